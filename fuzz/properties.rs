@@ -325,7 +325,7 @@ struct HttpFound {
 /// Returns the requests up to the first one that is refused or incomplete.
 #[cfg(feature = "http")]
 fn http_found(input: &[u8], cut: usize) -> Vec<HttpFound> {
-    use getid::http::head::{Scan, scan};
+    use getid::http::head::{HeadScan, scan};
     let mut all = Vec::new();
     let mut rest = input;
     loop {
@@ -333,20 +333,20 @@ fn http_found(input: &[u8], cut: usize) -> Vec<HttpFound> {
         let (len, mut body) = loop {
             there = (there + cut).min(rest.len());
             match scan(&rest[..there], seen) {
-                Scan::Complete { len, body } => break (len, body),
-                Scan::Bad(fault) => {
-                    let (status, text) = fault.answer();
+                HeadScan::Complete { len, body } => break (len, body),
+                HeadScan::Bad(fault) => {
+                    let (status, text) = fault.response();
                     assert!((400..600).contains(&status) && !text.is_empty());
                     return all;
                 }
-                Scan::Partial if there == rest.len() => return all,
-                Scan::Partial => seen = there,
+                HeadScan::Partial if there == rest.len() => return all,
+                HeadScan::Partial => seen = there,
             }
         };
         rest = &rest[len..];
         let mut taken = 0;
         for piece in rest.chunks(cut.max(1)) {
-            match body.take(piece) {
+            match body.consume(piece) {
                 Ok(more) => taken += more,
                 Err(_) => return all,
             }

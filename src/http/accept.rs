@@ -23,7 +23,9 @@ use tokio::sync::Semaphore;
 use super::caller::Caller;
 use super::gate::Gate;
 use super::head::{FIELDS_MAX, HEAD_BYTES_MAX};
-use super::places::{Admitted, Limits, Place, Places, Reason, Taken, Told};
+use super::slots::{
+    CloseSignal, ConnectionSlot, ConnectionSlots, ConnectionTimeout, ConnectionTimeouts, SlotAdmission, SlotGuard,
+};
 use super::{Http, problem, router};
 use crate::acl::{LoginSource, Origin};
 use crate::logging::throttle::throttled;
@@ -56,29 +58,29 @@ const LARGE_BODIES_KIB_MAX: usize = 8 * 1024;
 pub(super) struct Port {
     pub(super) http: Arc<Http>,
     pub(super) router: axum::Router,
-    pub(super) places: Arc<Places>,
+    pub(super) slots: Arc<ConnectionSlots>,
     /// KiB left for large responses.
     pub(super) memory: Arc<Semaphore>,
     /// KiB left for large requests.
     pub(super) body_memory: Arc<Semaphore>,
     handshakes: Arc<Handshakes>,
-    /// TLS connections that are being refused for lack of a place.
+    /// TLS connections that are being refused for lack of a slot.
     refusals: AtomicUsize,
     /// Whether the last `accept` failed.
-    fails: AtomicBool,
+    is_failing: AtomicBool,
 }
 
 /// Accepts on all listeners until the server stops, and then waits until its connections have ended.
 pub(super) async fn run(http: Arc<Http>, listeners: Vec<std::net::TcpListener>) {
     let port = Arc::new(Port {
         router: router::router(&http),
-        places: Places::new(),
+        slots: ConnectionSlots::new(),
         memory: Arc::new(Semaphore::new(http.bounds.large_kib)),
         http,
         body_memory: Arc::new(Semaphore::new(LARGE_BODIES_KIB_MAX)),
         handshakes: Arc::default(),
         refusals: AtomicUsize::new(0),
-        fails: AtomicBool::new(false),
+        is_failing: AtomicBool::new(false),
     });
     let mut tasks = tokio::task::JoinSet::new();
     for listener in listeners {
@@ -91,11 +93,11 @@ pub(super) async fn run(http: Arc<Http>, listeners: Vec<std::net::TcpListener>) 
     port.server().stop_requested().await;
     tasks.shutdown().await;
     port.handshakes.end_all();
-    port.places.end_all(Told::End);
+    port.slots.end_all(CloseSignal::Drain);
     let timeout_s = port.server().config.get().shutdown_timeout_s;
-    if tokio::time::timeout(Duration::from_secs(timeout_s), port.places.all_gone()).await.is_err() {
-        port.places.end_all(Told::CutOff);
-        let _ = tokio::time::timeout(REFUSAL_TIMEOUT, port.places.all_gone()).await;
+    if tokio::time::timeout(Duration::from_secs(timeout_s), port.slots.wait_until_empty()).await.is_err() {
+        port.slots.end_all(CloseSignal::Abort);
+        let _ = tokio::time::timeout(REFUSAL_TIMEOUT, port.slots.wait_until_empty()).await;
     }
 }
 
@@ -115,7 +117,7 @@ impl Port {
                     continue;
                 }
             };
-            if self.fails.load(Relaxed) && self.fails.swap(false, Relaxed) {
+            if self.is_failing.load(Relaxed) && self.is_failing.swap(false, Relaxed) {
                 throttled!(self.server().throttle, AcceptsAgain, "HTTP clients can be accepted again");
             }
             self.server().metrics.count(Counter::HttpConnections);
@@ -124,33 +126,33 @@ impl Port {
                 throttled!(self.server().throttle, SocketOptions, "HTTP client at {peer}: socket options: {error}");
             }
             match self.server().tls.as_ref().filter(|_| config.http.tls) {
-                None => self.begin(stream, peer),
+                None => self.admit(stream, peer),
                 Some(acceptor) => {
                     let count_max = handshakes_max(config.http.clients_max) as usize;
                     let place = self.handshakes.begin(LoginSource::of(peer.ip()), count_max).await;
                     let stream = tls::ClientStream::for_http(stream, Arc::clone(acceptor));
-                    tokio::spawn(Arc::clone(&self).shake_hands(stream, peer, place, count_max));
+                    tokio::spawn(Arc::clone(&self).run_handshake(stream, peer, place, count_max));
                 }
             }
-            // Evicted connections release their places here, before the next connection is accepted.
+            // Evicted connections release their slots here, before the next connection is accepted.
             tokio::task::yield_now().await;
         }
     }
 
     fn note_accept_error(&self, error: &io::Error) {
         self.server().metrics.count(Counter::AcceptErrors);
-        if !self.fails.swap(true, Relaxed) {
+        if !self.is_failing.swap(true, Relaxed) {
             let throttle = &self.server().throttle;
             throttled!(
                 throttle,
                 AcceptFails,
-                "accepting an HTTP client failed: {error}. Trying on, every {ACCEPT_PAUSE:?}"
+                "accepting an HTTP client failed: {error}. Retrying every {ACCEPT_PAUSE:?}"
             );
         }
     }
 
     /// Performs the TLS handshake of a connection, which becomes a client only afterwards.
-    async fn shake_hands(
+    async fn run_handshake(
         self: Arc<Self>,
         mut stream: tls::ClientStream,
         peer: SocketAddr,
@@ -162,7 +164,7 @@ impl Port {
         drop(watch);
         let Server { metrics, throttle, .. } = &**self.server();
         match result {
-            Ok(()) => self.begin(stream, peer),
+            Ok(()) => self.admit(stream, peer),
             Err(HandshakeFailure::Failed(error)) => {
                 throttled!(throttle, Disconnected, "HTTP client at {peer} is gone: {error}");
                 if let Some(socket) = stream.into_plain() {
@@ -174,8 +176,8 @@ impl Port {
                 throttled!(
                     throttle,
                     HandshakeEvicted,
-                    "the TLS handshake of the HTTP client at {peer} does not go on and is ended: {count_max} are under \
-                     way, as many as may be, and another waits"
+                    "the stalled TLS handshake of the HTTP client at {peer} is ended: {count_max} handshakes are in \
+                     progress, which is the limit, and another client waits"
                 );
             }
             Err(HandshakeFailure::Stopped) => {}
@@ -183,38 +185,38 @@ impl Port {
         drop(place);
     }
 
-    /// Serves a connection if there is a place for it.
-    fn begin<S: Stream>(self: &Arc<Self>, stream: S, peer: SocketAddr) {
+    /// Serves a connection if a slot is free, or can be freed by an eviction.
+    fn admit<S: HttpTransport>(self: &Arc<Self>, stream: S, peer: SocketAddr) {
         let Server { metrics, throttle, config, .. } = &**self.server();
         let count_max = config.get().http.clients_max as usize;
-        let taken = match self.places.admit(LoginSource::of(peer.ip()), count_max) {
-            Admitted::Place(taken) => taken,
-            Admitted::Evicted(taken) => {
+        let guard = match self.slots.admit(LoginSource::of(peer.ip()), count_max) {
+            SlotAdmission::Admitted(guard) => guard,
+            SlotAdmission::AdmittedByEviction(guard) => {
                 metrics.count(Counter::HttpEvicted);
                 throttled!(
                     throttle,
                     HttpEvicted,
-                    "an HTTP connection that was idle made room for {peer}: all {count_max} places of http-max-clients are \
-                     taken"
+                    "an idle HTTP connection was closed to admit the one from {peer}: all {count_max} connections of \
+                     http-max-clients are in use"
                 );
-                taken
+                guard
             }
-            Admitted::Refused => {
+            SlotAdmission::Refused => {
                 metrics.count(Counter::HttpRefused);
                 throttled!(
                     throttle,
                     HttpRefused,
-                    "the HTTP client at {peer} is refused: all {count_max} places of http-max-clients are at work"
+                    "the HTTP client at {peer} is refused: all {count_max} connections of http-max-clients are busy"
                 );
-                return self.refuse(stream, problem::no_place());
+                return self.refuse(stream, problem::no_slot());
             }
         };
-        metrics.http.note_connected(self.places.count());
-        tokio::spawn(Arc::clone(self).serve(stream, peer, taken));
+        metrics.http.note_connected(self.slots.count());
+        tokio::spawn(Arc::clone(self).serve(stream, peer, guard));
     }
 
     /// Sends a response that answers no request, and closes. The caller does not wait.
-    fn refuse<S: Stream>(self: &Arc<Self>, mut stream: S, answer: Vec<u8>) {
+    fn refuse<S: HttpTransport>(self: &Arc<Self>, mut stream: S, answer: Vec<u8>) {
         if let Some(socket) = stream.plain() {
             return refuse_at_once(socket, &answer);
         }
@@ -229,7 +231,7 @@ impl Port {
                 stream.write_all(&answer).await?;
                 stream.shutdown().await?;
                 // Closing a socket with unread bytes resets the connection, and the response may be lost. Bytes that
-                // have arrived are read. It does not wait for more, or a flood would keep the places of others.
+                // have arrived are read. It does not wait for more, or a flood would keep the slots of other clients.
                 let mut request = [0; READ_BYTES];
                 let _ = tokio::time::timeout(Duration::ZERO, stream.read(&mut request)).await;
                 Ok::<_, io::Error>(())
@@ -240,44 +242,44 @@ impl Port {
         });
     }
 
-    async fn serve<S: Stream>(self: Arc<Self>, mut stream: S, peer: SocketAddr, taken: Taken) {
+    async fn serve<S: HttpTransport>(self: Arc<Self>, mut stream: S, peer: SocketAddr, guard: SlotGuard) {
         let watch = PanicWatch::new(self.server(), peer);
         let local = stream.local();
         let ends = SocketInfo { peer: ConnectionAddr::Tcp(peer), local: ConnectionAddr::Tcp(local), fd: stream.fd() };
         let user = stream.user();
         let server = Arc::clone(self.server());
         let caller = Arc::new(Caller::new(server, Origin::of(peer.ip()), ends, user));
-        self.talk(stream, &taken.place, caller).await;
+        self.serve_requests(stream, &guard.slot, caller).await;
         drop(watch);
-        drop(taken);
-        self.server().metrics.http.note_connected(self.places.count());
+        drop(guard);
+        self.server().metrics.http.note_connected(self.slots.count());
     }
 
     /// Serves requests until the connection ends or is signalled to end.
-    async fn talk<S: Stream>(&self, stream: S, place: &Arc<Place>, caller: Arc<Caller>) {
-        let gate = Gate::new(stream, Arc::clone(place), caller.held());
+    async fn serve_requests<S: HttpTransport>(&self, stream: S, slot: &Arc<ConnectionSlot>, caller: Arc<Caller>) {
+        let gate = Gate::new(stream, Arc::clone(slot), caller.buffer_memory());
         let service = service_fn(|request: Request<Incoming>| {
-            self.answer(request.map(Body::new), Arc::clone(place), Arc::clone(&caller))
+            self.answer(request.map(Body::new), Arc::clone(slot), Arc::clone(&caller))
         });
         let mut builder = http1::Builder::new();
-        // The places check all time limits together.
+        // The sweep checks all time limits together.
         builder.header_read_timeout(None).max_buf_size(BUFFER_BYTES_MAX).max_headers(FIELDS_MAX);
         let mut connection = pin!(builder.serve_connection(TokioIo::new(gate), service));
         let mut is_ending = false;
         poll_fn(|cx| {
-            place.set_waker(cx.waker());
-            let told = match caller.stopping(cx.waker()) {
-                StopMode::No => place.told(),
+            slot.set_waker(cx.waker());
+            let signal = match caller.stop_or_wake(cx.waker()) {
+                StopMode::No => slot.signal(),
                 StopMode::Drain | StopMode::AfterReply => {
-                    place.tell(Told::End);
-                    place.told()
+                    slot.send_signal(CloseSignal::Drain);
+                    slot.signal()
                 }
-                StopMode::Now => Told::CutOff,
+                StopMode::Now => CloseSignal::Abort,
             };
-            if told == Told::CutOff {
+            if signal == CloseSignal::Abort {
                 return Poll::Ready(());
             }
-            if told == Told::End && !is_ending {
+            if signal == CloseSignal::Drain && !is_ending {
                 is_ending = true;
                 connection.as_mut().graceful_shutdown();
             }
@@ -293,41 +295,41 @@ impl Port {
         loop {
             ticks.tick().await;
             let config = self.server().config.get();
-            let limits = Limits {
+            let timeouts = ConnectionTimeouts {
                 idle_us: config.http.timeout_s.saturating_mul(1_000_000),
                 output_us: config.client_output_timeout_s.saturating_mul(1_000_000),
                 bounds: self.http.bounds,
             };
-            self.places.sweep(limits, |reason| self.note_late(reason));
+            self.slots.sweep(timeouts, |timeout| self.count_timeout(timeout));
             let http = &self.server().metrics.http;
-            http.note_connected(self.places.count());
-            http.streams.store(self.places.streams() as u64, Relaxed);
+            http.note_connected(self.slots.count());
+            http.streams.store(self.slots.streams() as u64, Relaxed);
         }
     }
 
-    fn note_late(&self, reason: Reason) {
+    fn count_timeout(&self, timeout: ConnectionTimeout) {
         let Server { metrics, throttle, .. } = &**self.server();
-        let counter = match reason {
-            Reason::HeadLate => Counter::HttpHeadsLate,
-            Reason::BodyLate => Counter::HttpBodiesLate,
-            Reason::AnswerLate => Counter::HttpAnswersLate,
-            Reason::Idle => Counter::HttpIdleClosed,
-            Reason::OutputLate => {
+        let counter = match timeout {
+            ConnectionTimeout::Head => Counter::HttpHeadsLate,
+            ConnectionTimeout::Body => Counter::HttpBodiesLate,
+            ConnectionTimeout::Answer => Counter::HttpAnswersLate,
+            ConnectionTimeout::Idle => Counter::HttpIdleClosed,
+            ConnectionTimeout::Output => {
                 throttled!(
                     throttle,
                     OutputLimit,
-                    "an HTTP client is closed: nothing was taken of its response within client-output-timeout"
+                    "an HTTP client is closed: it read nothing of its response within client-output-timeout"
                 );
                 Counter::OutputTimeoutClosed
             }
-            Reason::Lingers => return,
+            ConnectionTimeout::Linger => return,
         };
         metrics.count(counter);
     }
 }
 
 /// The transport of a connection: TCP, or TLS over it.
-pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {
+pub(super) trait HttpTransport: AsyncRead + AsyncWrite + Unpin + Send + 'static {
     fn fd(&self) -> i32;
 
     fn local(&self) -> SocketAddr;
@@ -344,11 +346,11 @@ pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {
 }
 
 fn local_of(stream: Option<&TcpStream>) -> SocketAddr {
-    let nowhere = || SocketAddr::from(([0, 0, 0, 0], 0));
-    stream.and_then(|stream| stream.local_addr().ok()).unwrap_or_else(nowhere)
+    let unspecified = || SocketAddr::from(([0, 0, 0, 0], 0));
+    stream.and_then(|stream| stream.local_addr().ok()).unwrap_or_else(unspecified)
 }
 
-impl Stream for TcpStream {
+impl HttpTransport for TcpStream {
     fn fd(&self) -> i32 {
         self.as_raw_fd()
     }
@@ -362,7 +364,7 @@ impl Stream for TcpStream {
     }
 }
 
-impl Stream for tls::ClientStream {
+impl HttpTransport for tls::ClientStream {
     fn fd(&self) -> i32 {
         self.tcp().map_or(-1, AsRawFd::as_raw_fd)
     }

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use super::endpoint::Endpoint;
 use super::problem::Problem;
-use super::schema::{Bounds, Schema};
+use super::schema::{RequestBounds, Schema};
 use crate::text::printable::printable_up_to;
 
 /// The longest body, bytes.
@@ -23,20 +23,25 @@ impl Endpoint {
     /// # Errors
     ///
     /// 413 for a body that is too large, 400 for any other fault of it.
-    pub(super) async fn body(&self, body: Body, bounds: Bounds) -> Result<Map<String, Value>, Problem> {
+    pub(super) async fn body(&self, body: Body, bounds: RequestBounds) -> Result<Map<String, Value>, Problem> {
         if body.is_end_stream() && self.body.is_none() {
             return Ok(Map::new());
         }
         let bytes = if body.is_end_stream() { Vec::new() } else { collect(body).await? };
         let Some(fields) = self.body else {
             let is_empty = bytes.iter().all(u8::is_ascii_whitespace);
-            return if is_empty { Ok(Map::new()) } else { Err(Problem::bad("this request takes no body".to_owned())) };
+            return if is_empty {
+                Ok(Map::new())
+            } else {
+                Err(Problem::bad("this request has no body parameters; send no body".to_owned()))
+            };
         };
         let value = if bytes.is_empty() {
             Value::Object(Map::new())
         } else {
             let read = serde_json::from_slice(&bytes);
-            let Strict(value) = read.map_err(|error| Problem::bad(format!("the body is wrong as JSON: {error}")))?;
+            let StrictJson(value) =
+                read.map_err(|error| Problem::bad(format!("the body is not valid JSON: {error}")))?;
             value
         };
         Schema::Object(fields).check(&value, bounds).map_err(Problem::bad)?;
@@ -50,7 +55,7 @@ impl Endpoint {
 
 async fn collect(body: Body) -> Result<Vec<u8>, Problem> {
     let too_large = || {
-        let detail = format!("the body is too large: it may have {BODY_BYTES_MAX} bytes");
+        let detail = format!("the body is larger than {BODY_BYTES_MAX} bytes, which is the limit");
         Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail)
     };
     if body.size_hint().lower() > BODY_BYTES_MAX as u64 {
@@ -59,70 +64,70 @@ async fn collect(body: Body) -> Result<Vec<u8>, Problem> {
     match Limited::new(body, BODY_BYTES_MAX).collect().await {
         Ok(collected) => Ok(collected.to_bytes().to_vec()),
         Err(error) if error.is::<LengthLimitError>() => Err(too_large()),
-        Err(_) => Err(Problem::bad("the body ended before its end, or its chunks are wrong".to_owned())),
+        Err(_) => Err(Problem::bad("the body is incomplete, or its chunks are invalid".to_owned())),
     }
 }
 
 /// JSON without repeated names in an object: of two, some readers take the first and others the last.
-struct Strict(Value);
+struct StrictJson(Value);
 
-impl<'de> Deserialize<'de> for Strict {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Strict, D::Error> {
-        deserializer.deserialize_any(StrictVisitor)
+impl<'de> Deserialize<'de> for StrictJson {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<StrictJson, D::Error> {
+        deserializer.deserialize_any(StrictJsonVisitor)
     }
 }
 
-struct StrictVisitor;
+struct StrictJsonVisitor;
 
-impl<'de> Visitor<'de> for StrictVisitor {
-    type Value = Strict;
+impl<'de> Visitor<'de> for StrictJsonVisitor {
+    type Value = StrictJson;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("JSON")
     }
 
-    fn visit_unit<E>(self) -> Result<Strict, E> {
-        Ok(Strict(Value::Null))
+    fn visit_unit<E>(self) -> Result<StrictJson, E> {
+        Ok(StrictJson(Value::Null))
     }
 
-    fn visit_bool<E>(self, value: bool) -> Result<Strict, E> {
-        Ok(Strict(value.into()))
+    fn visit_bool<E>(self, value: bool) -> Result<StrictJson, E> {
+        Ok(StrictJson(value.into()))
     }
 
-    fn visit_i64<E>(self, value: i64) -> Result<Strict, E> {
-        Ok(Strict(value.into()))
+    fn visit_i64<E>(self, value: i64) -> Result<StrictJson, E> {
+        Ok(StrictJson(value.into()))
     }
 
-    fn visit_u64<E>(self, value: u64) -> Result<Strict, E> {
-        Ok(Strict(value.into()))
+    fn visit_u64<E>(self, value: u64) -> Result<StrictJson, E> {
+        Ok(StrictJson(value.into()))
     }
 
-    fn visit_f64<E>(self, value: f64) -> Result<Strict, E> {
-        Ok(Strict(value.into()))
+    fn visit_f64<E>(self, value: f64) -> Result<StrictJson, E> {
+        Ok(StrictJson(value.into()))
     }
 
-    fn visit_str<E>(self, value: &str) -> Result<Strict, E> {
-        Ok(Strict(value.into()))
+    fn visit_str<E>(self, value: &str) -> Result<StrictJson, E> {
+        Ok(StrictJson(value.into()))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Strict, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<StrictJson, A::Error> {
         let mut all = Vec::new();
-        while let Some(Strict(item)) = items.next_element()? {
+        while let Some(StrictJson(item)) = items.next_element()? {
             all.push(item);
         }
-        Ok(Strict(all.into()))
+        Ok(StrictJson(all.into()))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Strict, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<StrictJson, A::Error> {
         let mut all = Map::new();
-        while let Some((name, Strict(value))) = fields.next_entry::<String, Strict>()? {
+        while let Some((name, StrictJson(value))) = fields.next_entry::<String, StrictJson>()? {
             if all.contains_key(&name) {
                 let name = printable_up_to(&name, 40);
-                return Err(A::Error::custom(format_args!("field '{name}' is there twice")));
+                return Err(A::Error::custom(format_args!("field '{name}' is repeated")));
             }
             all.insert(name, value);
         }
-        Ok(Strict(all.into()))
+        Ok(StrictJson(all.into()))
     }
 }
 
@@ -133,7 +138,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<Value, String> {
-        serde_json::from_str(text).map(|Strict(value)| value).map_err(|error| error.to_string())
+        serde_json::from_str(text).map(|StrictJson(value)| value).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -143,8 +148,8 @@ mod tests {
             Ok(json!({ "a": [1, -2, 1.5, "\u{fc}", null, true, {}] }))
         );
         for (text, error) in [
-            (r#"{"a":1,"a":1}"#, "field 'a' is there twice at line 1 column 13"),
-            (r#"{"a":{"b":1,"b":2}}"#, "field 'b' is there twice at line 1 column 18"),
+            (r#"{"a":1,"a":1}"#, "field 'a' is repeated at line 1 column 13"),
+            (r#"{"a":{"b":1,"b":2}}"#, "field 'b' is repeated at line 1 column 18"),
             (r#"{"a":"#, "EOF while parsing a value at line 1 column 5"),
             ("{} {}", "trailing characters at line 1 column 4"),
             ("{'a':1}", "key must be a string at line 1 column 2"),

@@ -7,11 +7,11 @@ use axum::http::header::AUTHORIZATION;
 use axum::http::{HeaderMap, StatusCode};
 use subtle::ConstantTimeEq as _;
 
+use super::buffer_memory::BufferMemory;
 use super::credentials::Credentials;
-use super::held::Held;
 use super::problem::Problem;
-use super::reply::{self, Reply};
-use super::request;
+use super::reply::{self, ReplyFrame};
+use super::resp_request;
 use crate::acl::Origin;
 use crate::server::Server;
 use crate::server::connection::LocalClient;
@@ -27,7 +27,7 @@ pub(super) struct Caller {
     /// The connection's entry among those whose buffers are counted.
     admission: Arc<HttpAdmission>,
     /// The client between requests. A request takes it; a request that is cancelled drops it.
-    idle: Mutex<Option<Box<Desk>>>,
+    idle: Mutex<Option<Box<LoggedInClient>>>,
     /// Number of wrong logins of this connection.
     wrong_logins: Mutex<u32>,
     /// The client of the current or the last request.
@@ -37,12 +37,12 @@ pub(super) struct Caller {
 }
 
 /// A client of the server, and the user that it is logged in as.
-struct Desk {
+struct LoggedInClient {
     client: LocalClient,
     /// The `Authorization` header that it logged in with; empty if none.
     login: Vec<u8>,
     /// The user that it acts as without a password (`http-api ... user`).
-    acts_as: Option<String>,
+    assumed_user: Option<String>,
     /// Version of the settings at the login: later settings may have another password.
     settings: u64,
 }
@@ -60,8 +60,8 @@ impl Caller {
     }
 
     /// Returns a counter for a buffer of the connection.
-    pub(super) fn held(&self) -> Held {
-        Held::new(Arc::clone(&self.server), Arc::clone(&self.admission))
+    pub(super) fn buffer_memory(&self) -> BufferMemory {
+        BufferMemory::new(Arc::clone(&self.server), Arc::clone(&self.admission))
     }
 
     /// Runs a command as the user of these headers and returns its reply.
@@ -69,33 +69,33 @@ impl Caller {
     /// # Errors
     ///
     /// A problem if the login is wrong, the reply is an error, or the server stops.
-    pub(super) async fn ask(&self, headers: &HeaderMap, args: &[&[u8]]) -> Result<Reply, Problem> {
-        reply::read(&self.ask_bytes(headers, &request::of(args)).await?)
+    pub(super) async fn run(&self, headers: &HeaderMap, args: &[&[u8]]) -> Result<ReplyFrame, Problem> {
+        reply::read(&self.run_bytes(headers, &resp_request::encode(args)).await?)
     }
 
     /// Runs a command as the user of these headers and returns the RESP bytes of its reply, errors included.
-    pub(super) async fn ask_bytes(&self, headers: &HeaderMap, request: &[u8]) -> Result<Vec<u8>, Problem> {
-        self.ask_at(self.desk(headers).await?, request).await
+    pub(super) async fn run_bytes(&self, headers: &HeaderMap, request: &[u8]) -> Result<Vec<u8>, Problem> {
+        self.run_on(self.client_by_login(headers).await?, request).await
     }
 
     /// Runs a command as `user` without a password; if it is `None`, as the user of the headers.
     ///
     /// # Errors
     ///
-    /// Those of [`Caller::ask`], and a problem if the user does not exist any more or is off.
-    pub(super) async fn ask_as(
+    /// Those of [`Caller::run`], and a problem if the user does not exist any more or is off.
+    pub(super) async fn run_as(
         &self,
         user: Option<&str>,
         headers: &HeaderMap,
         args: &[&[u8]],
-    ) -> Result<Reply, Problem> {
-        let Some(user) = user else { return self.ask(headers, args).await };
-        reply::read(&self.ask_at(self.desk_of(user)?, &request::of(args)).await?)
+    ) -> Result<ReplyFrame, Problem> {
+        let Some(user) = user else { return self.run(headers, args).await };
+        reply::read(&self.run_on(self.client_as(user)?, &resp_request::encode(args)).await?)
     }
 
-    async fn ask_at(&self, mut desk: Box<Desk>, request: &[u8]) -> Result<Vec<u8>, Problem> {
-        let reply = desk.client.ask(request).await.map_err(|_| Problem::stopping())?;
-        self.keep(desk);
+    async fn run_on(&self, mut logged_in: Box<LoggedInClient>, request: &[u8]) -> Result<Vec<u8>, Problem> {
+        let reply = logged_in.client.ask(request).await.map_err(|_| Problem::stopping())?;
+        self.store_idle(logged_in);
         Ok(reply)
     }
 
@@ -118,88 +118,92 @@ impl Caller {
         headers: &HeaderMap,
         of: impl FnOnce(&LocalClient) -> T,
     ) -> Result<T, Problem> {
-        let desk = self.desk(headers).await?;
-        let result = of(&desk.client);
-        self.keep(desk);
+        let logged_in = self.client_by_login(headers).await?;
+        let result = of(&logged_in.client);
+        self.store_idle(logged_in);
         Ok(result)
     }
 
     /// Takes the client of the last request if this request can use it.
-    fn kept(&self, is_same: impl FnOnce(&Desk) -> bool) -> Option<Box<Desk>> {
+    fn take_idle(&self, is_same: impl FnOnce(&LoggedInClient) -> bool) -> Option<Box<LoggedInClient>> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).take();
-        idle.filter(|desk| is_same(desk) && desk.client.client().stopping() == StopMode::No)
+        idle.filter(|logged_in| is_same(logged_in) && logged_in.client.client().stopping() == StopMode::No)
     }
 
     /// Returns a client that acts as `user` without a password.
-    fn desk_of(&self, user: &str) -> Result<Box<Desk>, Problem> {
+    fn client_as(&self, user: &str) -> Result<Box<LoggedInClient>, Problem> {
         let settings = self.server.settings.version();
-        if let Some(desk) = self.kept(|desk| desk.settings == settings && desk.acts_as.as_deref() == Some(user)) {
-            return Ok(desk);
+        if let Some(logged_in) = self
+            .take_idle(|logged_in| logged_in.settings == settings && logged_in.assumed_user.as_deref() == Some(user))
+        {
+            return Ok(logged_in);
         }
-        let mut desk = self.open(settings)?;
-        if !desk.client.log_in_as(user) {
+        let mut logged_in = self.new_client(settings)?;
+        if !logged_in.client.log_in_as(user) {
             return Err(Problem::new(
                 StatusCode::SERVICE_UNAVAILABLE,
-                format!("http-api acts as the user '{user}' here, and there is no such user now, or it is off"),
+                format!("the user '{user}' of http-api does not exist any more, or is off"),
             ));
         }
-        desk.acts_as = Some(user.to_owned());
-        Ok(desk)
+        logged_in.assumed_user = Some(user.to_owned());
+        Ok(logged_in)
     }
 
     /// Returns a client that is logged in by these headers.
-    async fn desk(&self, headers: &HeaderMap) -> Result<Box<Desk>, Problem> {
+    async fn client_by_login(&self, headers: &HeaderMap) -> Result<Box<LoggedInClient>, Problem> {
         let login = headers.get(AUTHORIZATION).map_or(&[][..], |value| value.as_bytes());
         let settings = self.server.settings.version();
-        let is_same = |desk: &Desk| {
-            desk.acts_as.is_none() && desk.settings == settings && bool::from(desk.login.as_slice().ct_eq(login))
+        let is_same = |logged_in: &LoggedInClient| {
+            logged_in.assumed_user.is_none()
+                && logged_in.settings == settings
+                && bool::from(logged_in.login.as_slice().ct_eq(login))
         };
-        if let Some(desk) = self.kept(is_same) {
-            return Ok(desk);
+        if let Some(logged_in) = self.take_idle(is_same) {
+            return Ok(logged_in);
         }
-        let mut desk = self.open(settings)?;
+        let mut logged_in = self.new_client(settings)?;
         if login.is_empty() {
             if let Some(user) = &self.certificate_user
-                && !desk.client.log_in_by_certificate(user)
+                && !logged_in.client.log_in_by_certificate(user)
             {
                 return Err(Problem::stopping());
             }
         } else {
             let Credentials { user, password } =
                 Credentials::read(login).map_err(|malformed| Problem::unauthorized(malformed.to_string()))?;
-            let request = request::of(&[b"AUTH", user.as_bytes(), password.as_bytes()]);
-            desk.client.set_wrong_logins(*self.wrong_logins.lock().unwrap_or_else(PoisonError::into_inner));
-            let reply = desk.client.ask(&request).await.map_err(|_| Problem::stopping())?;
-            *self.wrong_logins.lock().unwrap_or_else(PoisonError::into_inner) = desk.client.wrong_logins();
+            let request = resp_request::encode(&[b"AUTH", user.as_bytes(), password.as_bytes()]);
+            logged_in.client.set_wrong_logins(*self.wrong_logins.lock().unwrap_or_else(PoisonError::into_inner));
+            let reply = logged_in.client.ask(&request).await.map_err(|_| Problem::stopping())?;
+            *self.wrong_logins.lock().unwrap_or_else(PoisonError::into_inner) = logged_in.client.wrong_logins();
             reply::read(&reply)?;
-            desk.login = login.to_vec();
+            logged_in.login = login.to_vec();
         }
-        Ok(desk)
+        Ok(logged_in)
     }
 
     /// Creates a client that is not logged in.
-    fn open(&self, settings: u64) -> Result<Box<Desk>, Problem> {
+    fn new_client(&self, settings: u64) -> Result<Box<LoggedInClient>, Problem> {
         let client = LocalClient::new(&self.server, self.origin, self.ends.clone()).ok_or_else(Problem::stopping)?;
         if let Some(waker) = self.waker.get() {
             client.client().stopping_or_wake(waker);
         }
         *self.client.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(client.client()));
-        Ok(Box::new(Desk { client, login: Vec::new(), acts_as: None, settings }))
+        Ok(Box::new(LoggedInClient { client, login: Vec::new(), assumed_user: None, settings }))
     }
 
-    fn keep(&self, desk: Box<Desk>) {
-        *self.idle.lock().unwrap_or_else(PoisonError::into_inner) = Some(desk);
+    fn store_idle(&self, logged_in: Box<LoggedInClient>) {
+        *self.idle.lock().unwrap_or_else(PoisonError::into_inner) = Some(logged_in);
     }
 
     /// Whether the client of the last request has been signalled to end since.
-    pub(super) fn is_told_to_end(&self) -> bool {
+    pub(super) fn is_stopping(&self) -> bool {
         let client = self.client.lock().unwrap_or_else(PoisonError::into_inner);
         client.as_ref().is_some_and(|client| client.stopping() != StopMode::No)
     }
 
     /// Returns whether the client must end: by `CLIENT KILL`, because its user was deleted, or because its buffers are
     /// among the largest. `waker` is the connection's; it is woken if that happens later.
-    pub(super) fn stopping(&self, waker: &Waker) -> StopMode {
+    pub(super) fn stop_or_wake(&self, waker: &Waker) -> StopMode {
         self.waker.get_or_init(|| waker.clone());
         if self.admission.connection.is_evicted_or_wake(waker) {
             return StopMode::Now;

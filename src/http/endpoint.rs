@@ -1,8 +1,8 @@
 //! The table of endpoints, from which the router and `/openapi.json` are made. There is no other list of paths, except
 //! for Leaf's and Tinyid's, which those servers define.
 //!
-//! An endpoint's row is beside its handler. The handler gets the row with each request ([`Served`]) and parses
-//! parameters and body by it ([`Ask`](super::ask::Ask)). So the document describes what is checked.
+//! An endpoint's row is beside its handler. The handler gets the row with each request ([`HandlerState`]) and parses
+//! parameters and body by it ([`ApiRequest`](super::api_request::ApiRequest)). So the document describes the checks.
 
 use std::sync::Arc;
 
@@ -30,11 +30,11 @@ pub(super) fn all() -> impl Iterator<Item = &'static Endpoint> {
 
 /// Whether there is an endpoint at this path.
 pub(super) fn is_known(path: &str) -> bool {
-    all().any(|row| is_at(row, path))
+    all().any(|row| matches_path(row, path))
 }
 
 /// Whether this endpoint is at this path.
-pub(super) fn is_at(row: &Endpoint, path: &str) -> bool {
+pub(super) fn matches_path(row: &Endpoint, path: &str) -> bool {
     let parts = path.split('/');
     let is_it = |(own, part): (&str, &str)| own == part || (own.starts_with('{') && !part.is_empty());
     row.path.split('/').count() == parts.clone().count() && row.path.split('/').zip(parts).all(is_it)
@@ -53,30 +53,30 @@ pub(super) struct Endpoint {
     pub(super) summary: &'static str,
     /// Description in sentences; may be empty.
     pub(super) description: &'static str,
-    pub(super) access: Access,
+    pub(super) access: EndpointAccess,
     /// If none is of the query, the router refuses queries. Otherwise the handler parses them by
-    /// [`Ask`](super::ask::Ask).
+    /// [`ApiRequest`](super::api_request::ApiRequest).
     pub(super) parameters: &'static [Parameter],
     /// The fields of its JSON body, which is optional if no field is required; `None`: it takes no body.
     pub(super) body: Option<&'static [Field]>,
-    pub(super) answers: &'static [Answer],
+    pub(super) responses: &'static [EndpointResponse],
     /// Statuses of its problems, in addition to those of every endpoint.
     pub(super) problems: &'static [u16],
     /// The route of its handler for the filter of its method: `|filter| on(filter, handler)`.
-    pub(super) route: fn(MethodFilter) -> MethodRouter<Served>,
+    pub(super) route: fn(MethodFilter) -> MethodRouter<HandlerState>,
 }
 
 /// State that a handler gets with the request. A handler that needs no row takes `State<Arc<Http>>`.
 #[derive(Clone)]
-pub(super) struct Served {
+pub(super) struct HandlerState {
     pub(super) http: Arc<Http>,
     /// The endpoint of the request.
     pub(super) row: &'static Endpoint,
 }
 
-impl FromRef<Served> for Arc<Http> {
-    fn from_ref(served: &Served) -> Arc<Http> {
-        Arc::clone(&served.http)
+impl FromRef<HandlerState> for Arc<Http> {
+    fn from_ref(state: &HandlerState) -> Arc<Http> {
+        Arc::clone(&state.http)
     }
 }
 
@@ -110,24 +110,24 @@ impl Method {
 }
 
 /// Permission that an endpoint requires.
-pub(super) enum Access {
+pub(super) enum EndpointAccess {
     /// The right to run these commands, each under the condition in the second text.
     Commands(&'static [(&'static str, &'static str)]),
     /// No permission beyond that to connect.
-    Anybody,
+    Public,
 }
 
 /// A parameter of a path or a query.
 pub(super) struct Parameter {
     pub(super) name: &'static str,
-    pub(super) place: Place,
+    pub(super) location: ParameterLocation,
     pub(super) schema: &'static Schema,
     pub(super) description: &'static str,
 }
 
-/// The place of a parameter.
+/// The location of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum ParameterLocation {
     /// Between slashes; always present.
     Path,
     /// After the question mark.
@@ -135,7 +135,7 @@ pub(super) enum Place {
 }
 
 /// A successful response.
-pub(super) struct Answer {
+pub(super) struct EndpointResponse {
     pub(super) status: u16,
     /// The media type, such as `application/json`.
     pub(super) media: &'static str,
@@ -144,26 +144,26 @@ pub(super) struct Answer {
     pub(super) description: &'static str,
 }
 
-impl Answer {
+impl EndpointResponse {
     /// Returns a response of status 200 with a JSON body.
-    pub(super) const fn ok(schema: &'static Schema, description: &'static str) -> Answer {
-        Answer { status: 200, media: "application/json", schema: Some(schema), description }
+    pub(super) const fn ok(schema: &'static Schema, description: &'static str) -> EndpointResponse {
+        EndpointResponse { status: 200, media: "application/json", schema: Some(schema), description }
     }
 }
 
 /// Declares a parameter of a path.
 pub(super) const fn in_path(name: &'static str, schema: &'static Schema, description: &'static str) -> Parameter {
-    Parameter { name, place: Place::Path, schema, description }
+    Parameter { name, location: ParameterLocation::Path, schema, description }
 }
 
 /// Declares an optional parameter of a query.
 pub(super) const fn optional(name: &'static str, schema: &'static Schema, description: &'static str) -> Parameter {
-    Parameter { name, place: Place::Query { is_required: false }, schema, description }
+    Parameter { name, location: ParameterLocation::Query { is_required: false }, schema, description }
 }
 
 /// Declares a required parameter of a query.
 pub(super) const fn required(name: &'static str, schema: &'static Schema, description: &'static str) -> Parameter {
-    Parameter { name, place: Place::Query { is_required: true }, schema, description }
+    Parameter { name, location: ParameterLocation::Query { is_required: true }, schema, description }
 }
 
 #[cfg(test)]
@@ -180,14 +180,14 @@ mod tests {
             assert!(routes.insert(name.clone()), "{name} is repeated");
             assert!(ids.insert(row.id), "{name}: another endpoint has the name {}", row.id);
             assert!(!row.summary.is_empty() && !row.summary.ends_with('.'), "{name}: a summary is a few words");
-            assert!(!row.answers.is_empty(), "{name} has no response");
+            assert!(!row.responses.is_empty(), "{name} has no response");
             let in_braces: Vec<_> =
                 row.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}')).collect();
-            let of_path = row.parameters.iter().filter(|parameter| parameter.place == Place::Path);
+            let of_path = row.parameters.iter().filter(|parameter| parameter.location == ParameterLocation::Path);
             assert_eq!(of_path.map(|parameter| parameter.name).collect::<Vec<_>>(), in_braces, "{name}");
             assert!(row.method != Method::Get || row.body.is_none(), "{name}: a GET has no body");
-            if let Access::Commands(commands) = row.access {
-                assert!(!commands.is_empty(), "{name}: use Access::Anybody");
+            if let EndpointAccess::Commands(commands) = row.access {
+                assert!(!commands.is_empty(), "{name}: use EndpointAccess::Public");
                 for (command, _) in commands {
                     let command = command.to_lowercase().replace(' ', "|");
                     assert!(crate::command::rows().any(|row| row.full_name == command), "{name}: {command}");

@@ -3,7 +3,7 @@
 //! hyper finds the end too. It is found here first, and strictly, so that the next head begins where every reader
 //! agrees.
 
-use super::head::Fault;
+use super::head::RequestFault;
 
 /// The longest extension of a chunk's size, after a semicolon, bytes. No client uses it.
 const EXTENSION_BYTES_MAX: u8 = 64;
@@ -17,12 +17,12 @@ pub enum Framing {
     /// Number of bytes left.
     Length(u64),
     /// The state of a chunked body.
-    Chunks(Chunks),
+    Chunks(ChunkState),
 }
 
 /// What a chunked body expects next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Chunks {
+pub enum ChunkState {
     /// A size, of which some digits were read.
     Size {
         /// Number of digits that were read.
@@ -61,66 +61,68 @@ impl Framing {
 
     /// Returns a body in chunks.
     pub fn chunked() -> Framing {
-        Framing::Chunks(Chunks::Size { digits: 0, size: 0 })
+        Framing::Chunks(ChunkState::Size { digits: 0, size: 0 })
     }
 
     /// Whether the body has ended.
     pub fn has_ended(&self) -> bool {
-        matches!(self, Framing::Length(0) | Framing::Chunks(Chunks::Ended))
+        matches!(self, Framing::Length(0) | Framing::Chunks(ChunkState::Ended))
     }
 
     /// Consumes the leading part of `bytes` that belongs to the body; returns its length.
     ///
     /// # Errors
     ///
-    /// [`Fault::Chunk`] if the bytes are not valid chunks.
-    pub fn take(&mut self, bytes: &[u8]) -> Result<usize, Fault> {
+    /// [`RequestFault::Chunk`] if the bytes are not valid chunks.
+    pub fn consume(&mut self, bytes: &[u8]) -> Result<usize, RequestFault> {
         match self {
             Framing::Length(left) => {
-                let taken = usize::try_from(*left).unwrap_or(usize::MAX).min(bytes.len());
-                *left -= taken as u64;
-                Ok(taken)
+                let consumed = usize::try_from(*left).unwrap_or(usize::MAX).min(bytes.len());
+                *left -= consumed as u64;
+                Ok(consumed)
             }
             Framing::Chunks(chunks) => {
-                let mut taken = 0;
-                while taken < bytes.len() && *chunks != Chunks::Ended {
-                    if let Chunks::Data(left) = chunks {
-                        let now = usize::try_from(*left).unwrap_or(usize::MAX).min(bytes.len() - taken);
+                let mut consumed = 0;
+                while consumed < bytes.len() && *chunks != ChunkState::Ended {
+                    if let ChunkState::Data(left) = chunks {
+                        let now = usize::try_from(*left).unwrap_or(usize::MAX).min(bytes.len() - consumed);
                         *left -= u32::try_from(now).unwrap_or(*left);
-                        taken += now;
+                        consumed += now;
                         if *left == 0 {
-                            *chunks = Chunks::DataEnd;
+                            *chunks = ChunkState::DataEnd;
                         }
                         continue;
                     }
-                    *chunks = chunks.next(bytes[taken]).ok_or(Fault::Chunk)?;
-                    taken += 1;
+                    *chunks = chunks.next(bytes[consumed]).ok_or(RequestFault::Chunk)?;
+                    consumed += 1;
                 }
-                Ok(taken)
+                Ok(consumed)
             }
         }
     }
 }
 
-impl Chunks {
+impl ChunkState {
     /// Returns what is expected after `byte`, which is not a byte of a chunk's data.
-    fn next(self, byte: u8) -> Option<Chunks> {
+    fn next(self, byte: u8) -> Option<ChunkState> {
         match (self, byte) {
-            (Chunks::Size { digits, size }, _) if byte.is_ascii_hexdigit() && digits < SIZE_DIGITS_MAX => {
+            (ChunkState::Size { digits, size }, _) if byte.is_ascii_hexdigit() && digits < SIZE_DIGITS_MAX => {
                 let digit = char::from(byte).to_digit(16)?;
-                Some(Chunks::Size { digits: digits + 1, size: size << 4 | digit })
+                Some(ChunkState::Size { digits: digits + 1, size: size << 4 | digit })
             }
-            (Chunks::Size { digits: 1.., size } | Chunks::Extension { size, .. }, b'\r') => Some(Chunks::SizeEnd(size)),
-            (Chunks::Size { digits: 1.., size }, b';') => Some(Chunks::Extension { size, bytes: 0 }),
-            (Chunks::Extension { size, bytes }, b' '..=b'~') if bytes < EXTENSION_BYTES_MAX => {
-                Some(Chunks::Extension { size, bytes: bytes + 1 })
+            (ChunkState::Size { digits: 1.., size } | ChunkState::Extension { size, .. }, b'\r') => {
+                Some(ChunkState::SizeEnd(size))
             }
-            (Chunks::SizeEnd(0), b'\n') => Some(Chunks::End),
-            (Chunks::SizeEnd(size), b'\n') => Some(Chunks::Data(size)),
-            (Chunks::DataEnd, b'\r') => Some(Chunks::DataEndFeed),
-            (Chunks::DataEndFeed, b'\n') => Some(Chunks::Size { digits: 0, size: 0 }),
-            (Chunks::End, b'\r') => Some(Chunks::EndFeed),
-            (Chunks::EndFeed, b'\n') => Some(Chunks::Ended),
+            (ChunkState::Size { digits: 1.., size }, b';') => Some(ChunkState::Extension { size, bytes: 0 }),
+            (ChunkState::Extension { size, bytes }, b' '..=b'~') if bytes < EXTENSION_BYTES_MAX => {
+                Some(ChunkState::Extension { size, bytes: bytes + 1 })
+            }
+            (ChunkState::SizeEnd(0), b'\n') => Some(ChunkState::End),
+            (ChunkState::SizeEnd(size), b'\n') => Some(ChunkState::Data(size)),
+            (ChunkState::DataEnd, b'\r') => Some(ChunkState::DataEndFeed),
+            (ChunkState::DataEndFeed, b'\n') => Some(ChunkState::Size { digits: 0, size: 0 }),
+            (ChunkState::End, b'\r') => Some(ChunkState::EndFeed),
+            (ChunkState::EndFeed, b'\n') => Some(ChunkState::Ended),
             _ => None,
         }
     }
@@ -132,14 +134,14 @@ mod tests {
 
     /// Returns how many bytes belong to the body, and whether it has ended. Checks that the result is equal if bytes
     /// arrive singly.
-    fn taken(framing: Framing, bytes: &str) -> Result<(usize, bool), Fault> {
+    fn consumed(framing: Framing, bytes: &str) -> Result<(usize, bool), RequestFault> {
         let mut whole = framing;
-        let result = whole.take(bytes.as_bytes()).map(|taken| (taken, whole.has_ended()));
+        let result = whole.consume(bytes.as_bytes()).map(|consumed| (consumed, whole.has_ended()));
         let mut dripped = framing;
         let mut count = 0;
         for byte in bytes.as_bytes() {
-            match dripped.take(std::slice::from_ref(byte)) {
-                Ok(taken) => count += taken,
+            match dripped.consume(std::slice::from_ref(byte)) {
+                Ok(consumed) => count += consumed,
                 Err(fault) => {
                     assert_eq!(result, Err(fault), "{bytes:?}");
                     return result;
@@ -152,17 +154,17 @@ mod tests {
 
     #[test]
     fn a_length_is_counted_down() {
-        assert_eq!(taken(Framing::length(0), "GET"), Ok((0, true)));
-        assert_eq!(taken(Framing::length(3), "ab"), Ok((2, false)));
-        assert_eq!(taken(Framing::length(3), "abcGET"), Ok((3, true)));
+        assert_eq!(consumed(Framing::length(0), "GET"), Ok((0, true)));
+        assert_eq!(consumed(Framing::length(3), "ab"), Ok((2, false)));
+        assert_eq!(consumed(Framing::length(3), "abcGET"), Ok((3, true)));
     }
 
     #[test]
-    fn chunks_end_behind_the_empty_one() {
+    fn chunks_end_after_the_empty_one() {
         let body = "5\r\nhello\r\n00A;x=y\r\n0123456789\r\n0\r\n\r\n";
-        assert_eq!(taken(Framing::chunked(), &format!("{body}GET /")), Ok((body.len(), true)));
-        assert_eq!(taken(Framing::chunked(), "0\r\n\r\n"), Ok((5, true)));
-        assert_eq!(taken(Framing::chunked(), "ffffffff\r\nx"), Ok((11, false)));
+        assert_eq!(consumed(Framing::chunked(), &format!("{body}GET /")), Ok((body.len(), true)));
+        assert_eq!(consumed(Framing::chunked(), "0\r\n\r\n"), Ok((5, true)));
+        assert_eq!(consumed(Framing::chunked(), "ffffffff\r\nx"), Ok((11, false)));
     }
 
     #[test]
@@ -184,9 +186,9 @@ mod tests {
             "1;\u{7f}\r\n",
             "1;a\nb\r\n",
         ] {
-            assert_eq!(taken(Framing::chunked(), body), Err(Fault::Chunk), "{body:?}");
+            assert_eq!(consumed(Framing::chunked(), body), Err(RequestFault::Chunk), "{body:?}");
         }
         let long = format!("1;{}\r\n", "x".repeat(100));
-        assert_eq!(taken(Framing::chunked(), &long), Err(Fault::Chunk));
+        assert_eq!(consumed(Framing::chunked(), &long), Err(RequestFault::Chunk));
     }
 }

@@ -14,10 +14,10 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use super::buffer_memory::BufferMemory;
 use super::framing::Framing;
-use super::head::{self, Fault, Scan};
-use super::held::Held;
-use super::places::{Phase, Place, Told};
+use super::head::{self, HeadScan, RequestFault};
+use super::slots::{CloseSignal, ConnectionPhase, ConnectionSlot};
 use crate::server::accept::SOCKET_BYTES;
 
 /// The request that hyper sees in place of a refused one.
@@ -32,19 +32,19 @@ const LINGER_BYTES_MAX: usize = 1024 * 1024;
 /// A stream whose requests were checked.
 pub(super) struct Gate<S> {
     io: S,
-    place: Arc<Place>,
+    slot: Arc<ConnectionSlot>,
     /// Counts `input` and hyper's buffer.
-    held: Held,
+    memory: BufferMemory,
     /// The most room that hyper had, bytes: it keeps its buffer.
     hyper_bytes: usize,
     /// The eviction for which a read was last deferred.
-    put_off_for: u32,
+    deferred_for: u32,
     /// Bytes that the kernel keeps while the client reads nothing.
     socket_bytes: usize,
     /// Bytes that were read and have not passed yet.
     input: Vec<u8>,
     /// Number of bytes of `input` that are the beginning of an incomplete head.
-    seen: usize,
+    scanned: usize,
     /// Number of bytes of `input` that may pass.
     granted: usize,
     /// The rest of the body of the request that passed.
@@ -56,16 +56,16 @@ pub(super) struct Gate<S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Gate<S> {
-    pub(super) fn new(io: S, place: Arc<Place>, held: Held) -> Gate<S> {
+    pub(super) fn new(io: S, slot: Arc<ConnectionSlot>, memory: BufferMemory) -> Gate<S> {
         Gate {
             io,
-            place,
-            held,
+            slot,
+            memory,
             hyper_bytes: 0,
             socket_bytes: 0,
-            put_off_for: 0,
+            deferred_for: 0,
             input: Vec::new(),
-            seen: 0,
+            scanned: 0,
             granted: 0,
             body: Framing::length(0),
             is_closed: false,
@@ -75,7 +75,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Gate<S> {
     }
 
     /// Reads more into `input`; returns the number of bytes.
-    fn poll_more(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+    fn poll_input(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let mut bytes = [0; READ_BYTES];
         let mut read = ReadBuf::new(&mut bytes);
         ready!(Pin::new(&mut self.io).poll_read(cx, &mut read))?;
@@ -84,33 +84,33 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Gate<S> {
     }
 
     /// Gives hyper the substitute request, and nothing after it.
-    fn refuse(&mut self, fault: Option<Fault>, buf: &mut ReadBuf<'_>) {
+    fn refuse(&mut self, fault: Option<RequestFault>, buf: &mut ReadBuf<'_>) {
         self.is_closed = true;
         self.input = Vec::new();
-        (self.seen, self.granted) = (0, 0);
+        (self.scanned, self.granted) = (0, 0);
         if let Some(fault) = fault {
-            self.place.refuse(fault);
+            self.slot.refuse(fault);
         }
-        self.place.enter(Phase::Answering);
+        self.slot.enter(ConnectionPhase::Answering);
         buf.put_slice(REFUSED);
     }
 
     /// Returns how many of these bytes, which begin the next head, may pass; `None` if the head is incomplete.
-    fn begin(&mut self, bytes: &[u8]) -> Result<Option<usize>, Fault> {
-        match head::scan(bytes, self.seen) {
-            Scan::Bad(fault) => Err(fault),
-            Scan::Partial => {
-                self.seen = bytes.len();
-                if self.place.phase() != Phase::Head {
-                    self.place.enter(Phase::Head);
+    fn scan_head(&mut self, bytes: &[u8]) -> Result<Option<usize>, RequestFault> {
+        match head::scan(bytes, self.scanned) {
+            HeadScan::Bad(fault) => Err(fault),
+            HeadScan::Partial => {
+                self.scanned = bytes.len();
+                if self.slot.phase() != ConnectionPhase::Head {
+                    self.slot.enter(ConnectionPhase::Head);
                 }
                 Ok(None)
             }
-            Scan::Complete { len, body } => {
-                self.seen = 0;
+            HeadScan::Complete { len, body } => {
+                self.scanned = 0;
                 self.body = body;
-                let taken = self.body.take(&bytes[len..])?;
-                self.place.enter(if self.body.has_ended() { Phase::Answering } else { Phase::Body });
+                let taken = self.body.consume(&bytes[len..])?;
+                self.slot.enter(if self.body.has_ended() { ConnectionPhase::Answering } else { ConnectionPhase::Body });
                 Ok(Some(len + taken))
             }
         }
@@ -118,7 +118,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Gate<S> {
 
     /// Reads the next head directly into hyper's buffer: most requests arrive in one piece, with nothing after them.
     fn poll_head(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        if self.place.told() == Told::Late {
+        if self.slot.signal() == CloseSignal::TimedOut {
             self.refuse(None, buf);
             return Poll::Ready(Ok(()));
         }
@@ -129,20 +129,20 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Gate<S> {
             if len == begin {
                 return Poll::Ready(Ok(()));
             }
-            let granted = self.begin(&buf.filled()[begin..]);
+            let granted = self.scan_head(&buf.filled()[begin..]);
             if granted == Ok(Some(len - begin)) {
                 return Poll::Ready(Ok(()));
             }
             self.input.extend_from_slice(&buf.filled()[begin..]);
             buf.set_filled(begin);
-            if self.settle(granted, buf) {
+            if self.apply_verdict(granted, buf) {
                 return Poll::Ready(Ok(()));
             }
-        } else if self.look(buf) {
+        } else if self.check_input(buf) {
             return Poll::Ready(Ok(()));
         }
-        while ready!(self.poll_more(cx))? > 0 {
-            if self.look(buf) {
+        while ready!(self.poll_input(cx))? > 0 {
+            if self.check_input(buf) {
                 return Poll::Ready(Ok(()));
             }
         }
@@ -152,18 +152,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Gate<S> {
     }
 
     /// Checks the input; returns whether something passes.
-    fn look(&mut self, buf: &mut ReadBuf<'_>) -> bool {
+    fn check_input(&mut self, buf: &mut ReadBuf<'_>) -> bool {
         let input = std::mem::take(&mut self.input);
-        let granted = self.begin(&input);
+        let granted = self.scan_head(&input);
         self.input = input;
-        self.settle(granted, buf)
+        self.apply_verdict(granted, buf)
     }
 
-    fn settle(&mut self, granted: Result<Option<usize>, Fault>, buf: &mut ReadBuf<'_>) -> bool {
+    fn apply_verdict(&mut self, granted: Result<Option<usize>, RequestFault>, buf: &mut ReadBuf<'_>) -> bool {
         match granted {
             Ok(Some(granted)) => {
                 self.granted = granted;
-                self.hand_over(buf);
+                self.pass_granted(buf);
             }
             Ok(None) => return false,
             Err(fault) => self.refuse(Some(fault), buf),
@@ -172,7 +172,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Gate<S> {
     }
 
     /// Gives hyper the granted input, as far as there is room.
-    fn hand_over(&mut self, buf: &mut ReadBuf<'_>) {
+    fn pass_granted(&mut self, buf: &mut ReadBuf<'_>) {
         let count = self.granted.min(buf.remaining());
         buf.put_slice(&self.input[..count]);
         self.granted -= count;
@@ -181,7 +181,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Gate<S> {
         } else {
             self.input.drain(..count);
         }
-        self.place.has_more.store(!self.input.is_empty(), Relaxed);
+        self.slot.has_more.store(!self.input.is_empty(), Relaxed);
     }
 
     /// Reads more of a body, directly into hyper's buffer.
@@ -189,44 +189,44 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Gate<S> {
         let begin = buf.filled().len();
         ready!(Pin::new(&mut self.io).poll_read(cx, buf))?;
         let bytes = &buf.filled()[begin..];
-        let taken = match self.body.take(bytes) {
+        let taken = match self.body.consume(bytes) {
             Ok(taken) => taken,
             Err(fault) => {
                 self.is_closed = true;
-                self.place.refuse(fault);
-                return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, fault.answer().1)));
+                self.slot.refuse(fault);
+                return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, fault.response().1)));
             }
         };
         if taken < bytes.len() {
             self.input.extend_from_slice(&bytes[taken..]);
-            self.place.has_more.store(true, Relaxed);
+            self.slot.has_more.store(true, Relaxed);
             buf.set_filled(begin + taken);
         }
         if self.body.has_ended() {
-            self.place.enter(Phase::Answering);
+            self.slot.enter(ConnectionPhase::Answering);
         }
         Poll::Ready(Ok(()))
     }
 
     /// Checks whether the client is still connected while its request is answered.
-    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_disconnect(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if !self.input.is_empty() {
             // The response's end wakes the task; these bytes are handled then.
             return Poll::Pending;
         }
-        if ready!(self.poll_more(cx))? == 0 {
+        if ready!(self.poll_input(cx))? == 0 {
             return Poll::Ready(Ok(()));
         }
-        self.place.has_more.store(true, Relaxed);
+        self.slot.has_more.store(true, Relaxed);
         Poll::Pending
     }
 
     /// Records whether the client reads what is written to it.
     fn note_written(&mut self, is_stalled: bool) {
         if is_stalled {
-            self.place.note_stalled();
+            self.slot.note_stalled();
         } else {
-            self.place.note_taken();
+            self.slot.note_read();
         }
         let socket_bytes = if is_stalled { SOCKET_BYTES } else { 0 };
         if socket_bytes != self.socket_bytes {
@@ -237,13 +237,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Gate<S> {
 
     /// Counts the memory of the connection, without bodies and responses.
     fn count(&mut self) {
-        self.held.set(self.hyper_bytes + self.input.capacity() + self.socket_bytes);
+        self.memory.set(self.hyper_bytes + self.input.capacity() + self.socket_bytes);
     }
 
     /// Gives hyper what may pass, from the input or the socket.
     fn poll_next(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         if self.granted > 0 {
-            self.hand_over(buf);
+            self.pass_granted(buf);
             return Poll::Ready(Ok(()));
         }
         if self.is_closed {
@@ -252,9 +252,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Gate<S> {
         if !self.body.has_ended() {
             return self.poll_body(cx, buf);
         }
-        match self.place.phase() {
-            Phase::Idle | Phase::Head => self.poll_head(cx, buf),
-            Phase::Body | Phase::Answering | Phase::Responding | Phase::Lingering => self.poll_gone(cx),
+        match self.slot.phase() {
+            ConnectionPhase::Idle | ConnectionPhase::Head => self.poll_head(cx, buf),
+            ConnectionPhase::Body
+            | ConnectionPhase::Answering
+            | ConnectionPhase::Responding
+            | ConnectionPhase::Lingering => self.poll_disconnect(cx),
         }
     }
 
@@ -276,7 +279,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Gate<S> {
 impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Gate<S> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let gate = self.get_mut();
-        if gate.held.is_read_delayed(&mut gate.put_off_for) {
+        if gate.memory.is_read_deferred(&mut gate.deferred_for) {
             // Polled again after all waiting tasks, and so after those that are to close.
             cx.waker().wake_by_ref();
             return Poll::Pending;
@@ -315,7 +318,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Gate<S> {
         let gate = self.get_mut();
         let polled = Pin::new(&mut gate.io).poll_flush(cx);
         if polled.is_pending() {
-            gate.place.note_stalled();
+            gate.slot.note_stalled();
         }
         polled
     }
@@ -323,8 +326,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Gate<S> {
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let gate = self.get_mut();
         if !gate.has_shut_down {
-            if gate.place.phase() != Phase::Lingering {
-                gate.place.enter(Phase::Lingering);
+            if gate.slot.phase() != ConnectionPhase::Lingering {
+                gate.slot.enter(ConnectionPhase::Lingering);
             }
             ready!(Pin::new(&mut gate.io).poll_shutdown(cx))?;
             gate.has_shut_down = true;

@@ -1,12 +1,12 @@
-//! The generators that are declared: `GET /v1/generators`.
+//! The declared generators: `GET /v1/generators`.
 
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::on;
 use serde_json::{Value, json};
 
-use super::ask::{Ask, Name};
-use super::endpoint::{Access, Answer, Endpoint, Method, in_path};
+use super::api_request::{ApiRequest, PathName};
+use super::endpoint::{Endpoint, EndpointAccess, EndpointResponse, Method, in_path};
 use super::ids::NAME;
 use super::openapi::TAG_IDS;
 use super::problem::Problem;
@@ -15,39 +15,39 @@ use super::schema::{AMOUNT, Schema, TEXT, field};
 use crate::text::printable::printable_up_to;
 use crate::text::suggest::did_you_mean;
 
-pub(super) const ENDPOINTS: &[Endpoint] = &[LIST, TELL];
+pub(super) const ENDPOINTS: &[Endpoint] = &[LIST, GET];
 
 const LIST: Endpoint = Endpoint {
     method: Method::Get,
     path: "/v1/generators",
     tag: TAG_IDS,
     id: "listGenerators",
-    summary: "The named generators",
-    description: "All that the configuration declares, which are 1,000 at most.",
-    access: Access::Commands(&[("GENERATORS", "")]),
+    summary: "List the named generators",
+    description: "All generators that the configuration declares, 1,000 at most.",
+    access: EndpointAccess::Commands(&[("GENERATORS", "")]),
     parameters: &[],
     body: None,
-    answers: &[Answer::ok(
-        &Schema::Object(&[field("generators", &GENERATORS, "In the order of their names.")]),
-        "All.",
+    responses: &[EndpointResponse::ok(
+        &Schema::Object(&[field("generators", &GENERATORS, "The generators, by name.")]),
+        "All named generators.",
     )],
     problems: &[],
     route: |filter| on(filter, list),
 };
 
-const TELL: Endpoint = Endpoint {
+const GET: Endpoint = Endpoint {
     method: Method::Get,
     path: "/v1/generators/{name}",
     tag: TAG_IDS,
     id: "getGenerator",
-    summary: "One named generator",
+    summary: "Get one named generator",
     description: "",
-    access: Access::Commands(&[("GENERATORS", "")]),
-    parameters: &[in_path("name", &NAME, "Its name.")],
+    access: EndpointAccess::Commands(&[("GENERATORS", "")]),
+    parameters: &[in_path("name", &NAME, "The generator's name.")],
     body: None,
-    answers: &[Answer::ok(&GENERATOR, "What is known of it.")],
+    responses: &[EndpointResponse::ok(&GENERATOR, "The generator.")],
     problems: &[404],
-    route: |filter| on(filter, tell),
+    route: |filter| on(filter, get),
 };
 
 const GENERATORS: Schema = Schema::List { of: &GENERATOR, items_max: usize::MAX };
@@ -56,42 +56,42 @@ const GENERATOR: Schema = Schema::Named(
     "Generator",
     &Schema::Object(&[
         field("name", &NAME, ""),
-        field("kind", &TEXT, "A preset of a layout, a kind of text, or one that counts by a sequence."),
-        field("layout", &Schema::OrNull(&TEXT), "Its fields with their widths, or its template."),
-        field("format", &Schema::OrNull(&TEXT), "How its numbers are written as text."),
-        field("epoch", &Schema::OrNull(&Schema::Time), "When its time begins to count."),
-        field("capacity_per_sec", &Schema::OrNull(&AMOUNT), "IDs that its layout holds in a second."),
+        field("kind", &TEXT, "The kind: a layout preset, a kind of text, or a counter over a sequence."),
+        field("layout", &Schema::OrNull(&TEXT), "The fields with their widths, or the template."),
+        field("format", &Schema::OrNull(&TEXT), "The text format of its numbers."),
+        field("epoch", &Schema::OrNull(&Schema::Time), "The start of its time."),
+        field("capacity_per_sec", &Schema::OrNull(&AMOUNT), "The capacity of its layout, IDs per second."),
         field(
             "ends",
             &Schema::OrNull(&Schema::Time),
-            "When its time field is full; null: never, or past the year 9999.",
+            "The last time of its time field; null: none, or past the year 9999.",
         ),
         field("position", &Schema::OrNull(&Schema::Time), "The time of its next ID."),
-        field("ahead_ms", &AMOUNT, "How far that is ahead of the clock."),
-        field("refusing", &TEXT, "Why it gives no IDs now; no: it gives them."),
+        field("ahead_ms", &AMOUNT, "How far the position is ahead of the clock, ms."),
+        field("refusing", &TEXT, "The reason why it returns no IDs now; 'no' if it returns IDs."),
     ]),
 );
 
-async fn list(ask: Ask) -> Result<Response, Problem> {
-    let told = all(&ask).await?;
-    Ok(reply::json(StatusCode::OK, &json!({ "generators": told })))
+async fn list(request: ApiRequest) -> Result<Response, Problem> {
+    let generators = all(&request).await?;
+    Ok(reply::json(StatusCode::OK, &json!({ "generators": generators })))
 }
 
-async fn tell(Name(name): Name, ask: Ask) -> Result<Response, Problem> {
-    let told = all(&ask).await?;
-    if let Some(found) = told.iter().find(|own| own["name"] == name.as_str()) {
+async fn get(PathName(name): PathName, request: ApiRequest) -> Result<Response, Problem> {
+    let generators = all(&request).await?;
+    if let Some(found) = generators.iter().find(|own| own["name"] == name.as_str()) {
         return Ok(reply::json(StatusCode::OK, found));
     }
-    let names = told.iter().filter_map(|own| own["name"].as_str());
+    let names = generators.iter().filter_map(|own| own["name"].as_str());
     let meant = did_you_mean(&name, names).map_or_else(String::new, |meant| format!("; did you mean '{meant}'?"));
     let detail = format!("no generator '{}' is declared{meant}", printable_up_to(&name, 64));
     Err(Problem::new(StatusCode::NOT_FOUND, detail))
 }
 
-async fn all(ask: &Ask) -> Result<Vec<Value>, Problem> {
-    let told = ask.run(&[b"GENERATORS"]).await?;
-    match reply::shaped(&told, &GENERATORS) {
-        Value::Array(told) => Ok(told),
+async fn all(request: &ApiRequest) -> Result<Vec<Value>, Problem> {
+    let reply = request.run(&[b"GENERATORS"]).await?;
+    match reply::shaped(&reply, &GENERATORS) {
+        Value::Array(generators) => Ok(generators),
         _ => Ok(Vec::new()),
     }
 }

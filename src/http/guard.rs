@@ -50,15 +50,15 @@ pub(super) fn check(request: &Request, caller: &Caller) -> Result<(), Problem> {
         check_protection(&config, caller)?;
     }
     // The page has no data: its script requests them, with a login or by a known name.
-    let (is_page, is_of_others) = (path == "/", router::is_of_others(path));
-    if !is_probe && !is_page && !is_of_others {
+    let (is_page, is_compat_path) = (path == "/", router::is_compat_path(path));
+    if !is_probe && !is_page && !is_compat_path {
         check_host(headers, &config, caller)?;
     }
-    if !is_of_others {
+    if !is_compat_path {
         check_coding(headers, request.body().is_end_stream())?;
     }
-    let changes = !matches!(*request.method(), Method::GET | Method::HEAD);
-    if changes && !is_of_others {
+    let is_change = !matches!(*request.method(), Method::GET | Method::HEAD);
+    if is_change && !is_compat_path {
         check_change(headers, request.body().is_end_stream(), &config.http.hosts)?;
     }
     Ok(())
@@ -68,10 +68,10 @@ pub(super) fn check(request: &Request, caller: &Caller) -> Result<(), Problem> {
 /// whether a foreign page may send a request. Leaf's and Tinyid's paths answer as those servers do.
 fn check_method(method: &Method, path: &str) -> Result<(), Problem> {
     let is_refused = matches!(*method, Method::TRACE | Method::CONNECT | Method::OPTIONS);
-    if !is_refused || router::is_of_others(path) {
+    if !is_refused || router::is_compat_path(path) {
         return Ok(());
     }
-    let detail = format!("{method} is not answered here; /openapi.json says what is");
+    let detail = format!("the method {method} is not supported; /openapi.json lists the methods of each path");
     Err(Problem::new(StatusCode::METHOD_NOT_ALLOWED, detail))
 }
 
@@ -93,15 +93,15 @@ fn check_protection(config: &Config, caller: &Caller) -> Result<(), Problem> {
     }
     Err(Problem::new(
         StatusCode::FORBIDDEN,
-        "getid is in protected mode and has no password: it answers this machine only, whatever http-bind says. Set \
-         requirepass; or bind, to give IDs to other machines without a password; or protected-mode no once nobody from \
-         outside can reach this port"
+        "getid is in protected mode and has no password: it answers only clients on this machine, whatever the value of \
+         http-bind. Set requirepass; or set bind, to give IDs to other machines without a password; or set \
+         protected-mode no if this port cannot be reached from outside"
             .to_owned(),
     ))
 }
 
 fn check_host(headers: &HeaderMap, config: &Config, caller: &Caller) -> Result<(), Problem> {
-    if is_known_host(headers, &config.http.hosts) || proves_who_it_is(headers, caller) {
+    if is_known_host(headers, &config.http.hosts) || has_secret_login(headers, caller) {
         return Ok(());
     }
     Err(Problem::new(
@@ -133,7 +133,7 @@ fn host_of(host: &str) -> &str {
 
 /// Whether the request has a password that its user requires, or a certificate. A user without a password proves
 /// nothing: a foreign page could log in too.
-fn proves_who_it_is(headers: &HeaderMap, caller: &Caller) -> bool {
+fn has_secret_login(headers: &HeaderMap, caller: &Caller) -> bool {
     let Some(login) = headers.get(AUTHORIZATION) else { return caller.certificate_user.is_some() };
     let Ok(Credentials { user, .. }) = Credentials::read(login.as_bytes()) else { return false };
     // For a user that does not exist no password is right either.
@@ -143,9 +143,9 @@ fn proves_who_it_is(headers: &HeaderMap, caller: &Caller) -> bool {
 /// Refuses changes by foreign pages. A foreign form can be sent here, but without a JSON body, and the browser names
 /// its origin.
 fn check_change(headers: &HeaderMap, is_empty: bool, known: &[String]) -> Result<(), Problem> {
-    let is_elsewhere = headers.get(ORIGIN).is_some_and(|origin| !is_own_origin(origin, headers.get(HOST), known))
+    let is_cross_site = headers.get(ORIGIN).is_some_and(|origin| !is_own_origin(origin, headers.get(HOST), known))
         || headers.get(SEC_FETCH_SITE).is_some_and(|site| !matches!(site.as_bytes(), b"same-origin" | b"none"));
-    if is_elsewhere {
+    if is_cross_site {
         let detail = "the request is from a page of another site: its Origin is not this server's";
         return Err(Problem::new(StatusCode::FORBIDDEN, detail.to_owned()));
     }
@@ -170,7 +170,8 @@ fn check_coding(headers: &HeaderMap, is_empty: bool) -> Result<(), Problem> {
         None => Ok(()),
         Some(coding) => {
             let coding = printable_up_to(&String::from_utf8_lossy(coding.as_bytes()), CODING_CHARS_MAX);
-            let detail = format!("the body has the Content-Encoding '{coding}': send it as it is, without this field");
+            let detail =
+                format!("the body has the Content-Encoding '{coding}', which is not supported; send it uncompressed");
             Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail))
         }
     }
@@ -189,7 +190,7 @@ fn is_own_origin(origin: &HeaderValue, host: Option<&HeaderValue>, known: &[Stri
 }
 
 /// Adds the header fields that all responses have.
-pub(super) fn sealed(mut response: Response) -> Response {
+pub(super) fn with_security_headers(mut response: Response) -> Response {
     let is_refused_method = response.status() == StatusCode::METHOD_NOT_ALLOWED;
     let headers = response.headers_mut();
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));

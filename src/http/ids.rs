@@ -8,12 +8,12 @@ use axum::routing::on;
 use getid_core::NAME_BYTES_MAX;
 use serde_json::{Map, Value};
 
-use super::ask::{Ask, Name};
-use super::endpoint::{Access, Answer, Endpoint, Method, in_path, optional};
+use super::api_request::{ApiRequest, PathName};
+use super::endpoint::{Endpoint, EndpointAccess, EndpointResponse, Method, in_path, optional};
 use super::openapi::TAG_IDS;
 use super::problem::Problem;
 use super::schema::{Field, Schema, field, maybe};
-use super::{id_list, reply, request};
+use super::{id_list, reply, resp_request};
 use crate::session::no_generator;
 
 pub(super) const ENDPOINTS: &[Endpoint] = &[DRAW];
@@ -36,7 +36,7 @@ const FIELDS: &[Field] = &[maybe(
         &Schema::Integer { min: 0, max: i64::MAX },
         &Schema::Text { chars_min: 1, chars_max: 20, pattern: "^[0-9]+$" },
     ])),
-    "Values of the fields that come with the request, where the generator has such fields.",
+    "Values of the generator's request fields, if it has any.",
 )];
 
 pub(super) const DRAW: Endpoint = Endpoint {
@@ -45,21 +45,20 @@ pub(super) const DRAW: Endpoint = Endpoint {
     tag: TAG_IDS,
     id: "drawIds",
     summary: "Get IDs of a generator",
-    description: "IDs are new with each request, so it is a POST. Of one request they ascend, as do those of requests \
-                  that follow one another.",
-    access: Access::Commands(&[("GETID", "without count, or with 1"), ("MGETID", "with a count above 1")]),
+    description: "Each request returns new IDs. IDs ascend within a request, and over successive requests.",
+    access: EndpointAccess::Commands(&[("GETID", "without count, or with 1"), ("MGETID", "with a count above 1")]),
     parameters: &[
         in_path("name", &NAME, "The generator; '-' is the unnamed one."),
-        optional("count", &Schema::Count(|bounds| bounds.ids), "How many; 1 if it is left away."),
+        optional("count", &Schema::Count(|bounds| bounds.ids), "The number of IDs; the default is 1."),
     ],
     body: Some(FIELDS),
-    answers: &[Answer::ok(
+    responses: &[EndpointResponse::ok(
         &Schema::Named(
             "Ids",
             &Schema::Object(&[field(
                 "ids",
                 &Schema::List { of: &ID, items_max: usize::MAX },
-                "As many as were asked for.",
+                "The requested number of IDs.",
             )]),
         ),
         "The IDs.",
@@ -79,11 +78,11 @@ pub(super) fn plain_name(request: &Request) -> Option<&str> {
 }
 
 /// Returns `count` IDs of the generator `name`: `{"ids":["..."]}`.
-pub(super) async fn draw(Name(name): Name, ask: Ask, body: Body) -> Result<Response, Problem> {
-    let count = ask.query()?.number("count").unwrap_or(1);
-    let body = ask.body(body).await?;
+pub(super) async fn draw(PathName(name): PathName, request: ApiRequest, body: Body) -> Result<Response, Problem> {
+    let count = request.query()?.number("count").unwrap_or(1);
+    let body = request.body(body).await?;
     if count == 1 && name == UNNAMED && body.is_empty() {
-        return Ok(reply::json_text(id_list::of_reply(&ask.run_bytes(GETID).await?)?));
+        return Ok(reply::json_text(id_list::of_reply(&request.run_bytes(GETID).await?)?));
     }
     let counted = count.to_string();
     let mut args: Vec<&[u8]> = if count == 1 { vec![b"GETID"] } else { vec![b"MGETID", counted.as_bytes()] };
@@ -92,9 +91,9 @@ pub(super) async fn draw(Name(name): Name, ask: Ask, body: Body) -> Result<Respo
         args.push(name.as_bytes());
         args.extend(fields.iter().flat_map(|(name, value)| [name.as_bytes(), value.as_bytes()]));
     } else if !fields.is_empty() {
-        return Err(Problem::bad("the unnamed generator takes no fields with a request".to_owned()));
+        return Err(Problem::bad("the unnamed generator has no request fields; send no 'fields'".to_owned()));
     }
-    let reply = ask.run_bytes(&request::of(&args)).await?;
+    let reply = request.run_bytes(&resp_request::encode(&args)).await?;
     let ids = id_list::of_reply(&reply);
     Ok(reply::json_text(if name == UNNAMED { ids? } else { ids.map_err(|problem| of_named(problem, &name))? }))
 }

@@ -18,7 +18,7 @@ use serde::Serialize;
 use super::Http;
 use super::caller::Caller;
 use super::problem::Problem;
-use super::reply::Reply;
+use super::reply::ReplyFrame;
 use super::spring::{self, Parameters};
 use crate::logging::throttle::throttled;
 use crate::server::Server;
@@ -27,7 +27,7 @@ use crate::text::printable::printable_up_to;
 
 /// Leaf's failures, by the number that it writes in place of an ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Failure {
+enum LeafFailure {
     /// Not ready: there is no store or no generator of its layout, or the server stops or is a standby.
     NotReady = -1,
     /// There is no such key.
@@ -51,19 +51,19 @@ const SNOWFLAKE: &str = "/api/snowflake/get/";
 const DECODE: &str = "/decodeSnowflakeId";
 
 /// What a path requests.
-enum Asked {
+enum LeafRequest {
     Segment(String),
     Snowflake(String),
     Decode,
 }
 
-impl Asked {
-    fn by(path: &str) -> Option<Asked> {
+impl LeafRequest {
+    fn of_path(path: &str) -> Option<LeafRequest> {
         if path.strip_suffix('/').unwrap_or(path) == DECODE {
-            return Some(Asked::Decode);
+            return Some(LeafRequest::Decode);
         }
-        let segment = key_of(path, SEGMENT).map(Asked::Segment);
-        segment.or_else(|| key_of(path, SNOWFLAKE).map(Asked::Snowflake))
+        let segment = key_of(path, SEGMENT).map(LeafRequest::Segment);
+        segment.or_else(|| key_of(path, SNOWFLAKE).map(LeafRequest::Snowflake))
     }
 }
 
@@ -82,64 +82,67 @@ pub(super) async fn answer(
     request: Request,
 ) -> Response {
     let (path, headers) = (request.uri().path(), request.headers());
-    let Some(asked) = Asked::by(path) else { return spring::not_found(path) };
+    let Some(requested) = LeafRequest::of_path(path) else { return spring::not_found(path) };
     if let Some(response) = spring::of_method(request.method(), path) {
         return response;
     }
     let config = http.server.config.get();
     let user = config.http.apis.leaf.as_ref().and_then(|api| api.user.as_deref());
-    let on_behalf = Asker { caller: &caller, user, headers };
-    let answered = match &asked {
-        Asked::Segment(key) => on_behalf.segment(key).await,
-        Asked::Snowflake(key) => on_behalf.snowflake(key).await,
-        Asked::Decode => return decode(&on_behalf, request.uri().query(), path).await,
+    let handler = LeafHandler { caller: &caller, user, headers };
+    let result = match &requested {
+        LeafRequest::Segment(key) => handler.segment(key).await,
+        LeafRequest::Snowflake(key) => handler.snowflake(key).await,
+        LeafRequest::Decode => return decode(&handler, request.uri().query(), path).await,
     };
-    match answered {
+    match result {
         Ok(id) => spring::text(headers, id),
         Err((failure, problem)) => spring::refused(&problem, path).unwrap_or_else(|| failed(failure, path)),
     }
 }
 
 /// The caller of a request, with its headers and the configured user.
-struct Asker<'a> {
+struct LeafHandler<'a> {
     caller: &'a Caller,
     user: Option<&'a str>,
     headers: &'a HeaderMap,
 }
 
-impl Asker<'_> {
-    async fn ask(&self, args: &[&[u8]]) -> Result<Reply, Problem> {
-        self.caller.ask_as(self.user, self.headers, args).await
+impl LeafHandler<'_> {
+    async fn run(&self, args: &[&[u8]]) -> Result<ReplyFrame, Problem> {
+        self.caller.run_as(self.user, self.headers, args).await
     }
 
-    async fn segment(&self, key: &str) -> Result<String, (Failure, Problem)> {
-        let answered = self.ask(&[b"INCR", key.as_bytes()]).await.and_then(id_of);
-        answered.map_err(|problem| {
-            log_unserved(&self.caller.server, "Leaf's key", key);
+    async fn segment(&self, key: &str) -> Result<String, (LeafFailure, Problem)> {
+        let result = self.run(&[b"INCR", key.as_bytes()]).await.and_then(id_of);
+        result.map_err(|problem| {
+            log_invalid_name(&self.caller.server, "Leaf's key", key);
             let failure = if !is_sequence_name(key) || problem.detail.starts_with("no such sequence") {
-                Failure::NoSuchKey
-            } else if is_going(&problem) || SEQUENCES_OFF.ends_with(&problem.detail) {
-                Failure::NotReady
+                LeafFailure::NoSuchKey
+            } else if is_unavailable(&problem) || SEQUENCES_OFF.ends_with(&problem.detail) {
+                LeafFailure::NotReady
             } else {
-                Failure::NothingLeft
+                LeafFailure::NothingLeft
             };
             (failure, problem)
         })
     }
 
-    async fn snowflake(&self, key: &str) -> Result<String, (Failure, Problem)> {
+    async fn snowflake(&self, key: &str) -> Result<String, (LeafFailure, Problem)> {
         let settings = self.caller.server.settings.get();
-        let asked = snowflake_generator(key, &settings.generators, &settings.counters);
+        let requested = snowflake_generator(key, &settings.generators, &settings.counters);
         // An unknown key still runs a command, so that a standby or a missing login is refused first. The field `@`,
         // which no generator has, prevents a draw.
-        let answered = match &asked {
-            Ok(name) => self.ask(&[b"GETID", name.as_bytes()]).await,
-            Err(_) => self.ask(&[b"GETID", key.as_bytes(), b"@"]).await,
+        let result = match &requested {
+            Ok(name) => self.run(&[b"GETID", name.as_bytes()]).await,
+            Err(_) => self.run(&[b"GETID", key.as_bytes(), b"@"]).await,
         };
-        let answered = answered.and_then(id_of);
-        answered.map_err(|problem| {
-            let failure =
-                if is_going(&problem) { Failure::NotReady } else { asked.err().unwrap_or(Failure::NothingLeft) };
+        let result = result.and_then(id_of);
+        result.map_err(|problem| {
+            let failure = if is_unavailable(&problem) {
+                LeafFailure::NotReady
+            } else {
+                requested.err().unwrap_or(LeafFailure::NothingLeft)
+            };
             (failure, problem)
         })
     }
@@ -147,47 +150,47 @@ impl Asker<'_> {
 
 /// Returns the generator for a key of Leaf's snowflake mode: the one of its name, else the only one of kind `leaf`,
 /// since Leaf ignores the key.
-fn snowflake_generator(key: &str, generators: &NamedGenerators, counters: &NamedCounters) -> Result<String, Failure> {
-    let numbers = generators.find(key.as_bytes()).and_then(|place| generators.get(place));
+fn snowflake_generator(
+    key: &str,
+    generators: &NamedGenerators,
+    counters: &NamedCounters,
+) -> Result<String, LeafFailure> {
+    let numbers = generators.find(key.as_bytes()).and_then(|index| generators.get(index));
     let numbers = numbers.map(|(_, generator)| generator.declaration().is_integer());
-    let counter = counters.find(key.as_bytes()).and_then(|place| counters.get(place));
+    let counter = counters.find(key.as_bytes()).and_then(|index| counters.get(index));
     match numbers.or_else(|| counter.map(|counter| counter.is_integer())) {
         Some(true) => return Ok(key.to_owned()),
         // Leaf's clients parse numbers, so an ID as text would be wasted.
-        Some(false) => return Err(Failure::NoSuchKey),
+        Some(false) => return Err(LeafFailure::NoSuchKey),
         None => {}
     }
     let declarations = generators.iter().map(|(_, generator)| generator.declaration());
     let mut of_leaf = declarations.filter(|declared| declared.kind().word == "leaf" && declared.is_integer());
     match (of_leaf.next(), of_leaf.next()) {
         (Some(only), None) => Ok(only.name().to_owned()),
-        (Some(_), Some(_)) => Err(Failure::NoSuchKey),
-        (None, _) => Err(Failure::NotReady),
+        (Some(_), Some(_)) => Err(LeafFailure::NoSuchKey),
+        (None, _) => Err(LeafFailure::NotReady),
     }
 }
 
 /// Logs a name that no sequence can have: the client only learns that there is none.
-pub(super) fn log_unserved(server: &Server, what: &str, name: &str) {
+pub(super) fn log_invalid_name(server: &Server, what: &str, name: &str) {
     if !is_sequence_name(name) {
         let name = printable_up_to(name, NAME_CHARS_MAX);
-        throttled!(
-            server.throttle,
-            UnservedName,
-            "{what} '{name}' was asked for and cannot be served: a name has {SEQUENCE_NAME_RULE}"
-        );
+        throttled!(server.throttle, UnservedName, "{what} '{name}' cannot be served: a name has {SEQUENCE_NAME_RULE}");
     }
 }
 
 /// Whether the problem is the server's state, and not a refused command: it stops, waits for its claim, or refuses all
 /// clients.
-fn is_going(problem: &Problem) -> bool {
+fn is_unavailable(problem: &Problem) -> bool {
     problem.status == StatusCode::SERVICE_UNAVAILABLE && matches!(problem.code.as_deref(), None | Some("LOADING"))
 }
 
-fn id_of(reply: Reply) -> Result<String, Problem> {
+fn id_of(reply: ReplyFrame) -> Result<String, Problem> {
     match reply {
-        Reply::Number { data, .. } => Ok(data.to_string()),
-        Reply::BlobString { data, .. } | Reply::SimpleString { data, .. } => {
+        ReplyFrame::Number { data, .. } => Ok(data.to_string()),
+        ReplyFrame::BlobString { data, .. } | ReplyFrame::SimpleString { data, .. } => {
             Ok(String::from_utf8_lossy(&data).into_owned())
         }
         // A command that returns an ID returns nothing else.
@@ -195,7 +198,7 @@ fn id_of(reply: Reply) -> Result<String, Problem> {
     }
 }
 
-fn failed(failure: Failure, path: &str) -> Response {
+fn failed(failure: LeafFailure, path: &str) -> Response {
     let message = format!("Result{{id={}, status=EXCEPTION}}", failure as i8);
     let exception = Some("com.sankuai.inf.leaf.server.exception.LeafServerException");
     spring::error(StatusCode::INTERNAL_SERVER_ERROR, exception, &message, path)
@@ -204,7 +207,7 @@ fn failed(failure: Failure, path: &str) -> Response {
 /// The reply of Leaf's decoder, with its fields in their order.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Decoded {
+struct LeafDecodedId {
     timestamp: String,
     sequence_id: String,
     worker_id: String,
@@ -212,15 +215,15 @@ struct Decoded {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Undecoded {
+struct LeafDecodeError {
     error_msg: &'static str,
 }
 
 /// Decodes an ID by Leaf's layout, whatever generators exist, with the time in this machine's zone.
 ///
 /// The reply contains nothing of this server, but it requires the right to run `DECODEID`.
-async fn decode(asker: &Asker<'_>, query: Option<&str>, path: &str) -> Response {
-    if let Err(problem) = asker.ask(&[b"DECODEID", b"0"]).await
+async fn decode(handler: &LeafHandler<'_>, query: Option<&str>, path: &str) -> Response {
+    if let Err(problem) = handler.run(&[b"DECODEID", b"0"]).await
         && let Some(response) = spring::refused(&problem, path)
     {
         return response;
@@ -236,15 +239,15 @@ async fn decode(asker: &Asker<'_>, query: Option<&str>, path: &str) -> Response 
     };
     match text.parse() {
         Ok(id) => spring::json(&decoded(id, &TimeZone::system())),
-        Err(_) => spring::json(&Undecoded { error_msg: "snowflake Id反解析发生异常!" }),
+        Err(_) => spring::json(&LeafDecodeError { error_msg: "snowflake Id反解析发生异常!" }),
     }
 }
 
-fn decoded(id: i64, zone: &TimeZone) -> Decoded {
+fn decoded(id: i64, zone: &TimeZone) -> LeafDecodedId {
     let unix_ms = (id >> (WORKER_BITS + COUNTER_BITS)) + EPOCH_UNIX_MS;
     // The result is between 1941 and 2080.
     let time = Timestamp::from_millisecond(unix_ms).unwrap_or_default().to_zoned(zone.clone());
-    Decoded {
+    LeafDecodedId {
         timestamp: format!("{unix_ms}({})", time.strftime("%Y-%m-%d %H:%M:%S%.3f")),
         sequence_id: (id & ((1 << COUNTER_BITS) - 1)).to_string(),
         worker_id: ((id >> COUNTER_BITS) & ((1 << WORKER_BITS) - 1)).to_string(),
@@ -288,10 +291,10 @@ mod tests {
             (&["a leaf", "b twitter"], "test", Ok("a")),
             (&["a leaf", "b twitter"], "b", Ok("b")),
             (&["a leaf", "b leaf format hex"], "test", Ok("a")),
-            (&["a leaf", "b leaf"], "test", Err(Failure::NoSuchKey)),
+            (&["a leaf", "b leaf"], "test", Err(LeafFailure::NoSuchKey)),
             (&["a leaf", "b leaf"], "b", Ok("b")),
-            (&["a twitter", "b leaf format hex"], "test", Err(Failure::NotReady)),
-            (&[], "test", Err(Failure::NotReady)),
+            (&["a twitter", "b leaf format hex"], "test", Err(LeafFailure::NotReady)),
+            (&[], "test", Err(LeafFailure::NotReady)),
             (&[], "counter", Ok("counter")),
         ] {
             let generators = declared.iter().enumerate().map(|(at, text)| {

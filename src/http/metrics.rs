@@ -10,7 +10,7 @@ use axum::response::Response;
 use axum::routing::on;
 
 use super::caller::Caller;
-use super::endpoint::{Access, Answer, Endpoint, Method};
+use super::endpoint::{Endpoint, EndpointAccess, EndpointResponse, Method};
 use super::openapi::TAG_SERVER;
 use super::problem::Problem;
 use super::{Http, coding};
@@ -24,21 +24,31 @@ const METRICS: Endpoint = Endpoint {
     path: "/metrics",
     tag: TAG_SERVER,
     id: "getMetrics",
-    summary: "What INFO tells, for Prometheus",
-    description: "OpenMetrics for whoever prefers that by Accept, Prometheus's own text for all others; compressed for \
-                  whoever accepts gzip.",
-    access: Access::Commands(&[("INFO", "unless http-open has metrics")]),
+    summary: "Get the metrics for Prometheus",
+    description: "The format is OpenMetrics if the header Accept prefers it, else Prometheus's text format. The \
+                  response is compressed if the client accepts gzip.",
+    access: EndpointAccess::Commands(&[("INFO", "unless http-open has metrics")]),
     parameters: &[],
     body: None,
-    answers: &[
-        Answer { status: 200, media: TextFormat::Prometheus.content_type(), schema: None, description: TOLD },
-        Answer { status: 200, media: TextFormat::OpenMetrics.content_type(), schema: None, description: TOLD },
+    responses: &[
+        EndpointResponse {
+            status: 200,
+            media: TextFormat::Prometheus.content_type(),
+            schema: None,
+            description: METRICS_TEXT,
+        },
+        EndpointResponse {
+            status: 200,
+            media: TextFormat::OpenMetrics.content_type(),
+            schema: None,
+            description: METRICS_TEXT,
+        },
     ],
     problems: &[],
     route: |filter| on(filter, metrics),
 };
 
-const TOLD: &str = "Everything.";
+const METRICS_TEXT: &str = "All metrics.";
 
 /// Returns the metrics to callers that may run INFO; with `http-open metrics`, to all.
 async fn metrics(
@@ -48,10 +58,10 @@ async fn metrics(
 ) -> Result<Response, Problem> {
     if !http.server.config.get().http.open.metrics {
         // The shortest section: only its permission matters.
-        caller.ask(&headers, &[b"INFO", b"cluster"]).await?;
+        caller.run(&headers, &[b"INFO", b"cluster"]).await?;
     }
     let accept: Vec<_> = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
-    let format = wanted(&accept.join(","));
+    let format = preferred_format(&accept.join(","));
     let text = prometheus::text(&http.server.facts_with(LISTED_MAX), format);
     let mut response = coding::response(&headers, format.content_type(), text);
     response.headers_mut().insert(VARY, HeaderValue::from_static("Accept, Accept-Encoding"));
@@ -59,7 +69,7 @@ async fn metrics(
 }
 
 /// Returns OpenMetrics if the header prefers it to text, else Prometheus's text format.
-fn wanted(accept: &str) -> TextFormat {
+fn preferred_format(accept: &str) -> TextFormat {
     let [mut open, mut plain, mut any] = [0, 0, 0];
     for range in accept.split(',') {
         let mut words = range.split(';').map(str::trim);
@@ -107,7 +117,7 @@ mod tests {
             ("application/openmetrics-text;q=2", TextFormat::Prometheus),
             (";;,,q=;=\u{fffd}", TextFormat::Prometheus),
         ] {
-            assert_eq!(wanted(accept), format, "{accept}");
+            assert_eq!(preferred_format(accept), format, "{accept}");
         }
     }
 }

@@ -5,10 +5,10 @@
 //! ([`LocalClient`](crate::server::connection::LocalClient)). So both ports share one check of permissions and one
 //! place that counts, limits, logs and shows it.
 //!
-//! - `accept` accepts connections; `places` bounds them and their time. Each has a `gate`, which passes one request at
+//! - `accept` accepts connections; `slots` bounds them and their time. Each has a `gate`, which passes one request at
 //!   a time with an unambiguous [`head`] and [`framing`], and a `caller`, which logs in.
-//! - `answer` handles one request; `outgoing` sends its response.
-//! - `held` counts a connection's buffers in the memory of all clients.
+//! - `answer` handles one request; `response_body` sends its response.
+//! - `buffer_memory` counts a connection's buffers in the memory of all clients.
 //! - `guard` refuses requests that a foreign page or an intermediary may have sent.
 //! - `endpoint` is the table of endpoints, whose rows are beside their handlers. `router` and `openapi` are made from
 //!   it, and `query`, `body` and `schema` parse requests by it.
@@ -19,8 +19,9 @@
 
 mod accept;
 mod answer;
-mod ask;
+mod api_request;
 mod body;
+mod buffer_memory;
 mod caller;
 mod coding;
 pub mod credentials;
@@ -31,24 +32,23 @@ mod gate;
 mod generators;
 mod guard;
 pub mod head;
-mod held;
 mod id_list;
 mod ids;
 mod leaf;
 mod metrics;
 mod openapi;
-mod outgoing;
 mod page;
-mod places;
 mod probes;
 mod problem;
 mod query;
 mod remedy;
 mod reply;
-mod request;
+mod resp_request;
+mod response_body;
 mod router;
 mod schema;
 mod sequences;
+mod slots;
 mod spring;
 mod tinyid;
 mod workers;
@@ -104,7 +104,7 @@ impl Default for PortBounds {
 /// State that all requests share.
 struct Http {
     server: Arc<Server>,
-    page: page::Page,
+    page: page::PageState,
     bounds: PortBounds,
 }
 
@@ -115,22 +115,22 @@ struct Http {
 ///
 /// Fails if the system has no thread left, or no descriptor for its runtime.
 pub fn start(server: Arc<Server>, listeners: Vec<TcpListener>, thread: usize, bounds: PortBounds) -> io::Result<()> {
-    let (ready, is_ready) = mpsc::sync_channel(1);
+    let (started, result) = mpsc::sync_channel(1);
     threads::spawn("getid-http", move || {
         // Made here, because it must not be dropped on a thread that runs another runtime, as the caller's may.
         let runtime = match io_threads::runtime() {
             Ok(runtime) => runtime,
-            Err(error) => return drop(ready.send(Err(error))),
+            Err(error) => return drop(started.send(Err(error))),
         };
-        let _ = ready.send(Ok(()));
+        let _ = started.send(Ok(()));
         io_threads::set_current(thread);
-        let page = page::Page::new(&server, bounds.step);
+        let page = page::PageState::new(&server, bounds.step);
         let http = Arc::new(Http { server, page, bounds });
         runtime.block_on(async {
-            drop(tokio::spawn(page::Page::run(Arc::clone(&http))));
+            drop(tokio::spawn(page::PageState::run(Arc::clone(&http))));
             accept::run(http, listeners).await;
         });
         runtime.shutdown_background();
     })?;
-    is_ready.recv().map_err(io::Error::other)?
+    result.recv().map_err(io::Error::other)?
 }

@@ -6,10 +6,10 @@ use axum::response::Response;
 use axum::routing::on;
 use serde_json::{Map, Value, json};
 
-use super::ask::Ask;
+use super::api_request::ApiRequest;
 use super::coding::StaticText;
-use super::endpoint::{self, Access, Answer, Endpoint, Method, Parameter, Place};
-use super::schema::{Bounds, Components, Schema, TEXT, field, maybe};
+use super::endpoint::{self, Endpoint, EndpointAccess, EndpointResponse, Method, Parameter, ParameterLocation};
+use super::schema::{Components, RequestBounds, Schema, TEXT, field, maybe};
 
 pub(super) const ENDPOINTS: &[Endpoint] = &[DOCUMENT];
 
@@ -18,12 +18,12 @@ const DOCUMENT: Endpoint = Endpoint {
     path: "/openapi.json",
     tag: TAG_SERVER,
     id: "getOpenapi",
-    summary: "This document",
-    description: "It has the bounds that the configuration sets now.",
-    access: Access::Anybody,
+    summary: "Get this document",
+    description: "The document has the current bounds of the configuration.",
+    access: EndpointAccess::Public,
     parameters: &[],
     body: None,
-    answers: &[Answer::ok(&Schema::Map(&Schema::Anything), "An OpenAPI document.")],
+    responses: &[EndpointResponse::ok(&Schema::Map(&Schema::Anything), "An OpenAPI document.")],
     problems: &[],
     route: |filter| on(filter, document),
 };
@@ -36,40 +36,40 @@ pub(super) const TAG_SERVER: &str = "server";
 
 const TAGS: [(&str, &str); 4] = [
     (TAG_IDS, "IDs of the unnamed generator and of named ones."),
-    (TAG_SEQUENCES, "Counters that never go back, kept in a database."),
-    (TAG_WORKERS, "Worker ids, leased to programs that make IDs themselves."),
-    (TAG_SERVER, "The server itself: probes, figures, this document."),
+    (TAG_SEQUENCES, "Counters in a database, which never go back."),
+    (TAG_WORKERS, "Worker ids, leased to programs that generate IDs themselves."),
+    (TAG_SERVER, "The server: probes, metrics, its status, this document."),
 ];
 
 /// A problem of RFC 9457.
 const PROBLEM: Schema = Schema::Object(&[
     field("status", &Schema::Integer { min: 400, max: 599 }, "The status of the response."),
-    field("title", &TEXT, "What the status means."),
-    field("detail", &TEXT, "What was wrong, and what to do."),
+    field("title", &TEXT, "The name of the status."),
+    field("detail", &TEXT, "The error and its remedy."),
     maybe("code", &TEXT, "The first word of the command's error, such as NOPERM, BUSY, LOADING or MISCONF."),
 ]);
 
 /// The last document that was made, and its bounds.
-static LAST: Mutex<Option<(Bounds, Arc<StaticText>)>> = Mutex::new(None);
+static CACHED: Mutex<Option<(RequestBounds, Arc<StaticText>)>> = Mutex::new(None);
 
-async fn document(ask: Ask) -> Response {
-    text(ask.bounds()).response(ask.headers())
+async fn document(request: ApiRequest) -> Response {
+    text(request.bounds()).response(request.headers())
 }
 
-fn text(bounds: Bounds) -> Arc<StaticText> {
-    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
-    match &*last {
+fn text(bounds: RequestBounds) -> Arc<StaticText> {
+    let mut cached = CACHED.lock().unwrap_or_else(PoisonError::into_inner);
+    match &*cached {
         Some((known, text)) if *known == bounds => Arc::clone(text),
         _ => {
             let text = Arc::new(StaticText::new("application/json", whole(bounds).to_string()));
-            *last = Some((bounds, Arc::clone(&text)));
+            *cached = Some((bounds, Arc::clone(&text)));
             text
         }
     }
 }
 
 /// Returns the document with the configured bounds.
-fn whole(bounds: Bounds) -> Value {
+fn whole(bounds: RequestBounds) -> Value {
     let mut components = Components::new();
     Schema::Named("Problem", &PROBLEM).document(bounds, &mut components);
     let mut paths = Map::new();
@@ -83,9 +83,9 @@ fn whole(bounds: Bounds) -> Value {
         "info": {
             "title": "GETID",
             "version": env!("CARGO_PKG_VERSION"),
-            "description": "Unique, time-ordered IDs, and sequences. IDs and values of sequences are strings, for a \
-                            number of 64 bits is not exact in every JSON reader. A request does what a command of the \
-                            Redis port does, for the same users under the same rules; 'x-getid-commands' says which.",
+            "description": "Unique, time-ordered IDs, and sequences. IDs and values of sequences are strings, because \
+                            not every JSON reader has exact 64-bit numbers. Each request runs a command of the Redis \
+                            port, with the same users and rules; 'x-getid-commands' names the command.",
             "license": { "name": "MIT OR Apache-2.0" },
         },
         "servers": [{ "url": "/" }],
@@ -101,45 +101,45 @@ fn whole(bounds: Bounds) -> Value {
     })
 }
 
-fn operation(row: &Endpoint, bounds: Bounds, components: &mut Components) -> Value {
+fn operation(row: &Endpoint, bounds: RequestBounds, components: &mut Components) -> Value {
     let parameters: Vec<_> = row.parameters.iter().map(|own| parameter(own, bounds, components)).collect();
-    let mut told = json!({
+    let mut operation = json!({
         "operationId": row.id,
         "tags": [row.tag],
         "summary": row.summary,
         "responses": responses(row, bounds, components),
     });
     if !row.description.is_empty() {
-        told["description"] = json!(row.description);
+        operation["description"] = json!(row.description);
     }
     if !parameters.is_empty() {
-        told["parameters"] = json!(parameters);
+        operation["parameters"] = json!(parameters);
     }
     match row.access {
-        Access::Anybody => told["security"] = json!([]),
-        Access::Commands(commands) => {
+        EndpointAccess::Public => operation["security"] = json!([]),
+        EndpointAccess::Commands(commands) => {
             // Without a login it depends on the rights of the user 'default'.
-            told["security"] = json!([{ "basic": [] }, { "bearer": [] }, {}]);
+            operation["security"] = json!([{ "basic": [] }, { "bearer": [] }, {}]);
             let commands: Vec<_> =
                 commands.iter().map(|(command, when)| json!({ "command": command, "when": when })).collect();
-            told["x-getid-commands"] = json!(commands);
+            operation["x-getid-commands"] = json!(commands);
         }
     }
     if let Some(fields) = row.body {
         let schema = Schema::Object(fields).document(bounds, components);
         let is_required = fields.iter().any(|field| field.is_required);
-        told["requestBody"] =
+        operation["requestBody"] =
             json!({ "required": is_required, "content": { "application/json": { "schema": schema } } });
     }
-    told
+    operation
 }
 
-fn parameter(own: &Parameter, bounds: Bounds, components: &mut Components) -> Value {
-    let (place, is_required) = match own.place {
-        Place::Path => ("path", true),
-        Place::Query { is_required } => ("query", is_required),
+fn parameter(own: &Parameter, bounds: RequestBounds, components: &mut Components) -> Value {
+    let (place, is_required) = match own.location {
+        ParameterLocation::Path => ("path", true),
+        ParameterLocation::Query { is_required } => ("query", is_required),
     };
-    let mut told = json!({
+    let mut document = json!({
         "name": own.name,
         "in": place,
         "required": is_required,
@@ -147,52 +147,52 @@ fn parameter(own: &Parameter, bounds: Bounds, components: &mut Components) -> Va
         "schema": own.schema.document(bounds, components),
     });
     if matches!(own.schema, Schema::Flag) {
-        told["allowEmptyValue"] = json!(true);
+        document["allowEmptyValue"] = json!(true);
     }
-    told
+    document
 }
 
 /// Statuses of problems that any request may have.
-const OF_ALL: [u16; 6] = [400, 401, 403, 421, 431, 503];
+const COMMON_STATUSES: [u16; 6] = [400, 401, 403, 421, 431, 503];
 
 /// Statuses of problems of requests that may have a body.
-const OF_CHANGES: [u16; 3] = [408, 413, 415];
+const CHANGE_STATUSES: [u16; 3] = [408, 413, 415];
 
-fn responses(row: &Endpoint, bounds: Bounds, components: &mut Components) -> Value {
-    let mut told = Map::new();
-    for answer in row.answers {
+fn responses(row: &Endpoint, bounds: RequestBounds, components: &mut Components) -> Value {
+    let mut responses = Map::new();
+    for response in row.responses {
         let mut body = json!({});
-        if let Some(schema) = answer.schema {
+        if let Some(schema) = response.schema {
             body["schema"] = schema.document(bounds, components);
         }
-        let answers = told.entry(answer.status.to_string());
-        let own = answers.or_insert_with(|| json!({ "description": answer.description, "content": {} }));
-        // Several answers of one status differ in their media type.
-        own["content"][answer.media] = body;
+        let same_status = responses.entry(response.status.to_string());
+        let own = same_status.or_insert_with(|| json!({ "description": response.description, "content": {} }));
+        // Several responses of one status differ in their media type.
+        own["content"][response.media] = body;
     }
-    let of_changes: &[u16] = if row.method == Method::Get { &[] } else { &OF_CHANGES };
-    let mut problems: Vec<_> = OF_ALL.iter().chain(of_changes).chain(row.problems).copied().collect();
+    let of_changes: &[u16] = if row.method == Method::Get { &[] } else { &CHANGE_STATUSES };
+    let mut problems: Vec<_> = COMMON_STATUSES.iter().chain(of_changes).chain(row.problems).copied().collect();
     problems.sort_unstable();
     for status in problems {
-        told.entry(status.to_string()).or_insert_with(|| problem(status));
+        responses.entry(status.to_string()).or_insert_with(|| problem(status));
     }
-    Value::Object(told)
+    Value::Object(responses)
 }
 
 fn problem(status: u16) -> Value {
     let description = match status {
-        400 => "The request is wrong; the detail names what, and what is expected.",
-        401 => "There is no login, or a wrong one.",
-        403 => "The user may not do that.",
-        404 => "There is no such generator or sequence, or the server keeps none.",
-        408 => "The body did not come in time.",
-        409 => "It cannot be done to what is there.",
+        400 => "The request is invalid; the detail names the fault and the expected value.",
+        401 => "The login is missing or wrong.",
+        403 => "The user has no permission for the request.",
+        404 => "The generator or sequence does not exist, or the server has no sequences.",
+        408 => "The body did not arrive in time.",
+        409 => "The request conflicts with the current state.",
         413 => "The body is larger than 64 KiB.",
-        415 => "The body is not said to be JSON, or has a Content-Encoding.",
+        415 => "The Content-Type is not application/json, or the body has a Content-Encoding.",
         421 => "Without a login, Host must be an address, localhost, or a name in http-host.",
         431 => "The head of the request is too large.",
-        503 => "Not now; Retry-After says when to ask again.",
-        _ => "It was not done; the detail says why.",
+        503 => "The server cannot answer now; retry after the time in Retry-After.",
+        _ => "The request failed; the detail has the reason.",
     };
     let schema = json!({ "$ref": "#/components/schemas/Problem" });
     json!({ "description": description, "content": { "application/problem+json": { "schema": schema } } })

@@ -5,8 +5,8 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
-use super::head::Fault;
-use super::remedy::by_http;
+use super::head::RequestFault;
+use super::remedy::for_http;
 use crate::text::printable::printable_up_to;
 
 /// The media type of a problem document.
@@ -30,7 +30,7 @@ pub(super) struct Problem {
 
 /// A problem in JSON. `type` is omitted, which means `about:blank`: the title is that of the status.
 #[derive(Serialize)]
-struct Document<'a> {
+struct ProblemDocument<'a> {
     status: u16,
     title: &'a str,
     detail: &'a str,
@@ -53,8 +53,8 @@ impl Problem {
     }
 
     /// Returns the problem of a refused head or body.
-    pub(super) fn of_fault(fault: Fault) -> Problem {
-        let (status, text) = fault.answer();
+    pub(super) fn of_fault(fault: RequestFault) -> Problem {
+        let (status, text) = fault.response();
         Problem::new(StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST), text.to_owned())
     }
 
@@ -65,27 +65,27 @@ impl Problem {
 
     /// Returns the problem of a request to a server that stops, or by a client that was signalled to end.
     pub(super) fn stopping() -> Problem {
-        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "this connection was told to end: connect again".to_owned())
+        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "this connection is being closed; connect again".to_owned())
     }
 
     /// Returns the problem of an error reply, which is passed without `-` and line end.
     pub(super) fn of_error(text: &str) -> Problem {
-        let (code, said) = text.split_once(' ').unwrap_or((text, ""));
+        let (code, message) = text.split_once(' ').unwrap_or((text, ""));
         let status = match code {
             "NOAUTH" | "WRONGPASS" => StatusCode::UNAUTHORIZED,
             "NOPERM" | "DENIED" => StatusCode::FORBIDDEN,
             "BUSY" | "LOADING" | "MISCONF" | "UNBLOCKED" | "TRYAGAIN" => StatusCode::SERVICE_UNAVAILABLE,
             "WRONGTYPE" | "EXHAUSTED" | "EXPIRED" | "REVOKED" | "WRONGTOKEN" => StatusCode::CONFLICT,
-            _ => status_of(said),
+            _ => status_of(message),
         };
-        let mut detail = by_http(if said.is_empty() { text } else { said });
+        let mut detail = for_http(if message.is_empty() { text } else { message });
         if code == "NOAUTH" {
             detail.push_str(LOGIN);
         }
-        if let Some(command) = taken_away(said) {
+        if let Some(command) = renamed_command(message) {
             detail = format!(
-                "this request is the command {command}, which this server does not have: 'rename-command' in its \
-                 configuration took it away, or gave it another name"
+                "this request runs the command {command}, which this server does not have: 'rename-command' in its \
+                 configuration has removed or renamed it"
             );
         }
         Problem { status, code: Some(code.to_owned()), detail }
@@ -97,14 +97,15 @@ impl Problem {
     pub(super) fn to_json(&self) -> String {
         let detail = printable_up_to(&self.detail, DETAIL_CHARS_MAX);
         let title = self.status.canonical_reason().unwrap_or("Error");
-        let document = Document { status: self.status.as_u16(), title, detail: &detail, code: self.code.as_deref() };
+        let document =
+            ProblemDocument { status: self.status.as_u16(), title, detail: &detail, code: self.code.as_deref() };
         serde_json::to_string(&document).unwrap_or_default()
     }
 }
 
-/// Returns the raw response for a connection for which there is no place.
-pub(super) fn no_place() -> Vec<u8> {
-    let detail = "all places of http-max-clients are at work; try again in a second";
+/// Returns the raw response for a connection for which there is no slot.
+pub(super) fn no_slot() -> Vec<u8> {
+    let detail = "all connections of http-max-clients are busy; retry in a second";
     bare(503, "Service Unavailable", detail, "retry-after: 1\r\n")
 }
 
@@ -113,14 +114,14 @@ pub(super) fn no_tls() -> Vec<u8> {
     bare(
         400,
         "Bad Request",
-        "this port speaks TLS, and the request is plain HTTP: write https:// before the address",
+        "this port requires TLS, and the request is plain HTTP: write https:// before the address",
         "",
     )
 }
 
 /// Returns a raw response that hyper never sees, and that closes the connection.
 fn bare(status: u16, title: &str, detail: &str, more: &str) -> Vec<u8> {
-    let body = serde_json::to_string(&Document { status, title, detail, code: None }).unwrap_or_default();
+    let body = serde_json::to_string(&ProblemDocument { status, title, detail, code: None }).unwrap_or_default();
     format!(
         "HTTP/1.1 {status} {title}\r\ncontent-type: application/problem+json\r\n{more}cache-control: no-store\r\n\
          connection: close\r\ncontent-length: {}\r\n\r\n{body}",
@@ -130,7 +131,7 @@ fn bare(status: u16, title: &str, detail: &str, more: &str) -> Vec<u8> {
 }
 
 /// Beginnings of plain `ERR` texts that are not a fault of the request's form.
-const BEGINNINGS: [(&str, StatusCode); 10] = [
+const PREFIXES: [(&str, StatusCode); 10] = [
     ("no such worker pool '", StatusCode::NOT_FOUND),
     ("there are no worker pools", StatusCode::NOT_FOUND),
     ("no generator '", StatusCode::NOT_FOUND),
@@ -156,15 +157,15 @@ const PARTS: [(&str, StatusCode); 8] = [
 ];
 
 /// Returns the status of an error without a code of its own.
-fn status_of(said: &str) -> StatusCode {
-    let begins = BEGINNINGS.iter().find(|(text, _)| said.starts_with(text));
-    let found = begins.or_else(|| PARTS.iter().find(|(text, _)| said.contains(text)));
+fn status_of(message: &str) -> StatusCode {
+    let prefixed = PREFIXES.iter().find(|(text, _)| message.starts_with(text));
+    let found = prefixed.or_else(|| PARTS.iter().find(|(text, _)| message.contains(text)));
     found.map_or(StatusCode::BAD_REQUEST, |(_, status)| *status)
 }
 
 /// Returns the name of an unknown command. All commands of this port are in the table, so it must have been renamed.
-fn taken_away(said: &str) -> Option<&str> {
-    let (name, _) = said.strip_prefix("unknown command '")?.split_once('\'')?;
+fn renamed_command(message: &str) -> Option<&str> {
+    let (name, _) = message.strip_prefix("unknown command '")?.split_once('\'')?;
     Some(name)
 }
 
@@ -282,6 +283,6 @@ mod tests {
     fn the_problem_of_a_renamed_command_names_it() {
         let problem = Problem::of_error("ERR unknown command 'MGETID', with args beginning with: '2' ");
         assert_eq!(problem.status, StatusCode::FORBIDDEN);
-        assert!(problem.detail.starts_with("this request is the command MGETID, which"), "{}", problem.detail);
+        assert!(problem.detail.starts_with("this request runs the command MGETID, which"), "{}", problem.detail);
     }
 }

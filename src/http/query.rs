@@ -2,19 +2,19 @@
 
 use std::borrow::Cow;
 
-use super::endpoint::{Endpoint, Parameter, Place};
+use super::endpoint::{Endpoint, Parameter, ParameterLocation};
 use super::problem::Problem;
-use super::schema::{Bounds, Schema};
+use super::schema::{RequestBounds, Schema};
 use crate::text::printable::printable_up_to;
 use crate::text::suggest::did_you_mean;
 
 /// The parameters of a query, each of which its endpoint has.
 #[derive(Debug, Default)]
-pub(super) struct Query(Vec<(&'static str, Value)>);
+pub(super) struct Query(Vec<(&'static str, QueryValue)>);
 
 /// The value of a parameter.
 #[derive(Debug, PartialEq, Eq)]
-enum Value {
+enum QueryValue {
     Text(String),
     Number(i64),
 }
@@ -23,7 +23,7 @@ impl Query {
     /// Returns the text of this parameter.
     pub(super) fn text(&self, name: &str) -> Option<&str> {
         self.0.iter().find_map(|(own, value)| match value {
-            Value::Text(text) if *own == name => Some(text.as_str()),
+            QueryValue::Text(text) if *own == name => Some(text.as_str()),
             _ => None,
         })
     }
@@ -31,7 +31,7 @@ impl Query {
     /// Returns the number of this parameter.
     pub(super) fn number(&self, name: &str) -> Option<i64> {
         self.0.iter().find_map(|(own, value)| match value {
-            Value::Number(number) if *own == name => Some(*number),
+            QueryValue::Number(number) if *own == name => Some(*number),
             _ => None,
         })
     }
@@ -43,23 +43,23 @@ impl Endpoint {
     /// # Errors
     ///
     /// 400 that names the parameter, the value and what is expected.
-    pub(super) fn query(&self, query: Option<&str>, bounds: Bounds) -> Result<Query, Problem> {
+    pub(super) fn query(&self, query: Option<&str>, bounds: RequestBounds) -> Result<Query, Problem> {
         let mut found = Query::default();
         for pair in query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
             let (name, text) = pair.split_once('=').unwrap_or((pair, ""));
             let (name, text) = (decoded(name)?, decoded(text)?);
             let parameter = self.parameter(&name)?;
             if found.0.iter().any(|(own, _)| *own == parameter.name) {
-                return Err(Problem::bad(format!("the query has '{name}' twice, and it may be there once")));
+                return Err(Problem::bad(format!("the query has '{name}' more than once; send it once")));
             }
             found.0.push((parameter.name, parameter.read(&text, bounds)?));
         }
         let missing = self.parameters.iter().find(|parameter| {
-            parameter.place == Place::Query { is_required: true }
+            parameter.location == ParameterLocation::Query { is_required: true }
                 && !found.0.iter().any(|(own, _)| *own == parameter.name)
         });
         missing.map_or(Ok(found), |Parameter { name, schema, .. }| {
-            Err(Problem::bad(format!("the query has no '{name}', and it must have one: {}", schema.expected(bounds))))
+            Err(Problem::bad(format!("the query has no '{name}', which is required: {}", schema.expected(bounds))))
         })
     }
 
@@ -69,46 +69,46 @@ impl Endpoint {
     ///
     /// 400 with what is expected.
     pub(super) fn check_name(&self, name: &str) -> Result<(), Problem> {
-        let own = self.parameters.iter().find(|parameter| parameter.place == Place::Path);
+        let own = self.parameters.iter().find(|parameter| parameter.location == ParameterLocation::Path);
         let Some(Parameter { schema: schema @ Schema::Text { chars_max, .. }, .. }) = own else { return Ok(()) };
         // Each character takes at least a byte.
         if name.len() <= *chars_max || name.chars().count() <= *chars_max {
             return Ok(());
         }
-        let (shown, expected) = (printable_up_to(name, 40), schema.expected(Bounds::default()));
+        let (shown, expected) = (printable_up_to(name, 40), schema.expected(RequestBounds::default()));
         Err(Problem::bad(format!("'{shown}' in the path is too long, expected {expected}")))
     }
 
     /// Returns the query parameter of this name.
     fn parameter(&self, name: &str) -> Result<&'static Parameter, Problem> {
-        let mut known = self.parameters.iter().filter(|parameter| parameter.place != Place::Path);
+        let mut known = self.parameters.iter().filter(|parameter| parameter.location != ParameterLocation::Path);
         let names = known.clone().map(|parameter| parameter.name);
         known.find(|parameter| parameter.name == name).ok_or_else(|| {
             let names: Vec<_> = names.collect();
             let meant = did_you_mean(name, names.iter().copied());
             let known = match (meant, names.as_slice()) {
                 (Some(meant), _) => format!("did you mean '{meant}'?"),
-                (None, []) => "this path has none".to_owned(),
-                (None, names) => format!("known are: {}", names.join(", ")),
+                (None, []) => "this path has no query parameters".to_owned(),
+                (None, names) => format!("expected one of: {}", names.join(", ")),
             };
-            Problem::bad(format!("the query has '{}', which is not known here; {known}", printable_up_to(name, 40)))
+            Problem::bad(format!("unknown query parameter '{}'; {known}", printable_up_to(name, 40)))
         })
     }
 }
 
 impl Parameter {
-    fn read(&self, text: &str, bounds: Bounds) -> Result<Value, Problem> {
+    fn read(&self, text: &str, bounds: RequestBounds) -> Result<QueryValue, Problem> {
         let value = match self.schema {
             Schema::Integer { min, max } => {
-                number(text).filter(|number| (*min..=*max).contains(number)).map(Value::Number)
+                number(text).filter(|number| (*min..=*max).contains(number)).map(QueryValue::Number)
             }
             Schema::Count(max) => {
-                number(text).filter(|number| (1..=max(bounds).into()).contains(number)).map(Value::Number)
+                number(text).filter(|number| (1..=max(bounds).into()).contains(number)).map(QueryValue::Number)
             }
             schema => {
                 let fits =
                     text.is_empty() == matches!(schema, Schema::Flag) && schema.check(&text.into(), bounds).is_ok();
-                fits.then(|| Value::Text(text.to_owned()))
+                fits.then(|| QueryValue::Text(text.to_owned()))
             }
         };
         value.ok_or_else(|| {
@@ -133,7 +133,7 @@ pub(super) fn decoded(text: &str) -> Result<Cow<'_, str>, Problem> {
     let wrong = || {
         let shown = printable_up_to(text, 40);
         Problem::bad(format!(
-            "'{shown}' of the query is wrong: behind % are two hex digits, and all is UTF-8 in the end"
+            "'{shown}' of the query is invalid: % needs two hex digits after it, and the decoded text must be UTF-8"
         ))
     };
     let mut bytes = Vec::with_capacity(text.len());
@@ -154,7 +154,7 @@ pub(super) fn decoded(text: &str) -> Result<Cow<'_, str>, Problem> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::endpoint::{Access, Method, in_path, optional, required};
+    use super::super::endpoint::{EndpointAccess, Method, in_path, optional, required};
     use super::super::schema::TEXT;
     use super::*;
 
@@ -163,9 +163,9 @@ mod tests {
         path: "/v1/things/{name}",
         tag: "",
         id: "things",
-        summary: "Tell of a thing",
+        summary: "Get a thing",
         description: "",
-        access: Access::Anybody,
+        access: EndpointAccess::Public,
         parameters: &[
             in_path("name", &TEXT, ""),
             required("from", &TEXT, ""),
@@ -174,13 +174,13 @@ mod tests {
             optional("limit", &Schema::Integer { min: -5, max: 5 }, ""),
         ],
         body: None,
-        answers: &[],
+        responses: &[],
         problems: &[],
         route: |_| axum::routing::MethodRouter::new(),
     };
 
     fn read(query: &str) -> Result<Query, String> {
-        ROW.query(Some(query), Bounds { ids: 100, values: 1000 }).map_err(|problem| problem.detail)
+        ROW.query(Some(query), RequestBounds { ids: 100, values: 1000 }).map_err(|problem| problem.detail)
     }
 
     #[test]
@@ -194,9 +194,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn errors_name_the_parameter() {
         for (query, text) in [
-            ("", "the query has no 'from', and it must have one: a text of at least 0 characters"),
+            ("", "the query has no 'from', which is required: a text of at least 0 characters"),
             ("from=", "'from' of the query is empty, expected a text of at least 0 characters"),
             ("from=a&count=", "'count' of the query is empty, expected an integer of 1 to 100"),
             ("from=a&count", "'count' of the query is empty, expected an integer of 1 to 100"),
@@ -210,14 +210,23 @@ mod tests {
                 "'count' of the query is '9999999999999999999', expected an integer of 1 to 100",
             ),
             ("limit=6", "'limit' of the query is '6', expected an integer of -5 to 5"),
-            ("count=1&count=1", "the query has 'count' twice, and it may be there once"),
-            ("cuont=1", "the query has 'cuont', which is not known here; did you mean 'count'?"),
-            ("n%0aame=1", "the query has 'n\\name', which is not known here; known are: from, count, all, limit"),
-            ("name=1", "the query has 'name', which is not known here; known are: from, count, all, limit"),
+            ("count=1&count=1", "the query has 'count' more than once; send it once"),
+            ("cuont=1", "unknown query parameter 'cuont'; did you mean 'count'?"),
+            ("n%0aame=1", "unknown query parameter 'n\\name'; expected one of: from, count, all, limit"),
+            ("name=1", "unknown query parameter 'name'; expected one of: from, count, all, limit"),
             ("from=a&all=1", "'all' of the query is '1', expected no value"),
-            ("from=%2", "'%2' of the query is wrong: behind % are two hex digits, and all is UTF-8 in the end"),
-            ("from=%+1", "'%+1' of the query is wrong: behind % are two hex digits, and all is UTF-8 in the end"),
-            ("from=%ff", "'%ff' of the query is wrong: behind % are two hex digits, and all is UTF-8 in the end"),
+            (
+                "from=%2",
+                "'%2' of the query is invalid: % needs two hex digits after it, and the decoded text must be UTF-8",
+            ),
+            (
+                "from=%+1",
+                "'%+1' of the query is invalid: % needs two hex digits after it, and the decoded text must be UTF-8",
+            ),
+            (
+                "from=%ff",
+                "'%ff' of the query is invalid: % needs two hex digits after it, and the decoded text must be UTF-8",
+            ),
         ] {
             assert_eq!(read(query).expect_err(query), text);
         }

@@ -41,25 +41,25 @@ const WRONG_TYPE: &str = "Operation against a key holding the wrong kind of valu
 const KINDS: [&str; 5] = ["sequence ", "generator ", "pool ", "never goes back: ", "values of "];
 
 /// Returns the text of an error for a client of the HTTP port.
-pub(super) fn by_http(said: &str) -> String {
-    let said = said.strip_prefix(WRONG_TYPE).unwrap_or(said);
-    let (before, name) = name_in(said).unwrap_or_default();
+pub(super) fn for_http(message: &str) -> String {
+    let message = message.strip_prefix(WRONG_TYPE).unwrap_or(message);
+    let (before, name) = name_in(message).unwrap_or_default();
     // A name stays as it is, even if it contains a command.
-    let kept = before.len() + name.len();
-    let mut text = String::with_capacity(said.len());
+    let end_of_name = before.len() + name.len();
+    let mut text = String::with_capacity(message.len());
     text.push_str(&with_requests(before, "", ""));
     text.push_str(name);
-    with_requests(&said[kept..], name, &text)
+    with_requests(&message[end_of_name..], name, &text)
 }
 
 /// Returns the text before the first quoted text of an error, with the quote, and the quoted text; `None` if that is a
 /// command.
-fn name_in(said: &str) -> Option<(&str, &str)> {
-    let (before, behind) = said.split_once('\'')?;
+fn name_in(message: &str) -> Option<(&str, &str)> {
+    let (before, behind) = message.split_once('\'')?;
     let (name, _) = behind.split_once('\'')?;
     let is_command = || REMEDIES.iter().any(|row| found(behind, row, "").is_some());
     let is_name = KINDS.iter().any(|kind| before.ends_with(kind)) || !is_command();
-    is_name.then_some((&said[..=before.len()], name))
+    is_name.then_some((&message[..=before.len()], name))
 }
 
 /// Returns `done` and `rest` with requests in place of commands; `name` is the subject of the error.
@@ -67,7 +67,7 @@ fn with_requests(mut rest: &str, name: &str, done: &str) -> String {
     let mut text = done.to_owned();
     while let Some(first) = rest.chars().next() {
         // A command begins at the beginning of a word.
-        let begins = !text.ends_with(is_of_name);
+        let begins = !text.ends_with(is_name_char);
         let found = REMEDIES.iter().filter(|_| begins).find_map(|row| found(rest, row, name));
         let Some((len, request)) = found else {
             text.push(first);
@@ -90,19 +90,20 @@ fn with_requests(mut rest: &str, name: &str, done: &str) -> String {
     text
 }
 
-/// Returns the length of this command at the start of `text`, and the equivalent request. `known` is a name that may
+/// Returns the length of this command at the start of `text`, and the equivalent request. `subject` is a name that may
 /// contain blanks.
-fn found(text: &str, (command, request): &Remedy, known: &str) -> Option<(usize, Option<String>)> {
+fn found(text: &str, (command, request): &Remedy, subject: &str) -> Option<(usize, Option<String>)> {
     let (mut rest, mut names) = (text, Vec::new());
     for (place, word) in command.split(' ').enumerate() {
         if place > 0 {
             rest = rest.strip_prefix(' ')?;
         }
         if word == "*" {
-            let is_known = |behind: &str| !known.is_empty() && names.is_empty() && !behind.starts_with(is_of_name);
-            let name = match rest.strip_prefix(known) {
-                Some(behind) if is_known(behind) => known,
-                _ => &rest[..rest.find(|letter| !is_of_name(letter)).unwrap_or(rest.len())],
+            let is_subject =
+                |behind: &str| !subject.is_empty() && names.is_empty() && !behind.starts_with(is_name_char);
+            let name = match rest.strip_prefix(subject) {
+                Some(behind) if is_subject(behind) => subject,
+                _ => &rest[..rest.find(|letter| !is_name_char(letter)).unwrap_or(rest.len())],
             };
             (!name.is_empty()).then(|| names.push(name))?;
             rest = &rest[name.len()..];
@@ -114,7 +115,7 @@ fn found(text: &str, (command, request): &Remedy, known: &str) -> Option<(usize,
         let filled = request.split('*').zip(names.iter().copied().chain(iter::repeat("")));
         filled.flat_map(|(part, name)| [part.to_owned(), escaped(name)]).collect()
     });
-    (!rest.starts_with(is_of_name)).then_some((text.len() - rest.len(), request))
+    (!rest.starts_with(is_name_char)).then_some((text.len() - rest.len(), request))
 }
 
 /// Returns the name of a sequence or a generator, escaped for a path.
@@ -122,7 +123,7 @@ pub(super) fn escaped(name: &str) -> String {
     name.replace('{', "%7B").replace('}', "%7D").replace('#', "%23").replace(' ', "%20")
 }
 
-fn is_of_name(letter: char) -> bool {
+fn is_name_char(letter: char) -> bool {
     letter.is_ascii_alphanumeric() || "_.:-".contains(letter)
 }
 
@@ -136,7 +137,7 @@ mod tests {
 
     #[test]
     fn a_command_becomes_the_equivalent_request() {
-        for (said, expected) in [
+        for (message, expected) in [
             (
                 "no such sequence 'nope': 'SEQUENCE CREATE nope' makes it",
                 "no such sequence 'nope': 'POST /v1/sequences/nope' makes it",
@@ -168,7 +169,7 @@ mod tests {
             ("\u{e4}\u{20ac} SEQUENCE LIST\u{e4}", "\u{e4}\u{20ac} GET /v1/sequences\u{e4}"),
             ("", ""),
         ] {
-            assert_eq!(by_http(said), expected);
+            assert_eq!(for_http(message), expected);
         }
     }
 
@@ -199,11 +200,11 @@ mod tests {
             WorkerError::Lease { pool: "p".to_owned(), id: 7, why: getid_core::worker::LeaseRefusal::WrongToken },
         ];
         let workers = workers.iter().map(|error| ("p", error.to_string()));
-        for (name, said) in sequences.chain(operators).chain(workers) {
-            let text = by_http(&said);
+        for (name, message) in sequences.chain(operators).chain(workers) {
+            let text = for_http(&message);
             assert!(!text.contains("/v1/sequences/{"), "{text}");
             let quoted = format!("'{name}'");
-            assert!(!said.contains(&quoted) || text.contains(&quoted), "{text}");
+            assert!(!message.contains(&quoted) || text.contains(&quoted), "{text}");
             let text = text.replace(&quoted, "");
             for (at, _) in ["SEQUENCE ", "WORKERID ", "INCR", "GETID"].iter().flat_map(|word| text.match_indices(word))
             {

@@ -14,14 +14,14 @@ use super::schema::Schema;
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// A reply that is not an error.
-pub(super) type Reply = OwnedFrame;
+pub(super) type ReplyFrame = OwnedFrame;
 
 /// Parses one reply.
 ///
 /// # Errors
 ///
 /// The problem of an error reply.
-pub(super) fn read(bytes: &[u8]) -> Result<Reply, Problem> {
+pub(super) fn read(bytes: &[u8]) -> Result<ReplyFrame, Problem> {
     match decode(bytes) {
         Ok(Some((OwnedFrame::SimpleError { data, .. }, _))) => Err(Problem::of_error(&data)),
         Ok(Some((OwnedFrame::BlobError { data, .. }, _))) => Err(Problem::of_error(&String::from_utf8_lossy(&data))),
@@ -46,7 +46,7 @@ pub(super) fn json_text(body: Vec<u8>) -> Response {
 }
 
 /// Returns the text of an ID, a value or a word: the digits of an integer.
-pub(super) fn text_of(reply: &Reply) -> Option<String> {
+pub(super) fn text_of(reply: &ReplyFrame) -> Option<String> {
     match reply {
         OwnedFrame::Number { data, .. } => Some(data.to_string()),
         OwnedFrame::BlobString { data, .. } | OwnedFrame::SimpleString { data, .. } => {
@@ -57,22 +57,22 @@ pub(super) fn text_of(reply: &Reply) -> Option<String> {
 }
 
 /// Returns the value of this name in a map.
-pub(super) fn find<'a>(reply: &'a Reply, name: &str) -> Option<&'a Reply> {
+pub(super) fn find<'a>(reply: &'a ReplyFrame, name: &str) -> Option<&'a ReplyFrame> {
     let OwnedFrame::Map { data, .. } = reply else { return None };
     data.iter().find_map(|(own, value)| (text_of(own)? == name).then_some(value))
 }
 
 /// Converts a reply to JSON by this schema: the schema's fields of a map, and integers as text where the schema has
 /// text. A value that is missing or of another type becomes null.
-pub(super) fn shaped(reply: &Reply, schema: &Schema) -> Value {
+pub(super) fn shaped(reply: &ReplyFrame, schema: &Schema) -> Value {
     match (schema, reply) {
         (Schema::Named(_, of) | Schema::OrNull(of), reply) => shaped(reply, of),
         (Schema::Object(fields), reply) => {
-            let told = fields.iter().map(|field| {
+            let values = fields.iter().map(|field| {
                 let value = find(reply, field.name).map_or(Value::Null, |own| shaped(own, field.schema));
                 (field.name.to_owned(), value)
             });
-            Value::Object(told.collect::<Map<_, _>>())
+            Value::Object(values.collect::<Map<_, _>>())
         }
         (Schema::List { of, .. }, OwnedFrame::Array { data, .. }) => data.iter().map(|own| shaped(own, of)).collect(),
         (Schema::Integer { .. } | Schema::Number, OwnedFrame::Number { data, .. }) => (*data).into(),

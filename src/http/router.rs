@@ -8,30 +8,30 @@ use axum::http::{Method, StatusCode, Uri};
 use axum::middleware::{Next, from_fn};
 use axum::routing::any;
 
-use super::endpoint::{self, Endpoint, Place, Served};
+use super::endpoint::{self, Endpoint, HandlerState, ParameterLocation};
 use super::problem::Problem;
-use super::schema::Bounds;
+use super::schema::RequestBounds;
 use super::{Http, leaf, tinyid};
 use crate::text::printable::printable_up_to;
 use crate::text::suggest::is_near;
 
 pub(super) fn router(http: &Arc<Http>) -> Router {
     let of_row = |row: &'static Endpoint| {
-        let served = Served { http: Arc::clone(http), row };
+        let served = HandlerState { http: Arc::clone(http), row };
         let route = (row.route)(row.method.filter()).with_state(served);
-        let has_query = row.parameters.iter().any(|parameter| parameter.place != Place::Path);
+        let has_query = row.parameters.iter().any(|parameter| parameter.location != ParameterLocation::Path);
         // The page is for people, who may follow a link to which a parameter was added.
         if has_query || row.path == "/" {
             return route;
         }
         route.layer(from_fn(move |request: Request, next: Next| async move {
-            row.query(request.uri().query(), Bounds::default())?;
+            row.query(request.uri().query(), RequestBounds::default())?;
             Ok::<_, Problem>(next.run(request).await)
         }))
     };
     endpoint::all()
         .fold(Router::new(), |router, row| router.route(row.path, of_row(row)))
-        .merge(of_others(http))
+        .merge(compat_routes(http))
         .fallback(not_found)
         .method_not_allowed_fallback(not_allowed)
 }
@@ -39,7 +39,7 @@ pub(super) fn router(http: &Arc<Http>) -> Router {
 /// Returns the routes of other servers' paths that are answered here: all paths with their prefixes, since those
 /// servers have their own errors. They are not in the table, and so not in /openapi.json: their own documents describe
 /// them.
-fn of_others(http: &Arc<Http>) -> Router {
+fn compat_routes(http: &Arc<Http>) -> Router {
     let mut router = Router::new();
     let apis = &http.server.config.get().http.apis;
     if apis.leaf.is_some() {
@@ -65,13 +65,13 @@ pub(super) fn is_metrics(path: &str) -> bool {
 }
 
 /// Whether this is a path of another server, whose clients do not know this API.
-pub(super) fn is_of_others(path: &str) -> bool {
+pub(super) fn is_compat_path(path: &str) -> bool {
     path.starts_with("/api/") || path.starts_with("/tinyid/") || path.starts_with("/decodeSnowflakeId")
 }
 
 async fn not_found(uri: Uri) -> Problem {
     let hint = hint(uri.path()).unwrap_or_default();
-    let detail = format!("there is nothing at this path{hint}; /openapi.json says what there is");
+    let detail = format!("unknown path{hint}; /openapi.json lists all paths");
     Problem::new(StatusCode::NOT_FOUND, detail)
 }
 
@@ -79,14 +79,14 @@ async fn not_found(uri: Uri) -> Problem {
 fn hint(path: &str) -> Option<String> {
     // The most frequent mistake.
     if let Some(shorter) = path.strip_suffix('/').filter(|shorter| endpoint::is_known(shorter)) {
-        return Some(format!(", but at {}", printable_up_to(shorter, PATH_CHARS_MAX)));
+        return Some(format!(": use {}", printable_up_to(shorter, PATH_CHARS_MAX)));
     }
     // A missing name, as in POST /v1/ids.
     let path = path.strip_suffix('/').unwrap_or(path);
     let is_longer = |row: &&Endpoint| row.path.rsplit_once("/{").is_some_and(|(before, _)| before == path);
     let meant = endpoint::all().find(is_longer).or_else(|| endpoint::all().find(|row| is_near_path(path, row.path)))?;
-    let there: Vec<_> = endpoint::all().filter(|row| row.path == meant.path).map(requests).collect();
-    Some(format!(", but there is {}", there.join(" and ")))
+    let known: Vec<_> = endpoint::all().filter(|row| row.path == meant.path).map(requests).collect();
+    Some(format!(": use {}", known.join(" or ")))
 }
 
 /// Characters of a path that an error quotes.
@@ -110,8 +110,11 @@ fn is_near_path(path: &str, known: &str) -> bool {
 }
 
 async fn not_allowed(method: Method, uri: Uri) -> Problem {
-    let rows = endpoint::all().filter(|row| endpoint::is_at(row, uri.path())).map(requests);
-    let taken = rows.collect::<Vec<_>>().join(" and ");
-    let detail = format!("this path does not take {}; it takes {taken}. /openapi.json says more", method.as_str());
+    let rows = endpoint::all().filter(|row| endpoint::matches_path(row, uri.path())).map(requests);
+    let supported = rows.collect::<Vec<_>>().join(" and ");
+    let detail = format!(
+        "this path does not support {}; it supports {supported}; /openapi.json describes each",
+        method.as_str()
+    );
     Problem::new(StatusCode::METHOD_NOT_ALLOWED, detail)
 }

@@ -4,9 +4,9 @@ use serde_json::{Map, Value, json};
 
 use crate::config::Config;
 
-/// Bounds that the configuration sets.
+/// Bounds of requests that the configuration sets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Bounds {
+pub(super) struct RequestBounds {
     /// The most IDs of one request.
     pub(super) ids: u32,
     /// The most values of one request.
@@ -16,9 +16,9 @@ pub(super) struct Bounds {
 /// The most values of one request, whatever `sequence-incrby-max` allows: each of them is written out.
 const VALUES_MAX: u32 = 10_000;
 
-impl Bounds {
-    pub(super) fn of(config: &Config) -> Bounds {
-        Bounds { ids: config.id_mgetid_max, values: config.sequences.incrby_max.min(VALUES_MAX) }
+impl RequestBounds {
+    pub(super) fn of(config: &Config) -> RequestBounds {
+        RequestBounds { ids: config.id_mgetid_max, values: config.sequences.incrby_max.min(VALUES_MAX) }
     }
 }
 
@@ -30,7 +30,7 @@ pub(super) enum Schema {
         max: i64,
     },
     /// An integer from 1 to the bound of a directive.
-    Count(fn(Bounds) -> u32),
+    Count(fn(RequestBounds) -> u32),
     /// A number with a fraction, not negative.
     Number,
     Text {
@@ -89,43 +89,43 @@ pub(super) type Components = Map<String, Value>;
 
 impl Schema {
     /// Returns the schema as JSON Schema, as in `OpenAPI` 3.1. Named schemas are added to `components`.
-    pub(super) fn document(&self, bounds: Bounds, components: &mut Components) -> Value {
+    pub(super) fn document(&self, bounds: RequestBounds, components: &mut Components) -> Value {
         match self {
             Schema::Bool => json!({ "type": "boolean" }),
             Schema::Integer { min, max } => {
-                let mut told = json!({ "type": "integer" });
+                let mut document = json!({ "type": "integer" });
                 if *min > i64::MIN {
-                    told["minimum"] = json!(min);
+                    document["minimum"] = json!(min);
                 }
                 if *max < i64::MAX {
-                    told["maximum"] = json!(max);
+                    document["maximum"] = json!(max);
                 }
-                told
+                document
             }
             Schema::Count(max) => json!({ "type": "integer", "minimum": 1, "maximum": max(bounds) }),
             Schema::Number => json!({ "type": "number", "minimum": 0 }),
             Schema::Text { chars_min, chars_max, pattern } => {
-                let mut told = json!({ "type": "string" });
+                let mut document = json!({ "type": "string" });
                 if *chars_min > 0 {
-                    told["minLength"] = json!(chars_min);
+                    document["minLength"] = json!(chars_min);
                 }
                 if *chars_max < usize::MAX {
-                    told["maxLength"] = json!(chars_max);
+                    document["maxLength"] = json!(chars_max);
                 }
                 if !pattern.is_empty() {
-                    told["pattern"] = json!(pattern);
+                    document["pattern"] = json!(pattern);
                 }
-                told
+                document
             }
             Schema::Flag => json!({ "type": "string", "enum": [""] }),
             Schema::Word(words) => json!({ "type": "string", "enum": words }),
             Schema::Time => json!({ "type": "string", "format": "date-time" }),
             Schema::List { of, items_max } => {
-                let mut told = json!({ "type": "array", "items": of.document(bounds, components) });
+                let mut document = json!({ "type": "array", "items": of.document(bounds, components) });
                 if *items_max < usize::MAX {
-                    told["maxItems"] = json!(items_max);
+                    document["maxItems"] = json!(items_max);
                 }
-                told
+                document
             }
             Schema::Object(fields) => object(fields, bounds, components),
             Schema::Map(of) => json!({ "type": "object", "additionalProperties": of.document(bounds, components) }),
@@ -148,7 +148,7 @@ impl Schema {
     }
 
     /// Describes what is expected, as the end of a sentence: "an integer of 1 to 100".
-    pub(super) fn expected(&self, bounds: Bounds) -> String {
+    pub(super) fn expected(&self, bounds: RequestBounds) -> String {
         match self {
             Schema::Bool => "true or false".to_owned(),
             Schema::Integer { min, max } => format!("an integer of {min} to {max}"),
@@ -161,7 +161,7 @@ impl Schema {
             Schema::Flag => "no value".to_owned(),
             Schema::Word([word]) => format!("the text {word}"),
             Schema::Word(words) => format!("one of the texts {}", words.join(", ")),
-            Schema::Time => "a time as RFC 3339 has it".to_owned(),
+            Schema::Time => "an RFC 3339 time".to_owned(),
             Schema::List { items_max, .. } => format!("an array of at most {items_max} values"),
             Schema::Object(_) | Schema::Map(_) => "an object".to_owned(),
             Schema::OrNull(of) => format!("{}, or null", of.expected(bounds)),
@@ -176,11 +176,11 @@ impl Schema {
     /// # Errors
     ///
     /// One sentence that names the field, the value and what is expected.
-    pub(super) fn check(&self, value: &Value, bounds: Bounds) -> Result<(), String> {
+    pub(super) fn check(&self, value: &Value, bounds: RequestBounds) -> Result<(), String> {
         self.check_at("", value, bounds)
     }
 
-    fn check_at(&self, place: &str, value: &Value, bounds: Bounds) -> Result<(), String> {
+    fn check_at(&self, place: &str, value: &Value, bounds: RequestBounds) -> Result<(), String> {
         match self {
             Schema::Object(fields) => check_object(fields, place, value, bounds),
             Schema::Map(of) => {
@@ -204,7 +204,7 @@ impl Schema {
     }
 
     /// Whether a scalar value matches the schema.
-    fn is_plain(&self, value: &Value, bounds: Bounds) -> bool {
+    fn is_plain(&self, value: &Value, bounds: RequestBounds) -> bool {
         match (self, value) {
             (Schema::Bool, Value::Bool(_)) => true,
             (Schema::Integer { min, max }, value) => integer(value).is_some_and(|found| (*min..=*max).contains(&found)),
@@ -222,7 +222,7 @@ impl Schema {
         }
     }
 
-    fn wrong(&self, place: &str, value: &Value, bounds: Bounds) -> String {
+    fn wrong(&self, place: &str, value: &Value, bounds: RequestBounds) -> String {
         wrong(place, value, &self.expected(bounds))
     }
 }
@@ -237,37 +237,37 @@ pub(super) fn integer(value: &Value) -> Option<i64> {
     })
 }
 
-fn object(fields: &[Field], bounds: Bounds, components: &mut Components) -> Value {
+fn object(fields: &[Field], bounds: RequestBounds, components: &mut Components) -> Value {
     let mut properties = Map::new();
     for field in fields {
-        let mut told = field.schema.document(bounds, components);
+        let mut document = field.schema.document(bounds, components);
         if !field.description.is_empty() {
-            told["description"] = json!(field.description);
+            document["description"] = json!(field.description);
         }
-        properties.insert(field.name.to_owned(), told);
+        properties.insert(field.name.to_owned(), document);
     }
-    let mut told = json!({ "type": "object", "properties": properties, "additionalProperties": false });
+    let mut document = json!({ "type": "object", "properties": properties, "additionalProperties": false });
     let required: Vec<_> = fields.iter().filter(|field| field.is_required).map(|field| field.name).collect();
     if !required.is_empty() {
-        told["required"] = json!(required);
+        document["required"] = json!(required);
     }
-    told
+    document
 }
 
-fn check_object(fields: &[Field], place: &str, value: &Value, bounds: Bounds) -> Result<(), String> {
+fn check_object(fields: &[Field], place: &str, value: &Value, bounds: RequestBounds) -> Result<(), String> {
     let Value::Object(found) = value else { return Err(wrong(place, value, "an object")) };
     for (name, value) in found {
         let Some(field) = fields.iter().find(|field| field.name == name) else {
             let known: Vec<_> = fields.iter().map(|field| field.name).collect();
             let place = inside(place, &shown_text(name));
-            return Err(format!("field '{place}' is not known; known are: {}", known.join(", ")));
+            return Err(format!("unknown field '{place}'; expected one of: {}", known.join(", ")));
         };
         field.schema.check_at(&inside(place, name), value, bounds)?;
     }
     match fields.iter().find(|field| field.is_required && !found.contains_key(field.name)) {
         None => Ok(()),
         Some(Field { name, schema, .. }) => {
-            Err(format!("field '{}' is missing: {}", inside(place, name), schema.expected(bounds)))
+            Err(format!("field '{}' is missing, expected {}", inside(place, name), schema.expected(bounds)))
         }
     }
 }
@@ -300,7 +300,7 @@ fn shown(value: &Value) -> String {
 mod tests {
     use super::*;
 
-    const BOUNDS: Bounds = Bounds { ids: 100, values: 1000 };
+    const BOUNDS: RequestBounds = RequestBounds { ids: 100, values: 1000 };
 
     const OPTIONS: Schema = Schema::Object(&[
         field("cache", &Schema::Integer { min: 0, max: 10 }, "How many."),
@@ -310,12 +310,12 @@ mod tests {
         maybe("inner", &Schema::Named("Inner", &Schema::Object(&[maybe("rate", &Schema::Number, "")])), ""),
     ]);
 
-    fn said(value: &Value) -> String {
+    fn error_of(value: &Value) -> String {
         OPTIONS.check(value, BOUNDS).expect_err("an error")
     }
 
     #[test]
-    fn what_fits_is_taken() {
+    fn matching_values_are_accepted() {
         for value in [
             json!({ "cache": 0 }),
             json!({ "cache": 10.0, "policy": "wait", "notes": [null, "a"], "fields": { "a": true, "b": 7 } }),
@@ -326,10 +326,10 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_named() {
+    fn errors_name_the_field_and_the_value() {
         for (value, text) in [
             (json!([]), "the body is an array, expected an object"),
-            (json!({}), "field 'cache' is missing: an integer of 0 to 10"),
+            (json!({}), "field 'cache' is missing, expected an integer of 0 to 10"),
             (json!({ "cache": "1" }), "field 'cache' is the text '1', expected an integer of 0 to 10"),
             (json!({ "cache": 11 }), "field 'cache' is 11, expected an integer of 0 to 10"),
             (json!({ "cache": 1.5 }), "field 'cache' is 1.5, expected an integer of 0 to 10"),
@@ -338,7 +338,7 @@ mod tests {
             (json!({ "cache": null }), "field 'cache' is null, expected an integer of 0 to 10"),
             (
                 json!({ "cache": 1, "cahce\u{1b}\n": 1 }),
-                "field 'cahce\\u{1b}\\n' is not known; known are: cache, policy, notes, fields, inner",
+                "unknown field 'cahce\\u{1b}\\n'; expected one of: cache, policy, notes, fields, inner",
             ),
             (
                 json!({ "cache": 1, "policy": "Wait" }),
@@ -358,19 +358,19 @@ mod tests {
                 "field 'inner.rate' is -1, expected a number that is not negative",
             ),
         ] {
-            assert_eq!(said(&value), text);
+            assert_eq!(error_of(&value), text);
         }
-        assert!(said(&json!({ "x".repeat(5000): 1 })).len() < 200);
+        assert!(error_of(&json!({ "x".repeat(5000): 1 })).len() < 200);
     }
 
     #[test]
-    fn it_is_documented_as_json_schema() {
+    fn a_schema_is_documented_as_json_schema() {
         let mut components = Components::new();
-        let told = OPTIONS.document(BOUNDS, &mut components);
+        let document = OPTIONS.document(BOUNDS, &mut components);
         let cache = json!({ "type": "integer", "minimum": 0, "maximum": 10, "description": "How many." });
-        assert_eq!(told["properties"]["cache"], cache);
-        assert_eq!(told["required"], json!(["cache"]));
-        assert_eq!(told["properties"]["inner"], json!({ "$ref": "#/components/schemas/Inner" }));
+        assert_eq!(document["properties"]["cache"], cache);
+        assert_eq!(document["required"], json!(["cache"]));
+        assert_eq!(document["properties"]["inner"], json!({ "$ref": "#/components/schemas/Inner" }));
         assert_eq!(components["Inner"]["additionalProperties"], json!(false));
     }
 }

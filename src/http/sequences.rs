@@ -9,15 +9,15 @@ use getid_core::{INCREMENT_MAX, NAME_BYTES_MAX, RESERVED_MAX, VALUE_MAX};
 use redis_protocol::resp3::types::OwnedFrame;
 use serde_json::{Map, Value, json};
 
-use super::ask::{Ask, Name};
-use super::endpoint::{Access, Answer, Endpoint, Method, in_path, optional};
+use super::api_request::{ApiRequest, PathName};
+use super::endpoint::{Endpoint, EndpointAccess, EndpointResponse, Method, in_path, optional};
 use super::openapi::TAG_SEQUENCES;
 use super::problem::Problem;
 use super::remedy::escaped;
 use super::reply;
 use super::schema::{self, AMOUNT, Field, Schema, TEXT, field, maybe};
 
-pub(super) const ENDPOINTS: &[Endpoint] = &[LIST, TELL, CREATE, CHANGE, COUNT];
+pub(super) const ENDPOINTS: &[Endpoint] = &[LIST, GET, CREATE, CHANGE, COUNT];
 
 /// A sequence's name. Blanks and the characters `{ } #` need an escape in a path.
 const NAME: Schema = Schema::Text {
@@ -36,27 +36,31 @@ const APART: Schema = Schema::Integer { min: 1, max: INCREMENT_MAX as i64 };
 
 const CACHE: Schema = Schema::Integer { min: 0, max: RESERVED_MAX as i64 };
 
-const OF_NAME: &[super::endpoint::Parameter] = &[in_path("name", &NAME, "The sequence.")];
+const NAME_PARAMETER: &[super::endpoint::Parameter] = &[in_path("name", &NAME, "The sequence.")];
 
 const LIST: Endpoint = Endpoint {
     method: Method::Get,
     path: "/v1/sequences",
     tag: TAG_SEQUENCES,
     id: "listSequences",
-    summary: "Sequences in the order of their names, page by page",
-    description: "With 'match', a page may be short, or empty, and have a 'next' all the same.",
-    access: Access::Commands(&[("SEQUENCE LIST", "")]),
+    summary: "List sequences by name, page by page",
+    description: "With 'match', a page may be short or empty, and still have a 'next'.",
+    access: EndpointAccess::Commands(&[("SEQUENCE LIST", "")]),
     parameters: &[
-        optional("after", &CURSOR, "The 'next' of the page before, or a name to begin behind."),
-        optional("limit", &Schema::Integer { min: 1, max: 1000 }, "Sequences to look at; 100 if it is left away."),
-        optional("match", &PATTERN, "Only names that are like this, as in Redis's KEYS: 'order*'."),
+        optional("after", &CURSOR, "The 'next' of the previous page, or a name after which the list begins."),
+        optional(
+            "limit",
+            &Schema::Integer { min: 1, max: 1000 },
+            "The number of sequences to read; the default is 100.",
+        ),
+        optional("match", &PATTERN, "A glob pattern for the names, as in Redis's KEYS: 'order*'."),
     ],
     body: None,
-    answers: &[Answer::ok(
+    responses: &[EndpointResponse::ok(
         &Schema::Object(&[
             field("sequences", &Schema::List { of: &LISTED, items_max: 1000 }, ""),
-            field("next", &Schema::OrNull(&TEXT), "'after' of the next page; null: this is the last one."),
-            maybe("unreadable", &UNREADABLE, "What is wrong with rows that cannot be read."),
+            field("next", &Schema::OrNull(&TEXT), "The 'after' of the next page; null: this page is the last one."),
+            maybe("unreadable", &UNREADABLE, "The errors of rows that cannot be read."),
         ]),
         "One page.",
     )],
@@ -74,7 +78,7 @@ const LISTED: Schema = Schema::Named(
     "ListedSequence",
     &Schema::Object(&[
         field("name", &NAME, ""),
-        field("next", &TEXT, "What the store gives next."),
+        field("next", &TEXT, "The next value in the store."),
         START,
         INCREMENT,
         OFFSET,
@@ -84,27 +88,27 @@ const LISTED: Schema = Schema::Named(
     ]),
 );
 
-const START: Field = field("start", &VALUE, "No value is below it.");
-const INCREMENT: Field = field("increment", &APART, "How far values are apart.");
-const OFFSET: Field = field("offset", &APART, "Which of the values that far apart.");
-const CACHED: Field = field("cache", &CACHE, "Values of a reservation at least.");
-const LAST_ONE: Field = field("max", &VALUE, "The last value that there may be.");
+const START: Field = field("start", &VALUE, "The lower bound of values.");
+const INCREMENT: Field = field("increment", &APART, "The distance between values.");
+const OFFSET: Field = field("offset", &APART, "The offset of values within the increment.");
+const CACHED: Field = field("cache", &CACHE, "The smallest number of values in a reservation.");
+const LAST_ONE: Field = field("max", &VALUE, "The upper bound of values.");
 const POLICY: Field = field(
     "policy",
     &Schema::Word(&["default", "wait", "error"]),
-    "Whether a request waits for the store; default is what 'sequence-policy' says.",
+    "Whether a request waits for the store; default is the value of 'sequence-policy'.",
 );
 
-async fn list(ask: Ask) -> Result<Response, Problem> {
-    let query = ask.query()?;
+async fn list(request: ApiRequest) -> Result<Response, Problem> {
+    let query = request.query()?;
     let limit = query.number("limit").unwrap_or(100).to_string();
     let mut args: Vec<&[u8]> = vec![b"SEQUENCE", b"LIST"];
     let pattern = query.text("match").map(pattern);
     args.extend(pattern.as_ref().map(String::as_bytes));
     args.extend([&b"CURSOR"[..], query.text("after").unwrap_or_default().as_bytes()]);
     args.extend([&b"COUNT"[..], limit.as_bytes()]);
-    let told = ask.run(&args).await?;
-    let OwnedFrame::Array { data, .. } = &told else { return Err(Problem::stopping()) };
+    let reply = request.run(&args).await?;
+    let OwnedFrame::Array { data, .. } = &reply else { return Err(Problem::stopping()) };
     let next = data.first().and_then(reply::text_of).filter(|next| !next.is_empty());
     let all = data.get(1).map(|all| reply::shaped(all, &Schema::List { of: &LISTED, items_max: usize::MAX }));
     let mut page = json!({ "sequences": all, "next": next });
@@ -120,19 +124,19 @@ fn pattern(text: &str) -> String {
     if is_word { format!("\\{text}") } else { text.to_owned() }
 }
 
-const TELL: Endpoint = Endpoint {
+const GET: Endpoint = Endpoint {
     method: Method::Get,
     path: "/v1/sequences/{name}",
     tag: TAG_SEQUENCES,
     id: "getSequence",
-    summary: "All that is known of a sequence",
+    summary: "Get the state of a sequence",
     description: "",
-    access: Access::Commands(&[("SEQUENCE INFO", "")]),
-    parameters: OF_NAME,
+    access: EndpointAccess::Commands(&[("SEQUENCE INFO", "")]),
+    parameters: NAME_PARAMETER,
     body: None,
-    answers: &[Answer::ok(&SEQUENCE, "What is known of it.")],
+    responses: &[EndpointResponse::ok(&SEQUENCE, "The sequence.")],
     problems: &[404, 409],
-    route: |filter| on(filter, tell),
+    route: |filter| on(filter, get),
 };
 
 const RATE: Schema = Schema::Number;
@@ -149,21 +153,21 @@ const SEQUENCE: Schema = Schema::Named(
         LAST_ONE,
         POLICY,
         field("last_given_here", &Schema::OrNull(&VALUE), "The last value that this server gave."),
-        field("reserved_until", &Schema::OrNull(&VALUE), "The last value that this server holds."),
-        field("left", &AMOUNT, "Values that it holds."),
-        field("a_kill_skips", &AMOUNT, "Values that would be lost if it were killed now."),
-        field("given", &AMOUNT, "Values that it gave since it has the sequence in memory."),
-        field("per_s_in_10_s", &RATE, "Values a second in the last 10 seconds."),
-        field("per_s_in_5_min", &RATE, "The same in 5 minutes."),
-        field("per_s_in_30_min", &RATE, "The same in 30 minutes."),
-        field("reserved_at_a_time", &AMOUNT, "Values of a reservation now."),
-        field("reserved_ms_ago", &Schema::OrNull(&AMOUNT), "When the last reservation was."),
-        field("reserved_in_ms", &AMOUNT, "How long it took."),
-        field("waits", &AMOUNT, "Requests that had to wait for the store."),
+        field("reserved_until", &Schema::OrNull(&VALUE), "The last value that this server has reserved."),
+        field("left", &AMOUNT, "Reserved values that are left on this server."),
+        field("a_kill_skips", &AMOUNT, "Values that would be skipped if this server were killed now."),
+        field("given", &AMOUNT, "Values that this server gave since it loaded the sequence."),
+        field("per_s_in_10_s", &RATE, "Values per second, over the last 10 seconds."),
+        field("per_s_in_5_min", &RATE, "Values per second, over the last 5 minutes."),
+        field("per_s_in_30_min", &RATE, "Values per second, over the last 30 minutes."),
+        field("reserved_at_a_time", &AMOUNT, "The current number of values in a reservation."),
+        field("reserved_ms_ago", &Schema::OrNull(&AMOUNT), "The age of the last reservation, ms."),
+        field("reserved_in_ms", &AMOUNT, "The duration of the last reservation, ms."),
+        field("waits", &AMOUNT, "Requests that waited for the store."),
         field("waiting", &AMOUNT, "Requests that wait now."),
         field("errors", &AMOUNT, "Reservations that failed."),
-        field("rows", &Schema::List { of: &ROW, items_max: usize::MAX }, "Its row in each store."),
-        field("a_raise_holds_everywhere_in_s", &AMOUNT, "When no server gives anything of before a change."),
+        field("rows", &Schema::List { of: &ROW, items_max: usize::MAX }, "The row of the sequence in each store."),
+        field("a_raise_holds_everywhere_in_s", &AMOUNT, "Seconds until a change holds on every server."),
     ]),
 );
 
@@ -174,14 +178,14 @@ const ROW: Schema = Schema::Object(&[
     INCREMENT,
     OFFSET,
     field("version", &AMOUNT, ""),
-    field("generation", &AMOUNT, "How often an operator has changed it."),
+    field("generation", &AMOUNT, "The number of changes by operators."),
     field("created", &Schema::OrNull(&Schema::Time), ""),
     field("updated", &Schema::OrNull(&Schema::Time), ""),
 ]);
 
-async fn tell(Name(name): Name, ask: Ask) -> Result<Response, Problem> {
-    let told = ask.run(&[b"SEQUENCE", b"INFO", name.as_bytes()]).await?;
-    Ok(reply::json(StatusCode::OK, &reply::shaped(&told, &SEQUENCE)))
+async fn get(PathName(name): PathName, request: ApiRequest) -> Result<Response, Problem> {
+    let reply = request.run(&[b"SEQUENCE", b"INFO", name.as_bytes()]).await?;
+    Ok(reply::json(StatusCode::OK, &reply::shaped(&reply, &SEQUENCE)))
 }
 
 const CREATE: Endpoint = Endpoint {
@@ -189,28 +193,28 @@ const CREATE: Endpoint = Endpoint {
     path: "/v1/sequences/{name}",
     tag: TAG_SEQUENCES,
     id: "createSequence",
-    summary: "Make a sequence",
-    description: "One that was dropped goes on above its last value, unless 'fresh' is true.",
-    access: Access::Commands(&[("SEQUENCE CREATE", "")]),
-    parameters: OF_NAME,
+    summary: "Create a sequence",
+    description: "A dropped sequence continues above its last value, unless 'fresh' is true.",
+    access: EndpointAccess::Commands(&[("SEQUENCE CREATE", "")]),
+    parameters: NAME_PARAMETER,
     body: Some(&[
-        maybe("start", &ANY_VALUE, "No value is below it; 1 if it is left away."),
-        maybe("increment", &APART, "How far values are apart; 1 if it is left away."),
-        maybe("offset", &APART, "Which of the values that far apart, at most 'increment'; 1 if it is left away."),
+        maybe("start", &ANY_VALUE, "The lower bound of values; the default is 1."),
+        maybe("increment", &APART, "The distance between values; the default is 1."),
+        maybe("offset", &APART, "The offset of values within the increment, at most 'increment'; the default is 1."),
         maybe(
             "cache",
             &CACHE,
-            "Values of a reservation at least; 100 if it is left away. 0: each is in the store first.",
+            "The smallest number of values in a reservation; the default is 100. 0: each value is stored first.",
         ),
-        maybe("max", &ANY_VALUE, "The last value that there may be."),
+        maybe("max", &ANY_VALUE, "The upper bound of values."),
         maybe("policy", &WAIT_OR_ERROR, "Whether a request waits for the store."),
-        maybe("fresh", &Schema::Bool, "Begin at 'start', though one of this name was dropped."),
+        maybe("fresh", &Schema::Bool, "Begin at 'start', even if a sequence of this name was dropped."),
     ]),
-    answers: &[Answer {
+    responses: &[EndpointResponse {
         status: 201,
         media: "application/json",
         schema: Some(&Schema::Object(&[field("name", &NAME, "")])),
-        description: "It is made; Location says where it is.",
+        description: "The sequence is created; Location has its path.",
     }],
     problems: &[404, 409],
     route: |filter| on(filter, create),
@@ -218,17 +222,17 @@ const CREATE: Endpoint = Endpoint {
 
 const WAIT_OR_ERROR: Schema = Schema::Word(&["wait", "error"]);
 
-async fn create(Name(name): Name, ask: Ask, body: Body) -> Result<Response, Problem> {
-    let mut body = ask.body(body).await?;
+async fn create(PathName(name): PathName, request: ApiRequest, body: Body) -> Result<Response, Problem> {
+    let mut body = request.body(body).await?;
     let is_fresh = body.remove("fresh") == Some(Value::Bool(true));
     let words = words(&body);
     let mut args: Vec<&[u8]> = vec![b"SEQUENCE", b"CREATE", name.as_bytes()];
     args.extend(words.iter().map(String::as_bytes));
     args.extend(is_fresh.then_some(&b"FRESH"[..]));
-    ask.run(&args).await?;
+    request.run(&args).await?;
     let mut response = reply::json(StatusCode::CREATED, &json!({ "name": name }));
-    if let Ok(place) = HeaderValue::try_from(format!("/v1/sequences/{}", escaped(&name))) {
-        response.headers_mut().insert(LOCATION, place);
+    if let Ok(location) = HeaderValue::try_from(format!("/v1/sequences/{}", escaped(&name))) {
+        response.headers_mut().insert(LOCATION, location);
     }
     Ok(response)
 }
@@ -252,39 +256,39 @@ const CHANGE: Endpoint = Endpoint {
     tag: TAG_SEQUENCES,
     id: "changeSequence",
     summary: "Change the options of a sequence, or raise it",
-    description: "Either 'last' alone, or options. Nothing moves a sequence back.",
-    access: Access::Commands(&[("SEQUENCE ALTER", "with options"), ("SEQUENCE RAISE", "with 'last'")]),
-    parameters: OF_NAME,
+    description: "Send 'last' alone, or options. No request moves a sequence back.",
+    access: EndpointAccess::Commands(&[("SEQUENCE ALTER", "with options"), ("SEQUENCE RAISE", "with 'last'")]),
+    parameters: NAME_PARAMETER,
     body: Some(&[
-        maybe("last", &ANY_VALUE, "The next value is past it."),
-        maybe("increment", &APART, "How far values are apart."),
-        maybe("offset", &APART, "Which of the values that far apart, at most 'increment'."),
-        maybe("cache", &CACHE, "Values of a reservation at least."),
-        maybe("max", &ANY_VALUE, "The last value that there may be."),
+        maybe("last", &ANY_VALUE, "The next value is above this one."),
+        maybe("increment", &APART, "The distance between values."),
+        maybe("offset", &APART, "The offset of values within the increment, at most 'increment'."),
+        maybe("cache", &CACHE, "The smallest number of values in a reservation."),
+        maybe("max", &ANY_VALUE, "The upper bound of values."),
         maybe("policy", &WAIT_OR_ERROR, "Whether a request waits for the store."),
     ]),
-    answers: &[Answer::ok(
+    responses: &[EndpointResponse::ok(
         &Schema::Object(&[
             field("name", &NAME, ""),
-            field("holds_everywhere_in_s", &AMOUNT, "When no server gives anything of before; 0: now."),
+            field("holds_everywhere_in_s", &AMOUNT, "Seconds until the change holds on every server; 0: now."),
         ]),
-        "It is changed.",
+        "The sequence is changed.",
     )],
     problems: &[404, 409],
     route: |filter| on(filter, change),
 };
 
-async fn change(Name(name): Name, ask: Ask, body: Body) -> Result<Response, Problem> {
-    let body = ask.body(body).await?;
+async fn change(PathName(name): PathName, request: ApiRequest, body: Body) -> Result<Response, Problem> {
+    let body = request.body(body).await?;
     let words = words(&body);
     let args: Vec<&[u8]> = match (body.get("last"), words.len()) {
         (None, 0) => {
-            let detail = "the body says nothing to change: give it 'last', or options such as 'cache'";
+            let detail = "the body names nothing to change; send 'last', or options such as 'cache'";
             return Err(Problem::bad(detail.to_owned()));
         }
         (Some(_), 2) => vec![b"SEQUENCE", b"RAISE", name.as_bytes(), words[1].as_bytes()],
         (Some(_), _) => {
-            let detail = "the body has 'last' beside options, which are two changes: send one after the other";
+            let detail = "the body has 'last' and options, which are two changes; send one after the other";
             return Err(Problem::bad(detail.to_owned()));
         }
         (None, _) => [&b"SEQUENCE"[..], b"ALTER", name.as_bytes()]
@@ -292,10 +296,10 @@ async fn change(Name(name): Name, ask: Ask, body: Body) -> Result<Response, Prob
             .chain(words.iter().map(String::as_bytes))
             .collect(),
     };
-    let told = ask.run(&args).await?;
+    let reply = request.run(&args).await?;
     // The reply is `OK`, or `OK here, and on every server in 30 s`.
-    let said = reply::text_of(&told).unwrap_or_default();
-    let in_s: u64 = said.split(' ').find_map(|word| word.parse().ok()).unwrap_or_default();
+    let text = reply::text_of(&reply).unwrap_or_default();
+    let in_s: u64 = text.split(' ').find_map(|word| word.parse().ok()).unwrap_or_default();
     Ok(reply::json(StatusCode::OK, &json!({ "name": name, "holds_everywhere_in_s": in_s })))
 }
 
@@ -305,18 +309,21 @@ const COUNT: Endpoint = Endpoint {
     tag: TAG_SEQUENCES,
     id: "nextValues",
     summary: "Get the next values of a sequence",
-    description: "Each is given once, and they ascend. Those of one request follow one another, 'increment' apart.",
-    access: Access::Commands(&[("INCR", "without count, or with 1"), ("SEQUENCE NEXT", "with a count above 1")]),
+    description: "Each value is given once. Values ascend; those of one request are consecutive, 'increment' apart.",
+    access: EndpointAccess::Commands(&[
+        ("INCR", "without count, or with 1"),
+        ("SEQUENCE NEXT", "with a count above 1"),
+    ]),
     parameters: &[
         in_path("name", &NAME, "The sequence."),
-        optional("count", &Schema::Count(|bounds| bounds.values), "How many; 1 if it is left away."),
+        optional("count", &Schema::Count(|bounds| bounds.values), "The number of values; the default is 1."),
     ],
     body: None,
-    answers: &[Answer::ok(
+    responses: &[EndpointResponse::ok(
         &Schema::Object(&[field(
             "values",
             &Schema::List { of: &VALUE, items_max: usize::MAX },
-            "As many as were asked for.",
+            "The requested number of values.",
         )]),
         "The values.",
     )],
@@ -324,18 +331,18 @@ const COUNT: Endpoint = Endpoint {
     route: |filter| on(filter, count),
 };
 
-async fn count(Name(name): Name, ask: Ask, body: Body) -> Result<Response, Problem> {
-    let count = ask.query()?.number("count").unwrap_or(1);
-    ask.body(body).await?;
+async fn count(PathName(name): PathName, request: ApiRequest, body: Body) -> Result<Response, Problem> {
+    let count = request.query()?.number("count").unwrap_or(1);
+    request.body(body).await?;
     let counted = count.to_string();
     let args: &[&[u8]] = match count {
         1 => &[b"INCR", name.as_bytes()],
         _ => &[b"SEQUENCE", b"NEXT", name.as_bytes(), b"COUNT", counted.as_bytes()],
     };
-    let values: Vec<_> = match ask.run(args).await.map_err(of_row)? {
+    let values: Vec<_> = match request.run(args).await.map_err(row_conflict)? {
         OwnedFrame::Array { data, .. } => match data.as_slice() {
             [OwnedFrame::Number { data: first, .. }, _, OwnedFrame::Number { data: increment, .. }] => {
-                (0..count).map(|place| (first + place * increment).to_string()).collect()
+                (0..count).map(|index| (first + index * increment).to_string()).collect()
             }
             _ => return Err(Problem::stopping()),
         },
@@ -345,7 +352,7 @@ async fn count(Name(name): Name, ask: Ask, body: Body) -> Result<Response, Probl
 }
 
 /// Changes a bad request about the sequence's row to a conflict: the request itself was checked before.
-fn of_row(problem: Problem) -> Problem {
+fn row_conflict(problem: Problem) -> Problem {
     let is_of_row = problem.status == StatusCode::BAD_REQUEST && problem.detail.starts_with("sequence '");
     if is_of_row { Problem { status: StatusCode::CONFLICT, ..problem } } else { problem }
 }

@@ -20,9 +20,9 @@ use serde::Serialize;
 
 use super::Http;
 use super::caller::Caller;
-use super::leaf::log_unserved;
+use super::leaf::log_invalid_name;
 use super::problem::Problem;
-use super::reply::{Reply, text_of};
+use super::reply::{ReplyFrame, text_of};
 use super::spring::{self, Parameters};
 use crate::generators::sequence::Visit;
 use crate::text::printable::printable_up_to;
@@ -47,27 +47,27 @@ const PIECE_BYTES: usize = 8 * 1024;
 
 /// What a path requests.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Asked {
+enum TinyidRequest {
     Ids,
     Segment,
 }
 
 /// The form of a response.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum ResponseForm {
     /// A JSON object with data, code and message.
     Full,
     /// The data with commas between values; an empty body after a failure.
     Simple,
 }
 
-fn asked_by(path: &str) -> Option<(Asked, Form)> {
+fn request_of_path(path: &str) -> Option<(TinyidRequest, ResponseForm)> {
     let name = path.strip_prefix(PREFIX)?;
     match name.strip_suffix('/').unwrap_or(name) {
-        "nextId" => Some((Asked::Ids, Form::Full)),
-        "nextIdSimple" => Some((Asked::Ids, Form::Simple)),
-        "nextSegmentId" => Some((Asked::Segment, Form::Full)),
-        "nextSegmentIdSimple" => Some((Asked::Segment, Form::Simple)),
+        "nextId" => Some((TinyidRequest::Ids, ResponseForm::Full)),
+        "nextIdSimple" => Some((TinyidRequest::Ids, ResponseForm::Simple)),
+        "nextSegmentId" => Some((TinyidRequest::Segment, ResponseForm::Full)),
+        "nextSegmentIdSimple" => Some((TinyidRequest::Segment, ResponseForm::Simple)),
         _ => None,
     }
 }
@@ -79,20 +79,20 @@ pub(super) async fn answer(
     request: Request,
 ) -> Response {
     let (uri, headers) = (request.uri().clone(), request.headers().clone());
-    let Some((asked, form)) = asked_by(uri.path()) else { return spring::not_found(uri.path()) };
+    let Some((requested, form)) = request_of_path(uri.path()) else { return spring::not_found(uri.path()) };
     if let Some(response) = spring::of_method(request.method(), uri.path()) {
         return response;
     }
     let parameters = Parameters::of(request).await;
     let config = http.server.config.get();
     let user = config.http.apis.tinyid.as_ref().and_then(|api| api.user.as_deref());
-    let by = Asker { caller: &caller, user, headers: &headers, form };
-    match asked {
-        Asked::Ids => match batch(&parameters, config.sequences.incrby_max) {
-            Ok(count) => by.ids(&parameters, count).await,
+    let handler = TinyidHandler { caller: &caller, user, headers: &headers, form };
+    match requested {
+        TinyidRequest::Ids => match batch(&parameters, config.sequences.incrby_max) {
+            Ok(count) => handler.ids(&parameters, count).await,
             Err(text) => not_a_number(&text, uri.path()),
         },
-        Asked::Segment => by.segment(&parameters).await,
+        TinyidRequest::Segment => handler.segment(&parameters).await,
     }
 }
 
@@ -132,7 +132,7 @@ fn not_a_number(text: &str, path: &str) -> Response {
 
 /// Tinyid's response, with its fields in their order.
 #[derive(Serialize)]
-struct Answer<'a, T> {
+struct TinyidResponse<'a, T> {
     data: Option<T>,
     code: u16,
     message: &'a str,
@@ -142,7 +142,7 @@ struct Answer<'a, T> {
 /// `max_id`, with `v % delta == remainder`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Segment {
+struct TinyidSegment {
     max_id: i64,
     loading_id: i64,
     current_id: i64,
@@ -150,42 +150,42 @@ struct Segment {
     remainder: i64,
 }
 
-impl Segment {
-    fn of(run: Run) -> Segment {
-        let Run { first, last, increment: delta } = run;
+impl TinyidSegment {
+    fn of(run: ValueRun) -> TinyidSegment {
+        let ValueRun { first, last, increment: delta } = run;
         // One step below the first value, but not negative.
         let current_id = (first - delta).max(0);
         let loading_id = current_id.saturating_add((last - current_id) / 100 * LOADING_PERCENT)
             + (last - current_id) % 100 * LOADING_PERCENT / 100;
-        Segment { max_id: last, loading_id, current_id, delta, remainder: first % delta }
+        TinyidSegment { max_id: last, loading_id, current_id, delta, remainder: first % delta }
     }
 }
 
 /// Consecutive values of a sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Run {
+struct ValueRun {
     first: i64,
     last: i64,
     increment: i64,
 }
 
 /// The caller of a request, with its headers, the configured user and the form of the response.
-struct Asker<'a> {
+struct TinyidHandler<'a> {
     caller: &'a Caller,
     user: Option<&'a str>,
     headers: &'a HeaderMap,
-    form: Form,
+    form: ResponseForm,
 }
 
 /// Why a request failed.
-enum Failure {
+enum TinyidFailure {
     /// The token is not valid for this bizType.
-    Token,
+    InvalidToken,
     /// The message of an exception, as Tinyid words it.
-    Said(String),
+    Message(String),
 }
 
-impl Asker<'_> {
+impl TinyidHandler<'_> {
     async fn ids(&self, parameters: &Parameters, count: u32) -> Response {
         let drawn = async {
             let biz_type = self.biz_type(parameters).await?;
@@ -194,16 +194,16 @@ impl Asker<'_> {
         let run = match drawn.await {
             Ok(run) => run,
             // Tinyid wraps the message of a failed segment for IDs.
-            Err(Failure::Said(said)) => {
-                return self.failed(&Failure::Said(format!("error query segmentId: {said}")));
+            Err(TinyidFailure::Message(message)) => {
+                return self.failed(&TinyidFailure::Message(format!("error query segmentId: {message}")));
             }
             Err(failure) => return self.failed(&failure),
         };
         let mut response = match self.form {
-            Form::Full => spring::json(&()),
-            Form::Simple => spring::text(self.headers, String::new()),
+            ResponseForm::Full => spring::json(&()),
+            ResponseForm::Simple => spring::text(self.headers, String::new()),
         };
-        *response.body_mut() = Values::body(run, self.form);
+        *response.body_mut() = ValueWriter::body(run, self.form);
         response
     }
 
@@ -213,88 +213,92 @@ impl Asker<'_> {
             let values = self.segment_values(&biz_type).await?;
             self.next(&biz_type, values).await
         };
-        match drawn.await.map(Segment::of) {
-            Ok(segment) if self.form == Form::Full => {
-                spring::json(&Answer { data: Some(segment), code: 200, message: "" })
+        match drawn.await.map(TinyidSegment::of) {
+            Ok(segment) if self.form == ResponseForm::Full => {
+                spring::json(&TinyidResponse { data: Some(segment), code: 200, message: "" })
             }
-            Ok(Segment { max_id, loading_id, current_id, delta, remainder }) => {
+            Ok(TinyidSegment { max_id, loading_id, current_id, delta, remainder }) => {
                 spring::text(self.headers, format!("{current_id},{loading_id},{max_id},{delta},{remainder}"))
             }
             Err(failure) => self.failed(&failure),
         }
     }
 
-    fn failed(&self, failure: &Failure) -> Response {
+    fn failed(&self, failure: &TinyidFailure) -> Response {
         let (code, message) = match failure {
-            Failure::Token => (5, "token is error"),
-            Failure::Said(said) => (6, said.as_str()),
+            TinyidFailure::InvalidToken => (5, "token is error"),
+            TinyidFailure::Message(message) => (6, message.as_str()),
         };
         match self.form {
-            Form::Full => spring::json(&Answer::<()> { data: None, code, message }),
-            Form::Simple => spring::text(self.headers, String::new()),
+            ResponseForm::Full => spring::json(&TinyidResponse::<()> { data: None, code, message }),
+            ResponseForm::Simple => spring::text(self.headers, String::new()),
         }
     }
 
     /// Returns the bizType if the token is valid for it.
-    async fn biz_type<'p>(&self, parameters: &'p Parameters) -> Result<Cow<'p, str>, Failure> {
+    async fn biz_type<'p>(&self, parameters: &'p Parameters) -> Result<Cow<'p, str>, TinyidFailure> {
         let biz_type = parameters.joined("bizType").unwrap_or_default();
         let token = parameters.joined("token").unwrap_or_default();
-        let Some(sequences) = self.caller.server.generators.sequences() else { return Err(Failure::Token) };
+        let Some(sequences) = self.caller.server.generators.sequences() else {
+            return Err(TinyidFailure::InvalidToken);
+        };
         match sequences.may_visit(&token, &biz_type).await {
             Visit::Allowed => Ok(biz_type),
-            Visit::Denied => Err(Failure::Token),
-            Visit::Unknown => Err(Failure::Said("the tokens are not known yet: no store has told them".to_owned())),
+            Visit::Denied => Err(TinyidFailure::InvalidToken),
+            Visit::Unknown => {
+                Err(TinyidFailure::Message("the tokens are not read yet: no store has answered; retry".to_owned()))
+            }
         }
     }
 
-    async fn ask(&self, biz_type: &str, args: &[&[u8]]) -> Result<Reply, Failure> {
-        let reply = self.caller.ask_as(self.user, self.headers, args).await;
+    async fn run(&self, biz_type: &str, args: &[&[u8]]) -> Result<ReplyFrame, TinyidFailure> {
+        let reply = self.caller.run_as(self.user, self.headers, args).await;
         reply.map_err(|problem| {
-            log_unserved(&self.caller.server, "Tinyid's bizType", biz_type);
-            Failure::Said(said(&problem, biz_type))
+            log_invalid_name(&self.caller.server, "Tinyid's bizType", biz_type);
+            TinyidFailure::Message(message_of(&problem, biz_type))
         })
     }
 
     /// Draws `count` values; with 0 it only checks whether the sequence exists.
-    async fn draw(&self, biz_type: &str, count: u32) -> Result<Option<Run>, Failure> {
+    async fn draw(&self, biz_type: &str, count: u32) -> Result<Option<ValueRun>, TinyidFailure> {
         let name = biz_type.as_bytes();
         match count {
-            0 => self.ask(biz_type, &[b"SEQUENCE", b"INFO", name]).await.map(|_| None),
+            0 => self.run(biz_type, &[b"SEQUENCE", b"INFO", name]).await.map(|_| None),
             1 => {
-                let reply = self.ask(biz_type, &[b"INCR", name]).await?;
+                let reply = self.run(biz_type, &[b"INCR", name]).await?;
                 let value = text_of(&reply).and_then(|text| text.parse().ok()).ok_or_else(unexpected)?;
-                Ok(Some(Run { first: value, last: value, increment: 1 }))
+                Ok(Some(ValueRun { first: value, last: value, increment: 1 }))
             }
             count => self.next(biz_type, count).await.map(Some),
         }
     }
 
-    async fn next(&self, biz_type: &str, count: u32) -> Result<Run, Failure> {
+    async fn next(&self, biz_type: &str, count: u32) -> Result<ValueRun, TinyidFailure> {
         let count = count.to_string();
         let reply =
-            self.ask(biz_type, &[b"SEQUENCE", b"NEXT", biz_type.as_bytes(), b"COUNT", count.as_bytes()]).await?;
+            self.run(biz_type, &[b"SEQUENCE", b"NEXT", biz_type.as_bytes(), b"COUNT", count.as_bytes()]).await?;
         let numbers = match &reply {
-            Reply::Array { data, .. } => data.iter().map_while(|number| text_of(number)?.parse().ok()).collect(),
+            ReplyFrame::Array { data, .. } => data.iter().map_while(|number| text_of(number)?.parse().ok()).collect(),
             _ => Vec::new(),
         };
         match numbers[..] {
-            [first, last, increment] if increment > 0 => Ok(Run { first, last, increment }),
+            [first, last, increment] if increment > 0 => Ok(ValueRun { first, last, increment }),
             _ => Err(unexpected()),
         }
     }
 
     /// Returns the number of values of a segment.
-    async fn segment_values(&self, biz_type: &str) -> Result<u32, Failure> {
-        let reply = self.caller.ask_as(self.user, self.headers, &[b"SEQUENCE", b"INFO", biz_type.as_bytes()]).await;
+    async fn segment_values(&self, biz_type: &str) -> Result<u32, TinyidFailure> {
+        let reply = self.caller.run_as(self.user, self.headers, &[b"SEQUENCE", b"INFO", biz_type.as_bytes()]).await;
         let cache = match reply {
-            Ok(Reply::Map { data, .. }) => {
+            Ok(ReplyFrame::Map { data, .. }) => {
                 let cache = data.iter().find(|(name, _)| text_of(name).as_deref() == Some("cache"));
                 cache.and_then(|(_, value)| text_of(value)?.parse().ok()).unwrap_or(0)
             }
             Ok(_) => 0,
             // The first request for the sequence may create it.
             Err(problem) if is_no_such(&problem) => 0,
-            Err(problem) => return Err(Failure::Said(said(&problem, biz_type))),
+            Err(problem) => return Err(TinyidFailure::Message(message_of(&problem, biz_type))),
         };
         let most = self.caller.server.config.get().sequences.incrby_max;
         Ok(if cache == 0 { SEGMENT_VALUES } else { cache }.min(most))
@@ -306,7 +310,7 @@ fn is_no_such(problem: &Problem) -> bool {
 }
 
 /// Returns Tinyid's text for a problem if it has one.
-fn said(problem: &Problem, biz_type: &str) -> String {
+fn message_of(problem: &Problem, biz_type: &str) -> String {
     let conflict = "get next segmentId conflict";
     if is_no_such(problem) {
         format!("can not find biztype:{biz_type}")
@@ -317,14 +321,14 @@ fn said(problem: &Problem, biz_type: &str) -> String {
     }
 }
 
-fn unexpected() -> Failure {
-    Failure::Said("the values have come in a form that nobody knows; please report this".to_owned())
+fn unexpected() -> TinyidFailure {
+    TinyidFailure::Message("the values have an unknown form; this is a bug of getid, report it".to_owned())
 }
 
-/// Values that are written a piece at a time: a hundred thousand of them take two megabytes.
-struct Values {
+/// Writes values a piece at a time: a hundred thousand of them take two megabytes.
+struct ValueWriter {
     /// The values that are left.
-    run: Option<Run>,
+    run: Option<ValueRun>,
     /// Text before the next value: the beginning, or a comma.
     before: &'static str,
     /// Text after the last value.
@@ -332,22 +336,22 @@ struct Values {
     is_over: bool,
 }
 
-impl Values {
-    fn body(run: Option<Run>, form: Form) -> Body {
+impl ValueWriter {
+    fn body(run: Option<ValueRun>, form: ResponseForm) -> Body {
         let (before, behind) = match form {
-            Form::Full => ("{\"data\":[", "],\"code\":200,\"message\":\"\"}"),
-            Form::Simple => ("", ""),
+            ResponseForm::Full => ("{\"data\":[", "],\"code\":200,\"message\":\"\"}"),
+            ResponseForm::Simple => ("", ""),
         };
-        let mut values = Values { run, before, behind, is_over: false };
+        let mut values = ValueWriter { run, before, behind, is_over: false };
         let bytes_left = values.bytes();
         let first = values.piece();
-        if values.is_over { Body::from(first) } else { Body::new(Pieces { first: Some(first), values, bytes_left }) }
+        if values.is_over { Body::from(first) } else { Body::new(ValueBody { first: Some(first), values, bytes_left }) }
     }
 
     /// Returns the number of bytes of the body.
     fn bytes(&self) -> u64 {
         let around = self.before.len() + self.behind.len();
-        let Some(Run { first, last, increment }) = self.run else { return around as u64 };
+        let Some(ValueRun { first, last, increment }) = self.run else { return around as u64 };
         let (mut value, mut digits) = (first, 0);
         while value <= last {
             digits += 1 + u64::from(value.checked_ilog10().unwrap_or(0));
@@ -359,13 +363,13 @@ impl Values {
 
     fn piece(&mut self) -> Vec<u8> {
         let mut piece = Vec::new();
-        while let Some(Run { first, last, increment }) = self.run
+        while let Some(ValueRun { first, last, increment }) = self.run
             && piece.len() < PIECE_BYTES
         {
             // Writing to a Vec cannot fail.
             let _ = write!(piece, "{}{first}", self.before);
             self.before = ",";
-            self.run = (last - first >= increment).then(|| Run { first: first + increment, last, increment });
+            self.run = (last - first >= increment).then(|| ValueRun { first: first + increment, last, increment });
         }
         if self.run.is_none() {
             if self.before != "," {
@@ -379,13 +383,13 @@ impl Values {
 }
 
 /// The body of a response that is longer than a piece.
-struct Pieces {
+struct ValueBody {
     first: Option<Vec<u8>>,
-    values: Values,
+    values: ValueWriter,
     bytes_left: u64,
 }
 
-impl axum::body::HttpBody for Pieces {
+impl axum::body::HttpBody for ValueBody {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -408,8 +412,8 @@ impl axum::body::HttpBody for Pieces {
 mod tests {
     use super::*;
 
-    fn run(first: i64, last: i64, increment: i64) -> Run {
-        Run { first, last, increment }
+    fn run(first: i64, last: i64, increment: i64) -> ValueRun {
+        ValueRun { first, last, increment }
     }
 
     #[test]
@@ -417,18 +421,18 @@ mod tests {
         for given in
             [run(2, 100_001, 1), run(3, 100_001, 2), run(1, 1, 1), run(1, 7, 3), run(999, 1998, 3), run(5, 5, 7)]
         {
-            let Segment { max_id, current_id, delta, remainder, loading_id } = Segment::of(given);
+            let TinyidSegment { max_id, current_id, delta, remainder, loading_id } = TinyidSegment::of(given);
             let values: Vec<i64> = (current_id + 1..=max_id).filter(|value| value % delta == remainder).collect();
             let own: Vec<i64> = (given.first..=given.last).step_by(usize::try_from(given.increment).unwrap()).collect();
             assert_eq!(values, own, "{given:?}");
             assert!(current_id >= 0 && (current_id..=max_id).contains(&loading_id), "{given:?}");
-            assert_eq!(javas_client(Segment::of(given)), own, "{given:?}");
+            assert_eq!(java_client_values(TinyidSegment::of(given)), own, "{given:?}");
         }
     }
 
     /// The values that Tinyid's Java client takes from a segment, to its end.
-    fn javas_client(segment: Segment) -> Vec<i64> {
-        let Segment { max_id, current_id, delta, remainder, .. } = segment;
+    fn java_client_values(segment: TinyidSegment) -> Vec<i64> {
+        let TinyidSegment { max_id, current_id, delta, remainder, .. } = segment;
         let mut id = current_id;
         if id % delta != remainder {
             for _ in 0..=delta {
@@ -450,13 +454,17 @@ mod tests {
     #[test]
     fn the_first_segments_of_tinyids_own_rows_are_its_own() {
         assert_eq!(
-            serde_json::to_string(&Answer { data: Some(Segment::of(run(2, 100_001, 1))), code: 200, message: "" })
-                .unwrap(),
+            serde_json::to_string(&TinyidResponse {
+                data: Some(TinyidSegment::of(run(2, 100_001, 1))),
+                code: 200,
+                message: ""
+            })
+            .unwrap(),
             r#"{"data":{"maxId":100001,"loadingId":20001,"currentId":1,"delta":1,"remainder":0},"code":200,"message":""}"#
         );
-        let odd = Segment { max_id: 100_001, loading_id: 20_001, current_id: 1, delta: 2, remainder: 1 };
-        assert_eq!(Segment::of(run(3, 100_001, 2)), odd);
-        let last = Segment::of(run(1, getid_core::VALUE_MAX, 1));
+        let odd = TinyidSegment { max_id: 100_001, loading_id: 20_001, current_id: 1, delta: 2, remainder: 1 };
+        assert_eq!(TinyidSegment::of(run(3, 100_001, 2)), odd);
+        let last = TinyidSegment::of(run(1, getid_core::VALUE_MAX, 1));
         assert_eq!((last.loading_id, last.max_id), (1_800_000_000_000_000_000, getid_core::VALUE_MAX));
     }
 
@@ -480,8 +488,8 @@ mod tests {
         ] {
             assert_eq!(of(text), Ok(count), "{text}");
         }
-        for (text, said) in [("a", "a"), ("1e9", "1e9"), ("2147483648", "2147483648"), ("1.5", "1.5"), ("%20", "")] {
-            assert_eq!(of(text), Err(said.to_owned()), "{text}");
+        for (text, invalid) in [("a", "a"), ("1e9", "1e9"), ("2147483648", "2147483648"), ("1.5", "1.5"), ("%20", "")] {
+            assert_eq!(of(text), Err(invalid.to_owned()), "{text}");
         }
         assert_eq!(batch(&Parameters::of_query(None), 10), Ok(1));
         assert_eq!(batch(&Parameters::of_query(Some("batchSize=100")), 10), Ok(10));
@@ -490,21 +498,21 @@ mod tests {
     #[test]
     fn values_are_written_whole_however_many_pieces_they_take() {
         for (run, form, text) in [
-            (None, Form::Full, r#"{"data":[],"code":200,"message":""}"#.to_owned()),
-            (None, Form::Simple, String::new()),
-            (Some(run(7, 7, 1)), Form::Full, r#"{"data":[7],"code":200,"message":""}"#.to_owned()),
-            (Some(run(7, 11, 2)), Form::Simple, "7,9,11".to_owned()),
+            (None, ResponseForm::Full, r#"{"data":[],"code":200,"message":""}"#.to_owned()),
+            (None, ResponseForm::Simple, String::new()),
+            (Some(run(7, 7, 1)), ResponseForm::Full, r#"{"data":[7],"code":200,"message":""}"#.to_owned()),
+            (Some(run(7, 11, 2)), ResponseForm::Simple, "7,9,11".to_owned()),
             (
                 Some(run(1, 100_000, 1)),
-                Form::Simple,
+                ResponseForm::Simple,
                 (1..=100_000).map(|n: i64| n.to_string()).collect::<Vec<_>>().join(","),
             ),
         ] {
             let (before, behind) = match form {
-                Form::Full => ("{\"data\":[", "],\"code\":200,\"message\":\"\"}"),
-                Form::Simple => ("", ""),
+                ResponseForm::Full => ("{\"data\":[", "],\"code\":200,\"message\":\"\"}"),
+                ResponseForm::Simple => ("", ""),
             };
-            let mut values = Values { run, before, behind, is_over: false };
+            let mut values = ValueWriter { run, before, behind, is_over: false };
             let (bytes, mut whole) = (values.bytes(), Vec::new());
             while !values.is_over {
                 let piece = values.piece();

@@ -8,14 +8,14 @@ use getid_core::worker::{HOLDER_NAME_BYTES_MAX, LEASE_MS_MAX, POOL_SIZE_MAX};
 use redis_protocol::resp3::types::OwnedFrame;
 use serde_json::{Map, Value, json};
 
-use super::ask::{Ask, Name, PoolAndId};
-use super::endpoint::{Access, Answer, Endpoint, Method, Parameter, in_path, optional};
+use super::api_request::{ApiRequest, PathName, WorkerIdPath};
+use super::endpoint::{Endpoint, EndpointAccess, EndpointResponse, Method, Parameter, in_path, optional};
 use super::openapi::TAG_WORKERS;
 use super::problem::Problem;
 use super::reply;
 use super::schema::{self, AMOUNT, Field, Schema, TEXT, field, maybe};
 
-pub(super) const ENDPOINTS: &[Endpoint] = &[TELL, LIST, LEASE, RENEW, RELEASE, REVOKE];
+pub(super) const ENDPOINTS: &[Endpoint] = &[GET, LIST, LEASE, RENEW, RELEASE, REVOKE];
 
 const POOL: Schema = Schema::Text { chars_min: 1, chars_max: 64, pattern: "^[A-Za-z0-9_.-]+$" };
 
@@ -27,52 +27,53 @@ const WORKER_ID: Schema = Schema::Integer { min: 0, max: POOL_SIZE_MAX as i64 - 
 
 const TTL_S: Schema = Schema::Integer { min: 1, max: (LEASE_MS_MAX / 1000).cast_signed() };
 
-const OF_POOL: &[Parameter] = &[in_path("pool", &POOL, "The pool.")];
+const POOL_PARAMETER: &[Parameter] = &[in_path("pool", &POOL, "The pool.")];
 
-const OF_LEASE: &[Parameter] = &[in_path("pool", &POOL, "The pool."), in_path("id", &WORKER_ID, "The worker id.")];
+const LEASE_PARAMETERS: &[Parameter] =
+    &[in_path("pool", &POOL, "The pool."), in_path("id", &WORKER_ID, "The worker id.")];
 
 const NOT_AFTER: Field =
-    field("not_after", &AMOUNT, "Unix ms: from here on no IDs may be made, until a renewal was answered.");
+    field("not_after", &AMOUNT, "Unix ms: no IDs may be generated at or after this time without a renewal.");
 
-const TELL: Endpoint = Endpoint {
+const GET: Endpoint = Endpoint {
     method: Method::Get,
     path: "/v1/workers/{pool}",
     tag: TAG_WORKERS,
     id: "getWorkerPool",
-    summary: "How a pool of worker ids does",
+    summary: "Get the state of a pool of worker ids",
     description: "",
-    access: Access::Commands(&[("WORKERID INFO", "")]),
-    parameters: OF_POOL,
+    access: EndpointAccess::Commands(&[("WORKERID INFO", "")]),
+    parameters: POOL_PARAMETER,
     body: None,
-    answers: &[Answer::ok(&WORKER_POOL, "What is known of it.")],
+    responses: &[EndpointResponse::ok(&WORKER_POOL, "The pool.")],
     problems: &[404],
-    route: |filter| on(filter, tell),
+    route: |filter| on(filter, get),
 };
 
 const WORKER_POOL: Schema = Schema::Named(
     "WorkerPool",
     &Schema::Object(&[
         field("pool", &POOL, ""),
-        field("size", &AMOUNT, "Its worker ids are below it."),
-        field("leased", &AMOUNT, "Ids that are leased, by all servers."),
+        field("size", &AMOUNT, "The number of worker ids; each is below it."),
+        field("leased", &AMOUNT, "Ids that are leased now, by all servers."),
         field("free", &AMOUNT, "Ids that are free."),
-        field("lease_ms", &AMOUNT, "How long a lease lasts."),
-        field("longest_ms", &AMOUNT, "How far past the server's time a lease may reach."),
-        field("opens", &AMOUNT, "Unix ms: before it nothing is leased."),
+        field("lease_ms", &AMOUNT, "The duration of a lease, ms."),
+        field("longest_ms", &AMOUNT, "The latest end of a lease, ms after the server's time."),
+        field("opens", &AMOUNT, "Unix ms: before this time the pool leases nothing."),
         field("store", &TEXT, "The address of the store."),
         field("leases", &AMOUNT, "Ids that this server has leased."),
-        field("renewals", &AMOUNT, "Leases that it has renewed."),
-        field("releases", &AMOUNT, "Leases that were given back to it."),
+        field("renewals", &AMOUNT, "Leases that this server has renewed."),
+        field("releases", &AMOUNT, "Leases that clients have returned to this server."),
         field("revocations", &AMOUNT, "Leases that operators have ended."),
-        field("refused", &AMOUNT, "Renewals and releases that it has refused."),
-        field("exhausted", &AMOUNT, "Requests for an id when there was none."),
+        field("refused", &AMOUNT, "Renewals and releases that this server has refused."),
+        field("exhausted", &AMOUNT, "Requests that found no free id."),
         field("errors", &AMOUNT, "Calls of the store that failed."),
     ]),
 );
 
-async fn tell(Name(pool): Name, ask: Ask) -> Result<Response, Problem> {
-    let told = ask.run(&[b"WORKERID", b"INFO", pool.as_bytes()]).await?;
-    Ok(reply::json(StatusCode::OK, &reply::shaped(&told, &WORKER_POOL)))
+async fn get(PathName(pool): PathName, request: ApiRequest) -> Result<Response, Problem> {
+    let reply = request.run(&[b"WORKERID", b"INFO", pool.as_bytes()]).await?;
+    Ok(reply::json(StatusCode::OK, &reply::shaped(&reply, &WORKER_POOL)))
 }
 
 const LIST: Endpoint = Endpoint {
@@ -80,19 +81,23 @@ const LIST: Endpoint = Endpoint {
     path: "/v1/workers/{pool}/leases",
     tag: TAG_WORKERS,
     id: "listWorkerLeases",
-    summary: "The leases of a pool in the order of their ids, page by page",
-    description: "Of each id the latest, also if it is over.",
-    access: Access::Commands(&[("WORKERID LIST", "")]),
+    summary: "List the leases of a pool by id, page by page",
+    description: "The list has the latest lease of each id, even if it has ended.",
+    access: EndpointAccess::Commands(&[("WORKERID LIST", "")]),
     parameters: &[
         in_path("pool", &POOL, "The pool."),
-        optional("from", &WORKER_ID, "Begin with this id: the 'next' of the page before."),
-        optional("limit", &Schema::Integer { min: 1, max: 1000 }, "Leases of a page; 100 if it is left away."),
+        optional("from", &WORKER_ID, "The first id: the 'next' of the previous page."),
+        optional(
+            "limit",
+            &Schema::Integer { min: 1, max: 1000 },
+            "The number of leases in a page; the default is 100.",
+        ),
     ],
     body: None,
-    answers: &[Answer::ok(
+    responses: &[EndpointResponse::ok(
         &Schema::Object(&[
             field("leases", &Schema::List { of: &LISTED, items_max: 1000 }, ""),
-            field("next", &Schema::OrNull(&WORKER_ID), "'from' of the next page; null: this is the last one."),
+            field("next", &Schema::OrNull(&WORKER_ID), "The 'from' of the next page; null: this page is the last one."),
         ]),
         "One page.",
     )],
@@ -104,22 +109,22 @@ const LISTED: Schema = Schema::Named(
     "WorkerLease",
     &Schema::Object(&[
         field("id", &WORKER_ID, ""),
-        field("name", &TEXT, "Who has it, as it calls itself; empty: it does not say."),
+        field("name", &TEXT, "The holder's own name; empty if it sent none."),
         field("state", &Schema::Word(&["held", "revoked", "over", "released"]), ""),
-        field("not_before", &AMOUNT, "Unix ms: no IDs of before may be made."),
+        field("not_before", &AMOUNT, "Unix ms: no IDs with an earlier time may be generated."),
         NOT_AFTER,
-        field("ttl_ms", &AMOUNT, "For how long it is renewed."),
+        field("ttl_ms", &AMOUNT, "The duration of a renewal, ms."),
     ]),
 );
 
-async fn list(Name(pool): Name, ask: Ask) -> Result<Response, Problem> {
-    let query = ask.query()?;
+async fn list(PathName(pool): PathName, request: ApiRequest) -> Result<Response, Problem> {
+    let query = request.query()?;
     let limit = query.number("limit").unwrap_or(100).to_string();
     let from = query.number("from").unwrap_or(0).to_string();
     let args: [&[u8]; 7] =
         [b"WORKERID", b"LIST", pool.as_bytes(), b"CURSOR", from.as_bytes(), b"COUNT", limit.as_bytes()];
-    let told = ask.run(&args).await?;
-    let OwnedFrame::Array { data, .. } = &told else { return Err(Problem::stopping()) };
+    let reply = request.run(&args).await?;
+    let OwnedFrame::Array { data, .. } = &reply else { return Err(Problem::stopping()) };
     let next: Option<u32> = data.first().and_then(reply::text_of).and_then(|next| next.parse().ok());
     let all = data.get(1).map(|all| reply::shaped(all, &Schema::List { of: &LISTED, items_max: usize::MAX }));
     Ok(reply::json(StatusCode::OK, &json!({ "leases": all, "next": next })))
@@ -131,30 +136,30 @@ const LEASE: Endpoint = Endpoint {
     tag: TAG_WORKERS,
     id: "leaseWorkerId",
     summary: "Lease a worker id",
-    description: "Make only IDs with not_before <= time < not_after, and renew in time.",
-    access: Access::Commands(&[("WORKERID LEASE", "")]),
-    parameters: OF_POOL,
+    description: "Generate only IDs with not_before <= time < not_after, and renew in time.",
+    access: EndpointAccess::Commands(&[("WORKERID LEASE", "")]),
+    parameters: POOL_PARAMETER,
     body: Some(&[
-        maybe("name", &HOLDER, "Your name: an id that had it comes back to it, if it is free."),
-        maybe("ttl_s", &TTL_S, "How long the lease is to last; what the pool says if it is left away."),
+        maybe("name", &HOLDER, "Your name: the id that you had before is leased again, if it is free."),
+        maybe("ttl_s", &TTL_S, "The duration of the lease; the default is that of the pool."),
     ]),
-    answers: &[Answer {
+    responses: &[EndpointResponse {
         status: 201,
         media: "application/json",
         schema: Some(&Schema::Object(&[
             field("id", &WORKER_ID, "The worker id."),
-            field("token", &TOKEN, "What renewals and the release show. Keep it to yourself."),
-            field("not_before", &AMOUNT, "Unix ms: no IDs of before may be made."),
+            field("token", &TOKEN, "The secret for renewals and the release."),
+            field("not_before", &AMOUNT, "Unix ms: no IDs with an earlier time may be generated."),
             NOT_AFTER,
         ])),
-        description: "It is leased.",
+        description: "The worker id is leased.",
     }],
     problems: &[404, 409],
     route: |filter| on(filter, lease),
 };
 
-async fn lease(Name(pool): Name, ask: Ask, body: Body) -> Result<Response, Problem> {
-    let body = ask.body(body).await?;
+async fn lease(PathName(pool): PathName, request: ApiRequest, body: Body) -> Result<Response, Problem> {
+    let body = request.body(body).await?;
     let ttl_s = number_of(&body, "ttl_s");
     let mut args: Vec<&[u8]> = vec![b"WORKERID", b"LEASE", pool.as_bytes()];
     if let Some(name) = body.get("name").and_then(Value::as_str) {
@@ -163,8 +168,8 @@ async fn lease(Name(pool): Name, ask: Ask, body: Body) -> Result<Response, Probl
     if let Some(ttl_s) = &ttl_s {
         args.extend([&b"TTL"[..], ttl_s.as_bytes()]);
     }
-    let told = ask.run(&args).await?;
-    let OwnedFrame::Array { data, .. } = &told else { return Err(Problem::stopping()) };
+    let reply = request.run(&args).await?;
+    let OwnedFrame::Array { data, .. } = &reply else { return Err(Problem::stopping()) };
     let number = |at: usize| data.get(at).map(|frame| reply::shaped(frame, &AMOUNT));
     let granted = json!({
         "id": number(0),
@@ -180,9 +185,9 @@ fn number_of(body: &Map<String, Value>, name: &str) -> Option<String> {
     body.get(name).and_then(schema::integer).map(|number| number.to_string())
 }
 
-const SHOWN: &[Field] = &[
-    field("token", &TOKEN, "What the lease was answered with."),
-    maybe("last", &AMOUNT, "Unix ms: the time of the newest ID that you made."),
+const TOKEN_FIELDS: &[Field] = &[
+    field("token", &TOKEN, "The token of the lease."),
+    maybe("last", &AMOUNT, "Unix ms: the time of the newest ID that you generated."),
 ];
 
 const RENEW: Endpoint = Endpoint {
@@ -192,17 +197,17 @@ const RENEW: Endpoint = Endpoint {
     id: "renewWorkerLease",
     summary: "Renew the lease of a worker id",
     description: "",
-    access: Access::Commands(&[("WORKERID RENEW", "")]),
-    parameters: OF_LEASE,
-    body: Some(SHOWN),
-    answers: &[Answer::ok(&Schema::Object(&[NOT_AFTER]), "It goes on.")],
+    access: EndpointAccess::Commands(&[("WORKERID RENEW", "")]),
+    parameters: LEASE_PARAMETERS,
+    body: Some(TOKEN_FIELDS),
+    responses: &[EndpointResponse::ok(&Schema::Object(&[NOT_AFTER]), "The lease is renewed.")],
     problems: &[404, 409],
     route: |filter| on(filter, renew),
 };
 
-async fn renew(of: PoolAndId, ask: Ask, body: Body) -> Result<Response, Problem> {
-    let told = show(&ask, b"RENEW", &of, body).await?;
-    let not_after = match &told {
+async fn renew(path: WorkerIdPath, request: ApiRequest, body: Body) -> Result<Response, Problem> {
+    let reply = run_with_token(&request, b"RENEW", &path, body).await?;
+    let not_after = match &reply {
         OwnedFrame::Array { data, .. } => data.first().map(|frame| reply::shaped(frame, &AMOUNT)),
         _ => None,
     };
@@ -215,30 +220,39 @@ const RELEASE: Endpoint = Endpoint {
     tag: TAG_WORKERS,
     id: "releaseWorkerLease",
     summary: "Release the lease of a worker id",
-    description: "With 'last', the next lease of this id begins right behind it.",
-    access: Access::Commands(&[("WORKERID RELEASE", "")]),
-    parameters: OF_LEASE,
-    body: Some(SHOWN),
-    answers: &[Answer::ok(&Schema::Object(&[field("released", &Schema::Bool, "True.")]), "It is over.")],
+    description: "With 'last', the next lease of this id begins right after it.",
+    access: EndpointAccess::Commands(&[("WORKERID RELEASE", "")]),
+    parameters: LEASE_PARAMETERS,
+    body: Some(TOKEN_FIELDS),
+    responses: &[EndpointResponse::ok(
+        &Schema::Object(&[field("released", &Schema::Bool, "True.")]),
+        "The lease is released.",
+    )],
     problems: &[404, 409],
     route: |filter| on(filter, release),
 };
 
-async fn release(of: PoolAndId, ask: Ask, body: Body) -> Result<Response, Problem> {
-    show(&ask, b"RELEASE", &of, body).await?;
+async fn release(path: WorkerIdPath, request: ApiRequest, body: Body) -> Result<Response, Problem> {
+    run_with_token(&request, b"RELEASE", &path, body).await?;
     Ok(reply::json(StatusCode::OK, &json!({ "released": true })))
 }
 
 /// Runs a command that passes the lease's token.
-async fn show(ask: &Ask, what: &[u8], of: &PoolAndId, body: Body) -> Result<reply::Reply, Problem> {
-    let body = ask.body(body).await?;
+async fn run_with_token(
+    request: &ApiRequest,
+    subcommand: &[u8],
+    path: &WorkerIdPath,
+    body: Body,
+) -> Result<reply::ReplyFrame, Problem> {
+    let body = request.body(body).await?;
     let token = body.get("token").and_then(Value::as_str).unwrap_or_default();
     let last = number_of(&body, "last");
-    let mut args: Vec<&[u8]> = vec![b"WORKERID", what, of.pool.as_bytes(), of.id.as_bytes(), token.as_bytes()];
+    let mut args: Vec<&[u8]> =
+        vec![b"WORKERID", subcommand, path.pool.as_bytes(), path.id.as_bytes(), token.as_bytes()];
     if let Some(last) = &last {
         args.extend([&b"LAST"[..], last.as_bytes()]);
     }
-    ask.run(&args).await
+    request.run(&args).await
 }
 
 const REVOKE: Endpoint = Endpoint {
@@ -247,16 +261,16 @@ const REVOKE: Endpoint = Endpoint {
     tag: TAG_WORKERS,
     id: "revokeWorkerLease",
     summary: "End the lease of a worker id",
-    description: "It is not renewed any more, and the id is free at its end.",
-    access: Access::Commands(&[("WORKERID REVOKE", "")]),
-    parameters: OF_LEASE,
+    description: "The lease cannot be renewed any more, and the id is free after its end.",
+    access: EndpointAccess::Commands(&[("WORKERID REVOKE", "")]),
+    parameters: LEASE_PARAMETERS,
     body: None,
-    answers: &[Answer::ok(&Schema::Object(&[NOT_AFTER]), "When it ends.")],
+    responses: &[EndpointResponse::ok(&Schema::Object(&[NOT_AFTER]), "The end of the lease.")],
     problems: &[404, 409],
     route: |filter| on(filter, revoke),
 };
 
-async fn revoke(of: PoolAndId, ask: Ask) -> Result<Response, Problem> {
-    let told = ask.run(&[b"WORKERID", b"REVOKE", of.pool.as_bytes(), of.id.as_bytes()]).await?;
-    Ok(reply::json(StatusCode::OK, &json!({ "not_after": reply::shaped(&told, &AMOUNT) })))
+async fn revoke(path: WorkerIdPath, request: ApiRequest) -> Result<Response, Problem> {
+    let reply = request.run(&[b"WORKERID", b"REVOKE", path.pool.as_bytes(), path.id.as_bytes()]).await?;
+    Ok(reply::json(StatusCode::OK, &json!({ "not_after": reply::shaped(&reply, &AMOUNT) })))
 }

@@ -68,8 +68,8 @@ fn ids_are_drawn_and_decoded() {
     let code = drawn("POST /v1/ids/%63ode", "").remove(0);
     assert_eq!(code.len(), 11, "{code}");
 
-    let told = api.json(200, &format!("GET /v1/ids/{one}?generator=-"), "");
-    let fields = &told["readings"][0]["fields"];
+    let decoded = api.json(200, &format!("GET /v1/ids/{one}?generator=-"), "");
+    let fields = &decoded["readings"][0]["fields"];
     assert_eq!(fields.as_array().unwrap().iter().map(|own| own["bits"].as_u64().unwrap()).sum::<u64>(), 63);
     let number = fields.as_array().unwrap().iter().fold(0_u64, |number, field| {
         number << field["bits"].as_u64().unwrap() | field["value"].as_str().unwrap().parse::<u64>().unwrap()
@@ -78,17 +78,17 @@ fn ids_are_drawn_and_decoded() {
     let mut wire = api.server.server.connect();
     wire.send(format!("DECODEID {one}\r\n"));
     let reply = String::from_utf8_lossy(&wire.reply()).into_owned();
-    assert!(reply.contains(told["readings"][0]["time"].as_str().unwrap()), "{reply}");
+    assert!(reply.contains(decoded["readings"][0]["time"].as_str().unwrap()), "{reply}");
 
-    let told = api.json(200, &format!("GET /v1/ids/{shop}?generator=shop"), "");
-    let reading = &told["readings"][0];
+    let decoded = api.json(200, &format!("GET /v1/ids/{shop}?generator=shop"), "");
+    let reading = &decoded["readings"][0];
     assert_eq!((reading["generator"].as_str(), reading["kind"].as_str()), (Some("shop"), Some("layout")));
     assert_eq!(reading["fields"][2], json!({ "name": "tenant", "bits": 4, "value": "7" }));
     let names: Vec<_> = api.json(200, &format!("GET /v1/ids/{one}"), "")["readings"].as_array().unwrap().clone();
     assert!(names.len() >= 3 && names[0]["generator"].is_null(), "the newest reading comes first: {names:?}");
     let trace = drawn("POST /v1/ids/trace", "").remove(0);
-    let told = api.json(200, &format!("GET /v1/ids/{trace}"), "");
-    assert_eq!(told["readings"].as_array().unwrap().len(), 1, "no other kind reads it: {told}");
+    let decoded = api.json(200, &format!("GET /v1/ids/{trace}"), "");
+    assert_eq!(decoded["readings"].as_array().unwrap().len(), 1, "no other kind reads it: {decoded}");
     let counted = api.json(200, "GET /v1/ids/0000001?generator=short", "");
     assert_eq!(counted["readings"][0]["fields"], json!([{ "name": "value", "bits": null, "value": "1" }]));
 
@@ -135,8 +135,8 @@ fn texts_of_generators_over_sequences_are_decoded() {
         [("order", "serial", true), ("day", "serial", true), ("code", "sequence", false), ("lot", "serial", false)]
     {
         let id = given(name);
-        let told = readings(&id);
-        let own = told.iter().find(|own| own["generator"] == name).unwrap_or_else(|| panic!("{id}: {told:?}"));
+        let all = readings(&id);
+        let own = all.iter().find(|own| own["generator"] == name).unwrap_or_else(|| panic!("{id}: {all:?}"));
         assert_eq!((own["kind"].as_str(), own["fields"][0]["value"].as_str()), (Some(kind), Some("1")), "{id}: {own}");
         assert_eq!(own["time"].is_string(), has_time, "{id}: {own}");
         let day_ms = 24 * 3_600_000;
@@ -148,9 +148,9 @@ fn texts_of_generators_over_sequences_are_decoded() {
         assert!(String::from_utf8_lossy(&wire.reply()).contains(&format!("\r\n{name}\r\n")), "{id}");
     }
     // All generators read it: the generator that gave it comes first, and the generator with the oldest epoch last.
-    let told = readings(&given("tweets"));
-    let names: Vec<_> = told.iter().map(|own| own["generator"].as_str().unwrap_or("-")).collect();
-    assert_eq!((names.first(), names.last()), (Some(&"tweets"), Some(&"ancient")), "{told:?}");
+    let all = readings(&given("tweets"));
+    let names: Vec<_> = all.iter().map(|own| own["generator"].as_str().unwrap_or("-")).collect();
+    assert_eq!((names.first(), names.last()), (Some(&"tweets"), Some(&"ancient")), "{all:?}");
     assert!(names.contains(&"-"), "{names:?}");
     assert!(api.problem(400, "GET /v1/ids/ORD20261325-000001", "").contains("is not an id"));
     let wrong = api.problem(400, "GET /v1/ids/ORD20261325-000001?generator=order", "");
@@ -167,15 +167,15 @@ fn a_generator_of_another_server_is_a_conflict() {
 
 /// `-` is the unnamed generator, and clients remove dots from a path. No sequence can have such a name.
 #[test]
-fn no_sequence_is_made_of_a_name_that_a_path_cannot_mean() {
+fn no_sequence_gets_a_name_that_a_path_cannot_express() {
     let api = Api::start(&["--sequence-create", "on-first-use"]);
     for line in ["POST /v1/sequences/-", "POST /v1/sequences/%2e%2e", "POST /v1/sequences/."] {
         assert!(api.problem(400, line, "").contains("cannot be the name of a sequence: it has"), "{line}");
     }
     let mut redis = api.server.server.connect();
     for request in ["SEQUENCE CREATE -", "SET . 7", "INCR ..", "INCRBY - 3", "INCR -"] {
-        let said = redis.ask(request);
-        assert!(said.contains("cannot be the name of a sequence: it has"), "{request}: {said}");
+        let reply = redis.ask(request);
+        assert!(reply.contains("cannot be the name of a sequence: it has"), "{request}: {reply}");
     }
     assert_eq!(redis.ask("INCR ..."), ":1");
 }
@@ -188,9 +188,9 @@ fn errors_name_the_request_that_helps() {
         (404, "GET /v1/sequences/nope", "'POST /v1/sequences/nope' makes it"),
         (409, "POST /v1/sequences/order/values", "'order' is a generator; use POST /v1/ids/order"),
         (400, "POST /v1/ids/lua", r#"0 to 4095: POST /v1/ids/lua with {"fields": {"shard": 0}}"#),
-        (400, "GET /v1/ids/order", "POST /v1/ids/order gives IDs of a generator named 'order'"),
-        (400, "GET /v1/ids/nobody", "POST /v1/ids/nobody gives IDs"),
-        (400, "GET /v1/ids/-", "POST /v1/ids/- gives IDs of the unnamed generator"),
+        (400, "GET /v1/ids/order", "POST /v1/ids/order returns IDs of a generator named 'order'"),
+        (400, "GET /v1/ids/unknown", "POST /v1/ids/unknown returns IDs"),
+        (400, "GET /v1/ids/-", "POST /v1/ids/- returns IDs of the unnamed generator"),
     ] {
         let detail = api.problem(status, line, "");
         assert!(detail.contains(text), "{line}: {detail}");
@@ -199,16 +199,16 @@ fn errors_name_the_request_that_helps() {
     api.ask("POST /v1/sequences/full/values", "");
     let full = api.problem(409, "POST /v1/sequences/full/values", "");
     assert!(full.contains(r#"'PATCH /v1/sequences/full with {"max": N}' gives it more"#), "{full}");
-    let ids = "there is POST /v1/ids/{name} (get IDs of a generator) and GET /v1/ids/{name} (what an ID says)";
+    let ids = "unknown path: use POST /v1/ids/{name} (get IDs of a generator) or GET /v1/ids/{name} (decode an ID)";
     for (status, line, text) in [
         (404, "POST /v1/ids", ids),
         (404, "GET /v1/ids/", ids),
         (404, "POST /v1/id/-", ids),
-        (404, "GET /metric", "there is GET /metrics (what INFO tells, for Prometheus)"),
-        (404, "GET /v1/sequences/", ", but at /v1/sequences"),
-        (404, "GET /something/else", "there is nothing at this path; /openapi.json says"),
-        (405, "GET /v1/sequences/a/values", "it takes POST /v1/sequences/{name}/values (get the next values"),
-        (405, "DELETE /v1/ids/-", "it takes POST /v1/ids/{name}"),
+        (404, "GET /metric", "use GET /metrics (get the metrics for Prometheus)"),
+        (404, "GET /v1/sequences/", ": use /v1/sequences;"),
+        (404, "GET /something/else", "unknown path; /openapi.json lists all paths"),
+        (405, "GET /v1/sequences/a/values", "it supports POST /v1/sequences/{name}/values (get the next values"),
+        (405, "DELETE /v1/ids/-", "it supports POST /v1/ids/{name}"),
     ] {
         let response = api.server.ask(line);
         let detail = response.json()["detail"].as_str().unwrap().to_owned();
@@ -218,21 +218,21 @@ fn errors_name_the_request_that_helps() {
 }
 
 #[test]
-fn wrong_requests_for_ids_are_named() {
+fn errors_of_requests_for_ids_name_the_fault() {
     let api = Api::start(&[&GENERATORS[..], &["--sequence-store", "none"]].concat());
     for (status, line, body, text) in [
         (400, "POST /v1/ids/-?count=101", "", "'count' of the query is '101', expected an integer of 1 to 100"),
         (400, "POST /v1/ids/-?cont=1", "", "did you mean 'count'?"),
-        (400, "POST /v1/ids/-", r#"{"fields":{"x":1}}"#, "takes no fields"),
+        (400, "POST /v1/ids/-", r#"{"fields":{"x":1}}"#, "has no request fields"),
         (400, "POST /v1/ids/shop", "", "needs a value for its field 'tenant'"),
         (400, "POST /v1/ids/shop", r#"{"fields":{"tenant":16}}"#, "takes 0 to 15"),
         (400, "POST /v1/ids/shop", r#"{"fields":{"tenant":-1}}"#, "field 'fields.tenant' is -1"),
         (400, "POST /v1/ids/shop", r#"{"fields":{"tennant":1}}"#, "takes no field 'tennant'"),
-        (400, "POST /v1/ids/shop", r#"{"tenant":1}"#, "field 'tenant' is not known; known are: fields"),
+        (400, "POST /v1/ids/shop", r#"{"tenant":1}"#, "unknown field 'tenant'; expected one of: fields"),
         (404, "POST /v1/ids/tweetz", "", "did you mean 'tweets'?"),
         (404, "POST /v1/ids/tweetz?count=2", "", "did you mean 'tweets'?"),
         (400, "POST /v1/ids/a%2Fb", "", "cannot be the name of a generator"),
-        (400, "POST /v1/ids/%ff", "", "the path is wrong"),
+        (400, "POST /v1/ids/%ff", "", "the path is invalid"),
         (400, "POST /v1/ids/a%00%0d%0ab", "", "cannot be the name of a generator"),
         (404, "POST /v1/ids/short", "", "sequences are off"),
         (400, "GET /v1/ids/abc", "", "is not an id"),
@@ -245,9 +245,14 @@ fn wrong_requests_for_ids_are_named() {
         (400, &format!("POST /v1/ids/{}", "a".repeat(129)), "", "1 to 128"),
         (400, "GET /v1/ids/-1", "", "is not an id"),
         (400, "GET /v1/ids/9223372036854775808?generator=-", "", "it is at most 9223372036854775807"),
-        (400, "GET /v1/ids/018f2f6e-7b1a-7c3e-8000-000000000000?generator=-", "", "not an ID of the unnamed generator"),
+        (
+            400,
+            "GET /v1/ids/018f2f6e-7b1a-7c3e-8000-000000000000?generator=-",
+            "",
+            "the ID is not one of the unnamed generator",
+        ),
         (400, "GET /v1/ids/1?generator=trace", "", "expected a UUID of version 7"),
-        (404, "GET /v1/ids/1?generator=nobody", "", "no generator 'nobody'"),
+        (404, "GET /v1/ids/1?generator=unknown", "", "no generator 'unknown'"),
         (400, "GET /v1/ids/1?generator=", "", "'generator' of the query is empty"),
         (400, "GET /v1/spans?from=now", "", "the query has no 'to'"),
         (400, "GET /v1/spans?from=now&to=x", "", "'x'"),
@@ -265,7 +270,7 @@ fn wrong_requests_for_ids_are_named() {
 
 /// The answers are the same as on a server with generators.
 #[test]
-fn without_generators_a_name_is_that_of_none() {
+fn without_generators_every_name_is_unknown() {
     let api = Api::start(&[]);
     let detail = "no generator 'nope'. A line 'generator nope <kind>' in the configuration declares it";
     for line in [
@@ -274,21 +279,21 @@ fn without_generators_a_name_is_that_of_none() {
         "GET /v1/ids/1?generator=nope",
         "GET /v1/spans?from=now&to=now&generator=nope",
     ] {
-        let told = api.problem(404, line, "");
-        assert!(told.starts_with(detail), "{line}: {told}");
+        let found = api.problem(404, line, "");
+        assert!(found.starts_with(detail), "{line}: {found}");
     }
-    let told = api.problem(400, "POST /v1/ids/a%2Fb", "");
-    assert!(told.contains("cannot be the name of a generator"), "{told}");
+    let found = api.problem(400, "POST /v1/ids/a%2Fb", "");
+    assert!(found.contains("cannot be the name of a generator"), "{found}");
 }
 
 #[test]
 fn remedies_are_requests_for_every_name() {
     let api = Api::start(&[]);
     for (path, name) in [("%7Ba%7D%20%23b", "{a} #b"), ("makes", "makes"), ("SEQUENCE%20LIST", "SEQUENCE LIST")] {
-        let told = api.problem(404, &format!("POST /v1/sequences/{path}/values"), "");
+        let detail = api.problem(404, &format!("POST /v1/sequences/{path}/values"), "");
         assert!(
-            told.starts_with(&format!("no such sequence '{name}': 'POST /v1/sequences/{path}' makes it")),
-            "{told}"
+            detail.starts_with(&format!("no such sequence '{name}': 'POST /v1/sequences/{path}' makes it")),
+            "{detail}"
         );
         assert_eq!(api.ask(&format!("POST /v1/sequences/{path}"), "").status, 201, "{name}");
     }
@@ -314,7 +319,7 @@ fn sequences_are_made_counted_and_changed() {
         json!({ "values": ["1003", "1013", "1023"] })
     );
 
-    let told = api.json(200, "GET /v1/sequences/odd:one", "");
+    let sequence = api.json(200, "GET /v1/sequences/odd:one", "");
     for (name, value) in [
         ("last", json!("1023")),
         ("start", json!("1000")),
@@ -324,9 +329,9 @@ fn sequences_are_made_counted_and_changed() {
         ("policy", json!("error")),
         ("last_given_here", json!("1023")),
     ] {
-        assert_eq!(told[name], value, "{told}");
+        assert_eq!(sequence[name], value, "{sequence}");
     }
-    assert_eq!(told["rows"][0]["state"], "live");
+    assert_eq!(sequence["rows"][0]["state"], "live");
 
     assert_eq!(
         api.json(200, "PATCH /v1/sequences/odd:one", r#"{"last":1083}"#),
@@ -375,14 +380,14 @@ fn sequences_are_listed_page_by_page() {
 }
 
 #[test]
-fn wrong_requests_for_sequences_are_named() {
+fn errors_of_requests_for_sequences_name_the_fault() {
     let api = Api::start(&["--generator", "tweets twitter", "--sequence-incrby-max", "50"]);
     api.ask("POST /v1/sequences/orders", r#"{"start":10}"#);
     for (status, line, body, text) in [
-        (404, "GET /v1/sequences/nobody", "", "no such sequence 'nobody'"),
-        (404, "POST /v1/sequences/nobody/values", "", "no such sequence 'nobody'"),
-        (404, "POST /v1/sequences/nobody/values?count=2", "", "no such sequence 'nobody'"),
-        (404, "PATCH /v1/sequences/nobody", r#"{"last":1}"#, "no such sequence 'nobody'"),
+        (404, "GET /v1/sequences/unknown", "", "no such sequence 'unknown'"),
+        (404, "POST /v1/sequences/unknown/values", "", "no such sequence 'unknown'"),
+        (404, "POST /v1/sequences/unknown/values?count=2", "", "no such sequence 'unknown'"),
+        (404, "PATCH /v1/sequences/unknown", r#"{"last":1}"#, "no such sequence 'unknown'"),
         (409, "POST /v1/sequences/orders", "", "is there already"),
         (409, "PATCH /v1/sequences/orders", r#"{"last":1}"#, "never goes back"),
         (409, "POST /v1/sequences/tweets/values", "", "is a generator"),
@@ -392,10 +397,10 @@ fn wrong_requests_for_sequences_are_named() {
         (400, "POST /v1/sequences/a%2Fb/values", "", "cannot be the name of a sequence"),
         (400, "POST /v1/sequences/orders/values?count=51", "", "expected an integer of 1 to 50"),
         (400, "POST /v1/sequences/orders/values?count=0", "", "expected an integer of 1 to 50"),
-        (400, "POST /v1/sequences/orders/values", "{}", "takes no body"),
-        (400, "PATCH /v1/sequences/orders", "", "says nothing to change"),
+        (400, "POST /v1/sequences/orders/values", "{}", "send no body"),
+        (400, "PATCH /v1/sequences/orders", "", "names nothing to change"),
         (400, "PATCH /v1/sequences/orders", r#"{"last":50,"cache":1}"#, "two changes"),
-        (400, "PATCH /v1/sequences/orders", r#"{"start":50}"#, "field 'start' is not known"),
+        (400, "PATCH /v1/sequences/orders", r#"{"start":50}"#, "unknown field 'start'"),
         (400, "POST /v1/sequences/new", r#"{"start":-1}"#, "field 'start' is -1, expected"),
         (400, "POST /v1/sequences/new", r#"{"start":"1e3"}"#, "start is '1e3'"),
         (400, "POST /v1/sequences/new", r#"{"start":"9000000000000000001"}"#, "start is '9000000000000000001'"),
@@ -405,7 +410,7 @@ fn wrong_requests_for_sequences_are_named() {
         (400, "POST /v1/sequences/new", r#"{"policy":"WAIT"}"#, "expected one of the texts wait, error"),
         (400, "POST /v1/sequences/new", r#"{"fresh":"yes"}"#, "expected true or false"),
         (400, "GET /v1/sequences?limit=0", "", "expected an integer of 1 to 1000"),
-        (400, "GET /v1/sequences?after=a&after=b", "", "twice"),
+        (400, "GET /v1/sequences?after=a&after=b", "", "more than once"),
     ] {
         let detail = api.problem(status, line, body);
         assert!(detail.contains(text), "{line} {body}: {detail}");
@@ -424,12 +429,12 @@ fn invalid_bodies_are_refused_by_name() {
     for (status, body, text) in [
         (400, r#"{"start":"#, "EOF while parsing a value at line 1 column 9"),
         (400, "not json", "expected ident at line 1 column 2"),
-        (400, r#"{"start":1,"start":2}"#, "field 'start' is there twice"),
+        (400, r#"{"start":1,"start":2}"#, "field 'start' is repeated"),
         (400, "null", "the body is null, expected an object"),
         (400, "[]", "the body is an array, expected an object"),
         (400, "\"text\"", "the body is the text 'text', expected an object"),
         (400, "{} {}", "trailing characters"),
-        (400, "{\"\u{202e}\\u0007\":1}", "field '\\u{202e}\\u{7}' is not known"),
+        (400, "{\"\u{202e}\\u0007\":1}", "unknown field '\\u{202e}\\u{7}'"),
         (400, "{\"\u{7}\":1}", "control character"),
     ] {
         let detail = api.problem(status, line, body);
@@ -453,7 +458,7 @@ fn invalid_bodies_are_refused_by_name() {
 }
 
 #[test]
-fn a_command_that_was_renamed_is_no_endpoint_any_more() {
+fn a_renamed_command_has_no_endpoint() {
     let api = Api::start(&["--rename-command", "MGETID", "ids", "--rename-command", "INCR", ""]);
     assert!(api.problem(403, "POST /v1/ids/-?count=2", "").contains("'rename-command'"));
     assert_eq!(api.ask("POST /v1/ids/-", "").status, 200);
@@ -510,12 +515,12 @@ fn worker_ids_are_leased_and_renewed() {
     let own = listed["leases"].as_array().unwrap().iter().find(|lease| lease["id"] == granted["id"]);
     let own = own.unwrap_or_else(|| panic!("{listed}"));
     assert_eq!((own["name"].as_str(), own["state"].as_str()), (Some("api-1"), Some("released")), "{listed}");
-    let told = api.json(200, "GET /v1/workers/orders", "");
-    assert_eq!((told["size"].as_u64(), told["lease_ms"].as_u64()), (Some(2), Some(1000)));
+    let pool = api.json(200, "GET /v1/workers/orders", "");
+    assert_eq!((pool["size"].as_u64(), pool["lease_ms"].as_u64()), (Some(2), Some(1000)));
     let none = api.problem(404, "GET /v1/workers/others", "");
     assert!(none.starts_with("no such worker pool 'others'"), "{none}");
     let bad = api.problem(400, "POST /v1/workers/orders/leases/x/renew", &wrong);
-    assert_eq!(bad, "'x' in the path is no worker id, expected a number");
+    assert_eq!(bad, "'x' in the path is not a worker id, expected a number");
     let bad = api.problem(400, "POST /v1/workers/orders/leases", r#"{"ttl_s":0}"#);
     assert_eq!(bad, "field 'ttl_s' is 0, expected an integer of 1 to 86400");
     assert_eq!(api.ask(&format!("{of_id}/renew"), r#"{"token":"short"}"#).status, 400);

@@ -14,7 +14,7 @@ use crate::support::http::{Http, HttpServer, request};
 use crate::support::{eventually, in_time};
 
 /// Returns a field of INFO's section Http.
-fn told(server: &HttpServer, field: &str) -> u64 {
+fn http_info(server: &HttpServer, field: &str) -> u64 {
     let info = server.server.connect().ask_bulk("INFO http");
     let line = info.lines().find_map(|line| line.strip_prefix(&format!("{field}:")).map(str::to_owned));
     line.unwrap_or_else(|| panic!("no {field} in {info}")).trim().parse().unwrap()
@@ -56,7 +56,7 @@ fn a_head_that_could_be_read_in_two_ways_is_refused_and_the_connection_ends() {
         (400, "CR LF", "GET /livez HTTP/1.1\r\nHost: localhost\r\nX: y\n\r\n".to_owned()),
         (400, "Host", "GET /livez HTTP/1.1\r\n\r\n".to_owned()),
         (400, "two fields Host", "GET /livez HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n".to_owned()),
-        (400, "another than", "GET http://a/livez HTTP/1.1\r\nHost: b\r\n\r\n".to_owned()),
+        (400, "differs from", "GET http://a/livez HTTP/1.1\r\nHost: b\r\n\r\n".to_owned()),
         (400, "Host is not", "GET /livez HTTP/1.1\r\nHost: user@localhost\r\n\r\n".to_owned()),
         (400, "Host is not", "GET http://user@localhost/livez HTTP/1.1\r\nHost: localhost\r\n\r\n".to_owned()),
         (400, "path", "GET /\u{fc} HTTP/1.1\r\nHost: a\r\n\r\n".to_owned()),
@@ -78,7 +78,7 @@ fn a_head_that_could_be_read_in_two_ways_is_refused_and_the_connection_ends() {
         let (got, detail) = refused(&server, bytes.as_bytes());
         assert_eq!((got, detail.contains(part)), (*status, true), "{bytes:?}: {detail}");
     }
-    assert_eq!(told(&server, "http_requests_malformed"), cases.len() as u64);
+    assert_eq!(http_info(&server, "http_requests_malformed"), cases.len() as u64);
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn a_body_has_a_bound() {
     assert_eq!(refused(&server, format!("{head}Content-Length: 65537\r\n\r\n{large}").as_bytes()).0, 413);
     let chunked = format!("{head}Transfer-Encoding: chunked\r\n\r\n10001\r\n{large}\r\n0\r\n\r\n");
     assert_eq!(refused(&server, chunked.as_bytes()).0, 413);
-    assert_eq!(told(&server, "http_bodies_too_large"), 3);
+    assert_eq!(http_info(&server, "http_bodies_too_large"), 3);
     let fits = format!("{head}Content-Length: 65536\r\n\r\n{}", &large[1..]);
     let mut http = server.connect();
     http.send(fits.as_bytes());
@@ -165,7 +165,7 @@ fn a_body_has_a_bound() {
 /// A time limit that has passed at the first sweep of a client.
 const MOMENT: Duration = Duration::from_millis(50);
 
-/// The unit tests of `places` test the time of each phase.
+/// The unit tests of `slots` test the time of each phase.
 #[test]
 fn a_request_that_is_late_is_answered() {
     let late = |bounds: PortBounds, counter: Counter, sent: &str, status: u16, part: &str| {
@@ -184,7 +184,7 @@ fn a_request_that_is_late_is_answered() {
     late(head, Counter::HttpHeadsLate, "GET /livez HTTP/1.1\r\nHost: loc", 408, "head of the request");
     let body = PortBounds { body: MOMENT, ..quick() };
     let half = request("POST /v1/ids/-", &["Content-Length: 10"], "{");
-    late(body, Counter::HttpBodiesLate, &half, 408, "body of the request did not come within 0.05 s");
+    late(body, Counter::HttpBodiesLate, &half, 408, "body of the request did not arrive within 0.05 s");
     let answer = PortBounds { answer: MOMENT, ..quick() };
     late(answer, Counter::HttpAnswersLate, &request("POST /v1/ids/-", &[], ""), 503, "CLIENT PAUSE");
 }
@@ -224,8 +224,8 @@ fn the_connection_that_was_idle_longest_makes_room() {
     assert_eq!(server.ask("GET /livez").status, 200);
     assert!(all[1].is_closed());
     assert_eq!(all[0].ask("GET /livez", &[], "").status, 200);
-    assert!(told(&server, "http_connections_evicted") >= 1);
-    assert_eq!(told(&server, "http_connections_refused"), 0);
+    assert!(http_info(&server, "http_connections_evicted") >= 1);
+    assert_eq!(http_info(&server, "http_connections_refused"), 0);
     // A flood of idle connections does not exclude other clients.
     let flood: Vec<Http> = (0..200).map(|_| server.connect()).collect();
     eventually("a client is served", || {
@@ -234,12 +234,12 @@ fn the_connection_that_was_idle_longest_makes_room() {
         let is_sent = http.stream.write_all(request("GET /livez", &[], "").as_bytes()).is_ok();
         is_sent && http.try_response().is_ok_and(|response| response.status == 200)
     });
-    eventually("the flood is closed", || told(&server, "http_connected_clients") <= 5);
+    eventually("the flood is closed", || http_info(&server, "http_connected_clients") <= 5);
     drop(flood);
 }
 
 #[test]
-fn clients_are_refused_only_when_all_places_are_busy() {
+fn clients_are_refused_only_if_all_connections_are_busy() {
     let server = HttpServer::start(&["--http-max-clients", "3"]);
     let mut wire = server.server.connect();
     assert_eq!(wire.ask("CLIENT PAUSE 60000 ALL"), "+OK");
@@ -296,7 +296,7 @@ fn a_stop_answers_running_requests_and_closes_idle_connections() {
     let mut half = server.connect();
     half.send(b"GET /livez HTTP/1.1\r\n");
     let mut fresh = server.connect();
-    eventually("all clients are connected", || told(&server, "http_connected_clients") == 3);
+    eventually("all clients are connected", || http_info(&server, "http_connected_clients") == 3);
     server.server.signal(Signal::SIGTERM);
     assert!(idle.is_closed() && fresh.is_closed() && half.is_closed());
     assert!(server.server.wait().success());
@@ -348,7 +348,7 @@ fn unread_answers_count_as_memory_until_their_client_is_gone() {
 /// HTTP buffers count in `maxmemory-clients`. Above it the server closes the largest connections, even before a login
 /// is checked.
 #[test]
-fn connections_that_hold_too_much_are_closed() {
+fn connections_with_large_buffers_are_closed() {
     let words = ["--requirepass", "secret", "--maxmemory-clients", "1mb"];
     let mut server = HttpServer::start(&words);
     let mut watch = server.server.connect();
@@ -376,7 +376,7 @@ fn connections_that_hold_too_much_are_closed() {
 }
 
 #[test]
-fn bodies_that_come_slowly_keep_nothing_from_others() {
+fn slow_bodies_do_not_block_other_requests() {
     let server = HttpServer::start(&[]);
     let body = format!(
         "{}{}",
@@ -391,7 +391,7 @@ fn bodies_that_come_slowly_keep_nothing_from_others() {
         })
         .collect();
     // Requests without memory for their body are refused; the others wait.
-    eventually("some are refused", || told(&server, "http_requests_5xx") > 0);
+    eventually("some are refused", || http_info(&server, "http_requests_5xx") > 0);
     assert_eq!(server.ask("GET /openapi.json").status, 200);
     assert_eq!(server.ask("GET /metrics").status, 200);
     drop(slow);

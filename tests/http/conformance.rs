@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::support::http::HttpServer;
 
 /// Time that schemathesis runs, in seconds. `GETID_TEST_SCHEMATHESIS_S` overrides it.
-const ASKED_S: &str = "60";
+const DURATION_S: &str = "60";
 
 /// Seed of schemathesis's random choices, the same in each run. `GETID_TEST_SCHEMATHESIS_SEED` overrides it for longer
 /// searches.
@@ -22,9 +22,9 @@ fn program(name: &str) -> PathBuf {
 #[track_caller]
 fn run(command: &mut Command) -> String {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{command:?}: {}\n{said}", output.status);
-    said
+    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{command:?}: {}\n{text}", output.status);
+    text
 }
 
 /// Starts a server with the resources that the document names: generators and sequences.
@@ -43,8 +43,8 @@ fn the_document_is_valid() {
     let server = server();
     let path = server.server.dir.join("openapi.json");
     std::fs::write(&path, server.ask("GET /openapi.json").body).unwrap();
-    let said = run(Command::new(program("openapi-spec-validator")).args(["--schema", "3.1"]).arg(&path));
-    assert!(said.contains("OK"), "{said}");
+    let text = run(Command::new(program("openapi-spec-validator")).args(["--schema", "3.1"]).arg(&path));
+    assert!(text.contains("OK"), "{text}");
 }
 
 /// Every check runs except `positive_data_acceptance`, which requires success for every request that fits the schemas.
@@ -57,7 +57,7 @@ fn schemathesis_finds_nothing_for_a_minute() {
     // A sequence with the policy `error` answers 503 where others wait. The document lists the possible statuses.
     let settings = "[checks.not_a_server_error]\nexpected-statuses = [\"2xx\", \"3xx\", \"4xx\", 503]\n";
     std::fs::write(server.server.dir.join("schemathesis.toml"), settings).unwrap();
-    let seconds = std::env::var("GETID_TEST_SCHEMATHESIS_S").unwrap_or_else(|_| ASKED_S.to_owned());
+    let seconds = std::env::var("GETID_TEST_SCHEMATHESIS_S").unwrap_or_else(|_| DURATION_S.to_owned());
     let seed = std::env::var("GETID_TEST_SCHEMATHESIS_SEED").unwrap_or_else(|_| SEED.to_owned());
     let mut command = Command::new(program("schemathesis"));
     command.current_dir(&server.server.dir).arg("run").arg(format!("http://127.0.0.1:{}/openapi.json", server.port));
@@ -66,8 +66,8 @@ fn schemathesis_finds_nothing_for_a_minute() {
     command.args(["--exclude-path", "/v1/status/stream", "--max-examples", "100000", "--max-time", &seconds]);
     command.args(["--phases", "examples,coverage,fuzzing,stateful", "--generation-database", "none", "--no-color"]);
     command.args(["--seed", &seed]);
-    let said = run(&mut command);
-    assert!(said.contains("Tested:"), "{said}");
+    let text = run(&mut command);
+    assert!(text.contains("Tested:"), "{text}");
     let mut wire = server.server.connect();
     assert!(wire.id() > 0, "the server still gives IDs");
 }

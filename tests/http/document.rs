@@ -18,10 +18,10 @@ impl Document {
     pub(crate) fn check(&self, line: &str, response: &Response) {
         let (method, target) = line.split_once(' ').expect("a method and a path");
         let (_, operation) = self.operation(method, target).unwrap_or_else(|| panic!("{line} is not in the document"));
-        let told = &operation["responses"][response.status.to_string()];
-        assert!(told.is_object(), "{line}: {} is not in the document: {response:?}", response.status);
+        let documented = &operation["responses"][response.status.to_string()];
+        assert!(documented.is_object(), "{line}: {} is not in the document: {response:?}", response.status);
         let media = response.header("content-type").expect("a media type");
-        let Some(content) = told["content"].get(media) else { panic!("{line}: {media} is not in {told}") };
+        let Some(content) = documented["content"].get(media) else { panic!("{line}: {media} is not in {documented}") };
         if let Some(schema) = content.get("schema") {
             let fits = self.fits(schema, &response.json(), "body");
             fits.unwrap_or_else(|error| panic!("{line}: {error}\n{}", response.text()));
@@ -43,17 +43,17 @@ impl Document {
     /// Checks a value by the part of JSON Schema that the document uses. An unknown keyword is an error.
     fn fits(&self, schema: &Value, value: &Value, place: &str) -> Result<(), String> {
         let wrong = |what: &str| Err(format!("{place}: {value} is not {what} of {schema}"));
-        for (keyword, told) in schema.as_object().ok_or_else(|| format!("{place}: no schema: {schema}"))? {
+        for (keyword, rule) in schema.as_object().ok_or_else(|| format!("{place}: no schema: {schema}"))? {
             let holds = match keyword.as_str() {
                 "description" => true,
                 "$ref" => {
                     let pointer =
-                        told.as_str().and_then(|text| text.strip_prefix('#')).ok_or("a $ref from elsewhere")?;
+                        rule.as_str().and_then(|text| text.strip_prefix('#')).ok_or("a $ref from elsewhere")?;
                     let own = self.0.pointer(pointer).ok_or_else(|| format!("nothing at {pointer}"))?;
                     self.fits(own, value, place)?;
                     true
                 }
-                "type" => match told.as_str() {
+                "type" => match rule.as_str() {
                     Some("object") => value.is_object(),
                     Some("array") => value.is_array(),
                     Some("string") => value.is_string(),
@@ -61,31 +61,31 @@ impl Document {
                     Some("number") => value.is_number(),
                     Some("boolean") => value.is_boolean(),
                     Some("null") => value.is_null(),
-                    _ => return Err(format!("type {told}")),
+                    _ => return Err(format!("type {rule}")),
                 },
-                "enum" => told.as_array().is_some_and(|all| all.contains(value)),
-                "minimum" => value.as_f64() >= told.as_f64(),
-                "maximum" => value.as_f64() <= told.as_f64(),
-                "minLength" => value.as_str().is_none_or(|text| text.len() as u64 >= told.as_u64().unwrap()),
-                "maxLength" => value.as_str().is_none_or(|text| text.len() as u64 <= told.as_u64().unwrap()),
-                "maxItems" => value.as_array().is_none_or(|all| all.len() as u64 <= told.as_u64().unwrap()),
-                "pattern" => matches_pattern(told.as_str().unwrap(), value),
+                "enum" => rule.as_array().is_some_and(|all| all.contains(value)),
+                "minimum" => value.as_f64() >= rule.as_f64(),
+                "maximum" => value.as_f64() <= rule.as_f64(),
+                "minLength" => value.as_str().is_none_or(|text| text.len() as u64 >= rule.as_u64().unwrap()),
+                "maxLength" => value.as_str().is_none_or(|text| text.len() as u64 <= rule.as_u64().unwrap()),
+                "maxItems" => value.as_array().is_none_or(|all| all.len() as u64 <= rule.as_u64().unwrap()),
+                "pattern" => matches_pattern(rule.as_str().unwrap(), value),
                 "format" => value.as_str().is_none_or(|text| text.parse::<jiff::Timestamp>().is_ok()),
                 "anyOf" => {
-                    told.as_array().is_some_and(|all| all.iter().any(|one| self.fits(one, value, place).is_ok()))
+                    rule.as_array().is_some_and(|all| all.iter().any(|one| self.fits(one, value, place).is_ok()))
                 }
                 "items" => {
                     for (index, item) in value.as_array().into_iter().flatten().enumerate() {
-                        self.fits(told, item, &format!("{place}[{index}]"))?;
+                        self.fits(rule, item, &format!("{place}[{index}]"))?;
                     }
                     true
                 }
                 "required" => {
-                    let names = told.as_array().into_iter().flatten().filter_map(Value::as_str);
+                    let names = rule.as_array().into_iter().flatten().filter_map(Value::as_str);
                     names.clone().all(|name| value.get(name).is_some())
                 }
                 "properties" => {
-                    for (name, own) in told.as_object().into_iter().flatten() {
+                    for (name, own) in rule.as_object().into_iter().flatten() {
                         if let Some(value) = value.get(name) {
                             self.fits(own, value, &format!("{place}.{name}"))?;
                         }
@@ -95,16 +95,16 @@ impl Document {
                 "additionalProperties" => {
                     let known = |name: &str| schema["properties"].get(name).is_some();
                     let more = value.as_object().into_iter().flatten().filter(|(name, _)| !known(name));
-                    if told == &Value::Bool(false) {
+                    if rule == &Value::Bool(false) {
                         more.clone().next().is_none()
                     } else {
                         for (name, value) in more {
-                            self.fits(told, value, &format!("{place}.{name}"))?;
+                            self.fits(rule, value, &format!("{place}.{name}"))?;
                         }
                         true
                     }
                 }
-                _ => return Err(format!("the keyword {keyword} is not looked at here")),
+                _ => return Err(format!("the keyword {keyword} is not supported here")),
             };
             if !holds {
                 return wrong(keyword);

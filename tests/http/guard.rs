@@ -6,7 +6,7 @@ use crate::support::http::{Http, HttpServer, Response, request};
 use crate::support::{free_port, refused};
 
 #[track_caller]
-fn is_refused(response: &Response, status: u16, part: &str) {
+fn assert_refused(response: &Response, status: u16, part: &str) {
     assert_eq!(response.status, status, "{response:?}");
     assert_eq!(response.header("content-type"), Some("application/problem+json"));
     assert!(response.json()["detail"].as_str().unwrap().contains(part), "{response:?}");
@@ -35,18 +35,18 @@ fn without_a_login_the_host_must_be_known() {
     for elsewhere in
         ["evil.example", "ids.internal.evil.example", "localhost.evil.example", "127.0.0.1.evil.example", ""]
     {
-        is_refused(&ask(elsewhere), 421, "http-host");
+        assert_refused(&ask(elsewhere), 421, "http-host");
     }
     // Probes answer under all names, because they reveal nothing.
     assert_eq!(http.ask("GET /livez", &["Host: evil.example"], "").status, 200);
     // The request line may name the host as well. It must be the one in the Host header.
     http.send(b"POST http://evil.example/v1/ids/- HTTP/1.1\r\nHost: evil.example\r\nContent-Length: 0\r\n\r\n");
-    is_refused(&http.response(), 421, "http-host");
+    assert_refused(&http.response(), 421, "http-host");
 }
 
 /// A page at a foreign name can send any header, but does not know a password.
 #[test]
-fn a_login_that_proves_nothing_does_not_make_a_host_known() {
+fn a_login_without_a_secret_does_not_make_a_host_known() {
     let server = HttpServer::start(&["--user", "app on >secret ~* +@all", "--user", "open on nopass ~* +@all"]);
     let mut http = server.connect();
     let mut ask = |login: &str| {
@@ -54,9 +54,9 @@ fn a_login_that_proves_nothing_does_not_make_a_host_known() {
     };
     assert_eq!(ask("app:secret").status, 200);
     assert_eq!(ask("app:wrong").status, 401);
-    assert_eq!(ask("nobody:x").status, 401);
+    assert_eq!(ask("unknown:x").status, 401);
     for login in ["default:x", "x", "open:", "open:secret"] {
-        is_refused(&ask(login), 421, "http-host");
+        assert_refused(&ask(login), 421, "http-host");
     }
 }
 
@@ -90,7 +90,7 @@ fn a_foreign_page_changes_nothing() {
         &["Sec-Fetch-Site: cross-site"],
         &["Sec-Fetch-Site: same-site"],
     ] {
-        is_refused(&ask(elsewhere), 403, "another site");
+        assert_refused(&ask(elsewhere), 403, "another site");
     }
     // A read is allowed from any origin, because browsers do not show its answer to a foreign page.
     let read = http.ask("GET /openapi.json", &["Origin: http://evil.example", "Sec-Fetch-Site: cross-site"], "");
@@ -113,11 +113,11 @@ fn a_change_comes_with_json_or_with_nothing() {
     for kind in
         ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "application/jsonx", ""]
     {
-        is_refused(&ask(kind, "{}"), 415, "application/json");
+        assert_refused(&ask(kind, "{}"), 415, "application/json");
     }
     let mut http = server.connect();
     http.send(b"POST /v1/ids/- HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}");
-    is_refused(&http.response(), 415, "application/json");
+    assert_refused(&http.response(), 415, "application/json");
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn a_body_that_is_compressed_is_refused_before_it_is_read() {
     assert_eq!(ask("gzip", "").status, 200, "an empty body is the same in every coding");
     for coding in ["gzip", "br", "identity, gzip", "x\u{e9}"] {
         let response = ask(coding, "{}");
-        is_refused(&response, 415, "send it as it is");
+        assert_refused(&response, 415, "send it uncompressed");
         assert_eq!(response.header("accept-encoding"), Some("identity"), "{coding}");
     }
 }
@@ -197,7 +197,7 @@ fn the_protected_mode_is_that_of_the_redis_port() {
     let (server, mut outside) = from_outside(&["--protected-mode", "yes"]);
     probes(&mut outside);
     for line in ["POST /v1/ids/-", "GET /v1/generators", "GET /nothing", "GET /metrics"] {
-        is_refused(&outside.ask(line, &[], ""), 403, "protected mode");
+        assert_refused(&outside.ask(line, &[], ""), 403, "protected mode");
     }
     assert_eq!(server.ask("POST /v1/ids/-").status, 200);
     // With a password other machines may connect.
@@ -217,7 +217,7 @@ fn the_protected_mode_is_that_of_the_redis_port() {
 #[test]
 fn only_open_paths_are_open_to_all() {
     let (_server, mut outside) = from_outside(&["--protected-mode", "yes", "--http-open", "metrics"]);
-    is_refused(&outside.ask("GET /livez", &[], ""), 403, "protected mode");
+    assert_refused(&outside.ask("GET /livez", &[], ""), 403, "protected mode");
     assert_ne!(outside.ask("GET /metrics", &[], "").status, 403);
     // Similar paths are not open.
     for path in ["/metrics/", "//metrics", "/metrics/../v1/generators", "/%6detrics", "/livez%2f"] {
@@ -231,7 +231,7 @@ fn only_open_paths_are_open_to_all() {
 }
 
 #[test]
-fn a_name_that_is_none_is_refused_at_the_start() {
+fn an_invalid_name_is_refused_at_the_start() {
     let dir = crate::support::folder();
     let error = refused(dir.path(), &["--http-port", "1", "--http-host", "ids.internal:80"], |_| {});
     assert!(error.contains("http-host"), "{error}");

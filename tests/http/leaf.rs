@@ -24,7 +24,7 @@ const NOTHING_LEFT: &str = r#""message":"Result{id=-3, status=EXCEPTION}""#;
 const NOT_READY: &str = r#""message":"Result{id=-1, status=EXCEPTION}""#;
 
 #[test]
-fn recorded_conversations_are_had_to_the_byte() {
+fn recorded_conversations_match_byte_for_byte() {
     let (server, _dir) = start_in_zone("Asia/Shanghai", &["--http-api", "leaf"]);
     let mut redis = server.server.connect();
     ok(&mut redis, "SEQUENCE CREATE orders");
@@ -48,9 +48,9 @@ fn a_snowflake_key_is_the_generator_of_that_name_or_the_only_one_of_leafs_layout
     assert_eq!(decoded["sequenceId"], (number & 4095).to_string());
     let other: u64 = id("whatever").parse().unwrap();
     assert!(number < other && id("orders").parse::<u64>().unwrap() > other, "one generator for all keys");
-    let told = server.ask(&format!("GET /v1/ids/{other}?generator=orders")).json();
-    let ahead_ms = told["readings"][0]["ahead_ms"].as_i64().unwrap();
-    assert!(ahead_ms.abs() < 3_600_000, "the ID has Leaf's layout: {told}");
+    let decoded_by_api = server.ask(&format!("GET /v1/ids/{other}?generator=orders")).json();
+    let ahead_ms = decoded_by_api["readings"][0]["ahead_ms"].as_i64().unwrap();
+    assert!(ahead_ms.abs() < 3_600_000, "the ID has Leaf's layout: {decoded_by_api}");
     assert_eq!(server.ask("GET /api/snowflake/get/").status, 404);
 }
 
@@ -61,18 +61,17 @@ fn a_key_that_can_have_no_sequence_is_logged_once() {
         let answered = server.ask(&format!("GET /api/segment/get/{key}"));
         assert!(answered.text().contains(NO_SUCH_KEY), "{key}: {}", answered.text());
     }
-    let line =
-        server.server.wait_log("Leaf's key '订单' was asked for and cannot be served: a name has 1 to 128 bytes");
+    let line = server.server.wait_log("Leaf's key '订单' cannot be served: a name has 1 to 128 bytes");
     assert!(line.contains("A-Z a-z 0-9 _ . : - { } # and blanks inside"), "{line}");
     // The stop of the server ends the hour and logs its count.
     server.server.signal(Signal::SIGTERM);
     server.server.wait_log("2 more within 3600 s without a line of their own: requests of Leaf's");
     let log = server.server.log_so_far();
-    assert_eq!(log.matches("was asked for and cannot be served").count(), 1, "{log}");
+    assert_eq!(log.matches("cannot be served: a name has").count(), 1, "{log}");
 }
 
 #[test]
-fn a_snowflake_key_that_means_no_generator_is_refused_as_leaf_refuses() {
+fn a_snowflake_key_without_a_generator_is_refused_as_in_leaf() {
     for (words, message) in [("", NOT_READY), ("--generator a leaf --generator b leaf", NO_SUCH_KEY)] {
         let words: Vec<_> = ["--http-api", "leaf"].into_iter().chain(words.split_whitespace()).collect();
         let answer = HttpServer::start(&words).ask("GET /api/snowflake/get/test");
@@ -94,7 +93,7 @@ fn a_snowflake_key_of_texts_is_refused_and_draws_nothing() {
 }
 
 #[test]
-fn a_head_gives_a_value_away_as_any_method_does() {
+fn a_head_request_consumes_a_value_like_any_method() {
     let server = HttpServer::start(&["--http-api", "leaf"]);
     ok(&mut server.server.connect(), "SEQUENCE CREATE orders");
     let mut http = server.connect();
@@ -189,8 +188,8 @@ fn without_a_user_the_paths_need_a_login() {
 
 #[test]
 fn a_user_that_is_not_there_is_an_error_at_the_start() {
-    let said = refused(folder().path(), &["--http-api", "leaf", "user", "shop"], |_| {});
-    assert!(said.contains("http-api") && said.contains("shop"), "{said}");
+    let error = refused(folder().path(), &["--http-api", "leaf", "user", "shop"], |_| {});
+    assert!(error.contains("http-api") && error.contains("shop"), "{error}");
     let server = HttpServer::start(&["--http-api", "leaf", "user", "default"]);
     assert_eq!(server.ask("GET /decodeSnowflakeId?snowflakeId=1").status, 200);
 }

@@ -191,12 +191,12 @@ fn over_tls_a_certificate_is_a_login() {
     let words = ["--tls-auth-clients-user", "CN", "--requirepass", "x", "--user", "app on >secret ~* +getid"];
     let (mut server, port) = start_tls(&files, "optional", &words);
     let app = files.authority.client_named("app");
-    let nobody = files.authority.client_named("nobody");
+    let unknown = files.authority.client_named("unknown");
     let status = |shows, bytes: &str| ask_tls(&files, shows, port, &[], bytes).unwrap()[9..12].to_owned();
     assert_eq!(status(None, ID), "401");
     assert_eq!(status(Some(&app), ID), "200");
     // As on the Redis port: a certificate without a user of its name requires a login.
-    assert_eq!(status(Some(&nobody), ID), "401");
+    assert_eq!(status(Some(&unknown), ID), "401");
     // A login in a header takes precedence over the certificate.
     assert_eq!(status(Some(&app), &ID.replacen("\r\n\r\n", "\r\nAuthorization: Bearer app:wrong\r\n\r\n", 1)), "401");
     // Several requests on one connection.
@@ -216,9 +216,9 @@ fn tls_negotiates_the_protocol_and_reloads_certificates() {
     let silent: Vec<TcpStream> = (0..60).map(|_| TcpStream::connect(("127.0.0.1", port)).unwrap()).collect();
     let mut plain = Http::connect(port);
     plain.send(LIVEZ.as_bytes());
-    let told = plain.response();
-    assert_eq!((told.status, told.header("connection")), (400, Some("close")), "{told:?}");
-    assert!(told.json()["detail"].as_str().unwrap().contains("write https://"), "{told:?}");
+    let refused = plain.response();
+    assert_eq!((refused.status, refused.header("connection")), (400, Some("close")), "{refused:?}");
+    assert!(refused.json()["detail"].as_str().unwrap().contains("write https://"), "{refused:?}");
     assert!(plain.is_closed());
     // A client that sends neither TLS nor HTTP gets a TLS alert.
     let mut odd = Http::connect(port);

@@ -111,7 +111,7 @@ fn pairs(info: &BTreeMap<String, String>) -> Vec<(String, String, Conversion)> {
 /// Returns the number of samples that lie between INFO's values before and after, or an error with the first other one.
 fn compare(
     before: &BTreeMap<String, String>,
-    told: &BTreeMap<String, f64>,
+    exported: &BTreeMap<String, f64>,
     after: &BTreeMap<String, String>,
 ) -> Result<usize, String> {
     // Values that may rise and fall between two readings.
@@ -119,7 +119,8 @@ fn compare(
         ["used_memory", "client_buffers_bytes", "client_recent_max_output_buffer", "client_recent_max_input_buffer"];
     let mut compared = 0;
     for (field, sample, conversion) in pairs(before) {
-        let own = *told.get(&sample).ok_or_else(|| format!("{field} is not exported as {sample}:\n{told:#?}"))?;
+        let own =
+            *exported.get(&sample).ok_or_else(|| format!("{field} is not exported as {sample}:\n{exported:#?}"))?;
         // The scrape itself is a connection to the HTTP port.
         if restless.contains(&field.as_str()) || field.starts_with("http_") {
             continue;
@@ -151,13 +152,13 @@ fn metrics_equal_info() {
     // Other values may rise and fall between two readings on a slow machine, too: then the comparison is repeated.
     let mut last = String::new();
     let end = Instant::now() + PATIENCE;
-    let (told, after, compared) = loop {
+    let (exported, after, compared) = loop {
         assert!(Instant::now() < end, "{last}");
         let before = fields(&mut wire);
-        let told = samples(&scrape(&server, &[]));
+        let exported = samples(&scrape(&server, &[]));
         let after = fields(&mut wire);
-        match compare(&before, &told, &after) {
-            Ok(compared) => break (told, after, compared),
+        match compare(&before, &exported, &after) {
+            Ok(compared) => break (exported, after, compared),
             Err(error) => last = error,
         }
     };
@@ -181,16 +182,16 @@ fn metrics_equal_info() {
         ("getid_store_up{store=\"0\"}", 1.0),
         ("getid_layout_field_width{field=\"shard\"}", 9.0),
     ] {
-        assert_eq!(told.get(sample), Some(&value), "{sample}");
+        assert_eq!(exported.get(sample), Some(&value), "{sample}");
     }
     // Times that INFO has as milliseconds since another epoch, or as text.
-    let now = told["getid_time_seconds"];
-    assert!((now - told["getid_reference_timestamp_seconds"]).abs() < 60.0, "{told:?}");
-    assert!((told["getid_position_timestamp_seconds"] - now).abs() < 60.0, "{told:?}");
-    assert!(told["getid_watermark_timestamp_seconds"] > told["getid_position_timestamp_seconds"]);
+    let now = exported["getid_time_seconds"];
+    assert!((now - exported["getid_reference_timestamp_seconds"]).abs() < 60.0, "{exported:?}");
+    assert!((exported["getid_position_timestamp_seconds"] - now).abs() < 60.0, "{exported:?}");
+    assert!(exported["getid_watermark_timestamp_seconds"] > exported["getid_position_timestamp_seconds"]);
     // A save may end between the two readings.
-    assert!((now - told["getid_watermark_last_save_timestamp_seconds"]).abs() < 60.0, "{told:?}");
-    let end = told[&format!("getid_layout_end_timestamp_seconds{{generator=\"{UNNAMED}\"}}")];
+    assert!((now - exported["getid_watermark_last_save_timestamp_seconds"]).abs() < 60.0, "{exported:?}");
+    let end = exported[&format!("getid_layout_end_timestamp_seconds{{generator=\"{UNNAMED}\"}}")];
     let days: f64 = after["layout_days_left"].parse().unwrap();
     assert!(((end - now) / 86_400.0 - days).abs() < 2.0, "{end} {days}");
 }
@@ -206,16 +207,17 @@ fn every_family_is_exported() {
     assert_eq!(wire.ask("INCR invoices"), ":1");
     assert!(wire.ask("NOSUCH").starts_with("-ERR"));
     let text = scrape(&server, &[]);
-    let told: BTreeSet<_> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect();
+    let exported: BTreeSet<_> =
+        text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect();
     let all: BTreeSet<_> = families().iter().map(|family| family.name).collect();
     // A sequence without values in memory has no last reserved value.
     let may_be_missing = ["getid_tls_certificate_end_timestamp_seconds", "getid_sequence_reserved_until"];
     // Families of a claim in a cluster store, which `standby` tests.
     let is_of_a_fleet = |name: &str| name.starts_with("getid_claim_") && name != "getid_claim_held";
     let may_be_missing = |name: &str| may_be_missing.contains(&name) || is_of_a_fleet(name);
-    let missing: Vec<_> = all.difference(&told).filter(|name| !may_be_missing(name)).collect();
+    let missing: Vec<_> = all.difference(&exported).filter(|name| !may_be_missing(name)).collect();
     assert!(missing.is_empty(), "{missing:?}");
-    assert_eq!(told.difference(&all).count(), 0, "each comes from a row of the table");
+    assert_eq!(exported.difference(&all).count(), 0, "each comes from a row of the table");
 }
 
 #[test]
@@ -273,32 +275,35 @@ fn many_sequences_are_bounded() {
     }
     (0..MORE).for_each(|_| assert_eq!(wire.line(), ":2"));
     // Values may be fetched ahead between the lines of a scrape.
-    let mut told = BTreeMap::new();
+    let mut exported = BTreeMap::new();
     eventually("the parts sum up to the total", || {
-        told = samples(&scrape(&server, &[]));
-        let left = told.iter().filter(|(name, _)| name.starts_with("getid_sequence_left{sequence="));
-        left.map(|(_, value)| *value).sum::<f64>() + told["getid_sequences_unlisted_held"]
-            == told["getid_sequences_held"]
+        exported = samples(&scrape(&server, &[]));
+        let left = exported.iter().filter(|(name, _)| name.starts_with("getid_sequence_left{sequence="));
+        left.map(|(_, value)| *value).sum::<f64>() + exported["getid_sequences_unlisted_held"]
+            == exported["getid_sequences_held"]
     });
     let of = |family: &str| -> Vec<f64> {
         let start = format!("{family}{{sequence=");
-        told.iter().filter(|(name, _)| name.starts_with(&start)).map(|(_, value)| *value).collect()
+        exported.iter().filter(|(name, _)| name.starts_with(&start)).map(|(_, value)| *value).collect()
     };
     assert_eq!(of("getid_sequence_given_total").len(), 1_000);
-    assert_eq!(told["getid_sequences_in_memory"], 1_200.0);
-    assert_eq!(told["getid_sequences_unlisted"], 200.0);
-    assert_eq!(told["getid_sequences_given_total"], 2_400.0);
-    assert_eq!(of("getid_sequence_given_total").iter().sum::<f64>() + told["getid_sequences_unlisted_given"], 2_400.0);
+    assert_eq!(exported["getid_sequences_in_memory"], 1_200.0);
+    assert_eq!(exported["getid_sequences_unlisted"], 200.0);
+    assert_eq!(exported["getid_sequences_given_total"], 2_400.0);
+    assert_eq!(
+        of("getid_sequence_given_total").iter().sum::<f64>() + exported["getid_sequences_unlisted_given"],
+        2_400.0
+    );
 }
 
 /// A server that has lost its folder reports that it refuses, and that it has lost its claim.
 #[test]
 fn a_refusing_server_reports_it() {
     let server = refusing();
-    let told = samples(&scrape(&server, &[]));
-    assert_eq!(told["getid_claim_held"], 0.0);
-    assert_eq!(told["getid_watermark_last_save_ok"], 0.0);
-    assert_eq!(told["getid_refusing{generator=\"orders\"}"], 1.0);
+    let exported = samples(&scrape(&server, &[]));
+    assert_eq!(exported["getid_claim_held"], 0.0);
+    assert_eq!(exported["getid_watermark_last_save_ok"], 0.0);
+    assert_eq!(exported["getid_refusing{generator=\"orders\"}"], 1.0);
 }
 
 /// Returns a server whose folder is gone.
@@ -373,13 +378,13 @@ fn plain_only(to: u16) -> u16 {
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let Ok(stream) = stream else { return };
-            std::thread::spawn(move || hand_on(stream, to));
+            std::thread::spawn(move || forward(stream, to));
         }
     });
     port
 }
 
-fn hand_on(mut stream: TcpStream, to: u16) -> Option<()> {
+fn forward(mut stream: TcpStream, to: u16) -> Option<()> {
     let mut head = Vec::new();
     let mut byte = [0];
     while !head.ends_with(b"\r\n\r\n") {
@@ -442,8 +447,8 @@ fn a_real_prometheus_reads_both_formats_and_evaluates_the_rules() {
         ] {
             let query = query.replace("JOB", &format!("job=\"{job}\""));
             eventually(&format!("{query} is {field}"), || {
-                let wanted: f64 = fields(&mut wire)[field].parse().unwrap();
-                prometheus.one(&query) == Some(wanted)
+                let expected: f64 = fields(&mut wire)[field].parse().unwrap();
+                prometheus.one(&query) == Some(expected)
             });
         }
         eventually("the version is exported", || {

@@ -123,28 +123,28 @@ fn the_status_has_the_given_ids_and_values() {
     let mut redis = server.server.connect();
     redis.ids(7);
     assert_eq!(redis.ask("INCRBY orders 37"), ":37");
-    let told = server.ask("GET /v1/status");
-    assert_eq!((told.status, told.header("content-type")), (200, Some("application/json")));
-    let told = told.json();
-    assert_eq!(told["giving"], json!({ "state": "giving", "reason": null, "remedy": null }));
-    assert_eq!((&told["server"]["version"], &told["notices"]), (&json!(env!("CARGO_PKG_VERSION")), &json!([])));
-    assert_eq!((&told["ids"]["issued"], &told["borrow"]["limit_ms"]), (&json!(7), &json!(3000)));
-    assert_eq!((&told["claim"]["cluster"], &told["clients"]["over_http"]), (&json!(null), &json!(1)));
-    let tweets = &told["generators"]["busiest"][0];
+    let response = server.ask("GET /v1/status");
+    assert_eq!((response.status, response.header("content-type")), (200, Some("application/json")));
+    let status = response.json();
+    assert_eq!(status["giving"], json!({ "state": "giving", "reason": null, "remedy": null }));
+    assert_eq!((&status["server"]["version"], &status["notices"]), (&json!(env!("CARGO_PKG_VERSION")), &json!([])));
+    assert_eq!((&status["ids"]["issued"], &status["borrow"]["limit_ms"]), (&json!(7), &json!(3000)));
+    assert_eq!((&status["claim"]["cluster"], &status["clients"]["over_http"]), (&json!(null), &json!(1)));
+    let tweets = &status["generators"]["busiest"][0];
     assert_eq!(
-        (&told["generators"]["count"], &tweets["name"], &tweets["kind"]),
+        (&status["generators"]["count"], &tweets["name"], &tweets["kind"]),
         (&json!(1), &json!("tweets"), &json!("twitter"))
     );
-    let orders = &told["sequences"]["busiest"][0];
+    let orders = &status["sequences"]["busiest"][0];
     assert_eq!((&orders["name"], &orders["last"]), (&json!("orders"), &json!("37")));
-    assert_eq!(told["sequences"]["stores"][0]["state"], "up");
+    assert_eq!(status["sequences"]["stores"][0]["state"], "up");
     let lengths =
-        ["ids_per_s", "values_per_s", "refused_per_s"].map(|name| told["history"][name].as_array().unwrap().len());
-    assert!(lengths.iter().all(|&length| length == lengths[0]), "{told}");
+        ["ids_per_s", "values_per_s", "refused_per_s"].map(|name| status["history"][name].as_array().unwrap().len());
+    assert!(lengths.iter().all(|&length| length == lengths[0]), "{status}");
 }
 
 #[test]
-fn texts_of_others_are_texts() {
+fn foreign_texts_stay_texts() {
     // Folders and users can have these names; sequences cannot.
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("<img src=x onerror=alert(1)>\n\nevent: end\u{202e}");
@@ -157,9 +157,9 @@ fn texts_of_others_are_texts() {
         assert!(refused.contains("cannot be the name of a sequence"), "{name}: {refused}");
     }
     // `event` asserts that the data is one line.
-    let (name, told) = event(&mut look(server.port, &[])).unwrap();
-    assert_eq!((name.as_str(), &told["sequences"]["busiest"]), ("status", &json!([])));
-    assert_eq!(told["claim"]["folder"], dir.to_str().unwrap());
+    let (name, status) = event(&mut look(server.port, &[])).unwrap();
+    assert_eq!((name.as_str(), &status["sequences"]["busiest"]), ("status", &json!([])));
+    assert_eq!(status["claim"]["folder"], dir.to_str().unwrap());
     let page = server.ask("GET /?alert(1)").text();
     assert!(page.contains("<script>") && !page.contains("alert(1)") && !page.contains(dir.to_str().unwrap()));
 }
@@ -187,9 +187,9 @@ fn the_page_needs_the_right_to_info() {
     let server = HttpServer::start(&["--requirepass", "secret", "--user", "blind on >x ~* +@all -info"]);
     for path in ["/v1/status", "/v1/status/stream", "/v1/status/details", "/v1/status/generators/-"] {
         let line = format!("GET {path}");
-        let nobody = server.ask(&line);
-        assert_eq!((nobody.status, nobody.json()["code"].as_str()), (401, Some("NOAUTH")), "{path}");
-        assert!(nobody.header("www-authenticate").is_some());
+        let anonymous = server.ask(&line);
+        assert_eq!((anonymous.status, anonymous.json()["code"].as_str()), (401, Some("NOAUTH")), "{path}");
+        assert!(anonymous.header("www-authenticate").is_some());
         let wrong = server.ask_with(&line, &["Authorization: Bearer default:wrong"], "");
         assert_eq!((wrong.status, wrong.json()["code"].as_str()), (401, Some("WRONGPASS")), "{path}");
         let blind = server.ask_with(&line, &["Authorization: Bearer blind:x"], "");
@@ -205,7 +205,7 @@ fn the_page_needs_the_right_to_info() {
 }
 
 #[test]
-fn the_stream_ends_when_its_viewer_may_look_no_longer() {
+fn the_stream_ends_when_its_viewer_loses_the_right() {
     let server = InProcess::start(quick(), |_| {});
     let mut commands = server.commands();
     for user in ["watch", "ops"] {
@@ -232,7 +232,7 @@ fn the_stream_ends_when_its_viewer_may_look_no_longer() {
 }
 
 #[test]
-fn there_are_so_many_viewers_and_no_more() {
+fn the_number_of_viewers_is_bounded() {
     let server = InProcess::start(quick(), |_| {});
     let mut viewers: Vec<_> = (0..VIEWERS_MAX).map(|_| look(server.port, &[])).collect();
     let late = server.ask("GET /v1/status/stream");
@@ -339,9 +339,9 @@ fn the_details_have_only_permitted_actions() {
     }
     assert_eq!(redis.ask("ACL LOG RESET"), "+OK");
     let reader = |login: &str| {
-        let told = server.ask_with("GET /v1/status/details", &[&format!("Authorization: Bearer {login}")], "");
-        assert_eq!(told.status, 200, "{told:?}");
-        told.json()["reader"].clone()
+        let details = server.ask_with("GET /v1/status/details", &[&format!("Authorization: Bearer {login}")], "");
+        assert_eq!(details.status, 200, "{details:?}");
+        details.json()["reader"].clone()
     };
     assert_eq!(
         reader("shop:x"),
@@ -399,7 +399,7 @@ fn permitted_actions_of_each_sequence_are_listed() {
 
 /// The page's sentences name commands of the program in quotes.
 #[test]
-fn commands_of_the_program_that_the_page_names_are_there() {
+fn commands_of_the_program_that_the_page_names_exist() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut named = BTreeSet::new();
     for file in fs::read_dir(root.join("src/http/page")).unwrap() {

@@ -43,14 +43,14 @@ fn logged_in_clients_get_the_reason_of_a_full_disk() {
         server.ask_with("POST /v1/ids/-?count=100", &[LOGIN], "");
         !is_ready(&server)
     });
-    assert_eq!(ready(&server, "", &[]), (503, "not ready: no ids are given now; who logs in is told why\n".to_owned()));
+    assert_eq!(ready(&server, "", &[]), (503, "not ready: no ids are given now; log in for the reason\n".to_owned()));
     let (status, text) = ready(&server, "", &[LOGIN]);
     assert!(status == 503 && text.starts_with("not ready: MISCONF state can't be saved: cannot write "), "{text}");
     assert_eq!(text.lines().count(), 1, "{text}");
     let (status, text) = ready(&server, "?verbose", &[LOGIN]);
     let lines: Vec<_> = text.lines().collect();
     assert!(status == 503 && lines[0].starts_with("[-]- MISCONF state can't be saved: cannot write "), "{text}");
-    assert!(lines[1].starts_with("[-]tweets MISCONF ") && lines[1].ends_with(" (not looked at)"), "{text}");
+    assert!(lines[1].starts_with("[-]tweets MISCONF ") && lines[1].ends_with(" (not checked)"), "{text}");
     assert_eq!(lines.last(), Some(&"not ready"), "{text}");
     assert_eq!(server.ask("GET /livez").text(), "ok\n", "the process is alive");
 
@@ -77,7 +77,7 @@ fn an_absurd_clock_makes_a_server_unready_until_it_is_right() {
 }
 
 #[test]
-fn it_looks_at_the_generators_that_are_named() {
+fn the_named_generators_are_checked() {
     let server = HttpServer::start(&[&ENDED[..], &["--http-ready", "tweets"]].concat());
     assert!(is_ready(&server), "the named generator gives IDs");
     let mut wire = server.server.connect();
@@ -91,24 +91,24 @@ fn it_looks_at_the_generators_that_are_named() {
         text.contains("[+]store sqlite:")
     });
     assert_eq!(status, 503, "{text}");
-    let begins = ["[+]- gives ids (not looked at)", "[-]old ", "[+]tweets gives ids", "[+]store sqlite:", "not ready"];
+    let begins = ["[+]- gives ids (not checked)", "[-]old ", "[+]tweets gives ids", "[+]store sqlite:", "not ready"];
     assert_eq!(text.lines().count(), begins.len(), "{text}");
     for (line, begin) in text.lines().zip(begins) {
         assert!(line.starts_with(begin), "{line}");
     }
-    assert_eq!(text.matches("(not looked at)").count(), 2, "the unnamed generator and the store: {text}");
+    assert_eq!(text.matches("(not checked)").count(), 2, "the unnamed generator and the store: {text}");
     // A client without a login gets the name of the generator, but not the reason.
     assert_eq!(wire.ask("CONFIG SET requirepass secret"), "+OK");
-    let told = "not ready: no ids are given now by old; who logs in is told why\n".to_owned();
-    assert_eq!(ready(&server, "", &[]), (503, told));
-    let refused = wire.ask("CONFIG SET http-ready nobody");
-    assert!(refused.contains("http-ready names 'nobody', which no generator line declares"), "{refused}");
+    let expected = "not ready: no ids are given now by old; log in for the reason\n".to_owned();
+    assert_eq!(ready(&server, "", &[]), (503, expected));
+    let refused = wire.ask("CONFIG SET http-ready unknown");
+    assert!(refused.contains("http-ready names 'unknown', which no generator line declares"), "{refused}");
     assert_eq!(wire.ask("CONFIG SET http-ready \"\""), "+OK");
     assert!(is_ready(&server), "the unnamed generator counts again");
 }
 
 #[test]
-fn details_need_a_login_that_may_ask_for_them() {
+fn details_need_a_login_with_the_right_to_info() {
     let user = "--user=app on >secret2 -@all +ping";
     let server = HttpServer::start(&["--requirepass", "secret", user]);
     let asked = |headers: &[&str]| {
@@ -195,9 +195,10 @@ fn a_server_that_stops_is_not_ready() {
     // A later request may find the connection closed. No request is answered with "ready".
     let is_left = |http: &mut Http, rest: &[u8]| {
         let _ = http.stream.write_all(rest);
-        let said = http.try_response();
-        said.is_err()
-            || said.is_ok_and(|said| (said.status, said.text().as_str()) == (503, "not ready: the server stops\n"))
+        let answer = http.try_response();
+        answer.is_err()
+            || answer
+                .is_ok_and(|answer| (answer.status, answer.text().as_str()) == (503, "not ready: the server stops\n"))
     };
     assert!(is_left(&mut half, b"\r\n"));
     assert!(is_left(&mut open, request("GET /readyz", &[], "").as_bytes()));
@@ -230,8 +231,8 @@ fn protected_mode_answers_probes_without_details() {
         let status: u16 = text.split(' ').nth(1).and_then(|status| status.parse().ok()).expect(&text);
         (status, text.split("\r\n\r\n").nth(1).unwrap().to_owned())
     };
-    let told = "not ready: no ids are given now by old; who logs in is told why\n".to_owned();
-    assert_eq!(asked("GET /readyz", &[]), (503, told));
+    let expected = "not ready: no ids are given now by old; log in for the reason\n".to_owned();
+    assert_eq!(asked("GET /readyz", &[]), (503, expected));
     assert_eq!(asked("GET /livez", &[]), (200, "ok\n".to_owned()));
     assert_eq!(asked("GET /readyz?verbose", &[]).0, 403);
     assert_eq!(asked("GET /readyz?verbose", &["Authorization: Bearer x"]).0, 403);

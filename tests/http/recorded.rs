@@ -46,12 +46,12 @@ fn read(paragraph: &str) -> Option<Case<'_>> {
         let lines = paragraph.lines().filter_map(move |line| line.strip_prefix(mark));
         lines.filter(move |line| line.is_empty() || line.starts_with(' ')).map(|line| line.get(1..).unwrap_or(""))
     };
-    let [mut asked, mut answered] = [of(">"), of("<")];
-    let (line, status) = (asked.next()?, answered.next().expect("an answer"));
+    let [mut request, mut answered] = [of(">"), of("<")];
+    let (line, status) = (request.next()?, answered.next().expect("an answer"));
     let text = |lines: Vec<&str>| lines.join("\n");
     Some(Case {
         line,
-        headers: asked.collect(),
+        headers: request.collect(),
         body: text(of(">>").collect()),
         status,
         answered_headers: answered.collect(),

@@ -31,7 +31,7 @@ fn ask(port: u16, line: &str) -> Response {
 }
 
 #[track_caller]
-fn told(port: u16, path: &str) -> (u16, String) {
+fn get(port: u16, path: &str) -> (u16, String) {
     let response = ask(port, &format!("GET {path}"));
     (response.status, response.text())
 }
@@ -44,12 +44,12 @@ fn a_standby_reports_it_everywhere() {
         InProcess::start_with(quick(), |config| config.http.apis.leaf = Some(HttpApi::default()), Some(&claim));
     let port = server.port;
 
-    assert_eq!(told(port, "/readyz"), (503, format!("not ready: {WHY}\n")));
-    assert_eq!(told(port, "/readyz?standby=ok"), (200, format!("ready: {WHY}\n")));
-    let (status, text) = told(port, "/readyz?verbose");
+    assert_eq!(get(port, "/readyz"), (503, format!("not ready: {WHY}\n")));
+    assert_eq!(get(port, "/readyz?standby=ok"), (200, format!("ready: {WHY}\n")));
+    let (status, text) = get(port, "/readyz?verbose");
     assert!(status == 503 && text.ends_with("\nstandby\n"), "{text}");
     assert!(text.starts_with(&format!("[-]claim in postgres://getid:***@db/ids {WHY}\n")), "{text}");
-    assert_eq!(told(port, "/livez"), (200, "ok\n".to_owned()));
+    assert_eq!(get(port, "/livez"), (200, "ok\n".to_owned()));
 
     let refused = ask(port, "POST /v1/sequences/orders/values");
     let problem = refused.json();
@@ -65,7 +65,7 @@ fn a_standby_reports_it_everywhere() {
     assert_eq!((&own["role"], &own["timeout_ms"], &own["error"]), (&json!("standby"), &json!(2000), &Value::Null));
     assert_eq!((&own["holder"]["name"], &own["holder"]["is_this"]), (&json!("host-a"), &json!(false)));
     assert_eq!(own["holder"]["since"], json!("2023-11-14T22:13:20.000Z"));
-    let (_, metrics) = told(port, "/metrics");
+    let (_, metrics) = get(port, "/metrics");
     for line in [
         "getid_claim_standby 1\n",
         "getid_claim_held 0\n",
@@ -79,13 +79,13 @@ fn a_standby_reports_it_everywhere() {
 
     // The server takes over.
     claim.tell(holder());
-    eventually("the server is ready", || told(port, "/readyz") == (200, "ready\n".to_owned()));
-    assert_eq!(told(port, "/readyz?standby=ok"), (200, "ready\n".to_owned()));
+    eventually("the server is ready", || get(port, "/readyz") == (200, "ready\n".to_owned()));
+    assert_eq!(get(port, "/readyz?standby=ok"), (200, "ready\n".to_owned()));
     eventually("the page shows it", || ask(port, "GET /v1/status").json()["giving"]["state"] == "giving");
     let status = ask(port, "GET /v1/status").json();
     let own = &status["claim"]["cluster"];
     assert_eq!((&own["role"], &own["holder"]["is_this"]), (&json!("holder"), &json!(true)));
-    assert!(told(port, "/metrics").1.contains("getid_claim_ride_through_seconds 1.48\n"));
+    assert!(get(port, "/metrics").1.contains("getid_claim_ride_through_seconds 1.48\n"));
 
     // The store does not answer.
     claim.tell(ClaimStatus { error: "connection refused".to_owned(), ..holder() });
@@ -95,13 +95,13 @@ fn a_standby_reports_it_everywhere() {
             .as_str()
             .is_some_and(|text| text.ends_with("IDs end in 1 second: connection refused"))
     });
-    let (code, text) = told(port, "/readyz?verbose");
+    let (code, text) = get(port, "/readyz?verbose");
     assert!(code == 200 && text.contains(" held, but the store does not answer: connection refused\n"), "{text}");
 
     // No server-id is free.
     let why = "standby: server-id is auto, and none is free";
     claim.tell(ClaimStatus { server_id: None, holder: None, why: why.to_owned(), ..standby() });
-    assert_eq!(told(port, "/readyz"), (503, format!("not ready: {why}\n")));
+    assert_eq!(get(port, "/readyz"), (503, format!("not ready: {why}\n")));
     eventually("the page shows it", || {
         let status = ask(port, "GET /v1/status").json();
         (&status["server"]["server_id"], &status["claim"]["cluster"]["holder"]) == (&Value::Null, &Value::Null)
@@ -110,7 +110,7 @@ fn a_standby_reports_it_everywhere() {
     // The store went back: the server does not recover without an operator.
     let why = "claim lost: claim store went back: it has beat 7 of server-id 3, and this server knows of beat 9";
     claim.tell(ClaimStatus { why: why.to_owned(), ..standby() });
-    assert_eq!(told(port, "/readyz?standby=ok"), (503, format!("not ready: {why}\n")));
+    assert_eq!(get(port, "/readyz?standby=ok"), (503, format!("not ready: {why}\n")));
     assert_eq!(ask(port, "POST /v1/sequences/orders/values").json()["code"], "MISCONF");
     eventually("the page shows it", || ask(port, "GET /v1/status").json()["giving"]["state"] == "refusing");
 }

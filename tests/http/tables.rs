@@ -37,9 +37,9 @@ const TINYID: &str = "CREATE TABLE tiny_id_info (id bigint unsigned NOT NULL AUT
 
 /// All given values.
 #[derive(Default)]
-struct Given(Mutex<HashSet<i64>>);
+struct GivenValues(Mutex<HashSet<i64>>);
 
-impl Given {
+impl GivenValues {
     #[track_caller]
     fn add(&self, values: impl IntoIterator<Item = i64>) {
         let mut all = self.0.lock().unwrap();
@@ -77,7 +77,7 @@ fn two_lives(database: &MariadbServer, table: &str, clients: &[&(dyn Fn(&mut Htt
 }
 
 /// Repeats `step` on its own connection until the clients are done.
-fn beside(database: &MariadbServer, is_over: &AtomicBool, mut step: impl AsyncFnMut(&mut Conn)) {
+fn repeat_until(database: &MariadbServer, is_over: &AtomicBool, mut step: impl AsyncFnMut(&mut Conn)) {
     let options = OptsBuilder::default()
         .socket(Some(database.socket().display().to_string()))
         .user(Some("getid"))
@@ -112,14 +112,14 @@ fn leafs_programs_are_served_beside_leafs_servers() {
     let database = MariadbServer::start(&[]);
     database.sql(LEAF);
     database.sql("INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES ('orders', 1, 20)");
-    let (given, is_over) = (Given::default(), AtomicBool::new(false));
+    let (given, is_over) = (GivenValues::default(), AtomicBool::new(false));
     let client = |http: &mut Http| {
         let response = http.ask("GET /api/segment/get/orders", &[], "");
         assert_eq!(response.status, 200, "{response:?}");
         given.add([response.text().parse().unwrap()]);
     };
     std::thread::scope(|scope| {
-        scope.spawn(|| beside(&database, &is_over, async |conn| given.add(leaf_segment(conn).await)));
+        scope.spawn(|| repeat_until(&database, &is_over, async |conn| given.add(leaf_segment(conn).await)));
         two_lives(&database, "leaf", &[&client, &client]);
         is_over.store(true, Ordering::Relaxed);
     });
@@ -161,7 +161,7 @@ fn tinyids_programs_are_served_beside_tinyids_servers() {
         "INSERT INTO tiny_id_info (biz_type, begin_id, max_id, step, delta, remainder) VALUES ('orders', 1, 0, 30, 3, 2); \
          INSERT INTO tiny_id_token (token, biz_type) VALUES ('{TOKEN}', 'orders')"
     ));
-    let (given, is_over) = (Given::default(), AtomicBool::new(false));
+    let (given, is_over) = (GivenValues::default(), AtomicBool::new(false));
     let query = format!("bizType=orders&token={TOKEN}");
     // A conflict is answered with an empty text, as Tinyid does.
     let numbers = |text: String| -> Vec<i64> {
@@ -182,7 +182,7 @@ fn tinyids_programs_are_served_beside_tinyids_servers() {
         }
     };
     std::thread::scope(|scope| {
-        scope.spawn(|| beside(&database, &is_over, async |conn| given.add(tinyid_segment(conn).await)));
+        scope.spawn(|| repeat_until(&database, &is_over, async |conn| given.add(tinyid_segment(conn).await)));
         two_lives(&database, "tinyid", &[&ids, &segments]);
         is_over.store(true, Ordering::Relaxed);
     });
@@ -193,7 +193,7 @@ fn tinyids_programs_are_served_beside_tinyids_servers() {
 /// With Tinyid's own rows and tokens, created by its SQL file, getid gives the same IDs as Tinyid.
 #[test]
 #[ignore = "needs mariadb"]
-fn tinyids_own_rows_begin_as_by_tinyid() {
+fn tinyids_own_rows_begin_as_in_tinyid() {
     let database = MariadbServer::start(&[]);
     database.sql(TINYID);
     database.sql(&format!(
@@ -222,6 +222,6 @@ fn tinyids_own_rows_begin_as_by_tinyid() {
     // In Tinyid, a step of 0 gives endless empty segments. getid reports an error.
     let trap = ask("nextSegmentId?bizType=zero");
     assert!(trap.contains(r#""code":6"#) && trap.contains("step 0"), "{trap}");
-    let said = server.server.wait_log("tiny_id_token");
-    assert!(said.contains("3 rows"), "{said}");
+    let line = server.server.wait_log("tiny_id_token");
+    assert!(line.contains("3 rows"), "{line}");
 }

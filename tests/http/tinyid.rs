@@ -53,7 +53,7 @@ fn tokens() -> Vec<(&'static str, &'static str)> {
 }
 
 #[test]
-fn recorded_conversations_are_had_to_the_byte() {
+fn recorded_conversations_match_byte_for_byte() {
     let dir = folder();
     make(dir.path(), SEQUENCES, &tokens());
     let server = start_in(dir.path(), &[]);
@@ -126,8 +126,8 @@ fn without_a_table_of_tokens_each_is_wrong_and_a_warning_is_logged() {
     ok(&mut server.server.connect(), "SEQUENCE CREATE small");
     let answer = server.ask(&format!("GET /tinyid/id/nextId?bizType=small&token={TOKEN}"));
     assert_eq!(answer.text(), r#"{"data":null,"code":5,"message":"token is error"}"#);
-    let said = server.server.wait_log("tiny_id_token");
-    assert!(said.contains("CREATE TABLE tiny_id_token"), "{said}");
+    let line = server.server.wait_log("tiny_id_token");
+    assert!(line.contains("CREATE TABLE tiny_id_token"), "{line}");
     assert_eq!(server.ask("GET /tinyid/id/nextIdSimple?bizType=a%0Ab&token=%0d%0a2026%20forged").text(), "");
     assert!(!server.server.log_so_far().contains("forged"));
 

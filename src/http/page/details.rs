@@ -6,8 +6,8 @@ use axum::http::HeaderMap;
 use getid_core::{CounterKind, Role};
 use serde::Serialize;
 
-use super::Page;
-use super::history::Day;
+use super::PageState;
+use super::history::DayHistory;
 use super::status::short;
 use crate::claim::listing::{ClaimList, ListedClaim};
 use crate::command;
@@ -50,9 +50,9 @@ pub(super) const CLAIMS_SHOWN_MAX: usize = 200;
 /// The details for one reader; times are RFC 3339 in UTC.
 #[derive(Debug, Serialize)]
 struct Details<'a> {
-    reader: Reader,
+    reader: ReaderRights,
     #[serde(flatten)]
-    common: &'a Common,
+    common: &'a SharedDetails,
     /// Null without the right to [`ADMINISTRATIVE`].
     log: Option<&'a [LogDetails]>,
     /// Null without the right to [`ADMINISTRATIVE`], and without a claim store.
@@ -61,8 +61,8 @@ struct Details<'a> {
 
 /// Details that are equal for all readers, gathered at most once a second.
 #[derive(Debug, Serialize)]
-pub(super) struct Common {
-    day: Day,
+pub(super) struct SharedDetails {
+    day: DayHistory,
     commands: Vec<CommandDetails>,
     errors: Vec<ErrorDetails>,
     worker_pools: Vec<PoolDetails>,
@@ -78,7 +78,7 @@ pub(super) struct Common {
 
 /// The user of the request and the user's rights.
 #[derive(Debug, Serialize)]
-struct Reader {
+struct ReaderRights {
     user: String,
     /// Commands that the page offers and the user may run.
     may: Vec<&'static str>,
@@ -158,13 +158,13 @@ struct ClaimDetails {
 ///
 /// A problem if the login is wrong or the server stops.
 pub(super) async fn details_of(
-    page: &Page,
+    page: &PageState,
     server: &Server,
     caller: &Caller,
     headers: &HeaderMap,
 ) -> Result<Vec<u8>, Problem> {
-    let common = page.common(|| Common::of(page, server));
-    let reader = caller.inspect(headers, |client| Reader::of(client, &common)).await?;
+    let common = page.common(|| SharedDetails::of(page, server));
+    let reader = caller.inspect(headers, |client| ReaderRights::of(client, &common)).await?;
     let (mut log, mut fleet) = (None, None);
     if reader.may.contains(&ADMINISTRATIVE) {
         log = Some(common.log.as_slice());
@@ -176,11 +176,11 @@ pub(super) async fn details_of(
     Ok(serde_json::to_vec(&details).unwrap_or_default())
 }
 
-impl Common {
-    fn of(page: &Page, server: &Server) -> Common {
+impl SharedDetails {
+    fn of(page: &PageState, server: &Server) -> SharedDetails {
         let facts = server.facts();
         let (generators, sequences) = names(server, &facts);
-        Common {
+        SharedDetails {
             day: page.day(),
             commands: commands(&facts),
             errors: errors(&facts),
@@ -201,13 +201,13 @@ fn names(server: &Server, facts: &Facts<'_>) -> (Vec<String>, Vec<String>) {
     (generators, busiest.unwrap_or_default())
 }
 
-impl Reader {
-    fn of(client: &LocalClient, common: &Common) -> Reader {
+impl ReaderRights {
+    fn of(client: &LocalClient, common: &SharedDetails) -> ReaderRights {
         let may: Vec<_> = OFFERED.into_iter().filter(|command| client.may_run(command, None)).collect();
         let named = |all: &[String], command| -> Vec<String> {
             all.iter().filter(|name| client.may_run(command, Some(name.as_bytes()))).cloned().collect()
         };
-        Reader {
+        ReaderRights {
             user: client.view().user.to_string(),
             may,
             generators: common.generators.iter().filter(|name| may_draw(client, name)).cloned().collect(),
@@ -227,12 +227,12 @@ fn may_draw(client: &LocalClient, name: &str) -> bool {
 /// # Errors
 ///
 /// The problem of `GENERATORS`, or one if the login is wrong or the server stops.
-pub(super) async fn may_see_generator(caller: &Caller, headers: &HeaderMap, name: &str) -> Result<(), Problem> {
+pub(super) async fn check_generator_access(caller: &Caller, headers: &HeaderMap, name: &str) -> Result<(), Problem> {
     let may = |client: &LocalClient| client.may_run("generators", None) || may_draw(client, name);
     if caller.inspect(headers, may).await? {
         return Ok(());
     }
-    caller.ask(headers, &[b"GENERATORS"]).await.map(drop)
+    caller.run(headers, &[b"GENERATORS"]).await.map(drop)
 }
 
 fn commands(facts: &Facts<'_>) -> Vec<CommandDetails> {
@@ -346,7 +346,7 @@ struct ChartDetails {
 
 impl GeneratorDetails {
     /// Returns the details of the generator with this name; `None` if there is none.
-    pub(super) fn of(page: &Page, server: &Server, name: &str) -> Option<GeneratorDetails> {
+    pub(super) fn of(page: &PageState, server: &Server, name: &str) -> Option<GeneratorDetails> {
         use crate::tools::explanation::{Explanation, Load};
         use crate::tools::subject::Subject;
 

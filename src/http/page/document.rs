@@ -2,7 +2,7 @@
 
 use axum::routing::on;
 
-use super::super::endpoint::{Access, Answer, Endpoint, Method, in_path};
+use super::super::endpoint::{Endpoint, EndpointAccess, EndpointResponse, Method, in_path};
 use super::super::ids::NAME;
 use super::super::openapi::TAG_SERVER;
 use super::super::schema::{AMOUNT, Field, Schema, TEXT, field, maybe};
@@ -14,19 +14,24 @@ pub(in crate::http) const ENDPOINTS: &[Endpoint] =
     &[PAGE, STATUS_ONCE, STATUS_STREAM, STATUS_DETAILS, STATUS_GENERATOR, STATUS_SEQUENCES];
 
 /// The status requires the right to INFO.
-const ACCESS: Access = Access::Commands(&[("INFO", "always")]);
+const ACCESS: EndpointAccess = EndpointAccess::Commands(&[("INFO", "always")]);
 
 const PAGE: Endpoint = Endpoint {
     method: Method::Get,
     path: "/",
     tag: TAG_SERVER,
     id: "getPage",
-    summary: "The page for people",
-    description: "It has no data itself: its script asks for the stream, with the login that its reader gives.",
-    access: Access::Anybody,
+    summary: "Open the page",
+    description: "The page has no data: its script requests the stream, with the login of its user.",
+    access: EndpointAccess::Public,
     parameters: &[],
     body: None,
-    answers: &[Answer { status: 200, media: "text/html; charset=utf-8", schema: None, description: "The page." }],
+    responses: &[EndpointResponse {
+        status: 200,
+        media: "text/html; charset=utf-8",
+        schema: None,
+        description: "The page.",
+    }],
     problems: &[],
     route: |filter| on(filter, super::page),
 };
@@ -36,12 +41,12 @@ const STATUS_ONCE: Endpoint = Endpoint {
     path: "/v1/status",
     tag: TAG_SERVER,
     id: "getStatus",
-    summary: "What the page shows",
-    description: "At most a second old.",
+    summary: "Get the status",
+    description: "The data of the page, at most a second old.",
     access: ACCESS,
     parameters: &[],
     body: None,
-    answers: &[Answer::ok(&STATUS, "The status, and what was given in the last ten minutes.")],
+    responses: &[EndpointResponse::ok(&STATUS, "The status, with the history of the last ten minutes.")],
     problems: &[],
     route: |filter| on(filter, super::status),
 };
@@ -51,13 +56,14 @@ const STATUS_STREAM: Endpoint = Endpoint {
     path: "/v1/status/stream",
     tag: TAG_SERVER,
     id: "watchStatus",
-    summary: "The same once a second",
-    description: "Server-sent events without end, for 32 viewers at a time. Each event 'status' has a status; only the \
-                  first has a history. An event 'end' has the problem that the stream ends for.",
+    summary: "Watch the status",
+    description: "An endless stream of server-sent events, one a second, for at most 32 viewers at a time. Each event \
+                  'status' has a status; only the first has a history. An event 'end' has the problem that ends the \
+                  stream.",
     access: ACCESS,
     parameters: &[],
     body: None,
-    answers: &[Answer { status: 200, media: "text/event-stream", schema: None, description: "Events." }],
+    responses: &[EndpointResponse { status: 200, media: "text/event-stream", schema: None, description: "Events." }],
     problems: &[],
     route: |filter| on(filter, super::stream),
 };
@@ -67,14 +73,14 @@ const STATUS_DETAILS: Endpoint = Endpoint {
     path: "/v1/status/details",
     tag: TAG_SERVER,
     id: "getStatusDetails",
-    summary: "What the page shows beside the status",
-    description: "What the user may do, the last day, commands, errors and worker ids, at most a second old; and, for a \
-                  user who may run CONFIG GET, the newest lines of the log and the claims of a fleet. The claims are at \
-                  most five seconds old while the claim store answers.",
+    summary: "Get details of the status",
+    description: "The details have the user's rights, the last day, commands, errors and worker ids, at most a second \
+                  old. For a user with the right to CONFIG GET, they also have the newest lines of the log and the \
+                  claims of a fleet. The claims are at most five seconds old while the claim store answers.",
     access: ACCESS,
     parameters: &[],
     body: None,
-    answers: &[Answer::ok(&DETAILS, "The details.")],
+    responses: &[EndpointResponse::ok(&DETAILS, "The details.")],
     problems: &[],
     route: |filter| on(filter, super::details),
 };
@@ -84,12 +90,12 @@ const STATUS_GENERATOR: Endpoint = Endpoint {
     path: "/v1/status/generators/{name}",
     tag: TAG_SERVER,
     id: "getStatusGenerator",
-    summary: "What the page shows of one generator",
-    description: "A user who may not run GENERATORS needs the right to GETID with the generator's name as its key.",
-    access: Access::Commands(&[("INFO", "always"), ("GENERATORS", "or GETID with this generator")]),
+    summary: "Get the details of one generator",
+    description: "A user without the right to GENERATORS needs the right to GETID with the generator's name as its key.",
+    access: EndpointAccess::Commands(&[("INFO", "always"), ("GENERATORS", "or GETID with this generator")]),
     parameters: &[in_path("name", &NAME, "The generator; '-' is the unnamed one.")],
     body: None,
-    answers: &[Answer::ok(&GENERATOR_DETAILS, "Its layout, and what it gave in the last ten minutes.")],
+    responses: &[EndpointResponse::ok(&GENERATOR_DETAILS, "The layout, and the chart of the last ten minutes.")],
     problems: &[404],
     route: |filter| on(filter, super::generator),
 };
@@ -99,12 +105,12 @@ const STATUS_SEQUENCES: Endpoint = Endpoint {
     path: "/v1/status/sequences",
     tag: TAG_SERVER,
     id: "getStatusSequences",
-    summary: "The first sequences of the store, and what the user may do with each",
+    summary: "Get the first sequences of the store, and the user's rights to each",
     description: "/v1/sequences lists all of them, page by page.",
-    access: Access::Commands(&[("INFO", "always"), ("SEQUENCE LIST", "always")]),
+    access: EndpointAccess::Commands(&[("INFO", "always"), ("SEQUENCE LIST", "always")]),
     parameters: &[],
     body: None,
-    answers: &[Answer::ok(&STATUS_SEQUENCES_SCHEMA, "By their names.")],
+    responses: &[EndpointResponse::ok(&STATUS_SEQUENCES_SCHEMA, "The sequences, by name.")],
     problems: &[404],
     route: |filter| on(filter, super::sequences),
 };
@@ -112,7 +118,7 @@ const STATUS_SEQUENCES: Endpoint = Endpoint {
 const STATUS_SEQUENCES_SCHEMA: Schema = Schema::Named(
     "StatusSequences",
     &Schema::Object(&[
-        field("sequences", &SEQUENCES_LISTED, "The first of them."),
+        field("sequences", &SEQUENCES_LISTED, "The first sequences."),
         field("has_more", &Schema::Bool, "Whether there are more."),
     ]),
 );
@@ -120,9 +126,9 @@ const STATUS_SEQUENCES_SCHEMA: Schema = Schema::Named(
 #[rustfmt::skip]
 pub(super) const SEQUENCES_LISTED: Schema = Schema::List { of: &Schema::Object(&[
     field("name", &TEXT, "Its name."),
-    field("next", &TEXT, "What the store gives next."),
-    field("increment", &AMOUNT, "How far values are apart."),
-    field("cache", &AMOUNT, "Values of a reservation at least."),
+    field("next", &TEXT, "The next value in the store."),
+    field("increment", &AMOUNT, "The distance between values."),
+    field("cache", &AMOUNT, "The smallest number of values in a reservation."),
     field("may_count", &Schema::Bool, "Whether the user may get its next value."),
     field("may_raise", &Schema::Bool, "Whether the user may raise it."),
 ]), items_max: super::sequences::LISTED_MAX };
@@ -138,37 +144,37 @@ const FAR_TIME: Schema = TEXT;
 
 #[rustfmt::skip]
 const FIELDS: &[Field] = &[
-    field("time", &Schema::Time, "When that was."),
+    field("time", &Schema::Time, "The time of this status."),
     field("giving", &Schema::Object(GIVING), "Whether IDs are given."),
     field("notices", &Schema::List { of: &Schema::Object(&[field("text", &TEXT, "A sentence.")]), items_max: usize::MAX },
-        "What needs attention soon, the most urgent first."),
-    field("rate", &Schema::Object(RATE), "What was given in the last second."),
+        "Notices, the most urgent first."),
+    field("rate", &Schema::Object(RATE), "Rates of the last second."),
     field("server", &Schema::Object(SERVER), "The process."),
     field("ids", &Schema::Object(IDS), "IDs by the clock."),
     field("borrow", &Schema::Object(BORROW), "How far IDs are ahead of the clock."),
-    field("clock", &Schema::Object(CLOCK), "The system's clock beside the one that IDs are made by."),
-    field("watermark", &Schema::Object(WATERMARK), "Up to where IDs may be given, which is on disk."),
-    field("layout", &Schema::Object(LAYOUT), "The unnamed generator's."),
+    field("clock", &Schema::Object(CLOCK), "The system's clock, compared with the reference clock of IDs."),
+    field("watermark", &Schema::Object(WATERMARK), "The saved upper bound of IDs."),
+    field("layout", &Schema::Object(LAYOUT), "The layout of the unnamed generator."),
     field("claim", &Schema::Object(CLAIM), "The claim of the server-id."),
     field("clients", &Schema::Object(CLIENTS), "Connected clients."),
-    field("memory", &Schema::Object(MEMORY), "The process's."),
-    field("generators", &Schema::Object(GENERATORS), "Generators with names."),
-    field("sequences", &Schema::OrNull(&Schema::Object(SEQUENCES)), "Null where the server keeps no sequences."),
+    field("memory", &Schema::Object(MEMORY), "The memory of the process."),
+    field("generators", &Schema::Object(GENERATORS), "Named generators."),
+    field("sequences", &Schema::OrNull(&Schema::Object(SEQUENCES)), "Sequences; null if the server has none."),
     maybe("history", &Schema::Object(HISTORY), "The last ten minutes, the oldest second first."),
 ];
 
 #[rustfmt::skip]
 const GIVING: &[Field] = &[
-    field("state", &Schema::Word(&["giving", "busy", "paused", "standby", "refusing", "stopping"]), "In one word."),
+    field("state", &Schema::Word(&["giving", "busy", "paused", "standby", "refusing", "stopping"]), "The state in one word."),
     field("reason", &TEXT_OR_NULL, "The error that a request would get, or another reason."),
-    field("remedy", &TEXT_OR_NULL, "What to do."),
+    field("remedy", &TEXT_OR_NULL, "The remedy."),
 ];
 
 #[rustfmt::skip]
 const RATE: &[Field] = &[
     field("ids_per_s", &AMOUNT, "IDs, of all generators by the clock."),
     field("values_per_s", &AMOUNT, "Values of sequences."),
-    field("refused_per_s", &AMOUNT, "Requests for either that were refused."),
+    field("refused_per_s", &AMOUNT, "Requests for IDs or values that were refused."),
 ];
 
 const SECONDS: Schema = Schema::List { of: &AMOUNT, items_max: 600 };
@@ -177,17 +183,17 @@ const SECONDS: Schema = Schema::List { of: &AMOUNT, items_max: 600 };
 const HISTORY: &[Field] = &[
     field("ids_per_s", &SECONDS, "IDs, of all generators by the clock."),
     field("values_per_s", &SECONDS, "Values of sequences."),
-    field("refused_per_s", &SECONDS, "Requests for either that were refused."),
+    field("refused_per_s", &SECONDS, "Requests for IDs or values that were refused."),
 ];
 
 #[rustfmt::skip]
 const SERVER: &[Field] = &[
-    field("version", &TEXT, "Of getid."),
+    field("version", &TEXT, "The version of getid."),
     field("server_id", &AMOUNT_OR_NULL, "The directive server-id; null with auto, while none is claimed."),
     field("run_id", &TEXT, "40 hex digits, new at each start."),
     field("uptime_s", &AMOUNT, "Seconds since the start."),
     field("requests_per_s", &AMOUNT, "Requests a second, of both ports."),
-    field("port", &AMOUNT, "The Redis port, or that with TLS where there is no other; 0: none."),
+    field("port", &AMOUNT, "The Redis port, or tls-port if it is the only one; 0: none."),
     field("tls_port", &AMOUNT, "The directive tls-port."),
     field("ids_max", &AMOUNT, "The directive id-mgetid-max."),
 ];
@@ -195,13 +201,13 @@ const SERVER: &[Field] = &[
 #[rustfmt::skip]
 const IDS: &[Field] = &[
     field("issued", &AMOUNT, "IDs given since the start, of all generators."),
-    field("issued_unnamed", &AMOUNT, "Of the unnamed one."),
-    field("per_s_unnamed", &AMOUNT, "IDs of the unnamed one given or refused in the last second."),
-    field("capacity_per_s", &AMOUNT, "IDs a second that its layout holds."),
-    field("waiting", &AMOUNT, "IDs that requests wait for."),
-    field("wait_ms", &AMOUNT, "How long a large request would wait now, ms."),
+    field("issued_unnamed", &AMOUNT, "IDs of the unnamed generator since the start."),
+    field("per_s_unnamed", &AMOUNT, "IDs of the unnamed generator, given or refused, in the last second."),
+    field("capacity_per_s", &AMOUNT, "The capacity of the layout, IDs per second."),
+    field("waiting", &AMOUNT, "IDs for which requests wait."),
+    field("wait_ms", &AMOUNT, "The wait of a large request now, ms."),
     field("wait_limit_ms", &AMOUNT, "The directive id-max-wait-ms."),
-    field("refused", &AMOUNT, "Requests that were refused since the start."),
+    field("refused", &AMOUNT, "Requests refused since the start."),
     field("position", &Schema::Time, "The time of the next ID."),
 ];
 
@@ -209,7 +215,7 @@ const IDS: &[Field] = &[
 const BORROW: &[Field] = &[
     field("ms", &AMOUNT, "How far the next ID is ahead, ms."),
     field("limit_ms", &AMOUNT, "The directive id-max-borrow-ms."),
-    field("highest_ms", &AMOUNT, "The furthest since the start, ms."),
+    field("highest_ms", &AMOUNT, "The largest value of 'ms' since the start."),
     field("policy", &TEXT, "The directive id-borrow-policy."),
 ];
 
@@ -224,13 +230,13 @@ const CLOCK: &[Field] = &[
 #[rustfmt::skip]
 const WATERMARK: &[Field] = &[
     field("lead_ms", &AMOUNT, "How far it is ahead of the next ID, ms."),
-    field("time", &Schema::Time, "The same as a time."),
-    field("last_save", &Schema::OrNull(&Schema::Time), "When it was last saved."),
-    field("last_save_us", &AMOUNT, "How long that took, microseconds."),
+    field("time", &Schema::Time, "The watermark as a time."),
+    field("last_save", &Schema::OrNull(&Schema::Time), "The time of the last save."),
+    field("last_save_us", &AMOUNT, "The duration of the last save, microseconds."),
     field("is_ok", &Schema::Bool, "False if the last save failed."),
     field("saves", &AMOUNT, "Saves that succeeded."),
     field("failures", &AMOUNT, "Saves that failed."),
-    field("saving_ms", &AMOUNT, "How long the save that is under way has taken, ms; 0: none is."),
+    field("saving_ms", &AMOUNT, "The time since the start of the save in progress, ms; 0: none."),
 ];
 
 #[rustfmt::skip]
@@ -246,85 +252,85 @@ const LAYOUT: &[Field] = &[
 #[rustfmt::skip]
 const CLAIM: &[Field] = &[
     field("state", &TEXT, "The directive id-state."),
-    field("folder", &TEXT, "Where the state is."),
-    field("cluster", &Schema::OrNull(&Schema::Object(CLUSTER_CLAIM)), "Null where the claim is in that folder."),
+    field("folder", &TEXT, "The state folder."),
+    field("cluster", &Schema::OrNull(&Schema::Object(CLUSTER_CLAIM)), "The claim in a store; null if it is in the folder."),
 ];
 
 #[rustfmt::skip]
 const CLUSTER_CLAIM: &[Field] = &[
-    field("role", &Schema::Word(&["holder", "standby"]), "What this server is."),
+    field("role", &Schema::Word(&["holder", "standby"]), "The role of this server."),
     field("store", &TEXT, "The directive claim-store, without a password."),
     field("product", &TEXT, "The product and version of the store; empty before its first answer."),
     field("instance_name", &TEXT, "This server's name in the claim."),
-    field("holder", &Schema::OrNull(&Schema::Object(HOLDER)), "Null while no server has the claim, or none is known."),
-    field("not_eligible", &TEXT_OR_NULL, "Why this standby would not take it over."),
+    field("holder", &Schema::OrNull(&Schema::Object(HOLDER)), "The holder; null if there is none, or none is known."),
+    field("not_eligible", &TEXT_OR_NULL, "The reason why this standby cannot take over."),
     field("timeout_ms", &AMOUNT, "The directive claim-timeout-ms."),
-    field("ride_through_ms", &AMOUNT, "For how long IDs go on if the store does not answer from now on, ms."),
-    field("last_answer", &Schema::OrNull(&Schema::Time), "When the store last answered."),
+    field("ride_through_ms", &AMOUNT, "How long IDs are given if the store stops answering now, ms."),
+    field("last_answer", &Schema::OrNull(&Schema::Time), "The time of the store's last answer."),
     field("beats", &AMOUNT, "Writes that were acknowledged."),
-    field("last_beat_us", &AMOUNT, "How long the last of them took, microseconds."),
+    field("last_beat_us", &AMOUNT, "The duration of the last write, microseconds."),
     field("errors", &AMOUNT, "Calls of the store that failed."),
     field("error", &TEXT_OR_NULL, "The last failure; null once the store has answered again."),
-    field("takeovers", &AMOUNT, "How often this process has taken a claim."),
-    field("losses", &AMOUNT, "How often it had one and lost it."),
-    field("last_takeover", &Schema::OrNull(&Schema::Object(TAKEOVER)), "The last time that it took one."),
+    field("takeovers", &AMOUNT, "Claims that this process has taken over."),
+    field("losses", &AMOUNT, "Claims that this process has lost."),
+    field("last_takeover", &Schema::OrNull(&Schema::Object(TAKEOVER)), "The last takeover by this process."),
 ];
 
 #[rustfmt::skip]
 const HOLDER: &[Field] = &[
-    field("name", &TEXT, "Its instance-name."),
-    field("host", &TEXT, "Its machine."),
-    field("address", &TEXT, "Where its clients reach it; empty where that is not known."),
-    field("is_this", &Schema::Bool, "Whether it is this process."),
-    field("since", &Schema::OrNull(&Schema::Time), "Since when, by its own clock."),
-    field("until", &Schema::OrNull(&Schema::Time), "Until when at the latest it gives IDs if it writes no more."),
+    field("name", &TEXT, "The holder's instance-name."),
+    field("host", &TEXT, "The host name of its machine."),
+    field("address", &TEXT, "Its address for clients; empty if unknown."),
+    field("is_this", &Schema::Bool, "Whether the holder is this process."),
+    field("since", &Schema::OrNull(&Schema::Time), "The start of the claim, by the holder's clock."),
+    field("until", &Schema::OrNull(&Schema::Time), "The end of its IDs if it stops writing now."),
 ];
 
 #[rustfmt::skip]
 const TAKEOVER: &[Field] = &[
-    field("at", &Schema::OrNull(&Schema::Time), "When."),
-    field("cause", &TEXT, "Why the claim was free to take."),
-    field("took_ms", &AMOUNT, "How long it took from the moment at which the cause was seen to the first ID, ms."),
+    field("at", &Schema::OrNull(&Schema::Time), "The time of the takeover."),
+    field("cause", &TEXT, "The reason why the claim was free."),
+    field("took_ms", &AMOUNT, "The time from the detection of the cause to the first ID, ms."),
 ];
 
 #[rustfmt::skip]
 const CLIENTS: &[Field] = &[
-    field("connected", &AMOUNT, "On the Redis port."),
+    field("connected", &AMOUNT, "Clients of the Redis port."),
     field("max", &AMOUNT, "The directive maxclients."),
-    field("peak", &AMOUNT, "The most at one time."),
-    field("waiting", &AMOUNT, "Those that wait for IDs."),
+    field("peak", &AMOUNT, "The largest number of connected clients since the start."),
+    field("waiting", &AMOUNT, "Clients that wait for IDs."),
     field("over_http", &AMOUNT, "Clients of the HTTP port that have sent a request."),
     field("over_http_max", &AMOUNT, "The directive http-max-clients."),
 ];
 
 #[rustfmt::skip]
 const MEMORY: &[Field] = &[
-    field("resident_bytes", &AMOUNT, "Now."),
-    field("peak_bytes", &AMOUNT, "The most that was seen."),
-    field("machine_bytes", &AMOUNT_OR_NULL, "The machine's."),
+    field("resident_bytes", &AMOUNT, "Resident memory now."),
+    field("peak_bytes", &AMOUNT, "The largest resident memory seen."),
+    field("machine_bytes", &AMOUNT_OR_NULL, "The memory of the machine."),
 ];
 
 #[rustfmt::skip]
 const GENERATORS: &[Field] = &[
-    field("count", &AMOUNT, "How many there are."),
+    field("count", &AMOUNT, "The number of named generators."),
     field("busiest", &Schema::List { of: &Schema::Object(GENERATOR), items_max: super::status::GENERATORS_MAX },
-        "Those that give most."),
+        "The busiest ones."),
 ];
 
 #[rustfmt::skip]
 const GENERATOR: &[Field] = &[
     field("name", &TEXT, "Its name."),
-    field("kind", &TEXT, "What it is declared as."),
+    field("kind", &TEXT, "The declared kind."),
     field("layout", &TEXT_OR_NULL, "The template of a serial number."),
-    field("last", &TEXT_OR_NULL, "Of one that a sequence counts: the value that this server gave last."),
-    field("format", &TEXT_OR_NULL, "How its IDs are written."),
-    field("per_s", &Schema::OrNull(&Schema::Number), "IDs given or refused in the last second; of one that a sequence counts, over 10 s."),
-    field("issued", &AMOUNT_OR_NULL, "IDs given since the start, or since its sequence came into memory."),
+    field("last", &TEXT_OR_NULL, "For a generator over a sequence: the last value that this server gave."),
+    field("format", &TEXT_OR_NULL, "The text format of its IDs."),
+    field("per_s", &Schema::OrNull(&Schema::Number), "IDs given or refused in the last second; over 10 s for a counter."),
+    field("issued", &AMOUNT_OR_NULL, "IDs given since the start, or since its sequence was loaded."),
     field("ahead_ms", &AMOUNT_OR_NULL, "How far the next ID is ahead of the clock, ms."),
     field("position", &Schema::OrNull(&FAR_TIME), "The time of the next ID."),
-    field("ends", &Schema::OrNull(&FAR_TIME), "When the time of its IDs ends; past the year 9999, Unix milliseconds."),
-    field("days_left", &Schema::OrNull(&INTEGER), "Days until then."),
-    field("refusing", &TEXT_OR_NULL, "Why it gives none now."),
+    field("ends", &Schema::OrNull(&FAR_TIME), "The last time of its IDs; past the year 9999, Unix milliseconds."),
+    field("days_left", &Schema::OrNull(&INTEGER), "Days until the end."),
+    field("refusing", &TEXT_OR_NULL, "The reason why it gives no IDs now."),
 ];
 
 #[rustfmt::skip]
@@ -333,24 +339,24 @@ const SEQUENCES: &[Field] = &[
     field("given", &AMOUNT, "Values given since the start."),
     field("held", &AMOUNT, "Values that are reserved and not given."),
     field("waiting", &AMOUNT, "Requests that wait."),
-    field("refused", &AMOUNT, "Requests that were refused since the start."),
+    field("refused", &AMOUNT, "Requests refused since the start."),
     field("fetches", &AMOUNT, "Fetches since the start."),
-    field("fetches_failed", &AMOUNT, "Those that failed."),
+    field("fetches_failed", &AMOUNT, "Fetches that failed since the start."),
     field("busiest", &Schema::List { of: &Schema::Object(SEQUENCE), items_max: crate::generators::sequence::BUSIEST_MAX },
-        "Those that give most."),
-    field("stores", &Schema::List { of: &Schema::Object(STORE), items_max: usize::MAX }, "Where they are kept."),
+        "The busiest ones."),
+    field("stores", &Schema::List { of: &Schema::Object(STORE), items_max: usize::MAX }, "The stores."),
 ];
 
 #[rustfmt::skip]
 const SEQUENCE: &[Field] = &[
     field("name", &TEXT, "Its name."),
-    field("last", &TEXT_OR_NULL, "The value that this server gave last."),
-    field("until", &TEXT_OR_NULL, "The last that it holds."),
-    field("left", &AMOUNT, "How many it holds."),
+    field("last", &TEXT_OR_NULL, "The last value that this server gave."),
+    field("until", &TEXT_OR_NULL, "The last reserved value."),
+    field("left", &AMOUNT, "Reserved values that are left."),
     field("segment", &AMOUNT, "Values of the last fetch."),
     field("per_s", &Schema::Number, "Values a second, over 10 s."),
-    field("fetched_ms_ago", &AMOUNT_OR_NULL, "How long ago the last fetch was, ms."),
-    field("fetch_ms", &AMOUNT, "How long it took, ms."),
+    field("fetched_ms_ago", &AMOUNT_OR_NULL, "The age of the last fetch, ms."),
+    field("fetch_ms", &AMOUNT, "The duration of the last fetch, ms."),
     field("waiting", &AMOUNT, "Requests that wait."),
     field("errors", &AMOUNT, "Fetches that failed."),
 ];
@@ -358,8 +364,8 @@ const SEQUENCE: &[Field] = &[
 #[rustfmt::skip]
 const STORE: &[Field] = &[
     field("address", &TEXT, "Its address without a password."),
-    field("state", &Schema::Word(&["opening", "up", "held", "down"]), "Whether values can be reserved there."),
-    field("for_s", &AMOUNT, "For how long, seconds."),
+    field("state", &Schema::Word(&["opening", "up", "held", "down"]), "Whether the store can reserve values."),
+    field("for_s", &AMOUNT, "Time in this state, seconds."),
     field("database", &TEXT, "The database and its version."),
     field("slowest_ms", &AMOUNT, "The slowest statement, ms."),
     field("errors", &AMOUNT, "Statements that failed."),
@@ -370,27 +376,27 @@ const DETAILS: Schema = Schema::Named("StatusDetails", &Schema::Object(DETAILS_F
 
 #[rustfmt::skip]
 const DETAILS_FIELDS: &[Field] = &[
-    field("reader", &Schema::Object(READER), "The user of the request, and what that user may do."),
+    field("reader", &Schema::Object(READER), "The user of the request, and the user's rights."),
     field("day", &Schema::Object(DAY), "The last day, the oldest minute first."),
     field("commands", &Schema::List { of: &Schema::Object(COMMAND), items_max: super::details::COMMANDS_MAX },
-        "Those that ran most since the start or CONFIG RESETSTAT."),
+        "Commands with the most calls since the start or CONFIG RESETSTAT."),
     field("errors", &Schema::List { of: &Schema::Object(ERROR), items_max: super::details::ERRORS_MAX },
         "Error replies by code, the most frequent first."),
     field("worker_pools", &Schema::List { of: &Schema::Object(WORKERS), items_max: 100 }, "Pools of worker ids."),
     field("log", &Schema::OrNull(&Schema::List { of: &Schema::Object(LINE), items_max: LINES_MAX }),
-        "The newest lines of the log that are a notice, a warning or an error; the newest first. Null for a user who may \
-         not run CONFIG GET."),
+        "The newest lines of the log that are a notice, a warning or an error; the newest first. Null for a user \
+         without the right to CONFIG GET."),
     field("fleet", &Schema::OrNull(&Schema::Object(FLEET)),
-        "Null without a claim store, and for a user who may not run CONFIG GET."),
+        "Null without a claim store, and for a user without the right to CONFIG GET."),
 ];
 
 #[rustfmt::skip]
 const READER: &[Field] = &[
     field("user", &TEXT, "The user."),
-    field("may", &TEXTS, "Of the commands that the page offers, those that the user may run."),
+    field("may", &TEXTS, "Commands of the page that the user may run."),
     field("generators", &TEXTS, "Generators of which the user may get IDs; '-' is the unnamed one."),
-    field("sequences", &TEXTS, "Of the sequences in the status, those that the user may count."),
-    field("sequences_to_raise", &TEXTS, "Of the sequences in the status, those that the user may raise."),
+    field("sequences", &TEXTS, "Sequences of the status whose values the user may get."),
+    field("sequences_to_raise", &TEXTS, "Sequences of the status that the user may raise."),
 ];
 
 const TEXTS: Schema = Schema::List { of: &TEXT, items_max: usize::MAX };
@@ -402,7 +408,7 @@ const DAY: &[Field] = &[
     field("ids_per_s", &MINUTES, "IDs a second, the mean of each minute."),
     field("ids_per_s_max", &MINUTES, "The most IDs of a second of each minute."),
     field("values_per_s", &MINUTES, "Values of sequences a second, the mean of each minute."),
-    field("refused", &MINUTES, "Requests for either that were refused in each minute."),
+    field("refused", &MINUTES, "Requests for IDs or values that were refused in each minute."),
 ];
 
 #[rustfmt::skip]
@@ -427,43 +433,43 @@ const WORKERS: &[Field] = &[
     field("name", &TEXT, "The pool."),
     field("store", &TEXT, "The address of its store."),
     field("is_known", &Schema::Bool, "Whether its leases were read."),
-    field("size", &AMOUNT, "Worker ids are below it."),
+    field("size", &AMOUNT, "The number of worker ids; each is below it."),
     field("leased", &AMOUNT, "Ids that are leased, by all servers."),
-    field("lease_ms", &AMOUNT, "How long a lease lasts, ms."),
+    field("lease_ms", &AMOUNT, "The duration of a lease, ms."),
     field("leases", &AMOUNT, "Ids that this server has leased."),
-    field("renewals", &AMOUNT, "Leases that it has renewed."),
-    field("refused", &AMOUNT, "Renewals and releases that it has refused."),
-    field("exhausted", &AMOUNT, "Requests for an id when there was none."),
+    field("renewals", &AMOUNT, "Leases that this server has renewed."),
+    field("refused", &AMOUNT, "Renewals and releases that this server has refused."),
+    field("exhausted", &AMOUNT, "Requests that found no free id."),
     field("errors", &AMOUNT, "Calls of the store that failed."),
 ];
 
 #[rustfmt::skip]
 const LINE: &[Field] = &[
-    field("time", &Schema::Time, "When it was logged."),
+    field("time", &Schema::Time, "The time of the line."),
     field("level", &Schema::Word(&["notice", "warning", "error"]), "Its level."),
     field("text", &TEXT, "Its message and fields, the first 400 characters."),
 ];
 
 #[rustfmt::skip]
 const FLEET: &[Field] = &[
-    field("read", &Schema::OrNull(&Schema::Time), "When the claims were read; null before the first reading."),
-    field("error", &TEXT_OR_NULL, "Why the last reading failed; the claims are those of the last one that succeeded."),
+    field("read", &Schema::OrNull(&Schema::Time), "The time of the last reading; null before the first one."),
+    field("error", &TEXT_OR_NULL, "The error of the last reading; the claims are those of the last successful one."),
     field("has_more", &Schema::Bool, "Whether there are more."),
     field("claims", &Schema::List { of: &Schema::Object(CLAIM_LISTED), items_max: CLAIMS_SHOWN_MAX },
-        "The first by their server-ids."),
+        "The first claims, by server-id."),
 ];
 
 #[rustfmt::skip]
 const CLAIM_LISTED: &[Field] = &[
-    field("server_id", &AMOUNT, "Whose claim it is."),
+    field("server_id", &AMOUNT, "The server-id of the claim."),
     field("state", &Schema::Word(&["held", "free", "moved", "unreadable"]), "Whether a server holds it."),
-    field("name", &TEXT, "The instance-name of the server that has it, or had it last."),
-    field("host", &TEXT, "Its machine."),
-    field("address", &TEXT, "Where its clients reach it; empty where that is not known."),
-    field("since", &Schema::OrNull(&Schema::Time), "Since when, by the clock of the server that wrote it."),
+    field("name", &TEXT, "The instance-name of the holder, or of the last one."),
+    field("host", &TEXT, "The host name of its machine."),
+    field("address", &TEXT, "Its address for clients; empty if unknown."),
+    field("since", &Schema::OrNull(&Schema::Time), "The start of the claim, by the holder's clock."),
     field("written_ms_ago", &Schema::OrNull(&INTEGER),
-        "How long before the reading the record was written, by its writer's clock, ms; negative: that clock is ahead."),
-    field("timeout_ms", &AMOUNT, "Silence after which a standby takes it over, ms."),
+        "The age of the record at the reading, by its writer's clock, ms; negative: that clock is ahead."),
+    field("timeout_ms", &AMOUNT, "Silence after which a standby takes over, ms."),
 ];
 
 const GENERATOR_DETAILS: Schema = Schema::Named("StatusGenerator", &Schema::Object(GENERATOR_DETAILS_FIELDS));
@@ -472,22 +478,22 @@ const GENERATOR_DETAILS: Schema = Schema::Named("StatusGenerator", &Schema::Obje
 const GENERATOR_DETAILS_FIELDS: &[Field] = &[
     field("name", &TEXT, "Its name; '-' is the unnamed one."),
     field("explanation", &Schema::OrNull(&Schema::Anything),
-        "The output of 'getid layout --json'; null of one that a sequence counts."),
-    field("counter", &Schema::OrNull(&Schema::Object(COUNTER)), "Of one that a sequence counts."),
+        "The output of 'getid layout --json'; null for a generator over a sequence."),
+    field("counter", &Schema::OrNull(&Schema::Object(COUNTER)), "For a generator over a sequence."),
     field("request_fields", &TEXTS, "Names of fields that come with each request."),
     field("chart", &Schema::Object(CHART), "The last ten minutes."),
 ];
 
 #[rustfmt::skip]
 const COUNTER: &[Field] = &[
-    field("kind", &Schema::Word(&["sequence", "serial"]), "What it is declared as."),
+    field("kind", &Schema::Word(&["sequence", "serial"]), "The declared kind."),
     field("declaration", &TEXT, "The line of the configuration."),
-    field("template", &TEXT_OR_NULL, "Of a serial number."),
+    field("template", &TEXT_OR_NULL, "The template of a serial number."),
     field("zone", &TEXT_OR_NULL, "The time zone of its periods."),
-    field("reset", &TEXT, "How often it begins again."),
+    field("reset", &TEXT, "The period after which it restarts."),
     field("sequence", &TEXT_OR_NULL, "The sequence that it draws from; null before the first request since the start."),
-    field("last", &TEXT_OR_NULL, "The value that this server gave last."),
-    field("left", &AMOUNT_OR_NULL, "Values that it holds."),
+    field("last", &TEXT_OR_NULL, "The last value that this server gave."),
+    field("left", &AMOUNT_OR_NULL, "Reserved values that are left."),
 ];
 
 #[rustfmt::skip]

@@ -38,14 +38,14 @@ use serde::Serialize;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, MissedTickBehavior};
 
-use self::details::{Common, GeneratorDetails, details_of, may_see_generator};
+use self::details::{GeneratorDetails, SharedDetails, check_generator_access, details_of};
 pub(super) use self::document::ENDPOINTS;
-use self::history::{Charts, Day, History, POINTS_OF_STEP, Point, Rates};
+use self::history::{DayHistory, GeneratorCharts, History, HistoryPoint, POINTS_OF_STEP, RecentRates};
 use self::sequences::sequences;
 use self::status::Status;
 use self::stream::stream;
 use super::Http;
-use super::ask::Name;
+use super::api_request::PathName;
 use super::caller::Caller;
 use super::coding::StaticText;
 use super::problem::Problem;
@@ -60,12 +60,12 @@ const HTML: &str = include_str!("index.html");
 const VIEWERS_MAX: usize = 32;
 
 /// State that all viewers share.
-pub(super) struct Page {
+pub(super) struct PageState {
     history: Mutex<History>,
-    charts: Mutex<Charts>,
+    charts: Mutex<GeneratorCharts>,
     latest: Cached<Status>,
     /// Details that are equal for all readers.
-    common: Cached<Common>,
+    common: Cached<SharedDetails>,
     /// The latest event, for all viewers.
     event: watch::Sender<Arc<str>>,
     viewers: Arc<Semaphore>,
@@ -103,17 +103,17 @@ impl<T> Cached<T> {
 
 /// The first event of a stream, and the response of `/v1/status`.
 #[derive(Serialize)]
-struct Whole<'a> {
+struct StatusWithHistory<'a> {
     #[serde(flatten)]
     status: &'a Status,
-    history: Rates,
+    history: RecentRates,
 }
 
-impl Page {
+impl PageState {
     /// Creates it with the current counters. Must be called before the first client connects.
-    pub(super) fn new(server: &Server, step: Duration) -> Page {
-        Page {
-            history: Mutex::new(History::since(Point::of(server), step)),
+    pub(super) fn new(server: &Server, step: Duration) -> PageState {
+        PageState {
+            history: Mutex::new(History::since(HistoryPoint::of(server), step)),
             charts: Mutex::default(),
             latest: Cached::default(),
             common: Cached::default(),
@@ -134,7 +134,7 @@ impl Page {
                 _ = ticks.tick() => {
                     page.note(server);
                     if points % POINTS_OF_STEP == 0 {
-                        let given = Charts::given(server);
+                        let given = GeneratorCharts::given(server);
                         page.charts.lock().unwrap_or_else(PoisonError::into_inner).note(given);
                     }
                     points = (points + 1) % POINTS_OF_STEP;
@@ -145,7 +145,7 @@ impl Page {
     }
 
     fn note(&self, server: &Server) {
-        let point = self.history.lock().unwrap_or_else(PoisonError::into_inner).note(&Point::of(server));
+        let point = self.history.lock().unwrap_or_else(PoisonError::into_inner).note(&HistoryPoint::of(server));
         if self.event.receiver_count() > 0 {
             let status = Arc::new(Status::of(server, point));
             self.event.send_replace(stream::event(&serde_json::to_string(&*status).unwrap_or_default()));
@@ -154,7 +154,7 @@ impl Page {
     }
 
     /// Returns the minutes of the last day.
-    fn day(&self) -> Day {
+    fn day(&self) -> DayHistory {
         self.history.lock().unwrap_or_else(PoisonError::into_inner).day()
     }
 
@@ -164,7 +164,7 @@ impl Page {
     }
 
     /// Returns the details that are equal for all readers, gathered by `gather` at most once in a step.
-    fn common(&self, gather: impl FnOnce() -> Common) -> Arc<Common> {
+    fn common(&self, gather: impl FnOnce() -> SharedDetails) -> Arc<SharedDetails> {
         self.common.get(self.step, gather)
     }
 
@@ -175,7 +175,7 @@ impl Page {
             (history.rates(), history.last())
         };
         let status = self.latest.get(self.step, || Status::of(server, point));
-        serde_json::to_string(&Whole { status: &status, history }).unwrap_or_default()
+        serde_json::to_string(&StatusWithHistory { status: &status, history }).unwrap_or_default()
     }
 }
 
@@ -219,7 +219,7 @@ async fn status(
     Extension(caller): Extension<Arc<Caller>>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    may_look(&caller, &headers).await?;
+    check_info_access(&caller, &headers).await?;
     Ok(reply::json_text(http.page.whole(&http.server).into_bytes()))
 }
 
@@ -229,7 +229,7 @@ async fn details(
     Extension(caller): Extension<Arc<Caller>>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    may_look(&caller, &headers).await?;
+    check_info_access(&caller, &headers).await?;
     Ok(reply::json_text(details_of(&http.page, &http.server, &caller, &headers).await?))
 }
 
@@ -237,28 +237,29 @@ async fn details(
 async fn generator(
     State(http): State<Arc<Http>>,
     Extension(caller): Extension<Arc<Caller>>,
-    Name(name): Name,
+    PathName(name): PathName,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    may_look(&caller, &headers).await?;
-    may_see_generator(&caller, &headers, &name).await?;
+    check_info_access(&caller, &headers).await?;
+    check_generator_access(&caller, &headers, &name).await?;
     let Some(details) = GeneratorDetails::of(&http.page, &http.server, &name) else {
         let shown = printable_up_to(&name, 64);
-        let detail = format!("no generator '{shown}' is declared; GET /v1/generators has those that are");
+        let detail = format!("no generator '{shown}' is declared; GET /v1/generators lists the declared ones");
         return Err(Problem::new(StatusCode::NOT_FOUND, detail));
     };
     Ok(reply::json_text(serde_json::to_vec(&details).unwrap_or_default()))
 }
 
 /// Fails without the right to `INFO`, by running its cheapest section.
-async fn may_look(caller: &Caller, headers: &HeaderMap) -> Result<(), Problem> {
+async fn check_info_access(caller: &Caller, headers: &HeaderMap) -> Result<(), Problem> {
     // A foreign page cannot read the response, but it could take all places of viewers.
-    let is_elsewhere = headers.get("sec-fetch-site").is_some_and(|site| site != "same-origin" && site != "none");
-    if is_elsewhere {
-        let detail = "another site's page asks for this: Sec-Fetch-Site must be same-origin or none".to_owned();
+    let is_cross_site = headers.get("sec-fetch-site").is_some_and(|site| site != "same-origin" && site != "none");
+    if is_cross_site {
+        let detail =
+            "the request is from a page of another site: Sec-Fetch-Site must be same-origin or none".to_owned();
         return Err(Problem::new(StatusCode::FORBIDDEN, detail));
     }
-    caller.ask(headers, &[b"INFO", b"cluster"]).await.map(drop)
+    caller.run(headers, &[b"INFO", b"cluster"]).await.map(drop)
 }
 
 #[cfg(test)]

@@ -22,8 +22,8 @@ const STORES_MAX: usize = 4;
 
 /// Whether IDs are given, with a reason and a remedy.
 #[derive(Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Giving {
-    state: State,
+pub(super) struct GivingStatus {
+    state: GivingState,
     /// The error that a request would get, or another reason.
     reason: Option<String>,
     remedy: Option<&'static str>,
@@ -41,7 +41,7 @@ fn with_shortage(reason: String, facts: &Facts<'_>) -> String {
 /// Whether IDs are given, in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum State {
+pub(super) enum GivingState {
     /// All requests get IDs.
     Giving,
     /// The layout's capacity is given, and demand exceeds it.
@@ -56,25 +56,25 @@ pub(super) enum State {
     Stopping,
 }
 
-impl Giving {
-    pub(super) fn of(facts: &Facts<'_>, is_stopping: bool) -> Giving {
+impl GivingStatus {
+    pub(super) fn of(facts: &Facts<'_>, is_stopping: bool) -> GivingStatus {
         if is_stopping {
-            return Giving { state: State::Stopping, reason: None, remedy: Some(remedy(&Refusal::Closed)) };
+            return GivingStatus { state: GivingState::Stopping, reason: None, remedy: Some(remedy(&Refusal::Closed)) };
         }
         if let Some(claim) = facts.claim.as_ref().filter(|_| facts.is_standby()) {
             let (state, remedy) = match &claim.not_eligible {
-                _ if !claim.waits() => (State::Refusing, NEEDS_OPERATOR),
-                Some(_) => (State::Standby, NOT_ELIGIBLE),
-                None => (State::Standby, STANDBY),
+                _ if !claim.waits() => (GivingState::Refusing, NEEDS_OPERATOR),
+                Some(_) => (GivingState::Standby, NOT_ELIGIBLE),
+                None => (GivingState::Standby, STANDBY),
             };
-            return Giving {
+            return GivingStatus {
                 state,
                 reason: Some(printable_up_to(claim.reason(), REASON_CHARS_MAX)),
                 remedy: Some(remedy),
             };
         }
         if let Some(refusal) = &facts.generator.refusing {
-            let state = if refusal.is_overload() { State::Busy } else { State::Refusing };
+            let state = if refusal.is_overload() { GivingState::Busy } else { GivingState::Refusing };
             let reason = refusal.to_string();
             let reason = if refusal.is_overload() { with_shortage(reason, facts) } else { reason };
             let remedy = match refusal {
@@ -82,30 +82,35 @@ impl Giving {
                 Refusal::Save { .. } if facts.claim.is_some() => remedy(&Refusal::StoreTimeout),
                 refusal => remedy(refusal),
             };
-            return Giving { state, reason: Some(reason), remedy: Some(remedy) };
+            return GivingStatus { state, reason: Some(reason), remedy: Some(remedy) };
         }
-        if let Some((what, left_ms)) = facts.clients.pause {
+        if let Some((scope, left_ms)) = facts.clients.pause {
             let left = counted(left_ms.div_ceil(1000), "second");
-            let reason = format!("CLIENT PAUSE holds {what} requests for {left} more");
-            return Giving { state: State::Paused, reason: Some(reason), remedy: Some("CLIENT UNPAUSE ends it.") };
+            let reason = format!("CLIENT PAUSE holds {scope} requests for {left} more");
+            return GivingStatus {
+                state: GivingState::Paused,
+                reason: Some(reason),
+                remedy: Some("CLIENT UNPAUSE ends it."),
+            };
         }
         if facts.generator.waiting > 0 {
             let waiting = counted(facts.generator.waiting as u64, "request");
             let reason = match facts.shortage() {
                 Some(shortage) => format!("{waiting} wait for IDs: {shortage}"),
-                None => format!("{waiting} wait for IDs: for a burst to be over, or for a save"),
+                None => format!("{waiting} wait for IDs: for the end of a burst, or for a save"),
             };
-            let remedy = "If it stays so: a larger shard-range, or more servers.";
-            return Giving { state: State::Busy, reason: Some(reason), remedy: Some(remedy) };
+            let remedy = "If this persists, use a larger shard-range or more servers.";
+            return GivingStatus { state: GivingState::Busy, reason: Some(reason), remedy: Some(remedy) };
         }
-        Giving { state: State::Giving, reason: None, remedy: None }
+        GivingStatus { state: GivingState::Giving, reason: None, remedy: None }
     }
 }
 
 /// Remedies for a standby.
-const STANDBY: &str = "It takes over by itself. For IDs, ask the server that has the claim.";
-const NEEDS_OPERATOR: &str = "It does not take over by itself: follow the remedy in the reason.";
-const NOT_ELIGIBLE: &str = "It would not take over: see below. For IDs, ask the server that has the claim.";
+const STANDBY: &str = "This standby takes over automatically. Send requests to the server that has the claim.";
+const NEEDS_OPERATOR: &str = "This standby does not take over automatically. Follow the remedy in the reason.";
+const NOT_ELIGIBLE: &str =
+    "This standby cannot take over; the reason is below. Send requests to the server that has the claim.";
 
 /// Returns the text in one line, of bounded length.
 fn shown(text: &str) -> String {
@@ -116,31 +121,33 @@ fn shown(text: &str) -> String {
 fn remedy(refusal: &Refusal) -> &'static str {
     match refusal {
         Refusal::Clock(_) => {
-            "Set the clock. If it is right, and the server was really off for so long: stop it, run 'getid state advance \
+            "Set the clock. If it is right, and the server was off for that time: stop it, run 'getid state advance \
              --to TIME', and start it."
         }
         Refusal::Busy { .. } => {
-            "Ask again in a moment. If it stays so: a larger shard-range (the log names it), or more servers."
+            "Retry in a moment. If this persists, use a larger shard-range (the log names it) or more servers."
         }
         Refusal::Overload { .. } | Refusal::NamedOverload { .. } => {
-            "A wider counter or more servers hold more. id-max-wait-ms bounds how long requests wait."
+            "Declare a wider counter, or use more servers. id-max-wait-ms bounds the wait of requests."
         }
-        Refusal::BeforeEpoch { .. } => "Wait until then, or declare an earlier epoch.",
-        Refusal::EndOfTime { .. } => "Set the clock if it is wrong, and see what 'getid state show' says.",
+        Refusal::BeforeEpoch { .. } => "Wait until the epoch, or declare an earlier one.",
+        Refusal::EndOfTime { .. } => "Set the clock if it is wrong, and run 'getid state show'.",
         Refusal::Save { .. } => {
-            "Mend the disk: make room, or make the folder writable. It is tried again four times a second."
+            "Repair the disk: free some space, or make the folder writable. The save is retried four times a second."
         }
         Refusal::SaveTimeout => {
-            "Mend the disk. If it is lost: start with another dir, after 'getid state advance --past-id'."
+            "Repair the disk. If it is lost: start with another dir, after 'getid state advance --past-id'."
         }
         Refusal::StoreTimeout => {
-            "Mend the claim store, or the network on the way to it. IDs are given again as soon as it answers."
+            "Repair the claim store, or the network to it. IDs are given again as soon as it answers."
         }
-        Refusal::Standby(_) => "Ask the server that has the claim. This one takes it over once that one is silent.",
+        Refusal::Standby(_) => {
+            "Send requests to the server that has the claim. This server takes it over when that one is silent."
+        }
         Refusal::ClaimLost(_) => {
             "Put the state folder back as it was, and stop any other server with this server-id; then IDs are given again."
         }
-        Refusal::Redeclared => "Ask again.",
+        Refusal::Redeclared => "Retry.",
         Refusal::Closed => "Use another server, or wait for the restart.",
     }
 }
@@ -174,21 +181,21 @@ fn of_saves_and_clock(facts: &Facts<'_>, texts: &mut Vec<String>) {
     let (own, mint) = (&*facts.generator, &facts.generator.mint);
     let is_refused = own.refusing.as_ref().is_some_and(|refusal| matches!(refusal, Refusal::Save { .. }));
     if let Some(error) = mint.save_error.as_ref().filter(|_| !is_refused && !facts.last_save_ok()) {
-        texts.push(format!("the last save of the watermark failed, and IDs end when it is reached: {error}"));
+        texts.push(format!("the last save of the watermark failed, and IDs end at the saved watermark: {error}"));
     }
     if mint.holds_jump {
-        texts.push("the clock jumped ahead, and IDs do not follow it yet: check that it is right".to_owned());
+        texts.push("the clock jumped ahead, and IDs do not follow it yet: check the clock".to_owned());
     }
     if mint.clock_offset_ms < 0 {
         let behind_ms = mint.clock_offset_ms.unsigned_abs();
         texts.push(format!(
-            "the clock is {behind_ms} ms behind the IDs: they go on at 90 % of real speed until it has caught up"
+            "the clock is {behind_ms} ms behind the IDs: their time runs at 90 % of real speed until it has caught up"
         ));
     }
     let limit_ms = facts.config.id_max_borrow_ms;
     // A life begins ahead of the clock, above all IDs of a life that was lost, whatever the demand.
-    let is_asked = own.demanded_per_s > facts.layout.capacity_per_s() / 2;
-    if mint.borrow_ms > limit_ms / 10 * 8 && is_asked && own.waiting == 0 && own.refusing.is_none() {
+    let has_demand = own.demanded_per_s > facts.layout.capacity_per_s() / 2;
+    if mint.borrow_ms > limit_ms / 10 * 8 && has_demand && own.waiting == 0 && own.refusing.is_none() {
         texts.push(with_shortage("IDs are near the borrow limit".to_owned(), facts));
     }
 }
@@ -196,7 +203,7 @@ fn of_saves_and_clock(facts: &Facts<'_>, texts: &mut Vec<String>) {
 fn of_claim(facts: &Facts<'_>, texts: &mut Vec<String>) {
     let Some(claim) = &facts.claim else { return };
     if let Some(why) = &claim.not_eligible {
-        texts.push(format!("this standby would not take the claim over: {}", shown(why)));
+        texts.push(format!("this standby cannot take the claim over: {}", shown(why)));
     }
     if claim.error.is_empty() {
         return;
@@ -214,13 +221,12 @@ fn of_stores(facts: &Facts<'_>, texts: &mut Vec<String>) {
     let Some(sequences) = facts.sequences.as_ref() else { return };
     let down: Vec<_> = sequences.stores.iter().filter(|store| store.is_up == Some(false) || store.is_held).collect();
     for store in down.iter().take(STORES_MAX) {
-        let said = store.said.as_deref().unwrap_or("it does not answer");
-        let said = shown(said);
+        let error = shown(store.said.as_deref().unwrap_or("it does not answer"));
         let seconds = counted(store.for_ms / 1000, "second");
         texts.push(if store.is_held {
-            format!("nothing can be reserved in the sequence store {}: {said}", store.shown)
+            format!("the sequence store {} cannot reserve values: {error}", store.shown)
         } else {
-            format!("the sequence store {} has been down for {seconds}: {said}", store.shown)
+            format!("the sequence store {} has been down for {seconds}: {error}", store.shown)
         });
     }
     if let Some(more) = down.len().checked_sub(STORES_MAX).filter(|&more| more > 0) {
@@ -246,10 +252,10 @@ mod tests {
             let refusing = Some(Refusal::Save { error: "it has not answered in time".into() });
             facts.generator =
                 crate::metrics::Lazy::new(Box::new(move || IssuerStatus { refusing, ..IssuerStatus::default() }));
-            Giving::of(&facts, false).remedy.unwrap()
+            GivingStatus::of(&facts, false).remedy.unwrap()
         };
-        assert!(remedy(None).starts_with("Mend the disk"));
+        assert!(remedy(None).starts_with("Repair the disk"));
         let holder = ClaimStatus { role: ClaimRole::Holder, ..ClaimStatus::default() };
-        assert!(remedy(Some(holder)).starts_with("Mend the claim store"));
+        assert!(remedy(Some(holder)).starts_with("Repair the claim store"));
     }
 }

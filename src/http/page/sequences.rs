@@ -9,8 +9,8 @@ use axum::response::Response;
 use redis_protocol::resp3::types::OwnedFrame;
 use serde_json::{Value, json};
 
+use super::check_info_access;
 use super::document::SEQUENCES_LISTED;
-use super::may_look;
 use crate::http::caller::Caller;
 use crate::http::problem::Problem;
 use crate::http::reply;
@@ -22,9 +22,9 @@ pub(super) async fn sequences(
     Extension(caller): Extension<Arc<Caller>>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    may_look(&caller, &headers).await?;
+    check_info_access(&caller, &headers).await?;
     let count = LISTED_MAX.to_string();
-    let reply = caller.ask(&headers, &[b"SEQUENCE", b"LIST", b"CURSOR", b"", b"COUNT", count.as_bytes()]).await?;
+    let reply = caller.run(&headers, &[b"SEQUENCE", b"LIST", b"CURSOR", b"", b"COUNT", count.as_bytes()]).await?;
     let OwnedFrame::Array { data, .. } = &reply else { return Err(Problem::stopping()) };
     let has_more = data.first().and_then(reply::text_of).is_some_and(|next| !next.is_empty());
     let mut all = data.get(1).map_or_else(|| json!([]), |all| reply::shaped(all, &SEQUENCES_LISTED));

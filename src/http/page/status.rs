@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use getid_core::{CounterDeclaration, CounterKind, SequenceStatus, Tick};
 use serde::Serialize;
 
-use super::history::Second;
-use super::notices::{Giving, Notice};
+use super::history::SecondRates;
+use super::notices::{GivingStatus, Notice};
 use crate::claim::status as claim;
 use crate::generators::NamedStatus;
 use crate::generators::sequence::{BUSIEST_MAX, StoreStatus};
@@ -18,26 +18,26 @@ use crate::text::timestamp;
 pub(super) const GENERATORS_MAX: usize = 50;
 
 /// The longest outside text, characters.
-const SAID_CHARS_MAX: usize = 500;
+const TEXT_CHARS_MAX: usize = 500;
 
 /// A server at one moment. IDs and values of sequences are strings, times are RFC 3339 in UTC.
 #[derive(Debug, Serialize)]
 pub(super) struct Status {
     time: String,
-    giving: Giving,
+    giving: GivingStatus,
     notices: Vec<Notice>,
-    rate: Second,
+    rate: SecondRates,
     server: ServerStatus,
     ids: IdsStatus,
     borrow: BorrowStatus,
     clock: ClockStatus,
     watermark: WatermarkStatus,
     layout: LayoutStatus,
-    claim: ClaimStatus,
+    claim: PageClaimStatus,
     clients: ClientsStatus,
     memory: MemoryStatus,
     generators: GeneratorsStatus,
-    sequences: Option<SequencesStatus>,
+    sequences: Option<PageSequencesStatus>,
 }
 
 #[derive(Debug, Serialize)]
@@ -107,7 +107,7 @@ struct LayoutStatus {
 
 /// The claim of the server-id.
 #[derive(Debug, Serialize)]
-struct ClaimStatus {
+struct PageClaimStatus {
     state: &'static str,
     folder: String,
     /// The claim in a store that servers share.
@@ -120,7 +120,7 @@ struct ClusterClaimStatus {
     store: String,
     product: String,
     instance_name: String,
-    holder: Option<HolderStatus>,
+    holder: Option<PageHolderStatus>,
     not_eligible: Option<String>,
     timeout_ms: u64,
     ride_through_ms: u64,
@@ -131,11 +131,11 @@ struct ClusterClaimStatus {
     error: Option<String>,
     takeovers: u64,
     losses: u64,
-    last_takeover: Option<TakeoverStatus>,
+    last_takeover: Option<PageTakeoverStatus>,
 }
 
 #[derive(Debug, Serialize)]
-struct HolderStatus {
+struct PageHolderStatus {
     name: String,
     host: String,
     address: String,
@@ -145,7 +145,7 @@ struct HolderStatus {
 }
 
 #[derive(Debug, Serialize)]
-struct TakeoverStatus {
+struct PageTakeoverStatus {
     at: Option<String>,
     cause: String,
     took_ms: u64,
@@ -195,7 +195,7 @@ struct GeneratorStatus {
 }
 
 #[derive(Debug, Serialize)]
-struct SequencesStatus {
+struct PageSequencesStatus {
     in_memory: usize,
     given: u64,
     held: u64,
@@ -204,12 +204,12 @@ struct SequencesStatus {
     fetches: u64,
     fetches_failed: u64,
     /// The busiest sequences.
-    busiest: Vec<OneSequence>,
-    stores: Vec<OneStore>,
+    busiest: Vec<PageSequence>,
+    stores: Vec<PageStore>,
 }
 
 #[derive(Debug, Serialize)]
-struct OneSequence {
+struct PageSequence {
     name: String,
     last: Option<String>,
     until: Option<String>,
@@ -223,7 +223,7 @@ struct OneSequence {
 }
 
 #[derive(Debug, Serialize)]
-struct OneStore {
+struct PageStore {
     address: String,
     state: &'static str,
     for_s: u64,
@@ -235,11 +235,11 @@ struct OneStore {
 
 impl Status {
     /// Gathers the status; `rate` has the rates of the last second.
-    pub(super) fn of(server: &Server, rate: Second) -> Status {
+    pub(super) fn of(server: &Server, rate: SecondRates) -> Status {
         let facts = server.facts();
         Status {
             time: timestamp::format_rfc3339(facts.process.wall_unix_us.div_euclid(1000)),
-            giving: Giving::of(&facts, server.is_stopping()),
+            giving: GivingStatus::of(&facts, server.is_stopping()),
             notices: Notice::all(&facts),
             rate,
             server: ServerStatus {
@@ -267,7 +267,7 @@ impl Status {
             },
             watermark: WatermarkStatus::of(&facts),
             layout: LayoutStatus::of(&facts),
-            claim: ClaimStatus {
+            claim: PageClaimStatus {
                 state: facts.config.id_state.word(),
                 folder: facts.config.state_dir.display().to_string(),
                 cluster: facts.claim.as_deref().map(|claim| ClusterClaimStatus::of(claim, &facts)),
@@ -279,7 +279,7 @@ impl Status {
                 machine_bytes: facts.memory.machine_bytes,
             },
             generators: GeneratorsStatus::of(&facts, server),
-            sequences: SequencesStatus::of(&facts),
+            sequences: PageSequencesStatus::of(&facts),
         }
     }
 }
@@ -333,7 +333,7 @@ impl ClusterClaimStatus {
             store: short(&claim.store),
             product: short(&claim.product),
             instance_name: short(&claim.instance_name),
-            holder: claim.holder.as_ref().map(|holder| HolderStatus {
+            holder: claim.holder.as_ref().map(|holder| PageHolderStatus {
                 name: short(&holder.name),
                 host: short(&holder.host),
                 address: short(&holder.address),
@@ -351,10 +351,10 @@ impl ClusterClaimStatus {
             error: Some(claim.error.as_str()).filter(|error| !error.is_empty()).map(short),
             takeovers: claim.takeovers,
             losses: claim.losses,
-            last_takeover: claim.last_takeover.as_ref().map(|taken| TakeoverStatus {
-                at: time_at(taken.at_unix_ms),
-                cause: short(&taken.cause),
-                took_ms: taken.took_ms,
+            last_takeover: claim.last_takeover.as_ref().map(|takeover| PageTakeoverStatus {
+                at: time_at(takeover.at_unix_ms),
+                cause: short(&takeover.cause),
+                took_ms: takeover.took_ms,
             }),
         }
     }
@@ -362,7 +362,7 @@ impl ClusterClaimStatus {
 
 /// Returns the beginning of an outside text.
 pub(super) fn short(text: &str) -> String {
-    text.chars().take(SAID_CHARS_MAX).collect()
+    text.chars().take(TEXT_CHARS_MAX).collect()
 }
 
 /// Returns a Unix time in ms as text; `None` for 0.
@@ -474,15 +474,15 @@ fn counted_per_s(per_s: u64) -> f64 {
     per_s as f64
 }
 
-impl SequencesStatus {
-    fn of(facts: &Facts<'_>) -> Option<SequencesStatus> {
+impl PageSequencesStatus {
+    fn of(facts: &Facts<'_>) -> Option<PageSequencesStatus> {
         let own = facts.sequences.as_ref()?;
         let mut busiest: Vec<_> =
-            own.busiest.iter().map(|(name, status)| OneSequence::of(name, status, own.clock_ms)).collect();
+            own.busiest.iter().map(|(name, status)| PageSequence::of(name, status, own.clock_ms)).collect();
         debug_assert!(busiest.len() <= BUSIEST_MAX);
         // Sorted like generators: they are already sorted by name.
         busiest.sort_by_key(|one| std::cmp::Reverse(one.magnitude()));
-        Some(SequencesStatus {
+        Some(PageSequencesStatus {
             in_memory: own.totals.in_memory,
             given: own.totals.given,
             held: own.totals.held,
@@ -491,12 +491,12 @@ impl SequencesStatus {
             fetches: own.totals.fetches,
             fetches_failed: own.totals.fetches_failed,
             busiest,
-            stores: own.stores.iter().map(OneStore::of).collect(),
+            stores: own.stores.iter().map(PageStore::of).collect(),
         })
     }
 }
 
-impl OneSequence {
+impl PageSequence {
     /// Returns the magnitude of its rate, in powers of two of a hundredth.
     #[expect(
         clippy::cast_possible_truncation,
@@ -507,8 +507,8 @@ impl OneSequence {
         ((self.per_s * 100.0) as u64).checked_ilog2()
     }
 
-    fn of(name: &str, status: &SequenceStatus, clock_ms: u64) -> OneSequence {
-        OneSequence {
+    fn of(name: &str, status: &SequenceStatus, clock_ms: u64) -> PageSequence {
+        PageSequence {
             name: name.to_owned(),
             last: status.last_given.map(|value| value.to_string()),
             until: status.reserved_until.map(|value| value.to_string()),
@@ -523,9 +523,9 @@ impl OneSequence {
     }
 }
 
-impl OneStore {
-    fn of(store: &StoreStatus) -> OneStore {
-        OneStore {
+impl PageStore {
+    fn of(store: &StoreStatus) -> PageStore {
+        PageStore {
             address: store.shown.clone(),
             state: store.state(),
             for_s: store.for_ms / 1000,

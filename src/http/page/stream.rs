@@ -15,13 +15,13 @@ use bytes::Bytes;
 use hyper::body::Frame;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
-use super::{VIEWERS_MAX, may_look};
+use super::{VIEWERS_MAX, check_info_access};
 use crate::http::Http;
 use crate::http::caller::Caller;
 use crate::http::problem::Problem;
 
 /// How long a viewer may take to read an event.
-const TAKE_TIMEOUT: Duration = Duration::from_secs(10);
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long an event waits for the check of its viewer's right. `CLIENT PAUSE` holds the check, and the page must show
 /// the pause.
@@ -44,15 +44,15 @@ pub(super) async fn stream(
     Extension(caller): Extension<Arc<Caller>>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    may_look(&caller, &headers).await?;
+    check_info_access(&caller, &headers).await?;
     let Ok(place) = Arc::clone(&http.page.viewers).try_acquire_owned() else {
         let detail =
             format!("{VIEWERS_MAX} viewers are connected, which is the limit; GET /v1/status returns the status once");
         return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail));
     };
-    let (events, taken) = mpsc::channel(1);
+    let (events, receiver) = mpsc::channel(1);
     tokio::spawn(Viewer { http, caller, headers, events, _place: place }.run());
-    Ok(([(CONTENT_TYPE, EVENT_STREAM)], Body::new(Events(taken))).into_response())
+    Ok(([(CONTENT_TYPE, EVENT_STREAM)], Body::new(EventBody(receiver))).into_response())
 }
 
 /// Returns an event with a status. JSON has no line ends.
@@ -63,35 +63,35 @@ pub(super) fn event(json: &str) -> Arc<str> {
 impl Viewer {
     /// Sends events until the viewer disconnects or loses the right, or the server stops.
     async fn run(self) {
-        let why = tokio::select! {
-            why = self.tell() => why,
+        let problem = tokio::select! {
+            problem = self.send_events() => problem,
             () = self.events.closed() => return,
             () = self.http.server.stop_requested() => Problem::stopping(),
         };
         // If there is no room, the viewer is not reading, and the stream just ends.
-        let _ = self.events.try_send(format!("event: end\ndata: {}\n\n", why.to_json()).into());
+        let _ = self.events.try_send(format!("event: end\ndata: {}\n\n", problem.to_json()).into());
     }
 
     /// Sends an event a second; returns why the stream ends.
-    async fn tell(&self) -> Problem {
+    async fn send_events(&self) -> Problem {
         let mut event = self.http.page.event.subscribe();
         event.mark_unchanged();
         let mut next = Bytes::from(super::stream::event(&self.http.page.whole(&self.http.server)).to_string());
-        let mut permission = pin!(may_look(&self.caller, &self.headers));
-        let mut is_asked = false;
+        let mut permission = pin!(check_info_access(&self.caller, &self.headers));
+        let mut is_checking = false;
         loop {
-            if !hand(&self.events, next).await {
+            if !send_event(&self.events, next).await {
                 return Problem::stopping();
             }
-            if event.changed().await.is_err() || self.caller.is_told_to_end() {
+            if event.changed().await.is_err() || self.caller.is_stopping() {
                 return Problem::stopping();
             }
-            if !is_asked {
-                permission.set(may_look(&self.caller, &self.headers));
-                is_asked = true;
+            if !is_checking {
+                permission.set(check_info_access(&self.caller, &self.headers));
+                is_checking = true;
             }
             match tokio::time::timeout(PERMISSION_WAIT, permission.as_mut()).await {
-                Ok(Ok(())) => is_asked = false,
+                Ok(Ok(())) => is_checking = false,
                 Ok(Err(problem)) => return problem,
                 Err(_) => {}
             }
@@ -101,14 +101,14 @@ impl Viewer {
 }
 
 /// Passes an event to the connection; returns false if the viewer does not read it in time, or is gone.
-async fn hand(events: &mpsc::Sender<Bytes>, event: Bytes) -> bool {
-    events.send_timeout(event, TAKE_TIMEOUT).await.is_ok()
+async fn send_event(events: &mpsc::Sender<Bytes>, event: Bytes) -> bool {
+    events.send_timeout(event, READ_TIMEOUT).await.is_ok()
 }
 
 /// The body of the response.
-struct Events(mpsc::Receiver<Bytes>);
+struct EventBody(mpsc::Receiver<Bytes>);
 
-impl hyper::body::Body for Events {
+impl hyper::body::Body for EventBody {
     type Data = Bytes;
     type Error = std::convert::Infallible;
 
@@ -128,15 +128,15 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_viewer_that_reads_nothing_is_dropped_after_the_timeout() {
-        let (events, mut taken) = mpsc::channel(1);
-        let begun = Instant::now();
-        assert!(hand(&events, Bytes::from_static(b"first")).await);
-        assert!(!hand(&events, Bytes::from_static(b"second")).await);
-        assert_eq!(begun.elapsed().as_secs(), TAKE_TIMEOUT.as_secs());
+        let (events, mut receiver) = mpsc::channel(1);
+        let start = Instant::now();
+        assert!(send_event(&events, Bytes::from_static(b"first")).await);
+        assert!(!send_event(&events, Bytes::from_static(b"second")).await);
+        assert_eq!(start.elapsed().as_secs(), READ_TIMEOUT.as_secs());
         // An event that is read makes room for the next.
-        assert_eq!(taken.recv().await.as_deref(), Some(&b"first"[..]));
-        assert!(hand(&events, Bytes::from_static(b"third")).await);
-        drop(taken);
-        assert!(!hand(&events, Bytes::from_static(b"fourth")).await);
+        assert_eq!(receiver.recv().await.as_deref(), Some(&b"first"[..]));
+        assert!(send_event(&events, Bytes::from_static(b"third")).await);
+        drop(receiver);
+        assert!(!send_event(&events, Bytes::from_static(b"fourth")).await);
     }
 }

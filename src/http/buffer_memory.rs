@@ -10,21 +10,21 @@ use crate::server::Server;
 use crate::server::registry::HttpAdmission;
 
 /// Bytes of one buffer that count for a connection until the value is dropped.
-pub(super) struct Held {
+pub(super) struct BufferMemory {
     server: Arc<Server>,
     admission: Arc<HttpAdmission>,
     bytes: usize,
 }
 
-impl Held {
+impl BufferMemory {
     /// Creates a counter of 0 bytes.
-    pub(super) fn new(server: Arc<Server>, admission: Arc<HttpAdmission>) -> Held {
-        Held { server, admission, bytes: 0 }
+    pub(super) fn new(server: Arc<Server>, admission: Arc<HttpAdmission>) -> BufferMemory {
+        BufferMemory { server, admission, bytes: 0 }
     }
 
     /// Whether a read must wait until evicted clients have closed: see
     /// [`Clients::is_read_delayed`](crate::server::registry::Clients::is_read_delayed).
-    pub(super) fn is_read_delayed(&self, seen: &mut u32) -> bool {
+    pub(super) fn is_read_deferred(&self, seen: &mut u32) -> bool {
         self.server.clients.is_read_delayed(seen)
     }
 
@@ -38,7 +38,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for BufferMemory {
     fn drop(&mut self) {
         self.set(0);
     }

@@ -1,4 +1,4 @@
-//! What handlers extract from a request.
+//! Extractors of handlers: a request with its caller, and the parameters of its path.
 
 use std::sync::Arc;
 
@@ -10,32 +10,32 @@ use axum::http::{HeaderMap, Uri};
 use serde_json::{Map, Value};
 
 use super::caller::Caller;
-use super::endpoint::{Endpoint, Served};
+use super::endpoint::{Endpoint, HandlerState};
 use super::guard;
 use super::problem::Problem;
 use super::query::Query;
-use super::reply::Reply;
-use super::schema::Bounds;
+use super::reply::ReplyFrame;
+use super::schema::RequestBounds;
 use crate::text::printable::printable_up_to;
 
 /// A request's caller, its endpoint, headers and query.
-pub(super) struct Ask {
+pub(super) struct ApiRequest {
     pub(super) caller: Arc<Caller>,
     row: &'static Endpoint,
-    bounds: Bounds,
+    bounds: RequestBounds,
     headers: HeaderMap,
     uri: Uri,
 }
 
-impl Ask {
+impl ApiRequest {
     /// Creates it from the parts of a request to this endpoint.
-    pub(super) fn new(headers: HeaderMap, uri: Uri, row: &'static Endpoint, caller: Arc<Caller>) -> Ask {
-        let bounds = Bounds::of(&caller.server.config.get());
-        Ask { caller, row, bounds, headers, uri }
+    pub(super) fn new(headers: HeaderMap, uri: Uri, row: &'static Endpoint, caller: Arc<Caller>) -> ApiRequest {
+        let bounds = RequestBounds::of(&caller.server.config.get());
+        ApiRequest { caller, row, bounds, headers, uri }
     }
 
     /// Returns the configured bounds at the time of the request.
-    pub(super) fn bounds(&self) -> Bounds {
+    pub(super) fn bounds(&self) -> RequestBounds {
         self.bounds
     }
 
@@ -85,8 +85,8 @@ impl Ask {
     /// # Errors
     ///
     /// A problem if the login is wrong, the reply is an error, or the server stops.
-    pub(super) async fn run(&self, args: &[&[u8]]) -> Result<Reply, Problem> {
-        self.caller.ask(&self.headers, args).await
+    pub(super) async fn run(&self, args: &[&[u8]]) -> Result<ReplyFrame, Problem> {
+        self.caller.run(&self.headers, args).await
     }
 
     /// Runs a command as the caller and returns the RESP bytes of its reply, errors included.
@@ -95,59 +95,64 @@ impl Ask {
     ///
     /// A problem if the login is wrong or the server stops.
     pub(super) async fn run_bytes(&self, request: &[u8]) -> Result<Vec<u8>, Problem> {
-        self.caller.ask_bytes(&self.headers, request).await
+        self.caller.run_bytes(&self.headers, request).await
     }
 }
 
-impl FromRequestParts<Served> for Ask {
+impl FromRequestParts<HandlerState> for ApiRequest {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, served: &Served) -> Result<Ask, Problem> {
-        // The router has the caller in each request's extensions.
+    async fn from_request_parts(parts: &mut Parts, state: &HandlerState) -> Result<ApiRequest, Problem> {
+        // The router stores the caller in each request's extensions.
         let caller = parts.extensions.get::<Arc<Caller>>().cloned().ok_or_else(Problem::stopping)?;
         let (headers, uri) = (std::mem::take(&mut parts.headers), std::mem::take(&mut parts.uri));
-        Ok(Ask::new(headers, uri, served.row, caller))
+        Ok(ApiRequest::new(headers, uri, state.row, caller))
     }
 }
 
 /// The path's only parameter.
-pub(super) struct Name(pub(super) String);
+pub(super) struct PathName(pub(super) String);
 
-impl FromRequestParts<Served> for Name {
+impl FromRequestParts<HandlerState> for PathName {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, served: &Served) -> Result<Name, Problem> {
-        let params = RawPathParams::from_request_parts(parts, served).await;
+    async fn from_request_parts(parts: &mut Parts, state: &HandlerState) -> Result<PathName, Problem> {
+        let params = RawPathParams::from_request_parts(parts, state).await;
         let name = params.as_ref().ok().and_then(|params| params.iter().next()).map(|(_, name)| name.to_owned());
         let name = name.ok_or_else(|| {
-            Problem::bad("the path is wrong: behind % are two hex digits, and all is UTF-8 in the end".to_owned())
+            Problem::bad(
+                "the path is invalid: % needs two hex digits after it, and the decoded path must be UTF-8".to_owned(),
+            )
         })?;
-        served.row.check_name(&name)?;
-        Ok(Name(name))
+        state.row.check_name(&name)?;
+        Ok(PathName(name))
     }
 }
 
 /// The path's parameters of a pool of worker ids and one worker id.
-pub(super) struct PoolAndId {
+pub(super) struct WorkerIdPath {
     pub(super) pool: String,
     pub(super) id: String,
 }
 
-impl FromRequestParts<Served> for PoolAndId {
+impl FromRequestParts<HandlerState> for WorkerIdPath {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, served: &Served) -> Result<PoolAndId, Problem> {
-        let params = RawPathParams::from_request_parts(parts, served).await;
-        let found: Vec<_> = params.iter().flat_map(|params| params.iter()).map(|(_, value)| value.to_owned()).collect();
-        let [pool, id] = <[String; 2]>::try_from(found).map_err(|_| {
-            Problem::bad("the path is wrong: behind % are two hex digits, and all is UTF-8 in the end".to_owned())
+    async fn from_request_parts(parts: &mut Parts, state: &HandlerState) -> Result<WorkerIdPath, Problem> {
+        let params = RawPathParams::from_request_parts(parts, state).await;
+        let values: Vec<_> =
+            params.iter().flat_map(|params| params.iter()).map(|(_, value)| value.to_owned()).collect();
+        let [pool, id] = <[String; 2]>::try_from(values).map_err(|_| {
+            Problem::bad(
+                "the path is invalid: % needs two hex digits after it, and the decoded path must be UTF-8".to_owned(),
+            )
         })?;
-        served.row.check_name(&pool)?;
+        state.row.check_name(&pool)?;
         if id.len() > ID_BYTES_MAX || !id.bytes().all(|byte| byte.is_ascii_digit()) {
             let shown = printable_up_to(&id, 40);
-            return Err(Problem::bad(format!("'{shown}' in the path is no worker id, expected a number")));
+            return Err(Problem::bad(format!("'{shown}' in the path is not a worker id, expected a number")));
         }
-        Ok(PoolAndId { pool, id })
+        Ok(WorkerIdPath { pool, id })
     }
 }
 

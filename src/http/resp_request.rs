@@ -6,7 +6,7 @@ use crate::resp::{write_array_header, write_bulk};
 const FRAME_BYTES: usize = 16;
 
 /// Returns a request with these arguments.
-pub(super) fn of(args: &[&[u8]]) -> Vec<u8> {
+pub(super) fn encode(args: &[&[u8]]) -> Vec<u8> {
     // Reserved at once: a request is short, and growing costs more than writing.
     let bytes = args.iter().map(|arg| arg.len() + FRAME_BYTES).sum::<usize>() + FRAME_BYTES;
     let mut request = Vec::with_capacity(bytes);

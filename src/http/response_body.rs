@@ -9,47 +9,52 @@ use axum::body::{Body, Bytes};
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::held::Held;
-use super::places::{Phase, Place, Stream, Told};
+use super::buffer_memory::BufferMemory;
+use super::slots::{CloseSignal, ConnectionPhase, ConnectionSlot, StreamGuard};
 
 /// Bytes of a large response that hyper gets at a time.
 const PIECE_BYTES: usize = 8 * 1024;
 
 /// Memory of a large response: of that for large ones, and of that of all clients.
-pub(super) struct Large {
+pub(super) struct LargeResponseMemory {
     pub(super) _permit: OwnedSemaphorePermit,
-    pub(super) _held: Held,
+    pub(super) _buffer: BufferMemory,
 }
 
 /// The body of a response.
-pub(super) struct Outgoing {
+pub(super) struct ResponseBody {
     body: Body,
-    place: Arc<Place>,
-    /// Its place among the streams, if it is one.
-    stream: Option<Stream>,
+    slot: Arc<ConnectionSlot>,
+    /// Its share of the streams, if it is one.
+    stream: Option<StreamGuard>,
     /// Its memory, if it is large.
-    large: Option<Arc<Large>>,
+    large: Option<Arc<LargeResponseMemory>>,
     /// The rest of a large response that hyper did not get yet.
     rest: Bytes,
 }
 
 /// Bytes that are counted until the last piece of them is dropped. hyper finishes a body once all of it is in its
 /// queue, long before the client has read it.
-struct Counted {
+struct CountedBytes {
     bytes: Bytes,
-    _large: Arc<Large>,
+    _large: Arc<LargeResponseMemory>,
 }
 
-impl AsRef<[u8]> for Counted {
+impl AsRef<[u8]> for CountedBytes {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
 }
 
-impl Outgoing {
-    pub(super) fn new(body: Body, place: Arc<Place>, stream: Option<Stream>, large: Option<Large>) -> Outgoing {
-        place.begin_response();
-        Outgoing { body, place, stream, large: large.map(Arc::new), rest: Bytes::new() }
+impl ResponseBody {
+    pub(super) fn new(
+        body: Body,
+        slot: Arc<ConnectionSlot>,
+        stream: Option<StreamGuard>,
+        large: Option<LargeResponseMemory>,
+    ) -> ResponseBody {
+        slot.begin_response();
+        ResponseBody { body, slot, stream, large: large.map(Arc::new), rest: Bytes::new() }
     }
 
     /// Returns the next piece of a large response. Over TLS hyper copies each piece, so pieces are small.
@@ -58,36 +63,36 @@ impl Outgoing {
     }
 }
 
-impl Drop for Outgoing {
+impl Drop for ResponseBody {
     fn drop(&mut self) {
-        if self.place.told() != Told::Late && self.place.refusal().is_none() {
-            self.place.enter(Phase::Idle);
+        if self.slot.signal() != CloseSignal::TimedOut && self.slot.refusal().is_none() {
+            self.slot.enter(ConnectionPhase::Idle);
         }
-        if self.place.has_more.load(Relaxed) {
-            self.place.wake();
+        if self.slot.has_more.load(Relaxed) {
+            self.slot.wake();
         }
     }
 }
 
-impl HttpBody for Outgoing {
+impl HttpBody for ResponseBody {
     type Data = Bytes;
     type Error = axum::Error;
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        let outgoing = self.get_mut();
-        if outgoing.stream.is_some() && outgoing.place.told() >= Told::End {
+        let response = self.get_mut();
+        if response.stream.is_some() && response.slot.signal() >= CloseSignal::Drain {
             return Poll::Ready(None);
         }
-        if !outgoing.rest.is_empty() {
-            return Poll::Ready(Some(Ok(outgoing.piece())));
+        if !response.rest.is_empty() {
+            return Poll::Ready(Some(Ok(response.piece())));
         }
-        let frame = ready!(Pin::new(&mut outgoing.body).poll_frame(cx));
-        let Some(large) = outgoing.large.clone() else { return Poll::Ready(frame) };
+        let frame = ready!(Pin::new(&mut response.body).poll_frame(cx));
+        let Some(large) = response.large.clone() else { return Poll::Ready(frame) };
         Poll::Ready(frame.map(|frame| {
             Ok(match frame?.into_data() {
                 Ok(bytes) => {
-                    outgoing.rest = Bytes::from_owner(Counted { bytes, _large: large });
-                    outgoing.piece()
+                    response.rest = Bytes::from_owner(CountedBytes { bytes, _large: large });
+                    response.piece()
                 }
                 Err(trailers) => trailers,
             })
