@@ -27,14 +27,14 @@ Examples:
   getid completions fish > ~/.config/fish/completions/getid.fish")]
 pub(super) struct CompletionsArgs {
     /// The shell
-    shell: Output,
+    shell: CompletionOutput,
     /// The words that were typed
     #[arg(hide = true, trailing_var_arg = true, allow_hyphen_values = true, requires = "shell")]
     words: Vec<String>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Output {
+enum CompletionOutput {
     Bash,
     Elvish,
     Fish,
@@ -48,12 +48,12 @@ enum Output {
 
 pub(super) fn run(args: &CompletionsArgs) -> ExitCode {
     let text = match args.shell {
-        Output::Bash => script(Shell::Bash),
-        Output::Elvish => script(Shell::Elvish),
-        Output::Fish => script(Shell::Fish),
-        Output::PowerShell => script(Shell::PowerShell),
-        Output::Zsh => script(Shell::Zsh),
-        Output::Generators => names(&args.words),
+        CompletionOutput::Bash => script(Shell::Bash),
+        CompletionOutput::Elvish => script(Shell::Elvish),
+        CompletionOutput::Fish => script(Shell::Fish),
+        CompletionOutput::PowerShell => script(Shell::PowerShell),
+        CompletionOutput::Zsh => script(Shell::Zsh),
+        CompletionOutput::Generators => names(&args.words),
     };
     finish(print(|out| out.write_all(text.as_bytes())), ExitCode::SUCCESS)
 }

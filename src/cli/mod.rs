@@ -44,22 +44,22 @@ pub fn run() -> ExitCode {
         return serve::run(words);
     }
     match parse().command {
-        Command::Serve(Words { words }) => serve::run(words),
-        Command::CheckConfig(args) => check_config::run(args.words),
-        Command::Decode(args) => decode::run(&args),
-        Command::Span(args) => span::run(&args),
-        Command::Layout(args) => layout::run(&args),
-        Command::Ping(args) => ping::run(&args),
-        Command::Get(args) => get::run(&args),
-        Command::Import(args) => import::run(&args),
-        Command::Sequence(args) => sequence::run(&args),
-        Command::Claim(args) => claim::run(&args),
-        Command::Cluster(args) => cluster::run(&args),
-        Command::State(args) => state::run(args),
-        Command::Worker(args) => worker::run(&args),
-        Command::Verify(args) => verify::run(&args),
-        Command::Bench(args) => bench::run(&args),
-        Command::Completions(args) => completions::run(&args),
+        CliCommand::Serve(ServeWords { words }) => serve::run(words),
+        CliCommand::CheckConfig(args) => check_config::run(args.words),
+        CliCommand::Decode(args) => decode::run(&args),
+        CliCommand::Span(args) => span::run(&args),
+        CliCommand::Layout(args) => layout::run(&args),
+        CliCommand::Ping(args) => ping::run(&args),
+        CliCommand::Get(args) => get::run(&args),
+        CliCommand::Import(args) => import::run(&args),
+        CliCommand::Sequence(args) => sequence::run(&args),
+        CliCommand::Claim(args) => claim::run(&args),
+        CliCommand::Cluster(args) => cluster::run(&args),
+        CliCommand::State(args) => state::run(args),
+        CliCommand::Worker(args) => worker::run(&args),
+        CliCommand::Verify(args) => verify::run(&args),
+        CliCommand::Bench(args) => bench::run(&args),
+        CliCommand::Completions(args) => completions::run(&args),
     }
 }
 
@@ -146,52 +146,52 @@ Examples:
   getid decode 144182182078841378")]
 struct Cli {
     #[command(subcommand)]
-    command: Command,
+    command: CliCommand,
 }
 
 #[derive(Subcommand)]
-enum Command {
+enum CliCommand {
     /// Run the server
     ///
     /// Takes a configuration file and directives, as redis-server does. A directive on the command line wins over one
     /// in the environment (`GETID_SERVER_ID` for server-id), which wins over the file. Without a file the defaults
     /// hold: port 7890, loopback only, server-id 0, state in /var/lib/getid for root, else in ~/.local/state/getid.
     #[command(override_usage = "getid serve [FILE] [--DIRECTIVE VALUE]...", after_help = SERVE_EXAMPLES)]
-    Serve(Words),
-    /// Check a configuration without starting: its warnings and errors, and where the server would listen
+    Serve(ServeWords),
+    /// Check a configuration without a start: its warnings and errors, and the addresses to listen on
     ///
     /// Takes the same words as `getid serve`, the environment included; without a file it checks what a start without
     /// one would use. Prints warnings and OK and exits 0, or prints every error with its place and exits 1.
     ///
-    /// With --connect the stores of sequences are opened as a start does it, which makes native tables that are
-    /// missing; a store that cannot be used is an error. Without it nothing is opened.
+    /// With --connect it opens the stores of sequences as a start does, which creates missing native tables. A store
+    /// that cannot be used is an error. Without it nothing is opened.
     #[command(override_usage = "getid check-config [FILE] [--connect] [--DIRECTIVE VALUE]...", after_help = CHECK_CONFIG_EXAMPLES)]
-    CheckConfig(Words),
+    CheckConfig(ServeWords),
     /// Decode IDs: time, server-id, shard and random part
     Decode(decode::DecodeArgs),
     /// The lowest and the highest ID of a time span, for WHERE id BETWEEN
     Span(span::SpanArgs),
     /// Explain a layout: its bits, capacity, end and evenness; or propose one for a load
     Layout(Box<layout::ExplainArgs>),
-    /// Ask a server for a PONG, or whether it gives IDs, as a health check
+    /// Check the health of a server: it replies PONG, or it gives IDs
     Ping(Box<ping::PingArgs>),
     /// Draw IDs from a server and print them, one a line
     Get(Box<get::GetArgs>),
-    /// Look at sequences in their stores, make and raise them, and print the SQL of their tables
+    /// Show, create and raise sequences in their stores, and print the SQL of their tables
     Sequence(Box<sequence::SequenceArgs>),
     /// Take over counters of a Redis as sequences that continue above them
     ///
-    /// Prints for each what was done, or why it was left out, and exits 1 if one was.
+    /// Prints the result for each counter, or the reason why it was left out. Exits 1 if a counter was left out.
     Import(Box<import::ImportArgs>),
-    /// Look at claims of server-ids in a claim store, release them, or take them from their holder
+    /// Show claims of server-ids in a claim store, release them, or take them from their holder
     Claim(claim::ClaimArgs),
-    /// Make a claim store ready for a fleet, and show what its servers share
+    /// Initialise a claim store for a fleet, and show what its servers share
     Cluster(cluster::ClusterArgs),
     /// Show, advance or move the state a server keeps on disk or in a claim store
     State(state::StateArgs),
     /// Open a new pool of worker ids at once
     Worker(worker::WorkerArgs),
-    /// Draw IDs as clients do and check that none comes twice, and all come in order
+    /// Draw IDs as clients do, and check that none repeats and that all are in order
     ///
     /// Opens connections to one or several servers, draws for a time or a count, and judges every ID.
     Verify(Box<verify::VerifyArgs>),
@@ -209,7 +209,7 @@ Examples:
   getid serve getid.toml --bind 0.0.0.0 --loglevel verbose
   GETID_SERVER_ID=2 getid serve getid.conf
 
-Directives are described in config/getid.conf; `getid check-config` tells whether a file is right.";
+Directives are described in config/getid.conf; `getid check-config` checks a file.";
 
 const CHECK_CONFIG_EXAMPLES: &str = "\
 Examples:
@@ -221,7 +221,7 @@ Examples:
 /// The words of `getid serve` and `getid check-config`, passed on unchanged: the configuration decides which of them
 /// are directives.
 #[derive(Args)]
-struct Words {
+struct ServeWords {
     /// Configuration file (.conf or .toml), then directives
     #[arg(value_name = "FILE|--DIRECTIVE VALUE", trailing_var_arg = true, allow_hyphen_values = true)]
     words: Vec<String>,
@@ -244,7 +244,7 @@ mod tests {
             assert_eq!(own.expect("needs no clap"), expected, "as clap has it");
         }
         match Cli::try_parse_from(line.split_whitespace()).map(|cli| cli.command) {
-            Ok(Command::Serve(Words { words }) | Command::CheckConfig(Words { words })) => {
+            Ok(CliCommand::Serve(ServeWords { words }) | CliCommand::CheckConfig(ServeWords { words })) => {
                 assert_eq!(words, expected);
             }
             Ok(_) => panic!("another command"),

@@ -42,7 +42,7 @@ pub(super) fn finish(printed: io::Result<()>, code: ExitCode) -> ExitCode {
         Ok(()) => code,
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => code,
         Err(error) => {
-            complain(&format!("writing to standard output: {error}"));
+            print_error(&format!("writing to standard output: {error}"));
             ExitCode::FAILURE
         }
     }
@@ -51,12 +51,12 @@ pub(super) fn finish(printed: io::Result<()>, code: ExitCode) -> ExitCode {
 /// Prints an error on standard error, mostly one line. If that is closed too, the message is lost.
 ///
 /// Everything that the message quotes is escaped here: an argument, a path, or a server's reply.
-pub(super) fn complain(message: &str) {
+pub(super) fn print_error(message: &str) {
     write_line(&bad_on_stderr("getid:"), message);
 }
 
-/// Prints a remark, which is no error, on standard error. It is escaped.
-pub(super) fn remark(message: &str) {
+/// Prints a note, which is no error, on standard error. It is escaped.
+pub(super) fn print_note(message: &str) {
     write_line(&doubt_on_stderr("getid:"), message);
 }
 

@@ -339,7 +339,7 @@ fn generators_of_a_configuration_are_found_by_name() {
     }
     refused(
         &["layout", "twets", "--config", file],
-        "no kind and no generator is called 'twets'; did you mean 'tweets'?",
+        "no kind and no generator has the name 'twets'; did you mean 'tweets'?",
     );
     refused(&["layout", "tweets", "--config", "/none.conf"], "/none.conf");
     refused(&["span", "--generator", "tickets", "--config", file, "2026-01-01", "now"], "IDs of tickets are counted");
@@ -574,7 +574,7 @@ fn pasted_ids_are_recognized() {
     let (code, stdout, stderr) = output(&["decode", &tweet]);
     assert_eq!((code, stdout.lines().count()), (Some(0), 2));
     refused(&["decode", "ORD20261125-000001"], "or with --config FILE an ID of one of its generators");
-    assert!(stderr.contains("has not come") && stderr.contains("--layout twitter ("), "{stderr}");
+    assert!(stderr.contains("is in the future") && stderr.contains("--layout twitter ("), "{stderr}");
 }
 
 #[test]

@@ -90,8 +90,8 @@ fn check_failure(words: &[&str], more: &[&str], output: &Output, expected: &str)
     // Errors of the command line itself are clap's.
     let by_clap = said.starts_with("error: ");
     assert!((by_clap || said.starts_with("getid: ")) && said.len() < 4000, "{said}");
-    let wanted = if words[0] == "ping" && !by_clap { 1 } else { 2 };
-    assert_eq!(output.status.code(), Some(wanted), "{words:?} {more:?}: {said}");
+    let expected_code = if words[0] == "ping" && !by_clap { 1 } else { 2 };
+    assert_eq!(output.status.code(), Some(expected_code), "{words:?} {more:?}: {said}");
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn a_client_certificate_and_a_user() {
         (&["-p", &tls_port, "--cacert", &ca, "--sni", "example.com"], "is for another name: --sni NAME"),
         (&["-p", &tls_port, "--cacert", &ca, "--sni", "a b"], "is no name that a certificate can have"),
         (&["-p", &tls_port, "--insecure", "--cacert", &ca], "cannot be used with"),
-        (&["unix:///nowhere", "--tls"], "TLS is spoken over TCP only"),
+        (&["unix:///nowhere", "--tls"], "TLS works over TCP only"),
     ]);
     // The plain port reads the greeting of TLS as the beginning of a line.
     all_fail(&["-p", &port, "--insecure", "--timeout-ms", SHORT_MS], "does this port not speak TLS?");
@@ -188,7 +188,7 @@ fn absent_servers() {
         (&["a:1", "-p", "2"], "use one of them"),
         (&["--timeout-ms", "0"], "0 is not in"),
         (&["--password-file", "/nowhere/p"], "--password-file: /nowhere/p: No such file"),
-        (&["--password-file", "/dev/null"], "its first line must be the password"),
+        (&["--password-file", "/dev/null"], "its first line is empty, must be the password"),
         (&["--password-file", "/dev/zero"], ""),
         (&["--nosuchflag"], "unexpected argument"),
     ]);
@@ -198,7 +198,7 @@ fn absent_servers() {
     fails(&["get"], &["0"], "neither a number of IDs");
     fails(&["get"], &["-5"], "neither a number of IDs");
     fails(&["get"], &["99999999999999999999"], "neither a number of IDs");
-    fails(&["get"], &["5", "6"], "how many IDs was said before");
+    fails(&["get"], &["5", "6"], "the number of IDs was given before");
     fails(&["get"], &["a:1", "b:1"], "two servers were named");
 }
 
@@ -209,7 +209,7 @@ fn wrong_and_missing_passwords() {
     all_fail(&["-p", &port, "--password", "wrong"], "AUTH: WRONGPASS");
     fails(&["get"], &["-p", &port, "--password", "wrong"], "REDISCLI_AUTH");
     let output = finish(tool(&["ping"], &["-p", &port]));
-    assert!(both(&output).contains("alive, wants a password"), "{}", both(&output));
+    assert!(both(&output).contains("alive, requires a password"), "{}", both(&output));
     for words in [&["get"][..], &["bench"]] {
         let output = finish(tool(words, &["-p", &port]));
         assert_eq!(output.status.code(), Some(1), "{}", both(&output));

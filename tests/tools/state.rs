@@ -113,7 +113,7 @@ fn show_one() {
            layout     id-range 2 shard-range 9 random-range 10, epoch 1420041600000 (2014-12-31T16:00:00.000Z)\n  \
            borrow     IDs were at most 3000 ms ahead of the reference\n  \
            term       4, the number of this life\n  \
-           in use by  nobody\n",
+           in use by  no process\n",
     );
 }
 
@@ -232,10 +232,12 @@ fn forgotten_generators() {
         ),
         (
             "forget trace DIR --past-id 0",
-            "whose record? Name the server with --server-id, or give its configuration \
-             with --config, server-id in it",
+            "the server-id is missing: name it with --server-id, or name a configuration with server-id in it by --config",
         ),
-        ("forget trace DIR --server-id 3 --past-id 0", "DIR/getid-3.state: there is no record, so nothing to forget"),
+        (
+            "forget trace DIR --server-id 3 --past-id 0",
+            "DIR/getid-3.state: there is no record, so there is nothing to forget",
+        ),
     ] {
         folder.check_refusal(words, error);
     }
@@ -368,7 +370,7 @@ fn advance_goes_by_the_configuration() {
 
     folder.check_refusal(
         &format!("advance DIR --past-id {id}"),
-        "whose record? Name the server with --server-id, or give its configuration with --config, server-id in it",
+        "the server-id is missing: name it with --server-id, or name a configuration with server-id in it by --config",
     );
     let error = folder.run("advance --config DIR/missing.conf --past-id 1").unwrap_err();
     assert!(error.starts_with("configuration:\n") && error.contains("DIR/missing.conf"), "{error}");
@@ -387,7 +389,7 @@ fn advance_never_goes_back() {
             &format!("advance DIR --server-id 0 --to {to}"),
             "server-id 0: DIR/getid-0.state\n  \
                before     2026-11-21T00:00:05.000Z (tick 375177605000), 5.000 s ahead of the clock\n  \
-               after      the same: this is already later than what was asked for, and a record never goes back\n",
+               after      unchanged: the record is later than the requested position, and a record never goes back\n",
         );
         assert_eq!(folder.record(), before);
     }
@@ -409,7 +411,7 @@ fn advance_mends_and_keeps_a_copy() {
         let folder = Folder::new();
         fs::write(folder.state(0), damaged).unwrap();
         let (text, _) = folder.run(&format!("advance DIR --server-id 0 --to {}", NOW + 9000)).unwrap();
-        assert!(text.contains("before     a record of no use: "), "{text}");
+        assert!(text.contains("before     an unusable record: "), "{text}");
         let copy = format!("getid-0.state.before-{NOW}");
         assert!(text.contains(&format!("copy       DIR/{copy}\n")), "{text}");
         assert_eq!(fs::read_to_string(folder.path().join(copy)).unwrap(), damaged);
@@ -467,7 +469,7 @@ fn advance_takes_over_a_copied_record() {
     folder.put(0, 0);
     fs::rename(folder.state(0), folder.state(1)).unwrap();
     let (text, _) = folder.run(&format!("advance DIR --server-id 1 --to {}", NOW + 9000)).unwrap();
-    assert!(text.contains("a record of no use: it is the record of server-id 0\n"), "{text}");
+    assert!(text.contains("an unusable record: it is the record of server-id 0\n"), "{text}");
     assert_eq!(Record::parse(&fs::read(folder.state(1)).unwrap()).unwrap().identity.server_id, 1);
 }
 
@@ -481,7 +483,7 @@ fn advance_refuses_impossible_values() {
         &format!("advance DIR --server-id 0 --to {far}"),
         "the record would be at 2026-11-22T00:00:00.001Z, 24 h 0 min ahead of the clock (2026-11-21T00:00:00.000Z). IDs \
          would run ahead of it until 2026-11-30T23:59:30.010Z, and a record never goes back. If the clock is wrong, set \
-         it; if this is meant, add --force",
+         it; if this is intended, add --force",
     );
     folder.check_refusal(
         "advance DIR --server-id 0 --past-id 9223372036854775807",

@@ -35,7 +35,7 @@ impl Signals {
         }
         let listen = |kind| {
             signal(kind)
-                .inspect_err(|error| tracing::error!("a signal cannot be received: {error}. SHUTDOWN stops the server"))
+                .inspect_err(|error| tracing::error!("cannot receive a signal: {error}. SHUTDOWN stops the server"))
                 .ok()
         };
         Signals {

@@ -6,7 +6,7 @@ use crate::system::host;
 /// Returns the sources of the configuration. As in redis-server, the file is the first word, unless that is a
 /// directive, or it follows `--config`. The environment is this process's own.
 pub(super) fn sources(words: Vec<String>) -> Sources {
-    let (file, words) = part(words);
+    let (file, words) = split_file(words);
     Sources {
         file: file.map(Into::into),
         environment: std::env::vars_os().collect(),
@@ -17,7 +17,7 @@ pub(super) fn sources(words: Vec<String>) -> Sources {
 
 /// Splits the words into the file and the directives. A `--config` without a file, and a second one, stay among the
 /// directives, so that the configuration reports the error.
-fn part(mut words: Vec<String>) -> (Option<String>, Vec<String>) {
+fn split_file(mut words: Vec<String>) -> (Option<String>, Vec<String>) {
     if words.first().is_some_and(|word| !word.starts_with('-')) {
         let file = words.remove(0);
         return (Some(file), words);
@@ -41,7 +41,7 @@ mod tests {
 
     #[track_caller]
     fn check(line: &str, file: Option<&str>, rest: &[&str]) {
-        let (found, words) = part(line.split_whitespace().map(str::to_owned).collect());
+        let (found, words) = split_file(line.split_whitespace().map(str::to_owned).collect());
         assert_eq!((found.as_deref(), words), (file, rest.iter().map(|&word| word.to_owned()).collect()), "{line}");
     }
 
