@@ -637,7 +637,7 @@ mod tests {
     }
 
     #[test]
-    fn many_are_watched_at_once() {
+    fn many_claims_are_watched_concurrently() {
         let (memory, store) = fleet();
         let beats = BeatThread::of(&memory, held(0));
         let mut watched = BTreeMap::from([(0, (memory.get(&Key::of_claim(0)).unwrap(), TIMEOUT_MS_MAX))]);

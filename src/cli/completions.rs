@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shells_know_the_directives() {
+    fn scripts_contain_the_directives() {
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
             let script = script(shell);
             for row in Directive::ALL {
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn shells_know_kinds_and_ask_for_generators() {
+    fn scripts_contain_kinds_and_query_generators() {
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish, Shell::Elvish, Shell::PowerShell] {
             let script = script(shell);
             assert!(!script.contains(NAMES), "{shell}");
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_those_of_the_file_that_was_typed() {
+    fn names_come_from_the_typed_file() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("getid.conf");
         std::fs::write(&file, "generator tweets twitter\ngenerator order serial ORD{n:3}\n").unwrap();

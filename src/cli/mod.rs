@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn an_argument_that_is_wrong_controls_no_terminal() {
+    fn wrong_arguments_cannot_control_the_terminal() {
         for (word, shown) in [("--\u{1b}[31mx", r"'--\u{1b}[31mx'"), ("a\u{1b}[2J\rb", r"'a\u{1b}[2J\rb'")] {
             for line in [vec!["getid", word], vec!["getid", "claim", "show", word]] {
                 let Err(error) = command().try_get_matches_from(&line) else { panic!("{line:?} is taken") };
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn subcommands_are_proposed_by_what_people_call_them() {
+    fn synonyms_suggest_a_subcommand() {
         for (words, meant) in SUBCOMMAND_SYNONYMS {
             for word in words {
                 let Err(error) = command().try_get_matches_from(["getid", word]) else { panic!("{word} is taken") };
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn words_of_serve_are_passed_on_as_they_are() {
+    fn words_of_serve_are_passed_on_unchanged() {
         check("getid serve", &[]);
         check("getid serve a.conf", &["a.conf"]);
         check("getid serve --port 7000", &["--port", "7000"]);
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_clap_can_answer_is_left_to_it() {
+    fn clap_handles_help_and_other_commands() {
         for line in ["", "serve -h", "serve --help", "serve --version", "serve -V", "serve -- x", "decode 1", "serv"] {
             assert_eq!(words_of_serve(line.split_whitespace().map(OsString::from)), None, "{line}");
         }

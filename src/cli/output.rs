@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_complaint_keeps_its_lines_and_controls_no_terminal() {
+    fn a_message_keeps_its_lines_and_cannot_control_the_terminal() {
         assert_eq!(
             escaped("no folder /a\u{1b}[31m\rb\nto go on, \u{202e}x"),
             "no folder /a\\u{1b}[31m\\rb\nto go on, \\u{202e}x"

@@ -344,7 +344,7 @@ fn check_config_reports_the_errors_of_a_start_in_state_and_log() {
 }
 
 #[test]
-fn check_config_looks_at_the_folder_and_makes_nothing() {
+fn check_config_checks_the_folder_and_creates_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let new = dir.path().join("new");
     let shown = new.to_str().unwrap();

@@ -45,7 +45,7 @@ impl Fleet {
 }
 
 #[test]
-fn a_fleet_from_its_first_word_to_a_move() {
+fn a_fleet_from_its_initialisation_to_a_move() {
     let fleet = Fleet::new();
     fleet.check("cluster show --store URL", 1, "", "sqlite:DIR/fleet.db: there is no fleet record here; if address");
     let made = "cluster: sqlite:DIR/fleet.db, created\n  epoch      1420041600000 (2014-12-31T16:00:00.000Z)\n  \
@@ -81,10 +81,10 @@ fn a_fleet_from_its_first_word_to_a_move() {
     // A server does not start with a moved record, and names its new place.
     let refused = "cannot use the record DIR/state/getid-1.state: it was moved to sqlite:DIR/fleet.db, and no server may \
                    start with it here; to go on, start the server with claim-store sqlite:DIR/fleet.db; or";
-    let output = fleet.output("serve --dir DIR/state --server-id 1 --port 0 --unixsocket DIR/s");
-    let said = [output.stdout, output.stderr].concat();
-    let said = String::from_utf8_lossy(&said).replace(fleet.path().to_str().unwrap(), "DIR");
-    assert!(!output.status.success() && said.contains(refused), "{said}");
+    let start = fleet.output("serve --dir DIR/state --server-id 1 --port 0 --unixsocket DIR/s");
+    let output = [start.stdout, start.stderr].concat();
+    let output = String::from_utf8_lossy(&output).replace(fleet.path().to_str().unwrap(), "DIR");
+    assert!(!start.status.success() && output.contains(refused), "{output}");
     fleet.check("state move --server-id 1 --from URL --to DIR/state", 0, "server-id 1: moved\n", "");
     fleet.check("state show DIR/state", 0, "  in use by  no process\n", "");
 }
@@ -104,10 +104,10 @@ fn the_command_printed_by_a_start_without_a_record_suffices() {
             assert_eq!(sqlite.execute(&format!("{lost} = 'claim/{server_id}'"), []).unwrap(), 1);
             let start = format!("serve --config DIR/wide.conf --dir DIR --claim-store URL --server-id {server_id}");
             let refused = fleet.output(&start);
-            let said =
+            let output =
                 String::from_utf8_lossy(&refused.stderr).into_owned() + &String::from_utf8_lossy(&refused.stdout);
-            assert!(!refused.status.success() && !said.contains("another claim-store"), "{said}");
-            let (_, command) = said.split_once("`getid state advance").unwrap_or_else(|| panic!("{said}"));
+            assert!(!refused.status.success() && !output.contains("another claim-store"), "{output}");
+            let (_, command) = output.split_once("`getid state advance").unwrap_or_else(|| panic!("{output}"));
             let (command, _) = command.split_once('`').unwrap();
             let command = format!("\"$GETID\" state advance{}", command.replace("--past-id ID", "--past-id 1"));
             let mut shell = Command::new("sh");

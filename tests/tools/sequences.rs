@@ -120,7 +120,7 @@ fn sequences_are_created_listed_raised_and_shown() {
 /// A wrong path looks like a file that no server has created yet. So tools that create no sequence report a missing
 /// file.
 #[test]
-fn tools_that_make_no_row_need_a_file() {
+fn tools_that_create_no_row_need_a_file() {
     let dir = Folder::new();
     let no_file = |path: &str| {
         format!(
@@ -155,7 +155,7 @@ fn the_same_store_twice_is_refused() {
 }
 
 #[test]
-fn a_list_goes_on_past_rows_that_cannot_be_read() {
+fn a_list_continues_after_unreadable_rows() {
     let dir = Folder::new();
     for name in ["a", "b", "c"] {
         dir.check_parts(&format!("sequence create {name}"), 0, &["created"]);
@@ -293,7 +293,7 @@ fn the_schema_is_printed_and_nothing_is_opened() {
 }
 
 #[test]
-fn a_file_that_is_in_use_is_its_servers() {
+fn a_file_in_use_is_locked() {
     let dir = Folder::new();
     dir.check(
         "sequence create orders",
@@ -473,7 +473,7 @@ fn counters_are_taken_over_page_by_page_and_never_lowered() {
 }
 
 #[test]
-fn a_redis_that_refuses_or_breaks_off_ends_the_import() {
+fn an_import_ends_if_redis_refuses_or_disconnects() {
     let dir = Folder::new();
     for (reply, expected) in [
         ("-NOAUTH Authentication required.\r\n".to_owned(), "NOAUTH Authentication required."),
@@ -502,7 +502,7 @@ fn a_redis_that_refuses_or_breaks_off_ends_the_import() {
 
 /// The tool imports into a running getid by its commands.
 #[test]
-fn a_server_that_runs_takes_counters_by_its_own_commands() {
+fn import_into_a_running_server_uses_its_commands() {
     let dir = Folder::new();
     let source = || {
         redis(vec![

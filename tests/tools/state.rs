@@ -250,8 +250,8 @@ fn a_damaged_record_with_generators_is_moved_ahead() {
     let text = with_generators(&folder.put(2500, -90_000), GENERATORS);
     let text = String::from_utf8(text).unwrap().replace("trace uuid7", "trace uuid8");
     fs::write(folder.state(0), text).unwrap();
-    let (said, good) = folder.run("advance DIR --server-id 0 --to 2026-11-21T00:10:00Z").unwrap();
-    assert!(good, "{said}");
+    let (text, good) = folder.run("advance DIR --server-id 0 --to 2026-11-21T00:10:00Z").unwrap();
+    assert!(good, "{text}");
     let names: Vec<_> = folder.record().declarations.generators().iter().map(|known| known.name().to_owned()).collect();
     assert_eq!(names, ["tweets", "short"]);
 }
@@ -323,7 +323,7 @@ fn advance_skips_ids_under_way() {
 
 /// Folder, server-id, layout, epoch and borrow limit come from the file and the environment, as for `serve`.
 #[test]
-fn advance_goes_by_the_configuration() {
+fn advance_uses_the_configuration() {
     let folder = Folder::new();
     let epoch_ms = 1_440_000_000_000_u64;
     let file = folder.path().join("getid.conf");
@@ -406,7 +406,7 @@ fn advance_never_goes_back() {
 }
 
 #[test]
-fn advance_mends_and_keeps_a_copy() {
+fn advance_replaces_a_damaged_file_and_keeps_a_copy() {
     for damaged in ["", "junk\n", "getid state 9\nchecksum crc32 00000000\n"] {
         let folder = Folder::new();
         fs::write(folder.state(0), damaged).unwrap();
@@ -421,11 +421,11 @@ fn advance_mends_and_keeps_a_copy() {
 
 /// A moved record is shown, but not changed, even if it was damaged after it was marked.
 #[test]
-fn a_record_that_was_moved_is_left_alone() {
+fn a_moved_record_is_unchanged() {
     let folder = Folder::new();
     let record = folder.put(0, 0);
     let place = getid::claim::Place::of_store("etcd://10.0.0.1:2379/getid");
-    for (mark, said, word, remedy) in [
+    for (mark, shown_mark, word, remedy) in [
         (
             Mark::MovingTo(place.clone()),
             "it is being moved to etcd://10.0.0.1:2379/getid, and no server may start with it here",
@@ -443,23 +443,23 @@ fn a_record_that_was_moved_is_left_alone() {
         let text = MarkedRecord { record: record.clone(), mark: Some(mark) }.to_text();
         fs::write(folder.state(0), &text).unwrap();
         let (shown, good) = folder.run("show DIR").unwrap();
-        assert!(!good && shown.contains(&format!("  mark       {said}\n  remedy     {remedy}\n")), "{shown}");
+        assert!(!good && shown.contains(&format!("  mark       {shown_mark}\n  remedy     {remedy}\n")), "{shown}");
         assert!(shown.contains("  watermark  2026-11-21T00:00:00.000Z"), "{shown}");
         let json: serde_json::Value = serde_json::from_str(&folder.run("show DIR --json").unwrap().0).unwrap();
         assert_eq!((&json[0][word], &json[0]["error"]), (&place.as_str().into(), &serde_json::Value::Null));
 
         let advance = format!("advance DIR --server-id 0 --force --to {}", NOW + 9000);
-        folder.check_refusal(&advance, &format!("DIR/getid-0.state: {said}. To go on, {remedy}"));
+        folder.check_refusal(&advance, &format!("DIR/getid-0.state: {shown_mark}. To go on, {remedy}"));
         let refused = folder.run("forget tweets DIR --server-id 0 --past-id 1").unwrap_err();
-        assert!(refused.starts_with(&format!("cannot use the record DIR/getid-0.state: {said};")), "{refused}");
+        assert!(refused.starts_with(&format!("cannot use the record DIR/getid-0.state: {shown_mark};")), "{refused}");
         fs::write(folder.state(0), text.replace("nonce 0", "nonce 1")).unwrap();
-        folder.check_refusal(&advance, &format!("DIR/getid-0.state: {said}. To go on, {remedy}"));
+        folder.check_refusal(&advance, &format!("DIR/getid-0.state: {shown_mark}. To go on, {remedy}"));
         fs::write(folder.state(0), &text).unwrap();
         let identity = record.identity;
         let start = Place { dir: folder.path().to_owned(), identity, max_borrow_ms: 3000, generators: Vec::new() };
         let refused = FolderClaim::take_blocking(&start).unwrap_err().to_string();
         let refused = refused.replace(folder.path().to_str().unwrap(), "DIR");
-        assert_eq!(refused, format!("cannot use the record DIR/getid-0.state: {said}; to go on, {remedy}"));
+        assert_eq!(refused, format!("cannot use the record DIR/getid-0.state: {shown_mark}; to go on, {remedy}"));
     }
 }
 
@@ -571,7 +571,7 @@ fn advance_keeps_the_layout_by_default() {
 }
 
 #[tokio::test]
-async fn a_running_server_is_left_alone() {
+async fn the_record_of_a_running_server_is_unchanged() {
     let folder = Folder::new();
     let before = folder.put(0, 0);
     let place =

@@ -411,7 +411,7 @@ const KINDS: [&str; 16] = [
 ];
 
 #[test]
-fn every_kind_passes_that_keeps_its_promises() {
+fn correct_servers_of_every_kind_pass() {
     for declaration in KINDS {
         let server = fake_named(Fault::None, declaration, 1);
         let report = check_named(declaration, "-c 3 -n 600 -P 4", &[server], &[]);
@@ -423,7 +423,7 @@ fn every_kind_passes_that_keeps_its_promises() {
 }
 
 #[test]
-fn each_fault_is_caught_that_a_kind_promises_to_be_without() {
+fn faults_against_the_promises_of_a_kind_are_found() {
     let ordered = ["g twitter", "g uuid6", "g uuid7", "g objectid-decimal", "g leaf format base36", "g discord"];
     let repeat = ["duplicate", "connection-order", "real-time-order"];
     for declaration in ordered {

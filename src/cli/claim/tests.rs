@@ -32,7 +32,7 @@ fn freed_by(claim: &ClaimRecord) -> (WhyFree, &str) {
 }
 
 #[test]
-fn one_is_shown() {
+fn show_prints_one_claim() {
     let (memory, store) = fleet();
     put(&memory, &held(0));
     let expected = "server-id 0: memory\n  \
@@ -61,7 +61,7 @@ fn one_is_shown() {
 
 /// Claims are shown whether held or free, and control characters in names are escaped.
 #[test]
-fn all_are_shown_in_order() {
+fn show_prints_all_claims_in_order() {
     let (memory, store) = fleet();
     let mut named = held(2);
     let Holding::Held(holder) = &mut named.holding else { panic!() };
@@ -92,7 +92,7 @@ fn all_are_shown_in_order() {
 }
 
 #[test]
-fn only_a_silent_holder_is_released() {
+fn release_ends_only_a_silent_claim() {
     let (memory, store) = fleet();
     let none = "memory: there is no record of server-id 0. If the server-id never gave an ID, run `getid \
                 cluster init --new 0`; if it has a state file, run `getid state move`";
@@ -134,7 +134,7 @@ fn a_holder_that_beats_loses_its_claim_to_take() {
 
 /// The risks are shown before the question, and without a terminal there is no question.
 #[test]
-fn take_asks_first() {
+fn take_asks_for_confirmation() {
     let risks = super::change::risks(3, &held(3));
     assert!(
         risks.contains("No ID is given twice") && risks.contains("until its next beat, for 15 ms at most"),
@@ -151,7 +151,7 @@ fn take_asks_first() {
 
 /// Neither tool touches a record that was moved or cannot be read.
 #[test]
-fn marks_and_damage_are_left_alone() {
+fn marked_and_damaged_records_are_unchanged() {
     let (memory, store) = fleet();
     let moving = Mark::MovingTo(Place::of_store("etcd://b/getid"));
     put(&memory, &ClaimRecord { mark: Some(moving), ..free(0) });

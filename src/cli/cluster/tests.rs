@@ -40,7 +40,7 @@ fn run_forget(words: &str, store: &ClaimStore) -> Result<String, String> {
 const CONFIG: &str = "--config fleet.conf";
 
 #[test]
-fn it_is_made_once_and_compared_then() {
+fn init_creates_the_record_once_and_compares_later() {
     let (memory, store) = empty();
     let refused = run_show("", &store).unwrap_err();
     let none =
@@ -83,7 +83,7 @@ fn it_is_made_once_and_compared_then() {
 }
 
 #[test]
-fn another_fleet_is_refused_by_name() {
+fn init_refuses_another_fleet() {
     let (memory, store) = empty();
     run_init("", &config(), &store).unwrap();
     let record = memory.get(&Key::of_cluster());

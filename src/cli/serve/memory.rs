@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_that_add_up_to_more_are_named_with_what_they_take() {
+    fn a_warning_lists_bounds_above_the_limit() {
         let text = warned("--maxclients 20000 --maxmemory-clients 32mb", 128).expect("a warning");
         assert!(text.contains("and its limit is 128: "), "{text}");
         assert!(text.contains("48 for maxmemory-clients") && text.contains("98 for maxclients 20000"), "{text}");

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_would_be_server_0_beside_another_one_does_not_start() {
+    fn a_pod_without_a_server_id_does_not_start() {
         check_start("", "getid-1", false);
         check_start("", "getid-12", false);
         check_start("--id-state none", "getid-1", false);

@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_stands_first_or_behind_config() {
+    fn the_file_is_the_first_word_or_follows_config() {
         check("", None, &[]);
         check("a.conf", Some("a.conf"), &[]);
         check("--port 1", None, &["--port", "1"]);
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_config_option_stays_for_the_error() {
+    fn a_wrong_config_option_stays_among_the_directives() {
         check("-p 7000", None, &["-p", "7000"]);
         check("--config", None, &["--config"]);
         check("--config --port 1", None, &["--config", "--port", "1"]);

@@ -172,7 +172,7 @@ impl World {
 
 /// A move between any two places and back reports what it did, and takes effect once.
 #[test]
-fn a_record_goes_from_anywhere_to_anywhere_and_back() {
+fn a_record_moves_between_any_two_places_and_back() {
     for from in PLACES {
         for to in PLACES.into_iter().filter(|to| *to != from) {
             let world = World::new(from);
@@ -192,7 +192,7 @@ fn a_record_goes_from_anywhere_to_anywhere_and_back() {
 /// The process is killed before, in or after each call of a store and each write of a folder. At no moment can a server
 /// start in two places, or with a record that is not the newest. The same command finishes the move.
 #[test]
-fn a_move_that_is_killed_is_finished_by_the_same_command() {
+fn a_killed_move_is_completed_by_the_same_command() {
     let mut kills = 0;
     for from in PLACES {
         for to in PLACES.into_iter().filter(|to| *to != from) {
@@ -217,7 +217,7 @@ fn a_move_that_is_killed_is_finished_by_the_same_command() {
 
 /// The server has continued in the new place before the old one is marked `moved-to`.
 #[test]
-fn a_move_is_finished_after_its_server_has_gone_on() {
+fn a_move_is_completed_after_its_server_has_continued() {
     let world = World::new(TestPlace::Folder(0));
     world.run_until(TestPlace::Folder(0), TestPlace::Store(0), Some(MoveStep::MarkMoved)).unwrap_err();
     let mut gone_on = stored_claim(&world.stores[0].memory, 1);
@@ -237,7 +237,7 @@ fn a_move_is_finished_after_its_server_has_gone_on() {
 
 /// Beats never decrease, whatever way a record takes: servers note the highest.
 #[test]
-fn beats_grow_on_the_way() {
+fn a_move_raises_the_beat() {
     let world = World::new(TestPlace::Store(0));
     world.run(TestPlace::Store(0), TestPlace::Store(1)).unwrap();
     let there = stored_claim(&world.stores[1].memory, 1);
@@ -260,7 +260,7 @@ fn check_refused(world: &World, from: TestPlace, to: TestPlace, expected: &str) 
 }
 
 #[test]
-fn what_cannot_be_moved_is_left_as_it_is() {
+fn refused_moves_change_nothing() {
     let (store, other, folder) = (TestPlace::Store(0), TestPlace::Store(1), TestPlace::Folder(0));
     let world = World::new(store);
     check_refused(&world, folder, store, "file:DIR0: there is no record of server-id 1, so there is nothing to move");
@@ -303,7 +303,7 @@ fn what_cannot_be_moved_is_left_as_it_is() {
 }
 
 #[test]
-fn a_holder_is_never_moved() {
+fn a_held_record_is_not_moved() {
     let world = World::new(TestPlace::Store(1));
     let beats = BeatThread::of(&world.stores[0].memory, held(1));
     let error = world.run(TestPlace::Store(0), TestPlace::Folder(0)).unwrap_err();
@@ -320,7 +320,7 @@ fn a_holder_is_never_moved() {
 }
 
 #[test]
-fn a_fleet_takes_what_goes_with_it() {
+fn a_moved_record_must_fit_the_fleet() {
     let world = World::new(TestPlace::Folder(0));
     let refused = |expected: &str| check_refused(&world, TestPlace::Folder(0), TestPlace::Store(0), expected);
     let memory = &world.stores[0].memory;

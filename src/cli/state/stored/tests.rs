@@ -23,7 +23,7 @@ fn point(memory: &Arc<MemoryStore>, server_id: u32) -> (i64, i64) {
 }
 
 #[test]
-fn a_free_one_and_a_silent_one_are_moved_ahead() {
+fn advance_moves_free_and_silent_records() {
     let (memory, store) = fleet();
     for claim in [free(0), held(1)] {
         let server_id = claim.record.identity.server_id;
@@ -49,7 +49,7 @@ fn a_free_one_and_a_silent_one_are_moved_ahead() {
 }
 
 #[test]
-fn what_a_server_has_or_had_elsewhere_is_left_alone() {
+fn advance_refuses_held_moved_and_newer_records() {
     let (memory, store) = fleet();
     let beats = BeatThread::of(&memory, held(0));
     let moved = Mark::MovedTo(Place::of_store("etcd://b/getid"));
@@ -100,7 +100,7 @@ fn what_a_server_has_or_had_elsewhere_is_left_alone() {
 
 /// A store has lost a record, whose holder may still give IDs up to its watermark.
 #[test]
-fn a_lost_record_is_made_again() {
+fn advance_recreates_a_lost_record() {
     let (memory, store) = fleet();
     let text = run(&format!("--server-id 1 --to {}", NOW + 9000), &store).unwrap();
     assert!(text.starts_with("server-id 1: memory\n  before     no record\n"), "{text}");
@@ -128,7 +128,7 @@ fn sealed_newer(text: &str) -> String {
 
 /// A damaged record is replaced once it is silent, past all of its readable lines, and a copy is kept.
 #[test]
-fn a_damaged_one_is_mended() {
+fn advance_replaces_a_damaged_record() {
     let (memory, store) = fleet();
     put(&memory, &held(1));
     let mut row = memory.get(&Key::of_claim(1)).unwrap();
@@ -154,7 +154,7 @@ fn a_damaged_one_is_mended() {
 }
 
 #[test]
-fn one_is_shown_as_claims_are() {
+fn show_prints_a_stored_record_as_a_claim() {
     let (memory, store) = fleet();
     put(&memory, &held(1));
     let CommandOutput { text, good } = show(&store, Some(1), false, NOW).unwrap();
@@ -200,7 +200,7 @@ fn the_fleet_sets_the_layout_of_an_unreadable_record() {
 }
 
 #[test]
-fn a_row_that_is_no_record_is_written_over() {
+fn advance_overwrites_a_row_that_is_no_record() {
     let (memory, store) = fleet();
     put(&memory, &held(0));
     let text = memory.get(&Key::of_claim(0)).unwrap().text;
