@@ -64,7 +64,7 @@ const NAMES: &str = "GENERATOR_NAMES";
 fn script(shell: Shell) -> String {
     // clap_complete panics when a write fails, so it gets memory to write to.
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut completed(Cli::command()), "getid", &mut script);
+    clap_complete::generate(shell, &mut with_completions(Cli::command()), "getid", &mut script);
     let script = String::from_utf8_lossy(&script);
     // How each shell runs this program for the names.
     match shell {
@@ -112,7 +112,7 @@ fn typed_file(words: &[String]) -> Option<PathBuf> {
 }
 
 /// Returns the command line as shells complete it: with directives, kinds, and a placeholder for names of generators.
-pub(super) fn completed(command: Command) -> Command {
+pub(super) fn with_completions(command: Command) -> Command {
     with_names(with_directives(command))
 }
 

@@ -69,7 +69,7 @@ fn host_name_with_ordinal() -> Option<String> {
 }
 
 fn parse() -> Cli {
-    let matches = command().try_get_matches().unwrap_or_else(|error| escaped(proposed(error)).exit());
+    let matches = command().try_get_matches().unwrap_or_else(|error| escape_arguments(with_suggestion(error)).exit());
     Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
 }
 
@@ -87,7 +87,7 @@ const SUBCOMMAND_SYNONYMS: [(&[&str], &str); 9] = [
 ];
 
 /// Returns `error` with a suggestion for an unknown subcommand.
-fn proposed(mut error: clap::Error) -> clap::Error {
+fn with_suggestion(mut error: clap::Error) -> clap::Error {
     if error.kind() != ErrorKind::InvalidSubcommand {
         return error;
     }
@@ -100,7 +100,7 @@ fn proposed(mut error: clap::Error) -> clap::Error {
 }
 
 /// Returns `error` with control characters escaped in the arguments that it quotes.
-fn escaped(mut error: clap::Error) -> clap::Error {
+fn escape_arguments(mut error: clap::Error) -> clap::Error {
     let quoted = |(kind, value): (ContextKind, &ContextValue)| match value {
         ContextValue::String(text) if text.contains(is_unprintable) => Some((kind, printable(text).into_owned())),
         _ => None,
@@ -118,7 +118,7 @@ fn escaped(mut error: clap::Error) -> clap::Error {
 ///
 /// A subcommand shows the version of the program, under the program's name.
 pub fn command() -> clap::Command {
-    help::arranged(Cli::command().mut_subcommands(|command| command.display_name("getid")))
+    help::arrange(Cli::command().mut_subcommands(|command| command.display_name("getid")))
 }
 
 /// Returns the words after `serve`, where clap would only pass them on.
@@ -234,7 +234,7 @@ mod tests {
     #[test]
     fn the_definition_is_sound() {
         Cli::command().debug_assert();
-        completions::completed(Cli::command()).debug_assert();
+        completions::with_completions(Cli::command()).debug_assert();
     }
 
     #[track_caller]
@@ -257,7 +257,7 @@ mod tests {
         for (word, shown) in [("--\u{1b}[31mx", r"'--\u{1b}[31mx'"), ("a\u{1b}[2J\rb", r"'a\u{1b}[2J\rb'")] {
             for line in [vec!["getid", word], vec!["getid", "claim", "show", word]] {
                 let Err(error) = command().try_get_matches_from(&line) else { panic!("{line:?} is taken") };
-                let text = escaped(error).render().to_string();
+                let text = escape_arguments(error).render().to_string();
                 assert!(text.contains(shown) && !text.contains(['\u{1b}', '\r']), "{line:?}: {text:?}");
             }
         }
@@ -268,7 +268,7 @@ mod tests {
         for (words, meant) in SUBCOMMAND_SYNONYMS {
             for word in words {
                 let Err(error) = command().try_get_matches_from(["getid", word]) else { panic!("{word} is taken") };
-                let text = escaped(proposed(error)).render().to_string();
+                let text = escape_arguments(with_suggestion(error)).render().to_string();
                 assert!(text.contains(&format!("similar subcommand exists: '{meant}'")), "{word}: {text}");
             }
         }

@@ -62,12 +62,12 @@ pub(super) fn print_note(message: &str) {
 
 /// Writes a line by one write call, so that lines of several programs do not mix.
 fn write_line(name: &Colored<&str>, message: &str) {
-    let line = format!("{name} {}\n", escaped(message));
+    let line = format!("{name} {}\n", escape_lines(message));
     let _ = io::stderr().write_all(line.as_bytes());
 }
 
 /// Returns `message` with control characters escaped in each of its lines.
-fn escaped(message: &str) -> String {
+fn escape_lines(message: &str) -> String {
     message.split('\n').map(printable).collect::<Vec<_>>().join("\n")
 }
 
@@ -90,7 +90,7 @@ mod tests {
     #[test]
     fn a_message_keeps_its_lines_and_cannot_control_the_terminal() {
         assert_eq!(
-            escaped("no folder /a\u{1b}[31m\rb\nto go on, \u{202e}x"),
+            escape_lines("no folder /a\u{1b}[31m\rb\nto go on, \u{202e}x"),
             "no folder /a\\u{1b}[31m\\rb\nto go on, \\u{202e}x"
         );
     }

@@ -197,7 +197,7 @@ fn open_periods(dir: &Path, generator: &str, periods: &[&str]) {
 #[test]
 fn ended_periods_are_shown_and_then_removed() {
     let dir = Folder::new();
-    let nothing = "No period that ended by 2026-01-31 is there to be removed\n";
+    let nothing = "There is no period to remove that ended by 2026-01-31\n";
     dir.check("sequence create a.b", 0, "created 'a.b' in sqlite:DIR/sequences-0.sqlite: 1 is the first value\n", "");
     dir.check("sequence prune --through 2026-01-31", 0, nothing, "");
     open_periods(dir.path(), "a", &["20260130", "20260131", "20260201"]);

@@ -46,7 +46,7 @@ pub(super) struct ClaimTakeArgs {
 }
 
 /// Returns the claim of a server-id. Fails if there is no record, if it is damaged, or if it was moved.
-pub(in crate::cli) fn usable(store: &ClaimStore, server_id: u32) -> Result<(Row, ClaimRecord), ToolError> {
+pub(in crate::cli) fn read_usable_claim(store: &ClaimStore, server_id: u32) -> Result<(Row, ClaimRecord), ToolError> {
     let Some((row, claim)) = store.claim(server_id)? else {
         return Err(ToolError::Negative(format!(
             "{}: there is no record of server-id {server_id}. If the server-id never gave an ID, run \
@@ -72,7 +72,7 @@ pub(super) fn release(
     out: &mut dyn Write,
 ) -> Result<(), ToolError> {
     let server_id = args.server_id;
-    let (row, claim) = usable(store, server_id)?;
+    let (row, claim) = read_usable_claim(store, server_id)?;
     let holder = match &claim.holding {
         Holding::Held(holder) => describe_holder(holder),
         Holding::Free(free) => {
@@ -110,7 +110,7 @@ pub(super) fn take(
     out: &mut dyn Write,
 ) -> Result<(), ToolError> {
     let server_id = args.server_id;
-    let (row, claim) = usable(store, server_id)?;
+    let (row, claim) = read_usable_claim(store, server_id)?;
     let Some(holder) = claim.holder().cloned() else {
         return Err(ToolError::Negative(format!("server-id {server_id} has no holder: any standby takes it at once")));
     };
@@ -129,7 +129,7 @@ pub(super) fn take(
             return Ok(());
         }
         // The holder has beaten between the read and the write.
-        (row, claim) = usable(store, server_id)?;
+        (row, claim) = read_usable_claim(store, server_id)?;
         match claim.holder() {
             Some(found) if found.instance == holder.instance => {}
             Some(found) => {

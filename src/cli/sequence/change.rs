@@ -112,7 +112,7 @@ pub(super) fn create(args: &CreateArgs, out: &mut dyn Write) -> Result<(), ToolE
         };
         match opened.write_row(|connection| connection.create(&new))? {
             Ok(row) if args.json => writeln!(out, "{}", json_of(&row, opened))?,
-            Ok(row) => writeln!(out, "{}", created(&row, opened))?,
+            Ok(row) => writeln!(out, "{}", created_message(&row, opened))?,
             Err(verdict) => return Err(ToolError::Negative(sentence(&args.name, verdict))),
         }
     }
@@ -121,7 +121,7 @@ pub(super) fn create(args: &CreateArgs, out: &mut dyn Write) -> Result<(), ToolE
 
 /// Returns the message about a created row. It names the store, because a command without `--config` uses the store of
 /// an installed server, which may not be intended.
-fn created(row: &Row, opened: &OpenStore<'_>) -> String {
+fn created_message(row: &Row, opened: &OpenStore<'_>) -> String {
     let above = if row.generation > 0 { ", above the values of the dropped sequence" } else { "" };
     format!("created '{}' in {}: {} is the first value{above}", row.key, opened.store.shown(), row.next)
 }

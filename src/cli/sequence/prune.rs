@@ -57,7 +57,7 @@ pub(super) fn prune(args: &PruneArgs, out: &mut dyn Write) -> Result<(), ToolErr
     }
     let day = args.through.as_str();
     match (rows, args.yes) {
-        (0, _) => writeln!(out, "No period that ended by {day} is there to be removed")?,
+        (0, _) => writeln!(out, "There is no period to remove that ended by {day}")?,
         (rows, true) => writeln!(out, "Removed {}", counted(rows, "row"))?,
         (rows, false) => {
             let what = if rows == 1 { "it" } else { "them" };

@@ -178,7 +178,7 @@ impl PreparedServer {
         let keeper = thread.keep(keeper, stopped, StopServerGuard(Arc::clone(&server)));
         messages::banner(&server, found);
         let supervision = Supervision::begin(&server).await;
-        let signals = tokio::spawn(signals::obey(signals, Arc::clone(&server)));
+        let signals = tokio::spawn(signals::handle(signals, Arc::clone(&server)));
         let ready = messages::ready_line(&server, &listeners, &http);
         #[cfg(feature = "http")]
         if !http.is_empty() {

@@ -104,10 +104,10 @@ pub(in crate::cli) fn fit_clients(config: &mut Config, own_files: u64) -> Result
     let limits =
         [("maxclients", configured.clients, fitting.clients), ("http-max-clients", configured.http, fitting.http)];
     let lowered = limits.into_iter().filter(|(_, configured, fitting)| fitting < configured);
-    Ok(lowered.map(|(name, configured, fitting)| fitted(name, configured, fitting)).collect())
+    Ok(lowered.map(|(name, configured, fitting)| lowered_limit(name, configured, fitting)).collect())
 }
 
-fn fitted(name: &str, configured: u32, fitting: u32) -> String {
+fn lowered_limit(name: &str, configured: u32, fitting: u32) -> String {
     format!(
         "{name} {configured} needs more open files than the limit allows: {name} is {fitting} now. Raise the limit with ulimit -n or \
          LimitNOFILE="

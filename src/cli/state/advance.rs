@@ -92,7 +92,7 @@ impl OldRecord {
     /// A record of a life that gave no ID proves nothing.
     fn known(&self, identity: Identity) -> Option<SavePoint> {
         let OldRecord::Record(record) = self else { return None };
-        Some(carried_over(record, identity)).filter(|point| !point.is_nothing())
+        Some(convert_point(record, identity)).filter(|point| !point.is_nothing())
     }
 
     /// Returns the lower bound of the new record: the proven position, or what can be salvaged from an unusable record.
@@ -194,7 +194,7 @@ pub(super) fn plan(
     let floor = before.floor(identity);
     let max_borrow_ms = floor.max_borrow_ms.max(configured.config.id_max_borrow_ms).max(args.max_borrow.unwrap_or(0));
     let is_known = before.known(identity).is_some();
-    let point = advanced(floor, is_known, target, max_borrow_ms, layout.epoch(), now_unix_ms);
+    let point = advance_point(floor, is_known, target, max_borrow_ms, layout.epoch(), now_unix_ms);
     if point.watermark == Tick::END {
         let last = UtcMs(Tick::LAST.unix_ms(layout.epoch()));
         return Err(format!("there would be no IDs past this record: the time of IDs ends {last}"));
@@ -328,14 +328,14 @@ impl TargetArgs {
 ///
 /// Under a later epoch, where a server refuses to start, the watermark keeps its number, because IDs below it must not
 /// be given again. It then lies ahead of the clock by the difference of the epochs.
-fn carried_over(record: &Record, identity: Identity) -> SavePoint {
+fn convert_point(record: &Record, identity: Identity) -> SavePoint {
     record.adopted_by(identity).map_or(record.point, |adopted| adopted.point)
 }
 
 /// Returns the later of the old position and the requested one.
 ///
 /// `is_known`: the old record proves all that was given.
-fn advanced(
+fn advance_point(
     floor: SavePoint,
     is_known: bool,
     target: AdvanceTarget,

@@ -190,10 +190,10 @@ impl MoveEnd {
     }
 
     /// Returns the record as this end stores it.
-    fn fitted(&self, record: &Record) -> Result<Record, String> {
+    fn fit_record(&self, record: &Record) -> Result<Record, String> {
         match self {
             MoveEnd::Folder(_) => Ok(record.clone()),
-            MoveEnd::Store(end) => end.fitted(record),
+            MoveEnd::Store(end) => end.fit_record(record),
         }
     }
 
@@ -264,7 +264,7 @@ impl StoreMoveEnd {
     }
 
     /// Returns the record as a server of this fleet would continue it.
-    fn fitted(&self, record: &Record) -> Result<Record, String> {
+    fn fit_record(&self, record: &Record) -> Result<Record, String> {
         let (shown, server_id) = (self.store.shown(), self.server_id);
         let Some((_, cluster)) = self.store.cluster()? else {
             return Err(format!(
@@ -320,7 +320,7 @@ impl Move {
         let MarkedRecord { record, mark } = self.from.read()?.ok_or_else(|| {
             format!("{from}: there is no record of server-id {server_id}, so there is nothing to move")
         })?;
-        let is_begun = match &mark {
+        let has_begun = match &mark {
             Some(Mark::MovedTo(place)) if *place == to => return Ok(self.report(&record, "already moved")),
             Some(Mark::MovingTo(place)) if *place == to => true,
             Some(mark) => {
@@ -331,15 +331,15 @@ impl Move {
             }
             None => false,
         };
-        let fitted = self.to.fitted(&record)?;
+        let fitted = self.to.fit_record(&record)?;
         let found = self.to.read()?;
         let is_open = self.to.is_open_to(found.as_ref(), &from);
         let has_arrived =
-            is_begun && !is_open && found.as_ref().is_some_and(|found| is_continuation(&found.record, &fitted));
+            has_begun && !is_open && found.as_ref().is_some_and(|found| is_continuation(&found.record, &fitted));
         if !is_open && !has_arrived {
-            return Err(self.occupied(found.as_ref(), is_begun));
+            return Err(self.occupied_error(found.as_ref(), has_begun));
         }
-        if !is_begun {
+        if !has_begun {
             self.from.check_unclaimed("so it must be stopped first")?;
             before(MoveStep::MarkMoving)?;
             self.from.mark(&record, Mark::MovingTo(to.clone()), self.now_unix_ms)?;
@@ -354,18 +354,18 @@ impl Move {
         }
         before(MoveStep::MarkMoved)?;
         self.from.mark(&record, Mark::MovedTo(to), self.now_unix_ms)?;
-        Ok(self.report(&record, if is_begun { "moved: an earlier move was completed" } else { "moved" }))
+        Ok(self.report(&record, if has_begun { "moved: an earlier move was completed" } else { "moved" }))
     }
 
     /// Returns the error about a target whose record may not be replaced.
-    fn occupied(&self, found: Option<&MarkedRecord>, is_begun: bool) -> String {
+    fn occupied_error(&self, found: Option<&MarkedRecord>, has_begun: bool) -> String {
         let (server_id, from, to) = (self.server_id, self.from.place(), self.to.place());
         match found.and_then(|found| found.mark.as_ref()) {
             Some(mark) => {
                 let remedy = mark.remedy(server_id, &to);
                 format!("{to}: server-id {server_id}: {mark}. To go on, {remedy}")
             }
-            None if is_begun => format!(
+            None if has_begun => format!(
                 "{to}: there is a record of server-id {server_id} that does not come from {from}: its watermark is lower. \
                  IDs given from {from} could repeat. To continue here, run `getid state advance` on it past the watermark \
                  of {from}, then this command again"

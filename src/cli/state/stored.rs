@@ -87,9 +87,9 @@ pub(super) fn advance(
         Err(_) => salvaged_mark(row.text.as_bytes()),
     };
     if let Some(mark) = mark {
-        return Err(marked(&mark, shown, server_id));
+        return Err(marked_error(&mark, shown, server_id));
     }
-    let before = before(&row, &claim, shown, server_id)?;
+    let before = old_record(&row, &claim, shown, server_id)?;
     let AdvancePlan { floor, record } = plan(args, &before, server_id, (configured, fleet.as_ref()), now_unix_ms)?;
     args.check_distance(&record, now_unix_ms)?;
     let stop = "so it must be stopped first, as its next beat would be refused";
@@ -105,17 +105,17 @@ pub(super) fn advance(
     let new_row = new.to_row(new_stamp(0).writer)?;
     let copy = before.copy_aside(server_id, now_unix_ms)?;
     if let Written::Conflict(_) = store.write(&Key::of_claim(server_id), Some(row.stamp), &new_row)? {
-        return Err(written_meanwhile(shown, server_id));
+        return Err(conflict_error(shown, server_id));
     }
     Ok(describe_advance(shown, &before, copy, floor, &new, now_unix_ms))
 }
 
-fn marked(mark: &Mark, shown: &str, server_id: u32) -> String {
+fn marked_error(mark: &Mark, shown: &str, server_id: u32) -> String {
     let remedy = mark.remedy(server_id, &Place::of_store(shown));
     format!("{shown}: server-id {server_id}: {mark}. To go on, {remedy}")
 }
 
-fn written_meanwhile(shown: &str, server_id: u32) -> String {
+fn conflict_error(shown: &str, server_id: u32) -> String {
     format!(
         "{shown}: another process wrote the record of server-id {server_id} at the same time, such as a server that starts; \
          stop it, and run the command again"
@@ -140,7 +140,7 @@ fn recreate_record(
         ));
     };
     if let Some(mark) = bad.and_then(|bad| salvaged_mark(&bad.text)) {
-        return Err(marked(&mark, shown, server_id));
+        return Err(marked_error(&mark, shown, server_id));
     }
     let before = bad.map_or(OldRecord::Nothing, |bad| {
         let (bytes, error) = (bad.text.clone(), printable(&bad.what).into_owned());
@@ -158,7 +158,7 @@ fn recreate_record(
         None => store.write(&key, None, &new_row)? == Written::Done,
     };
     if !is_done {
-        return Err(written_meanwhile(shown, server_id));
+        return Err(conflict_error(shown, server_id));
     }
     Ok(describe_advance(shown, &before, copy, floor, &new, now_unix_ms))
 }
@@ -211,7 +211,7 @@ fn copy_aside(bytes: &[u8], server_id: u32, now_unix_ms: i64) -> Result<PathBuf,
     }
 }
 
-fn before(
+fn old_record(
     row: &Row,
     claim: &Result<ClaimRecord, RecordError>,
     shown: &str,
