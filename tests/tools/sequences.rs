@@ -228,7 +228,7 @@ fn mistakes_are_reported_before_a_store_is_opened() {
     let dir = Folder::new();
     for (words, expected) in [
         ("sequence create a/b", "'a/b' is no name of a sequence: it has 1 to 128 bytes of"),
-        ("sequence create a@1", "'a@1': the counter of a period is made by its generator"),
+        ("sequence create a@1", "'a@1': the counter of a period is created by its generator"),
         ("sequence create a begin 5", "'begin' is not an option of a sequence"),
         ("sequence create a cycle", "cycle is refused"),
         ("sequence create a max 5 start 9", "max is 5, below the first value"),
