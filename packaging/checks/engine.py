@@ -20,7 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 # Time limit of steps that take no time on an idle machine.
-PATIENCE_S = 120
+TIMEOUT_S = 120
 
 # Bits below the time in an ID of the default layout.
 BELOW_TICK_BITS = 21
@@ -38,19 +38,19 @@ def expect(condition, what):
         fail(what)
 
 
-def say(what):
+def log_step(what):
     print(f"  {what}", flush=True)
 
 
-def patiently(what, question, seen=lambda: ""):
+def wait_until(what, question, seen=lambda: ""):
     """Repeats `question` until its result is neither None nor False. Fails with `seen` after the time limit."""
-    end = time.monotonic() + PATIENCE_S
+    end = time.monotonic() + TIMEOUT_S
     while time.monotonic() < end:
         answer = question()
         if answer is not None and answer is not False:
             return answer
         time.sleep(0.1)
-    fail(f"{what}: not within {PATIENCE_S} s\n{seen()}".strip())
+    fail(f"{what}: not within {TIMEOUT_S} s\n{seen()}".strip())
 
 
 def free_port():
@@ -109,7 +109,7 @@ class Engine:
     def load(self, archive):
         """Loads an image from packaging/image's archive, and returns its name."""
         if not Path(archive).exists():
-            fail(f"there is no {archive}; packaging/image makes it")
+            fail(f"there is no {archive}; packaging/image builds it")
         return self.run("load", "--quiet", "--input", archive).stdout.rsplit(" ", 1)[-1]
 
     def start(self, name, *words):
@@ -123,7 +123,7 @@ class Engine:
 
     def await_log(self, name, text):
         """Waits until its log contains this text, because the engine writes the log asynchronously."""
-        patiently(f"'{text}' in the log of {name}", lambda: text in self.log(name), lambda: self.log(name))
+        wait_until(f"'{text}' in the log of {name}", lambda: text in self.log(name), lambda: self.log(name))
 
     def inspect(self, name):
         return json.loads(self.run("inspect", name).stdout)[0]
@@ -138,7 +138,7 @@ class Engine:
                 fail(f"{name} has ended:\n{self.log(name)}")
             return self.healthy(name)
 
-        patiently(f"{name} is healthy", question)
+        wait_until(f"{name} is healthy", question)
 
 
 class Drawer(threading.Thread):
@@ -149,13 +149,13 @@ class Drawer(threading.Thread):
         self.port = port
         self.ids = []
         self.error = None
-        self.told_to_stop = threading.Event()
+        self.stop_requested = threading.Event()
 
     def run(self):
         text = b""
         try:
-            with socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE_S) as wire:
-                while not self.told_to_stop.is_set():
+            with socket.create_connection(("127.0.0.1", self.port), timeout=TIMEOUT_S) as wire:
+                while not self.stop_requested.is_set():
                     wire.sendall(b"MGETID 100\r\n" * 5)
                     while text.count(b"\n") < 5 * 201:
                         more = wire.recv(65536)
@@ -174,7 +174,7 @@ class Drawer(threading.Thread):
         errors = re.findall(rb"^-.*", whole, re.MULTILINE)
         if errors:
             self.error = errors[0].decode().strip()
-            self.told_to_stop.set()
+            self.stop_requested.set()
         self.ids += [int(line) for line in re.findall(rb"^(\d+)\r$", whole + b"\n", re.MULTILINE)]
         return rest
 
@@ -184,14 +184,14 @@ def drawers(ports, count=1):
     started = [Drawer(port) for port in ports for _ in range(count)]
     for drawer in started:
         drawer.start()
-    patiently("every client has IDs", lambda: all(len(drawer.ids) >= 1000 or drawer.error for drawer in started))
+    wait_until("every client has IDs", lambda: all(len(drawer.ids) >= 1000 or drawer.error for drawer in started))
     return started
 
 
 def drawn(started):
     """Stops clients whose server still runs, and returns the IDs of all clients. Fails if an ID repeats."""
     for drawer in started:
-        drawer.told_to_stop.set()
+        drawer.stop_requested.set()
     for drawer in started:
         drawer.join()
         expect(drawer.error is None, f"a client that draws IDs got: {drawer.error}")

@@ -10,7 +10,7 @@ use std::{env, fs};
 fn main() -> ExitCode {
     let mut args = env::args_os().skip(1);
     let (Some(folder), None) = (args.next().map(PathBuf::from), args.next()) else {
-        eprintln!("usage: manual FOLDER, into which the pages go; packaging/man does it");
+        eprintln!("usage: manual FOLDER; writes the pages to FOLDER, as packaging/man does");
         return ExitCode::from(2);
     };
     match write(&folder) {
@@ -26,7 +26,7 @@ fn main() -> ExitCode {
 }
 
 fn write(folder: &PathBuf) -> Result<usize, String> {
-    fs::create_dir_all(folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
+    fs::create_dir_all(folder).map_err(|error| format!("cannot create {}: {error}", folder.display()))?;
     let pages = pages::all()?;
     for page in &pages {
         let path = folder.join(page.file_name());

@@ -21,7 +21,7 @@ use clap::Args;
 use indicatif::ProgressBar;
 
 use super::generator_args::GeneratorArgs;
-use super::output::{EXIT_FAILED, complain, finish, print_report, progress_bar};
+use super::output::{EXIT_FAILED, finish, print_error, print_report, progress_bar};
 use super::server_args::{SERVER_HELP, ServerArgs, TIMEOUT_MS_DEFAULT};
 use super::verify::seconds;
 use crate::text::plural::thousands;
@@ -46,24 +46,23 @@ const SETTLE: Duration = Duration::from_millis(2);
 #[command(override_usage = "getid bench [SERVER] [COMMAND]... [OPTIONS]", after_help = format!("\
 {SERVER_HELP}
 
-The command is GETID unless its words follow; those that begin with - go behind --. The first word is the server where it has
-a colon or a slash in it.
+The default command is GETID. Words that begin with - follow --. A first word with a colon or a slash is the server.
 
 Words of the report:
   request     a command, which gets one reply; MULTI and EXEC are requests too
   batch       what a connection has in flight; the next follows its last reply
   latency     of a batch: from its write to its last reply
   busy        share of the run in which the busiest thread ran
-  waited      share in which it could have run, and another program ran
+  waited      share in which that thread was ready to run, and another program ran
 
-With --pid the CPU time of the server is told too, from which its cost per request follows. It must run on this machine.
-Keep load and server on different processors (taskset), or each measures the other.
+With --pid the report has the server's CPU time, in total and per request. The server must run on this machine.
+Run load and server on different processors (taskset), otherwise each affects the other's figures.
 
-The last line says what was the limit. If it was the load generator itself, the requests per second are its own; if it was the
-server's layout, the line says which shard-range would hold what was asked for (the user needs +info). Over TLS
-the generator's part is large: give it a processor of its own.
+The last line of the report names the limit. A limit of the load generator means that the server could do more. For a limit of
+the server's layout it names the shard-range that holds the requested rate (the user needs +info). Over TLS the load generator
+needs much CPU time: give it its own processor.
 
-Exit code 0: done; 1: the server sent error replies; where it sends nothing else, the run ends at once; 2: the command line is
+Exit code 0: done; 1: the server sent error replies (a run that gets only errors ends at once); 2: the command line is
 wrong, or a connection failed.
 
 Examples:
@@ -147,11 +146,11 @@ pub(super) fn run(args: &BenchArgs) -> ExitCode {
             finish(printed, if report.ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
         Err(Stop::Refused(message)) => {
-            complain(&message);
+            print_error(&message);
             ExitCode::FAILURE
         }
         Err(Stop::Failed(message)) => {
-            complain(&message);
+            print_error(&message);
             ExitCode::from(EXIT_FAILED)
         }
     }
@@ -248,10 +247,10 @@ fn write_file(path: &Path, mut file: File, text: &str) -> Result<(), String> {
 /// Raises the limit of open files, as far as the system permits it to an unprivileged process.
 fn allow_open_files(connections: u64) -> Result<(), String> {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
-    let wanted = connections + RESERVED_FILES;
+    let needed = connections + RESERVED_FILES;
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return Ok(()) };
-    if soft >= wanted || setrlimit(Resource::RLIMIT_NOFILE, wanted, hard).is_ok() {
+    if soft >= needed || setrlimit(Resource::RLIMIT_NOFILE, needed, hard).is_ok() {
         return Ok(());
     }
-    Err(format!("{connections} connections need {wanted} open files, the limit is {hard} (ulimit -n)"))
+    Err(format!("{connections} connections need {needed} open files, the limit is {hard} (ulimit -n)"))
 }

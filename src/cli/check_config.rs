@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use getid_core::Key;
 
-use super::output::{complain, finish, print};
-use super::sequence::stores::{LOCKED, Opened, Stores};
+use super::output::{finish, print, print_error};
+use super::sequence::stores::{LOCKED, OpenStore, Stores};
 use super::serve::memory;
 use super::serve::pid_file::PidFile;
-use super::serve::startup::{self, Purpose, Startup};
+use super::serve::startup::{self, LoadPurpose, Startup};
 use crate::claim::{Folder, Identity, check_record};
 use crate::config::{Config, ConfigReport, StateKind};
 use crate::generators::end_of_life;
@@ -30,7 +30,7 @@ use crate::tools::paint::{bad_on_stderr, doubt, good};
 pub(super) const CONNECT: &str = "--connect";
 
 /// Longest time for opening a store, and for each statement.
-const STORE_PATIENCE: Duration = Duration::from_secs(10);
+const STORE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Checks the configuration that `getid serve` with the same words would use.
 pub(super) fn run(mut words: Vec<String>) -> ExitCode {
@@ -56,7 +56,7 @@ pub(super) fn run(mut words: Vec<String>) -> ExitCode {
 }
 
 fn load(words: Vec<String>) -> Result<Startup, ConfigReport> {
-    let mut startup = Startup::load(words, Purpose::Check)?;
+    let mut startup = Startup::load(words, LoadPurpose::Check)?;
     let own_files = listen::files_at_start(&startup.config);
     let fitted = startup::fit_clients(&mut startup.config, own_files);
     startup.warnings.extend(fitted.unwrap_or_else(|too_few| vec![too_few.to_string()]));
@@ -117,8 +117,16 @@ fn describe(out: &mut dyn Write, startup: &Startup) -> io::Result<()> {
     let dir = config.state_dir.display();
     if let Some(store) = &config.claim.store {
         let hold_s = seconds(config.claim.timeout_ms / 4 * 3);
-        writeln!(out, "the claim of the server-id in {}: without it IDs go on for {hold_s} s at most", store.shown())?;
-        return writeln!(out, "notes of it in {dir}{}", if startup.makes_dir { ", which will be made" } else { "" });
+        writeln!(
+            out,
+            "claim of the server-id in {}: without this store, IDs are given for at most {hold_s} s",
+            store.shown()
+        )?;
+        return writeln!(
+            out,
+            "notes of the claim in {dir}{}",
+            if startup.makes_dir { ", which will be made" } else { "" }
+        );
     }
     match config.id_state {
         StateKind::File if startup.makes_dir => writeln!(out, "state in {dir}, which will be made"),
@@ -142,14 +150,14 @@ fn stores(out: &mut dyn Write, startup: &Startup, connects: bool) -> io::Result<
     }
     if !connects {
         let shown: Vec<_> = urls.iter().map(StoreUrl::shown).collect();
-        writeln!(out, "sequences in {} ({CONNECT} looks there)", shown.join(", "))?;
+        writeln!(out, "sequences in {} ({CONNECT} checks them)", shown.join(", "))?;
         return Ok(0);
     }
-    let stores = match Stores::new(config, &config.state_dir, STORE_PATIENCE) {
+    let stores = match Stores::new(config, &config.state_dir, STORE_TIMEOUT) {
         Ok(stores) => stores,
         Err(error) => {
             out.flush()?;
-            complain(&error);
+            print_error(&error);
             return Ok(1);
         }
     };
@@ -161,7 +169,7 @@ fn stores(out: &mut dyn Write, startup: &Startup, connects: bool) -> io::Result<
             writeln!(out, "sequences in {}, which will be made", store.shown())?;
             continue;
         }
-        match stores.connect(index).and_then(|mut opened| look_into(&mut opened, has_tokens)) {
+        match stores.connect(index).and_then(|mut opened| describe_store(&mut opened, has_tokens)) {
             Ok(lines) => {
                 for line in lines {
                     writeln!(out, "{line}")?;
@@ -169,12 +177,12 @@ fn stores(out: &mut dyn Write, startup: &Startup, connects: bool) -> io::Result<
             }
             // The store is locked by its only user, a running server or tool: not a fault.
             Err(error) if !store.is_shared() && error.contains(LOCKED) => {
-                writeln!(out, "sequences in {}: in use, by a server that runs or another tool", store.shown())?;
+                writeln!(out, "sequences in {}: in use by a running server or another tool", store.shown())?;
             }
             Err(error) => {
                 faults += 1;
                 out.flush()?;
-                complain(&error);
+                print_error(&error);
             }
         }
     }
@@ -183,12 +191,12 @@ fn stores(out: &mut dyn Write, startup: &Startup, connects: bool) -> io::Result<
 
 /// Describes an open store, and checks that its user has the rights that a server needs. Nothing is changed: the
 /// statements name a sequence that does not exist.
-fn look_into(opened: &mut Opened<'_>, has_tokens: bool) -> Result<Vec<String>, String> {
+fn describe_store(opened: &mut OpenStore<'_>, has_tokens: bool) -> Result<Vec<String>, String> {
     let shown = opened.store.shown().to_owned();
     let about = opened.about().clone();
     let identity = if about.uuid.is_empty() { "not made yet".to_owned() } else { format!("store {}", about.uuid) };
     let count = opened.read(|connection| connection.count())?;
-    let key = Key::new(NOBODY).ok_or("a name is none")?;
+    let key = Key::new(ABSENT_SEQUENCE).ok_or("the name of the test sequence is not valid")?;
     if opened.read(|connection| connection.row(&key))?.is_none() {
         let asks = [Reserve { key, values: 1, floor: 0 }];
         opened.read(|connection| connection.reserve(&asks))?;
@@ -213,7 +221,7 @@ fn look_into(opened: &mut Opened<'_>, has_tokens: bool) -> Result<Vec<String>, S
 }
 
 /// A name that no sequence has.
-const NOBODY: &str = "getid:check-config";
+const ABSENT_SEQUENCE: &str = "getid:check-config";
 
 /// Difference of clocks above which a warning is printed, s. A period of serial numbers opens only within an hour.
 const CLOCK_APART_S: i64 = 60;
@@ -231,7 +239,7 @@ fn listens_on(config: &Config) -> String {
         }
         for bind in binds {
             let address = std::net::SocketAddr::new(bind.ip, port);
-            let optional = if bind.optional { " if there is that address" } else { "" };
+            let optional = if bind.optional { " if this address exists" } else { "" };
             places.push(format!("{address}{kind}{optional}"));
         }
     }

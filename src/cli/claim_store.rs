@@ -13,8 +13,8 @@ use clap::Args;
 use getid_core::claim::{Clocks, Seen, Watch};
 use tokio::runtime::Runtime;
 
-use super::claim::unusable;
-use super::output::complain;
+use super::claim::unusable_record;
+use super::output::print_error;
 use super::server_args::TIMEOUT_MS_DEFAULT;
 use super::state::texts::duration;
 use crate::claim::RecordError;
@@ -34,15 +34,15 @@ The claim store is named by --store: etcd://HOST,HOST/PREFIX, postgres://USER@HO
 mysql://... Without it, it is that of a server with the same configuration (--config FILE) and environment
 (GETID_CLAIM_STORE). A password in a command line shows in `ps`; password-file=PATH, a file and the environment do not.";
 
-/// How often a write is sent again whose answer was lost, and the pause before it.
+/// Largest number of attempts of a write whose answer was lost, and the pause between them.
 const WRITES_MAX: u32 = 4;
 const WRITE_PAUSE: Duration = Duration::from_millis(300);
 
 /// Pause between two looks at watched records.
-const LOOK_PAUSE: Duration = Duration::from_millis(100);
+const READ_PAUSE: Duration = Duration::from_millis(100);
 
 /// Time-out above which a watch is announced on standard error first, ms.
-const WATCH_UNTOLD_MS: u64 = 3000;
+const WATCH_ANNOUNCE_MS: u64 = 3000;
 
 /// Time that a watch may take in addition to the time-outs. Time in which the store does not answer does not count as
 /// silence.
@@ -85,7 +85,7 @@ impl ClaimStoreArgs {
     /// Returns the selected store, without a request to it.
     pub(super) fn open(&self, config: &Config) -> Result<ClaimStore, String> {
         let url = config.claim.store.as_ref().ok_or(
-            "there is no claim store here: claim-store is file; name one with --store etcd://..., postgres://... or \
+            "no claim store is configured: claim-store is file; name one with --store etcd://..., postgres://... or \
              mysql://..., or with --config FILE",
         )?;
         open_url(url, config, self.deadline())
@@ -152,16 +152,16 @@ pub(super) struct ClaimStore {
 }
 
 /// A claim's row, and its record or why it cannot be used.
-pub(super) type ReadClaim = (Row, Result<ClaimRecord, RecordError>);
+pub(super) type ClaimRead = (Row, Result<ClaimRecord, RecordError>);
 
 /// The state of a claim's key in a store.
-pub(super) enum Found {
+pub(super) enum ClaimLookup {
     /// There is no row.
-    Nothing,
+    Missing,
     /// There is a record.
-    Claim(Box<ReadClaim>),
+    Claim(Box<ClaimRead>),
     /// There is a row that is no record.
-    Bad(BadRow),
+    Unreadable(BadRow),
 }
 
 /// All claims of a store.
@@ -182,7 +182,7 @@ impl Claims {
 
 /// Result of watching a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Watched {
+pub(super) enum WatchOutcome {
     /// The record did not change for its whole time-out, ms.
     Silent(u64),
     /// The record was written; this is the new row.
@@ -221,7 +221,7 @@ impl ClaimStore {
         let record = ClusterRecord::parse(row.text.as_bytes()).map_err(|error| {
             format!(
                 "{}: cannot use the record 'cluster': {error}; restore it from a backup of the store, or delete it there \
-                 and run `getid cluster init` with the configuration of the servers (claims are other records, and stay)",
+                 and run `getid cluster init` with the configuration of the servers (the records of claims stay)",
                 self.shown()
             )
         })?;
@@ -229,24 +229,24 @@ impl ClaimStore {
     }
 
     /// Reads the row of a server-id.
-    pub(super) fn find(&self, server_id: u32) -> Result<Found, String> {
+    pub(super) fn find(&self, server_id: u32) -> Result<ClaimLookup, String> {
         match self.runtime.block_on(self.store.read(&Key::of_claim(server_id))) {
-            Ok(None) => Ok(Found::Nothing),
+            Ok(None) => Ok(ClaimLookup::Missing),
             Ok(Some(row)) => {
                 let claim = ClaimRecord::of_row(&row, server_id);
-                Ok(Found::Claim(Box::new((row, claim))))
+                Ok(ClaimLookup::Claim(Box::new((row, claim))))
             }
-            Err(RecordStoreError::Damaged(bad)) => Ok(Found::Bad(*bad)),
+            Err(RecordStoreError::Damaged(bad)) => Ok(ClaimLookup::Unreadable(*bad)),
             Err(error) => Err(self.failed(&error)),
         }
     }
 
     /// Returns the claim of a server-id. Fails if its row is no record.
-    pub(super) fn claim(&self, server_id: u32) -> Result<Option<ReadClaim>, String> {
+    pub(super) fn claim(&self, server_id: u32) -> Result<Option<ClaimRead>, String> {
         match self.find(server_id)? {
-            Found::Nothing => Ok(None),
-            Found::Claim(claim) => Ok(Some(*claim)),
-            Found::Bad(bad) => Err(unusable(self, server_id, &bad)),
+            ClaimLookup::Missing => Ok(None),
+            ClaimLookup::Claim(claim) => Ok(Some(*claim)),
+            ClaimLookup::Unreadable(bad) => Err(unusable_record(self, server_id, &bad)),
         }
     }
 
@@ -267,8 +267,8 @@ impl ClaimStore {
     /// Returns the message about a row that is left out.
     pub(super) fn left_out(&self, bad: &BadRow) -> String {
         match bad.server_id() {
-            Some(server_id) => unusable(self, server_id, bad),
-            None => format!("{}: {}; it is left out: take that row away", self.shown(), printable(&bad.what)),
+            Some(server_id) => unusable_record(self, server_id, bad),
+            None => format!("{}: {}; it is left out: delete that row", self.shown(), printable(&bad.what)),
         }
     }
 
@@ -277,10 +277,10 @@ impl ClaimStore {
         let mended = self.runtime.block_on(self.store.mend(key, bad, new));
         match mended {
             Ok(done) => Ok(done),
-            Err(RecordStoreError::Unknown(said)) => match self.runtime.block_on(self.store.read(key)) {
+            Err(RecordStoreError::Unknown(error)) => match self.runtime.block_on(self.store.read(key)) {
                 Ok(Some(found)) if found.stamp == new.stamp => Ok(true),
                 _ => Err(format!(
-                    "{}: {said}. Nobody knows whether {key} was written; run this again once the store answers",
+                    "{}: {error}. It is unknown whether {key} was written; run the command again once the store answers",
                     self.shown()
                 )),
             },
@@ -298,7 +298,7 @@ impl ClaimStore {
                     // The answer was lost, and another writer has written since: before this write, or after it.
                     let now = found.map_or_else(|| "gone".to_owned(), |found| format!("at {}", found.stamp));
                     return Err(format!(
-                        "{}: somebody else has written {key} meanwhile, it is {now}; look at it, then run this again",
+                        "{}: another process wrote {key}, it is {now}; check it, then run the command again",
                         self.shown()
                     ));
                 }
@@ -311,25 +311,25 @@ impl ClaimStore {
         }
         let error = unknown.map_or_else(String::new, |error| error.to_string());
         Err(format!(
-            "{}: {error}. Nobody knows whether {key} was written; run this again once the store answers",
+            "{}: {error}. It is unknown whether {key} was written; run the command again once the store answers",
             self.shown()
         ))
     }
 
     /// Watches held claims, each until it is written or was silent for its time-out, ms.
-    pub(super) fn watch(&self, claims: &BTreeMap<u32, (Row, u64)>) -> Result<BTreeMap<u32, Watched>, String> {
+    pub(super) fn watch(&self, claims: &BTreeMap<u32, (Row, u64)>) -> Result<BTreeMap<u32, WatchOutcome>, String> {
         let longest_ms = claims.values().map(|(_, timeout_ms)| *timeout_ms).max().unwrap_or(0);
-        if longest_ms > WATCH_UNTOLD_MS {
-            complain(&format!("watching for up to {}, the longest time-out", duration(longest_ms)));
+        if longest_ms > WATCH_ANNOUNCE_MS {
+            print_error(&format!("watching for up to {}, the longest time-out", duration(longest_ms)));
         }
-        self.runtime.block_on(self.watched(claims, Duration::from_millis(longest_ms) * 2 + WATCH_GRACE))
+        self.runtime.block_on(self.watch_all(claims, Duration::from_millis(longest_ms) * 2 + WATCH_GRACE))
     }
 
-    async fn watched(
+    async fn watch_all(
         &self,
         claims: &BTreeMap<u32, (Row, u64)>,
         at_most: Duration,
-    ) -> Result<BTreeMap<u32, Watched>, String> {
+    ) -> Result<BTreeMap<u32, WatchOutcome>, String> {
         let clock = SystemClock::new();
         let began = clocks(clock);
         let watch = |row: &Row, timeout_ms: u64| Watch::new(began, seen(row, timeout_ms));
@@ -341,12 +341,12 @@ impl ClaimStore {
         while !left.is_empty() {
             if tokio::time::Instant::now() > ends {
                 return Err(failed.unwrap_or_else(|| {
-                    format!("{}: the store answers too slowly to tell whether a holder is silent", self.shown())
+                    format!("{}: the store answers too slowly to determine whether a holder is silent", self.shown())
                 }));
             }
-            tokio::time::sleep(LOOK_PAUSE).await;
+            tokio::time::sleep(READ_PAUSE).await;
             let sent = clocks(clock);
-            let found = match self.look_at(&left).await {
+            let found = match self.read_claims(&left).await {
                 Ok(found) => found,
                 Err(error) => {
                     failed = Some(self.failed(&error));
@@ -361,12 +361,12 @@ impl ClaimStore {
                 let row = found.get(id);
                 let timeout_ms = watch.seen().timeout_ms;
                 let Some(row) = row.filter(|row| row.stamp == watch.stamp()) else {
-                    done.insert(*id, Watched::Written(row.cloned()));
+                    done.insert(*id, WatchOutcome::Written(row.cloned()));
                     return false;
                 };
                 watch.saw(sent, now, seen(row, timeout_ms));
                 if watch.is_silent() {
-                    done.insert(*id, Watched::Silent(timeout_ms));
+                    done.insert(*id, WatchOutcome::Silent(timeout_ms));
                 }
                 !watch.is_silent()
             });
@@ -375,7 +375,7 @@ impl ClaimStore {
     }
 
     /// Returns the current records of these claims.
-    async fn look_at(&self, claims: &BTreeMap<u32, Watch>) -> Result<BTreeMap<u32, Row>, RecordStoreError> {
+    async fn read_claims(&self, claims: &BTreeMap<u32, Watch>) -> Result<BTreeMap<u32, Row>, RecordStoreError> {
         let mut found = BTreeMap::new();
         if claims.len() <= WATCHED_ONE_BY_ONE_MAX {
             for &server_id in claims.keys() {
@@ -425,7 +425,7 @@ pub(super) mod testing {
     use super::*;
     use crate::claim::Identity;
     use crate::claim::fleet::{Holder, Holding, IdRanges};
-    use crate::cli::sequence::Stop;
+    use crate::cli::sequence::ToolError;
     use crate::records::memory::MemoryStore;
 
     /// 2026-11-21T00:00:00Z.
@@ -435,7 +435,7 @@ pub(super) mod testing {
     pub(in crate::cli) const HOLDER: u128 = 0x1234;
 
     /// Parses these words as the arguments of a tool.
-    pub(in crate::cli) fn parsed<A: Args + FromArgMatches>(words: &str) -> Result<A, String> {
+    pub(in crate::cli) fn parse_args<A: Args + FromArgMatches>(words: &str) -> Result<A, String> {
         let command = A::augment_args(clap::Command::new("tool"));
         let matches = command.try_get_matches_from(std::iter::once("tool").chain(words.split_whitespace()));
         matches.and_then(|matches| A::from_arg_matches(&matches)).map_err(|error| error.to_string())
@@ -489,16 +489,16 @@ pub(super) mod testing {
 
     /// Returns a server-id's claim in the store.
     #[track_caller]
-    pub(in crate::cli) fn got(memory: &MemoryStore, server_id: u32) -> ClaimRecord {
+    pub(in crate::cli) fn stored_claim(memory: &MemoryStore, server_id: u32) -> ClaimRecord {
         let row = memory.get(&Key::of_claim(server_id)).expect("a record");
         ClaimRecord::of_row(&row, server_id).expect("a readable claim")
     }
 
     /// A thread that beats as the claim's holder until this value is dropped.
-    pub(in crate::cli) struct Beating(Arc<AtomicBool>, Option<thread::JoinHandle<()>>);
+    pub(in crate::cli) struct BeatThread(Arc<AtomicBool>, Option<thread::JoinHandle<()>>);
 
-    impl Beating {
-        pub(in crate::cli) fn of(memory: &Arc<MemoryStore>, mut claim: ClaimRecord) -> Beating {
+    impl BeatThread {
+        pub(in crate::cli) fn of(memory: &Arc<MemoryStore>, mut claim: ClaimRecord) -> BeatThread {
             // With the longest time-out, a slow thread never counts as silent. After its end the short time-out applies
             // again.
             let timeout_ms = std::mem::replace(&mut claim.timeout_ms, TIMEOUT_MS_MAX);
@@ -520,11 +520,11 @@ pub(super) mod testing {
                     thread::sleep(Duration::from_millis(2));
                 }
             });
-            Beating(ends, Some(thread))
+            BeatThread(ends, Some(thread))
         }
     }
 
-    impl Drop for Beating {
+    impl Drop for BeatThread {
         fn drop(&mut self) {
             self.0.store(true, Relaxed);
             self.1.take().map(thread::JoinHandle::join);
@@ -532,16 +532,16 @@ pub(super) mod testing {
     }
 
     /// Returns what a tool printed, or the error with which it ended.
-    pub(in crate::cli) fn told(
-        work: impl FnOnce(&mut dyn std::io::Write) -> Result<(), Stop>,
+    pub(in crate::cli) fn output_of(
+        work: impl FnOnce(&mut dyn std::io::Write) -> Result<(), ToolError>,
     ) -> Result<String, String> {
         let mut out = Vec::new();
         let result = work(&mut out);
         let text = String::from_utf8(out).unwrap();
         match result {
             Ok(()) => Ok(text),
-            Err(Stop::No(said) | Stop::Failed(said)) => Err(text + &said),
-            Err(Stop::Print(error)) => panic!("{error}"),
+            Err(ToolError::Negative(error) | ToolError::Failed(error)) => Err(text + &error),
+            Err(ToolError::Print(error)) => panic!("{error}"),
         }
     }
 }
@@ -556,14 +556,14 @@ mod tests {
     use crate::records::{About, Answer};
 
     /// A store that loses the answers of writes, both of writes that took effect and of writes that did not.
-    struct Lossy {
+    struct LossyStore {
         store: Arc<MemoryStore>,
         writes: AtomicU32,
         lost: u32,
-        does: bool,
+        takes_effect: bool,
     }
 
-    impl RecordStore for Lossy {
+    impl RecordStore for LossyStore {
         fn shown(&self) -> &'static str {
             "lossy"
         }
@@ -579,7 +579,7 @@ mod tests {
         fn write<'a>(&'a self, key: &'a Key, expect: Option<Stamp>, new: &'a Row) -> Answer<'a, Written> {
             Box::pin(async move {
                 let is_lost = self.writes.fetch_add(1, Relaxed) < self.lost;
-                if !is_lost || self.does {
+                if !is_lost || self.takes_effect {
                     let written = self.store.write_now(key, expect, new);
                     if !is_lost {
                         return Ok(written);
@@ -593,10 +593,10 @@ mod tests {
         }
     }
 
-    fn lossy(lost: u32, does: bool) -> (Arc<MemoryStore>, ClaimStore) {
+    fn lossy(lost: u32, takes_effect: bool) -> (Arc<MemoryStore>, ClaimStore) {
         let store = Arc::new(MemoryStore::default());
         put(&store, &free(1));
-        let lossy = Lossy { store: Arc::clone(&store), writes: AtomicU32::new(0), lost, does };
+        let lossy = LossyStore { store: Arc::clone(&store), writes: AtomicU32::new(0), lost, takes_effect };
         // Pauses between attempts take no real time.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
         (store, ClaimStore { runtime, store: Arc::new(lossy), shown: "lossy".to_owned() })
@@ -606,21 +606,21 @@ mod tests {
     #[test]
     fn a_lost_answer_is_settled() {
         let key = Key::of_claim(1);
-        for does in [true, false] {
-            let (memory, store) = lossy(2, does);
+        for takes_effect in [true, false] {
+            let (memory, store) = lossy(2, takes_effect);
             let expect = memory.get(&key).map(|row| row.stamp);
             let mut next = free(1);
             next.beat += 1;
             let new = next.to_row(99).unwrap();
             assert_eq!(store.write(&key, expect, &new), Ok(Written::Done));
-            assert_eq!(memory.get(&key), Some(new), "{does}");
+            assert_eq!(memory.get(&key), Some(new), "{takes_effect}");
         }
         let (memory, store) = lossy(u32::MAX, false);
         let expect = memory.get(&key).map(|row| row.stamp);
         let error = store.write(&key, expect, &held(1).to_row(HOLDER).unwrap()).unwrap_err();
         assert_eq!(
             error,
-            "lossy: no answer. Nobody knows whether claim/1 was written; run this again once the store answers"
+            "lossy: no answer. It is unknown whether claim/1 was written; run the command again once the store answers"
         );
     }
 
@@ -633,13 +633,13 @@ mod tests {
         other.beat = 20;
         put(&memory, &other);
         let error = store.write(&key, None, &held(1).to_row(HOLDER).unwrap()).unwrap_err();
-        assert!(error.contains("somebody else has written claim/1 meanwhile, it is at beat 20 of"), "{error}");
+        assert!(error.contains("another process wrote claim/1, it is at beat 20 of"), "{error}");
     }
 
     #[test]
-    fn many_are_watched_at_once() {
+    fn many_claims_are_watched_concurrently() {
         let (memory, store) = fleet();
-        let beats = Beating::of(&memory, held(0));
+        let beats = BeatThread::of(&memory, held(0));
         let mut watched = BTreeMap::from([(0, (memory.get(&Key::of_claim(0)).unwrap(), TIMEOUT_MS_MAX))]);
         // More than are read one by one, so they are listed.
         for server_id in 1..30 {
@@ -652,8 +652,8 @@ mod tests {
         memory.set(Key::of_claim(29), None);
         let found = store.watch(&watched).unwrap();
         drop(beats);
-        assert!(matches!(found[&0], Watched::Written(Some(_))));
-        assert_eq!(found[&29], Watched::Written(None));
-        assert!((1..29).all(|id| found[&id] == Watched::Silent(20)));
+        assert!(matches!(found[&0], WatchOutcome::Written(Some(_))));
+        assert_eq!(found[&29], WatchOutcome::Written(None));
+        assert!((1..29).all(|id| found[&id] == WatchOutcome::Silent(20)));
     }
 }

@@ -27,14 +27,14 @@ Examples:
   getid completions fish > ~/.config/fish/completions/getid.fish")]
 pub(super) struct CompletionsArgs {
     /// The shell
-    shell: Output,
+    shell: CompletionOutput,
     /// The words that were typed
     #[arg(hide = true, trailing_var_arg = true, allow_hyphen_values = true, requires = "shell")]
     words: Vec<String>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Output {
+enum CompletionOutput {
     Bash,
     Elvish,
     Fish,
@@ -48,12 +48,12 @@ enum Output {
 
 pub(super) fn run(args: &CompletionsArgs) -> ExitCode {
     let text = match args.shell {
-        Output::Bash => script(Shell::Bash),
-        Output::Elvish => script(Shell::Elvish),
-        Output::Fish => script(Shell::Fish),
-        Output::PowerShell => script(Shell::PowerShell),
-        Output::Zsh => script(Shell::Zsh),
-        Output::Generators => names(&args.words),
+        CompletionOutput::Bash => script(Shell::Bash),
+        CompletionOutput::Elvish => script(Shell::Elvish),
+        CompletionOutput::Fish => script(Shell::Fish),
+        CompletionOutput::PowerShell => script(Shell::PowerShell),
+        CompletionOutput::Zsh => script(Shell::Zsh),
+        CompletionOutput::Generators => names(&args.words),
     };
     finish(print(|out| out.write_all(text.as_bytes())), ExitCode::SUCCESS)
 }
@@ -64,7 +64,7 @@ const NAMES: &str = "GENERATOR_NAMES";
 fn script(shell: Shell) -> String {
     // clap_complete panics when a write fails, so it gets memory to write to.
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut completed(Cli::command()), "getid", &mut script);
+    clap_complete::generate(shell, &mut with_completions(Cli::command()), "getid", &mut script);
     let script = String::from_utf8_lossy(&script);
     // How each shell runs this program for the names.
     match shell {
@@ -112,7 +112,7 @@ fn typed_file(words: &[String]) -> Option<PathBuf> {
 }
 
 /// Returns the command line as shells complete it: with directives, kinds, and a placeholder for names of generators.
-pub(super) fn completed(command: Command) -> Command {
+pub(super) fn with_completions(command: Command) -> Command {
     with_names(with_directives(command))
 }
 
@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shells_know_the_directives() {
+    fn scripts_contain_the_directives() {
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
             let script = script(shell);
             for row in Directive::ALL {
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn shells_know_kinds_and_ask_for_generators() {
+    fn scripts_contain_kinds_and_query_generators() {
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish, Shell::Elvish, Shell::PowerShell] {
             let script = script(shell);
             assert!(!script.contains(NAMES), "{shell}");
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_those_of_the_file_that_was_typed() {
+    fn names_come_from_the_typed_file() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("getid.conf");
         std::fs::write(&file, "generator tweets twitter\ngenerator order serial ORD{n:3}\n").unwrap();

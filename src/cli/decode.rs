@@ -15,7 +15,7 @@ use getid_core::{CounterDeclaration, Id, Layout};
 use serde::Serialize;
 
 use super::layout_args::SubjectArgs;
-use super::output::{complain, finish, print, remark};
+use super::output::{finish, print, print_error, print_note};
 use crate::system::clock::wall_unix_ms;
 use crate::text::plural::counted;
 use crate::text::printable::printable;
@@ -29,14 +29,15 @@ use crate::tools::subject::Subject;
 /// Arguments of `getid decode`.
 #[derive(Args)]
 #[command(after_help = "\
-Without --layout and --generator an ID is the unnamed generator's, that of a generator in the servers' configuration
-(--config FILE), or a UUID or an ObjectId; of several readings the one counts whose time is nearest to now, and one in the
-past before one that has not come. --layout, --generator NAME, and --generator - for the unnamed one, name one. Each field has its own name then. What is wider than 53 bits is a string in JSON.
+Without --layout and --generator, an ID is decoded as one of the unnamed generator, of a generator in the servers' configuration
+(--config FILE), or as a UUID or an ObjectId. Of several readings the tool uses the one whose time is nearest to now, and prefers
+a time in the past. --layout, --generator NAME, and --generator - for the unnamed generator, select one. Then each field has its
+own name. A field wider than 53 bits is a string in JSON.
 
-IDs may stand as people paste them: one a line, CSV, a JSON array, redis-cli's numbered lines, a table of mysql. Times are
+The tool accepts pasted IDs: one a line, CSV, a JSON array, redis-cli's numbered lines, a table of mysql. Times are
 UTC. With --json there is one object a line. In it an ID is a string: it is larger than 2^53, and JavaScript and jq would
-round it as a number. What is no ID is named on standard error, the first of each line; the rest is decoded, and the exit
-code is 1.
+round it as a number. Words that are not IDs are reported on standard error, the first of each line. The other words are
+decoded, and the exit code is 1.
 
 Examples:
   getid decode 144182182078841378
@@ -62,7 +63,7 @@ pub(super) struct DecodeArgs {
     subject: SubjectArgs,
 }
 
-/// Largest number of mistakes that are reported: a file that is not a list of IDs need not fill a screen.
+/// Largest number of mistakes that are reported, so that a wrong file does not fill the screen.
 const NAMED_MAX: u64 = 20;
 
 /// Decodes all IDs. The exit code is 1 if a word was no ID, or if the layout is wrong.
@@ -70,7 +71,7 @@ pub(super) fn run(args: &DecodeArgs) -> ExitCode {
     let subjects = match args.subject.subjects() {
         Ok(subjects) => subjects,
         Err(message) => {
-            complain(&message);
+            print_error(&message);
             return ExitCode::FAILURE;
         }
     };
@@ -85,7 +86,7 @@ pub(super) fn run(args: &DecodeArgs) -> ExitCode {
             json: args.json,
             last: usize::MAX,
             mistakes: 0,
-            place: None,
+            position: None,
             now_unix_ms,
             guesses: !is_named,
             explained: false,
@@ -96,7 +97,7 @@ pub(super) fn run(args: &DecodeArgs) -> ExitCode {
         let named = decoder.mistakes.min(NAMED_MAX);
         if decoder.mistakes > named {
             decoder.out.flush()?;
-            complain(&format!("{} more, which are not named here", counted(decoder.mistakes - named, "mistake")));
+            print_error(&format!("{} more, which are not listed", counted(decoder.mistakes - named, "mistake")));
         }
         result
     });
@@ -112,17 +113,17 @@ fn decode_all(ids: &[String], subjects: &[Subject], decoder: &mut Decoder<'_>) -
             decode_stdin(subjects, decoder)?;
             continue;
         }
-        let place = Place::Argument(index + 1);
+        let position = InputPosition::Argument(index + 1);
         let mut words = 0;
         let mut scanner = Scanner::new(subjects, decoder.now_unix_ms);
         let mut found = |_, word| {
             words += 1;
-            decoder.take(place, word)
+            decoder.accept(position, word)
         };
         scanner.scan(argument.as_bytes(), &mut found)?;
         scanner.finish(&mut found)?;
         if words == 0 {
-            decoder.take(place, Err(Mistake::of(argument, &subjects[0])))?;
+            decoder.accept(position, Err(Mistake::of(argument, &subjects[0])))?;
         }
     }
     Ok(())
@@ -131,7 +132,7 @@ fn decode_all(ids: &[String], subjects: &[Subject], decoder: &mut Decoder<'_>) -
 fn decode_stdin(subjects: &[Subject], decoder: &mut Decoder<'_>) -> io::Result<()> {
     let stdin = io::stdin();
     if stdin.is_terminal() {
-        remark("reading IDs from the terminal; end with Ctrl-D");
+        print_note("reading IDs from the terminal; end with Ctrl-D");
     }
     let mut input = BufReader::new(stdin.lock());
     let mut scanner = Scanner::new(subjects, decoder.now_unix_ms);
@@ -145,29 +146,29 @@ fn decode_stdin(subjects: &[Subject], decoder: &mut Decoder<'_>) -> io::Result<(
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) => {
-                complain(&format!("reading standard input: {error}"));
+                print_error(&format!("reading standard input: {error}"));
                 decoder.mistakes += 1;
                 break;
             }
         };
-        scanner.scan(bytes, |line, word| decoder.take(Place::Line(line), word))?;
+        scanner.scan(bytes, |line, word| decoder.accept(InputPosition::Line(line), word))?;
         let used = bytes.len();
         input.consume(used);
     }
-    scanner.finish(|line, word| decoder.take(Place::Line(line), word))
+    scanner.finish(|line, word| decoder.accept(InputPosition::Line(line), word))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum InputPosition {
     Argument(usize),
     Line(u64),
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for InputPosition {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Place::Argument(number) => write!(f, "argument {number}"),
-            Place::Line(number) => write!(f, "line {number}"),
+            InputPosition::Argument(number) => write!(f, "argument {number}"),
+            InputPosition::Line(number) => write!(f, "line {number}"),
         }
     }
 }
@@ -205,8 +206,8 @@ struct Decoder<'a> {
     last: usize,
     /// Number of places with a mistake, and of other errors.
     mistakes: u64,
-    /// Place of the last mistake.
-    place: Option<Place>,
+    /// Position of the last mistake.
+    position: Option<InputPosition>,
     now_unix_ms: i64,
     /// Whether neither a generator nor a layout was named.
     guesses: bool,
@@ -217,12 +218,12 @@ struct Decoder<'a> {
 }
 
 impl Decoder<'_> {
-    fn take(&mut self, place: Place, word: Result<Match, Mistake>) -> io::Result<()> {
+    fn accept(&mut self, position: InputPosition, word: Result<Match, Mistake>) -> io::Result<()> {
         match word {
             Ok((subject, number)) => self.write(subject, number),
-            Err(_) if self.place == Some(place) => Ok(()),
+            Err(_) if self.position == Some(position) => Ok(()),
             Err(mistake) => {
-                self.place = Some(place);
+                self.position = Some(position);
                 self.mistakes += 1;
                 if self.mistakes > NAMED_MAX {
                     return Ok(());
@@ -235,7 +236,7 @@ impl Decoder<'_> {
                 };
                 // Output stays in the order of the input, also when both streams go to one terminal.
                 self.out.flush()?;
-                complain(&printable(&format!("{place}: {mistake}{more}")));
+                print_error(&printable(&format!("{position}: {mistake}{more}")));
                 Ok(())
             }
         }
@@ -254,7 +255,7 @@ impl Decoder<'_> {
             RowFormat::Unnamed(layout) => {
                 let layout = *layout;
                 let Some(id) = u64::try_from(number).ok().and_then(Id::new) else { return Ok(()) };
-                let row = Row::new(id, layout);
+                let row = DecodedId::new(id, layout);
                 if self.json { write_json(out, whose, &row) } else { row.write(layout, header_due, out) }?;
                 self.hint(id, layout)
             }
@@ -297,7 +298,9 @@ impl Decoder<'_> {
             .map(|(kind, unix_ms)| format!("--layout {kind} ({})", timestamp::format_rfc3339(*unix_ms)))
             .collect();
         let readings = readings.join(", ");
-        remark(&format!("the time of {id} has not come: another system's ID? It could be one of {readings}"));
+        print_note(&format!(
+            "the time of {id} is in the future: another system's ID? Kinds with a past time: {readings}"
+        ));
         Ok(())
     }
 }
@@ -306,13 +309,13 @@ impl Decoder<'_> {
 fn write_json(out: &mut dyn Write, whose: Option<&Recognition>, row: &impl Serialize) -> io::Result<()> {
     match whose {
         None => serde_json::to_writer(&mut *out, row)?,
-        Some(whose) => serde_json::to_writer(&mut *out, &Recognized { whose, row })?,
+        Some(whose) => serde_json::to_writer(&mut *out, &RecognizedRow { whose, row })?,
     }
     out.write_all(b"\n")
 }
 
 #[derive(Serialize)]
-struct Recognized<'a, R: Serialize> {
+struct RecognizedRow<'a, R: Serialize> {
     #[serde(flatten)]
     whose: &'a Recognition,
     #[serde(flatten)]
@@ -346,7 +349,7 @@ impl Recognition {
 
 /// The fields of DECODEID that do not depend on the current time, under the same names.
 #[derive(Serialize)]
-struct Row {
+struct DecodedId {
     id: String,
     time: String,
     unix_ms: i64,
@@ -355,11 +358,11 @@ struct Row {
     random: u32,
 }
 
-impl Row {
-    fn new(id: Id, layout: Layout) -> Row {
+impl DecodedId {
+    fn new(id: Id, layout: Layout) -> DecodedId {
         let parts = layout.split(id);
         let unix_ms = parts.tick.unix_ms(layout.epoch());
-        Row {
+        DecodedId {
             id: id.to_string(),
             time: timestamp::format_rfc3339(unix_ms),
             unix_ms,
@@ -380,7 +383,7 @@ impl Row {
             let [id, time, unix_ms] = ["id", "time (UTC)", "unix_ms"];
             writeln!(out, "{id:>19} {time:<24} {unix_ms:>13} {:>a$} {:>b$} {:>c$}", "server", "shard", "random")?;
         }
-        let Row { id, time, unix_ms, server_id, shard, random } = self;
+        let DecodedId { id, time, unix_ms, server_id, shard, random } = self;
         writeln!(out, "{id:>19} {time:<24} {unix_ms:>13} {server_id:>a$} {shard:>b$} {random:>c$}")
     }
 }

@@ -29,7 +29,7 @@ impl FieldArgs {
     }
 
     /// Whether a field of this name has a value.
-    pub(super) fn names(&self, name: &str) -> bool {
+    pub(super) fn has_field(&self, name: &str) -> bool {
         self.fields.iter().any(|(known, _)| known == name)
     }
 

@@ -7,7 +7,7 @@ use clap::Args;
 use getid_core::is_name;
 
 use super::generator_args::GeneratorArgs;
-use super::output::{EXIT_FAILED, complain, finish, print};
+use super::output::{EXIT_FAILED, finish, print, print_error};
 use super::server_args::{SERVER_HELP, ServerArgs, TIMEOUT_MS_DEFAULT};
 use crate::text::plural::counted;
 use crate::text::printable::printable;
@@ -24,11 +24,10 @@ const PIPELINE: u64 = 1000;
 #[command(override_usage = "getid get [SERVER] [NAME] [-n N] [OPTIONS]", after_help = format!("\
 {SERVER_HELP}
 
-NAME is a named generator, of any kind. One whose name is a number, or has a colon, is named by --generator. A number alone
-is N.
+NAME is a named generator, of any kind. Use --generator for a name that is a number or has a colon. A number alone is N.
 
-IDs come one a line, in the order in which the server gives them. Exit code 0: all came; 1: the server refused one, which ends it,
-and those before it were printed; 2: the command line is wrong, or the server was not reached.
+IDs are printed one a line, in the order in which the server gives them. Exit code 0: all IDs were printed; 1: the server refused
+an ID, and the IDs before it were printed; 2: the command line is wrong, or the server was not reached.
 
 Examples:
   getid get
@@ -55,22 +54,22 @@ pub(super) fn run(args: &GetArgs) -> ExitCode {
     let (endpoint, request) = match prepare(args) {
         Ok(prepared) => prepared,
         Err(message) => {
-            complain(&message);
+            print_error(&message);
             return ExitCode::from(EXIT_FAILED);
         }
     };
     let mut code = ExitCode::SUCCESS;
     let mut drawn = 0;
     let printed = print(|out| {
-        if let Err(stop) = draw(&endpoint, &request, &mut drawn, out) {
-            let (message, exit) = match stop {
-                Stop::Print(error) => return Err(error),
-                Stop::Refused(message) => (message, ExitCode::FAILURE),
-                Stop::Failed(message) => (message, ExitCode::from(EXIT_FAILED)),
+        if let Err(error) = draw(&endpoint, &request, &mut drawn, out) {
+            let (message, exit) = match error {
+                DrawError::Print(error) => return Err(error),
+                DrawError::Refused(message) => (message, ExitCode::FAILURE),
+                DrawError::Failed(message) => (message, ExitCode::from(EXIT_FAILED)),
             };
             out.flush()?;
-            let after = if drawn > 0 { format!("; {} came before", counted(drawn, "ID")) } else { String::new() };
-            complain(&format!("{endpoint}: {message}{after}"));
+            let after = if drawn > 0 { format!("; {} before it", counted(drawn, "ID")) } else { String::new() };
+            print_error(&format!("{endpoint}: {message}{after}"));
             code = exit;
         }
         Ok(())
@@ -79,22 +78,22 @@ pub(super) fn run(args: &GetArgs) -> ExitCode {
 }
 
 /// The requests to send.
-struct Request {
+struct DrawRequest {
     /// One GETID.
     bytes: Vec<u8>,
     count: u64,
-    /// Whether a named generator is asked, whose IDs may be texts.
+    /// Whether the IDs are those of a named generator, which may be texts.
     is_named: bool,
 }
 
-fn prepare(args: &GetArgs) -> Result<(Endpoint, Request), String> {
-    let Words { server, count, name } = words(&args.words)?;
+fn prepare(args: &GetArgs) -> Result<(Endpoint, DrawRequest), String> {
+    let PositionalArgs { server, count, name } = parse_words(&args.words)?;
     let named = args.generator.generator.as_deref();
     if let (Some(name), Some(_)) = (name, named) {
         return Err(format!("'{name}' names a generator, and --generator another: use one of them"));
     }
     if let (Some(word), Some(flag)) = (count, args.count) {
-        return Err(format!("'{word}' says how many IDs, and -n {flag} another number: use one of them"));
+        return Err(format!("'{word}' is a number of IDs, and -n {flag} is another: use one of them"));
     }
     let count = count.or(args.count).unwrap_or(1);
     let name = named.or(name);
@@ -102,31 +101,31 @@ fn prepare(args: &GetArgs) -> Result<(Endpoint, Request), String> {
     request.extend(args.generator.fields.words(name)?);
     let mut bytes = Vec::new();
     push_request(&mut bytes, &request);
-    let request = Request { bytes, count, is_named: name.is_some() };
+    let request = DrawRequest { bytes, count, is_named: name.is_some() };
     Ok((args.at.endpoint(server, TIMEOUT_MS_DEFAULT)?, request))
 }
 
 #[derive(Default)]
-struct Words<'a> {
+struct PositionalArgs<'a> {
     server: Option<&'a str>,
     count: Option<u64>,
     name: Option<&'a str>,
 }
 
-fn words(words: &[String]) -> Result<Words<'_>, String> {
-    let mut said = Words::default();
+fn parse_words(words: &[String]) -> Result<PositionalArgs<'_>, String> {
+    let mut parsed = PositionalArgs::default();
     for word in words {
         let number = word.parse().ok().filter(|&number: &u64| number > 0 && word.bytes().all(|b| b.is_ascii_digit()));
         if names_server(word) {
-            if said.server.replace(word).is_some() {
-                return Err("two servers were named; get asks one".to_owned());
+            if parsed.server.replace(word).is_some() {
+                return Err("two servers were named; get uses one".to_owned());
             }
         } else if let Some(number) = number {
-            if said.count.replace(number).is_some() {
-                return Err(format!("'{word}': how many IDs was said before"));
+            if parsed.count.replace(number).is_some() {
+                return Err(format!("'{word}': the number of IDs was given before"));
             }
         } else if is_name(word) && word.contains(|char: char| char.is_ascii_alphabetic()) {
-            if said.name.replace(word).is_some() {
+            if parsed.name.replace(word).is_some() {
                 return Err(format!("'{word}': a generator was named before"));
             }
         } else {
@@ -136,42 +135,42 @@ fn words(words: &[String]) -> Result<Words<'_>, String> {
             ));
         }
     }
-    Ok(said)
+    Ok(parsed)
 }
 
-enum Stop {
+enum DrawError {
     Print(io::Error),
     Refused(String),
     Failed(String),
 }
 
-fn draw(endpoint: &Endpoint, request: &Request, drawn: &mut u64, out: &mut dyn Write) -> Result<(), Stop> {
-    let failed = |error: crate::tools::client::ClientError| Stop::Failed(error.to_string());
+fn draw(endpoint: &Endpoint, request: &DrawRequest, drawn: &mut u64, out: &mut dyn Write) -> Result<(), DrawError> {
+    let failed = |error: crate::tools::client::ClientError| DrawError::Failed(error.to_string());
     let mut connection = endpoint.connect().map_err(failed)?;
     while *drawn < request.count {
         let requests = usize::try_from((request.count - *drawn).min(PIPELINE)).unwrap_or(1);
         for reply in endpoint.ask(&mut connection, &request.bytes.repeat(requests), requests).map_err(failed)? {
             match reply {
-                Reply::Id(id) => writeln!(out, "{id}").map_err(Stop::Print)?,
-                Reply::Text(id) if request.is_named => writeln!(out, "{}", printable(&id)).map_err(Stop::Print)?,
-                Reply::Error(text) => return Err(Stop::Refused(refusal(&text))),
+                Reply::Id(id) => writeln!(out, "{id}").map_err(DrawError::Print)?,
+                Reply::Text(id) if request.is_named => writeln!(out, "{}", printable(&id)).map_err(DrawError::Print)?,
+                Reply::Error(text) => return Err(DrawError::Refused(refusal(&text))),
                 Reply::Other(text) | Reply::Text(text) => {
-                    return Err(Stop::Failed(format!("'{}' instead of an ID", printable(&text))));
+                    return Err(DrawError::Failed(format!("'{}' instead of an ID", printable(&text))));
                 }
-                Reply::Ids(_) => return Err(Stop::Failed("a list instead of an ID".to_owned())),
+                Reply::Ids(_) => return Err(DrawError::Failed("a list instead of an ID".to_owned())),
             }
             *drawn += 1;
         }
         // Flush, so that a reader of the pipe gets the IDs as they arrive.
-        out.flush().map_err(Stop::Print)?;
+        out.flush().map_err(DrawError::Print)?;
     }
     Ok(())
 }
 
 fn refusal(text: &str) -> String {
     let help = match text.split(' ').next() {
-        Some("NOAUTH") => " --password-file FILE or REDISCLI_AUTH gives the password, --user the user",
-        Some("ERR") if text.contains("unknown command") => " Is it a getid?",
+        Some("NOAUTH") => " --password-file FILE or REDISCLI_AUTH sets the password, --user the user",
+        Some("ERR") if text.contains("unknown command") => " Is the server a getid?",
         _ => "",
     };
     format!("{}{help}", printable(text))

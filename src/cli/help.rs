@@ -14,7 +14,7 @@ const TEMPLATE: &str = "{about-with-newline}\n{usage-heading} {usage}\n\n{before
 const TITLES: [&str; 2] = ["Example:", "Examples:"];
 
 /// Returns the command and its subcommands with examples first, and each paragraph in one line.
-pub(super) fn arranged(command: Command) -> Command {
+pub(super) fn arrange(command: Command) -> Command {
     let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
     let blocks = text.split("\n\n").filter(|block| !block.trim().is_empty());
     let (examples, notes): (Vec<&str>, Vec<&str>) =
@@ -23,17 +23,17 @@ pub(super) fn arranged(command: Command) -> Command {
     if !examples.is_empty() {
         command = command.before_help(examples.join("\n\n"));
     }
-    let notes: Vec<String> = notes.into_iter().map(unwrapped).collect();
+    let notes: Vec<String> = notes.into_iter().map(join_lines).collect();
     // Without explanations the old text is removed, because it had the examples.
     command = command.after_help(match notes[..] {
         [] => Resettable::Reset,
         _ => Resettable::Value(StyledStr::from(notes.join("\n\n"))),
     });
-    command.mut_subcommands(arranged)
+    command.mut_subcommands(arrange)
 }
 
 /// Returns a block without the line breaks of its source.
-fn unwrapped(block: &str) -> String {
+fn join_lines(block: &str) -> String {
     let mut text = String::new();
     for line in block.lines() {
         if !text.is_empty() {
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn blocks_lose_the_line_breaks_of_their_source() {
-        assert_eq!(unwrapped("one\ntwo\nthree"), "one two three");
-        assert_eq!(unwrapped("What is checked:\n  a  b\n  c  d"), "What is checked:\n  a  b\n  c  d");
+        assert_eq!(join_lines("one\ntwo\nthree"), "one two three");
+        assert_eq!(join_lines("What is checked:\n  a  b\n  c  d"), "What is checked:\n  a  b\n  c  d");
     }
 }

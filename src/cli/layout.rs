@@ -7,8 +7,8 @@ use clap::Args;
 use getid_core::{COUNTER_KINDS, IDS_PER_S_MAX, KINDS, MODULUS_MAX, SERVERS_MAX, propose};
 use serde::Serialize;
 
-use super::layout_args::{SubjectArgs, declared};
-use super::output::{complain, finish, print_report};
+use super::layout_args::{SubjectArgs, parse_declared};
+use super::output::{finish, print_error, print_report};
 use crate::system::clock::wall_unix_ms;
 use crate::text::plural::{counted, thousands};
 use crate::tools::counted::{CounterExplanation, counter_doc};
@@ -23,11 +23,11 @@ use crate::tools::subject::Subject;
        getid layout --servers N --rate N [--mod N]
        getid layout --list",
     after_help = "\
-Without a kind or a generator, it is the unnamed generator's layout, as it is configured. Words are those of a configuration's
-line behind the name; constants need no values. NAME is a generator of the configuration, as --generator NAME.
+Without a kind or a generator, the layout is that of the unnamed generator, as configured. WORDs are those after the name in a
+line of the configuration; constants need no values. NAME is a generator of the configuration, as with --generator NAME.
 
-Evenness is how IDs spread over tables when a row's table is id % n: even, or the emptiest and the fullest of the n have so many
-times their share.
+Evenness is the distribution of IDs over tables when a row's table is id % n: even, or the shares of the emptiest and the fullest
+table.
 
 With --servers and --rate a layout is proposed, with the line for the configuration and the reason for each field.
 
@@ -69,7 +69,7 @@ pub(super) struct ExplainArgs {
 /// Explains or proposes a layout. The exit code is 1 if the declaration is wrong, or if no layout fits.
 pub(super) fn run(args: &ExplainArgs) -> ExitCode {
     let printed = if args.list {
-        Ok(print_report(&List::new(), args.json))
+        Ok(print_report(&KindList::new(), args.json))
     } else if let Some((servers, rate)) = args.servers.zip(args.rate) {
         ProposalReport::new(servers, rate, args.modulus.unwrap_or(1)).map(|proposed| print_report(&proposed, args.json))
     } else {
@@ -78,7 +78,7 @@ pub(super) fn run(args: &ExplainArgs) -> ExitCode {
     match printed {
         Ok(printed) => finish(printed, ExitCode::SUCCESS),
         Err(message) => {
-            complain(&message);
+            print_error(&message);
             ExitCode::FAILURE
         }
     }
@@ -88,9 +88,9 @@ fn explain(args: &ExplainArgs) -> Result<LayoutExplanation, String> {
     let subject = match args.kind.as_slice() {
         [] => args.subject.subject(),
         [word] => args.subject.generator_or_kind(word),
-        words => declared("the layout", &words.join(" ")),
+        words => parse_declared("the layout", &words.join(" ")),
     }?;
-    explained(&subject, Load { modulus: args.modulus, ids_per_s: args.rate })
+    explain_subject(&subject, Load { modulus: args.modulus, ids_per_s: args.rate })
 }
 
 /// Explanation of a generator.
@@ -110,20 +110,20 @@ impl fmt::Display for LayoutExplanation {
     }
 }
 
-fn explained(subject: &Subject, load: Load) -> Result<LayoutExplanation, String> {
+fn explain_subject(subject: &Subject, load: Load) -> Result<LayoutExplanation, String> {
     if let Subject::Counted(counter) = subject {
         return Ok(LayoutExplanation::Counter(Box::new(CounterExplanation::new(counter, wall_unix_ms()))));
     }
-    explanation(subject, load).map(|explanation| LayoutExplanation::Clock(Box::new(explanation)))
+    explain_clock_layout(subject, load).map(|explanation| LayoutExplanation::Clock(Box::new(explanation)))
 }
 
-fn explanation(subject: &Subject, load: Load) -> Result<Explanation, String> {
+fn explain_clock_layout(subject: &Subject, load: Load) -> Result<Explanation, String> {
     let declaration = subject.declaration().ok_or("the layout can't be shown")?;
     Ok(Explanation::new(&declaration, matches!(subject, Subject::Unnamed(_)), load, wall_unix_ms()))
 }
 
 #[derive(Serialize)]
-struct List {
+struct KindList {
     kinds: Vec<ListedKind>,
 }
 
@@ -136,8 +136,8 @@ struct ListedKind {
     about: &'static str,
 }
 
-impl List {
-    fn new() -> List {
+impl KindList {
+    fn new() -> KindList {
         let listed = |kind: &'static getid_core::Kind| ListedKind {
             kind: kind.word,
             bits: kind.fields.iter().map(|(_, bits, _)| bits).sum(),
@@ -150,11 +150,11 @@ impl List {
             fields: String::new(),
             about: counter_doc(kind),
         });
-        List { kinds: KINDS.iter().map(listed).chain(counters).collect() }
+        KindList { kinds: KINDS.iter().map(listed).chain(counters).collect() }
     }
 }
 
-impl fmt::Display for List {
+impl fmt::Display for KindList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let width = self.kinds.iter().map(|kind| kind.kind.len()).max().unwrap_or(0);
         self.kinds.iter().try_for_each(|ListedKind { kind, bits, fields, about }| {
@@ -180,9 +180,9 @@ impl ProposalReport {
     fn new(servers: u64, ids_per_s: u64, modulus: u64) -> Result<ProposalReport, String> {
         let proposal = propose(servers, ids_per_s, modulus).map_err(|error| error.to_string())?;
         let declaration = format!("generator orders {}", proposal.words);
-        let subject = declared("the proposal", &declaration)?;
+        let subject = parse_declared("the proposal", &declaration)?;
         let load = Load { modulus: Some(modulus), ids_per_s: Some(ids_per_s.div_ceil(servers)) };
-        let layout = explanation(&subject, load)?;
+        let layout = explain_clock_layout(&subject, load)?;
         Ok(ProposalReport { servers, ids_per_s, modulus, declaration, reasons: proposal.reasons, layout })
     }
 }

@@ -68,7 +68,7 @@ impl SubjectArgs {
     /// Returns the subject that the flags select, or all errors in them.
     pub(super) fn subject(&self) -> Result<Subject, String> {
         match (&self.words, &self.generator) {
-            (Some(words), _) => declared("--layout", words),
+            (Some(words), _) => parse_declared("--layout", words),
             (None, Some(name)) if name == UNNAMED_NAME => self.unnamed.layout().map(Subject::Unnamed),
             (None, Some(name)) => generator(&self.unnamed.load()?, name),
             (None, None) => self.unnamed.layout().map(Subject::Unnamed),
@@ -101,8 +101,8 @@ impl SubjectArgs {
             return Ok(subject.clone());
         }
         let similar = || did_you_mean(word, generators.iter().filter_map(Subject::name));
-        declared("the layout", word).map_err(|error| match similar().filter(|_| kind_meant(word).is_none()) {
-            Some(similar) => format!("no kind and no generator is called '{word}'; did you mean '{similar}'?"),
+        parse_declared("the layout", word).map_err(|error| match similar().filter(|_| kind_meant(word).is_none()) {
+            Some(similar) => format!("no kind and no generator has the name '{word}'; did you mean '{similar}'?"),
             None => error,
         })
     }
@@ -133,7 +133,7 @@ fn generator(config: &Config, name: &str) -> Result<Subject, String> {
 }
 
 /// Parses the declaration `words`. Fails with all errors; `place` is where the words come from.
-pub(super) fn declared(place: &str, words: &str) -> Result<Subject, String> {
+pub(super) fn parse_declared(place: &str, words: &str) -> Result<Subject, String> {
     Subject::parse(words, epoch, |zone| Zone::named(zone).map(|_| ())).map_err(|errors| match errors.as_slice() {
         [error] => format!("{place}: {}", sentence(error)),
         errors => {

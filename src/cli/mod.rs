@@ -44,22 +44,22 @@ pub fn run() -> ExitCode {
         return serve::run(words);
     }
     match parse().command {
-        Command::Serve(Words { words }) => serve::run(words),
-        Command::CheckConfig(args) => check_config::run(args.words),
-        Command::Decode(args) => decode::run(&args),
-        Command::Span(args) => span::run(&args),
-        Command::Layout(args) => layout::run(&args),
-        Command::Ping(args) => ping::run(&args),
-        Command::Get(args) => get::run(&args),
-        Command::Import(args) => import::run(&args),
-        Command::Sequence(args) => sequence::run(&args),
-        Command::Claim(args) => claim::run(&args),
-        Command::Cluster(args) => cluster::run(&args),
-        Command::State(args) => state::run(args),
-        Command::Worker(args) => worker::run(&args),
-        Command::Verify(args) => verify::run(&args),
-        Command::Bench(args) => bench::run(&args),
-        Command::Completions(args) => completions::run(&args),
+        CliCommand::Serve(ServeWords { words }) => serve::run(words),
+        CliCommand::CheckConfig(args) => check_config::run(args.words),
+        CliCommand::Decode(args) => decode::run(&args),
+        CliCommand::Span(args) => span::run(&args),
+        CliCommand::Layout(args) => layout::run(&args),
+        CliCommand::Ping(args) => ping::run(&args),
+        CliCommand::Get(args) => get::run(&args),
+        CliCommand::Import(args) => import::run(&args),
+        CliCommand::Sequence(args) => sequence::run(&args),
+        CliCommand::Claim(args) => claim::run(&args),
+        CliCommand::Cluster(args) => cluster::run(&args),
+        CliCommand::State(args) => state::run(args),
+        CliCommand::Worker(args) => worker::run(&args),
+        CliCommand::Verify(args) => verify::run(&args),
+        CliCommand::Bench(args) => bench::run(&args),
+        CliCommand::Completions(args) => completions::run(&args),
     }
 }
 
@@ -69,7 +69,7 @@ fn host_name_with_ordinal() -> Option<String> {
 }
 
 fn parse() -> Cli {
-    let matches = command().try_get_matches().unwrap_or_else(|error| escaped(proposed(error)).exit());
+    let matches = command().try_get_matches().unwrap_or_else(|error| escape_arguments(with_suggestion(error)).exit());
     Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
 }
 
@@ -87,7 +87,7 @@ const SUBCOMMAND_SYNONYMS: [(&[&str], &str); 9] = [
 ];
 
 /// Returns `error` with a suggestion for an unknown subcommand.
-fn proposed(mut error: clap::Error) -> clap::Error {
+fn with_suggestion(mut error: clap::Error) -> clap::Error {
     if error.kind() != ErrorKind::InvalidSubcommand {
         return error;
     }
@@ -100,7 +100,7 @@ fn proposed(mut error: clap::Error) -> clap::Error {
 }
 
 /// Returns `error` with control characters escaped in the arguments that it quotes.
-fn escaped(mut error: clap::Error) -> clap::Error {
+fn escape_arguments(mut error: clap::Error) -> clap::Error {
     let quoted = |(kind, value): (ContextKind, &ContextValue)| match value {
         ContextValue::String(text) if text.contains(is_unprintable) => Some((kind, printable(text).into_owned())),
         _ => None,
@@ -118,7 +118,7 @@ fn escaped(mut error: clap::Error) -> clap::Error {
 ///
 /// A subcommand shows the version of the program, under the program's name.
 pub fn command() -> clap::Command {
-    help::arranged(Cli::command().mut_subcommands(|command| command.display_name("getid")))
+    help::arrange(Cli::command().mut_subcommands(|command| command.display_name("getid")))
 }
 
 /// Returns the words after `serve`, where clap would only pass them on.
@@ -146,52 +146,52 @@ Examples:
   getid decode 144182182078841378")]
 struct Cli {
     #[command(subcommand)]
-    command: Command,
+    command: CliCommand,
 }
 
 #[derive(Subcommand)]
-enum Command {
+enum CliCommand {
     /// Run the server
     ///
     /// Takes a configuration file and directives, as redis-server does. A directive on the command line wins over one
     /// in the environment (`GETID_SERVER_ID` for server-id), which wins over the file. Without a file the defaults
     /// hold: port 7890, loopback only, server-id 0, state in /var/lib/getid for root, else in ~/.local/state/getid.
     #[command(override_usage = "getid serve [FILE] [--DIRECTIVE VALUE]...", after_help = SERVE_EXAMPLES)]
-    Serve(Words),
-    /// Check a configuration without starting: its warnings and errors, and where the server would listen
+    Serve(ServeWords),
+    /// Check a configuration without a start: its warnings and errors, and the addresses to listen on
     ///
     /// Takes the same words as `getid serve`, the environment included; without a file it checks what a start without
     /// one would use. Prints warnings and OK and exits 0, or prints every error with its place and exits 1.
     ///
-    /// With --connect the stores of sequences are opened as a start does it, which makes native tables that are
-    /// missing; a store that cannot be used is an error. Without it nothing is opened.
+    /// With --connect it opens the stores of sequences as a start does, which creates missing native tables. A store
+    /// that cannot be used is an error. Without it nothing is opened.
     #[command(override_usage = "getid check-config [FILE] [--connect] [--DIRECTIVE VALUE]...", after_help = CHECK_CONFIG_EXAMPLES)]
-    CheckConfig(Words),
+    CheckConfig(ServeWords),
     /// Decode IDs: time, server-id, shard and random part
     Decode(decode::DecodeArgs),
     /// The lowest and the highest ID of a time span, for WHERE id BETWEEN
     Span(span::SpanArgs),
     /// Explain a layout: its bits, capacity, end and evenness; or propose one for a load
     Layout(Box<layout::ExplainArgs>),
-    /// Ask a server for a PONG, or whether it gives IDs, as a health check
+    /// Check the health of a server: it replies PONG, or it gives IDs
     Ping(Box<ping::PingArgs>),
     /// Draw IDs from a server and print them, one a line
     Get(Box<get::GetArgs>),
-    /// Look at sequences in their stores, make and raise them, and print the SQL of their tables
+    /// Show, create and raise sequences in their stores, and print the SQL of their tables
     Sequence(Box<sequence::SequenceArgs>),
     /// Take over counters of a Redis as sequences that continue above them
     ///
-    /// Prints for each what was done, or why it was left out, and exits 1 if one was.
+    /// Prints the result for each counter, or the reason why it was left out. Exits 1 if a counter was left out.
     Import(Box<import::ImportArgs>),
-    /// Look at claims of server-ids in a claim store, release them, or take them from their holder
+    /// Show claims of server-ids in a claim store, release them, or take them from their holder
     Claim(claim::ClaimArgs),
-    /// Make a claim store ready for a fleet, and show what its servers share
+    /// Initialise a claim store for a fleet, and show what its servers share
     Cluster(cluster::ClusterArgs),
     /// Show, advance or move the state a server keeps on disk or in a claim store
     State(state::StateArgs),
     /// Open a new pool of worker ids at once
     Worker(worker::WorkerArgs),
-    /// Draw IDs as clients do and check that none comes twice, and all come in order
+    /// Draw IDs as clients do, and check that none repeats and that all are in order
     ///
     /// Opens connections to one or several servers, draws for a time or a count, and judges every ID.
     Verify(Box<verify::VerifyArgs>),
@@ -209,7 +209,7 @@ Examples:
   getid serve getid.toml --bind 0.0.0.0 --loglevel verbose
   GETID_SERVER_ID=2 getid serve getid.conf
 
-Directives are described in config/getid.conf; `getid check-config` tells whether a file is right.";
+Directives are described in config/getid.conf; `getid check-config` checks a file.";
 
 const CHECK_CONFIG_EXAMPLES: &str = "\
 Examples:
@@ -221,7 +221,7 @@ Examples:
 /// The words of `getid serve` and `getid check-config`, passed on unchanged: the configuration decides which of them
 /// are directives.
 #[derive(Args)]
-struct Words {
+struct ServeWords {
     /// Configuration file (.conf or .toml), then directives
     #[arg(value_name = "FILE|--DIRECTIVE VALUE", trailing_var_arg = true, allow_hyphen_values = true)]
     words: Vec<String>,
@@ -234,7 +234,7 @@ mod tests {
     #[test]
     fn the_definition_is_sound() {
         Cli::command().debug_assert();
-        completions::completed(Cli::command()).debug_assert();
+        completions::with_completions(Cli::command()).debug_assert();
     }
 
     #[track_caller]
@@ -244,7 +244,7 @@ mod tests {
             assert_eq!(own.expect("needs no clap"), expected, "as clap has it");
         }
         match Cli::try_parse_from(line.split_whitespace()).map(|cli| cli.command) {
-            Ok(Command::Serve(Words { words }) | Command::CheckConfig(Words { words })) => {
+            Ok(CliCommand::Serve(ServeWords { words }) | CliCommand::CheckConfig(ServeWords { words })) => {
                 assert_eq!(words, expected);
             }
             Ok(_) => panic!("another command"),
@@ -253,29 +253,29 @@ mod tests {
     }
 
     #[test]
-    fn an_argument_that_is_wrong_controls_no_terminal() {
+    fn wrong_arguments_cannot_control_the_terminal() {
         for (word, shown) in [("--\u{1b}[31mx", r"'--\u{1b}[31mx'"), ("a\u{1b}[2J\rb", r"'a\u{1b}[2J\rb'")] {
             for line in [vec!["getid", word], vec!["getid", "claim", "show", word]] {
                 let Err(error) = command().try_get_matches_from(&line) else { panic!("{line:?} is taken") };
-                let text = escaped(error).render().to_string();
+                let text = escape_arguments(error).render().to_string();
                 assert!(text.contains(shown) && !text.contains(['\u{1b}', '\r']), "{line:?}: {text:?}");
             }
         }
     }
 
     #[test]
-    fn subcommands_are_proposed_by_what_people_call_them() {
+    fn synonyms_suggest_a_subcommand() {
         for (words, meant) in SUBCOMMAND_SYNONYMS {
             for word in words {
                 let Err(error) = command().try_get_matches_from(["getid", word]) else { panic!("{word} is taken") };
-                let text = escaped(proposed(error)).render().to_string();
+                let text = escape_arguments(with_suggestion(error)).render().to_string();
                 assert!(text.contains(&format!("similar subcommand exists: '{meant}'")), "{word}: {text}");
             }
         }
     }
 
     #[test]
-    fn words_of_serve_are_passed_on_as_they_are() {
+    fn words_of_serve_are_passed_on_unchanged() {
         check("getid serve", &[]);
         check("getid serve a.conf", &["a.conf"]);
         check("getid serve --port 7000", &["--port", "7000"]);
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_clap_can_answer_is_left_to_it() {
+    fn clap_handles_help_and_other_commands() {
         for line in ["", "serve -h", "serve --help", "serve --version", "serve -V", "serve -- x", "decode 1", "serv"] {
             assert_eq!(words_of_serve(line.split_whitespace().map(OsString::from)), None, "{line}");
         }

@@ -42,7 +42,7 @@ pub(super) fn finish(printed: io::Result<()>, code: ExitCode) -> ExitCode {
         Ok(()) => code,
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => code,
         Err(error) => {
-            complain(&format!("writing to standard output: {error}"));
+            print_error(&format!("writing to standard output: {error}"));
             ExitCode::FAILURE
         }
     }
@@ -51,23 +51,23 @@ pub(super) fn finish(printed: io::Result<()>, code: ExitCode) -> ExitCode {
 /// Prints an error on standard error, mostly one line. If that is closed too, the message is lost.
 ///
 /// Everything that the message quotes is escaped here: an argument, a path, or a server's reply.
-pub(super) fn complain(message: &str) {
+pub(super) fn print_error(message: &str) {
     write_line(&bad_on_stderr("getid:"), message);
 }
 
-/// Prints a remark, which is no error, on standard error. It is escaped.
-pub(super) fn remark(message: &str) {
+/// Prints a note, which is no error, on standard error. It is escaped.
+pub(super) fn print_note(message: &str) {
     write_line(&doubt_on_stderr("getid:"), message);
 }
 
 /// Writes a line by one write call, so that lines of several programs do not mix.
 fn write_line(name: &Colored<&str>, message: &str) {
-    let line = format!("{name} {}\n", escaped(message));
+    let line = format!("{name} {}\n", escape_lines(message));
     let _ = io::stderr().write_all(line.as_bytes());
 }
 
 /// Returns `message` with control characters escaped in each of its lines.
-fn escaped(message: &str) -> String {
+fn escape_lines(message: &str) -> String {
     message.split('\n').map(printable).collect::<Vec<_>>().join("\n")
 }
 
@@ -88,9 +88,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_complaint_keeps_its_lines_and_controls_no_terminal() {
+    fn a_message_keeps_its_lines_and_cannot_control_the_terminal() {
         assert_eq!(
-            escaped("no folder /a\u{1b}[31m\rb\nto go on, \u{202e}x"),
+            escape_lines("no folder /a\u{1b}[31m\rb\nto go on, \u{202e}x"),
             "no folder /a\\u{1b}[31m\\rb\nto go on, \\u{202e}x"
         );
     }

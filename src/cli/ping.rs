@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use clap::Args;
 
-use super::output::{complain, finish, print};
+use super::output::{finish, print, print_error};
 use super::server_args::{SERVER_HELP, ServerArgs};
 use crate::text::printable::printable;
 use crate::tools::paint::good;
@@ -26,9 +26,9 @@ const TIMEOUT_MS_DEFAULT: u64 = 1000;
 #[command(after_help = format!("\
 {SERVER_HELP}
 
-Exit code 0: the server answered PONG, or answered that it wants a password (NOAUTH) or that this user may not ping
-(NOPERM): it is alive. With --ids: it gives IDs now, which it tells without a password. Exit code 1: anything else, no
-answer in time included.
+Exit code 0: the server replied PONG, or that it requires a password (NOAUTH) or does not permit this user to ping
+(NOPERM): it is alive. With --ids: it gives IDs now, which needs no password. Exit code 1: anything else, such as no reply
+in time.
 
 Examples:
   getid ping
@@ -40,7 +40,7 @@ pub(super) struct PingArgs {
     /// The server
     #[arg(value_name = "SERVER")]
     server: Option<String>,
-    /// Ask whether IDs are given now, by IDREADY, and not only for a PONG
+    /// Check by IDREADY whether IDs are given now, and not only for a PONG
     #[arg(long)]
     ids: bool,
     #[command(flatten)]
@@ -53,14 +53,14 @@ pub(super) fn run(args: &PingArgs) -> ExitCode {
         Ok(endpoint) => endpoint,
         Err(message) => return failed(&message),
     };
-    let question = if args.ids { Question::Ids } else { Question::Pong };
+    let probe = if args.ids { Probe::Ids } else { Probe::Pong };
     let mut request = Vec::new();
-    push_request(&mut request, &[question.command()]);
+    push_request(&mut request, &[probe.command()]);
     let started = Instant::now();
     let answer = endpoint.ask_once(&request, 1);
     let elapsed_ms = started.elapsed().as_secs_f64() * 1000.0;
     let verdict = match answer {
-        Ok(replies) => judge(replies.first(), question),
+        Ok(replies) => judge(replies.first(), probe),
         Err(error) => Err(error.to_string()),
     };
     match verdict {
@@ -73,38 +73,38 @@ pub(super) fn run(args: &PingArgs) -> ExitCode {
 }
 
 fn failed(message: &str) -> ExitCode {
-    complain(message);
+    print_error(message);
     ExitCode::FAILURE
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Question {
+enum Probe {
     Pong,
     Ids,
 }
 
-impl Question {
+impl Probe {
     const fn command(self) -> &'static str {
         match self {
-            Question::Pong => "PING",
-            Question::Ids => "IDREADY",
+            Probe::Pong => "PING",
+            Probe::Ids => "IDREADY",
         }
     }
 }
 
-fn judge(reply: Option<&Reply>, question: Question) -> Result<&'static str, String> {
-    let (wanted, verdict) = match question {
-        Question::Pong => ("PONG", "PONG"),
-        Question::Ids => ("READY", "READY, gives IDs"),
+fn judge(reply: Option<&Reply>, probe: Probe) -> Result<&'static str, String> {
+    let (expected, verdict) = match probe {
+        Probe::Pong => ("PONG", "PONG"),
+        Probe::Ids => ("READY", "READY, gives IDs"),
     };
     match reply {
         Some(Reply::Error(error)) => match error.split(' ').next() {
-            Some("NOAUTH") if question == Question::Pong => Ok("alive, wants a password"),
-            Some("NOPERM") if question == Question::Pong => Ok("alive, this user may not ping"),
+            Some("NOAUTH") if probe == Probe::Pong => Ok("alive, requires a password"),
+            Some("NOPERM") if probe == Probe::Pong => Ok("alive, this user may not ping"),
             _ => Err(printable(error).into_owned()),
         },
-        Some(Reply::Other(text)) if text.strip_prefix('+') == Some(wanted) => Ok(verdict),
-        Some(Reply::Other(text)) => Err(format!("'{}' instead of {wanted}", printable(text))),
-        _ => Err(format!("an ID instead of {wanted}")),
+        Some(Reply::Other(text)) if text.strip_prefix('+') == Some(expected) => Ok(verdict),
+        Some(Reply::Other(text)) => Err(format!("'{}' instead of {expected}", printable(text))),
+        _ => Err(format!("an ID instead of {expected}")),
     }
 }

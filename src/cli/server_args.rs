@@ -102,9 +102,9 @@ impl ServerArgs {
         let mut tls = None;
         let timeout = Duration::from_millis(self.timeout_ms.unwrap_or(timeout_ms));
         let endpoints = places.into_iter().map(|place| {
-            let tls = if place.tls || self.wants_tls() {
+            let tls = if place.tls || self.uses_tls() {
                 if matches!(place.address, Address::Unix(_)) {
-                    return Err(format!("{}: TLS is spoken over TCP only", place.address));
+                    return Err(format!("{}: TLS works over TCP only", place.address));
                 }
                 if tls.is_none() {
                     tls = Some(Tls::load(&self.tls_files()).map_err(|error| error.to_string())?);
@@ -122,7 +122,7 @@ impl ServerArgs {
 
     /// Returns the flags for another server, which has another login. The TLS flags apply to both, if `word` asks for
     /// TLS.
-    pub(super) fn of_another(&self, word: &str) -> ServerArgs {
+    pub(super) fn for_other_server(&self, word: &str) -> ServerArgs {
         let ServerArgs { cacert, cert, key, insecure, timeout_ms, .. } = self.clone();
         if word.starts_with("rediss://") {
             ServerArgs { cacert, cert, key, insecure, timeout_ms, ..ServerArgs::default() }
@@ -144,7 +144,7 @@ impl ServerArgs {
         let port = self.port.map_or_else(|| self.port_of_environment(), Ok)?;
         match (port, variable("GETID_UNIXSOCKET")) {
             (0, Some(path)) if self.host.is_none() => Ok(Address::Unix(path.into())),
-            (0, _) => Err("the port is 0: say where the server listens by --port or --unix".to_owned()),
+            (0, _) => Err("the port is 0: name the address of the server by --port or --unix".to_owned()),
             (port, _) => Ok(Address::Tcp { host, port }),
         }
     }
@@ -161,7 +161,7 @@ impl ServerArgs {
         }
     }
 
-    fn wants_tls(&self) -> bool {
+    fn uses_tls(&self) -> bool {
         self.tls || self.insecure || self.sni.is_some() || self.cacert.is_some() || self.cert.is_some()
     }
 
@@ -213,10 +213,10 @@ fn read_password(name: &str, path: &Path) -> Result<String, String> {
     let mut bytes = Vec::new();
     let read = File::open(path).and_then(|file| file.take(PASSWORD_BYTES_MAX).read_to_end(&mut bytes));
     read.map_err(|error| failed(&error))?;
-    let text = String::from_utf8(bytes).map_err(|_| failed(&"the password is no UTF-8"))?;
+    let text = String::from_utf8(bytes).map_err(|_| failed(&"the password is not UTF-8"))?;
     match text.lines().next() {
         Some(password) if !password.is_empty() => Ok(password.to_owned()),
-        _ => Err(failed(&"its first line must be the password, and is empty")),
+        _ => Err(failed(&"its first line is empty, must be the password")),
     }
 }
 

@@ -7,7 +7,7 @@ use getid_core::{Declaration, Layout};
 use serde::Serialize;
 
 use super::layout_args::SubjectArgs;
-use super::output::{complain, finish, print};
+use super::output::{finish, print, print_error};
 use crate::system::clock::wall_unix_ms;
 use crate::text::timestamp::{self, TimeSpec};
 use crate::tools::decoded::text_of;
@@ -49,7 +49,7 @@ pub(super) fn run(args: &SpanArgs) -> ExitCode {
     let span = match args.subject.subject().and_then(|subject| Span::new(args, &subject, wall_unix_ms())) {
         Ok(span) => span,
         Err(message) => {
-            complain(&message);
+            print_error(&message);
             return ExitCode::FAILURE;
         }
     };
@@ -76,7 +76,7 @@ struct Span {
 
 impl Span {
     fn new(args: &SpanArgs, subject: &Subject, now_unix_ms: i64) -> Result<Span, String> {
-        let bounds = Bounds::of(subject)?;
+        let bounds = TimeBounds::of(subject)?;
         let from_unix_ms = bounds.time("FROM", &args.from, now_unix_ms)?;
         let to_unix_ms = bounds.time("TO", &args.to, now_unix_ms)?;
         let (from, to) = (timestamp::format_rfc3339(from_unix_ms), timestamp::format_rfc3339(to_unix_ms));
@@ -125,18 +125,18 @@ fn no_span(name: &str) -> String {
 const NS_PER_MS: i128 = 1_000_000;
 
 /// The range of times that IDs can carry, Unix ms.
-struct Bounds {
+struct TimeBounds {
     first: i64,
     last: i64,
 }
 
-impl Bounds {
-    fn of(subject: &Subject) -> Result<Bounds, String> {
+impl TimeBounds {
+    fn of(subject: &Subject) -> Result<TimeBounds, String> {
         match subject {
-            Subject::Unnamed(layout) => Ok(Bounds { first: layout.first_unix_ms(), last: layout.last_unix_ms() }),
+            Subject::Unnamed(layout) => Ok(TimeBounds { first: layout.first_unix_ms(), last: layout.last_unix_ms() }),
             Subject::Declared(declaration) => {
                 let layout = declaration.layout();
-                let bounds = Bounds { first: layout.epoch_unix_ms(), last: layout.end_unix_ms().saturating_sub(1) };
+                let bounds = TimeBounds { first: layout.epoch_unix_ms(), last: layout.end_unix_ms().saturating_sub(1) };
                 layout.has_time().then_some(bounds).ok_or_else(|| format!("IDs of {} hold no time", declaration.name()))
             }
             Subject::Counted(counter) => Err(no_span(counter.name())),

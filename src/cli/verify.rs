@@ -16,7 +16,7 @@ use indicatif::ProgressBar;
 
 use super::generator_args::FieldArgs;
 use super::layout_args::SubjectArgs;
-use super::output::{EXIT_FAILED, complain, finish, print_report, progress_bar};
+use super::output::{EXIT_FAILED, finish, print_error, print_report, progress_bar};
 use super::server_args::{SERVER_HELP, ServerArgs, TIMEOUT_MS_DEFAULT};
 use crate::text::plural::{counted, thousands};
 use crate::tools::at_limit;
@@ -40,19 +40,19 @@ const SECONDS_DEFAULT: f64 = 10.0;
 What is checked:
   no id twice               over all connections, servers and earlier runs
   order on each connection  each id is larger than the one before
-  real-time order           an id asked for after another's reply is larger
+  real-time order           an id requested after another's reply is larger
   server-id                 one for each server, or those of --server-id
   time against the clock    between request and reply, give or take the tolerance
   evenness                  over id % N of --mod; exactly even with --exclusive
   later than earlier runs   with --after: larger than those of --against; of a sequence or serial, of the same server
   replies as asked for      one to GETID, so many to MGETID
 
-Of a named generator (--generator NAME, with the servers' --config FILE) is checked what its kind promises: no order where IDs
-do not ascend, no time where they hold none, evenness where their lowest bits are random; of serial numbers and sequences
-their order on each server, by period and value. Without the servers' file, --layout 'generator NAME KIND ...' says the same.
+For a named generator (--generator NAME, with the servers' --config FILE) the promises of its kind are checked: order if its IDs
+ascend, time if they contain it, evenness if their lowest bits are random; for serial numbers and sequences the order on each
+server, by period and value. Without the servers' file, --layout 'generator NAME KIND ...' declares the generator.
 
 Each SERVER must be one server, not a balancer in front of several. Error replies such as BUSY or MISCONF are counted and
-reported; they are no violation. Exit code 0: no violation; 1: a violation; 2: the command line is wrong, or a
+reported. They are no violation. Exit code 0: no violation; 1: a violation; 2: the command line is wrong, or a
 connection failed. With --json ids are strings, for they are larger than 2^53.
 
 Examples:
@@ -102,13 +102,13 @@ pub(super) struct VerifyArgs {
     /// Write the IDs of this run to a file
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
-    /// The record of an earlier run, to be checked as one with this; may be given several times
+    /// The record of an earlier run, checked together with this run; may be given several times
     #[arg(long, value_name = "FILE")]
     against: Vec<PathBuf>,
     /// All IDs must be larger than those of the earlier runs, for each server-id
     #[arg(long, requires = "against")]
     after: bool,
-    /// A connection that breaks is reported and no failure
+    /// A broken connection is reported, and is no failure
     #[arg(long)]
     tolerate_disconnects: bool,
     /// Print the report as JSON
@@ -134,7 +134,7 @@ pub(super) fn run(args: &VerifyArgs) -> ExitCode {
     match verify(args) {
         Ok((report, code)) => finish(print_report(&report, args.json), code),
         Err(message) => {
-            complain(&message);
+            print_error(&message);
             ExitCode::from(EXIT_FAILED)
         }
     }
@@ -198,17 +198,17 @@ fn verify(args: &VerifyArgs) -> Result<(Report, ExitCode), String> {
 /// Returns the words after GETID: the generator's name, and every field that comes with a request.
 fn words(args: &VerifyArgs, promises: &Promises) -> Result<Vec<String>, String> {
     if args.after && !promises.ordered() {
-        return Err("--after: these IDs do not ascend, so none is known to be later than others".to_owned());
+        return Err("--after: these IDs do not ascend, so their order is unknown".to_owned());
     }
     if args.after && args.servers.len() > 1 && promises.reserves_ahead() {
-        let text = "--after: each server reserves these numbers ahead, so a later one of another server may be lower; \
+        let text = "--after: each server reserves these numbers ahead, so a later ID of another server may be lower; \
                     verify one server's at a time";
         return Err(text.to_owned());
     }
     if !args.server_id.is_empty() && !promises.names_server() {
-        return Err("--server-id: nothing in these IDs says which server gave them".to_owned());
+        return Err("--server-id: these IDs do not contain a server-id".to_owned());
     }
-    if let Some(field) = promises.request_fields().find(|field| !args.fields.names(field)) {
+    if let Some(field) = promises.request_fields().find(|field| !args.fields.has_field(field)) {
         return Err(format!("the field '{field}' comes with each request: --field {field}=VALUE"));
     }
     args.fields.words(promises.generator())

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
-use super::output::{EXIT_FAILED, complain, finish, print};
+use super::output::{EXIT_FAILED, finish, print, print_error};
 use super::server_args::{SERVER_HELP, ServerArgs, TIMEOUT_MS_DEFAULT};
 use crate::text::printable::printable;
 use crate::tools::replies::{Reply, push_request};
@@ -31,11 +31,11 @@ enum WorkerCommand {
     /// A pool without a record leases nothing for its `longest`, as earlier leases may last until then. This declares
     /// to a running server that there were none, by WORKERID INIT. A pool that has leased is refused.
     #[command(after_help = format!("{SERVER_HELP}\n\n{INIT_EXAMPLES}"))]
-    Init(Box<InitArgs>),
+    Init(Box<WorkerInitArgs>),
 }
 
 #[derive(Args)]
-struct InitArgs {
+struct WorkerInitArgs {
     /// The pool, as 'worker-pool' names it
     #[arg(value_name = "POOL")]
     pool: String,
@@ -55,13 +55,13 @@ pub(super) fn run(args: &WorkerArgs) -> ExitCode {
     match init(args) {
         Ok(line) => finish(print(|out| writeln!(out, "{line}")), ExitCode::SUCCESS),
         Err((message, code)) => {
-            complain(&message);
+            print_error(&message);
             code
         }
     }
 }
 
-fn init(args: &InitArgs) -> Result<String, (String, ExitCode)> {
+fn init(args: &WorkerInitArgs) -> Result<String, (String, ExitCode)> {
     let failed = |message: String| (message, ExitCode::from(EXIT_FAILED));
     let pool = printable(&args.pool);
     if !args.new {
@@ -77,6 +77,6 @@ fn init(args: &InitArgs) -> Result<String, (String, ExitCode)> {
     match replies.first() {
         Some(Reply::Other(text)) if text == "+OK" => Ok(format!("{endpoint}: worker pool '{pool}' is open")),
         Some(Reply::Error(text)) => Err((format!("{endpoint}: {}", printable(text)), ExitCode::FAILURE)),
-        _ => Err(failed(format!("{endpoint}: no OK for WORKERID INIT. Is it a getid?"))),
+        _ => Err(failed(format!("{endpoint}: no OK for WORKERID INIT. Is the server a getid?"))),
     }
 }

@@ -163,7 +163,7 @@ fn clients_without_a_login_do_not_kill_the_documented_container() {
         attacked.check("3,500 unfinished AUTH");
         all.push(attacked.attack(1_000, &b"HELLO 3\r\n".repeat(20_000), false));
         attacked.check("1,000 pipelines of HELLO");
-        assert_eq!(attacked.server.count_log("can have this server killed"), 0);
+        assert_eq!(attacked.server.count_log("can make the kernel kill this server"), 0);
     }
 }
 
@@ -191,5 +191,5 @@ fn clients_do_not_kill_the_pod() {
 #[ignore = "needs a memory control group, and 10,000 open files"]
 fn a_limit_that_is_too_small_is_logged_at_the_start() {
     let mut attacked = AttackedServer::start(32, "");
-    attacked.server.wait_log("clients can have this server killed: its bounds add up to");
+    attacked.server.wait_log("clients can make the kernel kill this server: its bounds add up to");
 }

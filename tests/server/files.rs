@@ -113,7 +113,7 @@ fn a_pid_file_and_a_socket_of_a_running_server_are_kept() {
     assert!(log.contains("another server is listening on it"), "{log}");
     // Nor the pid file, at its start or at its end.
     let mut second = Server::start_in(two.path(), &["--server-id", "1", "--pidfile", shown(&pid)]);
-    second.wait_log(&format!("it is that of the getid with pid {}, which runs", first.pid()));
+    second.wait_log(&format!("it belongs to the running getid with pid {}, and is unchanged", first.pid()));
     assert_eq!(second.stop().code(), Some(0));
     assert_eq!(fs::read_to_string(&pid).expect("still there"), format!("{}\n", first.pid()));
     // The socket is removed, and another server creates one of that name. At its end the first server leaves it.

@@ -105,7 +105,7 @@ fn a_pod_without_a_server_id_does_not_start_beside_another_one() {
     let mount = mounted(dir.path());
     let log = support::refused(dir.path(), &[], |command| in_pod(command, "getid-1", &mount));
     let line = log.lines().next().expect("a sentence");
-    assert!(line.starts_with(&format!("{FATAL} server-id: nobody set it in the pod getid-1, ")), "{log}");
+    assert!(line.starts_with(&format!("{FATAL} server-id is not set in the pod getid-1, ")), "{log}");
     assert!(line.ends_with("set GETID_SERVER_ID=auto-ordinal, for the number at the end of the pod's name"), "{log}");
     assert_eq!(fs::read_dir(dir.path()).expect("there").count(), 0, "the folder is empty");
     let (_first, _, server_id) = serve("getid-0", dir.path(), &mount, &[]);

@@ -58,7 +58,7 @@ fn a_stop_logs_the_values_that_it_returns() {
     let last = (0..300).map(|_| value(&wire.ask("INCR orders"))).last().unwrap();
     assert_eq!(last, 300);
     server.signal(nix::sys::signal::Signal::SIGTERM);
-    server.wait_log("of 1 sequence that nobody was given are back in the store");
+    server.wait_log("of 1 sequence unused and returned to the store");
     assert!(server.wait().success());
     let server = Server::start_in(dir.path(), &COUNTS);
     assert_eq!(value(&server.connect().ask("INCR orders")), 301);

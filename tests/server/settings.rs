@@ -177,7 +177,7 @@ fn own_address() -> IpAddr {
 #[ignore = "needs an address of this machine beside loopback"]
 fn protected_mode_closes_and_opens_for_other_machines() {
     let mut server = Server::start(&["--bind", "0.0.0.0"]);
-    server.wait_log("bind lets other machines in and no password is needed");
+    server.wait_log("bind accepts other machines and no password is needed");
     let mut wire = server.connect();
     let address = SocketAddr::new(own_address(), server.port);
     let reply = |inline: &str| {

@@ -47,7 +47,7 @@ fn a_start_ends_with_the_ready_line() {
     let log = server.log_so_far();
     let last = log.lines().rfind(|line| !line.contains(" sequence store "));
     assert_eq!(last, Some(&*ready), "the last line:\n{log}");
-    assert!(server.log_so_far().contains(&format!("the folder {} was not there and has been made", dir.display())));
+    assert!(server.log_so_far().contains(&format!("created the missing folder {}", dir.display())));
 
     // Every report has the absolute path, and the folder is private to its owner.
     assert_eq!(config_get(&server, "dir"), dir.to_str().expect("text"));
@@ -258,7 +258,7 @@ fn the_http_port_is_named_before_and_at_the_start() {
     let output = check.output().expect("it runs");
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{output:?}");
-    assert!(text.contains(&format!("127.0.0.1:{http} (HTTP), [::1]:{http} (HTTP) if there is that address")), "{text}");
+    assert!(text.contains(&format!("127.0.0.1:{http} (HTTP), [::1]:{http} (HTTP) if this address exists")), "{text}");
     let (other, own) = (tempfile::tempdir().expect("a folder"), ["--http-port", &http]);
     let log = support::refused(other.path(), &own, |_| {});
     assert!(log.contains(&format!("could not listen on 127.0.0.1:{http}: ")), "{log}");

@@ -62,13 +62,13 @@ fn a_layout_at_its_limit_is_named() {
         assert_eq!(code, 0, "{report}");
         (report["limit"] == "layout").then_some(report)
     });
-    let said = report["at_limit"].as_str().unwrap();
-    assert!(said.contains(begins) && said.contains("shard-range"), "{said}");
+    let limit = report["at_limit"].as_str().unwrap();
+    assert!(limit.contains(begins) && limit.contains("shard-range"), "{limit}");
     let port = server.port.to_string();
     in_time("the text report names it, too", || {
         let words = ["--port", &port, "-c", "20", "-P", "50", "--seconds", "2", "--timeout-ms", "20000"];
-        let told = String::from_utf8(bench(&words).stdout).unwrap();
-        let line = told.lines().find(|line| line.starts_with("  limit "))?;
+        let text = String::from_utf8(bench(&words).stdout).unwrap();
+        let line = text.lines().find(|line| line.starts_with("  limit "))?;
         line.contains("the server's layout, which is at its limit: ").then_some(())
     });
     in_time("and by verify", || {
@@ -77,7 +77,7 @@ fn a_layout_at_its_limit_is_named() {
         let output = getid().args(words).args(layout).output().unwrap();
         let report: Value = serde_json::from_slice(&output.stdout)
             .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
-        report["servers"][0]["at_limit"].as_str().is_some_and(|said| said.contains(begins)).then_some(())
+        report["servers"][0]["at_limit"].as_str().is_some_and(|line| line.contains(begins)).then_some(())
     });
     // An idle server is not at its limit. A short run reads the server's state at its end.
     let roomy = Server::start(&[]);
@@ -152,7 +152,7 @@ fn passwords() {
 fn a_run_that_gets_nothing_but_errors_ends_at_once() {
     let server = Server::start(&["--requirepass", "secret"]);
     let port = server.port.to_string();
-    for (words, said) in [
+    for (words, expected) in [
         (&["-c", "3"][..], "NOAUTH"),
         (&["--password", "secret", "-P", "4", "FOO", "bar"], "ERR unknown command 'FOO'"),
         (&["--password", "secret", "--threads", "2", "MGETID", "101"], "ERR parameters error! argv[1] = 101"),
@@ -160,13 +160,13 @@ fn a_run_that_gets_nothing_but_errors_ends_at_once() {
     ] {
         let output = bench(&[&["-p", &port, "--seconds", "600"], words].concat());
         let complaint = String::from_utf8_lossy(&output.stderr);
-        assert!(complaint.contains(said) && complaint.contains("--keep-going"), "{words:?}: {complaint}");
+        assert!(complaint.contains(expected) && complaint.contains("--keep-going"), "{words:?}: {complaint}");
         assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0), "{complaint}");
     }
 }
 
 #[test]
-fn words_that_are_not_understood_are_no_commands() {
+fn unknown_options_are_errors() {
     check_failure(&["--seccnds", "3"], "unexpected argument '--seccnds'");
     check_failure(&["GETID", "-x"], "unexpected argument '-x'");
     check_failure(&["-p", "GETID"], "invalid value 'GETID'");
@@ -245,7 +245,7 @@ fn impossible_runs_are_refused() {
 }
 
 #[test]
-fn a_server_that_is_full_is_quoted() {
+fn the_error_of_a_full_server_is_printed() {
     let server = Server::start(&["--maxclients", "2"]);
     let port = server.port.to_string();
     check_failure(&["--port", &port, "-c", "25", "-n", "100"], "max number of clients reached");
@@ -283,7 +283,7 @@ fn more_replies_than_ready_in_one_piece() {
 }
 
 #[test]
-fn other_servers_are_named() {
+fn other_protocols_are_reported() {
     let port = null_server(b"*1\r\n$5\r\nGETID\r\n", b"HTTP/1.1 400 Bad Request\r\n");
     check_failure(&["--port", &port.to_string(), "-n", "1"], "does not speak Redis's protocol");
     let port = null_server(b"*1\r\n$5\r\nGETID\r\n", b":1\r\n:2\r\n");

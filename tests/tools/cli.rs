@@ -187,9 +187,9 @@ fn decode_accepts_pasted_text() {
          one of its generators\n"
     );
     let output = finish(&mut getid(&["decode"]), &"x\n".repeat(10_000), PATIENCE, false);
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(said.lines().count(), 21, "{said}");
-    assert!(said.ends_with("getid: 9,980 mistakes more, which are not named here\n"), "{said}");
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(errors.lines().count(), 21, "{errors}");
+    assert!(errors.ends_with("getid: 9,980 mistakes more, which are not listed\n"), "{errors}");
     let output = finish(&mut getid(&["decode"]), "7.868e+17\n(error) BUSY \u{1b}[31mlater\n", PATIENCE, false);
     check(&output, 1, "", "line 1: '7.868e+17' is no ID: it was rounded on its way");
     check(&output, 1, "", r"line 2: no ID but an error of the server: BUSY \u{1b}[31mlater");
@@ -304,7 +304,7 @@ fn check_config_reports_ok_or_the_errors() {
         &[],
         0,
         &format!(
-            "OK\nlistens on 127.0.0.1:7890, [::1]:7890 if there is that address\nserver-id 0, \
+            "OK\nlistens on 127.0.0.1:7890, [::1]:7890 if this address exists\nserver-id 0, \
         id-range 2 shard-range 9 random-range 10\nstate in {folder}\nsequences in sqlite: (--connect"
         ),
         "",
@@ -321,13 +321,13 @@ fn check_config_reports_the_errors_of_a_start_in_state_and_log() {
     std::fs::write(dir.path().join("getid-0.state"), "getid state 1\nserver-id 0\n").unwrap();
     for words in [&["--server-id", "0"][..], &["--server-id", "1", "--logfile", "no/such.log"]] {
         let words = [&["--dir", folder, "--port", "0", "--unixsocket", "s"], words].concat();
-        let said = |command: &str| {
+        let errors_of = |command: &str| {
             // Another server on this machine may use the server-id.
             let output = getid(&[command]).args(&words).env("GETID_ID_MACHINE_CLAIM", "no").output().unwrap();
             assert_eq!(output.status.code(), Some(1), "{command}: {output:?}");
             String::from_utf8(output.stderr).unwrap()
         };
-        let (start, check) = (said("serve"), said("check-config"));
+        let (start, check) = (errors_of("serve"), errors_of("check-config"));
         // A start prints no heading in this case.
         assert_eq!(start.trim_end(), check.trim_start_matches("*** FATAL CONFIGURATION ERROR ***").trim());
         assert_eq!(words.contains(&"0") && !words.contains(&"1"), check.contains("cannot use the record"), "{check}");
@@ -344,7 +344,7 @@ fn check_config_reports_the_errors_of_a_start_in_state_and_log() {
 }
 
 #[test]
-fn check_config_looks_at_the_folder_and_makes_nothing() {
+fn check_config_checks_the_folder_and_creates_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let new = dir.path().join("new");
     let shown = new.to_str().unwrap();
@@ -362,7 +362,7 @@ fn check_config_looks_at_the_folder_and_makes_nothing() {
 }
 
 /// Starts a server that sends one line of `reply` for each request.
-fn says(reply: &'static str) -> u16 {
+fn reply_server(reply: &'static str) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     thread::spawn(move || {
@@ -380,7 +380,7 @@ fn says(reply: &'static str) -> u16 {
 
 #[track_caller]
 fn ping(reply: &'static str, args: &[&str], code: i32, stdout: &str, stderr: &str) {
-    let port = says(reply).to_string();
+    let port = reply_server(reply).to_string();
     run(&[&["ping", "--port", &port, "--timeout-ms", "20000"], args].concat(), code, stdout, stderr);
 }
 
@@ -396,12 +396,12 @@ fn ping_expects_a_pong() {
         "WRONGPASS",
     );
     // The server is alive, although it refuses the command.
-    ping("-NOAUTH Authentication required.\r\n", &[], 0, "alive, wants a password", "");
+    ping("-NOAUTH Authentication required.\r\n", &[], 0, "alive, requires a password", "");
     ping("-NOPERM x\r\n", &[], 0, "alive", "");
     ping("-DENIED protected mode\r\n", &[], 1, "", "DENIED protected mode");
     ping("+HELLO\r\n", &[], 1, "", "'+HELLO' instead of PONG");
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
-    run(&["ping", "--port", &nobody], 1, "", "refused");
+    let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    run(&["ping", "--port", &unused], 1, "", "refused");
     // `--ids` asks whether IDs are given: any reply except READY means no.
     ping("+READY\r\n", &["--ids"], 0, ": READY, gives IDs in ", "");
     ping("+OK\r\n+READY\r\n", &["--ids", "--password", "x"], 0, ": READY", "");
@@ -413,7 +413,7 @@ fn ping_expects_a_pong() {
 
 #[test]
 fn ping_finds_the_server_of_its_environment() {
-    let port = says("+PONG\r\n").to_string();
+    let port = reply_server("+PONG\r\n").to_string();
     check(&getid(&["ping"]).env("GETID_PORT", port).output().unwrap(), 0, "PONG", "");
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("sock");

@@ -24,8 +24,8 @@ fn redis_cli_one_command_at_a_time() {
     assert_eq!(many.lines().count(), 100);
     assert!(many.lines().all(|line| id(line) > last));
     assert_eq!(cli("MGETID 101").trim(), "ERR parameters error! argv[1] = 101");
-    let said = cli("-n 16 PING");
-    assert!(said.contains("DB index is out of range") && said.contains("PONG"), "the connection stays: {said}");
+    let output = cli("-n 16 PING");
+    assert!(output.contains("DB index is out of range") && output.contains("PONG"), "the connection stays: {output}");
     assert_eq!(cli("-r 3 -i 0.01 PING").lines().count(), 3);
     assert!(cli("-3 DECODEID 144182182078841378").contains("random 546"));
     assert!(cli("--json DECODEID 144182182078841378").contains("\"random\":546"));
@@ -42,10 +42,10 @@ fn redis_cli_one_command_at_a_time() {
 #[ignore = "needs redis-cli and redis-benchmark"]
 fn redis_cli_interactive() {
     let server = Server::start(&[]);
-    let said = run(&mut redis_cli(&server), "GETID\nMGETID 2\nfoo\nHELLO 3\nCOMMAND DOCS\nPING\n");
-    let lines: Vec<&str> = said.lines().collect();
-    assert!(id(lines[0]) < id(lines[1]) && id(lines[1]) < id(lines[2]), "{said}");
-    assert!(lines[3].starts_with("ERR unknown command 'foo'"), "{said}");
+    let output = run(&mut redis_cli(&server), "GETID\nMGETID 2\nfoo\nHELLO 3\nCOMMAND DOCS\nPING\n");
+    let lines: Vec<&str> = output.lines().collect();
+    assert!(id(lines[0]) < id(lines[1]) && id(lines[1]) < id(lines[2]), "{output}");
+    assert!(lines[3].starts_with("ERR unknown command 'foo'"), "{output}");
     assert_eq!(lines.last(), Some(&"PONG"));
     // On a terminal, redis-cli requests COMMAND DOCS for its hints, and discards keys that are typed before its prompt.
     // If that happens, the session is repeated more slowly.
@@ -58,16 +58,16 @@ fn redis_cli_interactive() {
         run(&mut terminal, "")
     };
     let has_all =
-        |said: &str| ["(integer) ", "summary:", "Get several unique ids"].iter().all(|part| said.contains(part));
-    let mut said = type_in("0.7");
+        |output: &str| ["(integer) ", "summary:", "Get several unique ids"].iter().all(|part| output.contains(part));
+    let mut output = type_in("0.7");
     for pause_s in ["3", "10"] {
-        if !has_all(&said) {
-            said = type_in(pause_s);
+        if !has_all(&output) {
+            output = type_in(pause_s);
         }
     }
-    assert!(has_all(&said), "{said}");
+    assert!(has_all(&output), "{output}");
     // The hints contain POLICY WAIT|ERROR.
-    assert!(!said.contains("(error)") && !said.contains("Could not"), "{said}");
+    assert!(!output.contains("(error)") && !output.contains("Could not"), "{output}");
 }
 
 #[test]
@@ -75,24 +75,24 @@ fn redis_cli_interactive() {
 fn redis_cli_pipe_stat_latency() {
     let server = Server::start(&[]);
     for requests in ["GETID\r\n".repeat(10_000), "*1\r\n$5\r\nGETID\r\n".repeat(10_000)] {
-        let said = run(redis_cli(&server).arg("--pipe"), &requests);
-        assert!(said.contains("errors: 0, replies: 10000"), "{said}");
-        assert!(said.contains("Last reply received"), "--pipe has its ECHO back: {said}");
+        let output = run(redis_cli(&server).arg("--pipe"), &requests);
+        assert!(output.contains("errors: 0, replies: 10000"), "{output}");
+        assert!(output.contains("Last reply received"), "--pipe has its ECHO back: {output}");
     }
     let output = finish(redis_cli(&server).arg("--pipe"), "GETID\r\nMGETID 0\r\n", PATIENCE, false);
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(said.contains("errors: 1, replies: 2"), "{said}");
+    let output = String::from_utf8_lossy(&output.stdout);
+    assert!(output.contains("errors: 1, replies: 2"), "{output}");
     // On a slow machine the tools need more time for the same work.
     let longer_until = |is_enough: fn(&str) -> bool, ask: &dyn Fn(Duration) -> String| {
-        let said = [2, 10].map(Duration::from_secs).into_iter().map(ask).find(|said| is_enough(said));
-        said.unwrap_or_else(|| panic!("after ten seconds too: {}", ask(Duration::from_secs(10))))
+        let output = [2, 10].map(Duration::from_secs).into_iter().map(ask).find(|output| is_enough(output));
+        output.unwrap_or_else(|| panic!("after ten seconds too: {}", ask(Duration::from_secs(10))))
     };
     let port = server.port.to_string();
-    longer_until(|said| said.contains("keys") && said.lines().count() >= 3, &|time| {
+    longer_until(|output| output.contains("keys") && output.lines().count() >= 3, &|time| {
         run_for(Command::new("stdbuf").args(["-oL", "redis-cli", "-p", &port, "--stat", "-i", "0.5"]), time)
     });
     // The output is minimum, maximum, average and count.
-    longer_until(|said| said.split_whitespace().filter(|word| word.parse::<f64>().is_ok()).count() >= 4, &|time| {
+    longer_until(|output| output.split_whitespace().filter(|word| word.parse::<f64>().is_ok()).count() >= 4, &|time| {
         run_for(redis_cli(&server).args(["--latency", "--raw", "-i", "1"]), time)
     });
 }
@@ -131,9 +131,9 @@ fn redis_benchmark() {
         let before = issued(&server);
         let mut benchmark = Command::new("redis-benchmark");
         benchmark.args(["-p", &server.port.to_string(), "-q"]).args(options.split(' ')).args(command.split(' '));
-        let said = run(&mut benchmark, "");
-        assert!(said.contains("requests per second"), "{options} {command}: {said}");
-        assert!(!said.to_lowercase().contains("err"), "{options} {command}: {said}");
+        let output = run(&mut benchmark, "");
+        assert!(output.contains("requests per second"), "{options} {command}: {output}");
+        assert!(!output.to_lowercase().contains("err"), "{options} {command}: {output}");
         let count: u64 = options.split(' ').nth(1).and_then(|n| n.parse().ok()).expect("-n");
         // The last pipelines may exceed the requested number.
         let drawn = issued(&server) - before;

@@ -45,33 +45,33 @@ impl Fleet {
 }
 
 #[test]
-fn a_fleet_from_its_first_word_to_a_move() {
+fn a_fleet_from_its_initialisation_to_a_move() {
     let fleet = Fleet::new();
-    fleet.check("cluster show --store URL", 1, "", "sqlite:DIR/fleet.db: there is no fleet's record here; if address");
-    let made = "cluster: sqlite:DIR/fleet.db, made\n  epoch      1420041600000 (2014-12-31T16:00:00.000Z)\n  \
+    fleet.check("cluster show --store URL", 1, "", "sqlite:DIR/fleet.db: there is no fleet record here; if address");
+    let made = "cluster: sqlite:DIR/fleet.db, created\n  epoch      1420041600000 (2014-12-31T16:00:00.000Z)\n  \
                 id-range   2: server-ids 0 to 3\n  auto       3\n  \
-                new        server-id 0: a record was made: its first start is one without a record\n";
+                new        server-id 0: a record was created for its first start\n";
     fleet.check("cluster init --store URL --auto 3 --new 0", 0, made, "");
-    fleet.check("cluster init --store URL --auto 0", 1, "", "--auto: there is a record already of server-id 0, which");
+    fleet.check("cluster init --store URL --auto 0", 1, "", "--auto: there is already a record of server-id 0, which");
     fleet.check("cluster show --store URL --json", 0, "\"free\": 1,", "");
-    fleet.check("claim show --store URL", 0, "  held by    nobody since ", "");
+    fleet.check("claim show --store URL", 0, "  held by    no server since ", "");
     fleet.check("claim show 7 --store URL", 1, "", "sqlite:DIR/fleet.db: there is no record of server-id 7");
-    fleet.check("claim release 0 --store URL", 0, "  free       already: nobody ever had it\n", "");
-    fleet.check("claim take 0 --store URL", 1, "", "server-id 0 has no holder: any server that waits takes it at once");
+    fleet.check("claim release 0 --store URL", 0, "  free       already: it was never held\n", "");
+    fleet.check("claim take 0 --store URL", 1, "", "server-id 0 has no holder: any standby takes it at once");
 
     std::fs::create_dir(fleet.path().join("state")).unwrap();
     fleet.check("state advance DIR/state --server-id 1 --to now", 0, "every new ID will be at least", "");
     let moved = "server-id 1: moved\n  from       file:DIR/state: its record stays there, marked\n  to         \
                  sqlite:DIR/fleet.db\n";
     fleet.check("state move --server-id 1 --from DIR/state --to URL", 0, moved, "");
-    fleet.check("state move --server-id 1 --from DIR/state --to URL", 0, "server-id 1: done before\n", "");
+    fleet.check("state move --server-id 1 --from DIR/state --to URL", 0, "server-id 1: already moved\n", "");
     fleet.check(
         "state show DIR/state",
         1,
         "  mark       it was moved to sqlite:DIR/fleet.db, and no server may start",
         "",
     );
-    fleet.check("state show --store URL --server-id 1", 0, "  held by    nobody since ", "");
+    fleet.check("state show --store URL --server-id 1", 0, "  held by    no server since ", "");
     fleet.check(
         "state advance --store URL --server-id 1 --to now",
         0,
@@ -81,12 +81,12 @@ fn a_fleet_from_its_first_word_to_a_move() {
     // A server does not start with a moved record, and names its new place.
     let refused = "cannot use the record DIR/state/getid-1.state: it was moved to sqlite:DIR/fleet.db, and no server may \
                    start with it here; to go on, start the server with claim-store sqlite:DIR/fleet.db; or";
-    let output = fleet.output("serve --dir DIR/state --server-id 1 --port 0 --unixsocket DIR/s");
-    let said = [output.stdout, output.stderr].concat();
-    let said = String::from_utf8_lossy(&said).replace(fleet.path().to_str().unwrap(), "DIR");
-    assert!(!output.status.success() && said.contains(refused), "{said}");
+    let start = fleet.output("serve --dir DIR/state --server-id 1 --port 0 --unixsocket DIR/s");
+    let output = [start.stdout, start.stderr].concat();
+    let output = String::from_utf8_lossy(&output).replace(fleet.path().to_str().unwrap(), "DIR");
+    assert!(!start.status.success() && output.contains(refused), "{output}");
     fleet.check("state move --server-id 1 --from URL --to DIR/state", 0, "server-id 1: moved\n", "");
-    fleet.check("state show DIR/state", 0, "  in use by  nobody\n", "");
+    fleet.check("state show DIR/state", 0, "  in use by  no process\n", "");
 }
 
 /// The command that a start prints works as printed, in a shell without configuration of the fleet.
@@ -104,10 +104,10 @@ fn the_command_printed_by_a_start_without_a_record_suffices() {
             assert_eq!(sqlite.execute(&format!("{lost} = 'claim/{server_id}'"), []).unwrap(), 1);
             let start = format!("serve --config DIR/wide.conf --dir DIR --claim-store URL --server-id {server_id}");
             let refused = fleet.output(&start);
-            let said =
+            let output =
                 String::from_utf8_lossy(&refused.stderr).into_owned() + &String::from_utf8_lossy(&refused.stdout);
-            assert!(!refused.status.success() && !said.contains("another claim-store"), "{said}");
-            let (_, command) = said.split_once("`getid state advance").unwrap_or_else(|| panic!("{said}"));
+            assert!(!refused.status.success() && !output.contains("another claim-store"), "{output}");
+            let (_, command) = output.split_once("`getid state advance").unwrap_or_else(|| panic!("{output}"));
             let (command, _) = command.split_once('`').unwrap();
             let command = format!("\"$GETID\" state advance{}", command.replace("--past-id ID", "--past-id 1"));
             let mut shell = Command::new("sh");
@@ -122,7 +122,7 @@ fn the_command_printed_by_a_start_without_a_record_suffices() {
 #[test]
 fn a_wrong_command_line_is_refused() {
     let fleet = Fleet::new();
-    let none = "there is no claim store here: claim-store is file; name one with --store etcd://...";
+    let none = "no claim store is configured: claim-store is file; name one with --store etcd://...";
     fleet.check("claim show", 2, "", none);
     fleet.check("cluster init", 2, "", none);
     fleet.check("claim show --store nowhere", 2, "", "--store: 'nowhere' has no scheme, must be");

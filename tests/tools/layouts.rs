@@ -339,7 +339,7 @@ fn generators_of_a_configuration_are_found_by_name() {
     }
     refused(
         &["layout", "twets", "--config", file],
-        "no kind and no generator is called 'twets'; did you mean 'tweets'?",
+        "no kind and no generator has the name 'twets'; did you mean 'tweets'?",
     );
     refused(&["layout", "tweets", "--config", "/none.conf"], "/none.conf");
     refused(&["span", "--generator", "tickets", "--config", file, "2026-01-01", "now"], "IDs of tickets are counted");
@@ -574,11 +574,11 @@ fn pasted_ids_are_recognized() {
     let (code, stdout, stderr) = output(&["decode", &tweet]);
     assert_eq!((code, stdout.lines().count()), (Some(0), 2));
     refused(&["decode", "ORD20261125-000001"], "or with --config FILE an ID of one of its generators");
-    assert!(stderr.contains("has not come") && stderr.contains("--layout twitter ("), "{stderr}");
+    assert!(stderr.contains("is in the future") && stderr.contains("--layout twitter ("), "{stderr}");
 }
 
 #[test]
-fn get_bench_and_verify_know_serial_numbers_and_sequences() {
+fn get_bench_and_verify_support_serial_numbers_and_sequences() {
     let lines = ["order serial ORD{yyyyMMdd}-{n:6} zone UTC", "ticket sequence", "short sequence format base62 pad 7"];
     let words = lines.iter().flat_map(|line| ["--generator"].into_iter().chain(line.split(' ')));
     let server = Server::start(&words.collect::<Vec<_>>());
@@ -610,7 +610,7 @@ fn get_bench_and_verify_know_serial_numbers_and_sequences() {
 }
 
 #[test]
-fn get_and_bench_ask_a_named_generator() {
+fn get_and_bench_draw_from_a_named_generator() {
     let generators = ["tweets twitter", "orders:eu leaf format base62", "trace uuid7", "lua redis-lua one-server 0"];
     let words = generators.iter().flat_map(|line| ["--generator"].into_iter().chain(line.split(' ')));
     let server = Server::start(&words.collect::<Vec<_>>());
@@ -661,7 +661,7 @@ fn get_and_bench_ask_a_named_generator() {
 }
 
 #[test]
-fn shells_and_help_know_the_flags() {
+fn scripts_and_help_contain_the_flags() {
     let script = printed(&["completions", "bash"]);
     for flag in ["--layout", "--generator", "--list", "--servers", "--rate", "--mod", "--field"] {
         assert!(script.contains(flag), "{flag}");

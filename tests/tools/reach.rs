@@ -44,8 +44,8 @@ fn finish(mut command: Command) -> Output {
 #[track_caller]
 fn succeeds(words: &[&str], more: &[&str]) {
     let output = finish(tool(words, more));
-    let said = both(&output);
-    assert_eq!(output.status.code(), Some(0), "{words:?} {more:?}: {said}");
+    let message = both(&output);
+    assert_eq!(output.status.code(), Some(0), "{words:?} {more:?}: {message}");
     let expected = match words {
         ["ping"] => "PONG",
         ["ping", ..] => "READY",
@@ -53,7 +53,7 @@ fn succeeds(words: &[&str], more: &[&str]) {
         ["verify", ..] => "no violation",
         _ => "requests   500",
     };
-    assert!(said.contains(expected), "{words:?} {more:?}: {said}");
+    assert!(message.contains(expected), "{words:?} {more:?}: {message}");
 }
 
 /// Runs every tool with these words concurrently, because many wait for a time-out.
@@ -84,14 +84,14 @@ fn fails(words: &[&str], more: &[&str], expected: &str) {
 }
 
 fn check_failure(words: &[&str], more: &[&str], output: &Output, expected: &str) {
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains(expected), "{words:?} {more:?}: {said}");
-    assert!(!said.contains("panicked"), "{said}");
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(message.contains(expected), "{words:?} {more:?}: {message}");
+    assert!(!message.contains("panicked"), "{message}");
     // Errors of the command line itself are clap's.
-    let by_clap = said.starts_with("error: ");
-    assert!((by_clap || said.starts_with("getid: ")) && said.len() < 4000, "{said}");
-    let wanted = if words[0] == "ping" && !by_clap { 1 } else { 2 };
-    assert_eq!(output.status.code(), Some(wanted), "{words:?} {more:?}: {said}");
+    let by_clap = message.starts_with("error: ");
+    assert!((by_clap || message.starts_with("getid: ")) && message.len() < 4000, "{message}");
+    let expected_code = if words[0] == "ping" && !by_clap { 1 } else { 2 };
+    assert_eq!(output.status.code(), Some(expected_code), "{words:?} {more:?}: {message}");
 }
 
 #[test]
@@ -150,9 +150,9 @@ fn a_client_certificate_and_a_user() {
     }
     // Without a certificate, the server's alert may arrive, or only a closed connection.
     let output = finish(tool(&["ping"], &at));
-    let said = both(&output);
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("--cert and --key") || said.contains("closed the connection"), "{said}");
+    let message = both(&output);
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    assert!(message.contains("--cert and --key") || message.contains("closed the connection"), "{message}");
 
     let port = server.port.to_string();
     all_fail(&["-p", &port, "--user", "alice", "--password", "wrong"], "AUTH: WRONGPASS");
@@ -166,7 +166,7 @@ fn a_client_certificate_and_a_user() {
         (&["-p", &tls_port, "--cacert", &ca, "--sni", "example.com"], "is for another name: --sni NAME"),
         (&["-p", &tls_port, "--cacert", &ca, "--sni", "a b"], "is no name that a certificate can have"),
         (&["-p", &tls_port, "--insecure", "--cacert", &ca], "cannot be used with"),
-        (&["unix:///nowhere", "--tls"], "TLS is spoken over TCP only"),
+        (&["unix:///nowhere", "--tls"], "TLS works over TCP only"),
     ]);
     // The plain port reads the greeting of TLS as the beginning of a line.
     all_fail(&["-p", &port, "--insecure", "--timeout-ms", SHORT_MS], "does this port not speak TLS?");
@@ -188,7 +188,7 @@ fn absent_servers() {
         (&["a:1", "-p", "2"], "use one of them"),
         (&["--timeout-ms", "0"], "0 is not in"),
         (&["--password-file", "/nowhere/p"], "--password-file: /nowhere/p: No such file"),
-        (&["--password-file", "/dev/null"], "its first line must be the password"),
+        (&["--password-file", "/dev/null"], "its first line is empty, must be the password"),
         (&["--password-file", "/dev/zero"], ""),
         (&["--nosuchflag"], "unexpected argument"),
     ]);
@@ -198,7 +198,7 @@ fn absent_servers() {
     fails(&["get"], &["0"], "neither a number of IDs");
     fails(&["get"], &["-5"], "neither a number of IDs");
     fails(&["get"], &["99999999999999999999"], "neither a number of IDs");
-    fails(&["get"], &["5", "6"], "how many IDs was said before");
+    fails(&["get"], &["5", "6"], "the number of IDs was given before");
     fails(&["get"], &["a:1", "b:1"], "two servers were named");
 }
 
@@ -209,7 +209,7 @@ fn wrong_and_missing_passwords() {
     all_fail(&["-p", &port, "--password", "wrong"], "AUTH: WRONGPASS");
     fails(&["get"], &["-p", &port, "--password", "wrong"], "REDISCLI_AUTH");
     let output = finish(tool(&["ping"], &["-p", &port]));
-    assert!(both(&output).contains("alive, wants a password"), "{}", both(&output));
+    assert!(both(&output).contains("alive, requires a password"), "{}", both(&output));
     for words in [&["get"][..], &["bench"]] {
         let output = finish(tool(words, &["-p", &port]));
         assert_eq!(output.status.code(), Some(1), "{}", both(&output));
@@ -273,9 +273,9 @@ fn servers_that_answer_something_else() {
             while stream.read(&mut [0; 1024]).is_ok_and(|n| n > 0) {}
         });
         each_tool(&["-p", &port], |words, output| {
-            let said = both(&output);
-            assert!(said.contains("does not speak Redis's protocol"), "{words:?}: {said}");
-            assert!(!said.contains(['\x1b', '\x07']), "{said:?}");
+            let message = both(&output);
+            assert!(message.contains("does not speak Redis's protocol"), "{words:?}: {message}");
+            assert!(!message.contains(['\x1b', '\x07']), "{message:?}");
         });
     }
     let bytes = endlessly(b"+OK\r\n");
@@ -293,15 +293,18 @@ fn servers_that_answer_something_else() {
     ] {
         let port = endlessly(piece);
         each_tool(&["-p", &port, "--timeout-ms", SHORT_MS], |words, output| {
-            let said = both(&output);
-            assert_ne!(output.status.code(), Some(0), "{piece:?} {words:?}: {said}");
-            assert!(!said.contains('\x1b') && !said.contains("panicked") && said.len() < 20_000, "{said:?}");
+            let message = both(&output);
+            assert_ne!(output.status.code(), Some(0), "{piece:?} {words:?}: {message}");
+            assert!(
+                !message.contains('\x1b') && !message.contains("panicked") && message.len() < 20_000,
+                "{message:?}"
+            );
         });
     }
 }
 
 #[test]
-fn answers_of_a_hostile_server_cannot_talk_to_the_terminal() {
+fn replies_of_a_hostile_server_cannot_control_the_terminal() {
     // The server replies PONG to PING, and otherwise an error with terminal escapes and right-to-left characters.
     let port = odd_server(|mut stream| {
         let mut request = [0; 4096];
@@ -318,9 +321,9 @@ fn answers_of_a_hostile_server_cannot_talk_to_the_terminal() {
         [&["get"][..], &["verify", "-n", "5", "-c", "1"], &["bench", "-n", "5", "-c", "1", "--keep-going"], &["bench"]]
     {
         let output = finish(tool(words, &["-p", &port]));
-        let said = both(&output);
-        assert!(said.contains(r"\u{1b}[2J\u{9b}31m\u{202e}abc\u{7}"), "{words:?}: {said:?}");
-        assert!(!said.contains(['\u{1b}', '\u{9b}', '\u{202e}', '\u{7}']), "{words:?}: {said:?}");
+        let message = both(&output);
+        assert!(message.contains(r"\u{1b}[2J\u{9b}31m\u{202e}abc\u{7}"), "{words:?}: {message:?}");
+        assert!(!message.contains(['\u{1b}', '\u{9b}', '\u{202e}', '\u{7}']), "{words:?}: {message:?}");
     }
 }
 

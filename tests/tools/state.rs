@@ -113,7 +113,7 @@ fn show_one() {
            layout     id-range 2 shard-range 9 random-range 10, epoch 1420041600000 (2014-12-31T16:00:00.000Z)\n  \
            borrow     IDs were at most 3000 ms ahead of the reference\n  \
            term       4, the number of this life\n  \
-           in use by  nobody\n",
+           in use by  no process\n",
     );
 }
 
@@ -232,10 +232,12 @@ fn forgotten_generators() {
         ),
         (
             "forget trace DIR --past-id 0",
-            "whose record? Name the server with --server-id, or give its configuration \
-             with --config, server-id in it",
+            "the server-id is missing: name it with --server-id, or name a configuration with server-id in it by --config",
         ),
-        ("forget trace DIR --server-id 3 --past-id 0", "DIR/getid-3.state: there is no record, so nothing to forget"),
+        (
+            "forget trace DIR --server-id 3 --past-id 0",
+            "DIR/getid-3.state: there is no record, so there is nothing to forget",
+        ),
     ] {
         folder.check_refusal(words, error);
     }
@@ -248,8 +250,8 @@ fn a_damaged_record_with_generators_is_moved_ahead() {
     let text = with_generators(&folder.put(2500, -90_000), GENERATORS);
     let text = String::from_utf8(text).unwrap().replace("trace uuid7", "trace uuid8");
     fs::write(folder.state(0), text).unwrap();
-    let (said, good) = folder.run("advance DIR --server-id 0 --to 2026-11-21T00:10:00Z").unwrap();
-    assert!(good, "{said}");
+    let (text, good) = folder.run("advance DIR --server-id 0 --to 2026-11-21T00:10:00Z").unwrap();
+    assert!(good, "{text}");
     let names: Vec<_> = folder.record().declarations.generators().iter().map(|known| known.name().to_owned()).collect();
     assert_eq!(names, ["tweets", "short"]);
 }
@@ -321,7 +323,7 @@ fn advance_skips_ids_under_way() {
 
 /// Folder, server-id, layout, epoch and borrow limit come from the file and the environment, as for `serve`.
 #[test]
-fn advance_goes_by_the_configuration() {
+fn advance_uses_the_configuration() {
     let folder = Folder::new();
     let epoch_ms = 1_440_000_000_000_u64;
     let file = folder.path().join("getid.conf");
@@ -368,7 +370,7 @@ fn advance_goes_by_the_configuration() {
 
     folder.check_refusal(
         &format!("advance DIR --past-id {id}"),
-        "whose record? Name the server with --server-id, or give its configuration with --config, server-id in it",
+        "the server-id is missing: name it with --server-id, or name a configuration with server-id in it by --config",
     );
     let error = folder.run("advance --config DIR/missing.conf --past-id 1").unwrap_err();
     assert!(error.starts_with("configuration:\n") && error.contains("DIR/missing.conf"), "{error}");
@@ -387,7 +389,7 @@ fn advance_never_goes_back() {
             &format!("advance DIR --server-id 0 --to {to}"),
             "server-id 0: DIR/getid-0.state\n  \
                before     2026-11-21T00:00:05.000Z (tick 375177605000), 5.000 s ahead of the clock\n  \
-               after      the same: this is already later than what was asked for, and a record never goes back\n",
+               after      unchanged: the record is later than the requested position, and a record never goes back\n",
         );
         assert_eq!(folder.record(), before);
     }
@@ -404,12 +406,12 @@ fn advance_never_goes_back() {
 }
 
 #[test]
-fn advance_mends_and_keeps_a_copy() {
+fn advance_replaces_a_damaged_file_and_keeps_a_copy() {
     for damaged in ["", "junk\n", "getid state 9\nchecksum crc32 00000000\n"] {
         let folder = Folder::new();
         fs::write(folder.state(0), damaged).unwrap();
         let (text, _) = folder.run(&format!("advance DIR --server-id 0 --to {}", NOW + 9000)).unwrap();
-        assert!(text.contains("before     a record of no use: "), "{text}");
+        assert!(text.contains("before     an unusable record: "), "{text}");
         let copy = format!("getid-0.state.before-{NOW}");
         assert!(text.contains(&format!("copy       DIR/{copy}\n")), "{text}");
         assert_eq!(fs::read_to_string(folder.path().join(copy)).unwrap(), damaged);
@@ -419,11 +421,11 @@ fn advance_mends_and_keeps_a_copy() {
 
 /// A moved record is shown, but not changed, even if it was damaged after it was marked.
 #[test]
-fn a_record_that_was_moved_is_left_alone() {
+fn a_moved_record_is_unchanged() {
     let folder = Folder::new();
     let record = folder.put(0, 0);
     let place = getid::claim::Place::of_store("etcd://10.0.0.1:2379/getid");
-    for (mark, said, word, remedy) in [
+    for (mark, shown_mark, word, remedy) in [
         (
             Mark::MovingTo(place.clone()),
             "it is being moved to etcd://10.0.0.1:2379/getid, and no server may start with it here",
@@ -441,23 +443,23 @@ fn a_record_that_was_moved_is_left_alone() {
         let text = MarkedRecord { record: record.clone(), mark: Some(mark) }.to_text();
         fs::write(folder.state(0), &text).unwrap();
         let (shown, good) = folder.run("show DIR").unwrap();
-        assert!(!good && shown.contains(&format!("  mark       {said}\n  remedy     {remedy}\n")), "{shown}");
+        assert!(!good && shown.contains(&format!("  mark       {shown_mark}\n  remedy     {remedy}\n")), "{shown}");
         assert!(shown.contains("  watermark  2026-11-21T00:00:00.000Z"), "{shown}");
         let json: serde_json::Value = serde_json::from_str(&folder.run("show DIR --json").unwrap().0).unwrap();
         assert_eq!((&json[0][word], &json[0]["error"]), (&place.as_str().into(), &serde_json::Value::Null));
 
         let advance = format!("advance DIR --server-id 0 --force --to {}", NOW + 9000);
-        folder.check_refusal(&advance, &format!("DIR/getid-0.state: {said}. To go on, {remedy}"));
+        folder.check_refusal(&advance, &format!("DIR/getid-0.state: {shown_mark}. To go on, {remedy}"));
         let refused = folder.run("forget tweets DIR --server-id 0 --past-id 1").unwrap_err();
-        assert!(refused.starts_with(&format!("cannot use the record DIR/getid-0.state: {said};")), "{refused}");
+        assert!(refused.starts_with(&format!("cannot use the record DIR/getid-0.state: {shown_mark};")), "{refused}");
         fs::write(folder.state(0), text.replace("nonce 0", "nonce 1")).unwrap();
-        folder.check_refusal(&advance, &format!("DIR/getid-0.state: {said}. To go on, {remedy}"));
+        folder.check_refusal(&advance, &format!("DIR/getid-0.state: {shown_mark}. To go on, {remedy}"));
         fs::write(folder.state(0), &text).unwrap();
         let identity = record.identity;
         let start = Place { dir: folder.path().to_owned(), identity, max_borrow_ms: 3000, generators: Vec::new() };
         let refused = FolderClaim::take_blocking(&start).unwrap_err().to_string();
         let refused = refused.replace(folder.path().to_str().unwrap(), "DIR");
-        assert_eq!(refused, format!("cannot use the record DIR/getid-0.state: {said}; to go on, {remedy}"));
+        assert_eq!(refused, format!("cannot use the record DIR/getid-0.state: {shown_mark}; to go on, {remedy}"));
     }
 }
 
@@ -467,7 +469,7 @@ fn advance_takes_over_a_copied_record() {
     folder.put(0, 0);
     fs::rename(folder.state(0), folder.state(1)).unwrap();
     let (text, _) = folder.run(&format!("advance DIR --server-id 1 --to {}", NOW + 9000)).unwrap();
-    assert!(text.contains("a record of no use: it is the record of server-id 0\n"), "{text}");
+    assert!(text.contains("an unusable record: it is the record of server-id 0\n"), "{text}");
     assert_eq!(Record::parse(&fs::read(folder.state(1)).unwrap()).unwrap().identity.server_id, 1);
 }
 
@@ -481,7 +483,7 @@ fn advance_refuses_impossible_values() {
         &format!("advance DIR --server-id 0 --to {far}"),
         "the record would be at 2026-11-22T00:00:00.001Z, 24 h 0 min ahead of the clock (2026-11-21T00:00:00.000Z). IDs \
          would run ahead of it until 2026-11-30T23:59:30.010Z, and a record never goes back. If the clock is wrong, set \
-         it; if this is meant, add --force",
+         it; if this is intended, add --force",
     );
     folder.check_refusal(
         "advance DIR --server-id 0 --past-id 9223372036854775807",
@@ -572,7 +574,7 @@ fn advance_keeps_the_layout_by_default() {
 }
 
 #[tokio::test]
-async fn a_running_server_is_left_alone() {
+async fn the_record_of_a_running_server_is_unchanged() {
     let folder = Folder::new();
     let before = folder.put(0, 0);
     let place =

@@ -358,9 +358,9 @@ fn runs_before_and_after_a_crash_are_checked_as_one() {
 
 #[test]
 fn invalid_runs_exit_with_code_2() {
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     for (args, reason) in [
-        (nobody.to_string(), "refused"),
+        (unused.to_string(), "refused"),
         ("nonsense".to_owned(), "HOST:PORT"),
         ("--server-id 1,2 127.0.0.1:1".to_owned(), "2 server-ids for 1 server"),
         ("--seconds 0".to_owned(), "must be more than 0"),
@@ -411,7 +411,7 @@ const KINDS: [&str; 16] = [
 ];
 
 #[test]
-fn every_kind_passes_that_keeps_its_promises() {
+fn correct_servers_of_every_kind_pass() {
     for declaration in KINDS {
         let server = fake_named(Fault::None, declaration, 1);
         let report = check_named(declaration, "-c 3 -n 600 -P 4", &[server], &[]);
@@ -423,7 +423,7 @@ fn every_kind_passes_that_keeps_its_promises() {
 }
 
 #[test]
-fn each_fault_is_caught_that_a_kind_promises_to_be_without() {
+fn faults_against_the_promises_of_a_kind_are_found() {
     let ordered = ["g twitter", "g uuid6", "g uuid7", "g objectid-decimal", "g leaf format base36", "g discord"];
     let repeat = ["duplicate", "connection-order", "real-time-order"];
     for declaration in ordered {
@@ -479,7 +479,7 @@ fn the_report_of_a_named_generator() {
     for (declaration, args, expected) in [
         ("lua redis-lua", "", "the field 'shard' comes with each request: --field shard=VALUE"),
         ("trace uuid4", "--against x --after", "--after: these IDs do not ascend"),
-        ("trace uuid7", "--server-id 1", "--server-id: nothing in these IDs says which server gave them"),
+        ("trace uuid7", "--server-id 1", "--server-id: these IDs do not contain a server-id"),
         ("trace uuid4", "--field shard", "must be NAME=VALUE"),
         ("trace uuid5", "", "'uuid5' is not a kind of generator"),
     ] {

@@ -11,9 +11,9 @@ use super::roff::{Writer, bold, italic};
 
 /// Exit statuses of commands that do not document their own.
 const EXIT_STATUS: [(&str, &str); 3] = [
-    ("0", "All was done as asked."),
-    ("1", "The answer is no, or what was asked could not be done; standard error says why."),
-    ("2", "The command line is wrong, or a server or a store that is needed did not answer."),
+    ("0", "The command succeeded."),
+    ("1", "The answer is negative, or the command failed; standard error has the reason."),
+    ("2", "The command line is wrong, or a required server or store did not answer."),
 ];
 
 const OPTIONS: &str = "OPTIONS";
@@ -44,7 +44,7 @@ fn of_getid(command: &Command, release: &Release) -> Page {
     let mut page = begin(command, "getid", release);
     page.first(
         "getid is a server that gives unique, time-ordered 64-bit IDs to programs that speak the protocol of Redis, and \
-         the tools that belong to it. `getid serve` is the server; all else looks at one, or at what one keeps.",
+         its tools. `getid serve` runs the server. The other commands use a server, or its stored state.",
     );
     add_list_of_subcommands(&mut page, command, "getid");
     let extra = Extra::of(command);
@@ -54,12 +54,18 @@ fn of_getid(command: &Command, release: &Release) -> Page {
     for (name, text) in [
         (
             "GETID_DIRECTIVE",
-            "Sets a directive: GETID_SERVER_ID sets server-id. It wins over the configuration file, and the command line \
-             wins over it. The tools look at it too, so that they find the server that was started with it.",
+            "Sets a directive: GETID_SERVER_ID sets server-id. It overrides the configuration file, and the command line \
+             overrides it. The tools read it too, so that they find the server that was started with it.",
         ),
-        ("REDISCLI_AUTH", "The password that tools log in with, as redis-cli does."),
-        ("CREDENTIALS_DIRECTORY", "Where systemd puts the credential getid.requirepass: the server's password."),
-        ("NOTIFY_SOCKET", "Where the server tells systemd that it is ready, with --supervised systemd."),
+        ("REDISCLI_AUTH", "The password with which tools log in, as redis-cli does."),
+        (
+            "CREDENTIALS_DIRECTORY",
+            "The folder in which systemd puts the credential getid.requirepass: the server's password.",
+        ),
+        (
+            "NOTIFY_SOCKET",
+            "The socket on which the server reports to systemd that it is ready, with --supervised systemd.",
+        ),
     ] {
         page.tagged(&bold(name), text);
     }
@@ -223,11 +229,11 @@ fn add_files(page: &mut Writer) {
         (
             "/var/lib/getid",
             "The state: up to where IDs may have been given (getid-N.state, N being the server-id), the lock on that, \
-             and sequences without a database. Without it a server still repeats nothing while clocks are right. Keep it \
+             and sequences without a database. Without it a server repeats no ID while the clocks are right. Keep it \
              with its server-id, and never copy it to a second server.",
         ),
         ("~/.local/state/getid", "The same, for a server that a user other than root starts without a configuration."),
-        ("/usr/share/doc/getid", "Everything that is longer than a page."),
+        ("/usr/share/doc/getid", "The complete documentation."),
     ] {
         page.tagged(&italic(path), text);
     }

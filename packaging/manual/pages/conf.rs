@@ -20,10 +20,10 @@ pub(super) fn page(release: &Release) -> Result<Page, String> {
     page.heading("DESCRIPTION");
     page.first(
         "`getid serve` reads this file if it is named on its command line, as the service of the package does. `getid \
-         check-config` says what is wrong with it. A file in TOML has the same directives: \
-         /usr/share/doc/getid/docs/configuration.md tells of it.",
+         check-config` reports the mistakes in it. A file in TOML has the same directives: see \
+         /usr/share/doc/getid/docs/configuration.md.",
     );
-    page.paragraph("The file that getid comes with has every directive with its built-in value. It says of itself:");
+    page.paragraph("The file in the package has every directive with its built-in value. It begins with:");
     let mut missing: Vec<&str> = Directive::ALL.iter().map(|row| row.name).collect();
     let mut banner_seen = false;
     for block in FILE.split("\n\n") {
@@ -56,7 +56,7 @@ pub(super) fn page(release: &Release) -> Result<Page, String> {
     page.tagged(&italic("/etc/getid/getid.conf"), "The configuration that the service of the package reads.");
     page.tagged(&italic("/usr/share/doc/getid/examples/getid.toml"), "The same in TOML.");
     page.heading("EXAMPLES");
-    page.first("The second of four servers, which other machines may ask, and which has a login:");
+    page.first("The second of four servers, which accepts other machines, and requires a login:");
     page.literal(&["server-id 1", "bind 0.0.0.0", "requirepass-file /etc/getid/password"]);
     let others = ["getid-serve(1)", "getid-check-config(1)", "getid-fleet(7)", "getid-sequences(7)"];
     page.see_also(&others.map(str::to_owned));
@@ -115,7 +115,7 @@ fn when(change: ChangeMode) -> &'static str {
         ChangeMode::Password => "at the start, and by CONFIG SET unless the password is in a file of its own",
         ChangeMode::Certificates => "at the start, by CONFIG SET, and at SIGHUP, which loads the files again",
         ChangeMode::OpenFiles => "at the start, and by CONFIG SET as far as the limit of open files allows",
-        ChangeMode::BorrowLimit => "at the start, and by CONFIG SET as far as the next start can rely on it",
+        ChangeMode::BorrowLimit => "at the start, and by CONFIG SET up to the limit on which the next start relies",
         ChangeMode::Reload => "at the start, and at SIGHUP, which reads the files again",
     }
 }
@@ -147,7 +147,7 @@ impl Block {
     fn of(block: &'static str) -> Block {
         let mut parts: Vec<Part> = Vec::new();
         let mut names: Vec<&'static str> = Vec::new();
-        let mut goes_on = false;
+        let mut continues = false;
         for line in block.lines() {
             let text = line.strip_prefix("# ");
             match text {
@@ -159,18 +159,18 @@ impl Block {
                     }
                 }
                 Some(text) if text.starts_with(' ') => match parts.last_mut() {
-                    Some(Part::Literal(lines)) if goes_on => lines.push(text),
+                    Some(Part::Literal(lines)) if continues => lines.push(text),
                     _ => parts.push(Part::Literal(vec![text])),
                 },
                 Some(text) => match parts.last_mut() {
-                    Some(Part::Paragraph(paragraph)) if goes_on => {
+                    Some(Part::Paragraph(paragraph)) if continues => {
                         paragraph.push(' ');
                         paragraph.push_str(text);
                     }
                     _ => parts.push(Part::Paragraph(text.to_owned())),
                 },
             }
-            goes_on = text.is_some();
+            continues = text.is_some();
         }
         Block { parts, names }
     }

@@ -4,11 +4,11 @@ use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Write};
 
 use clap::Args;
 
-use super::{freed, told, told_free, unclaimed, unusable};
+use super::{check_unclaimed, describe_holder, describe_release, freed, unusable_record};
 use crate::claim::Place;
 use crate::claim::fleet::{ClaimRecord, Holding, WhyFree};
 use crate::cli::claim_store::{ClaimStore, ClaimStoreArgs, new_stamp};
-use crate::cli::sequence::Stop;
+use crate::cli::sequence::ToolError;
 use crate::cli::state::texts::{duration, push_line};
 use crate::records::{Key, Row, Written};
 
@@ -21,11 +21,11 @@ Examples:
   getid claim take 3 --config /etc/getid/getid.conf
   getid claim take 3 --store etcd://10.0.0.1/getid --yes";
 
-/// How often a claim is read and written again while its holder beats in between.
+/// Largest number of attempts to write a claim whose holder beats between the read and the write.
 const TAKES_MAX: u32 = 20;
 
 #[derive(Args)]
-pub(super) struct ReleaseArgs {
+pub(super) struct ClaimReleaseArgs {
     /// The server-id
     #[arg(value_name = "ID")]
     pub(super) server_id: u32,
@@ -34,7 +34,7 @@ pub(super) struct ReleaseArgs {
 }
 
 #[derive(Args)]
-pub(super) struct TakeArgs {
+pub(super) struct ClaimTakeArgs {
     /// The server-id
     #[arg(value_name = "ID")]
     pub(super) server_id: u32,
@@ -46,50 +46,54 @@ pub(super) struct TakeArgs {
 }
 
 /// Returns the claim of a server-id. Fails if there is no record, if it is damaged, or if it was moved.
-pub(in crate::cli) fn usable(store: &ClaimStore, server_id: u32) -> Result<(Row, ClaimRecord), Stop> {
+pub(in crate::cli) fn read_usable_claim(store: &ClaimStore, server_id: u32) -> Result<(Row, ClaimRecord), ToolError> {
     let Some((row, claim)) = store.claim(server_id)? else {
-        return Err(Stop::No(format!(
-            "{}: there is no record of server-id {server_id}. One that never gave an ID gets it from `getid cluster init \
-             --new {server_id}`, one that has a state file from `getid state move`",
+        return Err(ToolError::Negative(format!(
+            "{}: there is no record of server-id {server_id}. If the server-id never gave an ID, run \
+             `getid cluster init --new {server_id}`; if it has a state file, run `getid state move`",
             store.shown()
         )));
     };
-    let claim = claim.map_err(|error| Stop::No(unusable(store, server_id, &error)))?;
+    let claim = claim.map_err(|error| ToolError::Negative(unusable_record(store, server_id, &error)))?;
     if let Some(mark) = &claim.mark {
         let remedy = mark.remedy(server_id, &Place::of_store(store.shown()));
-        return Err(Stop::No(format!("{}: server-id {server_id}: {mark}. To go on, {remedy}", store.shown())));
+        return Err(ToolError::Negative(format!(
+            "{}: server-id {server_id}: {mark}. To go on, {remedy}",
+            store.shown()
+        )));
     }
     Ok((row, claim))
 }
 
 pub(super) fn release(
-    args: &ReleaseArgs,
+    args: &ClaimReleaseArgs,
     store: &ClaimStore,
     now_unix_ms: i64,
     out: &mut dyn Write,
-) -> Result<(), Stop> {
+) -> Result<(), ToolError> {
     let server_id = args.server_id;
-    let (row, claim) = usable(store, server_id)?;
+    let (row, claim) = read_usable_claim(store, server_id)?;
     let holder = match &claim.holding {
-        Holding::Held(holder) => told(holder),
+        Holding::Held(holder) => describe_holder(holder),
         Holding::Free(free) => {
             writeln!(out, "server-id {server_id}: {}", store.shown())?;
-            out.write_all(line("free", &format!("already: {}", told_free(free))).as_bytes())?;
+            out.write_all(line("free", &format!("already: {}", describe_release(free))).as_bytes())?;
             return Ok(());
         }
     };
     let why = format!(
-        "so it is left alone: stop that server, which releases it; or run `getid claim take {server_id}`, which says what \
-         it risks"
+        "so it is not released: stop that server, which releases it; or run `getid claim take {server_id}`, which prints \
+         the risks"
     );
-    unclaimed(store, server_id, &row, &claim, &why).map_err(Stop::No)?;
-    let new = freed(&claim, WhyFree::Operator, 1, now_unix_ms).to_row(new_stamp(0).writer).map_err(Stop::No)?;
+    check_unclaimed(store, server_id, &row, &claim, &why).map_err(ToolError::Negative)?;
+    let new =
+        freed(&claim, WhyFree::Operator, 1, now_unix_ms).to_row(new_stamp(0).writer).map_err(ToolError::Negative)?;
     match store.write(&Key::of_claim(server_id), Some(row.stamp), &new)? {
         Written::Done => {}
         Written::Conflict(_) => {
-            return Err(Stop::No(format!(
-                "server-id {server_id}: somebody has written it in this moment: its holder beats again, or a standby has \
-                 taken it; `getid claim show {server_id}` says who"
+            return Err(ToolError::Negative(format!(
+                "server-id {server_id}: another process wrote the record at the same time: its holder beats again, or a \
+                 standby has taken the claim; `getid claim show {server_id}` shows the holder"
             )));
         }
     }
@@ -99,38 +103,47 @@ pub(super) fn release(
     Ok(())
 }
 
-pub(super) fn take(args: &TakeArgs, store: &ClaimStore, now_unix_ms: i64, out: &mut dyn Write) -> Result<(), Stop> {
+pub(super) fn take(
+    args: &ClaimTakeArgs,
+    store: &ClaimStore,
+    now_unix_ms: i64,
+    out: &mut dyn Write,
+) -> Result<(), ToolError> {
     let server_id = args.server_id;
-    let (row, claim) = usable(store, server_id)?;
+    let (row, claim) = read_usable_claim(store, server_id)?;
     let Some(holder) = claim.holder().cloned() else {
-        return Err(Stop::No(format!("server-id {server_id} has no holder: any server that waits takes it at once")));
+        return Err(ToolError::Negative(format!("server-id {server_id} has no holder: any standby takes it at once")));
     };
     if !args.yes {
         confirm(&risks(server_id, &claim), io::stdin().is_terminal(), &mut io::stdin().lock())?;
     }
     let (mut row, mut claim) = (row, claim);
     for _ in 0..TAKES_MAX {
-        let new = freed(&claim, WhyFree::Operator, 1, now_unix_ms).to_row(new_stamp(0).writer).map_err(Stop::No)?;
+        let new = freed(&claim, WhyFree::Operator, 1, now_unix_ms)
+            .to_row(new_stamp(0).writer)
+            .map_err(ToolError::Negative)?;
         if store.write(&Key::of_claim(server_id), Some(row.stamp), &new)? == Written::Done {
             writeln!(out, "server-id {server_id}: {}", store.shown())?;
-            let text = format!("from {}; a server that waits takes it at once", told(&holder));
+            let text = format!("from {}; a standby takes it at once", describe_holder(&holder));
             out.write_all(line("taken", &text).as_bytes())?;
             return Ok(());
         }
         // The holder has beaten between the read and the write.
-        (row, claim) = usable(store, server_id)?;
+        (row, claim) = read_usable_claim(store, server_id)?;
         match claim.holder() {
             Some(found) if found.instance == holder.instance => {}
             Some(found) => {
-                let found = told(found);
-                return Err(Stop::No(format!("server-id {server_id} is held by {found} now, which has just taken it")));
+                let found = describe_holder(found);
+                return Err(ToolError::Negative(format!(
+                    "server-id {server_id} is held by {found} now, which has just taken it"
+                )));
             }
-            None => return Err(Stop::No(format!("server-id {server_id} has been released in this moment"))),
+            None => return Err(ToolError::Negative(format!("server-id {server_id} was released at the same time"))),
         }
     }
-    Err(Stop::No(format!(
-        "server-id {server_id}: its holder wrote it each time between a read and a write of this tool, {TAKES_MAX} times; \
-         the store is too far away or too slow for this"
+    Err(ToolError::Negative(format!(
+        "server-id {server_id}: its holder wrote the record {TAKES_MAX} times, each time between a read and a write of \
+         this tool; the store is too slow from here"
     )))
 }
 
@@ -142,7 +155,7 @@ fn line(name: &str, value: &str) -> String {
 
 /// Returns the text about what taking a claim away risks, and what it does not.
 pub(super) fn risks(server_id: u32, claim: &ClaimRecord) -> String {
-    let holder = claim.holder().map(told).unwrap_or_default();
+    let holder = claim.holder().map(describe_holder).unwrap_or_default();
     let hold = duration(super::timeout_ms(claim) * 3 / 4);
     format!(
         "server-id {server_id} is held by {holder}.\n\
@@ -155,14 +168,14 @@ pub(super) fn risks(server_id: u32, claim: &ClaimRecord) -> String {
 }
 
 /// Asks for a confirmation at the terminal. Fails without a terminal, or if the answer is not `yes`.
-pub(super) fn confirm(risks: &str, is_terminal: bool, answer: &mut impl io::BufRead) -> Result<(), Stop> {
+pub(super) fn confirm(risks: &str, is_terminal: bool, answer: &mut impl io::BufRead) -> Result<(), ToolError> {
     if !is_terminal {
-        return Err(Stop::Failed(format!("{risks}\nNobody is there to be asked: add --yes if this is meant")));
+        return Err(ToolError::Failed(format!("{risks}\nThere is no terminal for the question: add --yes to confirm")));
     }
     let mut err = io::stderr().lock();
     write!(err, "{risks}\nTake the claim away? Type yes: ")?;
     err.flush()?;
     let mut line = String::new();
     answer.take(64).read_line(&mut line)?;
-    if line.trim() == "yes" { Ok(()) } else { Err(Stop::No("nothing was done".to_owned())) }
+    if line.trim() == "yes" { Ok(()) } else { Err(ToolError::Negative("nothing was changed".to_owned())) }
 }

@@ -14,11 +14,11 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
-use self::change::{RELEASE_EXAMPLES, ReleaseArgs, TAKE_EXAMPLES, TakeArgs};
-pub(super) use self::show::{Looked, look};
-use self::show::{SHOW_EXAMPLES, ShowArgs};
-use super::claim_store::{CLAIM_STORE_HELP, ClaimStore, ClaimStoreArgs, TIMEOUT_MS_MAX, Watched};
-use super::sequence::{Stop, run_and_tell};
+use self::change::{ClaimReleaseArgs, ClaimTakeArgs, RELEASE_EXAMPLES, TAKE_EXAMPLES};
+pub(super) use self::show::{ClaimListing, list_claims};
+use self::show::{ClaimShowArgs, SHOW_EXAMPLES};
+use super::claim_store::{CLAIM_STORE_HELP, ClaimStore, ClaimStoreArgs, TIMEOUT_MS_MAX, WatchOutcome};
+use super::sequence::{ToolError, run_and_report};
 use super::state::texts::duration;
 use crate::claim::fleet::{ClaimRecord, Freed, Holder, Holding, WhyFree};
 use crate::records::{Row, Stamp};
@@ -38,25 +38,26 @@ pub(super) struct ClaimArgs {
 enum ClaimCommand {
     /// Show the holders of server-ids, since when, and how far their IDs may have come
     ///
-    /// With --watch it watches for a time-out and shows which holders beat. Exits 1 when there is no record, or one
-    /// that no server would take.
+    /// With --watch it watches for a time-out and shows which holders beat. Exits 1 if there is no record, or a record
+    /// that no server can take.
     #[command(after_help = format!("{CLAIM_STORE_HELP}\n\n{SHOW_EXAMPLES}"))]
-    Show(ShowArgs),
+    Show(ClaimShowArgs),
     /// End the claim of a holder that has been silent for its whole time-out
     ///
-    /// It watches for that time first, and a holder that beats is left alone. A standby does the same by itself.
+    /// The tool watches for that time first. It does not end the claim of a holder that beats. A standby takes over in
+    /// the same way by itself.
     #[command(after_help = format!("{CLAIM_STORE_HELP}\n\n{RELEASE_EXAMPLES}"))]
-    Release(ReleaseArgs),
-    /// End the claim of a holder that beats, so that a server that waits takes it at once
+    Release(ClaimReleaseArgs),
+    /// End the claim of a holder that beats, so that a standby takes it at once
     ///
-    /// No ID is given twice: what the old holder saves is refused from then on, and the next one begins past all that
-    /// was saved. The order of IDs is at risk: the old holder may give IDs until its next beat, and three quarters of
-    /// its time-out if it cannot reach the store, which are smaller than those of the new one.
+    /// No ID is given twice: the store refuses later saves of the old holder, and the next holder begins past all saved
+    /// positions. The order of IDs is at risk: the old holder may give smaller IDs than the new one until its next beat,
+    /// and for three quarters of its time-out if it cannot reach the store.
     #[command(after_help = format!("{CLAIM_STORE_HELP}\n\n{TAKE_EXAMPLES}"))]
-    Take(TakeArgs),
-    /// Print the SQL that makes the table of a claim store, for a user with that right; connects to nothing
+    Take(ClaimTakeArgs),
+    /// Print the SQL that creates the table of a claim store, for a user with that right; does not connect
     #[command(after_help = format!("{CLAIM_STORE_HELP}\n\n{SCHEMA_EXAMPLES}"))]
-    Schema(SchemaArgs),
+    Schema(ClaimSchemaArgs),
 }
 
 const SCHEMA_EXAMPLES: &str = "\
@@ -64,14 +65,14 @@ Example:
   getid claim schema --store postgres://getid@db/ids | psql -U postgres ids";
 
 #[derive(Args)]
-struct SchemaArgs {
+struct ClaimSchemaArgs {
     #[command(flatten)]
     at: ClaimStoreArgs,
 }
 
 pub(super) fn run(args: &ClaimArgs) -> ExitCode {
     let opened = |at: &ClaimStoreArgs| at.open(&at.config()?);
-    run_and_tell(|out| match &args.command {
+    run_and_report(|out| match &args.command {
         ClaimCommand::Show(args) => show::show(args, &opened(&args.at)?, wall_unix_ms(), out),
         ClaimCommand::Release(args) => change::release(args, &opened(&args.at)?, wall_unix_ms(), out),
         ClaimCommand::Take(args) => change::take(args, &opened(&args.at)?, wall_unix_ms(), out),
@@ -79,9 +80,9 @@ pub(super) fn run(args: &ClaimArgs) -> ExitCode {
     })
 }
 
-fn schema(store: &ClaimStore, out: &mut dyn Write) -> Result<(), Stop> {
+fn schema(store: &ClaimStore, out: &mut dyn Write) -> Result<(), ToolError> {
     match store.schema().trim_end() {
-        "" => writeln!(out, "-- {}: nothing needs to be made", store.shown())?,
+        "" => writeln!(out, "-- {}: needs no table", store.shown())?,
         schema => writeln!(out, "{schema}")?,
     }
     Ok(())
@@ -89,7 +90,7 @@ fn schema(store: &ClaimStore, out: &mut dyn Write) -> Result<(), Stop> {
 
 /// Checks that a claim has no holder: it is free, or its holder was silent for its whole time-out. Otherwise fails with
 /// a sentence that names the holder, followed by `why`.
-pub(super) fn unclaimed(
+pub(super) fn check_unclaimed(
     store: &ClaimStore,
     server_id: u32,
     row: &Row,
@@ -100,8 +101,10 @@ pub(super) fn unclaimed(
     let timeout_ms = timeout_ms(claim);
     let watched = store.watch(&BTreeMap::from([(server_id, (row.clone(), timeout_ms))]))?;
     match watched.get(&server_id) {
-        Some(Watched::Silent(_)) => Ok(()),
-        _ => Err(format!("server-id {server_id} is held by {}, which has written it just now, {why}", told(holder))),
+        Some(WatchOutcome::Silent(_)) => Ok(()),
+        _ => {
+            Err(format!("server-id {server_id} is held by {}, which wrote it just now, {why}", describe_holder(holder)))
+        }
     }
 }
 
@@ -111,7 +114,7 @@ pub(super) fn timeout_ms(claim: &ClaimRecord) -> u64 {
 }
 
 /// Describes a holder by name, address and host.
-pub(super) fn told(holder: &Holder) -> String {
+pub(super) fn describe_holder(holder: &Holder) -> String {
     let shown = |text: &str| printable_up_to(text, 200);
     let name = if holder.name.is_empty() { "a server without a name".to_owned() } else { shown(&holder.name) };
     let places: Vec<_> = [&holder.address, &holder.host]
@@ -123,12 +126,12 @@ pub(super) fn told(holder: &Holder) -> String {
 }
 
 /// Describes why a claim has no holder.
-pub(super) fn told_free(freed: &Freed) -> String {
+pub(super) fn describe_release(freed: &Freed) -> String {
     let by = if freed.by.is_empty() { "its holder".to_owned() } else { printable_up_to(&freed.by, 200) };
     match freed.why {
-        WhyFree::New => "nobody ever had it".to_owned(),
+        WhyFree::New => "it was never held".to_owned(),
         WhyFree::Stopped => format!("{by} stopped"),
-        WhyFree::Clock => format!("{by} gave it up, as its clock was absurd"),
+        WhyFree::Clock => format!("{by} released it, because its clock was absurd"),
         WhyFree::Operator => format!("an operator took it from {by}"),
         WhyFree::Advanced => "it was advanced by an operator".to_owned(),
         WhyFree::Moved => "it was moved here".to_owned(),
@@ -147,7 +150,7 @@ pub(super) fn freed(claim: &ClaimRecord, why: WhyFree, beats: u64, now_unix_ms: 
 }
 
 /// Returns the error for a record that cannot be used, with the remedy.
-pub(in crate::cli) fn unusable(store: &ClaimStore, server_id: u32, error: &impl std::fmt::Display) -> String {
+pub(in crate::cli) fn unusable_record(store: &ClaimStore, server_id: u32, error: &impl std::fmt::Display) -> String {
     format!(
         "{}: cannot use the record of server-id {server_id}: {error}; to go on, run `getid state advance --store {} \
          --server-id {server_id} --past-id ID`, ID being the largest in any table",

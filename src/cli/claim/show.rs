@@ -8,12 +8,12 @@ use clap::Args;
 use getid_core::UtcMs;
 use serde_json::{Value, json};
 
-use super::{timeout_ms, timeout_words, told, told_free, unusable};
+use super::{describe_holder, describe_release, timeout_ms, timeout_words, unusable_record};
 use crate::claim::fleet::{ClaimRecord, Holder, Holding};
 use crate::claim::{Mark, Place};
-use crate::cli::claim_store::{ClaimStore, ClaimStoreArgs, Watched};
-use crate::cli::output::complain;
-use crate::cli::sequence::Stop;
+use crate::cli::claim_store::{ClaimStore, ClaimStoreArgs, WatchOutcome};
+use crate::cli::output::print_error;
+use crate::cli::sequence::ToolError;
 use crate::cli::state::texts::{push_line, push_record, record_json};
 use crate::records::Row;
 
@@ -24,7 +24,7 @@ Examples:
   getid claim show --json --store postgres://getid@db/ids?password-file=/etc/getid/db";
 
 #[derive(Args)]
-pub(super) struct ShowArgs {
+pub(super) struct ClaimShowArgs {
     /// The server-id [default: all]
     #[arg(value_name = "ID")]
     pub(super) server_id: Option<u32>,
@@ -39,76 +39,85 @@ pub(super) struct ShowArgs {
 }
 
 /// A claim as read from a store.
-pub(in crate::cli) struct Sight<'a> {
+pub(in crate::cli) struct ClaimEntry<'a> {
     store: &'a ClaimStore,
     server_id: u32,
     row: Row,
     claim: Result<ClaimRecord, String>,
-    watched: Option<Watched>,
+    watched: Option<WatchOutcome>,
 }
 
-pub(super) fn show(args: &ShowArgs, store: &ClaimStore, now_unix_ms: i64, out: &mut dyn Write) -> Result<(), Stop> {
-    let Looked { sights, good } = look(store, args.server_id, args.watch)?;
+pub(super) fn show(
+    args: &ClaimShowArgs,
+    store: &ClaimStore,
+    now_unix_ms: i64,
+    out: &mut dyn Write,
+) -> Result<(), ToolError> {
+    let ClaimListing { entries, is_usable } = list_claims(store, args.server_id, args.watch)?;
     if args.json {
-        let list: Vec<_> = sights.iter().map(|sight| sight.to_json(now_unix_ms)).collect();
+        let list: Vec<_> = entries.iter().map(|entry| entry.to_json(now_unix_ms)).collect();
         writeln!(out, "{:#}", Value::Array(list))?;
     } else {
-        let texts: Vec<_> = sights.iter().map(|sight| sight.to_text(now_unix_ms)).collect();
+        let texts: Vec<_> = entries.iter().map(|entry| entry.to_text(now_unix_ms)).collect();
         out.write_all(texts.join("\n").as_bytes())?;
     }
-    if good {
+    if is_usable {
         return Ok(());
     }
     let whose = args.server_id.map_or_else(|| "any server-id".to_owned(), |id| format!("server-id {id}"));
-    Err(Stop::No(if sights.is_empty() {
+    Err(ToolError::Negative(if entries.is_empty() {
         format!("{}: there is no record of {whose}", store.shown())
     } else {
-        format!("{}: no server takes all of these; see above", store.shown())
+        format!("{}: some of these records are unusable; see above", store.shown())
     }))
 }
 
-/// Result of [`look`].
-pub(in crate::cli) struct Looked<'a> {
+/// Result of [`list_claims`].
+pub(in crate::cli) struct ClaimListing<'a> {
     /// The selected claims, ascending by server-id.
-    pub(in crate::cli) sights: Vec<Sight<'a>>,
+    pub(in crate::cli) entries: Vec<ClaimEntry<'a>>,
     /// Whether there is at least one claim, and a server would take each.
-    pub(in crate::cli) good: bool,
+    pub(in crate::cli) is_usable: bool,
 }
 
 /// Reads the selected claims. Reports each row that is no record on standard error.
-pub(in crate::cli) fn look(store: &ClaimStore, server_id: Option<u32>, looks_on: bool) -> Result<Looked<'_>, String> {
+pub(in crate::cli) fn list_claims(
+    store: &ClaimStore,
+    server_id: Option<u32>,
+    watches: bool,
+) -> Result<ClaimListing<'_>, String> {
     let mut skipped = false;
     let rows: BTreeMap<_, _> = if let Some(server_id) = server_id {
         store.claim(server_id)?.map(|(row, _)| (server_id, row)).into_iter().collect()
     } else {
         let claims = store.claims()?;
         skipped = !claims.bad.is_empty();
-        claims.bad.iter().for_each(|bad| complain(&store.left_out(bad)));
+        claims.bad.iter().for_each(|bad| print_error(&store.left_out(bad)));
         claims.rows
     };
-    let mut sights: Vec<_> = rows.into_iter().map(|(server_id, row)| Sight::of(store, server_id, row)).collect();
-    if looks_on {
-        let held = sights.iter().filter_map(|sight| {
-            let claim = sight.claim.as_ref().ok().filter(|claim| claim.holder().is_some())?;
-            Some((sight.server_id, (sight.row.clone(), timeout_ms(claim))))
+    let mut entries: Vec<_> = rows.into_iter().map(|(server_id, row)| ClaimEntry::of(store, server_id, row)).collect();
+    if watches {
+        let held = entries.iter().filter_map(|entry| {
+            let claim = entry.claim.as_ref().ok().filter(|claim| claim.holder().is_some())?;
+            Some((entry.server_id, (entry.row.clone(), timeout_ms(claim))))
         });
         let mut watched = store.watch(&held.collect::<BTreeMap<_, _>>())?;
-        for sight in &mut sights {
-            sight.watched = watched.remove(&sight.server_id);
+        for entry in &mut entries {
+            entry.watched = watched.remove(&entry.server_id);
         }
     }
-    let good = !skipped && !sights.is_empty() && sights.iter().all(Sight::is_good);
-    Ok(Looked { sights, good })
+    let is_usable = !skipped && !entries.is_empty() && entries.iter().all(ClaimEntry::is_usable);
+    Ok(ClaimListing { entries, is_usable })
 }
 
-impl<'a> Sight<'a> {
-    fn of(store: &'a ClaimStore, server_id: u32, row: Row) -> Sight<'a> {
-        let claim = ClaimRecord::of_row(&row, server_id).map_err(|error| unusable(store, server_id, &error));
-        Sight { store, server_id, row, claim, watched: None }
+impl<'a> ClaimEntry<'a> {
+    fn of(store: &'a ClaimStore, server_id: u32, row: Row) -> ClaimEntry<'a> {
+        let claim = ClaimRecord::of_row(&row, server_id).map_err(|error| unusable_record(store, server_id, &error));
+        ClaimEntry { store, server_id, row, claim, watched: None }
     }
 
     /// Whether a server would take this claim once it is free.
-    pub(in crate::cli) fn is_good(&self) -> bool {
+    pub(in crate::cli) fn is_usable(&self) -> bool {
         self.claim.as_ref().is_ok_and(|claim| claim.mark.is_none())
     }
 
@@ -127,11 +136,14 @@ impl<'a> Sight<'a> {
             Holding::Held(holder) => {
                 let Holder { instance, since_unix_ms, .. } = holder;
                 let since = UtcMs(*since_unix_ms);
-                line("held by", &format_args!("{} since {since}, instance {instance:032x}", told(holder)));
+                line("held by", &format_args!("{} since {since}, instance {instance:032x}", describe_holder(holder)));
             }
-            Holding::Free(_) if claim.mark.is_some() => line("held by", &"nobody"),
+            Holding::Free(_) if claim.mark.is_some() => line("held by", &"no server"),
             Holding::Free(freed) => {
-                line("held by", &format_args!("nobody since {}: {}", UtcMs(freed.since_unix_ms), told_free(freed)));
+                line(
+                    "held by",
+                    &format_args!("no server since {}: {}", UtcMs(freed.since_unix_ms), describe_release(freed)),
+                );
             }
         }
         line("beat", &format_args!("{}, time-out {}", claim.beat, timeout_words(claim)));
@@ -147,17 +159,17 @@ impl<'a> Sight<'a> {
         text
     }
 
-    fn watched_words(&self, claim: &ClaimRecord, watched: &Watched) -> String {
+    fn watched_words(&self, claim: &ClaimRecord, watched: &WatchOutcome) -> String {
         match watched {
-            Watched::Silent(_) => format!("silent for {}: a standby may take it", timeout_words(claim)),
-            Watched::Written(None) => "the record is gone".to_owned(),
-            Watched::Written(Some(row)) => match ClaimRecord::of_row(row, self.server_id) {
+            WatchOutcome::Silent(_) => format!("silent for {}: a standby may take it", timeout_words(claim)),
+            WatchOutcome::Written(None) => "the record is gone".to_owned(),
+            WatchOutcome::Written(Some(row)) => match ClaimRecord::of_row(row, self.server_id) {
                 Ok(now) => match now.holding {
                     Holding::Held(holder) if claim.holder().is_some_and(|then| then.instance == holder.instance) => {
                         "it beats".to_owned()
                     }
-                    Holding::Held(holder) => format!("{} has taken it meanwhile", told(&holder)),
-                    Holding::Free(freed) => format!("it has become free: {}", told_free(&freed)),
+                    Holding::Held(holder) => format!("{} has taken it", describe_holder(&holder)),
+                    Holding::Free(freed) => format!("it has become free: {}", describe_release(&freed)),
                 },
                 Err(error) => format!("it was written, and cannot be used: {error}"),
             },
@@ -199,7 +211,7 @@ impl<'a> Sight<'a> {
             value.extend(more);
         }
         if let Some(watched) = &self.watched {
-            value["silent"] = json!(matches!(watched, Watched::Silent(_)));
+            value["silent"] = json!(matches!(watched, WatchOutcome::Silent(_)));
         }
         value
     }

@@ -1,7 +1,7 @@
 //! Tests of the claim tools, over a store in memory.
 
-use super::change::{ReleaseArgs, TakeArgs, confirm, release, take};
-use super::show::{ShowArgs, show};
+use super::change::{ClaimReleaseArgs, ClaimTakeArgs, confirm, release, take};
+use super::show::{ClaimShowArgs, show};
 use crate::claim::fleet::{ClaimRecord, Holding, WhyFree};
 use crate::claim::{Mark, Place};
 use crate::cli::claim_store::ClaimStore;
@@ -9,18 +9,18 @@ use crate::cli::claim_store::testing::*;
 use crate::records::Key;
 
 fn run_show(words: &str, store: &ClaimStore) -> Result<String, String> {
-    let args: ShowArgs = parsed(words)?;
-    told(|out| show(&args, store, NOW, out))
+    let args: ClaimShowArgs = parse_args(words)?;
+    output_of(|out| show(&args, store, NOW, out))
 }
 
 fn run_release(words: &str, store: &ClaimStore) -> Result<String, String> {
-    let args: ReleaseArgs = parsed(words)?;
-    told(|out| release(&args, store, NOW, out))
+    let args: ClaimReleaseArgs = parse_args(words)?;
+    output_of(|out| release(&args, store, NOW, out))
 }
 
 fn run_take(words: &str, store: &ClaimStore) -> Result<String, String> {
-    let args: TakeArgs = parsed(words)?;
-    told(|out| take(&args, store, NOW, out))
+    let args: ClaimTakeArgs = parse_args(words)?;
+    output_of(|out| take(&args, store, NOW, out))
 }
 
 #[track_caller]
@@ -32,7 +32,7 @@ fn freed_by(claim: &ClaimRecord) -> (WhyFree, &str) {
 }
 
 #[test]
-fn one_is_shown() {
+fn show_prints_one_claim() {
     let (memory, store) = fleet();
     put(&memory, &held(0));
     let expected = "server-id 0: memory\n  \
@@ -49,7 +49,7 @@ fn one_is_shown() {
     assert_eq!(run_show("0 --watch", &store), Ok(expected.to_owned()));
     let without = expected.replace("  watched    silent for 20 ms: a standby may take it\n", "");
     assert_eq!(run_show("", &store), Ok(without));
-    let beats = Beating::of(&memory, held(0));
+    let beats = BeatThread::of(&memory, held(0));
     let text = run_show("0 --watch", &store).unwrap();
     assert!(text.contains("\n  watched    it beats\n"), "{text}");
     let json: serde_json::Value = serde_json::from_str(&run_show("0 --watch --json", &store).unwrap()).unwrap();
@@ -61,7 +61,7 @@ fn one_is_shown() {
 
 /// Claims are shown whether held or free, and control characters in names are escaped.
 #[test]
-fn all_are_shown_in_order() {
+fn show_prints_all_claims_in_order() {
     let (memory, store) = fleet();
     let mut named = held(2);
     let Holding::Held(holder) = &mut named.holding else { panic!() };
@@ -72,7 +72,7 @@ fn all_are_shown_in_order() {
     let heads: Vec<_> = text.lines().filter(|line| line.contains("server-id") || line.contains("held by")).collect();
     assert_eq!(
         heads[..2],
-        ["server-id 1: memory", "  held by    nobody since 2026-11-21T00:00:00.000Z: nobody ever had it"]
+        ["server-id 1: memory", "  held by    no server since 2026-11-21T00:00:00.000Z: it was never held"]
     );
     assert!(heads[3].starts_with("  held by    a\\u{1b}[2J\\n (10.1.0.7:7890"), "{}", heads[3]);
 
@@ -88,70 +88,70 @@ fn all_are_shown_in_order() {
         text.contains("  unusable   memory: cannot use the record of server-id 1: it starts with 'xgetid"),
         "{text}"
     );
-    assert!(text.ends_with("memory: no server takes all of these; see above"), "{text}");
+    assert!(text.ends_with("memory: some of these records are unusable; see above"), "{text}");
 }
 
 #[test]
-fn only_a_silent_holder_is_released() {
+fn release_ends_only_a_silent_claim() {
     let (memory, store) = fleet();
-    let none = "memory: there is no record of server-id 0. One that never gave an ID gets it from `getid cluster init --new \
-                0`, one that has a state file from `getid state move`";
+    let none = "memory: there is no record of server-id 0. If the server-id never gave an ID, run `getid \
+                cluster init --new 0`; if it has a state file, run `getid state move`";
     assert_eq!(run_release("0", &store), Err(none.to_owned()));
-    let beats = Beating::of(&memory, held(0));
+    let beats = BeatThread::of(&memory, held(0));
     let refused = run_release("0", &store).unwrap_err();
     assert_eq!(
         refused,
-        "server-id 0 is held by host-a (10.1.0.7:7890, a.example), which has written it just now, so it is left alone: stop \
-         that server, which releases it; or run `getid claim take 0`, which says what it risks"
+        "server-id 0 is held by host-a (10.1.0.7:7890, a.example), which wrote it just now, so it is not released: stop \
+         that server, which releases it; or run `getid claim take 0`, which prints the risks"
     );
     drop(beats);
-    let before = got(&memory, 0);
+    let before = stored_claim(&memory, 0);
     let text = run_release("0", &store).unwrap();
-    let said = "server-id 0: memory\n  released   host-a (10.1.0.7:7890, a.example) was silent for 20 ms; any server may take \
+    let expected = "server-id 0: memory\n  released   host-a (10.1.0.7:7890, a.example) was silent for 20 ms; any server may take \
                 it\n";
-    assert_eq!(text, said);
-    let after = got(&memory, 0);
+    assert_eq!(text, expected);
+    let after = stored_claim(&memory, 0);
     assert_eq!(freed_by(&after), (WhyFree::Operator, "host-a"));
     assert_eq!((after.beat, &after.record), (before.beat + 1, &before.record), "nothing else has changed");
     let text = run_release("0", &store).unwrap();
     assert!(text.ends_with("  free       already: an operator took it from host-a\n"), "{text}");
-    assert_eq!(got(&memory, 0), after);
+    assert_eq!(stored_claim(&memory, 0), after);
 }
 
 #[test]
 fn a_holder_that_beats_loses_its_claim_to_take() {
     let (memory, store) = fleet();
-    let beats = Beating::of(&memory, held(0));
+    let beats = BeatThread::of(&memory, held(0));
     let text = run_take("0 --yes", &store).unwrap();
-    let said = "server-id 0: memory\n  taken      from host-a (10.1.0.7:7890, a.example); a server that waits takes it at \
+    let expected = "server-id 0: memory\n  taken      from host-a (10.1.0.7:7890, a.example); a standby takes it at \
                 once\n";
-    assert_eq!(text, said);
+    assert_eq!(text, expected);
     drop(beats);
-    assert_eq!(freed_by(&got(&memory, 0)), (WhyFree::Operator, "host-a"), "its next beat was refused");
+    assert_eq!(freed_by(&stored_claim(&memory, 0)), (WhyFree::Operator, "host-a"), "its next beat was refused");
     let refused = run_take("0 --yes", &store).unwrap_err();
-    assert_eq!(refused, "server-id 0 has no holder: any server that waits takes it at once");
+    assert_eq!(refused, "server-id 0 has no holder: any standby takes it at once");
 }
 
 /// The risks are shown before the question, and without a terminal there is no question.
 #[test]
-fn take_asks_first() {
+fn take_asks_for_confirmation() {
     let risks = super::change::risks(3, &held(3));
     assert!(
         risks.contains("No ID is given twice") && risks.contains("until its next beat, for 15 ms at most"),
         "{risks}"
     );
-    let asked = |terminal, answer: &str| told(|_| confirm(&risks, terminal, &mut answer.as_bytes()));
-    assert_eq!(asked(true, "yes\n"), Ok(String::new()));
+    let confirmed = |terminal, answer: &str| output_of(|_| confirm(&risks, terminal, &mut answer.as_bytes()));
+    assert_eq!(confirmed(true, "yes\n"), Ok(String::new()));
     for answer in ["", "no\n", "y\n", "yes, please\n"] {
-        assert_eq!(asked(true, answer), Err("nothing was done".to_owned()), "{answer}");
+        assert_eq!(confirmed(true, answer), Err("nothing was changed".to_owned()), "{answer}");
     }
-    let refused = asked(false, "yes\n").unwrap_err();
-    assert!(refused.starts_with(&risks) && refused.ends_with("add --yes if this is meant"), "{refused}");
+    let refused = confirmed(false, "yes\n").unwrap_err();
+    assert!(refused.starts_with(&risks) && refused.ends_with("add --yes to confirm"), "{refused}");
 }
 
 /// Neither tool touches a record that was moved or cannot be read.
 #[test]
-fn marks_and_damage_are_left_alone() {
+fn marked_and_damaged_records_are_unchanged() {
     let (memory, store) = fleet();
     let moving = Mark::MovingTo(Place::of_store("etcd://b/getid"));
     put(&memory, &ClaimRecord { mark: Some(moving), ..free(0) });
@@ -159,7 +159,7 @@ fn marks_and_damage_are_left_alone() {
     let mut row = memory.get(&Key::of_claim(1)).unwrap();
     row.text = row.text.replace("beat 7", "beat 8");
     memory.set(Key::of_claim(1), Some(row));
-    for (server_id, said) in [
+    for (server_id, expected) in [
         (
             0,
             "memory: server-id 0: it is being moved to etcd://b/getid, and no server may start with it here. To go on, finish \
@@ -169,7 +169,7 @@ fn marks_and_damage_are_left_alone() {
     ] {
         let before = memory.get(&Key::of_claim(server_id));
         for refused in [run_release(&server_id.to_string(), &store), run_take(&format!("{server_id} --yes"), &store)] {
-            assert!(refused.as_ref().unwrap_err().starts_with(said), "{refused:?}");
+            assert!(refused.as_ref().unwrap_err().starts_with(expected), "{refused:?}");
         }
         assert_eq!(memory.get(&Key::of_claim(server_id)), before);
     }

@@ -8,9 +8,9 @@ use clap::Args;
 
 use super::init::generator_lines;
 use crate::claim::fleet::{ClaimRecord, WhyFree};
-use crate::cli::claim::{freed, unclaimed};
+use crate::cli::claim::{check_unclaimed, freed};
 use crate::cli::claim_store::{ClaimStore, ClaimStoreArgs, new_stamp};
-use crate::cli::sequence::Stop;
+use crate::cli::sequence::ToolError;
 use crate::cli::state::canonical;
 use crate::cli::state::texts::push_line;
 use crate::records::{Key, Row, Written};
@@ -20,11 +20,11 @@ Examples:
   getid cluster forget-generator tweets --past-id 1992648317203087360
   getid cluster forget-generator invoices --store postgres://getid@db/ids";
 
-/// Largest number of generators that an error names.
+/// Largest number of generators that an error lists.
 const NAMED_MAX: usize = 10;
 
 #[derive(Args)]
-pub(super) struct ForgetArgs {
+pub(super) struct ForgetGeneratorArgs {
     /// The generator
     #[arg(value_name = "NAME")]
     pub(super) name: String,
@@ -36,18 +36,26 @@ pub(super) struct ForgetArgs {
     pub(super) at: ClaimStoreArgs,
 }
 
-pub(super) fn forget(args: &ForgetArgs, store: &ClaimStore, now_unix_ms: i64, out: &mut dyn Write) -> Result<(), Stop> {
+pub(super) fn forget(
+    args: &ForgetGeneratorArgs,
+    store: &ClaimStore,
+    now_unix_ms: i64,
+    out: &mut dyn Write,
+) -> Result<(), ToolError> {
     let name = &args.name;
     let Some((row, cluster)) = store.cluster()? else {
-        return Err(Stop::No(format!("{}: there is no fleet's record here, so nothing to forget", store.shown())));
+        return Err(ToolError::Negative(format!(
+            "{}: there is no fleet record here, so there is nothing to forget",
+            store.shown()
+        )));
     };
-    let claims = claims_that_have(name, store)?;
+    let claims = claims_declaring(name, store)?;
     let without = cluster.without_generator(name);
     if without.is_none() && claims.is_empty() {
         let lines = generator_lines(&cluster);
         let names: Vec<_> = lines.iter().filter_map(|line| line.split(' ').next()).take(NAMED_MAX).collect();
         let has = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-        return Err(Stop::No(format!("no generator '{name}' in this fleet: it has {has}")));
+        return Err(ToolError::Negative(format!("no generator '{name}' in this fleet: it has {has}")));
     }
     let declared = cluster.declarations().find(name).cloned();
     let declared =
@@ -55,47 +63,48 @@ pub(super) fn forget(args: &ForgetArgs, store: &ClaimStore, now_unix_ms: i64, ou
     let past_id = match (&declared, &args.past_id) {
         (None, _) => None,
         (Some(known), Some(id)) => Some(canonical(known, id).ok_or_else(|| {
-            Stop::Failed(format!("--past-id {id}: generator '{name}' gives no such IDs ({})", known.to_text()))
+            ToolError::Failed(format!("--past-id {id}: generator '{name}' gives no such IDs ({})", known.to_text()))
         })?),
         (Some(_), None) => {
-            return Err(Stop::Failed(format!(
+            return Err(ToolError::Failed(format!(
                 "generator '{name}' gives IDs by the clock: name the largest in any table with --past-id ID"
             )));
         }
     };
     // All claims are checked before the first write: a holder would still give IDs of the generator.
     for (&server_id, (row, claim)) in &claims {
-        unclaimed(store, server_id, row, claim, "so the generator may give IDs yet: stop it").map_err(Stop::No)?;
+        check_unclaimed(store, server_id, row, claim, "so the generator may still give IDs: stop that server")
+            .map_err(ToolError::Negative)?;
     }
     if let Some(without) = without {
-        let row_without = without.to_row(new_stamp(row.stamp.beat.saturating_add(1))).map_err(Stop::No)?;
+        let row_without = without.to_row(new_stamp(row.stamp.beat.saturating_add(1))).map_err(ToolError::Negative)?;
         let written = store.write(&Key::of_cluster(), Some(row.stamp), &row_without)?;
-        changed_meanwhile(&written, "cluster")?;
+        check_written(&written, "cluster")?;
     }
     writeln!(out, "cluster: {}", store.shown())?;
     for (server_id, (row, claim)) in claims {
         let past_id = past_id.as_deref().unwrap_or_default();
-        let declarations = claim.record.declarations.without(name, past_id).map_err(Stop::No)?;
+        let declarations = claim.record.declarations.without(name, past_id).map_err(ToolError::Negative)?;
         let claim = freed(&claim, WhyFree::Operator, 1, now_unix_ms).with_declarations(Arc::new(declarations));
-        let new = claim.to_row(new_stamp(0).writer).map_err(Stop::No)?;
+        let new = claim.to_row(new_stamp(0).writer).map_err(ToolError::Negative)?;
         let key = Key::of_claim(server_id);
-        changed_meanwhile(&store.write(&key, Some(row.stamp), &new)?, key.as_str())?;
+        check_written(&store.write(&key, Some(row.stamp), &new)?, key.as_str())?;
         let mut text = String::new();
         push_line(&mut text, "forgotten", &format_args!("server-id {server_id}: must begin past {past_id}"));
         out.write_all(text.as_bytes())?;
     }
     let mut text = String::new();
-    push_line(&mut text, "forgotten", &format_args!("'{name}': servers may declare it in another way"));
+    push_line(&mut text, "forgotten", &format_args!("'{name}': servers may declare it differently"));
     out.write_all(text.as_bytes())?;
     Ok(())
 }
 
 /// Returns the claims whose records declare a generator of this name.
-fn claims_that_have(name: &str, store: &ClaimStore) -> Result<BTreeMap<u32, (Row, ClaimRecord)>, Stop> {
+fn claims_declaring(name: &str, store: &ClaimStore) -> Result<BTreeMap<u32, (Row, ClaimRecord)>, ToolError> {
     let mut found = BTreeMap::new();
     let claims = store.claims()?;
     if let Some(bad) = claims.bad.first() {
-        return Err(Stop::No(store.left_out(bad)));
+        return Err(ToolError::Negative(store.left_out(bad)));
     }
     for (server_id, row) in claims.rows {
         let claim = ClaimRecord::of_row(&row, server_id)
@@ -108,11 +117,11 @@ fn claims_that_have(name: &str, store: &ClaimStore) -> Result<BTreeMap<u32, (Row
     Ok(found)
 }
 
-fn changed_meanwhile(written: &Written, key: &str) -> Result<(), Stop> {
+fn check_written(written: &Written, key: &str) -> Result<(), ToolError> {
     match written {
         Written::Done => Ok(()),
-        Written::Conflict(_) => Err(Stop::No(format!(
-            "somebody else has written the record '{key}' in this moment, as a server does that has started; run this again"
+        Written::Conflict(_) => Err(ToolError::Negative(format!(
+            "another process wrote the record '{key}' at the same time, such as a server that starts; run the command again"
         ))),
     }
 }

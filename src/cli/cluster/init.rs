@@ -10,8 +10,8 @@ use super::show::describe;
 use crate::claim::Identity;
 use crate::claim::fleet::{ClaimRecord, ClusterRecord, IdRanges};
 use crate::cli::claim_store::{ClaimStore, ClaimStoreArgs, new_stamp};
-use crate::cli::sequence::Stop;
-use crate::cli::state::{says_layout, texts::push_line};
+use crate::cli::sequence::ToolError;
+use crate::cli::state::{sets_layout, texts::push_line};
 use crate::config::Config;
 use crate::records::{Key, Row, Written};
 
@@ -27,13 +27,13 @@ const NEW_MAX: usize = 4096;
 const NAMED_MAX: usize = 10;
 
 #[derive(Args)]
-pub(super) struct InitArgs {
-    /// Server-ids that 'server-id auto' may take, as in 4-31,40; added to those that are listed. Never those of servers
-    /// whose configuration names their id
+pub(super) struct ClusterInitArgs {
+    /// Server-ids that 'server-id auto' may take, as in 4-31,40; added to the list. Never those of servers whose
+    /// configuration names a server-id
     #[arg(long, value_name = "IDS", value_parser = IdRanges::parse)]
     pub(super) auto: Option<IdRanges>,
-    /// Server-ids that servers name in their configuration and that never gave an ID: their first start is one without
-    /// a record. A server that has a state file is moved in by 'getid state move'
+    /// Server-ids that servers name in their configuration and that never gave an ID: creates their records. For a
+    /// server that has a state file use 'getid state move'
     #[arg(long, value_name = "IDS", value_parser = IdRanges::parse)]
     pub(super) new: Option<IdRanges>,
     #[command(flatten)]
@@ -41,18 +41,18 @@ pub(super) struct InitArgs {
 }
 
 pub(super) fn init(
-    args: &InitArgs,
+    args: &ClusterInitArgs,
     config: &Config,
     store: &ClaimStore,
     now_unix_ms: i64,
     out: &mut dyn Write,
-) -> Result<(), Stop> {
+) -> Result<(), ToolError> {
     let found = store.cluster()?;
     let before = found.as_ref().map(|(_, record)| record);
-    let record = wanted(args, config, before, args.at.config.is_some()).map_err(Stop::No)?;
+    let record = record_to_write(args, config, before, args.at.config.is_some()).map_err(ToolError::Negative)?;
     check_ids(args, &record, before, store)?;
     for warning in store.warnings()? {
-        crate::cli::output::complain(&format!("{}: {warning}", store.shown()));
+        crate::cli::output::print_error(&format!("{}: {warning}", store.shown()));
     }
     let is_new = match &found {
         Some((_, before)) if *before == record => None,
@@ -60,18 +60,18 @@ pub(super) fn init(
         None => Some((None, 1)),
     };
     if let Some((expect, beat)) = is_new {
-        let row: Row = record.to_row(new_stamp(beat)).map_err(Stop::No)?;
+        let row: Row = record.to_row(new_stamp(beat)).map_err(ToolError::Negative)?;
         if let Written::Conflict(_) = store.write(&Key::of_cluster(), expect, &row)? {
-            return Err(Stop::No(format!(
-                "{}: somebody else has made or changed the record 'cluster' in this moment; run this again",
+            return Err(ToolError::Negative(format!(
+                "{}: another process wrote the record 'cluster' at the same time; run the command again",
                 store.shown()
             )));
         }
     }
     let done = match (&found, is_new) {
-        (None, _) => "made",
+        (None, _) => "created",
         (Some(_), Some(_)) => "changed",
-        (Some(_), None) => "as it was",
+        (Some(_), None) => "unchanged",
     };
     let mut text = format!("cluster: {}, {done}\n", store.shown());
     describe(&mut text, &record);
@@ -80,10 +80,10 @@ pub(super) fn init(
     for server_id in args.new.iter().flat_map(IdRanges::iter) {
         let identity = Identity { server_id, layout };
         let claim = ClaimRecord::new(identity, config.claim.timeout_ms, now_unix_ms);
-        let row = claim.to_row(new_stamp(claim.beat).writer).map_err(Stop::No)?;
+        let row = claim.to_row(new_stamp(claim.beat).writer).map_err(ToolError::Negative)?;
         let done = match store.write(&Key::of_claim(server_id), None, &row)? {
-            Written::Done => "a record was made: its first start is one without a record".to_owned(),
-            Written::Conflict(_) => "it has a record already, which stays as it is".to_owned(),
+            Written::Done => "a record was created for its first start".to_owned(),
+            Written::Conflict(_) => "it has a record already, which is unchanged".to_owned(),
         };
         let mut text = String::new();
         push_line(&mut text, "new", &format_args!("server-id {server_id}: {done}"));
@@ -93,14 +93,14 @@ pub(super) fn init(
 }
 
 /// Returns the new record: as configured, or unchanged where the configuration is silent.
-fn wanted(
-    args: &InitArgs,
+fn record_to_write(
+    args: &ClusterInitArgs,
     config: &Config,
     before: Option<&ClusterRecord>,
     has_file: bool,
 ) -> Result<ClusterRecord, String> {
     let environment: Vec<_> = std::env::vars_os().collect();
-    let compares = before.is_none() || has_file || says_layout(&environment);
+    let compares = before.is_none() || has_file || sets_layout(&environment);
     let base = before.cloned().unwrap_or_else(|| ClusterRecord::new(config.layout, IdRanges::default()));
     let joined = if compares {
         base.joined_by(config.layout, &config.generators, &config.counters).map_err(|error| error.to_string())?
@@ -116,29 +116,33 @@ fn wanted(
 
 /// Checks that all ids fit, and that no id is both named by a server and free for `auto`.
 fn check_ids(
-    args: &InitArgs,
+    args: &ClusterInitArgs,
     record: &ClusterRecord,
     before: Option<&ClusterRecord>,
     store: &ClaimStore,
-) -> Result<(), Stop> {
+) -> Result<(), ToolError> {
     let most = (1_u64 << record.id_range) - 1;
     for (flag, ids) in [("--auto", &args.auto), ("--new", &args.new)] {
         let too_large = ids.as_ref().and_then(IdRanges::last).filter(|&last| u64::from(last) > most);
         if let Some(last) = too_large {
             let bits = record.id_range;
-            return Err(Stop::No(format!("{flag}: server-id {last} does not fit id-range {bits}: at most {most}")));
+            return Err(ToolError::Negative(format!(
+                "{flag}: server-id {last} does not fit id-range {bits}: at most {most}"
+            )));
         }
     }
     let new: Vec<u32> = args.new.iter().flat_map(IdRanges::iter).take(NEW_MAX + 1).collect();
     if new.len() > NEW_MAX {
-        return Err(Stop::No(format!("--new names more than {NEW_MAX} server-ids; name fewer of them at a time")));
+        return Err(ToolError::Negative(format!(
+            "--new names more than {NEW_MAX} server-ids; name fewer of them at a time"
+        )));
     }
     let both: Vec<u32> = new.into_iter().filter(|&id| record.auto.contains(id)).collect();
     if !both.is_empty() {
-        return Err(Stop::No(format!(
-            "--new: 'server-id auto' may take {}, so no server may name it in its configuration; their first holder makes \
-             their records",
-            named(&both)
+        return Err(ToolError::Negative(format!(
+            "--new: 'server-id auto' may take {}, so no server may name it in its configuration; the first holder creates \
+             its record",
+            list_ids(&both)
         )));
     }
     if let Some(auto) = &args.auto {
@@ -146,16 +150,16 @@ fn check_ids(
         let owned: Vec<u32> =
             store.claims()?.server_ids().into_iter().filter(|id| auto.contains(*id) && !was_auto(id)).collect();
         if !owned.is_empty() {
-            return Err(Stop::No(format!(
-                "--auto: there is a record already of {}, which servers name in their configuration: leave it out",
-                named(&owned)
+            return Err(ToolError::Negative(format!(
+                "--auto: there is already a record of {}, which servers name in their configuration: omit it",
+                list_ids(&owned)
             )));
         }
     }
     Ok(())
 }
 
-fn named(ids: &[u32]) -> String {
+fn list_ids(ids: &[u32]) -> String {
     let some: Vec<_> = ids.iter().take(NAMED_MAX).map(u32::to_string).collect();
     let more = ids.len().saturating_sub(NAMED_MAX);
     let and_more = if more > 0 { format!(" and {more} more") } else { String::new() };

@@ -13,12 +13,12 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
-use self::forget::{FORGET_EXAMPLES, ForgetArgs};
+use self::forget::{FORGET_EXAMPLES, ForgetGeneratorArgs};
 pub(super) use self::init::layout_of as fleet_layout;
-use self::init::{INIT_EXAMPLES, InitArgs};
-use self::show::{SHOW_EXAMPLES, ShowArgs};
+use self::init::{ClusterInitArgs, INIT_EXAMPLES};
+use self::show::{ClusterShowArgs, SHOW_EXAMPLES};
 use super::claim_store::CLAIM_STORE_HELP;
-use super::sequence::run_and_tell;
+use super::sequence::run_and_report;
 use crate::system::clock::wall_unix_ms;
 
 /// Arguments of `getid cluster`.
@@ -30,27 +30,28 @@ pub(super) struct ClusterArgs {
 
 #[derive(Subcommand)]
 enum ClusterCommand {
-    /// Make a claim store ready for a fleet, or add server-ids to it
+    /// Initialise a claim store for a fleet, or add server-ids to it
     ///
-    /// Pins id-range, epoch and the declarations of generators, as the configuration has them: a server with others is
-    /// refused at its start. A repetition with the same changes nothing, and one with others is refused.
+    /// Fixes id-range, epoch and the declarations of generators to those of the configuration: a server with other
+    /// values is refused at its start. A repeated call with the same values changes nothing, and one with other values
+    /// is refused.
     #[command(after_help = format!("{CLAIM_STORE_HELP}\n\n{INIT_EXAMPLES}"))]
-    Init(InitArgs),
+    Init(ClusterInitArgs),
     /// Show what the servers of a fleet share, and how many of its server-ids are held
     ///
-    /// Exits 1 when the claim store was never made ready.
+    /// Exits 1 if the claim store was never initialised.
     #[command(after_help = format!("{CLAIM_STORE_HELP}\n\n{SHOW_EXAMPLES}"))]
-    Show(ShowArgs),
-    /// Forget a generator's name, so that servers may declare it in another way
+    Show(ClusterShowArgs),
+    /// Forget a generator's name, so that servers may declare it differently
     ///
-    /// No server may hold a claim whose record has the generator: stop those first. Each record keeps the largest ID
-    /// that was given: a later generator of this name must begin past it.
+    /// No server may hold a claim whose record has the generator: stop those servers first. Each record keeps the
+    /// largest given ID, and a later generator of this name must begin past it.
     #[command(after_help = format!("{CLAIM_STORE_HELP}\n\n{FORGET_EXAMPLES}"))]
-    ForgetGenerator(ForgetArgs),
+    ForgetGenerator(ForgetGeneratorArgs),
 }
 
 pub(super) fn run(args: &ClusterArgs) -> ExitCode {
-    run_and_tell(|out| match &args.command {
+    run_and_report(|out| match &args.command {
         ClusterCommand::Init(args) => {
             let config = args.at.config()?;
             init::init(args, &config, &args.at.open(&config)?, wall_unix_ms(), out)

@@ -9,8 +9,8 @@ use serde_json::json;
 use super::init::generator_lines;
 use crate::claim::fleet::{ClaimRecord, ClusterRecord};
 use crate::cli::claim_store::{ClaimStore, ClaimStoreArgs, Claims};
-use crate::cli::output::complain;
-use crate::cli::sequence::Stop;
+use crate::cli::output::print_error;
+use crate::cli::sequence::ToolError;
 use crate::cli::state::texts::push_line;
 
 pub(super) const SHOW_EXAMPLES: &str = "\
@@ -19,7 +19,7 @@ Examples:
   getid cluster show --config /etc/getid/getid.conf --json";
 
 #[derive(Args)]
-pub(super) struct ShowArgs {
+pub(super) struct ClusterShowArgs {
     /// As JSON, one object
     #[arg(long)]
     pub(super) json: bool,
@@ -29,16 +29,16 @@ pub(super) struct ShowArgs {
 
 /// Numbers of claims by their state.
 #[derive(Default)]
-struct Counts {
+struct ClaimCounts {
     held: usize,
     free: usize,
     marked: usize,
     unusable: usize,
 }
 
-impl Counts {
-    fn of(claims: &Claims) -> Counts {
-        let mut counts = Counts { unusable: claims.bad.len(), ..Counts::default() };
+impl ClaimCounts {
+    fn of(claims: &Claims) -> ClaimCounts {
+        let mut counts = ClaimCounts { unusable: claims.bad.len(), ..ClaimCounts::default() };
         for (&server_id, row) in &claims.rows {
             match ClaimRecord::of_row(row, server_id) {
                 Err(_) => counts.unusable += 1,
@@ -51,16 +51,16 @@ impl Counts {
     }
 }
 
-pub(super) fn show(args: &ShowArgs, store: &ClaimStore, out: &mut dyn Write) -> Result<(), Stop> {
+pub(super) fn show(args: &ClusterShowArgs, store: &ClaimStore, out: &mut dyn Write) -> Result<(), ToolError> {
     let Some((_, record)) = store.cluster()? else {
-        return Err(Stop::No(format!(
-            "{}: there is no fleet's record here; if address and prefix are right, `getid cluster init` makes it",
+        return Err(ToolError::Negative(format!(
+            "{}: there is no fleet record here; if address and prefix are right, `getid cluster init` creates it",
             store.shown()
         )));
     };
     let claims = store.claims()?;
-    claims.bad.iter().for_each(|bad| complain(&store.left_out(bad)));
-    let counts = Counts::of(&claims);
+    claims.bad.iter().for_each(|bad| print_error(&store.left_out(bad)));
+    let counts = ClaimCounts::of(&claims);
     if args.json {
         let epoch = record.epoch;
         let value = json!({
@@ -78,7 +78,7 @@ pub(super) fn show(args: &ShowArgs, store: &ClaimStore, out: &mut dyn Write) -> 
     }
     let mut text = format!("cluster: {}\n", store.shown());
     describe(&mut text, &record);
-    let Counts { held, free, marked, unusable } = counts;
+    let ClaimCounts { held, free, marked, unusable } = counts;
     push_line(&mut text, "claims", &format_args!("{held} held, {free} free, {marked} moved, {unusable} unusable"));
     out.write_all(text.as_bytes())?;
     Ok(())

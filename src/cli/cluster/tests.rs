@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use getid_core::{Declaration, Layout, SavePoint, no_dates};
 
-use super::forget::{ForgetArgs, forget};
-use super::init::{InitArgs, init};
-use super::show::{ShowArgs, show};
+use super::forget::{ForgetGeneratorArgs, forget};
+use super::init::{ClusterInitArgs, init};
+use super::show::{ClusterShowArgs, show};
 use crate::claim::{Mark, Place};
 use crate::cli::claim_store::ClaimStore;
 use crate::cli::claim_store::testing::*;
@@ -22,29 +22,29 @@ fn config() -> Config {
 }
 
 fn run_init(words: &str, config: &Config, store: &ClaimStore) -> Result<String, String> {
-    let args: InitArgs = parsed(words)?;
-    told(|out| init(&args, config, store, NOW, out))
+    let args: ClusterInitArgs = parse_args(words)?;
+    output_of(|out| init(&args, config, store, NOW, out))
 }
 
 fn run_show(words: &str, store: &ClaimStore) -> Result<String, String> {
-    let args: ShowArgs = parsed(words)?;
-    told(|out| show(&args, store, out))
+    let args: ClusterShowArgs = parse_args(words)?;
+    output_of(|out| show(&args, store, out))
 }
 
 fn run_forget(words: &str, store: &ClaimStore) -> Result<String, String> {
-    let args: ForgetArgs = parsed(words)?;
-    told(|out| forget(&args, store, NOW, out))
+    let args: ForgetGeneratorArgs = parse_args(words)?;
+    output_of(|out| forget(&args, store, NOW, out))
 }
 
 /// Options that make the whole configuration count, as `--config FILE` does.
 const CONFIG: &str = "--config fleet.conf";
 
 #[test]
-fn it_is_made_once_and_compared_then() {
+fn init_creates_the_record_once_and_compares_later() {
     let (memory, store) = empty();
     let refused = run_show("", &store).unwrap_err();
     let none =
-        "memory: there is no fleet's record here; if address and prefix are right, `getid cluster init` makes it";
+        "memory: there is no fleet record here; if address and prefix are right, `getid cluster init` creates it";
     assert_eq!(refused, none);
 
     let lines = "  epoch      1420041600000 (2014-12-31T16:00:00.000Z)\n  \
@@ -53,17 +53,17 @@ fn it_is_made_once_and_compared_then() {
            generator  tweets layout time:41@1ms datacenter:5 worker:5 counter:12 epoch 1288834974657\n";
     let made = run_init("--auto 2-3 --new 0", &config(), &store).unwrap();
     let (head, rest) = made.split_once('\n').unwrap();
-    assert_eq!(head, "cluster: memory, made");
+    assert_eq!(head, "cluster: memory, created");
     assert!(rest.contains("auto       2-3\n  generator  tweets "), "{made} as {lines}");
-    assert!(rest.ends_with("  new        server-id 0: a record was made: its first start is one without a record\n"));
-    assert!(got(&memory, 0).is_never_used());
+    assert!(rest.ends_with("  new        server-id 0: a record was created for its first start\n"));
+    assert!(stored_claim(&memory, 0).is_never_used());
 
     // A repeated run changes nothing, with and without a configuration.
     let record = memory.get(&Key::of_cluster());
     for words in [format!("--auto 2-3 --new 0 {CONFIG}"), "--new 0".to_owned(), String::new()] {
         let again = run_init(&words, &config(), &store).unwrap();
-        assert!(again.starts_with("cluster: memory, as it was\n"), "{again}");
-        assert_eq!(again.contains("server-id 0: it has a record already, which stays as it is"), !words.is_empty());
+        assert!(again.starts_with("cluster: memory, unchanged\n"), "{again}");
+        assert_eq!(again.contains("server-id 0: it has a record already, which is unchanged"), !words.is_empty());
         assert_eq!(memory.get(&Key::of_cluster()), record);
     }
     // A later run adds server-ids and generators.
@@ -83,19 +83,19 @@ fn it_is_made_once_and_compared_then() {
 }
 
 #[test]
-fn another_fleet_is_refused_by_name() {
+fn init_refuses_another_fleet() {
     let (memory, store) = empty();
     run_init("", &config(), &store).unwrap();
     let record = memory.get(&Key::of_cluster());
     let layout = Layout::new(getid_core::Epoch::DEFAULT, 10, 11, 0).unwrap();
     let wide = Config { layout, ..Config::default() };
     let other = Config { generators: vec![declared("tweets uuid7")], ..Config::default() };
-    for (config, said) in [
+    for (config, expected) in [
         (&wide, "id-range is 10, and this fleet's is 2"),
         (&other, "generator 'tweets' is declared here as 'uuid7', and in this fleet as"),
     ] {
         let refused = run_init(CONFIG, config, &store).unwrap_err();
-        assert!(refused.starts_with(said), "{refused}");
+        assert!(refused.starts_with(expected), "{refused}");
         assert_eq!(memory.get(&Key::of_cluster()), record);
     }
 }
@@ -105,25 +105,25 @@ fn server_ids_belong_to_servers_or_to_auto() {
     let (memory, store) = fleet();
     put(&memory, &free(1));
     let config = Config::default();
-    for (words, said) in [
+    for (words, expected) in [
         ("--auto 4", "--auto: server-id 4 does not fit id-range 2: at most 3"),
         ("--new 0,7", "--new: server-id 7 does not fit id-range 2: at most 3"),
         (
             "--auto 0-2",
-            "--auto: there is a record already of server-id 1, which servers name in their configuration: leave it out",
+            "--auto: there is already a record of server-id 1, which servers name in their configuration: omit it",
         ),
         (
             "--new 2-3",
-            "--new: 'server-id auto' may take server-id 3, so no server may name it in its configuration; their first \
-             holder makes their records",
+            "--new: 'server-id auto' may take server-id 3, so no server may name it in its configuration; the first \
+             holder creates its record",
         ),
         ("--auto 2 --new 2", "--new: 'server-id auto' may take server-id 2"),
     ] {
         let refused = run_init(words, &config, &store).unwrap_err();
-        assert!(refused.starts_with(said), "{words}: {refused}");
+        assert!(refused.starts_with(expected), "{words}: {refused}");
     }
     assert!(run_init("--auto 4-", &config, &store).unwrap_err().contains("must be server-ids such as 4-31,40"));
-    assert_eq!(got(&memory, 1), free(1));
+    assert_eq!(stored_claim(&memory, 1), free(1));
     assert!(memory.get(&Key::of_claim(0)).is_none() && memory.get(&Key::of_claim(2)).is_none());
     // A server-id of `auto` may have a record, and may be listed again.
     put(&memory, &free(3));
@@ -145,7 +145,9 @@ fn a_record_that_cannot_be_read_is_refused() {
 fn a_generator_is_forgotten_once_no_server_has_it() {
     let (memory, store) = empty();
     assert!(
-        run_forget("tweets", &store).unwrap_err().ends_with("there is no fleet's record here, so nothing to forget")
+        run_forget("tweets", &store)
+            .unwrap_err()
+            .ends_with("there is no fleet record here, so there is nothing to forget")
     );
     let config = config();
     run_init(&format!("--new 0 {CONFIG}"), &config, &store).unwrap();
@@ -156,10 +158,10 @@ fn a_generator_is_forgotten_once_no_server_has_it() {
     let moved = Mark::MovedTo(Place::of_store("etcd://b"));
     put(&memory, &crate::claim::fleet::ClaimRecord { mark: Some(moved), ..with_tweets(free(2)) });
     put(&memory, &with_tweets(free(3)));
-    let beats = Beating::of(&memory, with_tweets(held(1)));
+    let beats = BeatThread::of(&memory, with_tweets(held(1)));
 
     let id = "--past-id 1992648317203087360";
-    for (words, said) in [
+    for (words, expected) in [
         ("tweet".to_owned(), "no generator 'tweet' in this fleet: it has tweets"),
         (
             "tweets".to_owned(),
@@ -168,25 +170,25 @@ fn a_generator_is_forgotten_once_no_server_has_it() {
         ("tweets --past-id x".to_owned(), "--past-id x: generator 'tweets' gives no such IDs (tweets "),
         (
             format!("tweets {id}"),
-            "server-id 1 is held by host-a (10.1.0.7:7890, a.example), which has written it just now, so the generator may \
-             give IDs yet: stop it",
+            "server-id 1 is held by host-a (10.1.0.7:7890, a.example), which wrote it just now, so the generator may \
+             still give IDs: stop that server",
         ),
     ] {
         let refused = run_forget(&words, &store).unwrap_err();
-        assert!(refused.starts_with(said), "{words}: {refused}");
+        assert!(refused.starts_with(expected), "{words}: {refused}");
     }
-    assert!(got(&memory, 3).record.declarations.find("tweets").is_some(), "a refusal has written");
+    assert!(stored_claim(&memory, 3).record.declarations.find("tweets").is_some(), "a refusal has written");
     drop(beats);
     let text = run_forget(&format!("tweets {id}"), &store).unwrap();
     assert!(text.contains("  forgotten  server-id 1: must begin past 1992648317203087360\n"), "{text}");
-    assert!(text.ends_with("  forgotten  'tweets': servers may declare it in another way\n"), "{text}");
+    assert!(text.ends_with("  forgotten  'tweets': servers may declare it differently\n"), "{text}");
     for server_id in [1, 3] {
-        let claim = got(&memory, server_id);
+        let claim = stored_claim(&memory, server_id);
         assert!(claim.holder().is_none() && claim.record.declarations.find("tweets").is_none());
         assert_eq!(claim.record.declarations.forgotten()[0].past_id, "1992648317203087360");
         assert_ne!(claim.record.point, SavePoint::NOTHING);
     }
-    assert!(got(&memory, 2).record.declarations.find("tweets").is_some(), "it went elsewhere");
+    assert!(stored_claim(&memory, 2).record.declarations.find("tweets").is_some(), "it went elsewhere");
     let other = Config { generators: vec![declared("tweets uuid7")], ..Config::default() };
     assert!(run_init(CONFIG, &other, &store).is_ok());
 }

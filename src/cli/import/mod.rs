@@ -19,10 +19,10 @@ use clap::Args;
 use getid_core::{Key, VALUE_MAX};
 use serde_json::json;
 
-use self::source::{Counter, Found, Source, Unfit};
-use self::target::{Done, Target};
+use self::source::{CounterValue, RedisSource, SourceKey, UnfitReason};
+use self::target::{ImportOutcome, ImportTarget};
 use super::sequence::stores::{STORES_HELP, StoreArgs};
-use super::sequence::{Stop, run_and_tell};
+use super::sequence::{ToolError, run_and_report};
 use super::server_args::{ServerArgs, TIMEOUT_MS_DEFAULT};
 use crate::text::plural::{counted, thousands};
 use crate::text::printable::printable_up_to;
@@ -32,12 +32,12 @@ use crate::text::printable::printable_up_to;
 #[command(override_usage = "getid import redis://[USER:PASSWORD@]HOST[:PORT][/DB] --pattern PATTERN [OPTIONS]", after_help = format!("\
 A counter is a string that holds a number, or with --hash-field a field of a hash; its key becomes the sequence's name.
 
-Before it: stop whoever counts in Redis, or rename the keys and import the new names. Who counts on meanwhile gives values
-that the sequence gives again. A margin is a guess at how many those are, and no promise. Done again, an import changes only
-what has grown.
+Before an import, stop all writers of the counters, or rename the keys and import the new names. A value that Redis gives after
+the import has read the counter is given again by the sequence. A margin is an estimate of the number of such values, and no
+guarantee. A repeated import changes only counters that have grown.
 
 {STORES_HELP}
-With a server that runs, and its own SQLite file, the sequences are made by its commands: --to redis://HOST:7890.
+If a running server has its own SQLite file, create the sequences by its commands: --to redis://HOST:7890.
 
 Examples:
   getid import redis://10.0.0.5/3 --pattern 'seq:*' --dry-run
@@ -54,7 +54,7 @@ pub(super) struct ImportArgs {
     /// The field of a hash that is the counter; without it, hashes are left out
     #[arg(long, value_name = "FIELD")]
     hash_field: Option<String>,
-    /// How far above the counter a sequence continues: a guess at what is counted meanwhile [default: 0]
+    /// How far above the counter a sequence continues: an estimate of values given meanwhile [default: 0]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(0..=VALUE_MAX))]
     margin: Option<i64>,
     /// The margin as a percentage of the counter, rounded up; with both, the larger
@@ -63,7 +63,7 @@ pub(super) struct ImportArgs {
     /// Show what would be done, and change nothing
     #[arg(long)]
     dry_run: bool,
-    /// A running server, in place of stores: its SET makes and raises the sequences
+    /// A running server, in place of stores: its SET creates and raises the sequences
     #[arg(long, value_name = "SERVER", conflicts_with_all = ["stores", "table", "config", "dir", "server_id"])]
     to: Option<String>,
     /// As JSON, one object for each counter a line, and one with the sums
@@ -76,39 +76,42 @@ pub(super) struct ImportArgs {
 }
 
 pub(super) fn run(args: &ImportArgs) -> ExitCode {
-    run_and_tell(|out| {
-        let mut sums = Sums::default();
+    run_and_report(|out| {
+        let mut sums = ImportTotals::default();
         let done = import(args, &mut sums, out);
-        if let Err(Stop::Print(error)) = done {
-            return Err(Stop::Print(error));
+        if let Err(ToolError::Print(error)) = done {
+            return Err(ToolError::Print(error));
         }
         if done.is_ok() || !sums.is_nothing() {
-            sums.tell(args, done.is_ok(), out)?;
+            sums.print(args, done.is_ok(), out)?;
         }
         done?;
         match sums.left_out {
             0 => Ok(()),
-            left_out => Err(Stop::No(format!("{} left out; the lines above say why", counted(left_out, "counter")))),
+            left_out => Err(ToolError::Negative(format!(
+                "{} left out; the lines above give the reasons",
+                counted(left_out, "counter")
+            ))),
         }
     })
 }
 
-fn import(args: &ImportArgs, sums: &mut Sums, out: &mut dyn Write) -> Result<(), Stop> {
-    let mut source = Source::connect(&args.at, &args.redis, &args.pattern, args.hash_field.as_deref())?;
+fn import(args: &ImportArgs, sums: &mut ImportTotals, out: &mut dyn Write) -> Result<(), ToolError> {
+    let mut source = RedisSource::connect(&args.at, &args.redis, &args.pattern, args.hash_field.as_deref())?;
     let stores;
     let mut target = if let Some(server) = &args.to {
-        Target::server(server, &args.at, TIMEOUT_MS_DEFAULT)?
+        ImportTarget::server(server, &args.at, TIMEOUT_MS_DEFAULT)?
     } else {
         stores = args.stores.stores()?;
-        Target::stores(&stores)?
+        ImportTarget::stores(&stores)?
     };
     while let Some(page) = source.page()? {
-        for Found { key: name, counter } in page {
+        for SourceKey { key: name, counter } in page {
             match fit(&name, counter, args) {
                 Ok(Some(fit)) => {
-                    let done = target.take(&fit.key, fit.last, args.dry_run)?;
+                    let done = target.import_counter(&fit.key, fit.last, args.dry_run)?;
                     sums.add(&done);
-                    tell(args, &fit, &done, out)?;
+                    print_outcome(args, &fit, &done, out)?;
                 }
                 // The key was deleted while the page was read.
                 Ok(None) => {}
@@ -124,35 +127,35 @@ fn import(args: &ImportArgs, sums: &mut Sums, out: &mut dyn Write) -> Result<(),
 }
 
 /// A counter that fits a sequence.
-struct Fit {
+struct FittingCounter {
     key: Key,
     value: i64,
     /// The value plus the margin: the last value that counts as given.
     last: i64,
 }
 
-fn fit(name: &[u8], counter: Counter, args: &ImportArgs) -> Result<Option<Fit>, Unfit> {
+fn fit(name: &[u8], counter: CounterValue, args: &ImportArgs) -> Result<Option<FittingCounter>, UnfitReason> {
     let value = match counter {
-        Counter::Gone => return Ok(None),
-        Counter::Value(value) => value,
-        Counter::Unfit(unfit) => return Err(unfit),
+        CounterValue::Gone => return Ok(None),
+        CounterValue::Value(value) => value,
+        CounterValue::Unfit(unfit) => return Err(unfit),
     };
-    let key = str::from_utf8(name).ok().and_then(Key::new).ok_or(Unfit::Name)?;
+    let key = str::from_utf8(name).ok().and_then(Key::new).ok_or(UnfitReason::Name)?;
     let percent = i128::from(value) * i128::from(args.margin_percent.unwrap_or(0));
     let margin = i128::from(args.margin.unwrap_or(0)).max((percent + 99).div_euclid(100));
     let last = i64::try_from(i128::from(value) + margin).ok().filter(|last| *last < VALUE_MAX);
-    let last = last.ok_or(Unfit::TooLarge { value: value.to_string() })?;
-    Ok(Some(Fit { key, value, last }))
+    let last = last.ok_or(UnfitReason::TooLarge { value: value.to_string() })?;
+    Ok(Some(FittingCounter { key, value, last }))
 }
 
-fn tell(args: &ImportArgs, fit: &Fit, done: &Done, out: &mut dyn Write) -> io::Result<()> {
-    let Fit { key, value, last } = fit;
+fn print_outcome(args: &ImportArgs, fit: &FittingCounter, done: &ImportOutcome, out: &mut dyn Write) -> io::Result<()> {
+    let FittingCounter { key, value, last } = fit;
     if args.json {
         let (word, more) = match done {
-            Done::Created { next } => ("created", json!({ "next": next.to_string() })),
-            Done::Raised { from } => ("raised", json!({ "from": from.to_string() })),
-            Done::Same { at } => ("unchanged", json!({ "at": at.to_string() })),
-            Done::Refused(said) => ("left-out", json!({ "why": said })),
+            ImportOutcome::Created { next } => ("created", json!({ "next": next.to_string() })),
+            ImportOutcome::Raised { from } => ("raised", json!({ "from": from.to_string() })),
+            ImportOutcome::Same { at } => ("unchanged", json!({ "at": at.to_string() })),
+            ImportOutcome::Refused(reason) => ("left-out", json!({ "why": reason })),
         };
         let mut object =
             json!({ "name": key.as_str(), "value": value.to_string(), "last": last.to_string(), "done": word });
@@ -164,14 +167,14 @@ fn tell(args: &ImportArgs, fit: &Fit, done: &Done, out: &mut dyn Write) -> io::R
     let would = if args.dry_run { "would be " } else { "" };
     let counts = if value == last { format!("{value}") } else { format!("{value} with a margin to {last}") };
     match done {
-        Done::Created { next } => writeln!(out, "{key}: {would}created at {counts}, {next} is next"),
-        Done::Raised { from } => writeln!(out, "{key}: {would}raised from {from} to {counts}"),
-        Done::Same { at } => writeln!(out, "{key}: unchanged, it is at {at} and the counter at {counts}"),
-        Done::Refused(said) => writeln!(out, "{key}: LEFT OUT: {said}"),
+        ImportOutcome::Created { next } => writeln!(out, "{key}: {would}created at {counts}, {next} is next"),
+        ImportOutcome::Raised { from } => writeln!(out, "{key}: {would}raised from {from} to {counts}"),
+        ImportOutcome::Same { at } => writeln!(out, "{key}: unchanged, it is at {at} and the counter at {counts}"),
+        ImportOutcome::Refused(reason) => writeln!(out, "{key}: LEFT OUT: {reason}"),
     }
 }
 
-fn left_out(args: &ImportArgs, name: &[u8], unfit: &Unfit, out: &mut dyn Write) -> io::Result<()> {
+fn left_out(args: &ImportArgs, name: &[u8], unfit: &UnfitReason, out: &mut dyn Write) -> io::Result<()> {
     const NAME_CHARS_MAX: usize = 140;
     let name = printable_up_to(&String::from_utf8_lossy(name), NAME_CHARS_MAX);
     if args.json {
@@ -182,20 +185,20 @@ fn left_out(args: &ImportArgs, name: &[u8], unfit: &Unfit, out: &mut dyn Write) 
 
 /// Numbers of counters by result.
 #[derive(Default)]
-struct Sums {
+struct ImportTotals {
     created: u64,
     raised: u64,
     same: u64,
     left_out: u64,
 }
 
-impl Sums {
-    fn add(&mut self, done: &Done) {
+impl ImportTotals {
+    fn add(&mut self, done: &ImportOutcome) {
         match done {
-            Done::Created { .. } => self.created += 1,
-            Done::Raised { .. } => self.raised += 1,
-            Done::Same { .. } => self.same += 1,
-            Done::Refused(_) => self.left_out += 1,
+            ImportOutcome::Created { .. } => self.created += 1,
+            ImportOutcome::Raised { .. } => self.raised += 1,
+            ImportOutcome::Same { .. } => self.same += 1,
+            ImportOutcome::Refused(_) => self.left_out += 1,
         }
     }
 
@@ -203,8 +206,8 @@ impl Sums {
         self.created + self.raised + self.same + self.left_out == 0
     }
 
-    fn tell(&self, args: &ImportArgs, is_whole: bool, out: &mut dyn Write) -> io::Result<()> {
-        let Sums { created, raised, same, left_out } = self;
+    fn print(&self, args: &ImportArgs, is_whole: bool, out: &mut dyn Write) -> io::Result<()> {
+        let ImportTotals { created, raised, same, left_out } = self;
         if args.json {
             let sums = json!({
                 "created": created, "raised": raised, "unchanged": same, "left_out": left_out,
@@ -213,27 +216,24 @@ impl Sums {
             return writeln!(out, "{}", json!({ "sums": sums }));
         }
         if self.is_nothing() {
-            return writeln!(out, "No key is like '{}': nothing to import", printable_up_to(&args.pattern, 100));
+            return writeln!(out, "No key matches '{}': nothing to import", printable_up_to(&args.pattern, 100));
         }
         writeln!(out, "\n{self}{}", if args.dry_run { " (a dry run: nothing was changed)" } else { "" })?;
         if !is_whole {
-            writeln!(
-                out,
-                "The import has NOT come to its end. Do it again: what is done stays, and is not done twice"
-            )?;
+            writeln!(out, "The import is NOT complete. Repeat it: imported counters stay, and are not imported twice")?;
         }
         let margin = args.margin.unwrap_or(0) > 0 || args.margin_percent.unwrap_or(0) > 0;
         let guess =
-            if margin { " The margin is a guess at how many such values there are, and no promise." } else { "" };
+            if margin { " The margin is an estimate of the number of such values, and no guarantee." } else { "" };
         writeln!(
             out,
             "An INCR in Redis after the import has read the counter returns a value that the sequence returns again.{guess}\n\
-             Writers must be stopped, or the keys renamed, before the import; if they were not, stop them, and import again."
+             Writers must be stopped, or the keys renamed, before the import. Otherwise stop the writers and import again."
         )
     }
 }
 
-impl fmt::Display for Sums {
+impl fmt::Display for ImportTotals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let all = self.created + self.raised + self.same + self.left_out;
         write!(

@@ -20,41 +20,41 @@ const PIPELINE: usize = 1000;
 const SHOWN_CHARS_MAX: usize = 60;
 
 /// A key and its value.
-pub(super) struct Found {
+pub(super) struct SourceKey {
     pub(super) key: Vec<u8>,
-    pub(super) counter: Counter,
+    pub(super) counter: CounterValue,
 }
 
 /// The value of a key.
-pub(super) enum Counter {
+pub(super) enum CounterValue {
     /// The last value that was given.
     Value(i64),
     /// The key was deleted meanwhile.
     Gone,
-    Unfit(Unfit),
+    Unfit(UnfitReason),
 }
 
 /// Why a counter cannot be taken over.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Unfit {
-    #[error("its name is none of a sequence, which has {}", SEQUENCE_NAME_RULE)]
+pub(super) enum UnfitReason {
+    #[error("its name is not valid for a sequence, which has {}", SEQUENCE_NAME_RULE)]
     Name,
     #[error("it holds '{value}', which is no number")]
     NotANumber { value: String },
     #[error("it is at {value}, and a sequence begins at 0")]
     Negative { value: String },
-    #[error("it is at {value}, and with its margin past {VALUE_MAX}, the largest that a sequence has")]
+    #[error("it is at {value}, and with its margin past {VALUE_MAX}, the largest value of a sequence")]
     TooLarge { value: String },
     #[error("it is a {kind}, not a string{}", .help)]
     Kind { kind: String, help: &'static str },
     #[error("the hash has no field '{field}'")]
     NoField { field: String },
-    #[error("Redis says of it: {0}")]
-    Said(String),
+    #[error("Redis replied: {0}")]
+    RedisError(String),
 }
 
 /// A Redis while its keys are scanned.
-pub(super) struct Source {
+pub(super) struct RedisSource {
     endpoint: Endpoint,
     connection: Connection,
     pattern: String,
@@ -63,55 +63,60 @@ pub(super) struct Source {
     cursor: Option<Vec<u8>>,
 }
 
-impl Source {
+impl RedisSource {
     pub(super) fn connect(
         at: &ServerArgs,
         word: &str,
         pattern: &str,
         hash_field: Option<&str>,
-    ) -> Result<Source, String> {
+    ) -> Result<RedisSource, String> {
         let endpoint = at.endpoint(Some(word), TIMEOUT_MS_DEFAULT)?;
         let connection = endpoint.connect().map_err(|error| format!("{endpoint}: {error}"))?;
         let hash_field = hash_field.map(str::to_owned);
-        Ok(Source { endpoint, connection, pattern: pattern.to_owned(), hash_field, cursor: Some(b"0".to_vec()) })
+        Ok(RedisSource { endpoint, connection, pattern: pattern.to_owned(), hash_field, cursor: Some(b"0".to_vec()) })
     }
 
     /// Returns the next keys with their values; `None` after the last page. As with SCAN, a key may come twice.
-    pub(super) fn page(&mut self) -> Result<Option<Vec<Found>>, String> {
+    pub(super) fn page(&mut self) -> Result<Option<Vec<SourceKey>>, String> {
         let Some(cursor) = self.cursor.take() else { return Ok(None) };
         let pattern = self.pattern.clone();
         let scan = vec![b"SCAN".as_slice(), &cursor, b"MATCH", pattern.as_bytes(), b"COUNT", PAGE_KEYS];
-        let mut words = self.ask(&[scan])?.pop().ok_or_else(|| self.odd("SCAN"))??.into_iter();
+        let mut words = self.ask(&[scan])?.pop().ok_or_else(|| self.unexpected_reply("SCAN"))??.into_iter();
         let is_cursor = |text: &Vec<u8>| !text.is_empty() && text.iter().all(u8::is_ascii_digit);
-        let next = words.next().map(|word| word.text().to_vec()).filter(is_cursor).ok_or_else(|| self.odd("SCAN"))?;
+        let next = words
+            .next()
+            .map(|word| word.text().to_vec())
+            .filter(is_cursor)
+            .ok_or_else(|| self.unexpected_reply("SCAN"))?;
         self.cursor = (next != b"0").then_some(next);
         let keys: Vec<Vec<u8>> = words.map(|word| word.text().to_vec()).collect();
         let mut page = Vec::new();
         for keys in keys.chunks(PIPELINE) {
-            page.extend(self.look(keys)?);
+            page.extend(self.read_values(keys)?);
         }
         Ok(Some(page))
     }
 
-    fn look(&mut self, keys: &[Vec<u8>]) -> Result<Vec<Found>, String> {
-        let found = |key: &[u8], counter| Found { key: key.to_vec(), counter };
+    fn read_values(&mut self, keys: &[Vec<u8>]) -> Result<Vec<SourceKey>, String> {
+        let found = |key: &[u8], counter| SourceKey { key: key.to_vec(), counter };
         // A key longer than a name may be truncated, so no request names it.
-        let (askable, long): (Vec<&[u8]>, Vec<&[u8]>) =
+        let (requestable, long): (Vec<&[u8]>, Vec<&[u8]>) =
             keys.iter().map(Vec::as_slice).partition(|key| key.len() <= NAME_BYTES_MAX);
-        let mut all: Vec<Found> = long.into_iter().map(|key| found(key, Counter::Unfit(Unfit::Name))).collect();
-        let types: Vec<_> = askable.iter().map(|key| vec![b"TYPE".as_slice(), key]).collect();
+        let mut all: Vec<SourceKey> =
+            long.into_iter().map(|key| found(key, CounterValue::Unfit(UnfitReason::Name))).collect();
+        let types: Vec<_> = requestable.iter().map(|key| vec![b"TYPE".as_slice(), key]).collect();
         let field = self.hash_field.clone();
         let mut reads = Vec::new();
-        for (key, kind) in askable.into_iter().zip(self.ask(&types)?) {
-            match (one(kind).as_deref(), &field) {
+        for (key, kind) in requestable.into_iter().zip(self.ask(&types)?) {
+            match (first_word(kind).as_deref(), &field) {
                 (Ok(b"string"), _) => reads.push(vec![b"GET", key]),
                 (Ok(b"hash"), Some(field)) => reads.push(vec![b"HGET", key, field.as_bytes()]),
-                (Ok(b"none"), _) => all.push(found(key, Counter::Gone)),
+                (Ok(b"none"), _) => all.push(found(key, CounterValue::Gone)),
                 (Ok(kind), _) => {
                     let help = if kind == b"hash" { "; --hash-field FIELD names its counter" } else { "" };
-                    all.push(found(key, Counter::Unfit(Unfit::Kind { kind: shown(kind), help })));
+                    all.push(found(key, CounterValue::Unfit(UnfitReason::Kind { kind: shown(kind), help })));
                 }
-                (Err(said), _) => all.push(found(key, Counter::Unfit(Unfit::Said(said.clone())))),
+                (Err(error), _) => all.push(found(key, CounterValue::Unfit(UnfitReason::RedisError(error.clone())))),
             }
         }
         for (read, reply) in reads.iter().zip(self.ask(&reads)?) {
@@ -133,48 +138,48 @@ impl Source {
         let replies = replies.map_err(|error| format!("{}: {error}", self.endpoint))?;
         if replies.len() < requests.len() {
             // The error that preceded the end of the connection.
-            let said = replies.into_iter().find_map(Result::err).unwrap_or_default();
-            return Err(format!("{}: {}", self.endpoint, shown(said.as_bytes())));
+            let error = replies.into_iter().find_map(Result::err).unwrap_or_default();
+            return Err(format!("{}: {}", self.endpoint, shown(error.as_bytes())));
         }
         let named = |error: String| format!("{}: {}", self.endpoint, printable_up_to(&error, 200));
         Ok(replies.into_iter().map(|reply| reply.map_err(named)).collect())
     }
 
-    fn odd(&self, command: &str) -> String {
-        format!("{}: {command} was not answered as Redis does", self.endpoint)
+    fn unexpected_reply(&self, command: &str) -> String {
+        format!("{}: the reply to {command} is not one of Redis", self.endpoint)
     }
 }
 
 /// Returns the only word of a reply.
-fn one(reply: Result<Vec<Word>, String>) -> Result<Vec<u8>, String> {
+fn first_word(reply: Result<Vec<Word>, String>) -> Result<Vec<u8>, String> {
     reply.map(|words| words.first().map(|word| word.text().to_vec()).unwrap_or_default())
 }
 
-fn counter_of(reply: Result<Vec<Word>, String>, field: Option<&str>) -> Counter {
+fn counter_of(reply: Result<Vec<Word>, String>, field: Option<&str>) -> CounterValue {
     let word = match reply {
         Ok(words) => words.into_iter().next().unwrap_or(Word::Nothing),
-        Err(said) => return Counter::Unfit(Unfit::Said(said)),
+        Err(error) => return CounterValue::Unfit(UnfitReason::RedisError(error)),
     };
     match (&word, field) {
-        (Word::Text(text), _) => value_of(text).map_or_else(Counter::Unfit, Counter::Value),
-        (Word::Nothing, Some(field)) => Counter::Unfit(Unfit::NoField { field: field.to_owned() }),
-        (Word::Nothing, None) => Counter::Gone,
+        (Word::Text(text), _) => value_of(text).map_or_else(CounterValue::Unfit, CounterValue::Value),
+        (Word::Nothing, Some(field)) => CounterValue::Unfit(UnfitReason::NoField { field: field.to_owned() }),
+        (Word::Nothing, None) => CounterValue::Gone,
     }
 }
 
 /// Parses a number as Redis writes it.
-fn value_of(text: &[u8]) -> Result<i64, Unfit> {
+fn value_of(text: &[u8]) -> Result<i64, UnfitReason> {
     let value = || shown(text);
     let (digits, is_negative) = text.strip_prefix(b"-").map_or((text, false), |digits| (digits, true));
     let is_number = (1..=40).contains(&digits.len()) && digits.iter().all(u8::is_ascii_digit);
     if !is_number || digits.len() > 1 && digits[0] == b'0' {
-        return Err(Unfit::NotANumber { value: value() });
+        return Err(UnfitReason::NotANumber { value: value() });
     }
     if is_negative {
-        return Err(Unfit::Negative { value: value() });
+        return Err(UnfitReason::Negative { value: value() });
     }
     let number = str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok());
-    number.filter(|number: &i64| *number < VALUE_MAX).ok_or_else(|| Unfit::TooLarge { value: value() })
+    number.filter(|number: &i64| *number < VALUE_MAX).ok_or_else(|| UnfitReason::TooLarge { value: value() })
 }
 
 fn shown(text: &[u8]) -> String {
@@ -191,11 +196,11 @@ mod tests {
             assert_eq!(value_of(text.as_bytes()), Ok(expected));
         }
         for text in ["", "-", "+1", " 1", "1 ", "01", "1.5", "1e3", "abc", "0x1", "\u{661}", &"1".repeat(41)] {
-            assert!(matches!(value_of(text.as_bytes()), Err(Unfit::NotANumber { .. })), "{text}");
+            assert!(matches!(value_of(text.as_bytes()), Err(UnfitReason::NotANumber { .. })), "{text}");
         }
-        assert!(matches!(value_of(b"-5"), Err(Unfit::Negative { .. })));
+        assert!(matches!(value_of(b"-5"), Err(UnfitReason::Negative { .. })));
         for text in ["9000000000000000000", "9223372036854775807", "99999999999999999999"] {
-            assert!(matches!(value_of(text.as_bytes()), Err(Unfit::TooLarge { .. })), "{text}");
+            assert!(matches!(value_of(text.as_bytes()), Err(UnfitReason::TooLarge { .. })), "{text}");
         }
     }
 }

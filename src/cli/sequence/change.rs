@@ -9,8 +9,8 @@ use clap::Args;
 use getid_core::{Spec, VALUE_MAX};
 
 use super::show::json_of;
-use super::stores::{Opened, StoreArgs, drop_what_is_held, sentence, spec_of_store};
-use super::{Stop, key};
+use super::stores::{OpenStore, StoreArgs, drop_held_segments, sentence, spec_of_store};
+use super::{ToolError, key};
 use crate::sql::{Create, Row, RowChange, RowState, Verdict};
 use crate::text::shell::shell_word;
 
@@ -58,22 +58,22 @@ pub(super) struct RaiseArgs {
     at: StoreArgs,
 }
 
-pub(super) fn create(args: &CreateArgs, out: &mut dyn Write) -> Result<(), Stop> {
+pub(super) fn create(args: &CreateArgs, out: &mut dyn Write) -> Result<(), ToolError> {
     let key = key(&args.name)?;
     if !key.period().is_empty() {
-        return Err(Stop::Failed(format!("'{key}': the counter of a period is made by its generator")));
+        return Err(ToolError::Failed(format!("'{key}': the counter of a period is created by its generator")));
     }
     let words: Vec<&str> = args.options.iter().map(String::as_str).collect();
     let spec = Spec::default().with(&words).map_err(|error| error.to_string())?;
     let mut stores = args.at.stores()?;
-    stores.same_command = format!("SEQUENCE CREATE {} {}", shell_word(key.as_str()), args.options.join(" "));
+    stores.server_command = format!("SEQUENCE CREATE {} {}", shell_word(key.as_str()), args.options.join(" "));
     let mut specs = Vec::new();
     for index in 0..stores.count() {
         specs.push(spec_of_store(spec, index, stores.count())?);
     }
     if stores.count() > 1 && spec.cache == 0 {
-        return Err(Stop::Failed(
-            "cache 0 needs a single store: with several, the order of values is that of who asks where".to_owned(),
+        return Err(ToolError::Failed(
+            "cache 0 needs a single store: the values of several stores have no common order".to_owned(),
         ));
     }
     let mut all = stores.connect_all()?;
@@ -87,7 +87,7 @@ pub(super) fn create(args: &CreateArgs, out: &mut dyn Write) -> Result<(), Stop>
             None => missing.push((opened, spec)),
             Some(row) if stores.count() > 1 && row.spec != spec => {
                 let (shown, words) = (opened.store.shown(), row.spec.words());
-                return Err(Stop::No(format!(
+                return Err(ToolError::Negative(format!(
                     "{shown}: there is a sequence '{key}' already, with other options: {words}"
                 )));
             }
@@ -98,7 +98,7 @@ pub(super) fn create(args: &CreateArgs, out: &mut dyn Write) -> Result<(), Stop>
         }
     }
     if let (true, Some(row)) = (missing.is_empty(), there) {
-        return Err(Stop::No(sentence(&args.name, Verdict::Exists(Box::new(row)))));
+        return Err(ToolError::Negative(sentence(&args.name, Verdict::Exists(Box::new(row)))));
     }
     for (opened, spec) in missing {
         let new = Create {
@@ -112,26 +112,27 @@ pub(super) fn create(args: &CreateArgs, out: &mut dyn Write) -> Result<(), Stop>
         };
         match opened.write_row(|connection| connection.create(&new))? {
             Ok(row) if args.json => writeln!(out, "{}", json_of(&row, opened))?,
-            Ok(row) => writeln!(out, "{}", created(&row, opened))?,
-            Err(verdict) => return Err(Stop::No(sentence(&args.name, verdict))),
+            Ok(row) => writeln!(out, "{}", created_message(&row, opened))?,
+            Err(verdict) => return Err(ToolError::Negative(sentence(&args.name, verdict))),
         }
     }
     Ok(())
 }
 
-/// With the store: a command without `--config` has the store of a server that was installed, which may not be meant.
-fn created(row: &Row, opened: &Opened<'_>) -> String {
-    let above = if row.generation > 0 { ", above what was dropped" } else { "" };
+/// Returns the message about a created row. It names the store, because a command without `--config` uses the store of
+/// an installed server, which may not be intended.
+fn created_message(row: &Row, opened: &OpenStore<'_>) -> String {
+    let above = if row.generation > 0 { ", above the values of the dropped sequence" } else { "" };
     format!("created '{}' in {}: {} is the first value{above}", row.key, opened.store.shown(), row.next)
 }
 
-pub(super) fn raise(args: &RaiseArgs, out: &mut dyn Write) -> Result<(), Stop> {
+pub(super) fn raise(args: &RaiseArgs, out: &mut dyn Write) -> Result<(), ToolError> {
     let key = key(&args.name)?;
     let is_number = !args.last.is_empty() && args.last.bytes().all(|byte| byte.is_ascii_digit());
     let last = args.last.parse().ok().filter(|last: &i64| is_number && *last <= VALUE_MAX);
     let last = last.ok_or_else(|| format!("'{}' is no value of a sequence, 0 to {VALUE_MAX}", args.last))?;
     let mut stores = args.at.stores()?;
-    stores.same_command = format!("SEQUENCE RAISE {} {last}", shell_word(key.as_str()));
+    stores.server_command = format!("SEQUENCE RAISE {} {last}", shell_word(key.as_str()));
     let mut all = stores.connect_all_existing()?;
     let is_shared = all.iter().any(|opened| opened.store.is_shared());
     let mut refused = None;
@@ -141,7 +142,7 @@ pub(super) fn raise(args: &RaiseArgs, out: &mut dyn Write) -> Result<(), Stop> {
         let was_past = opened.read(|connection| connection.row(&key))?.is_some_and(|row| row.next > last);
         let mut changed = opened.write_row(|connection| connection.change(&key, &change))?;
         if let Err(Verdict::Lower { row }) = &changed
-            && let Some(row) = drop_what_is_held(opened, &key, row, last)?
+            && let Some(row) = drop_held_segments(opened, &key, row, last)?
         {
             changed = Ok(row);
         }
@@ -168,7 +169,7 @@ pub(super) fn raise(args: &RaiseArgs, out: &mut dyn Write) -> Result<(), Stop> {
     }
     match refused {
         Some(verdict) if raised == 0 || !matches!(verdict, Verdict::Lower { .. }) => {
-            return Err(Stop::No(sentence(&args.name, verdict)));
+            return Err(ToolError::Negative(sentence(&args.name, verdict)));
         }
         _ => {}
     }

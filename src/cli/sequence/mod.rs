@@ -18,7 +18,7 @@ use self::change::{CREATE_EXAMPLES, CreateArgs, RAISE_EXAMPLES, RaiseArgs};
 use self::prune::{PRUNE_EXAMPLES, PruneArgs};
 use self::show::{INFO_EXAMPLES, InfoArgs, LIST_EXAMPLES, ListArgs};
 use self::stores::{STORES_HELP, StoreArgs};
-use super::output::{EXIT_FAILED, complain, finish, print};
+use super::output::{EXIT_FAILED, finish, print, print_error};
 
 /// Arguments of `getid sequence`.
 #[derive(Args)]
@@ -32,30 +32,30 @@ enum SequenceCommand {
     /// List sequences, one a line, in the order of their names
     #[command(after_help = format!("{STORES_HELP}\n\n{LIST_EXAMPLES}"))]
     List(ListArgs),
-    /// Show all that a store records about one sequence
+    /// Show the record of one sequence in each store
     ///
     /// Exits 1 when there is no such sequence.
     #[command(after_help = format!("{STORES_HELP}\n\n{INFO_EXAMPLES}"))]
     Info(InfoArgs),
-    /// Make a sequence; an error if it exists
+    /// Create a sequence; an error if it exists
     ///
     /// A name that was dropped continues above its last value. With several stores, each gets the sequence.
     #[command(after_help = format!("{STORES_HELP}\n\n{CREATE_EXAMPLES}"))]
     Create(CreateArgs),
     /// Raise a sequence past a value
     ///
-    /// It never goes back. A sequence that was marked because its store went back gives values again.
+    /// A sequence never goes back. A sequence that was marked because its store went back gives values again.
     #[command(after_help = format!("{STORES_HELP}\n\n{RAISE_EXAMPLES}"))]
     Raise(RaiseArgs),
     /// Remove the counters of serial numbers' ended periods; without --yes only show them
     ///
-    /// Only this removes them: a server deletes no period by a clock. A removed period never begins again.
+    /// Only this command removes them: a server deletes no period by its clock. A removed period never begins again.
     /// Sequences, counters that never begin again, the newest period of each generator, and a row that went back stay.
     #[command(after_help = format!("{STORES_HELP}\n\n{PRUNE_EXAMPLES}"))]
     Prune(PruneArgs),
-    /// Print the SQL that makes the tables, for a user with that right; connects to nothing
+    /// Print the SQL that creates the tables, for a user with that right; does not connect
     #[command(after_help = format!("{STORES_HELP}\n\n{SCHEMA_EXAMPLES}"))]
-    Schema(SchemaArgs),
+    Schema(SequenceSchemaArgs),
 }
 
 const SCHEMA_EXAMPLES: &str = "\
@@ -64,45 +64,45 @@ Examples:
   getid sequence schema --config /etc/getid/getid.conf";
 
 #[derive(Args)]
-struct SchemaArgs {
+struct SequenceSchemaArgs {
     #[command(flatten)]
     at: StoreArgs,
 }
 
 /// Why a tool stops before it has done its work.
-pub(super) enum Stop {
+pub(super) enum ToolError {
     /// Its output cannot be written, or the reader has closed it.
     Print(io::Error),
     /// The answer is no.
-    No(String),
+    Negative(String),
     /// The command line is wrong, or a store did not answer.
     Failed(String),
 }
 
-impl From<io::Error> for Stop {
-    fn from(error: io::Error) -> Stop {
-        Stop::Print(error)
+impl From<io::Error> for ToolError {
+    fn from(error: io::Error) -> ToolError {
+        ToolError::Print(error)
     }
 }
 
-impl From<String> for Stop {
-    fn from(sentence: String) -> Stop {
-        Stop::Failed(sentence)
+impl From<String> for ToolError {
+    fn from(sentence: String) -> ToolError {
+        ToolError::Failed(sentence)
     }
 }
 
 /// Runs a tool that prints, and reports why it stopped. Returns the exit code.
-pub(super) fn run_and_tell(work: impl FnOnce(&mut dyn Write) -> Result<(), Stop>) -> ExitCode {
+pub(super) fn run_and_report(work: impl FnOnce(&mut dyn Write) -> Result<(), ToolError>) -> ExitCode {
     let mut code = ExitCode::SUCCESS;
     let printed = print(|out| {
         let (sentence, exit) = match work(out) {
             Ok(()) => return Ok(()),
-            Err(Stop::Print(error)) => return Err(error),
-            Err(Stop::No(sentence)) => (sentence, ExitCode::FAILURE),
-            Err(Stop::Failed(sentence)) => (sentence, ExitCode::from(EXIT_FAILED)),
+            Err(ToolError::Print(error)) => return Err(error),
+            Err(ToolError::Negative(sentence)) => (sentence, ExitCode::FAILURE),
+            Err(ToolError::Failed(sentence)) => (sentence, ExitCode::from(EXIT_FAILED)),
         };
         out.flush()?;
-        complain(&sentence);
+        print_error(&sentence);
         code = exit;
         Ok(())
     });
@@ -110,7 +110,7 @@ pub(super) fn run_and_tell(work: impl FnOnce(&mut dyn Write) -> Result<(), Stop>
 }
 
 pub(super) fn run(args: &SequenceArgs) -> ExitCode {
-    run_and_tell(|out| match &args.command {
+    run_and_report(|out| match &args.command {
         SequenceCommand::List(args) => show::list(args, out),
         SequenceCommand::Info(args) => show::info(args, out),
         SequenceCommand::Create(args) => change::create(args, out),
@@ -120,7 +120,7 @@ pub(super) fn run(args: &SequenceArgs) -> ExitCode {
     })
 }
 
-fn schema(args: &SchemaArgs, out: &mut dyn Write) -> Result<(), Stop> {
+fn schema(args: &SequenceSchemaArgs, out: &mut dyn Write) -> Result<(), ToolError> {
     let stores = args.at.stores()?;
     for (index, store) in stores.all().iter().enumerate() {
         if stores.count() > 1 {

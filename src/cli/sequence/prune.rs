@@ -7,8 +7,8 @@ use std::io::Write;
 
 use clap::Args;
 
-use super::Stop;
-use super::stores::{Opened, StoreArgs, sentence};
+use super::ToolError;
+use super::stores::{OpenStore, StoreArgs, sentence};
 use crate::sql::{Day, Prune, Pruned};
 use crate::text::plural::counted;
 
@@ -34,7 +34,7 @@ pub(super) struct PruneArgs {
     at: StoreArgs,
 }
 
-pub(super) fn prune(args: &PruneArgs, out: &mut dyn Write) -> Result<(), Stop> {
+pub(super) fn prune(args: &PruneArgs, out: &mut dyn Write) -> Result<(), ToolError> {
     let through = Day::parse(&args.through).ok_or_else(|| {
         let found = crate::text::printable::printable_up_to(&args.through, 40);
         format!("--through is '{found}', must be a day such as 2025-12-31")
@@ -45,7 +45,10 @@ pub(super) fn prune(args: &PruneArgs, out: &mut dyn Write) -> Result<(), Stop> {
         let names = args.generator.as_ref().map(|name| vec![name.clone()]);
         let generators = opened.read(|connection| connection.generators(names.as_deref()))?;
         if let (Some(name), true) = (&args.generator, generators.is_empty()) {
-            return Err(Stop::No(format!("{}: no generator '{name}' has counted there", opened.store.shown())));
+            return Err(ToolError::Negative(format!(
+                "{}: no generator '{name}' has a counter there",
+                opened.store.shown()
+            )));
         }
         for generator in generators {
             let ask = Prune { name: generator.name, through: through.clone(), deletes: args.yes };
@@ -54,7 +57,7 @@ pub(super) fn prune(args: &PruneArgs, out: &mut dyn Write) -> Result<(), Stop> {
     }
     let day = args.through.as_str();
     match (rows, args.yes) {
-        (0, _) => writeln!(out, "No period that ended by {day} is there to be removed")?,
+        (0, _) => writeln!(out, "There is no period to remove that ended by {day}")?,
         (rows, true) => writeln!(out, "Removed {}", counted(rows, "row"))?,
         (rows, false) => {
             let what = if rows == 1 { "it" } else { "them" };
@@ -65,7 +68,7 @@ pub(super) fn prune(args: &PruneArgs, out: &mut dyn Write) -> Result<(), Stop> {
 }
 
 /// Shows the removable rows of one generator, and removes them if asked to. Returns the number of rows.
-fn prune_one(opened: &mut Opened<'_>, ask: &Prune, out: &mut dyn Write) -> Result<u64, Stop> {
+fn prune_one(opened: &mut OpenStore<'_>, ask: &Prune, out: &mut dyn Write) -> Result<u64, ToolError> {
     let counts = Prune { deletes: false, ..ask.clone() };
     let found = call(opened, &counts)?;
     let Pruned { rows, first, last, .. } = &found;
@@ -81,7 +84,7 @@ fn prune_one(opened: &mut Opened<'_>, ask: &Prune, out: &mut dyn Write) -> Resul
     Ok(found.rows)
 }
 
-fn call(opened: &mut Opened<'_>, ask: &Prune) -> Result<Pruned, Stop> {
+fn call(opened: &mut OpenStore<'_>, ask: &Prune) -> Result<Pruned, ToolError> {
     let pruned = opened.write(|connection| connection.prune(ask))?;
-    pruned.map_err(|verdict| Stop::No(sentence(&ask.name, verdict)))
+    pruned.map_err(|verdict| ToolError::Negative(sentence(&ask.name, verdict)))
 }

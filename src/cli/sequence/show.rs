@@ -7,9 +7,9 @@ use clap::Args;
 use getid_core::UtcMs;
 use serde_json::{Value, json};
 
-use super::stores::{Opened, StoreArgs, sentence};
-use super::{Stop, key};
-use crate::cli::output::complain;
+use super::stores::{OpenStore, StoreArgs, sentence};
+use super::{ToolError, key};
+use crate::cli::output::print_error;
 use crate::sql::{Row, RowState, Verdict};
 use crate::text::glob::Pattern;
 use crate::text::plural::counted;
@@ -57,11 +57,11 @@ pub(super) struct InfoArgs {
     at: StoreArgs,
 }
 
-pub(super) fn list(args: &ListArgs, out: &mut dyn Write) -> Result<(), Stop> {
+pub(super) fn list(args: &ListArgs, out: &mut dyn Write) -> Result<(), ToolError> {
     let pattern = args.pattern.as_ref().map(|pattern| Pattern::new(pattern.as_bytes(), false));
     let pattern = pattern.transpose().map_err(|error| format!("--pattern: {error}"))?;
     let mut stores = args.at.stores()?;
-    "SEQUENCE LIST".clone_into(&mut stores.same_command);
+    "SEQUENCE LIST".clone_into(&mut stores.server_command);
     let mut left_out = 0;
     for index in 0..stores.count() {
         let mut opened = stores.connect_existing(index)?;
@@ -72,10 +72,10 @@ pub(super) fn list(args: &ListArgs, out: &mut dyn Write) -> Result<(), Stop> {
             writeln!(out, "{:<40} {:>19}  OPTIONS", "NAME", "RESERVED TO")?;
         }
         let mut after = String::new();
-        let is_wanted = |name: &str| pattern.as_ref().is_none_or(|pattern| pattern.matches(name.as_bytes()));
+        let is_match = |name: &str| pattern.as_ref().is_none_or(|pattern| pattern.matches(name.as_bytes()));
         loop {
             let listed = opened.read(|connection| connection.list(&after, PAGE_ROWS, args.periods))?;
-            for row in listed.rows.iter().filter(|row| is_wanted(row.key.as_str())) {
+            for row in listed.rows.iter().filter(|row| is_match(row.key.as_str())) {
                 if args.json {
                     writeln!(out, "{}", json_of(row, &opened))?;
                 } else {
@@ -83,24 +83,27 @@ pub(super) fn list(args: &ListArgs, out: &mut dyn Write) -> Result<(), Stop> {
                 }
             }
             out.flush()?;
-            for bad in listed.bad.iter().filter(|bad| is_wanted(&bad.name)) {
+            for bad in listed.bad.iter().filter(|bad| is_match(&bad.name)) {
                 left_out += 1;
-                complain(&format!("{}: {}", opened.store.shown(), bad.said));
+                print_error(&format!("{}: {}", opened.store.shown(), bad.said));
             }
             let Some(next) = listed.next else { break };
             after = next;
         }
     }
     if left_out > 0 {
-        return Err(Stop::No(format!("{} left out; the lines above say why", counted(left_out, "row"))));
+        return Err(ToolError::Negative(format!(
+            "{} left out; the lines above give the reasons",
+            counted(left_out, "row")
+        )));
     }
     Ok(())
 }
 
-pub(super) fn info(args: &InfoArgs, out: &mut dyn Write) -> Result<(), Stop> {
+pub(super) fn info(args: &InfoArgs, out: &mut dyn Write) -> Result<(), ToolError> {
     let key = key(&args.name)?;
     let mut stores = args.at.stores()?;
-    stores.same_command = format!("SEQUENCE INFO {}", shell_word(key.as_str()));
+    stores.server_command = format!("SEQUENCE INFO {}", shell_word(key.as_str()));
     let mut found = false;
     for index in 0..stores.count() {
         let mut opened = stores.connect_existing(index)?;
@@ -120,7 +123,7 @@ pub(super) fn info(args: &InfoArgs, out: &mut dyn Write) -> Result<(), Stop> {
     if found {
         return Ok(());
     }
-    Err(Stop::No(sentence(&args.name, Verdict::NoSuch)))
+    Err(ToolError::Negative(sentence(&args.name, Verdict::NoSuch)))
 }
 
 /// Returns the last value that may have been given; `None` if no server has reserved any.
@@ -141,7 +144,7 @@ fn line_of(row: &Row) -> String {
     text.trim_end().to_owned()
 }
 
-fn describe(row: &Row, opened: &Opened<'_>, out: &mut dyn Write) -> io::Result<()> {
+fn describe(row: &Row, opened: &OpenStore<'_>, out: &mut dyn Write) -> io::Result<()> {
     let mut line = |name: &str, value: String| writeln!(out, "  {name:<10} {value}");
     let about = opened.about();
     line("store", format!("{} ({}), {}", opened.store.shown(), printable(&about.product), about.uuid))?;
@@ -182,7 +185,7 @@ fn describe(row: &Row, opened: &Opened<'_>, out: &mut dyn Write) -> io::Result<(
 fn options(row: &Row) -> String {
     let spec = &row.spec;
     let policy = match spec.policy {
-        None => "as sequence-policy says",
+        None => "from sequence-policy",
         Some(getid_core::WaitPolicy::Wait) => "wait",
         Some(getid_core::WaitPolicy::Error) => "error",
     };
@@ -192,7 +195,7 @@ fn options(row: &Row) -> String {
     )
 }
 
-pub(super) fn json_of(row: &Row, opened: &Opened<'_>) -> Value {
+pub(super) fn json_of(row: &Row, opened: &OpenStore<'_>) -> Value {
     let spec = &row.spec;
     let state = match row.state {
         RowState::Live => "live",

@@ -14,7 +14,7 @@ use getid_core::{Key, Spec};
 use tokio::runtime::Runtime;
 
 use crate::cli::host_name_with_ordinal;
-use crate::cli::output::complain;
+use crate::cli::output::print_error;
 use crate::cli::server_args::TIMEOUT_MS_DEFAULT;
 use crate::config::{Config, Dir, RealFiles, SequenceTable, Sources};
 use crate::generators::sequence::Notes;
@@ -82,12 +82,12 @@ impl StoreArgs {
             })?;
             words.extend(["--sequence-store".to_owned(), url.clone()]);
         }
-        let mut say = |name: &str, value: Option<String>| {
+        let mut add_option = |name: &str, value: Option<String>| {
             words.extend(value.into_iter().flat_map(|value| [format!("--{name}"), value]));
         };
-        say("sequence-table", self.table.clone());
-        say("dir", self.dir.as_ref().map(|dir| dir.display().to_string()));
-        say("server-id", self.server_id.map(|id| id.to_string()));
+        add_option("sequence-table", self.table.clone());
+        add_option("dir", self.dir.as_ref().map(|dir| dir.display().to_string()));
+        add_option("server-id", self.server_id.map(|id| id.to_string()));
         let sources = Sources {
             file: self.config.clone(),
             environment: environment(),
@@ -118,7 +118,7 @@ pub(in crate::cli) struct Stores {
     /// Port of such a server.
     port: u16,
     /// The command that does the same on a server that has the file locked.
-    pub(in crate::cli) same_command: String,
+    pub(in crate::cli) server_command: String,
 }
 
 impl Stores {
@@ -130,7 +130,7 @@ impl Stores {
         let urls = config.sequence_stores();
         if urls.is_empty() {
             return Err(
-                "there is no store of sequences here: sequence-store is none, or id-state is none; name one with \
+                "no store of sequences is configured: sequence-store is none, or id-state is none; name one with \
                         --store sqlite:PATH, mysql://... or postgres://..."
                     .to_owned(),
             );
@@ -141,7 +141,7 @@ impl Stores {
         let (ride_out_s, port) = (config.sequences.ride_out_s, config.port);
         let notes = Some(dir.join(Notes::file_name(config.server_id))).filter(|path| path.exists()).map(Notes::in_file);
         let seen = RefCell::default();
-        Ok(Stores { runtime, all, timeout, seen, notes, ride_out_s, port, same_command: String::new() })
+        Ok(Stores { runtime, all, timeout, seen, notes, ride_out_s, port, server_command: String::new() })
     }
 
     /// Returns the number of stores, at least one.
@@ -154,12 +154,12 @@ impl Stores {
     }
 
     /// Opens one of the stores.
-    pub(in crate::cli) fn connect(&self, index: usize) -> Result<Opened<'_>, String> {
+    pub(in crate::cli) fn connect(&self, index: usize) -> Result<OpenStore<'_>, String> {
         let store = &self.all[index];
         let connection = self.wait(store.connect()).map_err(|error| {
             let is_locked = !store.is_shared() && error.to_string().contains(LOCKED);
-            let help = if is_locked && !self.same_command.is_empty() {
-                format!(". With a server that runs: redis-cli -p {} {}", self.port, self.same_command)
+            let help = if is_locked && !self.server_command.is_empty() {
+                format!(". If a server runs: redis-cli -p {} {}", self.port, self.server_command)
             } else {
                 String::new()
             };
@@ -171,21 +171,21 @@ impl Stores {
             return Err(sql::same_store(store.shown(), self.all[*other].shown(), uuid));
         }
         seen.insert(uuid.clone(), index);
-        Ok(Opened { stores: self, store: store.as_ref(), connection })
+        Ok(OpenStore { stores: self, store: store.as_ref(), connection })
     }
 
     /// Opens all stores. A missing file is created with its first row.
-    pub(in crate::cli) fn connect_all(&self) -> Result<Vec<Opened<'_>>, String> {
+    pub(in crate::cli) fn connect_all(&self) -> Result<Vec<OpenStore<'_>>, String> {
         (0..self.count()).map(|index| self.connect(index)).collect()
     }
 
     /// Opens a store for a tool that creates no row. Fails if it is a missing file, because the path may be wrong.
-    pub(in crate::cli) fn connect_existing(&self, index: usize) -> Result<Opened<'_>, String> {
+    pub(in crate::cli) fn connect_existing(&self, index: usize) -> Result<OpenStore<'_>, String> {
         let opened = self.connect(index)?;
         if !opened.store.is_shared() && opened.about().uuid.is_empty() {
             return Err(format!(
-                "{}: there is no such file: check --store, or --config, --dir and --server-id. The first sequence makes \
-                 the file, by a server or by 'getid sequence create NAME'",
+                "{}: there is no such file: check --store, or --config, --dir and --server-id. A server or 'getid \
+                 sequence create NAME' creates it with the first sequence",
                 opened.store.shown()
             ));
         }
@@ -193,7 +193,7 @@ impl Stores {
     }
 
     /// Opens all stores, as [`Stores::connect_existing`] does.
-    pub(in crate::cli) fn connect_all_existing(&self) -> Result<Vec<Opened<'_>>, String> {
+    pub(in crate::cli) fn connect_all_existing(&self) -> Result<Vec<OpenStore<'_>>, String> {
         (0..self.count()).map(|index| self.connect_existing(index)).collect()
     }
 
@@ -205,13 +205,13 @@ impl Stores {
 }
 
 /// An open store.
-pub(in crate::cli) struct Opened<'a> {
+pub(in crate::cli) struct OpenStore<'a> {
     stores: &'a Stores,
     pub(in crate::cli) store: &'a dyn Store,
     connection: Box<dyn Connection>,
 }
 
-impl Opened<'_> {
+impl OpenStore<'_> {
     pub(in crate::cli) fn about(&self) -> &About {
         self.connection.about()
     }
@@ -232,15 +232,15 @@ impl Opened<'_> {
     ) -> Result<T, String> {
         let (stores, shown) = (self.stores, self.store.shown());
         stores.wait(statement(self.connection.as_mut())).map_err(|error| match error {
-            StoreError::Refused(said) => format!("{shown}: {said}"),
-            StoreError::Unknown(said) => format!(
-                "{shown}: {said}. Nobody knows whether it was done: look with 'getid sequence info', and repeat it if not"
+            StoreError::Refused(error) => format!("{shown}: {error}"),
+            StoreError::Unknown(error) => format!(
+                "{shown}: {error}. It is unknown whether it was done: check with 'getid sequence info', and repeat it if it was not"
             ),
         })
     }
 }
 
-impl Opened<'_> {
+impl OpenStore<'_> {
     /// Runs one statement that creates or changes a row. For a server's own file, the change is noted in its `dir`, as
     /// the server does.
     pub(in crate::cli) fn write_row<'s>(
@@ -253,9 +253,9 @@ impl Opened<'_> {
         if let (Ok(row), Some(notes), false) = (&changed, &stores.notes, is_shared)
             && !stores.runtime.block_on(notes.note_row(&uuid, row))
         {
-            complain(&format!(
-                "{shown}: '{}' is changed, and that could not be noted beside it: if an older copy of the file takes its \
-                 place, the server does not notice that this is missing",
+            print_error(&format!(
+                "{shown}: '{}' is changed, but the change could not be noted next to it: if an older copy of the file \
+                 replaces it, the server does not detect that the change is missing",
                 row.key
             ));
         }
@@ -276,34 +276,34 @@ pub(in crate::cli) fn table_of(table: SequenceTable) -> Table {
 pub(in crate::cli) fn sentence(name: &str, verdict: Verdict) -> String {
     match verdict {
         Verdict::NoSuch => {
-            format!("no such sequence: '{name}'. `getid sequence create {}` makes it", shell_word(name))
+            format!("no such sequence: '{name}'. `getid sequence create {}` creates it", shell_word(name))
         }
         Verdict::Exists(row) => {
             format!("there is a sequence '{name}' already, and {} is next", row.next)
         }
         Verdict::Dropped { last } => format!("the sequence '{name}' was dropped, and was at {last}"),
         Verdict::WentBack { next } => format!(
-            "the sequence '{name}' was found lower than before, as after a backup was put back. Its next value is {next} \
-             now: `getid sequence raise {} LAST`, past all that was ever given, lets it go on",
+            "the sequence '{name}' is lower than before, as after a restored backup. Its next value is {next} now: run \
+             `getid sequence raise {} LAST`, LAST being at least the largest value ever given",
             shell_word(name)
         ),
         Verdict::Lower { row } => {
             format!("a sequence never goes back: '{name}' is at {}", row.last())
         }
-        Verdict::TooMany { max } => format!("there are {max} sequences, which is the most there may be"),
+        Verdict::TooMany { max } => format!("there are {max} sequences, which is the maximum"),
         Verdict::Newer { period } => format!("the generator '{name}' has begun its period {period}"),
         Verdict::Declared { stored, asked } => {
             format!("the generator '{name}' is declared as '{stored}' in its store, and here as '{asked}'")
         }
-        Verdict::BadRow(said) => format!("the sequence '{name}' cannot be used: {said}"),
-        Verdict::Unsupported(said) => said,
+        Verdict::BadRow(fault) => format!("the sequence '{name}' cannot be used: {fault}"),
+        Verdict::Unsupported(reason) => reason,
     }
 }
 
 /// Makes servers drop their segments of a row that is already past `last`: the segments may be lower and still to be
 /// given. No server holds segments of a store that is not shared.
-pub(in crate::cli) fn drop_what_is_held(
-    opened: &mut Opened<'_>,
+pub(in crate::cli) fn drop_held_segments(
+    opened: &mut OpenStore<'_>,
     key: &Key,
     row: &Row,
     last: i64,
@@ -319,6 +319,9 @@ pub(in crate::cli) fn drop_what_is_held(
 pub(in crate::cli) fn spec_of_store(spec: Spec, index: usize, stores: usize) -> Result<Spec, String> {
     let of_store = u32::try_from(index).ok().zip(u32::try_from(stores).ok());
     of_store.and_then(|(index, stores)| spec.of_store(index, stores)).ok_or_else(|| {
-        format!("increment {} is less than the number of stores, {stores}: each has values of its own", spec.increment)
+        format!(
+            "increment {} is less than the number of stores, {stores}: each store needs its own values",
+            spec.increment
+        )
     })
 }

@@ -41,14 +41,13 @@ pub(super) fn api_warnings(config: &Config, users: &Users) -> Vec<String> {
         if api.as_ref().is_some_and(|api| api.user.is_none()) && !users.default_user().is_open() {
             warnings.push(format!(
                 "http-api {word} names no user, and the default user needs a password, which {program}'s programs do not \
-                 send: say 'http-api {word} user NAME', and they are that user"
+                 send: set 'http-api {word} user NAME', which logs them in as that user"
             ));
         }
     }
     if apis.tinyid.is_some() && config.sequence_stores().is_empty() {
-        warnings.push(
-            "http-api tinyid has nothing to give: its bizTypes are sequences, and sequence-store is none".to_owned(),
-        );
+        warnings
+            .push("http-api tinyid has no values: its bizTypes are sequences, and sequence-store is none".to_owned());
     }
     warnings
 }
@@ -61,7 +60,7 @@ pub(super) fn warnings(config: &Config, users: &Users) -> Vec<String> {
         None => config.users.iter().any(|line| line.name == crate::acl::DEFAULT_USER).then_some("a user line"),
     };
     if let (Some(by), Some(_)) = (by, &config.requirepass) {
-        let open = if users.default_user().is_open() { ", which lets everyone in without a password" } else { "" };
+        let open = if users.default_user().is_open() { ", who needs no password" } else { "" };
         warnings.push(format!("requirepass is ignored: {by} defines the default user{open}"));
     }
     let bind =
@@ -70,13 +69,14 @@ pub(super) fn warnings(config: &Config, users: &Users) -> Vec<String> {
         match config.protection() {
             Protection::Connections => {}
             Protection::Commands => warnings.push(format!(
-                "{bind} lets other machines in and no password is needed: everybody who reaches the port gets IDs. What changes \
-                 the server or reaches other clients (CONFIG SET, ACL, SHUTDOWN, MONITOR, CLIENT KILL and the like) is refused \
-                 to other machines without a login. Set requirepass to ask for one, or bind loopback addresses only"
+                "{bind} accepts other machines and no password is needed: every client that reaches the port gets IDs. \
+                 Commands that change the server or affect other clients (CONFIG SET, ACL, SHUTDOWN, MONITOR, CLIENT KILL and \
+                 similar) are refused to other machines without a login. Set requirepass to require a login, or bind loopback \
+                 addresses only"
             )),
             Protection::Nothing => warnings.push(format!(
-                "protected-mode is no, {bind} lets other machines in and no password is needed: everybody who reaches the port \
-                 may do everything, CONFIG SET, ACL SETUSER and SHUTDOWN included. Take protected-mode no away, or set \
+                "protected-mode is no, {bind} accepts other machines and no password is needed: every client that reaches the \
+                 port may run every command, including CONFIG SET, ACL SETUSER and SHUTDOWN. Remove protected-mode no, or set \
                  requirepass"
             )),
         }
@@ -84,10 +84,7 @@ pub(super) fn warnings(config: &Config, users: &Users) -> Vec<String> {
     warnings.extend(exposed_in_dir(config, &RealFiles));
     let disabled = users.iter().filter(|user| !user.is_enabled());
     warnings.extend(disabled.map(|user| {
-        format!(
-            "the user '{}' is disabled: there is no 'on' among its rules. Make sure that this is meant",
-            user.name()
-        )
+        format!("the user '{}' is disabled: its rules do not contain 'on'. Check that this is intended", user.name())
     }));
     warnings
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use getid_core::SavePoint;
 use tokio::task::JoinSet;
 
-use super::Failure;
+use super::ServeError;
 use crate::claim::cluster::{ClusterClaim, FIRST_TRY, FleetPlace, Hooks, deadline};
 use crate::claim::listing::ClaimLister;
 use crate::claim::status::ClaimView;
@@ -30,7 +30,7 @@ use crate::{
 };
 
 /// The connection between a server and its claim.
-pub(super) struct Fleet {
+pub(super) struct FleetMember {
     /// State of the claim, for INFO and the log.
     pub(super) view: Arc<ClaimView>,
     hooks: Arc<OnceLock<Hooks>>,
@@ -40,23 +40,23 @@ pub(super) struct Fleet {
     _upkeep: JoinSet<()>,
 }
 
-impl Fleet {
+impl FleetMember {
     /// Opens the store and reads its records. The claim may still be held by another server.
     pub(super) async fn begin(
         config: &Config,
         store: &StoreUrl,
         listeners: &[Listener],
-    ) -> Result<(Fleet, Taken<ClusterClaim<SystemClock>>), Failure> {
+    ) -> Result<(FleetMember, Taken<ClusterClaim<SystemClock>>), ServeError> {
         let open = || {
             open_record_store(store, &config.state_dir, deadline(config.claim.timeout_ms))
-                .map_err(|error| Failure(format!("claim-store: {error}")))
+                .map_err(|error| ServeError(format!("claim-store: {error}")))
         };
         let view: Arc<ClaimView> = Arc::default();
         if config.http.port != 0 {
             view.set_lister(ClaimLister::new(open()?));
         }
         let upkeep = upkeep(store, &view);
-        let fleet = Fleet { view, hooks: Arc::default(), ends: Arc::default(), _upkeep: upkeep };
+        let fleet = FleetMember { view, hooks: Arc::default(), ends: Arc::default(), _upkeep: upkeep };
         let host = host::name();
         let place = FleetPlace {
             store: open()?,
@@ -87,11 +87,11 @@ impl Fleet {
 
     /// Gives the claim the hooks by which it acts on the server.
     pub(super) fn attach(&self, server: &Arc<Server>) {
-        let (told, stopped) = (Arc::downgrade(server), Arc::downgrade(server));
+        let (named, stopped) = (Arc::downgrade(server), Arc::downgrade(server));
         let ends = Arc::clone(&self.ends);
         let hooks = Hooks {
             has_server_id: Box::new(move |server_id| {
-                told.upgrade().map_or(Ok(()), |server| server.set_server_id(server_id))
+                named.upgrade().map_or(Ok(()), |server| server.set_server_id(server_id))
             }),
             must_end: Box::new(move |why| {
                 tracing::error!("{why}");
@@ -106,9 +106,9 @@ impl Fleet {
     }
 
     /// Returns an error if the claim ended the server, so that its supervisor restarts it.
-    pub(super) fn ended(&self) -> Result<(), Failure> {
+    pub(super) fn end_result(&self) -> Result<(), ServeError> {
         let why = self.ends.lock().unwrap_or_else(PoisonError::into_inner).take();
-        why.map_or(Ok(()), |why| Err(Failure(why)))
+        why.map_or(Ok(()), |why| Err(ServeError(why)))
     }
 
     /// Logs the start. A server with a state folder logs its last position instead.
@@ -116,7 +116,7 @@ impl Fleet {
         debug_assert!(found.is_none(), "a claim of a cluster store comes later");
         let status = server.claim().map(|view| view.status()).unwrap_or_default();
         tracing::info!(
-            "claim store {}{}{}; this server is {} there, and gives IDs once it has the claim",
+            "claim store {}{}{}; this server is {} there, and gives IDs once it holds the claim",
             store.shown(),
             if status.product.is_empty() { "" } else { ", " },
             status.product,

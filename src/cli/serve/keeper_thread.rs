@@ -10,7 +10,7 @@ use getid_core::SavePoint;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 
-use super::Failure;
+use super::ServeError;
 use crate::claim::Claim;
 use crate::generators::{Keeper, KeeperError};
 use crate::server::Server;
@@ -19,21 +19,21 @@ use crate::system::threads;
 
 /// A thread with a runtime, ready for its keeper. It ends if this value is dropped before [`KeeperThread::keep`].
 pub(super) struct KeeperThread<S: Claim<Point = SavePoint>> {
-    work: mpsc::Sender<Kept<S>>,
+    work: mpsc::Sender<KeeperJob<S>>,
 }
 
-struct Kept<S: Claim<Point = SavePoint>> {
+struct KeeperJob<S: Claim<Point = SavePoint>> {
     keeper: Keeper<SystemClock, S>,
     stopped: oneshot::Receiver<()>,
-    whatever_happens: StopsServer,
-    told: oneshot::Sender<Result<(), KeeperError>>,
+    stop_guard: StopServerGuard,
+    result_sender: oneshot::Sender<Result<(), KeeperError>>,
 }
 
 impl<S: Claim<Point = SavePoint>> KeeperThread<S> {
     /// Starts the thread; `runtime` creates its runtime there.
-    pub(super) fn start(runtime: fn() -> io::Result<Runtime>) -> Result<Self, Failure> {
-        let no_thread = |error| Failure(format!("the keeper of the watermark gets no thread: {error}"));
-        let (work, given) = mpsc::channel::<Kept<S>>();
+    pub(super) fn start(runtime: fn() -> io::Result<Runtime>) -> Result<Self, ServeError> {
+        let no_thread = |error| ServeError(format!("cannot start the thread of the watermark's keeper: {error}"));
+        let (work, jobs) = mpsc::channel::<KeeperJob<S>>();
         let (ready, is_ready) = mpsc::channel();
         let run = move || {
             // Created on this thread: a runtime may not be dropped on a thread that runs another one.
@@ -42,15 +42,15 @@ impl<S: Claim<Point = SavePoint>> KeeperThread<S> {
                 Err(error) => return drop(ready.send(Err(error))),
             };
             let _ = ready.send(Ok(()));
-            let Ok(Kept { keeper, stopped, whatever_happens, told }) = given.recv() else { return };
+            let Ok(KeeperJob { keeper, stopped, stop_guard, result_sender }) = jobs.recv() else { return };
             let stop = async {
                 // A dropped sender also means the end.
                 let _ = stopped.await;
             };
             let result = runtime.block_on(keeper.run(stop));
-            drop(whatever_happens);
+            drop(stop_guard);
             // The receiver is gone when the process ends without waiting for the last save.
-            let _ = told.send(result);
+            let _ = result_sender.send(result);
             // A save that hangs must not keep the process alive.
             runtime.shutdown_background();
         };
@@ -64,20 +64,20 @@ impl<S: Claim<Point = SavePoint>> KeeperThread<S> {
         self,
         keeper: Keeper<SystemClock, S>,
         stopped: oneshot::Receiver<()>,
-        whatever_happens: StopsServer,
+        stop_guard: StopServerGuard,
     ) -> oneshot::Receiver<Result<(), KeeperError>> {
-        let (told, ended) = oneshot::channel();
+        let (result_sender, ended) = oneshot::channel();
         // If the thread had ended, the keeper would be dropped here, which closes the issuer and stops the server.
-        let _ = self.work.send(Kept { keeper, stopped, whatever_happens, told });
+        let _ = self.work.send(KeeperJob { keeper, stopped, stop_guard, result_sender });
         ended
     }
 }
 
 /// Stops the server when dropped. A keeper that panics leaves a server that can only refuse. An exit with an error is
 /// better, because the supervisor restarts the server.
-pub(super) struct StopsServer(pub(super) Arc<Server>);
+pub(super) struct StopServerGuard(pub(super) Arc<Server>);
 
-impl Drop for StopsServer {
+impl Drop for StopServerGuard {
     fn drop(&mut self) {
         self.0.request_stop();
     }

@@ -15,12 +15,12 @@ use rand::RngExt as _;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 
-use super::fleet::Fleet;
-use super::keeper_thread::{KeeperThread, StopsServer};
+use super::fleet::FleetMember;
+use super::keeper_thread::{KeeperThread, StopServerGuard};
 use super::signals::{self, Signals};
-use super::startup::{self, Purpose, Startup};
+use super::startup::{self, LoadPurpose, Startup};
 use super::supervision::Supervision;
-use super::{Failure, memory, messages, sequences, warn_on_error, workers};
+use super::{ServeError, memory, messages, sequences, warn_on_error, workers};
 use crate::claim::lock;
 use crate::claim::{Claim, Folder, FolderClaim, Identity, MachineClaim, MachineError, NoClaim, Taken};
 use crate::config::{Config, StateKind};
@@ -41,42 +41,42 @@ const LAST_SAVE_TIMEOUT_MIN: Duration = Duration::from_secs(2);
 const LAST_LINES_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Flushes the log when dropped, after a panic too.
-struct FlushesLog(Log);
+struct LogFlushGuard(Log);
 
-impl Drop for FlushesLog {
+impl Drop for LogFlushGuard {
     fn drop(&mut self) {
         self.0.flush(LAST_LINES_TIMEOUT);
     }
 }
 
 /// A valid configuration, and its log.
-pub(super) struct Prepared {
+pub(super) struct PreparedServer {
     startup: Startup,
     log: Log,
 }
 
 /// Reads the configuration and opens the log.
-pub(super) fn prepare(words: Vec<String>) -> Result<Prepared, Failure> {
-    let startup = Startup::load(words, Purpose::Start)?;
+pub(super) fn prepare(words: Vec<String>) -> Result<PreparedServer, ServeError> {
+    let startup = Startup::load(words, LoadPurpose::Start)?;
     let log = Log::start(log_options(&startup.config))?;
     log.log_panics();
-    Ok(Prepared { startup, log })
+    Ok(PreparedServer { startup, log })
 }
 
 /// Everything that is opened before the state is touched.
-struct Opening {
+struct StartResources {
     listeners: Vec<Listener>,
     http: Vec<TcpListener>,
     io_threads: IoThreads,
     tls: Option<Arc<tls::Acceptor>>,
     identity: Identity,
     /// Set with a claim store that servers share.
-    fleet: Option<Fleet>,
+    fleet: Option<FleetMember>,
 }
 
-impl Prepared {
-    pub(super) fn run(self) -> Result<(), Failure> {
-        let _last_lines = FlushesLog(self.log.clone());
+impl PreparedServer {
+    pub(super) fn run(self) -> Result<(), ServeError> {
+        let _last_lines = LogFlushGuard(self.log.clone());
         let config = &self.startup.config;
         let starts = format!("getid {} starts, pid {}", env!("CARGO_PKG_VERSION"), std::process::id());
         let alarms: Vec<_> = self.startup.alarms.iter().cloned().chain(state_in_use(config)).collect();
@@ -93,16 +93,16 @@ impl Prepared {
             tracing::info!("{overridden}");
         }
         if self.startup.makes_dir {
-            tracing::info!("the folder {} was not there and has been made", config.state_dir.display());
+            tracing::info!("created the missing folder {}", config.state_dir.display());
         }
         // Before anything is opened. Otherwise the first failure for lack of descriptors would hide the cause.
         ClientLimits::of(config).fitting(listen::files_at_start(config), config.tls_port != 0)?;
         let runtime = runtime_of(config)()?;
         let io_threads = IoThreads::start(config.io_threads)
-            .map_err(|error| format!("the {} of io-threads cannot be started: {error}", config.io_threads))?;
+            .map_err(|error| format!("cannot start the {} threads of io-threads: {error}", config.io_threads))?;
         let log_is_elsewhere = config.logfile.is_some() || config.syslog_enabled;
         let result = runtime.block_on(self.open_and_serve(io_threads));
-        if let (Err(Failure(text)), true) = (&result, log_is_elsewhere) {
+        if let (Err(ServeError(text)), true) = (&result, log_is_elsewhere) {
             // Also in the log, for later readers.
             tracing::error!("{}", text.trim_end());
         }
@@ -111,7 +111,7 @@ impl Prepared {
         result
     }
 
-    async fn open_and_serve(self, io_threads: IoThreads) -> Result<(), Failure> {
+    async fn open_and_serve(self, io_threads: IoThreads) -> Result<(), ServeError> {
         let config = &self.startup.config;
         // After the log is open, so that it reports errors in the certificates.
         let tls = tls::TlsSettings::of(config).map(tls::Acceptor::load).transpose()?.map(Arc::new);
@@ -120,10 +120,10 @@ impl Prepared {
         let identity = Identity { server_id: config.server_id, layout: config.layout };
         // Held until the last save is done, and the process ends.
         let _claim = claim_machine(config, identity)?;
-        let mut opening = Opening { listeners, http, io_threads, tls, identity, fleet: None };
+        let mut opening = StartResources { listeners, http, io_threads, tls, identity, fleet: None };
         match (config.id_state, &config.claim.store) {
             (_, Some(store)) => {
-                let (fleet, claim) = Fleet::begin(config, store, &opening.listeners).await?;
+                let (fleet, claim) = FleetMember::begin(config, store, &opening.listeners).await?;
                 opening.fleet = Some(fleet);
                 // The claim is large.
                 Box::pin(self.serve(opening, claim)).await
@@ -138,7 +138,11 @@ impl Prepared {
         }
     }
 
-    async fn serve<S: Claim<Point = SavePoint>>(mut self, opening: Opening, claim: Taken<S>) -> Result<(), Failure> {
+    async fn serve<S: Claim<Point = SavePoint>>(
+        mut self,
+        opening: StartResources,
+        claim: Taken<S>,
+    ) -> Result<(), ServeError> {
         let found = claim.point;
         let mut signals = Signals::listen();
         // Everything is open except the stores and the HTTP port's thread: the remaining descriptors are for clients.
@@ -157,12 +161,12 @@ impl Prepared {
         if let Some(sequences) = &sequences {
             generators.set_sequences(Arc::clone(sequences));
         }
-        let Opening { listeners, http, io_threads, tls, fleet, .. } = opening;
+        let StartResources { listeners, http, io_threads, tls, fleet, .. } = opening;
         if let Some(fleet) = &fleet {
             generators.set_claim(Arc::clone(&fleet.view));
         }
         let process = self.process(&listeners);
-        let Prepared { startup: Startup { config, settings, .. }, log } = self;
+        let PreparedServer { startup: Startup { config, settings, .. }, log } = self;
         let settings = Arc::new(settings.with_generators(generators.table()));
         let threads = io_threads.count() + usize::from(!http.is_empty());
         let server = Server::new(config, settings, generators, process, threads, tls, log);
@@ -171,15 +175,15 @@ impl Prepared {
             fleet.attach(&server);
         }
         let (stop_keeper, stopped) = oneshot::channel::<()>();
-        let keeper = thread.keep(keeper, stopped, StopsServer(Arc::clone(&server)));
+        let keeper = thread.keep(keeper, stopped, StopServerGuard(Arc::clone(&server)));
         messages::banner(&server, found);
         let supervision = Supervision::begin(&server).await;
-        let signals = tokio::spawn(signals::obey(signals, Arc::clone(&server)));
+        let signals = tokio::spawn(signals::handle(signals, Arc::clone(&server)));
         let ready = messages::ready_line(&server, &listeners, &http);
         #[cfg(feature = "http")]
         if !http.is_empty() {
             crate::http::start(Arc::clone(&server), http, io_threads.count(), crate::http::PortBounds::default())
-                .map_err(|error| format!("the HTTP port gets no thread: {error}"))?;
+                .map_err(|error| format!("cannot start the thread of the HTTP port: {error}"))?;
         }
         tracing::info!("{ready}");
 
@@ -197,7 +201,7 @@ impl Prepared {
         let timeout = last_save_timeout(&server.config.get());
         let (saved, ()) =
             tokio::join!(wait_for_last_save(keeper, timeout), sequences::stop(sequences.as_ref(), timeout));
-        fleet.map_or(Ok(()), |fleet| fleet.ended()).and(saved)
+        fleet.map_or(Ok(()), |fleet| fleet.end_result()).and(saved)
     }
 
     fn process(&self, listeners: &[Listener]) -> Process {
@@ -249,7 +253,7 @@ async fn begin_life<S: Claim<Point = SavePoint>>(
     identity: Identity,
     claim: Taken<S>,
     signals: &mut Signals,
-) -> Result<Option<(Generators, Keeper<SystemClock, S>)>, Failure> {
+) -> Result<Option<(Generators, Keeper<SystemClock, S>)>, ServeError> {
     let nothing_served = |name| tracing::info!("{name} received, stopping. Nothing was served");
     let prepare = Keeper::prepare(SystemClock::new(), identity, settings::limits(config), claim);
     let (issuer, mut keeper) = tokio::select! {
@@ -261,21 +265,21 @@ async fn begin_life<S: Claim<Point = SavePoint>>(
     };
     let generators = Generators::new(issuer);
     // The first save includes their declarations.
-    generators.declare(&config.generators).map_err(|error| Failure(error.to_string()))?;
+    generators.declare(&config.generators).map_err(|error| ServeError(error.to_string()))?;
     let saved = tokio::select! {
         saved = keeper.first_save() => saved,
         // The disk may hang, and a signal must still stop the start.
         name = signals.stop() => {
             nothing_served(name);
             let given_up = give_up(keeper, config, signals).await;
-            warn_on_error("what the first save wrote could not be taken back", given_up);
+            warn_on_error("cannot undo the first save", given_up);
             return Ok(None);
         }
     };
     if let Err(error) = saved {
         // On a failing disk this usually fails too, and the first error gives the reason.
         let _ = give_up(keeper, config, signals).await;
-        return Err(Failure(format!("the first save of the state failed: {error}. Nothing was served")));
+        return Err(ServeError(format!("the first save of the state failed: {error}. Nothing was served")));
     }
     Ok(Some((generators, keeper)))
 }
@@ -291,7 +295,7 @@ async fn give_up<S: Claim<Point = SavePoint>>(
     tokio::select! {
         ended = tokio::time::timeout(timeout, keeper.give_up()) => match ended {
             Ok(result) => result.map_err(|error| error.to_string()),
-            Err(_) => Err(format!("the disk has not answered within {} s", timeout.as_secs())),
+            Err(_) => Err(format!("the disk did not answer within {} s", timeout.as_secs())),
         },
         name = signals.stop() => Err(format!("{name} received again")),
     }
@@ -301,20 +305,20 @@ async fn give_up<S: Claim<Point = SavePoint>>(
 async fn wait_for_last_save(
     keeper: oneshot::Receiver<Result<(), KeeperError>>,
     timeout: Duration,
-) -> Result<(), Failure> {
+) -> Result<(), ServeError> {
     match tokio::time::timeout(timeout, keeper).await {
         Ok(Ok(Ok(()))) => {
             tracing::info!("the position is stored; bye");
             Ok(())
         }
-        Ok(Ok(Err(error))) => Err(Failure(error.to_string())),
-        Ok(Err(_gone)) => Err(Failure(
-            "the keeper of the watermark ran into a bug; please report the lines above. The next start goes on at the last \
-             watermark, as after a crash"
+        Ok(Ok(Err(error))) => Err(ServeError(error.to_string())),
+        Ok(Err(_gone)) => Err(ServeError(
+            "the keeper of the watermark panicked; please report the lines above. The next start continues at the \
+             last watermark, as after a crash"
                 .to_owned(),
         )),
-        Err(_) => Err(Failure(format!(
-            "the last save did not end within {} s. The next start goes on at the last watermark, as after a crash",
+        Err(_) => Err(ServeError(format!(
+            "the last save did not end within {} s. The next start continues at the last watermark, as after a crash",
             timeout.as_secs()
         ))),
     }

@@ -75,13 +75,13 @@ pub(in crate::cli) fn warning(config: &Config, limit_bytes: Option<u64>) -> Opti
     let unbounded = config.maxmemory_clients.bytes(Some(limit_bytes)) == usize::MAX;
     if unbounded {
         return Some(format!(
-            "maxmemory-clients 0 is no bound: clients can have this server killed, which may take {limit} MiB of memory; \
-             write maxmemory-clients auto"
+            "maxmemory-clients 0 is no bound: clients can make the kernel kill this server, whose memory limit is {limit} \
+             MiB; set maxmemory-clients auto"
         ));
     }
     let parts: Vec<String> = bounds.iter().map(|(what, bytes)| format!("{} for {what}", bytes.div_ceil(MIB))).collect();
     Some(format!(
-        "clients can have this server killed: its bounds add up to {} MiB of memory, and it may take {limit}: {}; {remedy}",
+        "clients can make the kernel kill this server: its bounds add up to {} MiB of memory, and its limit is {limit}: {}; {remedy}",
         sum.div_ceil(MIB),
         parts.join(", ")
     ))
@@ -109,9 +109,9 @@ mod tests {
     }
 
     #[test]
-    fn bounds_that_add_up_to_more_are_named_with_what_they_take() {
+    fn a_warning_lists_bounds_above_the_limit() {
         let text = warned("--maxclients 20000 --maxmemory-clients 32mb", 128).expect("a warning");
-        assert!(text.contains("and it may take 128: "), "{text}");
+        assert!(text.contains("and its limit is 128: "), "{text}");
         assert!(text.contains("48 for maxmemory-clients") && text.contains("98 for maxclients 20000"), "{text}");
         assert!(text.contains("lower maxclients"), "{text}");
         // `auto` follows the limit; the other memory of clients does not.

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener};
 
 use getid_core::SavePoint;
 
-use super::fleet::Fleet;
+use super::fleet::FleetMember;
 use crate::config::StateKind;
 use crate::generators::end_of_life;
 use crate::server::Server;
@@ -69,7 +69,7 @@ pub(super) fn banner(server: &Server, found: Option<SavePoint>) {
         tracing::info!("{line}");
     }
     if let Some(store) = &config.claim.store {
-        Fleet::banner(server, store, found);
+        FleetMember::banner(server, store, found);
         return;
     }
     let refusing = server.issuer().refusing();
@@ -78,11 +78,11 @@ pub(super) fn banner(server: &Server, found: Option<SavePoint>) {
     let begin = timestamp::format_rfc3339(status.position.unix_ms(layout.epoch()));
     match (config.id_state, found) {
         (StateKind::File, Some(point)) if point.is_nothing() => {
-            tracing::info!("state found in {dir}: no ID was given so far; going on at {begin}");
+            tracing::info!("state found in {dir}: no ID was given so far; continuing at {begin}");
         }
-        (StateKind::File, Some(_)) => tracing::info!("state found in {dir}: going on at {begin}"),
+        (StateKind::File, Some(_)) => tracing::info!("state found in {dir}: continuing at {begin}"),
         (StateKind::File, None) => tracing::warn!(
-            "no state found in {dir}, as at a first start: IDs begin {} ms ahead of the clock, past any that a lost run gave, \
+            "no state found in {dir}, as at a first start: IDs begin {} ms ahead of the clock, past all IDs of a lost run, \
              unless the clock was set back since",
             config.id_max_borrow_ms
         ),
@@ -91,8 +91,8 @@ pub(super) fn banner(server: &Server, found: Option<SavePoint>) {
     let ahead_ms = status.position.ms_since(status.reference);
     if ahead_ms > status.max_borrow_ms {
         tracing::warn!(
-            "IDs begin {ahead_ms} ms ahead of the clock and id-max-borrow-ms allows {}: no IDs before time has come that \
-             far",
+            "IDs begin {ahead_ms} ms ahead of the clock and id-max-borrow-ms allows {}: no IDs until the clock is near \
+             enough",
             status.max_borrow_ms
         );
     }

@@ -28,9 +28,9 @@ use crate::system::allocator;
 /// Runs a server until it is stopped. `words` are the words after `serve`.
 pub fn run(words: Vec<String>) -> ExitCode {
     allocator::return_large_buffers();
-    match lifecycle::prepare(words).and_then(lifecycle::Prepared::run) {
+    match lifecycle::prepare(words).and_then(lifecycle::PreparedServer::run) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(Failure(text)) => {
+        Err(ServeError(text)) => {
             logging::stderr::print(&text);
             ExitCode::FAILURE
         }
@@ -38,11 +38,11 @@ pub fn run(words: Vec<String>) -> ExitCode {
 }
 
 /// The error for standard error about a server that did not start, or did not end well.
-struct Failure(String);
+struct ServeError(String);
 
-impl<E: Display> From<E> for Failure {
+impl<E: Display> From<E> for ServeError {
     fn from(error: E) -> Self {
-        Failure(error.to_string())
+        ServeError(error.to_string())
     }
 }
 

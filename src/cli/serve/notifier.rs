@@ -13,7 +13,7 @@ use crate::config::Supervised;
 
 /// Longest time that a hanging service manager may delay a message. It delays a start and a stop, but does not prevent
 /// them, and other work of the thread continues.
-const PATIENCE: Duration = Duration::from_secs(2);
+const SEND_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Reports the server's state to the service manager: `sd_notify(3)`, without the library. It needs a Tokio runtime.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ impl Notifier {
         self.send("WATCHDOG=1\n").await
     }
 
-    pub(super) fn is_heard(&self) -> bool {
+    pub(super) fn is_connected(&self) -> bool {
         self.socket.is_some()
     }
 
@@ -64,11 +64,11 @@ impl Notifier {
 
     async fn send(&self, message: &str) -> io::Result<()> {
         let Some(socket) = &self.socket else { return Ok(()) };
-        match tokio::time::timeout(PATIENCE, socket.send(message.as_bytes())).await {
+        match tokio::time::timeout(SEND_TIMEOUT, socket.send(message.as_bytes())).await {
             Ok(sent) => sent.map(|_| ()),
             Err(_) => Err(io::Error::new(
                 io::ErrorKind::TimedOut,
-                format!("it has not taken the message for {} s", PATIENCE.as_secs()),
+                format!("it did not accept the message within {} s", SEND_TIMEOUT.as_secs()),
             )),
         }
     }
@@ -107,12 +107,12 @@ fn connect(address: &OsString) -> io::Result<tokio::net::UnixDatagram> {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NotifyWarning {
     #[error(
-        "supervised is systemd, but NOTIFY_SOCKET is not set: nobody is told about start and stop; the unit needs Type=notify"
+        "supervised is systemd, but NOTIFY_SOCKET is not set: start and stop are not reported; the unit needs Type=notify"
     )]
     NoSocket,
     #[error("supervised upstart is not supported: the server starts as with supervised no")]
     Upstart,
-    #[error("NOTIFY_SOCKET {}: {error}: systemd is not told about start and stop", .address.display())]
+    #[error("NOTIFY_SOCKET {}: {error}: start and stop are not reported to systemd", .address.display())]
     Connect { address: OsString, error: io::Error },
 }
 
@@ -150,7 +150,7 @@ mod tests {
         let _systemd = UnixDatagram::bind(&path).unwrap();
         let (notifier, _) = Notifier::open(Supervised::Auto, Some(path.into()));
         // Some messages fit into the socket's buffer.
-        let told = async { while notifier.alive().await.is_ok() {} };
+        let sends = async { while notifier.alive().await.is_ok() {} };
         let others = std::cell::Cell::new(0);
         let turns = async {
             loop {
@@ -158,10 +158,10 @@ mod tests {
                 others.set(others.get() + 1);
             }
         };
-        tokio::select! { () = told => {}, () = turns => {} }
+        tokio::select! { () = sends => {}, () = turns => {} }
         assert!(others.get() >= 19, "{others:?}");
         let error = notifier.alive().await.unwrap_err().to_string();
-        assert!(error.contains("has not taken the message for 2 s"), "{error}");
+        assert!(error.contains("did not accept the message within 2 s"), "{error}");
     }
 
     #[tokio::test]
@@ -181,7 +181,7 @@ mod tests {
             None => assert_eq!(warning, None),
             Some(part) => assert!(warning.as_deref().is_some_and(|text| text.contains(part)), "{warning:?}"),
         }
-        notifier.ready("nobody listens").await.unwrap();
+        notifier.ready("no listener").await.unwrap();
     }
 
     #[test]

@@ -26,7 +26,7 @@ impl PidFile {
         let path = std::path::absolute(path).map_err(wrap)?;
         if let Some(pid) = running_getid(&path) {
             let sentence =
-                format!("it is that of the getid with pid {pid}, which runs, and is left to it; name another");
+                format!("it belongs to the running getid with pid {pid}, and is unchanged; name another file");
             return Err(wrap(io::Error::other(sentence)));
         }
         let text = format!("{}\n", std::process::id());

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Failure;
+use super::ServeError;
 use crate::config::{Config, SequenceTable};
 use crate::generators::sequence::{Notes, Sequences, Stopped};
 use crate::server::settings;
@@ -12,21 +12,21 @@ use crate::system::clock::SystemClock;
 use crate::text::plural::counted;
 
 /// Starts the sequences' thread, if there are stores. An unreachable store does not prevent the start.
-pub(super) fn start(config: &Config) -> Result<Option<Arc<Sequences>>, Failure> {
+pub(super) fn start(config: &Config) -> Result<Option<Arc<Sequences>>, ServeError> {
     let table = match config.sequences.table {
         SequenceTable::Native => Table::Native,
         SequenceTable::Leaf => Table::Leaf,
         SequenceTable::Tinyid => Table::Tinyid,
     };
     let urls = config.sequence_stores();
-    let stores = sql::open_all(&urls, table, &config.state_dir, config.server_id).map_err(Failure)?;
+    let stores = sql::open_all(&urls, table, &config.state_dir, config.server_id).map_err(ServeError)?;
     if stores.is_empty() {
         return Ok(None);
     }
     let notes = config.state_dir.join(Notes::file_name(config.server_id));
     let settings = settings::sequences(config);
     let sequences = Sequences::start(stores, settings, Notes::in_file(notes), Box::new(SystemClock::new()))
-        .map_err(|error| Failure(error.to_string()))?;
+        .map_err(|error| ServeError(error.to_string()))?;
     if config.http.port != 0 && config.http.apis.tinyid.is_some() {
         sequences.watch_tokens();
     }
@@ -43,10 +43,10 @@ pub(super) async fn stop(sequences: Option<&Arc<Sequences>>, timeout: Duration) 
     let of = counted(sequences, "sequence");
     let given_back = counted(given_back, "value");
     if lost == 0 {
-        tracing::info!("{given_back} of {of} that nobody was given are back in the store");
+        tracing::info!("{given_back} of {of} unused and returned to the store");
     } else {
         tracing::warn!(
-            "{given_back} of {of} that nobody was given are back in the store, and {} are skipped, as after a crash",
+            "{given_back} of {of} unused and returned to the store, and {} skipped, as after a crash",
             counted(lost, "value")
         );
     }

@@ -35,7 +35,7 @@ impl Signals {
         }
         let listen = |kind| {
             signal(kind)
-                .inspect_err(|error| tracing::error!("a signal cannot be received: {error}. SHUTDOWN stops the server"))
+                .inspect_err(|error| tracing::error!("cannot receive a signal: {error}. SHUTDOWN stops the server"))
                 .ok()
         };
         Signals {
@@ -79,7 +79,7 @@ async fn next(signal: &mut Option<Signal>) {
 }
 
 /// Waits for a task, if there is one.
-async fn ended(task: &mut Option<JoinHandle<()>>) {
+async fn wait_for(task: &mut Option<JoinHandle<()>>) {
     match task {
         // The task has logged its errors.
         Some(task) => drop(task.await),
@@ -89,7 +89,7 @@ async fn ended(task: &mut Option<JoinHandle<()>>) {
 
 /// Handles signals while the server runs. SIGTERM and SIGINT stop it, the second one at once. SIGHUP reloads the log,
 /// certificates and declarations of generators.
-pub(super) async fn obey(mut signals: Signals, server: Arc<Server>) {
+pub(super) async fn handle(mut signals: Signals, server: Arc<Server>) {
     // In a task of its own, so that a hanging disk does not prevent a stop. One reload runs at a time.
     let mut reopening: Option<JoinHandle<()>> = None;
     loop {
@@ -102,7 +102,7 @@ pub(super) async fn obey(mut signals: Signals, server: Arc<Server>) {
                 reopening = Some(tokio::spawn(Arc::clone(&server).reopen_files()));
                 continue;
             }
-            () = ended(&mut reopening) => {
+            () = wait_for(&mut reopening) => {
                 reopening = None;
                 continue;
             }

@@ -38,7 +38,7 @@ pub(in crate::cli) struct Startup {
 
 /// Purpose for which a configuration is loaded.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(in crate::cli) enum Purpose {
+pub(in crate::cli) enum LoadPurpose {
     /// A server will run: a missing folder is made.
     Start,
     /// Nothing is changed.
@@ -47,7 +47,7 @@ pub(in crate::cli) enum Purpose {
 
 impl Startup {
     /// Reads all sources and enters the folder of the state.
-    pub(in crate::cli) fn load(words: Vec<String>, purpose: Purpose) -> Result<Startup, ConfigReport> {
+    pub(in crate::cli) fn load(words: Vec<String>, purpose: LoadPurpose) -> Result<Startup, ConfigReport> {
         let mut sources = words::sources(words);
         let (mut config, warnings, overridden) = Config::load_and_compare(&sources, &RealFiles)?;
         let config_file = sources.file.take().map(|file| std::path::absolute(&file).unwrap_or(file));
@@ -55,11 +55,11 @@ impl Startup {
         let started_in = std::env::current_dir().unwrap_or_default();
         let mut settings = session_settings(&config)?;
         let dir = Dir::find(&config, &sources.environment, &started_in)?;
-        let around = Surroundings::look(&dir.path);
+        let around = Surroundings::detect(&dir.path);
         surroundings::missing_server_id(&config, &around)?;
         // Only `GETID_*` variables are kept.
         sources.environment.retain(|(name, _)| name.as_encoded_bytes().starts_with(b"GETID_"));
-        if purpose == Purpose::Start || !dir.is_missing {
+        if purpose == LoadPurpose::Start || !dir.is_missing {
             config.state_dir = dir.enter()?;
         } else {
             dir.can_make()?;
@@ -68,7 +68,7 @@ impl Startup {
             config.resolve_paths(&dir.path);
         }
         let keeps_files = config.id_state == StateKind::File || config.claim.store.is_some();
-        if keeps_files && (purpose == Purpose::Start || !dir.is_missing) {
+        if keeps_files && (purpose == LoadPurpose::Start || !dir.is_missing) {
             dir.can_write()?;
         }
         if let Some(users) = access::load_file(&config)? {
@@ -95,20 +95,21 @@ impl Startup {
 ///
 /// `own_files` descriptors are used for everything else.
 pub(in crate::cli) fn fit_clients(config: &mut Config, own_files: u64) -> Result<Vec<String>, TooFewFiles> {
-    let asked = ClientLimits::of(config);
-    let found = asked.fitting(own_files, config.tls_port != 0)?;
-    config.maxclients = found.clients;
+    let configured = ClientLimits::of(config);
+    let fitting = configured.fitting(own_files, config.tls_port != 0)?;
+    config.maxclients = fitting.clients;
     if config.http.port != 0 {
-        config.http.clients_max = found.http;
+        config.http.clients_max = fitting.http;
     }
-    let said = [("maxclients", asked.clients, found.clients), ("http-max-clients", asked.http, found.http)];
-    let lowered = said.into_iter().filter(|(_, asked, found)| found < asked);
-    Ok(lowered.map(|(name, asked, found)| fitted(name, asked, found)).collect())
+    let limits =
+        [("maxclients", configured.clients, fitting.clients), ("http-max-clients", configured.http, fitting.http)];
+    let lowered = limits.into_iter().filter(|(_, configured, fitting)| fitting < configured);
+    Ok(lowered.map(|(name, configured, fitting)| lowered_limit(name, configured, fitting)).collect())
 }
 
-fn fitted(name: &str, asked: u32, found: u32) -> String {
+fn lowered_limit(name: &str, configured: u32, fitting: u32) -> String {
     format!(
-        "{name} {asked} needs more open files than the limit allows: {name} is {found} now. Raise the limit with ulimit -n or \
+        "{name} {configured} needs more open files than the limit allows: {name} is {fitting} now. Raise the limit with ulimit -n or \
          LimitNOFILE="
     )
 }
@@ -121,15 +122,14 @@ fn own_warnings(config: &Config, dir: &Dir) -> Vec<String> {
     }
     if config.id_state == StateKind::None {
         warnings.push(
-            "id-state none: nothing is remembered; a clock that is set back between two lives makes IDs repeat"
-                .to_owned(),
+            "id-state none: no state is stored; a clock that is set back between two lives makes IDs repeat".to_owned(),
         );
     }
     if let Some(record) = &dir.left_behind {
         let folder = record.parent().unwrap_or(record);
         warnings.push(format!(
-            "there is a state of server-id {} in the folder of this start, {}, and it is not used: the state is kept in {} \
-             where dir is not set. If it is this server's, stop, and move it there or say --dir {}",
+            "there is a state of server-id {} in the folder of this start, {}, and it is not used: without dir, the state \
+             is in {}. If it belongs to this server, stop the server, and move the state there or set --dir {}",
             config.server_id,
             record.display(),
             dir.path.display(),

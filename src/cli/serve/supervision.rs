@@ -27,21 +27,21 @@ impl Supervision {
             warn_on_error("pidfile", Err::<(), _>(error));
             None
         });
-        let told = status_of(server);
+        let status = status_of(server);
         let (notifier, warning) = Notifier::open(config.supervised, std::env::var_os("NOTIFY_SOCKET"));
         if let Some(warning) = warning {
             tracing::warn!("{warning}");
         }
-        warn_on_error("systemd was not told of the start", notifier.ready(&told).await);
+        warn_on_error("cannot report the start to systemd", notifier.ready(&status).await);
         let notifier = Arc::new(notifier);
         tokio::spawn(keep_watchdog_quiet(Arc::clone(&notifier)));
-        let status = tokio::spawn(keep_status(Arc::clone(&notifier), Arc::clone(server), told));
+        let status = tokio::spawn(keep_status(Arc::clone(&notifier), Arc::clone(server), status));
         Supervision { pid_file, notifier, status }
     }
 
     pub(super) async fn stopping(&self) {
         self.status.abort();
-        warn_on_error("systemd was not told of the stop", self.notifier.stopping().await);
+        warn_on_error("cannot report the stop to systemd", self.notifier.stopping().await);
     }
 
     pub(super) fn end(self) {
@@ -55,8 +55,8 @@ impl Supervision {
 const SERVING: &str = "Serving IDs";
 
 /// Keeps the text of `systemctl status` true: IDs are given, or the reason why not.
-async fn keep_status(notifier: Arc<Notifier>, server: Arc<Server>, mut told: String) {
-    if !notifier.is_heard() {
+async fn keep_status(notifier: Arc<Notifier>, server: Arc<Server>, mut reported: String) {
+    if !notifier.is_connected() {
         return;
     }
     let mut tick = tokio::time::interval(Duration::from_secs(1));
@@ -64,10 +64,10 @@ async fn keep_status(notifier: Arc<Notifier>, server: Arc<Server>, mut told: Str
     loop {
         tick.tick().await;
         let status = status_of(&server);
-        if status != told {
+        if status != reported {
             // If the message is lost, the next change of the status sends one again.
             let _ = notifier.status(&status).await;
-            told = status;
+            reported = status;
         }
     }
 }
@@ -88,7 +88,9 @@ fn status_of(server: &Server) -> String {
 /// messages stop.
 async fn keep_watchdog_quiet(notifier: Arc<Notifier>) {
     let (usec, pid) = (std::env::var_os("WATCHDOG_USEC"), std::env::var_os("WATCHDOG_PID"));
-    let Some(every) = watchdog_every(usec.as_deref(), pid.as_deref()).filter(|_| notifier.is_heard()) else { return };
+    let Some(every) = watchdog_every(usec.as_deref(), pid.as_deref()).filter(|_| notifier.is_connected()) else {
+        return;
+    };
     let mut tick = tokio::time::interval(every);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut failed = false;
@@ -97,7 +99,7 @@ async fn keep_watchdog_quiet(notifier: Arc<Notifier>) {
         let result = notifier.alive().await;
         // Logged once, because it may recur every few seconds.
         if result.is_err() && !failed {
-            warn_on_error("systemd's watchdog was not told that the server is alive", result.as_ref().copied());
+            warn_on_error("cannot report to systemd's watchdog that the server is alive", result.as_ref().copied());
         }
         failed = result.is_err();
     }

@@ -33,16 +33,16 @@ const NO_NAME_LEN: usize = 64;
 
 impl Surroundings {
     /// Inspects the surroundings. `dir` is the folder of the state, which may not exist yet.
-    pub(super) fn look(dir: &Path) -> Surroundings {
+    pub(super) fn detect(dir: &Path) -> Surroundings {
         // The main process of a container has a parent outside of it, or the container's init. Any other server in a
         // container was started by hand or by a test, and the container's name and folders are not made for it.
-        let is_what_runs = getppid().as_raw() <= 1;
+        let is_main_process = getppid().as_raw() <= 1;
         // Kubernetes sets this variable in every container; Docker and Podman each leave a file.
-        let is_pod = is_what_runs && std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
+        let is_pod = is_main_process && std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
         // Podman's file is missing under a read-only root; its variable is set.
         let has_mark = ["/.dockerenv", "/run/.containerenv"].iter().any(|path| Path::new(path).exists())
             || std::env::var_os("container").is_some_and(|name| !name.is_empty());
-        let is_container = is_pod || is_what_runs && has_mark;
+        let is_container = is_pod || is_main_process && has_mark;
         let there = dir.ancestors().find_map(|path| path.canonicalize().ok());
         let mount = there.and_then(|path| Mount::of(&path));
         Surroundings { is_container, is_pod, host_name: host::name(), mount }
@@ -65,7 +65,7 @@ pub(super) fn missing_server_id(config: &Config, around: &Surroundings) -> Resul
     match around.pod_number() {
         None | Some(0) => Ok(()),
         Some(_) => Err(ConfigReport::from_sentence(format!(
-            "server-id: nobody set it in the pod {}, so it would be 0 in each pod of its StatefulSet, and all would give the \
+            "server-id is not set in the pod {}, so it would be 0 in each pod of its StatefulSet, and all would give the \
              same IDs; set GETID_SERVER_ID=auto-ordinal, for the number at the end of the pod's name",
             around.host_name
         ))),
@@ -86,7 +86,7 @@ fn shared_server_id(config: &Config, around: &Surroundings) -> Option<String> {
     let is_other = config.server_id_from == ServerIdSource::Number && config.server_id != number;
     is_other.then(|| {
         format!(
-            "server-id is {} in the pod {}: if its StatefulSet says so, all its pods have this server-id and give the same \
+            "server-id is {} in the pod {}: if its StatefulSet sets this, all its pods have this server-id and give the same \
              IDs; set GETID_SERVER_ID=auto-ordinal there",
             config.server_id, around.host_name
         )
@@ -115,13 +115,13 @@ fn fleeting(mount: &Mount) -> Option<&'static str> {
     let is_made_up =
         |name: &OsStr| name.len() == NO_NAME_LEN && name.as_encoded_bytes().iter().all(u8::is_ascii_hexdigit);
     if mount.point == Path::new("/") {
-        Some("in the container's own file system, which goes with the container")
+        Some("in the container's own file system, which is deleted with the container")
     } else if ["tmpfs", "ramfs"].contains(&mount.kind.as_str()) {
-        Some("in memory (tmpfs), which goes with the container")
+        Some("in memory (tmpfs), which is deleted with the container")
     } else if folders.contains(&OsStr::new("kubernetes.io~empty-dir")) {
-        Some("an emptyDir, which goes with the pod")
+        Some("an emptyDir, which is deleted with the pod")
     } else if folders.windows(2).any(|pair| pair[0] == "volumes" && is_made_up(pair[1])) {
-        Some("a volume without a name, which no other container gets")
+        Some("a volume without a name, which no later container gets")
     } else {
         None
     }
@@ -153,15 +153,15 @@ mod tests {
         match result {
             Ok(()) => assert!(starts, "{words} in {host_name} starts"),
             Err(report) => {
-                let said = report.sentences();
-                assert!(!starts && said.contains(&format!("in the pod {host_name}")), "{words} in {host_name}: {said}");
-                assert!(said.contains("set GETID_SERVER_ID=auto-ordinal"), "{said}");
+                let text = report.sentences();
+                assert!(!starts && text.contains(&format!("in the pod {host_name}")), "{words} in {host_name}: {text}");
+                assert!(text.contains("set GETID_SERVER_ID=auto-ordinal"), "{text}");
             }
         }
     }
 
     #[test]
-    fn a_pod_that_would_be_server_0_beside_another_one_does_not_start() {
+    fn a_pod_without_a_server_id_does_not_start() {
         check_start("", "getid-1", false);
         check_start("", "getid-12", false);
         check_start("--id-state none", "getid-1", false);
@@ -187,8 +187,8 @@ mod tests {
 
     #[test]
     fn a_number_shared_by_all_pods_is_reported() {
-        let said = |words: &str, host_name: &str| alarms(&config(words, host_name), &pod(host_name, VOLUME));
-        let found = said("--server-id 0", "getid-1");
+        let alarms_of = |words: &str, host_name: &str| alarms(&config(words, host_name), &pod(host_name, VOLUME));
+        let found = alarms_of("--server-id 0", "getid-1");
         assert!(matches!(&found[..], [one] if one.starts_with("server-id is 0 in the pod getid-1: ")), "{found:?}");
         for (words, host_name) in [
             ("--server-id 1", "getid-1"),
@@ -196,7 +196,7 @@ mod tests {
             ("--server-id 3", "getid-0"),
             ("--server-id 3", "getid-7d9f6c8b55-x2x94"),
         ] {
-            assert_eq!(said(words, host_name), [""; 0], "{words} {host_name}");
+            assert_eq!(alarms_of(words, host_name), [""; 0], "{words} {host_name}");
         }
     }
 
@@ -206,8 +206,8 @@ mod tests {
         match expected {
             None => assert_eq!(found, [""; 0], "{mount:?}"),
             Some(what) => {
-                let said = format!("the state will be lost: /data is {what}");
-                assert!(matches!(&found[..], [one] if one.starts_with(&said)), "{mount:?}: {found:?}");
+                let text = format!("the state will be lost: /data is {what}");
+                assert!(matches!(&found[..], [one] if one.starts_with(&text)), "{mount:?}: {found:?}");
                 assert!(found[0].contains("begin 3000 ms past the clock") && found[0].contains("-v getid-2:/data"));
             }
         }
@@ -233,7 +233,7 @@ mod tests {
         assert_eq!(alarms(&config("--server-id 2 --id-state none", "a"), &pod("a", OWN)), [""; 0]);
         let machine = Surroundings { is_container: false, is_pod: false, ..pod("a", OWN) };
         assert_eq!(alarms(&config("--server-id 2", "a"), &machine), [""; 0]);
-        let untold = Surroundings { mount: None, ..pod("a", OWN) };
-        assert_eq!(alarms(&config("--server-id 2", "a"), &untold), [""; 0]);
+        let no_mount = Surroundings { mount: None, ..pod("a", OWN) };
+        assert_eq!(alarms(&config("--server-id 2", "a"), &no_mount), [""; 0]);
     }
 }

@@ -6,7 +6,7 @@ use crate::system::host;
 /// Returns the sources of the configuration. As in redis-server, the file is the first word, unless that is a
 /// directive, or it follows `--config`. The environment is this process's own.
 pub(super) fn sources(words: Vec<String>) -> Sources {
-    let (file, words) = part(words);
+    let (file, words) = split_file(words);
     Sources {
         file: file.map(Into::into),
         environment: std::env::vars_os().collect(),
@@ -17,7 +17,7 @@ pub(super) fn sources(words: Vec<String>) -> Sources {
 
 /// Splits the words into the file and the directives. A `--config` without a file, and a second one, stay among the
 /// directives, so that the configuration reports the error.
-fn part(mut words: Vec<String>) -> (Option<String>, Vec<String>) {
+fn split_file(mut words: Vec<String>) -> (Option<String>, Vec<String>) {
     if words.first().is_some_and(|word| !word.starts_with('-')) {
         let file = words.remove(0);
         return (Some(file), words);
@@ -41,12 +41,12 @@ mod tests {
 
     #[track_caller]
     fn check(line: &str, file: Option<&str>, rest: &[&str]) {
-        let (found, words) = part(line.split_whitespace().map(str::to_owned).collect());
+        let (found, words) = split_file(line.split_whitespace().map(str::to_owned).collect());
         assert_eq!((found.as_deref(), words), (file, rest.iter().map(|&word| word.to_owned()).collect()), "{line}");
     }
 
     #[test]
-    fn the_file_stands_first_or_behind_config() {
+    fn the_file_is_the_first_word_or_follows_config() {
         check("", None, &[]);
         check("a.conf", Some("a.conf"), &[]);
         check("--port 1", None, &["--port", "1"]);
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_config_option_stays_for_the_error() {
+    fn a_wrong_config_option_stays_among_the_directives() {
         check("-p 7000", None, &["-p", "7000"]);
         check("--config", None, &["--config"]);
         check("--config --port 1", None, &["--config", "--port", "1"]);

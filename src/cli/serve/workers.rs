@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use super::Failure;
+use super::ServeError;
 use crate::config::{Config, WorkerPool};
 use crate::records::RecordStore;
 #[cfg(feature = "fleet")]
@@ -18,7 +18,7 @@ use crate::workers::{Host, PoolSpec, Workers};
 const STORE_DEADLINE: Duration = Duration::from_secs(2);
 
 /// Starts the pools' thread, if there are pools. An unreachable store does not prevent the start.
-pub(super) fn start(server: &Arc<Server>) -> Result<Option<Arc<Workers>>, Failure> {
+pub(super) fn start(server: &Arc<Server>) -> Result<Option<Arc<Workers>>, ServeError> {
     let config = server.config.get();
     if config.worker_pools.is_empty() {
         return Ok(None);
@@ -26,28 +26,28 @@ pub(super) fn start(server: &Arc<Server>) -> Result<Option<Arc<Workers>>, Failur
     let store = open(&config)?;
     let spec = |pool: &WorkerPool| PoolSpec { name: pool.name.clone(), rules: pool.rules };
     let specs: Vec<_> = config.worker_pools.iter().map(spec).collect();
-    let host = Arc::new(OfServer(Arc::downgrade(server)));
+    let host = Arc::new(ServerHost(Arc::downgrade(server)));
     let workers = Workers::start(&specs, store, host)
-        .map_err(|error| Failure(format!("pools of worker ids get no thread: {error}")))?;
+        .map_err(|error| ServeError(format!("cannot start the thread of the pools of worker ids: {error}")))?;
     server.set_workers(Arc::clone(&workers));
     Ok(Some(workers))
 }
 
-fn open(config: &Config) -> Result<Arc<dyn RecordStore>, Failure> {
+fn open(config: &Config) -> Result<Arc<dyn RecordStore>, ServeError> {
     // A configuration with pools and without a store was refused before.
-    let none = || Failure("there are pools of worker ids, but no store to keep their leases in".to_owned());
+    let none = || ServeError("there are pools of worker ids, but no store to keep their leases in".to_owned());
     let url = config.worker_store().ok_or_else(none)?;
     #[cfg(feature = "fleet")]
     if let StoreKind::Etcd(address) = url.kind() {
         return Ok(Arc::new(EtcdStore::new(address, url.shown(), STORE_DEADLINE)));
     }
-    sql::open_records(&url, &config.state_dir, STORE_DEADLINE).map_err(Failure)
+    sql::open_records(&url, &config.state_dir, STORE_DEADLINE).map_err(ServeError)
 }
 
 /// The server whose pools these are. A weak reference, because the server owns them.
-struct OfServer(Weak<Server>);
+struct ServerHost(Weak<Server>);
 
-impl Host for OfServer {
+impl Host for ServerHost {
     fn now_ms(&self) -> u64 {
         let now_ms = self.0.upgrade().map_or(0, |server| server.issuer().reference_unix_ms());
         u64::try_from(now_ms).unwrap_or(0)

@@ -9,7 +9,7 @@ use getid_core::{Epoch, Id, JUMP_MS_MAX, Layout, SAVE_SLACK_MS, SavePoint, Tick,
 
 use super::super::cluster::fleet_layout;
 use super::super::layout_args::LayoutArgs;
-use super::Configured;
+use super::StateConfig;
 use super::stored::StoredArgs;
 use super::texts::{describe, describe_layout, duration, first_id, push_line};
 use crate::claim::envelope::salvaged_borrow_ms;
@@ -66,7 +66,7 @@ struct TargetArgs {
 }
 
 /// The old record, before the advance.
-pub(super) enum Before {
+pub(super) enum OldRecord {
     /// There is no record.
     Nothing,
     /// The record cannot be used. `is_ours`: it is damaged, and not another server's.
@@ -75,29 +75,29 @@ pub(super) enum Before {
     Record(Record),
 }
 
-impl Before {
-    fn of(bytes: Option<Vec<u8>>, server_id: u32) -> Before {
-        let Some(bytes) = bytes else { return Before::Nothing };
+impl OldRecord {
+    fn of(bytes: Option<Vec<u8>>, server_id: u32) -> OldRecord {
+        let Some(bytes) = bytes else { return OldRecord::Nothing };
         match Record::parse(&bytes) {
-            Ok(record) if record.identity.server_id == server_id => Before::Record(record),
+            Ok(record) if record.identity.server_id == server_id => OldRecord::Record(record),
             Ok(other) => {
                 let error = format!("it is the record of server-id {}", other.identity.server_id);
-                Before::Unusable { bytes, error, is_ours: false }
+                OldRecord::Unusable { bytes, error, is_ours: false }
             }
-            Err(error) => Before::Unusable { bytes, error: error.to_string(), is_ours: true },
+            Err(error) => OldRecord::Unusable { bytes, error: error.to_string(), is_ours: true },
         }
     }
 
     /// Returns the position that the record proves, in the ticks of `identity`. Returns `None` without a usable record.
     /// A record of a life that gave no ID proves nothing.
     fn known(&self, identity: Identity) -> Option<SavePoint> {
-        let Before::Record(record) = self else { return None };
-        Some(carried_over(record, identity)).filter(|point| !point.is_nothing())
+        let OldRecord::Record(record) = self else { return None };
+        Some(convert_point(record, identity)).filter(|point| !point.is_nothing())
     }
 
     /// Returns the lower bound of the new record: the proven position, or what can be salvaged from an unusable record.
     fn floor(&self, identity: Identity) -> SavePoint {
-        let Before::Unusable { bytes, is_ours, .. } = self else {
+        let OldRecord::Unusable { bytes, is_ours, .. } = self else {
             return self.known(identity).unwrap_or(SavePoint::NOTHING);
         };
         let salvaged = is_ours.then(|| salvaged_ticks(bytes, identity.layout.epoch()));
@@ -108,9 +108,9 @@ impl Before {
     /// Returns the declarations of named generators, as far as they can be read.
     fn declarations(&self) -> Arc<Declarations> {
         match self {
-            Before::Record(record) if !record.point.is_nothing() => Arc::clone(&record.declarations),
-            Before::Unusable { bytes, is_ours: true, .. } => Arc::new(salvaged_declarations(bytes)),
-            Before::Nothing | Before::Record(_) | Before::Unusable { .. } => Arc::default(),
+            OldRecord::Record(record) if !record.point.is_nothing() => Arc::clone(&record.declarations),
+            OldRecord::Unusable { bytes, is_ours: true, .. } => Arc::new(salvaged_declarations(bytes)),
+            OldRecord::Nothing | OldRecord::Record(_) | OldRecord::Unusable { .. } => Arc::default(),
         }
     }
 
@@ -126,15 +126,15 @@ impl Before {
 
     pub(super) fn describe(&self, now_unix_ms: i64) -> String {
         match self {
-            Before::Nothing => "no record".to_owned(),
-            Before::Unusable { error, .. } => format!("a record of no use: {error}"),
-            Before::Record(before) if before.point.is_nothing() => "a record of no ID".to_owned(),
-            Before::Record(before) => describe(before.point.watermark, before.identity.layout, now_unix_ms),
+            OldRecord::Nothing => "no record".to_owned(),
+            OldRecord::Unusable { error, .. } => format!("an unusable record: {error}"),
+            OldRecord::Record(before) if before.point.is_nothing() => "a record without IDs".to_owned(),
+            OldRecord::Record(before) => describe(before.point.watermark, before.identity.layout, now_unix_ms),
         }
     }
 }
 
-pub(super) fn advance(args: &AdvanceArgs, now_unix_ms: i64, configured: &Configured) -> Result<String, String> {
+pub(super) fn advance(args: &AdvanceArgs, now_unix_ms: i64, configured: &StateConfig) -> Result<String, String> {
     let config = &configured.config;
     let server_id = args.server_id(configured)?;
     // As at a start, a missing folder is made: an advance may be the first step of a migration, before any start.
@@ -148,19 +148,19 @@ pub(super) fn advance(args: &AdvanceArgs, now_unix_ms: i64, configured: &Configu
     }
     let mut locked = LockedFolder::lock(&dir.path, Names::of(server_id)).map_err(|error| error.to_string())?;
     let bytes = locked.read().map_err(|error| error.to_string())?;
-    if let Some(mark) = Before::mark(bytes.as_deref()) {
+    if let Some(mark) = OldRecord::mark(bytes.as_deref()) {
         let (path, remedy) = (locked.state_path(), mark.remedy(server_id, &Place::of_folder(locked.dir())));
         return Err(format!("{}: {mark}. To go on, {remedy}", path.display()));
     }
-    let before = Before::of(bytes, server_id);
-    let Plan { floor, mut record } = plan(args, &before, server_id, (configured, None), now_unix_ms)?;
+    let before = OldRecord::of(bytes, server_id);
+    let AdvancePlan { floor, mut record } = plan(args, &before, server_id, (configured, None), now_unix_ms)?;
     record.owner = locked.owner();
     let Record { identity, point, .. } = record;
 
     let mut text = format!("server-id {server_id}: {}\n", locked.state_path().display());
     push_line(&mut text, "before", &before.describe(now_unix_ms));
-    if matches!(&before, Before::Record(before) if (before.identity, before.point) == (identity, point)) {
-        let same = "the same: this is already later than what was asked for, and a record never goes back";
+    if matches!(&before, OldRecord::Record(before) if (before.identity, before.point) == (identity, point)) {
+        let same = "unchanged: the record is later than the requested position, and a record never goes back";
         push_line(&mut text, "after", &same);
         return Ok(text);
     }
@@ -173,7 +173,7 @@ pub(super) fn advance(args: &AdvanceArgs, now_unix_ms: i64, configured: &Configu
 }
 
 /// The new record of an advance.
-pub(super) struct Plan {
+pub(super) struct AdvancePlan {
     /// The position of the old record, as far as it is known.
     pub(super) floor: SavePoint,
     /// The new record, except for its owner.
@@ -183,27 +183,27 @@ pub(super) struct Plan {
 /// Plans the new record. `fleet` is the record that all servers share, for a record in a claim store.
 pub(super) fn plan(
     args: &AdvanceArgs,
-    before: &Before,
+    before: &OldRecord,
     server_id: u32,
-    (configured, fleet): (&Configured, Option<&ClusterRecord>),
+    (configured, fleet): (&StateConfig, Option<&ClusterRecord>),
     now_unix_ms: i64,
-) -> Result<Plan, String> {
+) -> Result<AdvancePlan, String> {
     let layout = layout_of(args, configured, (before, fleet), server_id)?;
     let identity = Identity { server_id, layout };
     let target = args.target.target(layout.epoch(), now_unix_ms)?;
     let floor = before.floor(identity);
     let max_borrow_ms = floor.max_borrow_ms.max(configured.config.id_max_borrow_ms).max(args.max_borrow.unwrap_or(0));
     let is_known = before.known(identity).is_some();
-    let point = advanced(floor, is_known, target, max_borrow_ms, layout.epoch(), now_unix_ms);
+    let point = advance_point(floor, is_known, target, max_borrow_ms, layout.epoch(), now_unix_ms);
     if point.watermark == Tick::END {
         let last = UtcMs(Tick::LAST.unix_ms(layout.epoch()));
         return Err(format!("there would be no IDs past this record: the time of IDs ends {last}"));
     }
     let owner = match before {
-        Before::Record(record) => record.owner,
-        Before::Nothing | Before::Unusable { .. } => Owner::default(),
+        OldRecord::Record(record) => record.owner,
+        OldRecord::Nothing | OldRecord::Unusable { .. } => Owner::default(),
     };
-    Ok(Plan { floor, record: Record { identity, point, declarations: before.declarations(), owner } })
+    Ok(AdvancePlan { floor, record: Record { identity, point, declarations: before.declarations(), owner } })
 }
 
 impl AdvanceArgs {
@@ -213,7 +213,7 @@ impl AdvanceArgs {
     }
 
     /// Returns the server-id of the selected record.
-    pub(super) fn server_id(&self, configured: &Configured) -> Result<u32, String> {
+    pub(super) fn server_id(&self, configured: &StateConfig) -> Result<u32, String> {
         configured.server_id(self.server_id)
     }
 }
@@ -222,13 +222,13 @@ impl AdvanceArgs {
 /// configuration sets none. In a claim store, epoch and id-range are the fleet's.
 fn layout_of(
     args: &AdvanceArgs,
-    configured: &Configured,
-    (before, fleet): (&Before, Option<&ClusterRecord>),
+    configured: &StateConfig,
+    (before, fleet): (&OldRecord, Option<&ClusterRecord>),
     server_id: u32,
 ) -> Result<Layout, String> {
     let base = match before {
-        Before::Record(record) if !configured.says_layout => record.identity.layout,
-        Before::Record(_) | Before::Nothing | Before::Unusable { .. } => configured.config.layout,
+        OldRecord::Record(record) if !configured.sets_layout => record.identity.layout,
+        OldRecord::Record(_) | OldRecord::Nothing | OldRecord::Unusable { .. } => configured.config.layout,
     };
     let base = fleet.map_or(Ok(base), |fleet| fleet_layout(fleet, base))?;
     let layout = args.layout.layout_over(base)?;
@@ -246,11 +246,11 @@ fn layout_of(
 fn check_fleet(fleet: &ClusterRecord, layout: Layout) -> Result<(), String> {
     if layout.epoch() != fleet.epoch {
         let (given, found) = (layout.epoch().unix_ms(), fleet.epoch.unix_ms());
-        return Err(format!("--epoch is {given}, and this fleet's id-epoch is {found}: leave --epoch out"));
+        return Err(format!("--epoch is {given}, and this fleet's id-epoch is {found}: omit --epoch"));
     }
     if layout.server_bits() != fleet.id_range {
         let (given, found) = (layout.server_bits(), fleet.id_range);
-        return Err(format!("--id-range is {given}, and this fleet's id-range is {found}: leave --id-range out"));
+        return Err(format!("--id-range is {given}, and this fleet's id-range is {found}: omit --id-range"));
     }
     Ok(())
 }
@@ -258,15 +258,15 @@ fn check_fleet(fleet: &ClusterRecord, layout: Layout) -> Result<(), String> {
 /// Writes the record, and returns the path of the copy of an unreadable one.
 fn write(
     locked: &mut LockedFolder,
-    before: &Before,
+    before: &OldRecord,
     record: &Record,
     now_unix_ms: i64,
 ) -> Result<Option<PathBuf>, String> {
     let copy = match before {
-        Before::Unusable { bytes, .. } => Some(locked.copy_aside(bytes, now_unix_ms).map_err(|error| {
-            format!("cannot keep a copy of {}, so it is left as it is: {error}", locked.state_path().display())
+        OldRecord::Unusable { bytes, .. } => Some(locked.copy_aside(bytes, now_unix_ms).map_err(|error| {
+            format!("cannot keep a copy of {}, so it is unchanged: {error}", locked.state_path().display())
         })?),
-        Before::Nothing | Before::Record(_) => None,
+        OldRecord::Nothing | OldRecord::Record(_) => None,
     };
     match locked.save(&record.to_text()).map_err(|error| error.to_string())? {
         None => Ok(copy),
@@ -277,7 +277,7 @@ fn write(
 /// Appends the result of the advance, as lines.
 pub(super) fn describe_written(
     text: &mut String,
-    before: &Before,
+    before: &OldRecord,
     floor: SavePoint,
     record: &Record,
     now_unix_ms: i64,
@@ -285,10 +285,10 @@ pub(super) fn describe_written(
     let (point, layout) = (record.point, record.identity.layout);
     let mut line = |name: &str, value: &dyn Display| push_line(text, name, value);
     line("after", &describe(point.watermark, layout, now_unix_ms));
-    if !matches!(before, Before::Record(before) if before.identity == record.identity) {
+    if !matches!(before, OldRecord::Record(before) if before.identity == record.identity) {
         line("layout", &describe_layout(layout));
     }
-    if matches!(before, Before::Unusable { .. }) && floor.watermark > Tick(0) {
+    if matches!(before, OldRecord::Unusable { .. }) && floor.watermark > Tick(0) {
         line("salvaged", &format_args!("watermark {}", describe(floor.watermark, layout, now_unix_ms)));
     }
     let borrow_ms = point.max_borrow_ms;
@@ -299,7 +299,7 @@ pub(super) fn describe_written(
 
 /// The bound that new IDs must exceed.
 #[derive(Clone, Copy)]
-enum Target {
+enum AdvanceTarget {
     /// The tick of an ID that was given.
     Past(Tick),
     /// The first tick that new IDs may carry.
@@ -307,19 +307,19 @@ enum Target {
 }
 
 impl TargetArgs {
-    fn target(&self, epoch: Epoch, now_unix_ms: i64) -> Result<Target, String> {
+    fn target(&self, epoch: Epoch, now_unix_ms: i64) -> Result<AdvanceTarget, String> {
         let last = UtcMs(Tick::LAST.unix_ms(epoch));
         if let Some(number) = self.past_id {
             let id = u64::try_from(number).ok().and_then(Id::new).ok_or("--past-id: an ID is not negative")?;
             // The tick is the upper 42 bits in every layout. The server-id of the ID does not matter: the fork's
             // corrupt IDs carry other servers' ids.
-            return Ok(Target::Past(Layout::default().split(id).tick));
+            return Ok(AdvanceTarget::Past(Layout::default().split(id).tick));
         }
         let text = self.to.as_deref().unwrap_or_default();
         let unix_ms = TimeSpec::parse(text).map_err(|error| format!("--to: {error}"))?.unix_ms(now_unix_ms);
         epoch
             .tick_at(unix_ms)
-            .map(Target::From)
+            .map(AdvanceTarget::From)
             .ok_or_else(|| format!("--to {text}: the time of IDs is {} to {last}", UtcMs(Tick(0).unix_ms(epoch))))
     }
 }
@@ -328,17 +328,17 @@ impl TargetArgs {
 ///
 /// Under a later epoch, where a server refuses to start, the watermark keeps its number, because IDs below it must not
 /// be given again. It then lies ahead of the clock by the difference of the epochs.
-fn carried_over(record: &Record, identity: Identity) -> SavePoint {
+fn convert_point(record: &Record, identity: Identity) -> SavePoint {
     record.adopted_by(identity).map_or(record.point, |adopted| adopted.point)
 }
 
 /// Returns the later of the old position and the requested one.
 ///
 /// `is_known`: the old record proves all that was given.
-fn advanced(
+fn advance_point(
     floor: SavePoint,
     is_known: bool,
-    target: Target,
+    target: AdvanceTarget,
     max_borrow_ms: u64,
     epoch: Epoch,
     now_unix_ms: i64,
@@ -347,9 +347,9 @@ fn advanced(
     // No server has given an ID past this bound: B ahead of its time, and the room of one save.
     let past = |tick: Tick| tick.max(now).plus_ms(1 + max_borrow_ms + SAVE_SLACK_MS);
     let wanted = match target {
-        Target::Past(tick) => past(tick),
-        Target::From(tick) if is_known => tick,
-        Target::From(tick) => tick.max(past(now)),
+        AdvanceTarget::Past(tick) => past(tick),
+        AdvanceTarget::From(tick) if is_known => tick,
+        AdvanceTarget::From(tick) => tick.max(past(now)),
     };
     let watermark = floor.watermark.max(wanted);
     // With a lower reference, the watermark would lie beyond the borrow limit, and requests would wait for the clock.
@@ -369,7 +369,7 @@ fn check_distance(point: SavePoint, epoch: Epoch, now_unix_ms: i64, force: bool)
     Err(if ahead {
         format!(
             "the record would be at {time}, {distance} ahead of the clock ({now}). IDs would run ahead of it until {}, \
-             and a record never goes back. If the clock is wrong, set it; if this is meant, add --force",
+             and a record never goes back. If the clock is wrong, set it; if this is intended, add --force",
             ahead_until(point, epoch, now_unix_ms)
         )
     } else {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use getid_core::Declaration;
 
-use super::Configured;
+use super::StateConfig;
 use super::texts::push_line;
 use crate::claim::Record;
 use crate::claim::lock::{LockedFolder, Names};
@@ -20,7 +20,7 @@ Examples:
 const NAMED_MAX: usize = 10;
 
 #[derive(Args)]
-pub(super) struct ForgetArgs {
+pub(super) struct StateForgetArgs {
     /// The generator
     #[arg(value_name = "NAME")]
     name: String,
@@ -38,15 +38,16 @@ pub(super) struct ForgetArgs {
     pub(super) config: Option<PathBuf>,
 }
 
-pub(super) fn forget(args: &ForgetArgs, configured: &Configured) -> Result<String, String> {
+pub(super) fn forget(args: &StateForgetArgs, configured: &StateConfig) -> Result<String, String> {
     let server_id = configured.server_id(args.server_id)?;
     let dir = configured.dir(args.dir.as_ref())?.path;
     let mut locked = LockedFolder::lock(&dir, Names::of(server_id)).map_err(|error| error.to_string())?;
     let path = locked.state_path();
     let bytes = locked.read().map_err(|error| error.to_string())?;
-    let bytes = bytes.ok_or_else(|| format!("{}: there is no record, so nothing to forget", path.display()))?;
+    let bytes =
+        bytes.ok_or_else(|| format!("{}: there is no record, so there is nothing to forget", path.display()))?;
     let record = Record::parse(&bytes).map_err(|error| {
-        format!("cannot use the record {}: {error}; getid state show says what helps", path.display())
+        format!("cannot use the record {}: {error}; `getid state show` shows the remedy", path.display())
     })?;
     let name = &args.name;
     let declaration = record.declarations.find(name).ok_or_else(|| unknown(name, &record))?;

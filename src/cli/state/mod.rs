@@ -27,9 +27,9 @@ use clap::{Args, Subcommand};
 
 use self::advance::{ADVANCE_EXAMPLES, AdvanceArgs, advance};
 pub(super) use self::forget::canonical;
-use self::forget::{FORGET_EXAMPLES, ForgetArgs, forget};
+use self::forget::{FORGET_EXAMPLES, StateForgetArgs, forget};
 use self::move_::{MOVE_EXAMPLES, MoveArgs, move_};
-use self::show::{SHOW_EXAMPLES, ShowArgs, show};
+use self::show::{SHOW_EXAMPLES, StateShowArgs, show};
 use super::{host_name_with_ordinal, output};
 use crate::config::{Config, Sources, StateKind};
 use crate::config::{Dir, RealFiles};
@@ -51,25 +51,25 @@ enum StateCommand {
     /// Print the records in a folder, or in a claim store
     ///
     /// Shows for each server-id how far its IDs may have come, its distance to the clock, and which process holds it.
-    /// Exits 1 when there is no record, or one that a server would not start with.
+    /// Exits 1 if there is no record, or a record with which no server starts.
     #[command(after_help = SHOW_EXAMPLES)]
-    Show(ShowArgs),
+    Show(StateShowArgs),
     /// Move a server's record ahead, so that it gives no ID before a given one or a given time
     ///
-    /// Makes the record where there is none, and replaces one that cannot be read (a copy is kept). Never goes back.
-    /// The server must not be running.
+    /// Creates the record if there is none, and replaces an unreadable record (a copy is kept). Never goes back. The
+    /// server must not be running.
     #[command(after_help = ADVANCE_EXAMPLES)]
     Advance(AdvanceArgs),
-    /// Take a named generator's declaration out of a record, so that the name may be declared in another way
+    /// Remove a named generator's declaration from a record, so that the name may be declared differently
     ///
-    /// The record keeps the largest ID that was given: whatever gets the name later must begin past it. The server must
+    /// The record keeps the largest given ID, and a later generator of this name must begin past it. The server must
     /// not be running.
     #[command(after_help = FORGET_EXAMPLES)]
-    Forget(ForgetArgs),
+    Forget(StateForgetArgs),
     /// Move a server's record from a folder to a claim store, from there to a folder, or between two of either
     ///
-    /// The record that stays behind is marked, so that no server starts with it. Interrupted at any moment it can be
-    /// run again. The server must not be running.
+    /// The record at the source is marked, so that no server starts with it. After an interruption, run the command
+    /// again. The server must not be running.
     #[command(after_help = MOVE_EXAMPLES)]
     Move(MoveArgs),
 }
@@ -78,12 +78,12 @@ enum StateCommand {
 pub fn run(args: StateArgs) -> ExitCode {
     let StateArgs { command } = args;
     match answer(&command, wall_unix_ms(), std::env::vars_os().collect()) {
-        Ok(Answer { text, good }) => {
+        Ok(CommandOutput { text, good }) => {
             let code = if good { ExitCode::SUCCESS } else { ExitCode::FAILURE };
             output::finish(output::print(|out| out.write_all(text.as_bytes())), code)
         }
         Err(error) => {
-            output::complain(&error);
+            output::print_error(&error);
             ExitCode::FAILURE
         }
     }
@@ -101,10 +101,10 @@ pub fn run_at(
     now_unix_ms: i64,
     environment: Vec<(OsString, OsString)>,
 ) -> Result<(String, bool), String> {
-    answer(&args.command, now_unix_ms, environment).map(|Answer { text, good }| (text, good))
+    answer(&args.command, now_unix_ms, environment).map(|CommandOutput { text, good }| (text, good))
 }
 
-struct Answer {
+struct CommandOutput {
     text: String,
     /// Whether the exit code is 0.
     good: bool,
@@ -112,7 +112,7 @@ struct Answer {
 
 type Environment = Vec<(OsString, OsString)>;
 
-fn answer(command: &StateCommand, now_unix_ms: i64, environment: Environment) -> Result<Answer, String> {
+fn answer(command: &StateCommand, now_unix_ms: i64, environment: Environment) -> Result<CommandOutput, String> {
     match command {
         StateCommand::Show(args) => {
             let configured = configured(args.config.clone(), environment)?;
@@ -127,32 +127,32 @@ fn answer(command: &StateCommand, now_unix_ms: i64, environment: Environment) ->
                 None => advance(args, now_unix_ms, &configured),
                 Some(store) => stored::advance(args, &store, now_unix_ms, &configured),
             };
-            text.map(|text| Answer { text, good: true })
+            text.map(|text| CommandOutput { text, good: true })
         }
         StateCommand::Forget(args) => {
             let configured = configured(args.config.clone(), environment)?;
-            forget(args, &configured).map(|text| Answer { text, good: true })
+            forget(args, &configured).map(|text| CommandOutput { text, good: true })
         }
         StateCommand::Move(args) => {
             let configured = configured(args.config.clone(), environment)?;
-            move_(args, &configured, now_unix_ms).map(|text| Answer { text, good: true })
+            move_(args, &configured, now_unix_ms).map(|text| CommandOutput { text, good: true })
         }
     }
 }
 
 /// The configuration of a server that starts with the same file and environment.
-struct Configured {
+struct StateConfig {
     config: Config,
     /// Whether the file or the environment may set the layout.
-    says_layout: bool,
+    sets_layout: bool,
     environment: Environment,
 }
 
-impl Configured {
+impl StateConfig {
     /// Returns the server-id of the selected record: `named`, or the configured one.
     fn server_id(&self, named: Option<u32>) -> Result<u32, String> {
         named.or(self.config.server_id_from.is_known().then_some(self.config.server_id)).ok_or_else(|| {
-            "whose record? Name the server with --server-id, or give its configuration with --config, server-id in it"
+            "the server-id is missing: name it with --server-id, or name a configuration with server-id in it by --config"
                 .to_owned()
         })
     }
@@ -167,14 +167,14 @@ impl Configured {
 }
 
 /// Whether the environment sets the layout of a server here.
-pub(super) fn says_layout(environment: &[(OsString, OsString)]) -> bool {
+pub(super) fn sets_layout(environment: &[(OsString, OsString)]) -> bool {
     environment.iter().any(|(name, _)| LAYOUT_VARIABLES.iter().any(|v| name == v))
 }
 
-fn configured(file: Option<PathBuf>, environment: Environment) -> Result<Configured, String> {
-    let says_layout = file.is_some() || says_layout(&environment);
+fn configured(file: Option<PathBuf>, environment: Environment) -> Result<StateConfig, String> {
+    let sets_layout = file.is_some() || sets_layout(&environment);
     let sources = Sources { file, environment, words: Vec::new(), host_name: host_name_with_ordinal() };
     // Warnings are for the operator who starts the server.
     let (config, _) = Config::load(&sources, &RealFiles).map_err(|report| format!("configuration:\n{report}"))?;
-    Ok(Configured { config, says_layout, environment: sources.environment })
+    Ok(StateConfig { config, sets_layout, environment: sources.environment })
 }

@@ -13,12 +13,12 @@ use std::time::Duration;
 use clap::Args;
 use getid_core::SavePoint;
 
-use super::Configured;
+use super::StateConfig;
 use super::texts::{describe, push_line};
 use crate::claim::fleet::{ClaimRecord, Freed, Holding, WhyFree};
 use crate::claim::lock::{LockedFolder, Names};
 use crate::claim::{Identity, Mark, MarkedRecord, Place, Record, RecordError};
-use crate::cli::claim::{freed, unclaimed};
+use crate::cli::claim::{check_unclaimed, freed};
 use crate::cli::claim_store::{ClaimStore, new_stamp, open_url, parse_url};
 use crate::cli::cluster::fleet_layout;
 use crate::cli::server_args::TIMEOUT_MS_DEFAULT;
@@ -51,19 +51,19 @@ pub(super) struct MoveArgs {
 
 /// The next step of a move. A crash may come before each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+enum MoveStep {
     MarkMoving,
     Put,
     MarkMoved,
 }
 
 /// One end of a move, with the claim of a folder's record.
-enum End {
+enum MoveEnd {
     Folder(Box<LockedFolder>),
-    Store(Box<StoreEnd>),
+    Store(Box<StoreMoveEnd>),
 }
 
-struct StoreEnd {
+struct StoreMoveEnd {
     store: ClaimStore,
     key: Key,
     server_id: u32,
@@ -74,14 +74,14 @@ struct StoreEnd {
     timeout_ms: u64,
 }
 
-pub(super) fn move_(args: &MoveArgs, configured: &Configured, now_unix_ms: i64) -> Result<String, String> {
+pub(super) fn move_(args: &MoveArgs, configured: &StateConfig, now_unix_ms: i64) -> Result<String, String> {
     let server_id = args.server_id;
-    let (from, to) = (End::open(&args.from, "--from", false, server_id, configured)?, &args.to);
+    let (from, to) = (MoveEnd::open(&args.from, "--from", false, server_id, configured)?, &args.to);
     let from_place = from.place();
     if is_same(&from_place, to) {
         return Err(format!("--from and --to are the same place: {from_place}"));
     }
-    let to = End::open(to, "--to", true, server_id, configured)?;
+    let to = MoveEnd::open(to, "--to", true, server_id, configured)?;
     Move { server_id, from, to, now_unix_ms }.run(&mut |_| Ok(()))
 }
 
@@ -100,49 +100,55 @@ fn folder_of(argument: &str) -> Option<PathBuf> {
     Some(PathBuf::from(path.strip_prefix("//").filter(|path| path.starts_with('/')).unwrap_or(path)))
 }
 
-impl End {
-    fn open(argument: &str, flag: &str, makes: bool, server_id: u32, configured: &Configured) -> Result<End, String> {
+impl MoveEnd {
+    fn open(
+        argument: &str,
+        flag: &str,
+        makes: bool,
+        server_id: u32,
+        configured: &StateConfig,
+    ) -> Result<MoveEnd, String> {
         if let Some(dir) = folder_of(argument) {
             if makes {
                 configured.dir(Some(&dir))?.make().map_err(|report| report.sentences())?;
             }
             let dir = std::fs::canonicalize(&dir).map_err(|error| format!("{flag} {}: {error}", dir.display()))?;
-            return End::folder(&dir, server_id);
+            return MoveEnd::folder(&dir, server_id);
         }
         let config = &configured.config;
         let store = open_url(&parse_url(flag, argument)?, config, Duration::from_millis(TIMEOUT_MS_DEFAULT))?;
-        Ok(End::store(store, server_id, config.claim.timeout_ms))
+        Ok(MoveEnd::store(store, server_id, config.claim.timeout_ms))
     }
 
-    fn folder(dir: &Path, server_id: u32) -> Result<End, String> {
+    fn folder(dir: &Path, server_id: u32) -> Result<MoveEnd, String> {
         let locked = LockedFolder::lock(dir, Names::of(server_id)).map_err(|error| error.to_string())?;
-        Ok(End::Folder(Box::new(locked)))
+        Ok(MoveEnd::Folder(Box::new(locked)))
     }
 
-    fn store(store: ClaimStore, server_id: u32, timeout_ms: u64) -> End {
+    fn store(store: ClaimStore, server_id: u32, timeout_ms: u64) -> MoveEnd {
         let key = Key::of_claim(server_id);
-        End::Store(Box::new(StoreEnd { store, key, server_id, row: None, claim: None, timeout_ms }))
+        MoveEnd::Store(Box::new(StoreMoveEnd { store, key, server_id, row: None, claim: None, timeout_ms }))
     }
 
     fn place(&self) -> Place {
         match self {
-            End::Folder(locked) => Place::of_folder(locked.dir()),
-            End::Store(end) => Place::of_store(end.store.shown()),
+            MoveEnd::Folder(locked) => Place::of_folder(locked.dir()),
+            MoveEnd::Store(end) => Place::of_store(end.store.shown()),
         }
     }
 
     /// Reads the record at this end.
     fn read(&mut self) -> Result<Option<MarkedRecord>, String> {
-        let remedy = "`getid state show` says what helps";
+        let remedy = "`getid state show` shows the remedy";
         match self {
-            End::Folder(locked) => {
+            MoveEnd::Folder(locked) => {
                 let bytes = locked.read().map_err(|error| error.to_string())?;
                 let record = bytes.map(|bytes| MarkedRecord::parse(&bytes)).transpose();
                 record.map_err(|error| {
                     format!("cannot use the record {}: {error}; {remedy}", locked.state_path().display())
                 })
             }
-            End::Store(end) => {
+            MoveEnd::Store(end) => {
                 let found = end.store.claim(end.server_id)?;
                 let (row, claim) = found.map_or((None, None), |(row, claim)| (Some(row), Some(claim)));
                 (end.row, end.claim) = (row, None);
@@ -161,9 +167,9 @@ impl End {
     /// Fails if a server holds the claim. A folder is locked by this process already.
     fn check_unclaimed(&self, why: &str) -> Result<(), String> {
         match self {
-            End::Folder(_) => Ok(()),
-            End::Store(end) => match (&end.row, &end.claim) {
-                (Some(row), Some(claim)) => unclaimed(&end.store, end.server_id, row, claim, why),
+            MoveEnd::Folder(_) => Ok(()),
+            MoveEnd::Store(end) => match (&end.row, &end.claim) {
+                (Some(row), Some(claim)) => check_unclaimed(&end.store, end.server_id, row, claim, why),
                 _ => Ok(()),
             },
         }
@@ -173,8 +179,8 @@ impl End {
     /// was never used.
     fn is_open_to(&self, found: Option<&MarkedRecord>, other: &Place) -> bool {
         let is_never_used = match self {
-            End::Folder(_) => false,
-            End::Store(end) => end.claim.as_ref().is_some_and(ClaimRecord::is_never_used),
+            MoveEnd::Folder(_) => false,
+            MoveEnd::Store(end) => end.claim.as_ref().is_some_and(ClaimRecord::is_never_used),
         };
         match found {
             None => true,
@@ -184,20 +190,20 @@ impl End {
     }
 
     /// Returns the record as this end stores it.
-    fn fitted(&self, record: &Record) -> Result<Record, String> {
+    fn fit_record(&self, record: &Record) -> Result<Record, String> {
         match self {
-            End::Folder(_) => Ok(record.clone()),
-            End::Store(end) => end.fitted(record),
+            MoveEnd::Folder(_) => Ok(record.clone()),
+            MoveEnd::Store(end) => end.fit_record(record),
         }
     }
 
     fn mark(&mut self, found: &Record, mark: Mark, now_unix_ms: i64) -> Result<(), String> {
         match self {
-            End::Folder(locked) => {
+            MoveEnd::Folder(locked) => {
                 let record = Record { owner: locked.owner(), ..found.clone() };
                 save(locked, &MarkedRecord { record, mark: Some(mark) }.to_text())
             }
-            End::Store(end) => {
+            MoveEnd::Store(end) => {
                 let claim = end.claim.as_ref().ok_or("the record was not read")?;
                 let mut claim = freed(claim, WhyFree::Moved, 1, now_unix_ms);
                 claim.mark = Some(mark);
@@ -208,11 +214,11 @@ impl End {
 
     fn put(&mut self, record: &Record, beat: u64, now_unix_ms: i64) -> Result<(), String> {
         match self {
-            End::Folder(locked) => {
+            MoveEnd::Folder(locked) => {
                 locked.raise_term_above(record.owner.term);
                 save(locked, &Record { owner: locked.owner(), ..record.clone() }.to_text())
             }
-            End::Store(end) => {
+            MoveEnd::Store(end) => {
                 let there = end.row.as_ref().map_or(0, |row| row.stamp.beat);
                 let holding =
                     Holding::Free(Freed { why: WhyFree::Moved, by: String::new(), since_unix_ms: now_unix_ms });
@@ -226,8 +232,8 @@ impl End {
     /// Returns the beat that a record in another store must exceed, and the time-out.
     fn claim(&self) -> Option<(u64, u64)> {
         match self {
-            End::Folder(_) => None,
-            End::Store(end) => end.claim.as_ref().map(|claim| (claim.beat, claim.timeout_ms)),
+            MoveEnd::Folder(_) => None,
+            MoveEnd::Store(end) => end.claim.as_ref().map(|claim| (claim.beat, claim.timeout_ms)),
         }
     }
 }
@@ -239,7 +245,7 @@ fn save(locked: &mut LockedFolder, text: &str) -> Result<(), String> {
     }
 }
 
-impl StoreEnd {
+impl StoreMoveEnd {
     fn write(&mut self, claim: ClaimRecord) -> Result<(), String> {
         let row = claim.to_row(new_stamp(0).writer)?;
         let expect = self.row.as_ref().map(|row| row.stamp);
@@ -249,8 +255,8 @@ impl StoreEnd {
                 Ok(())
             }
             Written::Conflict(_) => Err(format!(
-                "{}: somebody else has written the record of server-id {} in this moment, as a server does that has \
-                 started; stop it, and run this again",
+                "{}: another process wrote the record of server-id {} at the same time, such as a server that starts; \
+                 stop it, and run the command again",
                 self.store.shown(),
                 self.server_id
             )),
@@ -258,17 +264,17 @@ impl StoreEnd {
     }
 
     /// Returns the record as a server of this fleet would continue it.
-    fn fitted(&self, record: &Record) -> Result<Record, String> {
+    fn fit_record(&self, record: &Record) -> Result<Record, String> {
         let (shown, server_id) = (self.store.shown(), self.server_id);
         let Some((_, cluster)) = self.store.cluster()? else {
             return Err(format!(
-                "{shown}: there is no fleet's record here; if address and prefix are right, `getid cluster init` makes it"
+                "{shown}: there is no fleet record here; if address and prefix are right, `getid cluster init` creates it"
             ));
         };
         if cluster.auto.contains(server_id) {
             return Err(format!(
-                "{shown}: 'server-id auto' may take server-id {server_id} here ({}), and what is moved belongs to a server \
-                 that names its id",
+                "{shown}: 'server-id auto' may take server-id {server_id} here ({}), and a moved record belongs to a server \
+                 that names its server-id",
                 cluster.auto
             ));
         }
@@ -290,7 +296,7 @@ impl StoreEnd {
         }
         let fitted = record
             .adopted_by(identity)
-            .map_err(|error| format!("{shown}: the record does not go with this fleet's epoch: {error}"))?;
+            .map_err(|error| format!("{shown}: the record does not fit this fleet's epoch: {error}"))?;
         let declared = fitted.declarations.generators();
         cluster.joined_by(identity.layout, declared, &[]).map_err(|error| format!("{shown}: {error}"))?;
         Ok(fitted)
@@ -299,24 +305,23 @@ impl StoreEnd {
 
 struct Move {
     server_id: u32,
-    from: End,
-    to: End,
+    from: MoveEnd,
+    to: MoveEnd,
     now_unix_ms: i64,
 }
 
 impl Move {
     /// Does the remaining steps, and returns the report. `before` may stop it before each step.
-    fn run(mut self, before: &mut dyn FnMut(Step) -> Result<(), String>) -> Result<String, String> {
+    fn run(mut self, before: &mut dyn FnMut(MoveStep) -> Result<(), String>) -> Result<String, String> {
         let (server_id, from, to) = (self.server_id, self.from.place(), self.to.place());
         if from == to {
             return Err(format!("--from and --to are the same place: {from}"));
         }
-        let MarkedRecord { record, mark } = self
-            .from
-            .read()?
-            .ok_or_else(|| format!("{from}: there is no record of server-id {server_id}, so nothing to move"))?;
-        let is_begun = match &mark {
-            Some(Mark::MovedTo(place)) if *place == to => return Ok(self.said(&record, "done before")),
+        let MarkedRecord { record, mark } = self.from.read()?.ok_or_else(|| {
+            format!("{from}: there is no record of server-id {server_id}, so there is nothing to move")
+        })?;
+        let has_begun = match &mark {
+            Some(Mark::MovedTo(place)) if *place == to => return Ok(self.report(&record, "already moved")),
             Some(Mark::MovingTo(place)) if *place == to => true,
             Some(mark) => {
                 return Err(format!(
@@ -326,52 +331,53 @@ impl Move {
             }
             None => false,
         };
-        let fitted = self.to.fitted(&record)?;
+        let fitted = self.to.fit_record(&record)?;
         let found = self.to.read()?;
         let is_open = self.to.is_open_to(found.as_ref(), &from);
-        let has_arrived = is_begun && !is_open && found.as_ref().is_some_and(|found| goes_on(&found.record, &fitted));
+        let has_arrived =
+            has_begun && !is_open && found.as_ref().is_some_and(|found| is_continuation(&found.record, &fitted));
         if !is_open && !has_arrived {
-            return Err(self.occupied(found.as_ref(), is_begun));
+            return Err(self.occupied_error(found.as_ref(), has_begun));
         }
-        if !is_begun {
+        if !has_begun {
             self.from.check_unclaimed("so it must be stopped first")?;
-            before(Step::MarkMoving)?;
+            before(MoveStep::MarkMoving)?;
             self.from.mark(&record, Mark::MovingTo(to.clone()), self.now_unix_ms)?;
         }
         if !has_arrived {
-            before(Step::Put)?;
+            before(MoveStep::Put)?;
             let (beat, timeout_ms) = self.from.claim().unwrap_or((0, 0));
-            if let (End::Store(end), true) = (&mut self.to, timeout_ms > 0) {
+            if let (MoveEnd::Store(end), true) = (&mut self.to, timeout_ms > 0) {
                 end.timeout_ms = timeout_ms;
             }
             self.to.put(&fitted, beat, self.now_unix_ms)?;
         }
-        before(Step::MarkMoved)?;
+        before(MoveStep::MarkMoved)?;
         self.from.mark(&record, Mark::MovedTo(to), self.now_unix_ms)?;
-        Ok(self.said(&record, if is_begun { "moved: an earlier move was finished" } else { "moved" }))
+        Ok(self.report(&record, if has_begun { "moved: an earlier move was completed" } else { "moved" }))
     }
 
     /// Returns the error about a target whose record may not be replaced.
-    fn occupied(&self, found: Option<&MarkedRecord>, is_begun: bool) -> String {
+    fn occupied_error(&self, found: Option<&MarkedRecord>, has_begun: bool) -> String {
         let (server_id, from, to) = (self.server_id, self.from.place(), self.to.place());
         match found.and_then(|found| found.mark.as_ref()) {
             Some(mark) => {
                 let remedy = mark.remedy(server_id, &to);
                 format!("{to}: server-id {server_id}: {mark}. To go on, {remedy}")
             }
-            None if is_begun => format!(
+            None if has_begun => format!(
                 "{to}: there is a record of server-id {server_id} that does not come from {from}: its watermark is lower. \
-                 IDs that were given from {from} could come again. If it is to go on here, run `getid state advance` on it \
-                 past the watermark of {from}, then this again"
+                 IDs given from {from} could repeat. To continue here, run `getid state advance` on it past the watermark \
+                 of {from}, then this command again"
             ),
             None => format!(
-                "{to}: there is a record of server-id {server_id} already, and two cannot become one. Look at both with \
-                 `getid state show`"
+                "{to}: there is a record of server-id {server_id} already, and two records cannot be merged. Compare them \
+                 with `getid state show`"
             ),
         }
     }
 
-    fn said(&self, record: &Record, done: &str) -> String {
+    fn report(&self, record: &Record, done: &str) -> String {
         let to = self.to.place();
         let mut text = format!("server-id {}: {done}\n", self.server_id);
         push_line(&mut text, "from", &format_args!("{}: its record stays there, marked", self.from.place()));
@@ -393,7 +399,7 @@ impl Move {
 
 /// Whether record `there` lies at or past record `here`, in ticks of its own layout: a server that continues there
 /// repeats no ID.
-fn goes_on(there: &Record, here: &Record) -> bool {
+fn is_continuation(there: &Record, here: &Record) -> bool {
     here.point.is_nothing()
         || here.adopted_by(there.identity).is_ok_and(|here| here.point.watermark <= there.point.watermark)
 }

@@ -8,7 +8,7 @@ use clap::Args;
 
 use super::stored::StoredArgs;
 use super::texts::{push_line, push_record, record_json};
-use super::{Answer, Configured};
+use super::{CommandOutput, StateConfig};
 use crate::claim::folder::advance_command;
 use crate::claim::lock::{self, Names, holder_of};
 use crate::claim::{Identity, Mark, MarkedRecord, Place, Record};
@@ -21,7 +21,7 @@ Examples:
   getid state show --server-id 0 --store etcd://10.0.0.1,10.0.0.2,10.0.0.3/getid";
 
 #[derive(Args)]
-pub(super) struct ShowArgs {
+pub(super) struct StateShowArgs {
     /// The folder of the server's state, as in dir [default: the one of the configuration]
     #[arg(value_name = "DIR", conflicts_with = "store")]
     pub(super) dir: Option<PathBuf>,
@@ -39,7 +39,7 @@ pub(super) struct ShowArgs {
 }
 
 /// The record of one server in a folder.
-struct Sight {
+struct FolderRecord {
     server_id: u32,
     path: PathBuf,
     /// The record, or why a server would not start with it.
@@ -52,27 +52,27 @@ struct Sight {
     holder: Result<Option<String>, String>,
 }
 
-pub(super) fn show(args: &ShowArgs, now_unix_ms: i64, configured: &Configured) -> Result<Answer, String> {
+pub(super) fn show(args: &StateShowArgs, now_unix_ms: i64, configured: &StateConfig) -> Result<CommandOutput, String> {
     let config = &configured.config;
     let dir = configured.dir(args.dir.as_ref())?.path;
     let dir = std::path::absolute(&dir).map_err(|error| format!("{}: {error}", dir.display()))?;
-    let sights: Vec<Sight> = server_ids(&dir)
+    let records: Vec<FolderRecord> = server_ids(&dir)
         .map_err(|error| format!("cannot read the folder {}: {error}", dir.display()))?
         .into_iter()
         .filter(|&server_id| args.server_id.is_none_or(|wanted| wanted == server_id))
-        .map(|server_id| look(&dir, server_id, config))
+        .map(|server_id| inspect(&dir, server_id, config))
         .collect();
-    let good = !sights.is_empty() && sights.iter().all(|sight| sight.record.is_ok() && sight.mark.is_none());
+    let good = !records.is_empty() && records.iter().all(|record| record.record.is_ok() && record.mark.is_none());
     if args.json {
-        let list: Vec<_> = sights.iter().map(|sight| sight.to_json(now_unix_ms)).collect();
-        return Ok(Answer { text: format!("{:#}\n", serde_json::Value::Array(list)), good });
+        let list: Vec<_> = records.iter().map(|record| record.to_json(now_unix_ms)).collect();
+        return Ok(CommandOutput { text: format!("{:#}\n", serde_json::Value::Array(list)), good });
     }
-    if sights.is_empty() {
+    if records.is_empty() {
         let whose = args.server_id.map_or_else(|| "getid-*.state".to_owned(), |id| Names::of(id).state);
         return Err(format!("no record ({whose}) in {}", dir.display()));
     }
-    let texts: Vec<_> = sights.iter().map(|sight| sight.to_text(now_unix_ms)).collect();
-    Ok(Answer { text: texts.join("\n"), good })
+    let texts: Vec<_> = records.iter().map(|record| record.to_text(now_unix_ms)).collect();
+    Ok(CommandOutput { text: texts.join("\n"), good })
 }
 
 /// Returns the servers with a record in `dir`, ascending.
@@ -88,7 +88,7 @@ fn server_ids(dir: &Path) -> io::Result<Vec<u32>> {
     Ok(ids)
 }
 
-fn look(dir: &Path, server_id: u32, config: &Config) -> Sight {
+fn inspect(dir: &Path, server_id: u32, config: &Config) -> FolderRecord {
     let path = dir.join(Names::of(server_id).state);
     let found = lock::read(&path)
         .map_err(|error| error.to_string())
@@ -104,10 +104,10 @@ fn look(dir: &Path, server_id: u32, config: &Config) -> Sight {
         Some(mark) => mark.remedy(server_id, &Place::of_folder(dir)),
         None => format!("run {remedy}; do not delete the file"),
     };
-    Sight { server_id, path, record, mark, remedy, holder }
+    FolderRecord { server_id, path, record, mark, remedy, holder }
 }
 
-impl Sight {
+impl FolderRecord {
     fn to_text(&self, now_unix_ms: i64) -> String {
         let mut text = format!("server-id {}: {}\n", self.server_id, self.path.display());
         if let Ok(record) = &self.record {
@@ -124,8 +124,8 @@ impl Sight {
         }
         match &self.holder {
             Ok(Some(holder)) => line("in use by", holder),
-            Ok(None) => line("in use by", &"nobody"),
-            Err(error) => line("in use by", &format_args!("not known: {error}")),
+            Ok(None) => line("in use by", &"no process"),
+            Err(error) => line("in use by", &format_args!("unknown: {error}")),
         }
         text
     }

@@ -9,15 +9,15 @@ use std::time::Duration;
 use clap::Args;
 use getid_core::SavePoint;
 
-use super::advance::{AdvanceArgs, Before, Plan, describe_written, plan};
+use super::advance::{AdvanceArgs, AdvancePlan, OldRecord, describe_written, plan};
 use super::texts::push_line;
-use super::{Answer, Configured};
+use super::{CommandOutput, StateConfig};
 use crate::claim::envelope::salvaged_number;
 use crate::claim::fleet::{ClaimRecord, ClusterRecord, WhyFree};
 use crate::claim::mark::salvaged_mark;
 use crate::claim::{Mark, Place, RecordError};
-use crate::cli::claim::{Looked, freed, look, unclaimed};
-use crate::cli::claim_store::{ClaimStore, Found, TIMEOUT_MS_MAX, Watched, new_stamp, open_url, parse_url};
+use crate::cli::claim::{ClaimListing, check_unclaimed, freed, list_claims};
+use crate::cli::claim_store::{ClaimLookup, ClaimStore, TIMEOUT_MS_MAX, WatchOutcome, new_stamp, open_url, parse_url};
 use crate::cli::server_args::TIMEOUT_MS_DEFAULT;
 use crate::records::{BadRow, Key, Row, Written};
 use crate::text::printable::printable;
@@ -36,7 +36,7 @@ pub(super) struct StoredArgs {
 
 impl StoredArgs {
     /// Returns the selected store; `None` for a folder.
-    pub(super) fn store(&self, configured: &Configured, names_dir: bool) -> Result<Option<ClaimStore>, String> {
+    pub(super) fn store(&self, configured: &StateConfig, names_dir: bool) -> Result<Option<ClaimStore>, String> {
         let deadline = Duration::from_millis(TIMEOUT_MS_DEFAULT);
         match (&self.store, &configured.config.claim.store) {
             (Some(url), _) => open_url(&parse_url("--store", url)?, &configured.config, deadline).map(Some),
@@ -46,33 +46,40 @@ impl StoredArgs {
     }
 }
 
-pub(super) fn show(store: &ClaimStore, server_id: Option<u32>, json: bool, now_unix_ms: i64) -> Result<Answer, String> {
-    let Looked { sights, good } = look(store, server_id, false)?;
+pub(super) fn show(
+    store: &ClaimStore,
+    server_id: Option<u32>,
+    json: bool,
+    now_unix_ms: i64,
+) -> Result<CommandOutput, String> {
+    let ClaimListing { entries, is_usable } = list_claims(store, server_id, false)?;
     if json {
-        let list: Vec<_> = sights.iter().map(|sight| sight.to_json(now_unix_ms)).collect();
-        return Ok(Answer { text: format!("{:#}\n", serde_json::Value::Array(list)), good });
+        let list: Vec<_> = entries.iter().map(|entry| entry.to_json(now_unix_ms)).collect();
+        return Ok(CommandOutput { text: format!("{:#}\n", serde_json::Value::Array(list)), good: is_usable });
     }
-    if sights.is_empty() {
+    if entries.is_empty() {
         let whose = server_id.map_or_else(|| "any server-id".to_owned(), |id| format!("server-id {id}"));
         return Err(format!("{}: there is no record of {whose}", store.shown()));
     }
-    let texts: Vec<_> = sights.iter().map(|sight| sight.to_text(now_unix_ms)).collect();
-    Ok(Answer { text: texts.join("\n"), good })
+    let texts: Vec<_> = entries.iter().map(|entry| entry.to_text(now_unix_ms)).collect();
+    Ok(CommandOutput { text: texts.join("\n"), good: is_usable })
 }
 
 pub(super) fn advance(
     args: &AdvanceArgs,
     store: &ClaimStore,
     now_unix_ms: i64,
-    configured: &Configured,
+    configured: &StateConfig,
 ) -> Result<String, String> {
     let server_id = args.server_id(configured)?;
     let shown = store.shown();
     let fleet = store.cluster()?.map(|(_, fleet)| fleet);
     let found = match store.find(server_id)? {
-        Found::Claim(found) => *found,
-        Found::Nothing => return made_anew(args, store, server_id, (configured, fleet), None, now_unix_ms),
-        Found::Bad(bad) => return made_anew(args, store, server_id, (configured, fleet), Some(&bad), now_unix_ms),
+        ClaimLookup::Claim(found) => *found,
+        ClaimLookup::Missing => return recreate_record(args, store, server_id, (configured, fleet), None, now_unix_ms),
+        ClaimLookup::Unreadable(bad) => {
+            return recreate_record(args, store, server_id, (configured, fleet), Some(&bad), now_unix_ms);
+        }
     };
     let (row, claim) = found;
     let mark = match &claim {
@@ -80,66 +87,66 @@ pub(super) fn advance(
         Err(_) => salvaged_mark(row.text.as_bytes()),
     };
     if let Some(mark) = mark {
-        return Err(marked(&mark, shown, server_id));
+        return Err(marked_error(&mark, shown, server_id));
     }
-    let before = before(&row, &claim, shown, server_id)?;
-    let Plan { floor, record } = plan(args, &before, server_id, (configured, fleet.as_ref()), now_unix_ms)?;
+    let before = old_record(&row, &claim, shown, server_id)?;
+    let AdvancePlan { floor, record } = plan(args, &before, server_id, (configured, fleet.as_ref()), now_unix_ms)?;
     args.check_distance(&record, now_unix_ms)?;
     let stop = "so it must be stopped first, as its next beat would be refused";
     let found = match claim {
         Ok(claim) => {
-            unclaimed(store, server_id, &row, &claim, stop)?;
+            check_unclaimed(store, server_id, &row, &claim, stop)?;
             claim
         }
-        Err(_) => silent(store, server_id, &row, &record, configured, now_unix_ms)?,
+        Err(_) => silent_record(store, server_id, &row, &record, configured, now_unix_ms)?,
     };
     let mut new = freed(&found, WhyFree::Advanced, ADVANCE_BEATS, now_unix_ms);
     new.record = record;
     let new_row = new.to_row(new_stamp(0).writer)?;
     let copy = before.copy_aside(server_id, now_unix_ms)?;
     if let Written::Conflict(_) = store.write(&Key::of_claim(server_id), Some(row.stamp), &new_row)? {
-        return Err(written_meanwhile(shown, server_id));
+        return Err(conflict_error(shown, server_id));
     }
     Ok(describe_advance(shown, &before, copy, floor, &new, now_unix_ms))
 }
 
-fn marked(mark: &Mark, shown: &str, server_id: u32) -> String {
+fn marked_error(mark: &Mark, shown: &str, server_id: u32) -> String {
     let remedy = mark.remedy(server_id, &Place::of_store(shown));
     format!("{shown}: server-id {server_id}: {mark}. To go on, {remedy}")
 }
 
-fn written_meanwhile(shown: &str, server_id: u32) -> String {
+fn conflict_error(shown: &str, server_id: u32) -> String {
     format!(
-        "{shown}: somebody else has written the record of server-id {server_id} in this moment, as a server does that has \
-         started; stop it, and run this again"
+        "{shown}: another process wrote the record of server-id {server_id} at the same time, such as a server that starts; \
+         stop it, and run the command again"
     )
 }
 
 /// Replaces a record that its store has lost, or a row that is no record (`bad`). The new record lies past the named
 /// ID, and past all that the last holder may still give.
-fn made_anew(
+fn recreate_record(
     args: &AdvanceArgs,
     store: &ClaimStore,
     server_id: u32,
-    (configured, fleet): (&Configured, Option<ClusterRecord>),
+    (configured, fleet): (&StateConfig, Option<ClusterRecord>),
     bad: Option<&BadRow>,
     now_unix_ms: i64,
 ) -> Result<String, String> {
     let shown = store.shown();
     let Some(fleet) = fleet else {
         return Err(format!(
-            "{shown}: there is no fleet's record here, and none of server-id {server_id}; if address and prefix are right, \
-             run `getid cluster init`, then this again"
+            "{shown}: there is no fleet record here, and none of server-id {server_id}; if address and prefix are right, run \
+             `getid cluster init`, then this command again"
         ));
     };
     if let Some(mark) = bad.and_then(|bad| salvaged_mark(&bad.text)) {
-        return Err(marked(&mark, shown, server_id));
+        return Err(marked_error(&mark, shown, server_id));
     }
-    let before = bad.map_or(Before::Nothing, |bad| {
+    let before = bad.map_or(OldRecord::Nothing, |bad| {
         let (bytes, error) = (bad.text.clone(), printable(&bad.what).into_owned());
-        Before::Unusable { bytes, error, is_ours: true }
+        OldRecord::Unusable { bytes, error, is_ours: true }
     });
-    let Plan { floor, record } = plan(args, &before, server_id, (configured, Some(&fleet)), now_unix_ms)?;
+    let AdvancePlan { floor, record } = plan(args, &before, server_id, (configured, Some(&fleet)), now_unix_ms)?;
     args.check_distance(&record, now_unix_ms)?;
     let claim = ClaimRecord::new(record.identity, configured.config.claim.timeout_ms, now_unix_ms);
     let new = ClaimRecord { record, ..freed(&claim, WhyFree::Advanced, ADVANCE_BEATS, now_unix_ms) };
@@ -151,14 +158,14 @@ fn made_anew(
         None => store.write(&key, None, &new_row)? == Written::Done,
     };
     if !is_done {
-        return Err(written_meanwhile(shown, server_id));
+        return Err(conflict_error(shown, server_id));
     }
     Ok(describe_advance(shown, &before, copy, floor, &new, now_unix_ms))
 }
 
 fn describe_advance(
     shown: &str,
-    before: &Before,
+    before: &OldRecord,
     copy: Option<PathBuf>,
     floor: SavePoint,
     new: &ClaimRecord,
@@ -173,17 +180,17 @@ fn describe_advance(
     push_line(
         &mut text,
         "beat",
-        &format_args!("{}: servers that have noted a later one believe the store again", new.beat),
+        &format_args!("{}: servers that have noted a later beat accept the store again", new.beat),
     );
     text
 }
 
-impl Before {
+impl OldRecord {
     /// Keeps a copy of a record that cannot be read.
     fn copy_aside(&self, server_id: u32, now_unix_ms: i64) -> Result<Option<PathBuf>, String> {
         match self {
-            Before::Unusable { bytes, .. } => copy_aside(bytes, server_id, now_unix_ms).map(Some),
-            Before::Nothing | Before::Record(_) => Ok(None),
+            OldRecord::Unusable { bytes, .. } => copy_aside(bytes, server_id, now_unix_ms).map(Some),
+            OldRecord::Nothing | OldRecord::Record(_) => Ok(None),
         }
     }
 }
@@ -199,39 +206,44 @@ fn copy_aside(bytes: &[u8], server_id: u32, now_unix_ms: i64) -> Result<PathBuf,
     match written {
         Ok(()) => Ok(path),
         Err(error) => {
-            Err(format!("cannot keep a copy of the record in {}, so it is left as it is: {error}", path.display()))
+            Err(format!("cannot keep a copy of the record in {}, so it is unchanged: {error}", path.display()))
         }
     }
 }
 
-fn before(row: &Row, claim: &Result<ClaimRecord, RecordError>, shown: &str, server_id: u32) -> Result<Before, String> {
+fn old_record(
+    row: &Row,
+    claim: &Result<ClaimRecord, RecordError>,
+    shown: &str,
+    server_id: u32,
+) -> Result<OldRecord, String> {
     match claim {
-        Ok(claim) => Ok(Before::Record(claim.record.clone())),
+        Ok(claim) => Ok(OldRecord::Record(claim.record.clone())),
         Err(error @ RecordError::Newer { .. }) => Err(format!(
             "{shown}: cannot use the record of server-id {server_id}: {error}; use the newer getid that wrote it"
         )),
         Err(error) => {
-            Ok(Before::Unusable { bytes: row.text.clone().into_bytes(), error: error.to_string(), is_ours: true })
+            Ok(OldRecord::Unusable { bytes: row.text.clone().into_bytes(), error: error.to_string(), is_ours: true })
         }
     }
 }
 
 /// Returns a damaged record once it was silent for the time-out that can be read from it. A holder would write a whole
 /// record with its next beat.
-fn silent(
+fn silent_record(
     store: &ClaimStore,
     server_id: u32,
     row: &Row,
     record: &crate::claim::Record,
-    configured: &Configured,
+    configured: &StateConfig,
     now_unix_ms: i64,
 ) -> Result<ClaimRecord, String> {
-    let said_ms = salvaged_number(row.text.as_bytes(), "timeout-ms ", TIMEOUT_MS_MAX);
-    let timeout_ms = said_ms.max(configured.config.claim.timeout_ms);
+    let salvaged_ms = salvaged_number(row.text.as_bytes(), "timeout-ms ", TIMEOUT_MS_MAX);
+    let timeout_ms = salvaged_ms.max(configured.config.claim.timeout_ms);
     let watched = store.watch(&BTreeMap::from([(server_id, (row.clone(), timeout_ms))]))?;
-    if watched.get(&server_id) != Some(&Watched::Silent(timeout_ms)) {
+    if watched.get(&server_id) != Some(&WatchOutcome::Silent(timeout_ms)) {
         return Err(format!(
-            "{}: somebody has written the record of server-id {server_id} just now; look at it with `getid claim show`",
+            "{}: another process wrote the record of server-id {server_id} just now; check it with `getid claim show`",
             store.shown()
         ));
     }

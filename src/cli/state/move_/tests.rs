@@ -15,12 +15,12 @@ use crate::records::{About, Answer, BadRow, Listed, RecordStore, RecordStoreErro
 
 /// Two stores and two folders, with server-id 1 in one of them.
 struct World {
-    stores: [Arc<Named>; 2],
+    stores: [Arc<KillableStore>; 2],
     dirs: [TempDir; 2],
 }
 
 /// A store in memory with a name, whose calls fail from some call on, as if the tool had been killed there.
-struct Named {
+struct KillableStore {
     name: &'static str,
     memory: Arc<MemoryStore>,
     calls: AtomicU32,
@@ -30,7 +30,7 @@ struct Named {
     is_done: bool,
 }
 
-impl Named {
+impl KillableStore {
     fn is_killed(&self) -> (bool, bool) {
         let call = self.calls.fetch_add(1, Relaxed);
         let last = self.killed_at.load(Relaxed);
@@ -42,7 +42,7 @@ fn killed<T>() -> Result<T, RecordStoreError> {
     Err(RecordStoreError::Away("killed".to_owned()))
 }
 
-impl RecordStore for Named {
+impl RecordStore for KillableStore {
     fn shown(&self) -> &'static str {
         self.name
     }
@@ -76,12 +76,12 @@ impl RecordStore for Named {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum At {
+enum TestPlace {
     Store(usize),
     Folder(usize),
 }
 
-const PLACES: [At; 4] = [At::Store(0), At::Store(1), At::Folder(0), At::Folder(1)];
+const PLACES: [TestPlace; 4] = [TestPlace::Store(0), TestPlace::Store(1), TestPlace::Folder(0), TestPlace::Folder(1)];
 
 /// Makes a folder in memory where the system has one, so that a save waits for no disk.
 fn folder() -> TempDir {
@@ -89,21 +89,21 @@ fn folder() -> TempDir {
 }
 
 impl World {
-    fn new(start: At) -> World {
+    fn new(start: TestPlace) -> World {
         World::with(start, u32::MAX, false)
     }
 
-    fn with(start: At, killed_at: u32, is_done: bool) -> World {
+    fn with(start: TestPlace, killed_at: u32, is_done: bool) -> World {
         let store = |name| {
             let (memory, _) = fleet();
             let (calls, killed_at) = (AtomicU32::new(0), AtomicU32::new(killed_at));
-            Arc::new(Named { name, memory, calls, killed_at, is_done })
+            Arc::new(KillableStore { name, memory, calls, killed_at, is_done })
         };
         let stores = [store("etcd://a/getid"), store("postgres://b/ids")];
         let world = World { stores, dirs: [folder(), folder()] };
         match start {
-            At::Store(at) => put(&world.stores[at].memory, &free(1)),
-            At::Folder(at) => {
+            TestPlace::Store(at) => put(&world.stores[at].memory, &free(1)),
+            TestPlace::Folder(at) => {
                 let record = Record { owner: Owner { term: Term(9), nonce: 5 }, ..free(1).record };
                 fs::write(world.state(at), record.to_text()).unwrap();
             }
@@ -119,36 +119,36 @@ impl World {
         self.stores.iter().for_each(|store| store.killed_at.store(u32::MAX, Relaxed));
     }
 
-    fn end(&self, at: At) -> End {
+    fn end(&self, at: TestPlace) -> MoveEnd {
         match at {
-            At::Folder(at) => End::folder(&fs::canonicalize(self.dirs[at].path()).unwrap(), 1).unwrap(),
-            At::Store(at) => {
-                let store: Arc<dyn RecordStore> = Arc::<Named>::clone(&self.stores[at]);
-                End::store(ClaimStore::new(store, self.stores[at].name).unwrap(), 1, 2000)
+            TestPlace::Folder(at) => MoveEnd::folder(&fs::canonicalize(self.dirs[at].path()).unwrap(), 1).unwrap(),
+            TestPlace::Store(at) => {
+                let store: Arc<dyn RecordStore> = Arc::<KillableStore>::clone(&self.stores[at]);
+                MoveEnd::store(ClaimStore::new(store, self.stores[at].name).unwrap(), 1, 2000)
             }
         }
     }
 
-    fn place(&self, at: At) -> Place {
+    fn place(&self, at: TestPlace) -> Place {
         self.end(at).place()
     }
 
-    fn run(&self, from: At, to: At) -> Result<String, String> {
+    fn run(&self, from: TestPlace, to: TestPlace) -> Result<String, String> {
         self.run_until(from, to, None)
     }
 
-    fn run_until(&self, from: At, to: At, last: Option<Step>) -> Result<String, String> {
+    fn run_until(&self, from: TestPlace, to: TestPlace, last: Option<MoveStep>) -> Result<String, String> {
         let (from, to) = (self.end(from), self.end(to));
         let mut before = |step| if last == Some(step) { Err("killed".to_owned()) } else { Ok(()) };
         Move { server_id: 1, from, to, now_unix_ms: NOW }.run(&mut before)
     }
 
-    fn found(&self, at: At) -> Option<MarkedRecord> {
+    fn found(&self, at: TestPlace) -> Option<MarkedRecord> {
         match at {
-            At::Folder(at) => fs::read(self.state(at)).ok().map(|bytes| MarkedRecord::parse(&bytes).unwrap()),
-            At::Store(at) => {
+            TestPlace::Folder(at) => fs::read(self.state(at)).ok().map(|bytes| MarkedRecord::parse(&bytes).unwrap()),
+            TestPlace::Store(at) => {
                 self.stores[at].memory.get(&Key::of_claim(1))?;
-                let claim = got(&self.stores[at].memory, 1);
+                let claim = stored_claim(&self.stores[at].memory, 1);
                 assert!(claim.holder().is_none());
                 Some(MarkedRecord { record: claim.record, mark: claim.mark })
             }
@@ -156,13 +156,13 @@ impl World {
     }
 
     /// Returns the places whose record has no mark, where a server would start.
-    fn startable(&self) -> Vec<At> {
-        let has = |at: &At| self.found(*at).is_some_and(|found| found.mark.is_none());
+    fn startable(&self) -> Vec<TestPlace> {
+        let has = |at: &TestPlace| self.found(*at).is_some_and(|found| found.mark.is_none());
         PLACES.into_iter().filter(has).collect()
     }
 
     #[track_caller]
-    fn check_moved(&self, from: At, to: At) {
+    fn check_moved(&self, from: TestPlace, to: TestPlace) {
         assert_eq!(self.startable(), [to]);
         let (there, here) = (self.found(to).unwrap(), self.found(from).unwrap());
         assert_eq!(there.record.point, free(1).record.point);
@@ -172,15 +172,15 @@ impl World {
 
 /// A move between any two places and back reports what it did, and takes effect once.
 #[test]
-fn a_record_goes_from_anywhere_to_anywhere_and_back() {
+fn a_record_moves_between_any_two_places_and_back() {
     for from in PLACES {
         for to in PLACES.into_iter().filter(|to| *to != from) {
             let world = World::new(from);
-            let said = world.run(from, to).unwrap();
-            assert!(said.starts_with("server-id 1: moved\n"), "{said}");
+            let report = world.run(from, to).unwrap();
+            assert!(report.starts_with("server-id 1: moved\n"), "{report}");
             world.check_moved(from, to);
             let again = world.run(from, to).unwrap();
-            assert!(again.starts_with("server-id 1: done before\n"), "{again}");
+            assert!(again.starts_with("server-id 1: already moved\n"), "{again}");
             world.run(to, from).unwrap();
             world.check_moved(to, from);
             world.run(from, to).unwrap();
@@ -192,13 +192,14 @@ fn a_record_goes_from_anywhere_to_anywhere_and_back() {
 /// The process is killed before, in or after each call of a store and each write of a folder. At no moment can a server
 /// start in two places, or with a record that is not the newest. The same command finishes the move.
 #[test]
-fn a_move_that_is_killed_is_finished_by_the_same_command() {
+fn a_killed_move_is_completed_by_the_same_command() {
     let mut kills = 0;
     for from in PLACES {
         for to in PLACES.into_iter().filter(|to| *to != from) {
             // Kills in a call of a store, with and without effect, and before each step.
             let calls = (0..8).flat_map(|call| [(None, call, false), (None, call, true)]);
-            let steps = [Step::MarkMoving, Step::Put, Step::MarkMoved].map(|step| (Some(step), u32::MAX, false));
+            let steps =
+                [MoveStep::MarkMoving, MoveStep::Put, MoveStep::MarkMoved].map(|step| (Some(step), u32::MAX, false));
             for (last, killed_at, is_done) in calls.chain(steps) {
                 let world = World::with(from, killed_at, is_done);
                 let result = world.run_until(from, to, last);
@@ -216,56 +217,56 @@ fn a_move_that_is_killed_is_finished_by_the_same_command() {
 
 /// The server has continued in the new place before the old one is marked `moved-to`.
 #[test]
-fn a_move_is_finished_after_its_server_has_gone_on() {
-    let world = World::new(At::Folder(0));
-    world.run_until(At::Folder(0), At::Store(0), Some(Step::MarkMoved)).unwrap_err();
-    let mut gone_on = got(&world.stores[0].memory, 1);
+fn a_move_is_completed_after_its_server_has_continued() {
+    let world = World::new(TestPlace::Folder(0));
+    world.run_until(TestPlace::Folder(0), TestPlace::Store(0), Some(MoveStep::MarkMoved)).unwrap_err();
+    let mut gone_on = stored_claim(&world.stores[0].memory, 1);
     gone_on.record.point.watermark = gone_on.record.point.watermark.plus_ms(60_000);
     gone_on.beat += 5;
     put(&world.stores[0].memory, &gone_on);
-    let said = world.run(At::Folder(0), At::Store(0)).unwrap();
-    assert!(said.starts_with("server-id 1: moved: an earlier move was finished\n"), "{said}");
-    assert_eq!(got(&world.stores[0].memory, 1), gone_on, "it is left as it is");
+    let report = world.run(TestPlace::Folder(0), TestPlace::Store(0)).unwrap();
+    assert!(report.starts_with("server-id 1: moved: an earlier move was completed\n"), "{report}");
+    assert_eq!(stored_claim(&world.stores[0].memory, 1), gone_on, "it is left as it is");
     // The record may also have been moved further.
-    let world = World::new(At::Folder(0));
-    world.run_until(At::Folder(0), At::Store(0), Some(Step::MarkMoved)).unwrap_err();
-    world.run(At::Store(0), At::Store(1)).unwrap();
-    world.run(At::Folder(0), At::Store(0)).unwrap();
-    assert_eq!(world.startable(), [At::Store(1)]);
+    let world = World::new(TestPlace::Folder(0));
+    world.run_until(TestPlace::Folder(0), TestPlace::Store(0), Some(MoveStep::MarkMoved)).unwrap_err();
+    world.run(TestPlace::Store(0), TestPlace::Store(1)).unwrap();
+    world.run(TestPlace::Folder(0), TestPlace::Store(0)).unwrap();
+    assert_eq!(world.startable(), [TestPlace::Store(1)]);
 }
 
 /// Beats never decrease, whatever way a record takes: servers note the highest.
 #[test]
-fn beats_grow_on_the_way() {
-    let world = World::new(At::Store(0));
-    world.run(At::Store(0), At::Store(1)).unwrap();
-    let there = got(&world.stores[1].memory, 1);
+fn a_move_raises_the_beat() {
+    let world = World::new(TestPlace::Store(0));
+    world.run(TestPlace::Store(0), TestPlace::Store(1)).unwrap();
+    let there = stored_claim(&world.stores[1].memory, 1);
     assert!(there.beat > free(1).beat && there.timeout_ms == free(1).timeout_ms);
-    let left = got(&world.stores[0].memory, 1).beat;
-    world.run(At::Store(1), At::Store(0)).unwrap();
-    assert!(got(&world.stores[0].memory, 1).beat > left.max(there.beat));
+    let left = stored_claim(&world.stores[0].memory, 1).beat;
+    world.run(TestPlace::Store(1), TestPlace::Store(0)).unwrap();
+    assert!(stored_claim(&world.stores[0].memory, 1).beat > left.max(there.beat));
 }
 
 #[track_caller]
-fn check_refused(world: &World, from: At, to: At, said: &str) {
+fn check_refused(world: &World, from: TestPlace, to: TestPlace, expected: &str) {
     let before = PLACES.map(|at| world.found(at));
     let refused = world.run(from, to).unwrap_err();
     let shown =
         world.dirs.iter().zip(["DIR0", "DIR1"]).fold(refused, |text, (dir, name)| {
             text.replace(fs::canonicalize(dir.path()).unwrap().to_str().unwrap(), name)
         });
-    assert!(shown.starts_with(said), "{shown}");
+    assert!(shown.starts_with(expected), "{shown}");
     assert_eq!(PLACES.map(|at| world.found(at)), before, "a refusal has written");
 }
 
 #[test]
-fn what_cannot_be_moved_is_left_as_it_is() {
-    let (store, other, folder) = (At::Store(0), At::Store(1), At::Folder(0));
+fn refused_moves_change_nothing() {
+    let (store, other, folder) = (TestPlace::Store(0), TestPlace::Store(1), TestPlace::Folder(0));
     let world = World::new(store);
-    check_refused(&world, folder, store, "file:DIR0: there is no record of server-id 1, so nothing to move");
+    check_refused(&world, folder, store, "file:DIR0: there is no record of server-id 1, so there is nothing to move");
     check_refused(&world, store, store, "--from and --to are the same place: etcd://a/getid");
     // Two records of one server-id.
-    let two = "postgres://b/ids: there is a record of server-id 1 already, and two cannot become one";
+    let two = "postgres://b/ids: there is a record of server-id 1 already, and two records cannot be merged";
     put(&world.stores[1].memory, &free(1));
     check_refused(&world, store, other, two);
     // A claim that was never used is replaced, and no other.
@@ -283,7 +284,7 @@ fn what_cannot_be_moved_is_left_as_it_is() {
     put(&world.stores[1].memory, &free(1));
     check_refused(&world, other, store, moved);
     let world = World::new(store);
-    world.run_until(store, folder, Some(Step::Put)).unwrap_err();
+    world.run_until(store, folder, Some(MoveStep::Put)).unwrap_err();
     let moving = "etcd://a/getid: server-id 1: it is being moved to file:DIR0, and no server may start with it here. To go on, \
                   finish the move: run `getid state move --server-id 1 --from etcd://a/getid --to DIR0` once more";
     check_refused(&world, store, other, moving);
@@ -294,7 +295,7 @@ fn what_cannot_be_moved_is_left_as_it_is() {
     let mut lower = free(1);
     lower.record.point.watermark = Tick(5);
     let world = World::new(store);
-    world.run_until(store, other, Some(Step::Put)).unwrap_err();
+    world.run_until(store, other, Some(MoveStep::Put)).unwrap_err();
     put(&world.stores[1].memory, &lower);
     let foreign = "postgres://b/ids: there is a record of server-id 1 that does not come from etcd://a/getid: its watermark is \
                    lower.";
@@ -302,29 +303,26 @@ fn what_cannot_be_moved_is_left_as_it_is() {
 }
 
 #[test]
-fn a_holder_is_never_moved() {
-    let world = World::new(At::Store(1));
-    let beats = Beating::of(&world.stores[0].memory, held(1));
-    let error = world.run(At::Store(0), At::Folder(0)).unwrap_err();
-    assert!(
-        error.starts_with("server-id 1 is held by host-a (10.1.0.7:7890, a.example), which has written it"),
-        "{error}"
-    );
-    assert!(world.found(At::Folder(0)).is_none() && got(&world.stores[0].memory, 1).mark.is_none());
+fn a_held_record_is_not_moved() {
+    let world = World::new(TestPlace::Store(1));
+    let beats = BeatThread::of(&world.stores[0].memory, held(1));
+    let error = world.run(TestPlace::Store(0), TestPlace::Folder(0)).unwrap_err();
+    assert!(error.starts_with("server-id 1 is held by host-a (10.1.0.7:7890, a.example), which wrote it"), "{error}");
+    assert!(world.found(TestPlace::Folder(0)).is_none() && stored_claim(&world.stores[0].memory, 1).mark.is_none());
     drop(beats);
     // The holder is silent now.
-    world.run(At::Store(0), At::Folder(0)).unwrap();
+    world.run(TestPlace::Store(0), TestPlace::Folder(0)).unwrap();
 
-    let world = World::new(At::Folder(0));
-    let _server = world.end(At::Folder(0));
-    let refused = End::folder(world.dirs[0].path(), 1).err().unwrap();
+    let world = World::new(TestPlace::Folder(0));
+    let _server = world.end(TestPlace::Folder(0));
+    let refused = MoveEnd::folder(world.dirs[0].path(), 1).err().unwrap();
     assert!(refused.starts_with("server-id 1 is in use: "), "{refused}");
 }
 
 #[test]
-fn a_fleet_takes_what_goes_with_it() {
-    let world = World::new(At::Folder(0));
-    let refused = |said: &str| check_refused(&world, At::Folder(0), At::Store(0), said);
+fn a_moved_record_must_fit_the_fleet() {
+    let world = World::new(TestPlace::Folder(0));
+    let refused = |expected: &str| check_refused(&world, TestPlace::Folder(0), TestPlace::Store(0), expected);
     let memory = &world.stores[0].memory;
     let fleet = memory.get(&Key::of_cluster()).unwrap();
     let with = |from: &str, to: &str| {
@@ -339,18 +337,18 @@ fn a_fleet_takes_what_goes_with_it() {
     };
     memory.set(Key::of_cluster(), None);
     refused(
-        "etcd://a/getid: there is no fleet's record here; if address and prefix are right, `getid cluster init` makes",
+        "etcd://a/getid: there is no fleet record here; if address and prefix are right, `getid cluster init` creates",
     );
     with("auto", "1-3");
-    refused("etcd://a/getid: 'server-id auto' may take server-id 1 here (1-3), and what is moved belongs to a server");
+    refused("etcd://a/getid: 'server-id auto' may take server-id 1 here (1-3), and a moved record belongs to a server");
     with("id-range", "10");
     refused("etcd://a/getid: this fleet has id-range 10, and the record id-range 2: start the server once with");
     with("epoch", "1420041600001");
-    refused("etcd://a/getid: the record does not go with this fleet's epoch: it counts from epoch 1420041600000");
+    refused("etcd://a/getid: the record does not fit this fleet's epoch: it counts from epoch 1420041600000");
     // An earlier epoch keeps the instants.
     with("epoch", "1420041599000");
-    world.run(At::Folder(0), At::Store(0)).unwrap();
-    let claim = got(memory, 1);
+    world.run(TestPlace::Folder(0), TestPlace::Store(0)).unwrap();
+    let claim = stored_claim(memory, 1);
     assert_eq!(claim.record.point.watermark, free(1).record.point.watermark.plus_ms(1000));
     assert_eq!(claim.record.identity.layout.server_bits(), Layout::default().server_bits());
 }

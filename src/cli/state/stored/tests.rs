@@ -10,20 +10,20 @@ use crate::config::Config;
 use crate::records::memory::MemoryStore;
 
 fn run(words: &str, store: &ClaimStore) -> Result<String, String> {
-    let args: AdvanceArgs = parsed(words)?;
-    let configured = Configured { config: Config::default(), says_layout: false, environment: Vec::new() };
+    let args: AdvanceArgs = parse_args(words)?;
+    let configured = StateConfig { config: Config::default(), sets_layout: false, environment: Vec::new() };
     advance(&args, store, NOW, &configured)
 }
 
 /// Returns watermark and reference, ms from [`NOW`].
 fn point(memory: &Arc<MemoryStore>, server_id: u32) -> (i64, i64) {
-    let record = got(memory, server_id).record;
+    let record = stored_claim(memory, server_id).record;
     let from_now = |tick: getid_core::Tick| tick.unix_ms(record.identity.layout.epoch()) - NOW;
     (from_now(record.point.watermark), from_now(record.point.reference))
 }
 
 #[test]
-fn a_free_one_and_a_silent_one_are_moved_ahead() {
+fn advance_moves_free_and_silent_records() {
     let (memory, store) = fleet();
     for claim in [free(0), held(1)] {
         let server_id = claim.record.identity.server_id;
@@ -36,22 +36,22 @@ fn a_free_one_and_a_silent_one_are_moved_ahead() {
         );
         assert!(text.starts_with(&expected), "{text}");
         assert!(
-            text.ends_with("  beat       4294967303: servers that have noted a later one believe the store again\n")
+            text.ends_with("  beat       4294967303: servers that have noted a later beat accept the store again\n")
         );
         assert_eq!(point(&memory, server_id), (9000, 6000));
-        let after = got(&memory, server_id);
+        let after = stored_claim(&memory, server_id);
         assert!(matches!(&after.holding, Holding::Free(freed) if freed.why == WhyFree::Advanced));
         assert_eq!((after.beat, after.timeout_ms), (7 + (1 << 32), claim.timeout_ms));
     }
     // An advance of a record that is far enough still raises its beat, so that servers accept the store.
     run(&format!("--server-id 0 --to {}", NOW + 100), &store).unwrap();
-    assert_eq!((point(&memory, 0), got(&memory, 0).beat), ((9000, 6000), 7 + (2 << 32)));
+    assert_eq!((point(&memory, 0), stored_claim(&memory, 0).beat), ((9000, 6000), 7 + (2 << 32)));
 }
 
 #[test]
-fn what_a_server_has_or_had_elsewhere_is_left_alone() {
+fn advance_refuses_held_moved_and_newer_records() {
     let (memory, store) = fleet();
-    let beats = Beating::of(&memory, held(0));
+    let beats = BeatThread::of(&memory, held(0));
     let moved = Mark::MovedTo(Place::of_store("etcd://b/getid"));
     put(&memory, &ClaimRecord { mark: Some(moved), ..free(1) });
     let text = |server_id| memory.get(&Key::of_claim(server_id)).unwrap().text;
@@ -60,11 +60,11 @@ fn what_a_server_has_or_had_elsewhere_is_left_alone() {
     memory.set(Key::of_claim(2), Some(damaged));
     let newer = crate::records::Row { text: sealed_newer(&text(1)), ..memory.get(&Key::of_claim(1)).unwrap() };
     memory.set(Key::of_claim(3), Some(newer));
-    for (words, said) in [
+    for (words, expected) in [
         ("--server-id 9 --to now", "server-id 9 does not fit id-range 2: at most 3"),
         (
             "--server-id 0 --to now",
-            "server-id 0 is held by host-a (10.1.0.7:7890, a.example), which has written it just now, so it must be stopped",
+            "server-id 0 is held by host-a (10.1.0.7:7890, a.example), which wrote it just now, so it must be stopped",
         ),
         (
             "--server-id 1 --to now",
@@ -76,16 +76,16 @@ fn what_a_server_has_or_had_elsewhere_is_left_alone() {
         ),
     ] {
         let refused = run(words, &store).unwrap_err();
-        assert!(refused.starts_with(said), "{words}: {refused}");
+        assert!(refused.starts_with(expected), "{words}: {refused}");
     }
     drop(beats);
     let refused = run("--server-id 3 --to now", &store).unwrap_err();
     assert!(refused.ends_with("versions 1 to 4; use the newer getid that wrote it"), "{refused}");
-    for (words, said) in [
+    for (words, expected) in [
         ("--server-id 0 --to now --epoch 1420041600001", "--epoch is 1420041600001, and this fleet"),
         (
             "--server-id 0 --to now --id-range 3 --shard-range 8",
-            "--id-range is 3, and this fleet's id-range is 2: leave",
+            "--id-range is 3, and this fleet's id-range is 2: omit",
         ),
         (
             "--server-id 0 --to 2027-11-21",
@@ -93,28 +93,28 @@ fn what_a_server_has_or_had_elsewhere_is_left_alone() {
         ),
     ] {
         let refused = run(words, &store).unwrap_err();
-        assert!(refused.starts_with(said), "{words}: {refused}");
+        assert!(refused.starts_with(expected), "{words}: {refused}");
     }
     assert_eq!(point(&memory, 0), (2500, 0));
 }
 
 /// A store has lost a record, whose holder may still give IDs up to its watermark.
 #[test]
-fn a_lost_record_is_made_again() {
+fn advance_recreates_a_lost_record() {
     let (memory, store) = fleet();
     let text = run(&format!("--server-id 1 --to {}", NOW + 9000), &store).unwrap();
     assert!(text.starts_with("server-id 1: memory\n  before     no record\n"), "{text}");
-    let after = got(&memory, 1);
+    let after = stored_claim(&memory, 1);
     assert!(matches!(&after.holding, Holding::Free(freed) if freed.why == WhyFree::Advanced));
     assert_eq!((point(&memory, 1), after.beat), ((9000, 6000), 1 + (1 << 32)));
     let text = run("--server-id 2 --to now", &store).unwrap();
-    assert!(text.contains("servers that have noted a later one believe the store again"), "{text}");
+    assert!(text.contains("servers that have noted a later beat accept the store again"), "{text}");
     assert_eq!(point(&memory, 2), (3201, 201), "past B and the room of a save");
     let refused = run("--server-id 0 --to now --id-range 3 --shard-range 8", &store).unwrap_err();
-    assert!(refused.starts_with("--id-range is 3, and this fleet's id-range is 2: leave"), "{refused}");
+    assert!(refused.starts_with("--id-range is 3, and this fleet's id-range is 2: omit"), "{refused}");
     let (memory, store) = empty();
     let refused = run("--server-id 0 --to now", &store).unwrap_err();
-    assert!(refused.starts_with("memory: there is no fleet's record here, and none of server-id 0;"), "{refused}");
+    assert!(refused.starts_with("memory: there is no fleet record here, and none of server-id 0;"), "{refused}");
     assert!(memory.get(&Key::of_claim(0)).is_none());
 }
 
@@ -128,38 +128,38 @@ fn sealed_newer(text: &str) -> String {
 
 /// A damaged record is replaced once it is silent, past all of its readable lines, and a copy is kept.
 #[test]
-fn a_damaged_one_is_mended() {
+fn advance_replaces_a_damaged_record() {
     let (memory, store) = fleet();
     put(&memory, &held(1));
     let mut row = memory.get(&Key::of_claim(1)).unwrap();
     row.text = row.text.replace("term 0", "term ?").replace("timeout-ms 20\n", "timeout-ms 30\n");
     memory.set(Key::of_claim(1), Some(row.clone()));
-    let configured = Configured {
+    let configured = StateConfig {
         config: Config {
             claim: crate::config::ClaimConfig { timeout_ms: 20, ..Config::default().claim },
             ..Config::default()
         },
-        says_layout: false,
+        sets_layout: false,
         environment: Vec::new(),
     };
-    let args: AdvanceArgs = parsed(&format!("--server-id 1 --to {}", NOW + 600)).unwrap();
+    let args: AdvanceArgs = parse_args(&format!("--server-id 1 --to {}", NOW + 600)).unwrap();
     let text = advance(&args, &store, NOW, &configured).unwrap();
-    assert!(text.contains("  before     a record of no use: its checksum is"), "{text}");
+    assert!(text.contains("  before     an unusable record: its checksum is"), "{text}");
     let copy = text.lines().find_map(|line| line.strip_prefix("  copy       ")).expect("a copy").to_owned();
     assert_eq!(std::fs::read_to_string(&copy).unwrap(), row.text);
     std::fs::remove_file(copy).unwrap();
-    let after = got(&memory, 1);
+    let after = stored_claim(&memory, 1);
     // Past B and the room of a save, as for every record whose numbers are uncertain.
     assert_eq!((point(&memory, 1), after.timeout_ms, after.beat), ((3201, 201), 30, 7 + (1 << 32)));
 }
 
 #[test]
-fn one_is_shown_as_claims_are() {
+fn show_prints_a_stored_record_as_a_claim() {
     let (memory, store) = fleet();
     put(&memory, &held(1));
-    let Answer { text, good } = show(&store, Some(1), false, NOW).unwrap();
+    let CommandOutput { text, good } = show(&store, Some(1), false, NOW).unwrap();
     assert!(good && text.starts_with("server-id 1: memory\n  held by    host-a"), "{text}");
-    let Answer { text, .. } = show(&store, None, true, NOW).unwrap();
+    let CommandOutput { text, .. } = show(&store, None, true, NOW).unwrap();
     let json: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!((&json[0]["server_id"], &json[0]["holder"]["name"]), (&1.into(), &"host-a".into()));
     assert_eq!(show(&store, Some(2), false, NOW).err().unwrap(), "memory: there is no record of server-id 2");
@@ -186,13 +186,13 @@ fn the_fleet_sets_the_layout_of_an_unreadable_record() {
     let id = layout.epoch().tick_at(NOW).unwrap().0 << 21;
     for server_id in [10, 20, 30] {
         let text = run(&format!("--server-id {server_id} --past-id {id}"), &store).unwrap();
-        assert_eq!(taken_copy(&text).is_some(), server_id > 10, "{text}");
-        assert_eq!(got(&memory, server_id).record.identity.layout, layout);
+        assert_eq!(take_copy(&text).is_some(), server_id > 10, "{text}");
+        assert_eq!(stored_claim(&memory, server_id).record.identity.layout, layout);
         assert!(point(&memory, server_id).0 > 3000, "past what was under way");
     }
     for (words, expected) in [
-        ("--id-range 2 --shard-range 9", "--id-range is 2, and this fleet's id-range is 5: leave --id-range out"),
-        ("--epoch 0", "--epoch is 0, and this fleet's id-epoch is 1500000000000: leave --epoch out"),
+        ("--id-range 2 --shard-range 9", "--id-range is 2, and this fleet's id-range is 5: omit --id-range"),
+        ("--epoch 0", "--epoch is 0, and this fleet's id-epoch is 1500000000000: omit --epoch"),
     ] {
         let refused = run(&format!("--server-id 1 --past-id {id} {words}"), &store).unwrap_err();
         assert!(refused.starts_with(expected) && !refused.contains("claim-store"), "{refused}");
@@ -200,7 +200,7 @@ fn the_fleet_sets_the_layout_of_an_unreadable_record() {
 }
 
 #[test]
-fn a_row_that_is_no_record_is_written_over() {
+fn advance_overwrites_a_row_that_is_no_record() {
     let (memory, store) = fleet();
     put(&memory, &held(0));
     let text = memory.get(&Key::of_claim(0)).unwrap().text;
@@ -209,11 +209,14 @@ fn a_row_that_is_no_record_is_written_over() {
                     state advance --store memory --server-id 0 --past-id ID`";
     assert!(store.claim(0).unwrap_err().starts_with(expected), "{:?}", store.claim(0));
     let shown = run("--server-id 0 --to now", &store).unwrap();
-    assert!(shown.contains("before     a record of no use: the row 'claim/0' has the beat -7\n"), "{shown}");
-    assert!(shown.contains("  salvaged   watermark 2026-11-21T00:00:02.500Z"), "what it says still counts: {shown}");
-    let after = got(&memory, 0);
+    assert!(shown.contains("before     an unusable record: the row 'claim/0' has the beat -7\n"), "{shown}");
+    assert!(
+        shown.contains("  salvaged   watermark 2026-11-21T00:00:02.500Z"),
+        "its readable lines still count: {shown}"
+    );
+    let after = stored_claim(&memory, 0);
     assert!(after.holder().is_none() && after.beat >= ADVANCE_BEATS);
-    assert_eq!(taken_copy(&shown), Some(text));
+    assert_eq!(take_copy(&shown), Some(text));
     // A record that was moved is not taken back by an advance.
     let moved = ClaimRecord { mark: Some(Mark::MovedTo(Place::of_store("etcd://b/getid"))), ..free(1) };
     let text = moved.to_row(1).unwrap().text;
@@ -223,7 +226,7 @@ fn a_row_that_is_no_record_is_written_over() {
 }
 
 /// Returns the kept copy, and deletes its file.
-fn taken_copy(shown: &str) -> Option<String> {
+fn take_copy(shown: &str) -> Option<String> {
     let path = shown.lines().find_map(|line| line.strip_prefix("  copy       "))?;
     let text = std::fs::read_to_string(path).unwrap();
     std::fs::remove_file(path).unwrap();
