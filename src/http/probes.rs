@@ -219,7 +219,7 @@ impl Checks {
 
 /// Returns whether a store of sequences can reserve values, as far as is known, and a description.
 fn of_store(store: &StoreStatus) -> (bool, String) {
-    let said = printable(store.said.as_deref().unwrap_or_default());
+    let said = printable(store.reason.as_deref().unwrap_or_default());
     match store.is_up {
         Some(true) if store.is_held => (false, format!("is held: {said}")),
         Some(true) => (true, "answers".to_owned()),
@@ -248,9 +248,9 @@ mod tests {
         for (store, expected) in [
             (store(), (true, "answers")),
             (StoreStatus { is_up: None, ..store() }, (true, "was not asked yet")),
-            (StoreStatus { is_held: true, said: said(), ..store() }, (false, r"is held: it waits for host-b:\n7")),
+            (StoreStatus { is_held: true, reason: said(), ..store() }, (false, r"is held: it waits for host-b:\n7")),
             (
-                StoreStatus { is_up: Some(false), said: said(), ..store() },
+                StoreStatus { is_up: Some(false), reason: said(), ..store() },
                 (false, r"does not answer: it waits for host-b:\n7"),
             ),
         ] {

@@ -24,7 +24,7 @@ use super::leaf::log_unserved;
 use super::problem::Problem;
 use super::reply::{Reply, text_of};
 use super::spring::{self, Parameters};
-use crate::generators::sequence::Visit;
+use crate::generators::sequence::TokenVerdict;
 use crate::text::printable::printable_up_to;
 
 /// The prefix of all paths.
@@ -241,9 +241,11 @@ impl Asker<'_> {
         let token = parameters.joined("token").unwrap_or_default();
         let Some(sequences) = self.caller.server.generators.sequences() else { return Err(Failure::Token) };
         match sequences.may_visit(&token, &biz_type).await {
-            Visit::Allowed => Ok(biz_type),
-            Visit::Denied => Err(Failure::Token),
-            Visit::Unknown => Err(Failure::Said("the tokens are not known yet: no store has told them".to_owned())),
+            TokenVerdict::Allowed => Ok(biz_type),
+            TokenVerdict::Denied => Err(Failure::Token),
+            TokenVerdict::Unknown => {
+                Err(Failure::Said("the tokens are not known yet: no store has told them".to_owned()))
+            }
         }
     }
 

@@ -309,12 +309,12 @@ async fn wait_for_last_save(
         }
         Ok(Ok(Err(error))) => Err(Failure(error.to_string())),
         Ok(Err(_gone)) => Err(Failure(
-            "the keeper of the watermark ran into a bug; please report the lines above. The next start goes on at the last \
-             watermark, as after a crash"
+            "the keeper of the watermark ran into a bug; please report the lines above. The next start continues at \
+             the last watermark, as after a crash"
                 .to_owned(),
         )),
         Err(_) => Err(Failure(format!(
-            "the last save did not end within {} s. The next start goes on at the last watermark, as after a crash",
+            "the last save did not end within {} s. The next start continues at the last watermark, as after a crash",
             timeout.as_secs()
         ))),
     }
