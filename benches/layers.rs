@@ -14,14 +14,14 @@ use std::sync::Arc;
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use getid::claim::Identity;
 use getid::command::Vocabulary;
-use getid::generators::sequence::{CreateHow, Drawn, Notes, SequenceSettings, Sequences};
+use getid::generators::sequence::{CreateOptions, DrawOutcome, SequenceNotes, SequenceSettings, Sequences};
 use getid::resp::{DecodeLimits, DecodeStep, Decoder, IdWriter, write_id};
 use getid::session::{Session, Settings, TURN_IDS_MAX, Timing, Turn};
 use getid::sql::Table;
 use getid::system::clock::{Clock, SystemClock};
 use getid::text::name_hash::hash_of;
 use getid::text::store_url::StoreUrl;
-use getid_core::{Ask, FileMaker, Key, Layout, RandomCycle, Reservation, Scheme, Slot, Spec, Tick};
+use getid_core::{FileMaker, Key, Layout, RandomCycle, Reservation, Scheme, SequenceRequest, Slot, Spec, Tick};
 use roomy::roomy_issuer;
 #[cfg(feature = "http")]
 use {
@@ -243,7 +243,8 @@ fn sequence(c: &mut Criterion) {
     let url = StoreUrl::parse("sqlite:").expect("an address");
     let stores = vec![getid::sql::open(&url, Table::Native, dir.path(), 1).expect("a store")];
     let clock = Box::new(SystemClock::new());
-    let sequences = Sequences::start(stores, SequenceSettings::default(), Notes::default(), clock).expect("a thread");
+    let sequences =
+        Sequences::start(stores, SequenceSettings::default(), SequenceNotes::default(), clock).expect("a thread");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let names: Vec<(u64, String)> = (0..name_count())
         .map(|number| {
@@ -251,12 +252,12 @@ fn sequence(c: &mut Criterion) {
             (hash_of(name.as_bytes()), name)
         })
         .collect();
-    let ask = Ask { values: 1, times: 1 };
+    let ask = SequenceRequest { values: 1, times: 1 };
     let (mut runs, mut left) = (Vec::new(), Vec::new());
     let mut one = |(hash, name): &(u64, String)| {
         runs.clear();
         let drawn = sequences.try_draw(*hash, name, &mut std::iter::once(ask), &mut runs, &mut left);
-        if drawn != Ok(Drawn::All) {
+        if drawn != Ok(DrawOutcome::All) {
             let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(5);
             let asks = std::mem::take(&mut left);
             let waited = runtime.block_on(async { sequences.draw(*hash, name, asks, deadline, &mut runs).await });
@@ -268,7 +269,7 @@ fn sequence(c: &mut Criterion) {
     let spec = Spec { cache: 1_000_000, ..Spec::default() };
     for named in &names {
         let key = Key::new(&named.1).expect("a name");
-        let made = runtime.block_on(sequences.create(key, spec, None, CreateHow::default()));
+        let made = runtime.block_on(sequences.create(key, spec, None, CreateOptions::default()));
         made.expect("a sequence");
         one(named);
         one(named);

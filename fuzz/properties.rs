@@ -18,7 +18,8 @@ use getid::session::{
 };
 use getid::text::glob::Pattern;
 use getid_core::{
-    Ask, Declaration, Layout, NamedGenerator, NamedGenerators, RandomCycle, Reservation, Run, Scheme, Slot, no_dates,
+    Declaration, Layout, NamedGenerator, NamedGenerators, RandomCycle, Reservation, Run, Scheme, SequenceRequest, Slot,
+    no_dates,
 };
 
 /// Limits that a few kilobytes of input can reach.
@@ -102,7 +103,7 @@ fn replies(settings: &Arc<Settings>, input: &[u8], cut: usize) -> Vec<u8> {
                 }
                 sequences.begin(turn.sequence_draws().len());
                 for (draw, part) in turn.sequence_draws().iter().zip(sequences.parts_mut()) {
-                    for Ask { values, times } in turn.sequence_asks(draw) {
+                    for SequenceRequest { values, times } in turn.sequence_asks(draw) {
                         part.runs.push(Run { first: value, increment: 1, values, times });
                         value += i64::from(values) * i64::from(times);
                     }

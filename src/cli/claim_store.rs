@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use getid_core::claim::{Clocks, Seen, Watch};
+use getid_core::claim::{ClaimSnapshot, Clocks, Watch};
 use tokio::runtime::Runtime;
 
 use super::claim::unusable_record;
@@ -408,9 +408,9 @@ fn clocks(clock: SystemClock) -> Clocks {
 }
 
 /// Returns a record as a watch sees it: only its stamp and its time-out matter.
-fn seen(row: &Row, timeout_ms: u64) -> Seen {
+fn seen(row: &Row, timeout_ms: u64) -> ClaimSnapshot {
     let (holder, point) = (Some(row.stamp.writer), getid_core::SavePoint::NOTHING);
-    Seen { stamp: row.stamp, holder, timeout_ms, point, is_this_folder: false, is_moved: false }
+    ClaimSnapshot { stamp: row.stamp, holder, timeout_ms, point, is_this_folder: false, is_moved: false }
 }
 
 /// Helpers of the tools' tests: a store in memory with claims in it, and holders that beat.

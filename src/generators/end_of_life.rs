@@ -34,8 +34,8 @@ pub fn warning(unnamed: Layout, named: &[Arc<Declaration>], now_unix_ms: i64) ->
     };
     let texts: Vec<_> = near.iter().map(text).collect();
     Some(format!(
-        "generators are near the end of their time: {}. Past it they give no IDs: declare others, of other names, that \
-         last longer",
+        "generators are near the end of their time: {}. After it they give no IDs: declare others, with other names, \
+         that last longer",
         listed(&texts)
     ))
 }
@@ -49,7 +49,7 @@ pub fn not_begun(named: &[Arc<Declaration>], now_unix_ms: i64) -> Option<String>
     let texts: Vec<_> = named.iter().filter(is_late).map(text).collect();
     (!texts.is_empty()).then(|| {
         format!(
-            "the epoch of generators is yet to come: {}. They give no IDs before it: is the year right?",
+            "the epoch of generators is yet to come: {}. They give no IDs before it: check the year",
             listed(&texts)
         )
     })
@@ -94,7 +94,7 @@ mod tests {
         let at = NOW + (1000 - WARN_DAYS) * DAY_MS;
         assert_eq!(warned(at), None);
         let text = warned(at + 1).expect("a warning");
-        assert!(text.contains(": 'x' (729 days left, 2026-08-10T22:13:20.000Z). Past it"), "{text}");
+        assert!(text.contains(": 'x' (729 days left, 2026-08-10T22:13:20.000Z). After it"), "{text}");
         let end = NOW + 1000 * DAY_MS;
         assert!(warned(end - 1).expect("a warning").contains("'x' (0 days left, "));
         assert!(warned(end).expect("a warning").contains("'x' (ended, 2026-08-10T22:13:20.000Z)"));
@@ -123,7 +123,7 @@ mod tests {
         let all: Vec<_> = (0..1000).rev().map(|n| ending(&format!("{n}{}", "x".repeat(100)), n % 700)).collect();
         let text = warning(Layout::default(), &all, NOW).expect("a warning");
         assert!(text.contains("time: '700xxx") || text.contains("time: '0xxx"), "{text}");
-        assert!(text.contains(", and 990 more. Past it") && text.len() < 4000 && !text.contains('\n'), "{text}");
+        assert!(text.contains(", and 990 more. After it") && text.len() < 4000 && !text.contains('\n'), "{text}");
         let text = summary(&all, &[], NOW).expect("a line");
         assert!(text.starts_with("1,000 named generators: '999xxx") && text.ends_with(", and 990 more"), "{text}");
         assert!(text.contains(" (layout, 299 days left), ") && text.len() < 4000, "{text}");

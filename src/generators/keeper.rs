@@ -13,7 +13,7 @@ use getid_core::checks::{Fault, HAS_TEST_SWITCHES, planted};
 use getid_core::{Limits, Refusal, SAVE_SLACK_MS, SavePoint};
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
-use super::time::{Issuer, Next, Wanted};
+use super::time::{DueSave, Issuer, NextServe};
 use crate::claim::{Claim, Identity, SaveError, Taken};
 use crate::stats::{RefusalNews, Refusals};
 use crate::system::clock::Clock;
@@ -49,11 +49,11 @@ pub struct Keeper<C: Clock, S: Claim> {
 #[derive(Debug, thiserror::Error)]
 pub enum KeeperError {
     /// The last save failed.
-    #[error("the last save failed: {0}. The next start goes on at the last watermark, as after a crash")]
+    #[error("the last save failed: {0}. The next start continues at the last watermark, as after a crash")]
     LastSave(#[source] SaveError<SavePoint>),
     /// A draw ended in a panic. The state it left is unknown, so no more IDs are given and nothing is stored.
     #[error(
-        "a draw of IDs ran into a bug; please report the lines above. No more IDs are given, and the next start goes on at \
+        "a draw of IDs panicked; please report the lines above. No more IDs are given, and the next start continues at \
          the last watermark, as after a crash"
     )]
     Bug,
@@ -92,7 +92,7 @@ impl<C: Clock, S: Claim<Point = SavePoint>> Keeper<C, S> {
             return Ok(());
         }
         let issuer = &self.issuer.0;
-        match issuer.wanted_save() {
+        match issuer.due_save() {
             Some(point) => issuer.save(&mut self.claim, point).await,
             None => Ok(()),
         }
@@ -135,7 +135,8 @@ impl<C: Clock, S: Claim<Point = SavePoint>> Keeper<C, S> {
         let mut idle = Some(claim);
         let mut save: Option<Pin<Box<_>>> = None;
         loop {
-            let serve_after = if let Next::After(wait) = issuer.serve() { Some(Instant::now() + wait) } else { None };
+            let serve_after =
+                if let NextServe::After(wait) = issuer.serve() { Some(Instant::now() + wait) } else { None };
             if issuer.has_panicked() && !stopping {
                 issuer.close();
                 if !planted(Fault::PoisonedCloseIsStored) {
@@ -145,7 +146,7 @@ impl<C: Clock, S: Claim<Point = SavePoint>> Keeper<C, S> {
             }
             if !stopping
                 && retry_at.is_none_or(|at| Instant::now() >= at)
-                && let Some(act) = idle.is_some().then(|| next_act(issuer, beat_at)).flatten()
+                && let Some(act) = idle.is_some().then(|| next_step(issuer, beat_at)).flatten()
                 && let Some(claim) = idle.take()
             {
                 began = Instant::now();
@@ -207,29 +208,29 @@ async fn last_act<C: Clock, S: Claim<Point = SavePoint>>(
 }
 
 /// The keeper's next action with the claim.
-enum Act {
-    Save(Wanted),
+enum KeeperStep {
+    Save(DueSave),
     /// No ID can be given, for this reason: another server may take the claim.
     StepDown(String),
 }
 
-fn next_act<C: Clock>(issuer: &Issuer<C>, beat_at: Option<Instant>) -> Option<Act> {
+fn next_step<C: Clock>(issuer: &Issuer<C>, beat_at: Option<Instant>) -> Option<KeeperStep> {
     let is_due = beat_at.is_some_and(|at| Instant::now() >= at) || (beat_at.is_some() && issuer.is_past_its_hold());
     if !is_due {
-        return issuer.wanted_save().map(Act::Save);
+        return issuer.due_save().map(KeeperStep::Save);
     }
-    let absurd = || issuer.clock_fault().map(Act::StepDown);
-    issuer.wanted_beat().map(Act::Save).or_else(absurd)
+    let absurd = || issuer.clock_fault().map(KeeperStep::StepDown);
+    issuer.due_beat().map(KeeperStep::Save).or_else(absurd)
 }
 
 async fn perform<C: Clock, S: Claim<Point = SavePoint>>(
     issuer: &Issuer<C>,
     mut claim: Taken<S>,
-    act: Act,
+    act: KeeperStep,
 ) -> (Taken<S>, Result<(), SaveError<SavePoint>>) {
     let result = match act {
-        Act::Save(wanted) => issuer.save(&mut claim, wanted).await,
-        Act::StepDown(why) => {
+        KeeperStep::Save(wanted) => issuer.save(&mut claim, wanted).await,
+        KeeperStep::StepDown(why) => {
             issuer.stand_by(&why);
             claim.claim.step_down(&why).await;
             Err(SaveError::Standby { what: why })
@@ -298,7 +299,7 @@ fn log_refusals<C: Clock>(issuer: &Issuer<C>, refusals: &mut Refusals) {
     let why = match &status.refusing {
         Some(refusal) => format!(": {refusal}"),
         // Some draws are refused, though a single ID would not be.
-        None => ": more are asked for than the layout holds".to_owned(),
+        None => ": requests exceed the layout's capacity".to_owned(),
     };
     match news {
         RefusalNews::Begun => {

@@ -22,8 +22,8 @@ use getid_core::{
 };
 
 pub use self::keeper::{Keeper, KeeperError};
-pub use self::periods::Counter;
 use self::periods::Periods;
+pub use self::periods::SerialCounter;
 use self::sequence::Sequences;
 use self::time::Issuer;
 pub use self::time::{DeclareError, NamedStatus, random_cycle};
@@ -107,11 +107,11 @@ impl Generators {
     /// # Errors
     ///
     /// [`CounterRefusal`] if the clock is absurd or memory is full.
-    pub fn counter(&self, declaration: &Arc<CounterDeclaration>) -> Result<Counter, CounterRefusal> {
+    pub fn counter(&self, declaration: &Arc<CounterDeclaration>) -> Result<SerialCounter, CounterRefusal> {
         let reference = || self.issuer.give_reference_unix_ms();
         let counter = self.periods.at(declaration, reference).map_err(CounterRefusal::Clock)?;
         if let Some(sequences) = self.sequences() {
-            let opened = sequences.open_period(counter.hash, &counter.key, counter.opens.clone());
+            let opened = sequences.open_period(counter.hash, &counter.key, counter.counter_opening.clone());
             opened.map_err(CounterRefusal::Sequence)?;
         }
         Ok(counter)
@@ -135,7 +135,7 @@ impl Generators {
         let Some(sequences) = self.sequences() else { return };
         for next in self.periods.coming(self.issuer.reference_unix_ms()) {
             // A failure is tried again before the period begins.
-            let _ = sequences.prepare_period(next.hash, &next.key, next.opens);
+            let _ = sequences.prepare_period(next.hash, &next.key, next.counter_opening);
         }
     }
 

@@ -8,9 +8,9 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use getid_core::{CounterDeclaration, CounterKind, Key, Reset, Serial, Spec, Stamp};
+use getid_core::{CivilTime, CounterDeclaration, CounterKind, Key, Reset, Serial, Spec};
 
-use super::sequence::Opens;
+use super::sequence::CounterOpening;
 use crate::text::name_hash::hash_of;
 use crate::text::zone::Zone;
 
@@ -25,26 +25,26 @@ const USED_WITHIN_MS: i64 = 3_600_000;
 
 /// The sequence from which a counter draws.
 #[derive(Clone, Debug)]
-pub struct Counter {
+pub struct SerialCounter {
     /// Text of its key.
     pub key: Arc<str>,
     /// Hash of its key.
     pub hash: u64,
     /// Date parts that the template shows.
-    pub stamp: Stamp,
+    pub stamp: CivilTime,
     /// Specification and time of its row's begin.
-    pub opens: Opens,
+    pub counter_opening: CounterOpening,
 }
 
 /// All counters used in this life, by name.
 #[derive(Debug, Default)]
-pub(super) struct Periods(Mutex<HashMap<String, State>>);
+pub(super) struct Periods(Mutex<HashMap<String, PeriodsState>>);
 
 #[derive(Debug)]
-struct State {
+struct PeriodsState {
     declaration: Arc<CounterDeclaration>,
     zone: Option<Zone>,
-    counter: Counter,
+    counter: SerialCounter,
     /// End of the stamp's validity, Unix ms: the end of the hour.
     until_unix_ms: i64,
     used_unix_ms: i64,
@@ -60,7 +60,7 @@ impl Periods {
         &self,
         declaration: &Arc<CounterDeclaration>,
         now_unix_ms: impl FnOnce() -> Result<i64, E>,
-    ) -> Result<Counter, E> {
+    ) -> Result<SerialCounter, E> {
         let mut states = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let known = states.get_mut(declaration.name());
         let is_dated = matches!(declaration.kind(), CounterKind::Serial(serial) if serial.zone.is_some());
@@ -75,7 +75,7 @@ impl Periods {
             }
             _ => {
                 let last = known.map(|state| state.counter.stamp);
-                let state = State::new(declaration, last, now_unix_ms);
+                let state = PeriodsState::new(declaration, last, now_unix_ms);
                 let counter = state.counter.clone();
                 states.insert(declaration.name().to_owned(), state);
                 counter
@@ -98,30 +98,35 @@ impl Periods {
     }
 
     /// Returns the sequences of periods that begin soon, for counters in use.
-    pub(super) fn coming(&self, now_unix_ms: i64) -> Vec<Counter> {
+    pub(super) fn coming(&self, now_unix_ms: i64) -> Vec<SerialCounter> {
         let states = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let used = states.values().filter(|state| {
             let is_used = now_unix_ms.saturating_sub(state.used_unix_ms) < USED_WITHIN_MS;
             // Spread over time, since many begin at midnight.
             let spread_ms = i64::try_from(hash_of(state.declaration.name().as_bytes()) % SPREAD_MS).unwrap_or(0);
-            is_used && state.counter.opens.until_unix_ms.saturating_sub(now_unix_ms) <= AHEAD_MS - spread_ms
+            is_used && state.counter.counter_opening.until_unix_ms.saturating_sub(now_unix_ms) <= AHEAD_MS - spread_ms
         });
         let next = used.filter_map(|state| {
             let CounterKind::Serial(serial) = state.declaration.kind() else { return None };
-            let stamp = state.zone.as_ref()?.stamp(state.counter.opens.until_unix_ms);
+            let stamp = state.zone.as_ref()?.stamp(state.counter.counter_opening.until_unix_ms);
             Some(counter(&state.declaration, serial, state.zone.as_ref(), stamp))
         });
-        next.filter(|next| next.opens.from_unix_ms > now_unix_ms).collect()
+        next.filter(|next| next.counter_opening.from_unix_ms > now_unix_ms).collect()
     }
 }
 
-impl State {
-    fn new(declaration: &Arc<CounterDeclaration>, last: Option<Stamp>, now_unix_ms: i64) -> State {
+impl PeriodsState {
+    fn new(declaration: &Arc<CounterDeclaration>, last: Option<CivilTime>, now_unix_ms: i64) -> PeriodsState {
         let name = declaration.name();
         let (zone, counter, until_unix_ms) = match declaration.kind() {
             CounterKind::Sequence(_) => {
-                let opens = opens(declaration, Spec::default(), (i64::MIN, i64::MAX));
-                let counter = Counter { key: name.into(), hash: hash_of(name.as_bytes()), stamp: Stamp::FIRST, opens };
+                let counter_opening = counter_opening(declaration, Spec::default(), (i64::MIN, i64::MAX));
+                let counter = SerialCounter {
+                    key: name.into(),
+                    hash: hash_of(name.as_bytes()),
+                    stamp: CivilTime::FIRST,
+                    counter_opening,
+                };
                 (None, counter, i64::MAX)
             }
             CounterKind::Serial(serial) => {
@@ -132,7 +137,7 @@ impl State {
                 (zone.clone(), counter(declaration, serial, zone.as_ref(), stamp), until_unix_ms)
             }
         };
-        State { declaration: Arc::clone(declaration), zone, counter, until_unix_ms, used_unix_ms: now_unix_ms }
+        PeriodsState { declaration: Arc::clone(declaration), zone, counter, until_unix_ms, used_unix_ms: now_unix_ms }
     }
 
     fn advance(&mut self, now_unix_ms: i64) {
@@ -156,27 +161,31 @@ impl State {
 }
 
 /// Returns the civil time, and the end of the hour in which it is the same.
-fn stamp(zone: Option<&Zone>, now_unix_ms: i64) -> (Stamp, i64) {
-    let Some(zone) = zone else { return (Stamp::FIRST, i64::MAX) };
+fn stamp(zone: Option<&Zone>, now_unix_ms: i64) -> (CivilTime, i64) {
+    let Some(zone) = zone else { return (CivilTime::FIRST, i64::MAX) };
     let stamp = zone.stamp(now_unix_ms);
     (stamp, zone.period(Reset::Hour, stamp).1)
 }
 
-fn counter(declaration: &CounterDeclaration, serial: &Serial, zone: Option<&Zone>, stamp: Stamp) -> Counter {
+fn counter(declaration: &CounterDeclaration, serial: &Serial, zone: Option<&Zone>, stamp: CivilTime) -> SerialCounter {
     let name = declaration.name();
     let period = serial.reset.period(stamp);
     let ends = zone.map_or((i64::MIN, i64::MAX), |zone| zone.period(serial.reset, stamp));
     // Keys are made of names and periods. An invalid key gives an error at the draw.
     let key = period.and_then(|period| Key::of_period(name, &period));
     let key: Arc<str> = key.as_ref().map_or(name, Key::as_str).into();
-    let opens = opens(declaration, serial.spec(), ends);
-    Counter { hash: hash_of(key.as_bytes()), key, stamp, opens }
+    let counter_opening = counter_opening(declaration, serial.spec(), ends);
+    SerialCounter { hash: hash_of(key.as_bytes()), key, stamp, counter_opening }
 }
 
-fn opens(declaration: &CounterDeclaration, spec: Spec, (from_unix_ms, until_unix_ms): (i64, i64)) -> Opens {
+fn counter_opening(
+    declaration: &CounterDeclaration,
+    spec: Spec,
+    (from_unix_ms, until_unix_ms): (i64, i64),
+) -> CounterOpening {
     let (text, reset) = (declaration.shared_text().into(), declaration.reset());
     let is_serial = matches!(declaration.kind(), CounterKind::Serial(_));
-    Opens { spec, declaration: text, reset, is_serial, from_unix_ms, until_unix_ms }
+    CounterOpening { spec, declaration: text, reset, is_serial, from_unix_ms, until_unix_ms }
 }
 
 #[cfg(test)]
@@ -194,7 +203,7 @@ mod tests {
     }
 
     impl Periods {
-        fn now(&self, declaration: &Arc<CounterDeclaration>, now_unix_ms: i64) -> Counter {
+        fn now(&self, declaration: &Arc<CounterDeclaration>, now_unix_ms: i64) -> SerialCounter {
             let Ok(counter) = self.at(declaration, || Ok::<_, Infallible>(now_unix_ms));
             counter
         }
@@ -261,7 +270,7 @@ mod tests {
         periods.now(&serial, MIDNIGHT - HOUR / 2);
         assert!(periods.coming(MIDNIGHT - 30_001).is_empty());
         let next = periods.coming(MIDNIGHT - 10_000);
-        assert!(next.len() == 1 && next[0].key > today && next[0].opens.from_unix_ms == MIDNIGHT);
+        assert!(next.len() == 1 && next[0].key > today && next[0].counter_opening.from_unix_ms == MIDNIGHT);
         assert_eq!(periods.now(&serial, MIDNIGHT).key, next[0].key);
         // Neither a serial number without periods nor a sequence has a next period.
         periods.now(&declared("n serial {n:6}"), MIDNIGHT);

@@ -224,7 +224,7 @@ impl Readiness {
 
 /// Returns whether a store of sequences can reserve values, as far as is known, and a description.
 fn of_store(store: &StoreStatus) -> (bool, String) {
-    let error = printable(store.said.as_deref().unwrap_or_default());
+    let error = printable(store.reason.as_deref().unwrap_or_default());
     match store.is_up {
         Some(true) if store.is_held => (false, format!("is held: {error}")),
         Some(true) => (true, "answers".to_owned()),
@@ -253,9 +253,9 @@ mod tests {
         for (store, expected) in [
             (store(), (true, "answers")),
             (StoreStatus { is_up: None, ..store() }, (true, "was not used yet")),
-            (StoreStatus { is_held: true, said: error(), ..store() }, (false, r"is held: it waits for host-b:\n7")),
+            (StoreStatus { is_held: true, reason: error(), ..store() }, (false, r"is held: it waits for host-b:\n7")),
             (
-                StoreStatus { is_up: Some(false), said: error(), ..store() },
+                StoreStatus { is_up: Some(false), reason: error(), ..store() },
                 (false, r"does not answer: it waits for host-b:\n7"),
             ),
         ] {

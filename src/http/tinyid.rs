@@ -24,7 +24,7 @@ use super::leaf::log_invalid_name;
 use super::problem::Problem;
 use super::reply::{ReplyFrame, text_of};
 use super::spring::{self, Parameters};
-use crate::generators::sequence::Visit;
+use crate::generators::sequence::TokenVerdict;
 use crate::text::printable::printable_up_to;
 
 /// The prefix of all paths.
@@ -243,9 +243,9 @@ impl TinyidHandler<'_> {
             return Err(TinyidFailure::InvalidToken);
         };
         match sequences.may_visit(&token, &biz_type).await {
-            Visit::Allowed => Ok(biz_type),
-            Visit::Denied => Err(TinyidFailure::InvalidToken),
-            Visit::Unknown => {
+            TokenVerdict::Allowed => Ok(biz_type),
+            TokenVerdict::Denied => Err(TinyidFailure::InvalidToken),
+            TokenVerdict::Unknown => {
                 Err(TinyidFailure::Message("the tokens are not read yet: no store has answered; retry".to_owned()))
             }
         }

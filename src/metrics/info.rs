@@ -191,7 +191,7 @@ pub(super) mod tests {
         let of_store = || StoreStatus {
             shown: odd(),
             product: odd(),
-            said: Some(odd()),
+            reason: Some(odd()),
             is_up: Some(false),
             ..StoreStatus::of_tests()
         };

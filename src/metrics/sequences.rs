@@ -31,7 +31,7 @@ fn store_line(store: &StoreStatus) -> MetricValue {
         ("unanswered", store.abandoned.into()),
         ("slowest_ms", store.slowest_ms.into()),
         ("reserved", store.reserved.into()),
-        ("said", store.said.as_deref().map(plain).into()),
+        ("said", store.reason.as_deref().map(plain).into()),
     ];
     MetricValue::Parts(parts.into_iter().filter(|(_, value)| *value != MetricValue::Absent).collect())
 }
@@ -112,8 +112,8 @@ mod tests {
         let rest = "database=MariaDB 10.11,statements=12,errors=1,servers=2,waits_for=0,unanswered=0,slowest_ms=5,reserved=1200";
         let up = format!("address=mysql://shop:***@db/ids,state=up,for_s=61,{rest}");
         assert_eq!(store_line(&StoreStatus::of_tests()).to_string(), up);
-        let error = Some("db: Access denied, twice\r\n# Server".to_owned());
-        let down = StoreStatus { is_up: Some(false), said: error, ..StoreStatus::of_tests() };
+        let reason = Some("db: Access denied, twice\r\n# Server".to_owned());
+        let down = StoreStatus { is_up: Some(false), reason, ..StoreStatus::of_tests() };
         let expected = format!("{},said=db: Access denied; twice  # Server", up.replace("=up", "=down"));
         assert_eq!(store_line(&down).to_string(), expected);
         let held = StoreStatus { is_held: true, ..StoreStatus::of_tests() };
@@ -141,7 +141,7 @@ mod tests {
     fn lines_are_no_longer_than_documented() {
         let long = Some("ü,\n".repeat(10_000));
         let store =
-            StoreStatus { is_up: Some(false), shown: "x".repeat(10_000), said: long, ..StoreStatus::of_tests() };
+            StoreStatus { is_up: Some(false), shown: "x".repeat(10_000), reason: long, ..StoreStatus::of_tests() };
         let store = StoreStatus { statements: u64::MAX, errors: u64::MAX, reserved: u64::MAX, ..store };
         let line = store_line(&store).to_string();
         assert!(line.len() <= 800 && !line.contains('\n'), "{}: {line}", line.len());

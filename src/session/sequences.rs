@@ -12,7 +12,7 @@
 
 use std::sync::Arc;
 
-use getid_core::{Ask, CounterDeclaration, CounterKind, Run, Stamp};
+use getid_core::{CivilTime, CounterDeclaration, CounterKind, Run, SequenceRequest};
 
 use crate::command::Verb;
 use crate::resp::{self, IdWriter};
@@ -63,7 +63,7 @@ pub struct SequenceReply {
     /// The command.
     pub verb: Verb,
     /// Number of commands, and number of values for each of them.
-    pub ask: Ask,
+    pub ask: SequenceRequest,
     /// Index of the draw's next reply.
     next: u32,
 }
@@ -141,7 +141,7 @@ impl SequenceTurn {
     }
 
     /// Adds a reply, and returns its number.
-    pub(super) fn push(&mut self, draw: usize, verb: Verb, ask: Ask) -> usize {
+    pub(super) fn push(&mut self, draw: usize, verb: Verb, ask: SequenceRequest) -> usize {
         let at = self.replies.len();
         let [number, number_of_draw] = [at, draw].map(|number| u32::try_from(number).unwrap_or(END));
         self.replies.push(SequenceReply { draw: number_of_draw, verb, ask, next: END });
@@ -155,7 +155,7 @@ impl SequenceTurn {
     }
 
     /// Returns the requests of a draw in order; equal neighbours are merged.
-    pub(super) fn asks(&self, draw: &SequenceDraw) -> impl Iterator<Item = Ask> {
+    pub(super) fn asks(&self, draw: &SequenceDraw) -> impl Iterator<Item = SequenceRequest> {
         let mut next = draw.first;
         std::iter::from_fn(move || {
             let first = self.replies.get(next as usize)?;
@@ -176,7 +176,7 @@ fn place_of(hash: u64) -> usize {
 }
 
 /// Removes the first `times` commands from `asks`.
-pub fn drop_front(asks: &mut Vec<Ask>, mut times: u32) {
+pub fn drop_front(asks: &mut Vec<SequenceRequest>, mut times: u32) {
     let whole = asks.iter().take_while(|ask| {
         let is_whole = ask.times <= times;
         times -= if is_whole { ask.times } else { 0 };
@@ -205,7 +205,7 @@ pub struct CounterPeriod {
     /// Hash of the key.
     pub hash: u64,
     /// Date parts that the template shows.
-    pub stamp: Stamp,
+    pub stamp: CivilTime,
 }
 
 /// Values drawn for one sequence draw.
@@ -214,7 +214,7 @@ pub struct SequencePart {
     /// Values, in the order of the asks.
     pub runs: Vec<Run>,
     /// The asks that wait for their values, in order.
-    pub left: Vec<Ask>,
+    pub left: Vec<SequenceRequest>,
     /// Reason why there are no more: the text of an error reply, without `-`. Replies take the existing values first.
     pub refused: Option<String>,
     /// For a serial number, the period of its counter.
@@ -316,10 +316,10 @@ impl SequencePart {
 
     /// Returns the front of the remaining asks, for at most `times` commands. [`drop_front`] removes it once it is
     /// drawn.
-    pub fn left_of(&self, mut times: u32) -> Vec<Ask> {
+    pub fn left_of(&self, mut times: u32) -> Vec<SequenceRequest> {
         let mut asks = Vec::new();
         for ask in &self.left {
-            let part = Ask { times: ask.times.min(times), ..*ask };
+            let part = SequenceRequest { times: ask.times.min(times), ..*ask };
             if part.times == 0 {
                 break;
             }
@@ -342,7 +342,7 @@ impl SequencePart {
 
     fn memory_bytes(&self) -> usize {
         let refused = self.refused.as_ref().map_or(0, String::capacity);
-        let asked = self.left.capacity() * size_of::<Ask>();
+        let asked = self.left.capacity() * size_of::<SequenceRequest>();
         self.runs.capacity() * size_of::<Run>() + asked + refused
     }
 
@@ -366,7 +366,7 @@ impl SequencePart {
     /// Appends one reply, or several equal ones.
     #[inline]
     fn write(&mut self, reply: &SequenceReply, output: &mut Vec<u8>) {
-        let Ask { times, .. } = reply.ask;
+        let SequenceRequest { times, .. } = reply.ask;
         let missing = if times == 1 {
             // A single value gains nothing from a writer of runs.
             self.each(1, |value| resp::write_id(value, output))
@@ -382,7 +382,7 @@ impl SequencePart {
 
     /// Appends one reply, or several equal ones, with a counter's IDs.
     pub(super) fn write_ids(&mut self, reply: &SequenceReply, counter: &CounterDeclaration, output: &mut Vec<u8>) {
-        let Ask { values, times } = reply.ask;
+        let SequenceRequest { values, times } = reply.ask;
         let stamp = self.period.as_ref().map(|period| period.stamp);
         let (mut left, mut too_wide, mut id) = (times, 0, Vec::new());
         while left > 0 {
@@ -434,7 +434,7 @@ impl SequencePart {
 /// Appends one ID of a counter. Returns false if it has more digits than its format.
 fn write_id(
     counter: &CounterDeclaration,
-    stamp: Option<Stamp>,
+    stamp: Option<CivilTime>,
     value: i64,
     verb: Verb,
     id: &mut Vec<u8>,

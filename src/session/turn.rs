@@ -9,7 +9,7 @@
 //! Invariant: `draws` is the sum of all counts in `replies`, and the [`ReplyPiece::Encoded`] lengths sum up to
 //! `encoded.len()`.
 
-use getid_core::{Ask, CounterDeclaration, Layout, NamedGenerator};
+use getid_core::{CounterDeclaration, Layout, NamedGenerator, SequenceRequest};
 
 use super::draws::Draws;
 use super::effect::Effect;
@@ -264,7 +264,7 @@ impl Turn {
     }
 
     /// Returns the requests of a sequence draw, in the order of commands.
-    pub fn sequence_asks(&self, draw: &SequenceDraw) -> impl Iterator<Item = Ask> {
+    pub fn sequence_asks(&self, draw: &SequenceDraw) -> impl Iterator<Item = SequenceRequest> {
         self.sequences.asks(draw)
     }
 
@@ -580,7 +580,7 @@ impl Turn {
         {
             last.ask.times += 1;
         } else {
-            let at = self.sequences.push(draw, verb, Ask { values, times: 1 });
+            let at = self.sequences.push(draw, verb, SequenceRequest { values, times: 1 });
             self.replies.push(ReplyPiece::Sequence { at });
         }
         self.ids_max = self.ids_max.saturating_sub(1);

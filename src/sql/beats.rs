@@ -1,5 +1,5 @@
 //! The table `getid_beat` in any database: a row for each server that uses a shared store, and one that counts rounds.
-//! [`BeatAsk::apply`] decides about the rows; the databases lock, read and write them.
+//! [`BeatRequest::apply`] decides about the rows; the databases lock, read and write them.
 //!
 //! | `getid_beat` | |
 //! |---|---|

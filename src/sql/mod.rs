@@ -32,7 +32,7 @@ use std::path::Path;
 use std::pin::Pin;
 use std::time::Duration;
 
-use getid_core::beat::{BeatAnswer, BeatAsk, Credentials};
+use getid_core::beat::{BeatAnswer, BeatRequest, Credentials};
 use getid_core::{Key, Reset, Spec, VALUE_MAX};
 
 pub use self::open::{open, open_all, open_records, same_store};
@@ -79,8 +79,8 @@ pub trait Connection: Send {
         Box::pin(async move { Ok(self.reserve_as(None, asks).await?.each) })
     }
 
-    /// Reads and writes the rows of servers, as [`BeatAsk::apply`] decides. Shared stores only.
-    fn beat<'a>(&'a mut self, _ask: &'a BeatAsk) -> Answer<'a, BeatAnswer> {
+    /// Reads and writes the rows of servers, as [`BeatRequest::apply`] decides. Shared stores only.
+    fn beat<'a>(&'a mut self, _ask: &'a BeatRequest) -> Answer<'a, BeatAnswer> {
         Box::pin(async { Err(no_beats()) })
     }
 

@@ -37,7 +37,7 @@
 //! Invariant: only [`given_back`] lowers `next`, and each write increases `version`. So a row of a version that a
 //! server knows is as that server has left it.
 
-use getid_core::{INCREMENT_MAX, Key, RESERVED_MAX, Reset, Spec, Stamp, VALUE_MAX, WaitPolicy};
+use getid_core::{CivilTime, INCREMENT_MAX, Key, RESERVED_MAX, Reset, Spec, VALUE_MAX, WaitPolicy};
 
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 use super::NotedRow;
@@ -285,7 +285,7 @@ pub(super) fn opened_period(
     let others = match found {
         Some(found) if !is_same => {
             let before = Reset::ALL.into_iter().find(|reset| reset.word() == found.reset);
-            let length = before.and_then(|reset| reset.period(Stamp::FIRST)).map_or(0, |period| period.len());
+            let length = before.and_then(|reset| reset.period(CivilTime::FIRST)).map_or(0, |period| period.len());
             Others::Dropped { length }
         }
         Some(_) if is_changed => Others::Renewed,

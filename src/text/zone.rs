@@ -6,7 +6,7 @@ use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp, ToSpan as _};
 
-use getid_core::{CounterDeclaration, CounterKind, CounterReading, Reset, Stamp};
+use getid_core::{CivilTime, CounterDeclaration, CounterKind, CounterReading, Reset};
 
 use super::printable::printable_up_to;
 use super::suggest::did_you_mean;
@@ -37,11 +37,11 @@ impl Zone {
 
     /// Returns the civil time in the zone. Years before 0 and after 9999, which no serial number shows, are clamped to
     /// these ends.
-    pub fn stamp(&self, unix_ms: i64) -> Stamp {
+    pub fn stamp(&self, unix_ms: i64) -> CivilTime {
         let time = Timestamp::from_millisecond(unix_ms).unwrap_or(Timestamp::MAX);
         let there = self.0.to_datetime(time);
         let small = |number: i8| u8::try_from(number).unwrap_or_default();
-        Stamp {
+        CivilTime {
             year: u16::try_from(there.year()).unwrap_or_default(),
             month: small(there.month()),
             day: small(there.day()),
@@ -51,7 +51,7 @@ impl Zone {
 
     /// Returns the begin and the end (exclusive) of the period that contains a time, Unix ms. Without resets, or beyond
     /// the calendar, the period has no bounds.
-    pub fn period(&self, reset: Reset, stamp: Stamp) -> (i64, i64) {
+    pub fn period(&self, reset: Reset, stamp: CivilTime) -> (i64, i64) {
         let ends = || {
             let (first, span) = first_of(reset, stamp)?;
             Some((self.unix_ms(first)?, self.unix_ms(first.checked_add(span).ok()?)?))
@@ -60,7 +60,7 @@ impl Zone {
     }
 
     /// Returns the begin of the period that contains a time, Unix ms; `None` without resets or beyond the calendar.
-    pub fn begins(&self, reset: Reset, stamp: Stamp) -> Option<i64> {
+    pub fn begins(&self, reset: Reset, stamp: CivilTime) -> Option<i64> {
         self.unix_ms(first_of(reset, stamp)?.0)
     }
 
@@ -100,7 +100,7 @@ pub fn shown_unix_ms(counter: &CounterDeclaration, read: CounterReading, now_uni
 }
 
 /// Returns the first civil time of the period that contains a time, and the length of the period.
-fn first_of(reset: Reset, stamp: Stamp) -> Option<(DateTime, Span)> {
+fn first_of(reset: Reset, stamp: CivilTime) -> Option<(DateTime, Span)> {
     let small = |number: u8| i8::try_from(number).ok();
     let year = i16::try_from(stamp.year).ok()?;
     let [month, day, hour] = [small(stamp.month)?, small(stamp.day)?, small(stamp.hour)?];
@@ -161,7 +161,7 @@ mod tests {
 
     fn at(zone: &str, time: &str) -> (u16, u8, u8, u8) {
         let unix_ms = time.parse::<Timestamp>().unwrap().as_millisecond();
-        let Stamp { year, month, day, hour } = Zone::named(zone).unwrap().stamp(unix_ms);
+        let CivilTime { year, month, day, hour } = Zone::named(zone).unwrap().stamp(unix_ms);
         (year, month, day, hour)
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use getid_core::{CounterDeclaration, CounterKind, CounterReading, Reset, Serial, Stamp, VALUE_MAX};
+use getid_core::{CivilTime, CounterDeclaration, CounterKind, CounterReading, Reset, Serial, VALUE_MAX};
 use serde::Serialize;
 
 use super::subject::{reading_of, text_of_counted};
@@ -63,7 +63,7 @@ fn shown_bytes(counter: &CounterDeclaration) -> usize {
     match counter.kind() {
         CounterKind::Serial(serial) => {
             let mut text = Vec::new();
-            let _ = serial.write(Stamp::FIRST, 0, &mut text);
+            let _ = serial.write(CivilTime::FIRST, 0, &mut text);
             text.len().max("id".len())
         }
         CounterKind::Sequence(_) => counter.id_bytes_max(),
@@ -148,9 +148,9 @@ fn about(counter: &CounterDeclaration, name: Option<&str>) -> String {
 }
 
 /// Returns the time that a template shows now.
-fn stamp(serial: Option<&Serial>, now_unix_ms: i64) -> Stamp {
+fn stamp(serial: Option<&Serial>, now_unix_ms: i64) -> CivilTime {
     let zone = serial.and_then(|serial| serial.zone.as_deref()).and_then(|zone| Zone::named(zone).ok());
-    zone.map_or(Stamp::FIRST, |zone| zone.stamp(now_unix_ms))
+    zone.map_or(CivilTime::FIRST, |zone| zone.stamp(now_unix_ms))
 }
 
 fn counter_text(serial: Option<&Serial>, reset: Reset, max: i64) -> String {

@@ -6,8 +6,8 @@
 use std::fmt;
 
 use getid_core::{
-    COUNTER_KINDS, CounterDeclaration, CounterError, CounterKind, CounterReading, Declaration, DeclarationError,
-    EpochParser, Id, Kind, Layout, Shape, Stamp, ZoneCheck, no_dates,
+    COUNTER_KINDS, CivilTime, CounterDeclaration, CounterError, CounterKind, CounterReading, Declaration,
+    DeclarationError, EpochParser, Id, Kind, Layout, Shape, ZoneCheck, no_dates,
 };
 
 use super::decoded::text_of;
@@ -214,7 +214,7 @@ const VALUE_BITS: u32 = 64;
 
 /// Returns the number of a counted ID: its value, and above it the time that a serial number shows.
 fn number_of(counter: &CounterDeclaration, read: CounterReading) -> u128 {
-    let CounterReading { value, stamp: Stamp { year, month, day, hour } } = read;
+    let CounterReading { value, stamp: CivilTime { year, month, day, hour } } = read;
     if let CounterKind::Sequence(_) = counter.kind() {
         return u128::from(value.unsigned_abs());
     }
@@ -227,7 +227,7 @@ pub(crate) fn reading_of(number: u128) -> CounterReading {
     let part = |shift: u32| u8::try_from((number >> (VALUE_BITS + shift)) & 0xff).unwrap_or_default();
     let year = u16::try_from((number >> (VALUE_BITS + 24)) & 0xffff).unwrap_or_default();
     let value = i64::try_from(number & u128::from(u64::MAX)).unwrap_or(i64::MAX);
-    CounterReading { value, stamp: Stamp { year, month: part(16), day: part(8), hour: part(0) } }
+    CounterReading { value, stamp: CivilTime { year, month: part(16), day: part(8), hour: part(0) } }
 }
 
 /// Returns the text of a reading as its generator writes it, or only its value if that has too many digits.

@@ -6,7 +6,7 @@ use getid_core::worker::NoLease;
 
 /// A pool's live counters, which requests increment.
 #[derive(Debug, Default)]
-pub(super) struct Counts {
+pub(super) struct LivePoolCounts {
     leases: AtomicU64,
     renewals: AtomicU64,
     releases: AtomicU64,
@@ -35,7 +35,7 @@ pub struct PoolCounts {
     pub errors: u64,
 }
 
-impl Counts {
+impl LivePoolCounts {
     pub(super) fn leased(&self) {
         self.leases.fetch_add(1, Relaxed);
     }
@@ -65,7 +65,7 @@ impl Counts {
         counter.fetch_add(1, Relaxed);
     }
 
-    pub(super) fn told(&self) -> PoolCounts {
+    pub(super) fn snapshot(&self) -> PoolCounts {
         PoolCounts {
             leases: self.leases.load(Relaxed),
             renewals: self.renewals.load(Relaxed),

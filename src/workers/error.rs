@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use getid_core::worker::{LeaseRefusal, NoLease, NotNew};
+use getid_core::worker::{LeaseRefusal, NoLease, NotNewReason};
 
 /// Error of a request about worker ids. `Display` is the text of an error reply, without `-`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub enum WorkerError {
         /// Name of the pool.
         pool: String,
         /// Evidence that the pool is not new.
-        why: NotNew,
+        why: NotNewReason,
     },
     /// The id is not leased.
     NotLeased {
@@ -47,19 +47,19 @@ pub enum WorkerError {
     /// The store is unreachable or refuses; nothing was done.
     Store {
         /// Error of the store, with its address.
-        said: String,
+        reason: String,
     },
     /// The outcome of the request is unknown.
     Unknown {
         /// Error of the store or of this server.
-        said: String,
+        reason: String,
     },
     /// The store contains a record that this program did not write.
     Record {
         /// Key of the record.
         key: String,
         /// Fault of the record.
-        said: String,
+        reason: String,
     },
 }
 
@@ -93,24 +93,24 @@ impl fmt::Display for WorkerError {
             WorkerError::NotLeased { pool, id } => {
                 write!(
                     f,
-                    "ERR worker id {id} of pool '{pool}' was never leased: 'WORKERID LIST {pool}' tells which were"
+                    "ERR worker id {id} of pool '{pool}' was never leased: 'WORKERID LIST {pool}' lists those that were"
                 )
             }
             WorkerError::Busy => {
                 f.write_str("BUSY too many requests about worker ids wait for the store: try again in a second")
             }
-            WorkerError::Store { said } => {
-                write!(f, "MISCONF worker ids: the store cannot be asked, and nothing was done. {said}")
+            WorkerError::Store { reason } => {
+                write!(f, "MISCONF worker ids: the store is unavailable, and nothing was done. {reason}")
             }
-            WorkerError::Unknown { said } => write!(
+            WorkerError::Unknown { reason } => write!(
                 f,
-                "MISCONF worker ids: the store was asked, and nobody knows whether it has done it: ask again. A lease \
-                 that was given in vain ends by itself. {said}"
+                "MISCONF worker ids: the outcome of the write is unknown: repeat the request. A lease that was stored \
+                 but not returned ends by itself. {reason}"
             ),
-            WorkerError::Record { key, said } => write!(
+            WorkerError::Record { key, reason } => write!(
                 f,
-                "MISCONF worker ids: the record '{key}' is not to be used: {said}. Restore it, or take it away while no \
-                 program has a lease of it"
+                "MISCONF worker ids: the record '{key}' is unusable: {reason}. Restore it, or remove it while no program \
+                 has a lease of it"
             ),
         }
     }

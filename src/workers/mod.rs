@@ -8,8 +8,8 @@
 //! waiting requests is bounded, and each has a deadline.
 
 mod counts;
-mod desk;
 mod error;
+mod lease_pool;
 mod record;
 
 use std::collections::BTreeMap;
@@ -24,8 +24,8 @@ use tokio::sync::{Notify, Semaphore};
 use tokio::time::{sleep, timeout};
 
 pub use self::counts::PoolCounts;
-use self::desk::Desk;
 pub use self::error::WorkerError;
+use self::lease_pool::LeasePool;
 pub use self::record::is_holder_name;
 use crate::records::RecordStore;
 use crate::system::{io_threads, threads};
@@ -62,7 +62,7 @@ pub struct PoolSpec {
 
 /// The worker pools of a server.
 pub struct Workers {
-    desks: BTreeMap<String, Arc<Desk>>,
+    pools: BTreeMap<String, Arc<LeasePool>>,
     host: Arc<dyn Host>,
     handle: Handle,
     waiting: Arc<Semaphore>,
@@ -72,7 +72,7 @@ pub struct Workers {
 
 /// A lease as it is returned to its holder.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Granted {
+pub struct GrantedLease {
     /// The worker id.
     pub id: u32,
     /// Token to renew or release the lease: 32 hex digits.
@@ -83,29 +83,29 @@ pub struct Granted {
     pub not_after_ms: u64,
 }
 
-impl Granted {
-    fn new(id: u32, token: &Token, lease: &Lease) -> Granted {
+impl GrantedLease {
+    fn new(id: u32, token: &LeaseToken, lease: &Lease) -> GrantedLease {
         let Lease { not_before_ms, not_after_ms, .. } = *lease;
-        Granted { id, token: token.text(), not_before_ms, not_after_ms }
+        GrantedLease { id, token: token.text(), not_before_ms, not_after_ms }
     }
 }
 
 /// Secret that authorizes a holder to renew or release its lease.
 #[derive(Clone, Copy, Default)]
-pub struct Token(u128);
+pub struct LeaseToken(u128);
 
-impl Token {
+impl LeaseToken {
     /// Returns a random token, which cannot be guessed.
-    fn random() -> Token {
-        Token(rand::random())
+    fn random() -> LeaseToken {
+        LeaseToken(rand::random())
     }
 
     /// Parses 32 lower-case hex digits. Returns `None` for anything else.
-    pub fn parse(text: &[u8]) -> Option<Token> {
+    pub fn parse(text: &[u8]) -> Option<LeaseToken> {
         let is_digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
         let text =
             std::str::from_utf8(text).ok().filter(|text| text.len() == 32 && text.as_bytes().iter().all(is_digit));
-        u128::from_str_radix(text?, 16).ok().map(Token)
+        u128::from_str_radix(text?, 16).ok().map(LeaseToken)
     }
 
     fn text(self) -> String {
@@ -122,7 +122,7 @@ impl Token {
 }
 
 /// Does not show the secret.
-impl std::fmt::Debug for Token {
+impl std::fmt::Debug for LeaseToken {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Token(..)")
     }
@@ -199,12 +199,12 @@ impl Workers {
 
     /// Makes the pools on an existing runtime. The caller must run [`Workers::tend`] on it.
     pub fn on(handle: Handle, specs: &[PoolSpec], store: &Arc<dyn RecordStore>, host: &Arc<dyn Host>) -> Arc<Workers> {
-        let desk = |spec: &PoolSpec| {
-            let desk = Desk::new(spec.name.clone(), spec.rules, Arc::clone(store), Arc::clone(host));
-            (spec.name.clone(), Arc::new(desk))
+        let lease_pool = |spec: &PoolSpec| {
+            let lease_pool = LeasePool::new(spec.name.clone(), spec.rules, Arc::clone(store), Arc::clone(host));
+            (spec.name.clone(), Arc::new(lease_pool))
         };
         Arc::new(Workers {
-            desks: specs.iter().map(desk).collect(),
+            pools: specs.iter().map(lease_pool).collect(),
             host: Arc::clone(host),
             handle,
             waiting: Arc::new(Semaphore::new(WAITING_MAX)),
@@ -224,23 +224,21 @@ impl Workers {
     async fn tend_for_ever(&self) {
         let mut failing: BTreeMap<&str, String> = BTreeMap::new();
         loop {
-            for (name, desk) in &self.desks {
+            for (name, lease_pool) in &self.pools {
                 if !self.host.may_lease() {
                     break;
                 }
-                match desk.look_if_due().await {
+                match lease_pool.look_if_due().await {
                     Ok(()) => {
                         if failing.remove(name.as_str()).is_some() {
                             tracing::info!("worker pool '{name}': its store answers again");
                         }
                     }
                     Err(error) => {
-                        let said = error.to_string();
-                        if failing.insert(name, said.clone()).is_none_or(|before| before != said) {
-                            let (_, said) = said.split_once(' ').unwrap_or(("", &said));
-                            tracing::warn!(
-                                "worker pool '{name}' leases nothing: {said}; it is tried again each second"
-                            );
+                        let reason = error.to_string();
+                        if failing.insert(name, reason.clone()).is_none_or(|before| before != reason) {
+                            let (_, reason) = reason.split_once(' ').unwrap_or(("", &reason));
+                            tracing::warn!("worker pool '{name}' leases no ids: {reason}; it is retried every second");
                         }
                     }
                 }
@@ -259,9 +257,9 @@ impl Workers {
     /// # Errors
     ///
     /// [`WorkerError`] for the reason of the refusal.
-    pub async fn lease(&self, pool: &str, name: String, ttl_ms: Option<u64>) -> Result<Granted, WorkerError> {
-        let desk = self.desk(pool)?;
-        self.run(async move { desk.lease(&name, ttl_ms).await }).await
+    pub async fn lease(&self, pool: &str, name: String, ttl_ms: Option<u64>) -> Result<GrantedLease, WorkerError> {
+        let lease_pool = self.find(pool)?;
+        self.run(async move { lease_pool.lease(&name, ttl_ms).await }).await
     }
 
     /// Renews a lease and returns its new end in Unix ms.
@@ -269,9 +267,15 @@ impl Workers {
     /// # Errors
     ///
     /// [`WorkerError`] for the reason of the refusal.
-    pub async fn renew(&self, pool: &str, id: u32, token: Token, last_ms: Option<u64>) -> Result<u64, WorkerError> {
-        let desk = self.desk(pool)?;
-        let lease = self.run(async move { desk.renew(id, token.digest(), last_ms).await }).await?;
+    pub async fn renew(
+        &self,
+        pool: &str,
+        id: u32,
+        token: LeaseToken,
+        last_ms: Option<u64>,
+    ) -> Result<u64, WorkerError> {
+        let lease_pool = self.find(pool)?;
+        let lease = self.run(async move { lease_pool.renew(id, token.digest(), last_ms).await }).await?;
         Ok(lease.not_after_ms)
     }
 
@@ -280,9 +284,15 @@ impl Workers {
     /// # Errors
     ///
     /// [`WorkerError`] for the reason of the refusal.
-    pub async fn release(&self, pool: &str, id: u32, token: Token, last_ms: Option<u64>) -> Result<(), WorkerError> {
-        let desk = self.desk(pool)?;
-        self.run(async move { desk.release(id, token.digest(), last_ms).await }).await
+    pub async fn release(
+        &self,
+        pool: &str,
+        id: u32,
+        token: LeaseToken,
+        last_ms: Option<u64>,
+    ) -> Result<(), WorkerError> {
+        let lease_pool = self.find(pool)?;
+        self.run(async move { lease_pool.release(id, token.digest(), last_ms).await }).await
     }
 
     /// Opens a pool at once, on an operator's assurance that no id of it was ever leased. An open pool does not change.
@@ -291,8 +301,8 @@ impl Workers {
     ///
     /// [`WorkerError::NotNew`] if the store or this server has evidence of leases, or another [`WorkerError`].
     pub async fn open_new(&self, pool: &str) -> Result<(), WorkerError> {
-        let desk = self.desk(pool)?;
-        self.run(async move { desk.open_new().await }).await
+        let lease_pool = self.find(pool)?;
+        self.run(async move { lease_pool.open_new().await }).await
     }
 
     /// Ends a lease at an operator's request, and returns the Unix time in ms at which its id is free.
@@ -301,8 +311,8 @@ impl Workers {
     ///
     /// [`WorkerError`] for the reason of the refusal.
     pub async fn revoke(&self, pool: &str, id: u32) -> Result<u64, WorkerError> {
-        let desk = self.desk(pool)?;
-        let lease = self.run(async move { desk.revoke(id).await }).await?;
+        let lease_pool = self.find(pool)?;
+        let lease = self.run(async move { lease_pool.revoke(id).await }).await?;
         Ok(lease.not_after_ms)
     }
 
@@ -317,8 +327,8 @@ impl Workers {
         from: u32,
         count: usize,
     ) -> Result<(Option<u32>, Vec<LeaseView>), WorkerError> {
-        let desk = self.desk(pool)?;
-        self.run(async move { desk.leases(from, count).await }).await
+        let lease_pool = self.find(pool)?;
+        self.run(async move { lease_pool.leases(from, count).await }).await
     }
 
     /// Returns a pool's state after a look at the store.
@@ -327,17 +337,17 @@ impl Workers {
     ///
     /// [`WorkerError`] if the pool does not exist or the store call fails.
     pub async fn look_at(&self, pool: &str) -> Result<PoolView, WorkerError> {
-        let desk = self.desk(pool)?;
-        self.run(async move { desk.looked_at().await }).await
+        let lease_pool = self.find(pool)?;
+        self.run(async move { lease_pool.looked_at().await }).await
     }
 
     /// Returns the state of all pools in memory, without a store call.
     pub fn pools(&self) -> Vec<PoolView> {
-        self.desks.values().map(|desk| desk.view()).collect()
+        self.pools.values().map(|lease_pool| lease_pool.view()).collect()
     }
 
-    fn desk(&self, pool: &str) -> Result<Arc<Desk>, WorkerError> {
-        self.desks.get(pool).map(Arc::clone).ok_or_else(|| WorkerError::NoSuchPool { pool: pool.to_owned() })
+    fn find(&self, pool: &str) -> Result<Arc<LeasePool>, WorkerError> {
+        self.pools.get(pool).map(Arc::clone).ok_or_else(|| WorkerError::NoSuchPool { pool: pool.to_owned() })
     }
 
     /// Runs a job on the thread and waits for its result.
@@ -355,10 +365,10 @@ impl Workers {
         });
         match timeout(ANSWER_TIMEOUT, task).await {
             Ok(Ok(result)) => result,
-            Ok(Err(_)) => Err(WorkerError::Unknown { said: "This server stops.".to_owned() }),
+            Ok(Err(_)) => Err(WorkerError::Unknown { reason: "This server stops.".to_owned() }),
             Err(_) => {
-                let said = format!("It has not answered for {} s.", ANSWER_TIMEOUT.as_secs());
-                Err(WorkerError::Unknown { said })
+                let reason = format!("It has not answered for {} s.", ANSWER_TIMEOUT.as_secs());
+                Err(WorkerError::Unknown { reason })
             }
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! Only the first half of a token's SHA-256 is stored, so a reader of the store cannot renew a lease.
 
-use getid_core::worker::{HOLDER_NAME_BYTES_MAX, Lease, LeaseState, Pool, TokenDigest};
+use getid_core::worker::{HOLDER_NAME_BYTES_MAX, Lease, LeaseState, PoolState, TokenDigest};
 
 use crate::claim::envelope::{Envelope, VERSION};
 use crate::claim::{Owner, RecordError, Term};
@@ -18,7 +18,7 @@ const NONE: &str = "-";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PoolRecord {
     /// Opening time of the pool, and longest reach of its leases.
-    pub(super) pool: Pool,
+    pub(super) pool: PoolState,
     /// R at the time of the write, Unix ms. Informational only.
     pub(super) written_ms: u64,
 }
@@ -87,8 +87,8 @@ fn text(kind: &str, key: &str, body: Vec<String>, stamp: Stamp, comment: String)
 ///
 /// [`RecordError`] for anything but its exact text.
 pub(super) fn read_pool(name: &str, text: &str) -> Result<PoolRecord, RecordError> {
-    let mut lines = Lines::of(text, KIND_POOL, name)?;
-    let pool = Pool { opens_ms: lines.number("opens")?, longest_ms: lines.number("longest")? };
+    let mut lines = BodyLines::of(text, KIND_POOL, name)?;
+    let pool = PoolState { opens_ms: lines.number("opens")?, longest_ms: lines.number("longest")? };
     let written_ms = lines.number("written")?;
     lines.end()?;
     Ok(PoolRecord { pool, written_ms })
@@ -100,7 +100,7 @@ pub(super) fn read_pool(name: &str, text: &str) -> Result<PoolRecord, RecordErro
 ///
 /// [`RecordError`] for anything but its exact text.
 pub(super) fn read_lease(pool: &str, id: u32, text: &str) -> Result<Lease, RecordError> {
-    let mut lines = Lines::of(text, KIND_LEASE, &id.to_string())?;
+    let mut lines = BodyLines::of(text, KIND_LEASE, &id.to_string())?;
     lines.value("pool", pool, |found| (found == pool).then_some(()))?;
     let state = lines.value("state", "held, released or revoked", |word| match word {
         "held" => Some(LeaseState::Held),
@@ -140,13 +140,13 @@ pub fn is_holder_name(name: &[u8]) -> bool {
 }
 
 /// Reader of a body, line by line.
-struct Lines {
+struct BodyLines {
     body: std::vec::IntoIter<String>,
     number: usize,
 }
 
-impl Lines {
-    fn of(text: &str, kind: &'static str, key: &str) -> Result<Lines, RecordError> {
+impl BodyLines {
+    fn of(text: &str, kind: &'static str, key: &str) -> Result<BodyLines, RecordError> {
         let opened = Envelope::parse(text.as_bytes())?;
         let envelope = opened.envelope;
         if envelope.kind != kind {
@@ -156,7 +156,7 @@ impl Lines {
             let (found, expected) = (format!("key {}", envelope.key), format!("key {key}"));
             return Err(RecordError::Line { line: 3, found, expected });
         }
-        Ok(Lines { body: envelope.body.into_iter(), number: opened.body_line })
+        Ok(BodyLines { body: envelope.body.into_iter(), number: opened.body_line })
     }
 
     fn value<T>(
@@ -222,7 +222,7 @@ mod tests {
             let text = lease_text("orders", 7, &lease, STAMP);
             assert_eq!(read_lease("orders", 7, &text), Ok(lease), "{text}");
         }
-        let record = PoolRecord { pool: Pool { opens_ms: 7, longest_ms: 60_000 }, written_ms: 9 };
+        let record = PoolRecord { pool: PoolState { opens_ms: 7, longest_ms: 60_000 }, written_ms: 9 };
         let text = pool_text("orders", &record, STAMP);
         assert_eq!(read_pool("orders", &text), Ok(record), "{text}");
         assert!(text.contains("\nterm 12\nnonce 123456789abcdef0\n"), "{text}");
@@ -239,7 +239,7 @@ mod tests {
             read_lease("orders", 7, &text.replace("ttl 30000", "ttl 30001")),
             Err(RecordError::Checksum { .. })
         ));
-        let record = PoolRecord { pool: Pool { opens_ms: 7, longest_ms: 60_000 }, written_ms: 9 };
+        let record = PoolRecord { pool: PoolState { opens_ms: 7, longest_ms: 60_000 }, written_ms: 9 };
         assert!(read_lease("orders", 7, &pool_text("orders", &record, STAMP)).is_err());
         for cut in 0..text.len() {
             assert!(read_lease("orders", 7, &text[..cut]).is_err(), "{cut}");

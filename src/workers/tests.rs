@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-use getid_core::worker::{LeaseRefusal, NoLease, NotNew};
+use getid_core::worker::{LeaseRefusal, NoLease, NotNewReason};
 
 use super::*;
 use crate::records::memory::MemoryStore;
@@ -12,9 +12,9 @@ use crate::records::{About, Answer, BadRow, Key, Listed, RecordStoreError, Row, 
 const NOW: u64 = 1_800_000_000_000;
 
 /// R, as set by the test.
-struct Clock(AtomicU64);
+struct TestClock(AtomicU64);
 
-impl Host for Clock {
+impl Host for TestClock {
     fn now_ms(&self) -> u64 {
         self.0.load(Relaxed)
     }
@@ -26,7 +26,7 @@ impl Host for Clock {
 
 /// A store in memory with faults that a test switches on.
 #[derive(Default)]
-struct Rough {
+struct FaultyStore {
     rows: MemoryStore,
     /// Whether the answer of the next write is lost after the write is done.
     loses_answer: AtomicBool,
@@ -38,7 +38,7 @@ struct Rough {
     writes: AtomicU64,
 }
 
-impl Rough {
+impl FaultyStore {
     fn away<T>(&self) -> Result<(), Result<T, RecordStoreError>> {
         let gone = || Err(RecordStoreError::Away("rough: no route to host".to_owned()));
         if self.is_away.load(Relaxed) { Err(gone()) } else { Ok(()) }
@@ -61,7 +61,7 @@ impl Rough {
     }
 }
 
-impl RecordStore for Rough {
+impl RecordStore for FaultyStore {
     fn shown(&self) -> &'static str {
         "rough"
     }
@@ -109,16 +109,16 @@ impl RecordStore for Rough {
     }
 }
 
-struct Fleet {
-    clock: Arc<Clock>,
-    store: Arc<Rough>,
+struct TestFleet {
+    clock: Arc<TestClock>,
+    store: Arc<FaultyStore>,
     servers: Vec<Arc<Workers>>,
 }
 
-impl Fleet {
+impl TestFleet {
     /// Starts servers with one pool that is open for leases.
-    async fn open(servers: usize, size: u32) -> Fleet {
-        let fleet = Fleet::new(servers, size);
+    async fn open(servers: usize, size: u32) -> TestFleet {
+        let fleet = TestFleet::new(servers, size);
         assert!(matches!(
             fleet.servers[0].lease("orders", String::new(), None).await,
             Err(WorkerError::NoLease { why: NoLease::NotOpen { .. }, .. })
@@ -127,10 +127,10 @@ impl Fleet {
         fleet
     }
 
-    fn new(servers: usize, size: u32) -> Fleet {
-        let clock = Arc::new(Clock(AtomicU64::new(NOW)));
-        let store = Arc::new(Rough::default());
-        let mut fleet = Fleet { clock, store, servers: Vec::new() };
+    fn new(servers: usize, size: u32) -> TestFleet {
+        let clock = Arc::new(TestClock(AtomicU64::new(NOW)));
+        let store = Arc::new(FaultyStore::default());
+        let mut fleet = TestFleet { clock, store, servers: Vec::new() };
         for _ in 0..servers {
             fleet.start(size);
         }
@@ -149,17 +149,17 @@ impl Fleet {
         self.clock.0.fetch_add(ms, Relaxed);
     }
 
-    async fn lease(&self, server: usize, name: &str) -> Result<Granted, WorkerError> {
+    async fn lease(&self, server: usize, name: &str) -> Result<GrantedLease, WorkerError> {
         self.servers[server].lease("orders", name.to_owned(), None).await
     }
 
-    async fn renew(&self, server: usize, granted: &Granted) -> Result<u64, WorkerError> {
+    async fn renew(&self, server: usize, granted: &GrantedLease) -> Result<u64, WorkerError> {
         self.servers[server].renew("orders", granted.id, token(granted), None).await
     }
 }
 
-fn token(granted: &Granted) -> Token {
-    Token::parse(granted.token.as_bytes()).unwrap()
+fn token(granted: &GrantedLease) -> LeaseToken {
+    LeaseToken::parse(granted.token.as_bytes()).unwrap()
 }
 
 /// Lets time pass until copies in memory are outdated.
@@ -169,7 +169,7 @@ async fn grow_old() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lease_is_renewed_by_one_write_and_released() {
-    let fleet = Fleet::open(1, 4).await;
+    let fleet = TestFleet::open(1, 4).await;
     let granted = fleet.lease(0, "a").await.unwrap();
     assert_eq!((granted.id, granted.not_before_ms), (0, NOW + 60_000));
     assert_eq!(granted.not_after_ms, NOW + 90_000);
@@ -187,7 +187,7 @@ async fn a_lease_is_renewed_by_one_write_and_released() {
 
 #[tokio::test(start_paused = true)]
 async fn servers_lease_from_one_pool() {
-    let fleet = Fleet::open(2, 4).await;
+    let fleet = TestFleet::open(2, 4).await;
     let mut ids = Vec::new();
     for server in [0, 1, 1, 0] {
         ids.push(fleet.lease(server, "").await.unwrap().id);
@@ -204,7 +204,7 @@ async fn servers_lease_from_one_pool() {
 
 #[tokio::test(start_paused = true)]
 async fn what_one_server_leased_another_renews_and_revokes() {
-    let fleet = Fleet::open(2, 4).await;
+    let fleet = TestFleet::open(2, 4).await;
     let granted = fleet.lease(0, "a").await.unwrap();
     fleet.pass(1_000);
     assert_eq!(fleet.renew(1, &granted).await, Ok(NOW + 91_000));
@@ -230,7 +230,7 @@ async fn what_one_server_leased_another_renews_and_revokes() {
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_is_lost_is_settled_by_reading() {
-    let fleet = Fleet::open(1, 2).await;
+    let fleet = TestFleet::open(1, 2).await;
     fleet.store.loses_answer.store(true, Relaxed);
     let granted = fleet.lease(0, "a").await.unwrap();
     assert_eq!(granted.id, 0);
@@ -249,12 +249,12 @@ async fn an_answer_that_is_lost_is_settled_by_reading() {
 
 #[tokio::test(start_paused = true)]
 async fn a_store_that_is_away_gives_nothing_and_comes_back() {
-    let fleet = Fleet::open(1, 2).await;
+    let fleet = TestFleet::open(1, 2).await;
     let granted = fleet.lease(0, "a").await.unwrap();
     fleet.pass(1_000);
     fleet.store.is_away.store(true, Relaxed);
     let refused = fleet.renew(0, &granted).await.unwrap_err();
-    assert!(refused.to_string().starts_with("MISCONF worker ids: the store cannot be asked, and nothing was done"));
+    assert!(refused.to_string().starts_with("MISCONF worker ids: the store is unavailable, and nothing was done"));
     grow_old().await;
     assert!(matches!(fleet.lease(0, "b").await, Err(WorkerError::Store { .. })));
     fleet.store.is_away.store(false, Relaxed);
@@ -264,7 +264,7 @@ async fn a_store_that_is_away_gives_nothing_and_comes_back() {
 
 #[tokio::test(start_paused = true)]
 async fn a_store_that_went_back_leases_nothing_until_all_is_over() {
-    let fleet = Fleet::open(2, 4).await;
+    let fleet = TestFleet::open(2, 4).await;
     fleet.lease(0, "a").await.unwrap();
     grow_old().await;
     fleet.servers[1].look_at("orders").await.unwrap();
@@ -289,7 +289,7 @@ async fn a_store_that_went_back_leases_nothing_until_all_is_over() {
 
 #[tokio::test(start_paused = true)]
 async fn a_store_that_is_empty_again_is_noticed_by_a_renewal() {
-    let fleet = Fleet::open(1, 4).await;
+    let fleet = TestFleet::open(1, 4).await;
     let granted = fleet.lease(0, "a").await.unwrap();
     fleet.pass(1_000);
     fleet.store.restore(&[]);
@@ -301,7 +301,7 @@ async fn a_store_that_is_empty_again_is_noticed_by_a_renewal() {
 
 #[tokio::test(start_paused = true)]
 async fn a_record_that_is_damaged_costs_its_id_alone() {
-    let fleet = Fleet::open(1, 2).await;
+    let fleet = TestFleet::open(1, 2).await;
     let granted = fleet.lease(0, "a").await.unwrap();
     let key = Key::new("worker/orders/0").unwrap();
     let row = fleet.store.rows.get(&key).unwrap();
@@ -317,7 +317,7 @@ async fn a_record_that_is_damaged_costs_its_id_alone() {
 
 #[tokio::test(start_paused = true)]
 async fn many_programs_get_ids_of_their_own() {
-    let fleet = Fleet::open(3, 64).await;
+    let fleet = TestFleet::open(3, 64).await;
     let all = (0..64).map(|number| {
         let server = Arc::clone(&fleet.servers[number % 3]);
         tokio::spawn(async move { server.lease("orders", format!("p{number}"), None).await })
@@ -332,7 +332,7 @@ async fn many_programs_get_ids_of_their_own() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pool_that_is_declared_new_opens_at_once_for_all_servers() {
-    let fleet = Fleet::new(2, 4);
+    let fleet = TestFleet::new(2, 4);
     assert!(fleet.lease(1, "a").await.is_err());
     assert_eq!(fleet.servers[0].open_new("orders").await, Ok(()));
     assert_eq!(fleet.servers[0].open_new("orders").await, Ok(()), "sent again");
@@ -350,13 +350,13 @@ async fn a_pool_that_is_declared_new_opens_at_once_for_all_servers() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pool_whose_store_went_back_is_not_new() {
-    let fleet = Fleet::open(1, 4).await;
+    let fleet = TestFleet::open(1, 4).await;
     let granted = fleet.lease(0, "a").await.unwrap();
     grow_old().await;
     fleet.servers[0].look_at("orders").await.unwrap();
     fleet.store.restore(&[]);
     let refused = fleet.servers[0].open_new("orders").await.unwrap_err();
-    assert!(matches!(refused, WorkerError::NotNew { why: NotNew::Rewritten { .. }, .. }), "{refused}");
+    assert!(matches!(refused, WorkerError::NotNew { why: NotNewReason::Rewritten { .. }, .. }), "{refused}");
     fleet.pass(60_000);
     assert_eq!(fleet.servers[0].open_new("orders").await, Ok(()), "it is open by itself");
     assert!(fleet.lease(0, "b").await.unwrap().not_before_ms >= granted.not_after_ms);
@@ -364,7 +364,7 @@ async fn a_pool_whose_store_went_back_is_not_new() {
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_about_a_new_pool_that_is_lost_is_settled_by_reading() {
-    let fleet = Fleet::new(1, 4);
+    let fleet = TestFleet::new(1, 4);
     assert!(fleet.lease(0, "a").await.is_err());
     fleet.store.loses_answer.store(true, Relaxed);
     assert_eq!(fleet.servers[0].open_new("orders").await, Ok(()));
@@ -373,7 +373,7 @@ async fn an_answer_about_a_new_pool_that_is_lost_is_settled_by_reading() {
 
 #[tokio::test(start_paused = true)]
 async fn pages_of_leases() {
-    let fleet = Fleet::open(1, 8).await;
+    let fleet = TestFleet::open(1, 8).await;
     for name in ["a", "b", "c"] {
         fleet.lease(0, name).await.unwrap();
     }
@@ -387,10 +387,10 @@ async fn pages_of_leases() {
 
 #[test]
 fn tokens() {
-    let token = Token::random();
-    assert_eq!(Token::parse(token.text().as_bytes()).map(Token::text), Some(token.text()));
+    let token = LeaseToken::random();
+    assert_eq!(LeaseToken::parse(token.text().as_bytes()).map(LeaseToken::text), Some(token.text()));
     for bad in ["", "7", &"0".repeat(31), &"0".repeat(33), &"A".repeat(32), &format!("+{}", "0".repeat(31))] {
-        assert!(Token::parse(bad.as_bytes()).is_none(), "{bad}");
+        assert!(LeaseToken::parse(bad.as_bytes()).is_none(), "{bad}");
     }
-    assert_ne!(token.digest().0, Token::random().digest().0);
+    assert_ne!(token.digest().0, LeaseToken::random().digest().0);
 }

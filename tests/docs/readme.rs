@@ -303,7 +303,7 @@ fn every_refusal_is_explained() {
             "a wider counter or more servers hold more",
         ),
         (Refusal::BeforeEpoch { reference_unix_ms: 0, epoch_unix_ms: 0 }, "before the epoch of this generator, "),
-        (Refusal::Redeclared, "BUSY the generator has just been declared in another way; ask again"),
+        (Refusal::Redeclared, "BUSY the generator has just been declared in another way; try again"),
         (Refusal::Closed, "ERR server is shutting down"),
     ];
     for (refusal, words) in refusals {

@@ -71,7 +71,7 @@ fn an_absurd_clock_makes_a_server_unready_until_it_is_right() {
     eventually("the server is not ready", || !is_ready(&server));
     // The default user needs no password, so every client on this machine gets the reason.
     let (status, text) = ready(&server, "", &[]);
-    assert!(status == 503 && text.starts_with("not ready: MISCONF clock says 22"), "{text}");
+    assert!(status == 503 && text.starts_with("not ready: MISCONF clock reads 22"), "{text}");
     clock.set(0);
     eventually("the server is ready again", || is_ready(&server));
 }

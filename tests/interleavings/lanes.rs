@@ -12,7 +12,7 @@ use shuttle::future::block_on;
 use shuttle::thread;
 
 use crate::roomy::roomy_issuer;
-use crate::time::{Issuer, Next};
+use crate::time::{Issuer, NextServe};
 use crate::{MS, SharedClock, WALL_UNIX_MS, check_orders, must_find, orders};
 
 /// A clock that stands still unless it is moved.
@@ -65,7 +65,7 @@ impl Scene {
     }
 
     fn save(&mut self) {
-        if let Some(point) = self.issuer.wanted_save() {
+        if let Some(point) = self.issuer.due_save() {
             block_on(self.issuer.save(&mut self.claim, point)).expect("no store fails less");
         }
     }
@@ -154,7 +154,7 @@ fn no_draw_passes_the_waiting_ones() {
         }
         scene.issuer.sample();
         scene.save();
-        while issuer.serve() == Next::More {}
+        while issuer.serve() == NextServe::More {}
     }
     judge(&[large.join().expect("a thread"), small.into_iter().collect()]);
 }

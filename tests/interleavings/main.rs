@@ -93,7 +93,7 @@ struct World {
 
 /// Counts states, so that a model without events does not pass for a proof.
 #[derive(Default, Debug)]
-struct Seen {
+struct EventCounts {
     states: u64,
     ends: u64,
     blocked: u64,
@@ -125,10 +125,10 @@ impl World {
     }
 
     /// Explores every step that some thread could take next; each creates a new world.
-    fn explore(&self, seen: &mut Seen) {
+    fn explore(&self, seen: &mut EventCounts) {
         seen.states += 1;
         let mut stuck = true;
-        let mut step = |take: &dyn Fn(&mut World, &mut Seen)| {
+        let mut step = |take: &dyn Fn(&mut World, &mut EventCounts)| {
             let mut next = self.clone();
             take(&mut next, seen);
             next.check();
@@ -151,7 +151,7 @@ impl World {
         match self.saving {
             None if self.saves > 0 => step(&|world, _| {
                 world.saves -= 1;
-                world.saving = world.mint.wanted_save(world.now_ns);
+                world.saving = world.mint.due_save(world.now_ns);
                 world.landed = false;
             }),
             Some(point) => {
@@ -181,7 +181,7 @@ impl World {
         }
     }
 
-    fn draw(&mut self, thread: usize, seen: &mut Seen) {
+    fn draw(&mut self, thread: usize, seen: &mut EventCounts) {
         let n = self.draws[thread].remove(0);
         match self.mint.draw(self.now_ns, n, false) {
             Ok(Reservation { first, len, .. }) => {
@@ -205,8 +205,8 @@ impl World {
     }
 }
 
-fn check_all_orders(shard_bits: u32, limits: Limits, draws: [Vec<u32>; 2]) -> Seen {
-    let mut seen = Seen::default();
+fn check_all_orders(shard_bits: u32, limits: Limits, draws: [Vec<u32>; 2]) -> EventCounts {
+    let mut seen = EventCounts::default();
     World::new(shard_bits, limits, draws).explore(&mut seen);
     println!("shard-range {shard_bits}, {limits:?}: {seen:?}");
     assert!(seen.ends > 10_000 && seen.blocked > 1000 && seen.given > 1000, "{seen:?}");
@@ -236,7 +236,7 @@ mod queue {
     use shuttle::future::block_on;
     use shuttle::thread;
 
-    use super::time::{Issuer, Next};
+    use super::time::{Issuer, NextServe};
     use super::{MS, WALL_UNIX_MS};
 
     /// A clock that the keeper moves when there is nothing else to do.
@@ -275,7 +275,7 @@ mod queue {
             let identity = Identity { server_id: 0, layout };
             let mut claim = NoClaim::taken(Some(found));
             let issuer = Arc::new(Issuer::new(clock.clone(), identity, limits, Some(found)));
-            let first = issuer.wanted_save().expect("a start saves");
+            let first = issuer.due_save().expect("a start saves");
             block_on(issuer.save(&mut claim, first)).expect("a start");
             let (kept, time) = (Arc::clone(&issuer), clock.clone());
             let over = Arc::new(AtomicBool::new(false));
@@ -286,14 +286,14 @@ mod queue {
                 // As the keeper does, with time that passes as soon as a draw waits for it.
                 while !ends.load(SeqCst) {
                     match kept.serve() {
-                        Next::Idle => block_on(kept.keeper_needed()),
-                        Next::More => {}
+                        NextServe::Idle => block_on(kept.keeper_needed()),
+                        NextServe::More => {}
                         // A draw that waits for time is woken by nothing else.
-                        Next::After(_) if stopped.load(SeqCst) => thread::yield_now(),
-                        Next::After(_) => {
+                        NextServe::After(_) if stopped.load(SeqCst) => thread::yield_now(),
+                        NextServe::After(_) => {
                             time.0.fetch_add(MS, SeqCst);
                             kept.sample();
-                            if let Some(point) = kept.wanted_save() {
+                            if let Some(point) = kept.due_save() {
                                 block_on(kept.save(&mut claim, point)).expect("no store fails less");
                             }
                         }

@@ -10,7 +10,7 @@ use getid::session::{
     ExtraDraws, NamedDrawResults, SequenceDrawResults, Session, Settings, TURN_IDS_MAX, Timing, Turn,
 };
 use getid::system::clock::SystemClock;
-use getid_core::{Ask, Layout, RandomCycle, Reservation, Run, Scheme, Slot};
+use getid_core::{Layout, RandomCycle, Reservation, Run, Scheme, SequenceRequest, Slot};
 
 const GETID: &[u8] = b"*1\r\n$5\r\nGETID\r\n";
 const MGETID: &[u8] = b"*2\r\n$6\r\nMGETID\r\n$3\r\n100\r\n";
@@ -85,7 +85,7 @@ fn named_allocations(input: &[u8]) -> u64 {
             }
             sequences.begin(turn.sequence_draws().len());
             for (draw, part) in turn.sequence_draws().iter().zip(sequences.parts_mut()) {
-                for Ask { values, times } in turn.sequence_asks(draw) {
+                for SequenceRequest { values, times } in turn.sequence_asks(draw) {
                     part.runs.push(Run { first: value, increment: 1, values, times });
                     value += i64::from(values) * i64::from(times);
                 }

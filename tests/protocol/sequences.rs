@@ -8,7 +8,7 @@ use getid::command::Verb;
 use getid::session::{
     DrawSource, ExtraDraws, NamedDrawResults, SequenceDrawResults, Session, TURN_BYTES_MAX, TURN_IDS_MAX, Turn,
 };
-use getid_core::{Ask, Run};
+use getid_core::{Run, SequenceRequest};
 use proptest::prelude::*;
 
 fn options() -> Options {
@@ -73,7 +73,7 @@ fn read(input: &[u8], is_watched: bool) -> (Session, Turn, usize) {
     (session, turn, used)
 }
 
-fn asks(turn: &Turn) -> Vec<(&str, Vec<Ask>)> {
+fn asks(turn: &Turn) -> Vec<(&str, Vec<SequenceRequest>)> {
     turn.sequence_draws().iter().map(|draw| (turn.sequence_name(draw), turn.sequence_asks(draw).collect())).collect()
 }
 
@@ -83,7 +83,7 @@ fn repeated_requests_are_counted_and_shown_one_by_one() {
         let request = b"*2\r\n$4\r\nINCR\r\n$6\r\norders\r\n";
         let (_, turn, used) = read(&request.repeat(50), is_watched);
         assert_eq!((used, turn.commands, turn.replies().len()), (50 * request.len(), 50, 1));
-        assert_eq!(asks(&turn), [("orders", vec![Ask { values: 1, times: 50 }])]);
+        assert_eq!(asks(&turn), [("orders", vec![SequenceRequest { values: 1, times: 50 }])]);
         let [calls] = turn.tally.calls() else { panic!("{:?}", turn.tally.calls()) };
         assert_eq!((calls.verb, calls.calls, calls.failed), (Verb::Incr, 50, 0));
         let shown: Vec<_> = turn.tally.shown().map(|(_, text)| String::from_utf8_lossy(text).into_owned()).collect();
@@ -96,7 +96,7 @@ fn a_sequence_has_one_draw_in_the_order_of_commands() {
     let lines =
         "INCR a\r\nINCR b\r\nINCRBY a 5\r\nINCRBY b 5\r\nHINCRBY a cur 5\r\nINCR a\r\nINCR b\r\nGETID\r\nINCR a\r\n";
     let (_, turn, _) = read(lines.as_bytes(), false);
-    let ask = |values, times| Ask { values, times };
+    let ask = |values, times| SequenceRequest { values, times };
     assert_eq!(
         asks(&turn),
         [("a", vec![ask(1, 1), ask(5, 2), ask(1, 2)]), ("b", vec![ask(1, 1), ask(5, 1), ask(1, 1)])]
@@ -114,7 +114,7 @@ fn a_turn_draws_from_a_bounded_number_of_sequences() {
     loop {
         used += session.read(&input.as_bytes()[used..], &mut turn);
         for (name, asks) in asks(&turn) {
-            assert_eq!((name, asks), (format!("s{next}").as_str(), vec![Ask { values: 1, times: 1 }]));
+            assert_eq!((name, asks), (format!("s{next}").as_str(), vec![SequenceRequest { values: 1, times: 1 }]));
             next += 1;
         }
         assert!(turn.draws.sequences <= 128);
@@ -181,7 +181,7 @@ fn replies_in_parts_are_those_of_the_whole() {
                 let DrawSource::Sequence(at) = source else { panic!("{source:?}") };
                 let part = sequences.part(at).unwrap();
                 let missing = wanted - part.available();
-                for Ask { values, times } in part.left_of(missing) {
+                for SequenceRequest { values, times } in part.left_of(missing) {
                     part.runs.push(Run { first: next[at], increment: 1, values, times });
                     next[at] += i64::from(values) * i64::from(times);
                 }

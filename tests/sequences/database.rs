@@ -11,7 +11,7 @@ use getid::sql::{
     Opening, Reservations, Reserve, Reserved, Row, RowChange, RowState, Store, StoreError, Table, Verdict,
 };
 use getid_core::Key;
-use getid_core::beat::{BeatAnswer, BeatAsk, Credentials, Nonce, ServerRow, ServerState};
+use getid_core::beat::{BeatAnswer, BeatRequest, Credentials, Nonce, ServerRow, ServerState};
 use tokio::time::sleep;
 
 use crate::support::Random;
@@ -153,7 +153,7 @@ impl State {
         servers.map(|row| (row.nonce, row.state)).collect()
     }
 
-    fn beat(&mut self, ask: &BeatAsk) -> BeatAnswer {
+    fn beat(&mut self, ask: &BeatRequest) -> BeatAnswer {
         let found: Vec<ServerRow> = ask.locks().iter().filter_map(|nonce| self.servers.get(nonce)).cloned().collect();
         let applied = ask.apply(&found);
         self.servers.extend(applied.rows.into_iter().map(|row| (row.nonce, row)));
@@ -527,7 +527,7 @@ impl Connection for SimConnection {
         })
     }
 
-    fn beat<'a>(&'a mut self, ask: &'a BeatAsk) -> Answer<'a, BeatAnswer> {
+    fn beat<'a>(&'a mut self, ask: &'a BeatRequest) -> Answer<'a, BeatAnswer> {
         Box::pin(self.quietly(|state| state.beat(ask)))
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use getid::generators::sequence::{Notes, SequenceSettings};
+use getid::generators::sequence::{SequenceNotes, SequenceSettings};
 use getid_core::Key;
 use getid_core::beat::{Nonce, ServerState};
 use tokio::time::sleep;
@@ -34,7 +34,7 @@ impl Fleet {
     }
 
     fn server(&self, nth: usize) -> Server {
-        let notes = Notes::in_file(self.dir.path().join(nth.to_string()));
+        let notes = SequenceNotes::in_file(self.dir.path().join(nth.to_string()));
         let settings = SequenceSettings { creates_on_first_use: true, ..settings() };
         Server::start_with(vec![self.database.store(true)], settings, notes)
     }
@@ -150,8 +150,8 @@ async fn an_operator_releases_a_server_that_never_runs_again() {
     fleet.draw(0, 1_500).await;
     fleet.servers.remove(0).kill();
     fleet.fail_over(&replica).await;
-    let said = fleet.refusal(0).await;
-    let nonce = said.split("SEQUENCE STORES CONFIRM ").nth(1).unwrap().split(' ').next().unwrap();
+    let reason = fleet.refusal(0).await;
+    let nonce = reason.split("SEQUENCE STORES CONFIRM ").nth(1).unwrap().split(' ').next().unwrap();
     let sequences = Arc::clone(&fleet.servers[0].sequences);
     let unknown = sequences.release("0123456789abcdef0123456789abcdef", 0).await.unwrap_err();
     assert!(unknown.of("").contains("no store waits for it"), "{unknown:?}");

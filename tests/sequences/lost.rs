@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use getid::generators::sequence::{CreateHow, Notes, SequenceSettings};
+use getid::generators::sequence::{CreateOptions, SequenceNotes, SequenceSettings};
 use getid_core::{Key, SequenceRefusal, Spec};
 use tokio::time::sleep;
 
@@ -16,7 +16,7 @@ fn key(name: &str) -> Key {
 }
 
 /// Creates as `SEQUENCE CREATE` does.
-const BY_HAND: CreateHow = CreateHow { above_dropped: true, is_fresh: false };
+const BY_HAND: CreateOptions = CreateOptions { above_dropped: true, is_fresh: false };
 
 fn on_first_use() -> SequenceSettings {
     SequenceSettings { creates_on_first_use: true, ..settings() }
@@ -40,7 +40,7 @@ async fn refusal(server: &Server, name: &str) -> String {
             Ok(value) => panic!("'{name}' gives {value}"),
             Err(SequenceRefusal::Busy { .. } | SequenceRefusal::Unconfirmed { .. }) => {}
             // An earlier server was killed: it counts as gone after a minute.
-            Err(SequenceRefusal::Store(said)) if said.contains("SEQUENCE STORES CONFIRM") => {}
+            Err(SequenceRefusal::Store(reason)) if reason.contains("SEQUENCE STORES CONFIRM") => {}
             Err(refusal) => return refusal.of(name),
         }
         sleep(Duration::from_millis(100)).await;
@@ -54,7 +54,7 @@ async fn a_sequence_that_is_noted_and_lost_goes_on_above_the_notes() {
         let database = Database::new(1);
         database.put("orders", &[]);
         let dir = crate::support::folder();
-        let notes = || Notes::in_file(dir.path().join("notes"));
+        let notes = || SequenceNotes::in_file(dir.path().join("notes"));
         let server = Server::start_with(vec![database.store(true)], settings(), notes());
         let mut last = 0;
         for _ in 0..300 {
@@ -64,9 +64,9 @@ async fn a_sequence_that_is_noted_and_lost_goes_on_above_the_notes() {
         database.state().rows.clear();
         // An INCR does not begin it, whatever 'sequence-create' is.
         let server = Server::start_with(vec![database.store(true)], on_first_use(), notes());
-        let said = refusal(&server, "orders").await;
-        assert!(said.starts_with("MISCONF sequence 'orders': sim://database has no row of it"), "{said}");
-        assert!(said.contains("'SEQUENCE RAISE orders N'") && !said.contains("CREATE"), "{said}");
+        let reason = refusal(&server, "orders").await;
+        assert!(reason.starts_with("MISCONF sequence 'orders': sim://database has no row of it"), "{reason}");
+        assert!(reason.contains("'SEQUENCE RAISE orders N'") && !reason.contains("CREATE"), "{reason}");
         assert!(database.state().rows.is_empty());
         if by_raise {
             server.sequences.raise(&key("orders"), 5, true).await.unwrap();
@@ -126,8 +126,8 @@ async fn rows_of_all_stores_are_compared_before_the_first_value() {
     let [a, b] = &databases;
     for stores in [vec![a.store(true), b.store(true)], vec![b.store(true), a.store(true)]] {
         let server = Server::start(stores);
-        let said = refusal(&server, "two").await;
-        assert!(said.contains("sequence 'two': its rows disagree: increment 2 offset 1"), "{said}");
+        let reason = refusal(&server, "two").await;
+        assert!(reason.contains("sequence 'two': its rows disagree: increment 2 offset 1"), "{reason}");
         server.kill();
     }
 }
@@ -136,7 +136,7 @@ async fn rows_of_all_stores_are_compared_before_the_first_value() {
 #[tokio::test(start_paused = true)]
 async fn a_second_store_gives_nothing_that_the_first_one_gave() {
     let (first, second) = (Database::new(1), Database::new(2));
-    let server = Server::start_with(vec![first.store(true)], on_first_use(), Notes::default());
+    let server = Server::start_with(vec![first.store(true)], on_first_use(), SequenceNotes::default());
     let mut given = BTreeSet::new();
     for _ in 0..1_000 {
         assert!(given.insert(value(&server, "orders").await));
@@ -147,7 +147,7 @@ async fn a_second_store_gives_nothing_that_the_first_one_gave() {
         if life % 2 == 1 {
             stores.reverse();
         }
-        let server = Server::start_with(stores, on_first_use(), Notes::default());
+        let server = Server::start_with(stores, on_first_use(), SequenceNotes::default());
         // The previous server was killed.
         sleep(Duration::from_secs(70)).await;
         for _ in 0..50 {
@@ -159,9 +159,10 @@ async fn a_second_store_gives_nothing_that_the_first_one_gave() {
         server.kill();
     }
     // The error names the remedy, and it helps.
-    let server = Server::start_with(vec![first.store(true), second.store(true)], on_first_use(), Notes::default());
-    let said = refusal(&server, "orders").await;
-    assert!(said.contains("its rows disagree") && said.contains("'SEQUENCE ALTER'"), "{said}");
+    let server =
+        Server::start_with(vec![first.store(true), second.store(true)], on_first_use(), SequenceNotes::default());
+    let reason = refusal(&server, "orders").await;
+    assert!(reason.contains("its rows disagree") && reason.contains("'SEQUENCE ALTER'"), "{reason}");
     server.sequences.alter(&key("orders"), vec!["increment".to_owned(), "2".to_owned()]).await.unwrap();
     for _ in 0..1_000 {
         let value = value(&server, "orders").await;
@@ -174,7 +175,7 @@ async fn a_second_store_gives_nothing_that_the_first_one_gave() {
 async fn a_store_that_is_down_is_no_agreement_without_a_note() {
     let (here, there) = (Database::new(1), Database::new(2));
     let dir = crate::support::folder();
-    let notes = || Notes::in_file(dir.path().join("notes"));
+    let notes = || SequenceNotes::in_file(dir.path().join("notes"));
     let stores = || vec![here.store(true), there.store(true)];
     let server = Server::start_with(stores(), settings(), notes());
     sleep(Duration::from_secs(70)).await;
@@ -187,8 +188,8 @@ async fn a_store_that_is_down_is_no_agreement_without_a_note() {
     there.state().is_down = true;
     let new = Server::start(stores());
     sleep(Duration::from_secs(70)).await;
-    let said = refusal(&new, "orders").await;
-    assert!(said.contains("before the first value of 'orders' its rows in all stores are compared"), "{said}");
+    let reason = refusal(&new, "orders").await;
+    assert!(reason.contains("before the first value of 'orders' its rows in all stores are compared"), "{reason}");
     new.kill();
     let known = Server::start_with(stores(), settings(), notes());
     value(&known, "orders").await;
@@ -200,7 +201,7 @@ async fn a_row_whose_creation_was_not_answered_is_looked_up() {
     for is_created in [true, false] {
         let database = Database::new(1);
         database.state().creations_lost = Some(is_created);
-        let server = Server::start_with(vec![database.store(true)], on_first_use(), Notes::default());
+        let server = Server::start_with(vec![database.store(true)], on_first_use(), SequenceNotes::default());
         sleep(Duration::from_secs(1)).await;
         assert_eq!([server.incr("new").await, server.incr("new").await], [Ok(1), Ok(2)], "created: {is_created}");
     }

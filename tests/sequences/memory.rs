@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use getid_core::Ask;
+use getid_core::SequenceRequest;
 use tokio::task::JoinSet;
 
 use crate::database::Database;
@@ -30,7 +30,7 @@ fn a_sequence_in_use_takes_300_bytes_at_most() {
                     tasks.spawn(async move {
                         let name = format!("orders:{number}");
                         for _ in 0..3 {
-                            draw(&sequences, &name, &[Ask { values: 1, times: 1 }]).await.1.unwrap();
+                            draw(&sequences, &name, &[SequenceRequest { values: 1, times: 1 }]).await.1.unwrap();
                         }
                     });
                 }

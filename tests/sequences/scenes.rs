@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use getid::generators::sequence::{CreateHow, Notes, Opens, SequenceError, SequenceSettings};
+use getid::generators::sequence::{CounterOpening, CreateOptions, SequenceError, SequenceNotes, SequenceSettings};
 use getid::sql::RowState;
 use getid::text::name_hash::hash_of;
-use getid_core::{Ask, Key, Reset, SequenceRefusal, Spec};
+use getid_core::{Key, Reset, SequenceRefusal, SequenceRequest, Spec};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
@@ -32,7 +32,9 @@ async fn values_come_in_order_and_a_clean_stop_leaves_no_gap() {
     let server = Server::start(vec![database.store(false)]);
     assert_eq!(server.incr("orders").await, Ok(1));
     assert_eq!(server.pipeline("orders", 500).await, (2..=501).collect::<Vec<_>>());
-    let (runs, result) = server.draw("orders", &[Ask { values: 10, times: 2 }, Ask { values: 1, times: 1 }]).await;
+    let (runs, result) = server
+        .draw("orders", &[SequenceRequest { values: 10, times: 2 }, SequenceRequest { values: 1, times: 1 }])
+        .await;
     assert_eq!((result, values_of(&runs)), (Ok(()), (502..=522).collect()));
     assert!(database.next("orders") > 523, "something is held");
     let stopped = server.stop().await;
@@ -48,12 +50,12 @@ async fn after_a_kill_the_gap_is_what_the_status_shows() {
     let server = Server::start(vec![database.store(false)]);
     let last = *server.pipeline("orders", 1000).await.last().unwrap();
     sleep(Duration::from_secs(1)).await;
-    let told = server.sequences.status_of(hash_of(b"orders"), "orders").unwrap();
-    assert_eq!(told.asked, 0);
+    let status = server.sequences.status_of(hash_of(b"orders"), "orders").unwrap();
+    assert_eq!(status.asked, 0);
     server.kill();
     let server = Server::start(vec![database.store(false)]);
     let first = server.incr("orders").await.unwrap();
-    assert_eq!(first - last - 1, i64::try_from(told.left).unwrap());
+    assert_eq!(first - last - 1, i64::try_from(status.left).unwrap());
 }
 
 #[tokio::test(start_paused = true)]
@@ -66,7 +68,8 @@ async fn a_missing_sequence_is_an_error_and_remembered_for_a_second() {
     assert_eq!(database.state().reservations, 1, "it is remembered");
     sleep(Duration::from_millis(1_500)).await;
     assert_eq!(server.sequences.totals().in_memory, 0, "and forgotten");
-    let made = server.sequences.create(key("orders"), Spec::default(), Some(41), CreateHow::default()).await.unwrap();
+    let made =
+        server.sequences.create(key("orders"), Spec::default(), Some(41), CreateOptions::default()).await.unwrap();
     assert_eq!(made.last, 41);
     assert_eq!(server.incr("orders").await, Ok(42), "no verdict is kept about a created sequence");
     assert_eq!(server.incr("a/b").await.unwrap_err().of("a/b").split(':').next(), Some("ERR sequence 'a/b'"));
@@ -80,7 +83,7 @@ async fn names_that_are_made_up_are_bounded() {
     for number in 0..12_000 {
         let sequences = Arc::clone(&server.sequences);
         tasks.spawn(async move {
-            let ask = [Ask { values: 1, times: 1 }];
+            let ask = [SequenceRequest { values: 1, times: 1 }];
             crate::world::draw(&sequences, &format!("no:{number}"), &ask).await.1.unwrap_err()
         });
     }
@@ -100,7 +103,7 @@ async fn the_first_request_makes_it_where_that_is_allowed_up_to_the_limit() {
         let databases: Vec<_> = (0..stores).map(Database::new).collect();
         let settings = SequenceSettings { creates_on_first_use: true, rows_max: 2, cache: 7, ..settings() };
         let stores = databases.iter().map(|database| database.store(true)).collect();
-        let server = Server::start_with(stores, settings, Notes::default());
+        let server = Server::start_with(stores, settings, SequenceNotes::default());
         assert!(server.incr("a").await.is_ok());
         assert!(server.incr("b").await.is_ok());
         assert!(server.incr("c").await.is_err());
@@ -175,7 +178,7 @@ async fn a_reply_that_is_lost_costs_its_range_and_no_more() {
     sleep(Duration::from_secs(1)).await;
     let (before, statements) = (database.next("orders"), database.state().reservations);
     database.state().faults = Faults { lost_after: 1000, ..Faults::default() };
-    let refused = server.draw("orders", &[Ask { values: 5_000, times: 1 }]).await.1.unwrap_err();
+    let refused = server.draw("orders", &[SequenceRequest { values: 5_000, times: 1 }]).await.1.unwrap_err();
     assert!(matches!(refused, SequenceRefusal::Store(_)), "{refused:?}");
     let asked = database.state().reservations - statements;
     assert!((1..=5).contains(&asked), "a pause, and each one longer: {asked}");
@@ -187,9 +190,9 @@ async fn a_reply_that_is_lost_costs_its_range_and_no_more() {
     database.state().faults = Faults::default();
     sleep(Duration::from_secs(6)).await;
     // It has failed for so long that the first request does not wait, but causes another attempt.
-    let _ = server.draw("orders", &[Ask { values: 5_000, times: 1 }]).await;
+    let _ = server.draw("orders", &[SequenceRequest { values: 5_000, times: 1 }]).await;
     sleep(Duration::from_millis(100)).await;
-    let (runs, result) = server.draw("orders", &[Ask { values: 5_000, times: 1 }]).await;
+    let (runs, result) = server.draw("orders", &[SequenceRequest { values: 5_000, times: 1 }]).await;
     assert_eq!(result, Ok(()));
     assert!(runs[0].first >= before, "values that may have been reserved are never given");
 }
@@ -201,7 +204,7 @@ async fn no_more_than_four_statements_are_abandoned() {
     server.incr("orders").await.unwrap();
     database.state().is_stopped = true;
     for _ in 0..60 {
-        let _ = server.draw("orders", &[Ask { values: 1_000, times: 1 }]).await;
+        let _ = server.draw("orders", &[SequenceRequest { values: 1_000, times: 1 }]).await;
         sleep(Duration::from_secs(1)).await;
         assert!(server.sequences.stores()[0].abandoned <= 4, "{:?}", server.sequences.stores());
     }
@@ -229,8 +232,9 @@ async fn a_row_that_is_locked_holds_up_no_other_for_long() {
         tasks.spawn(async move {
             let mut given = 0;
             for _ in 0..10 {
-                given +=
-                    u32::from(crate::world::draw(&sequences, &name, &[Ask { values: 1, times: 1 }]).await.1.is_ok());
+                given += u32::from(
+                    crate::world::draw(&sequences, &name, &[SequenceRequest { values: 1, times: 1 }]).await.1.is_ok(),
+                );
                 sleep(Duration::from_millis(500)).await;
             }
             (name, given)
@@ -253,7 +257,8 @@ async fn with_cache_0_one_statement_serves_all_earlier_requests() {
     for _ in 0..100 {
         let sequences = Arc::clone(&server.sequences);
         tasks.spawn(async move {
-            let (runs, result) = crate::world::draw(&sequences, "orders", &[Ask { values: 1, times: 1 }]).await;
+            let (runs, result) =
+                crate::world::draw(&sequences, "orders", &[SequenceRequest { values: 1, times: 1 }]).await;
             result.unwrap();
             runs[0].first
         });
@@ -271,7 +276,7 @@ async fn a_cancelled_request_leaves_and_one_that_waits_too_long_gets_busy() {
     let server = Server::start(vec![database.store(true)]);
     server.incr("orders").await.unwrap();
     database.state().latency = Duration::from_millis(1_100);
-    let asks = [Ask { values: 2_000, times: 1 }];
+    let asks = [SequenceRequest { values: 2_000, times: 1 }];
     let began = Instant::now();
     let refusal = server.draw("orders", &asks).await.1.unwrap_err();
     assert_eq!((refusal, began.elapsed().as_millis()), (SequenceRefusal::Busy { waited_ms: 1_000 }, 1_000));
@@ -294,7 +299,7 @@ async fn several_sequences_of_a_turn_are_fetched_at_once() {
     let [a, b, c] = &mut runs;
     let draw = |name, runs| {
         let hash = hash_of(str::as_bytes(name));
-        server.sequences.draw(hash, name, vec![Ask { values: 1, times: 1 }], deadline, runs)
+        server.sequences.draw(hash, name, vec![SequenceRequest { values: 1, times: 1 }], deadline, runs)
     };
     let (a, b, c) = (draw("a", a), draw("b", b), draw("c", c));
     let began = Instant::now();
@@ -308,7 +313,7 @@ async fn with_several_stores_one_may_be_down_and_values_ascend() {
     let stores = || databases.iter().map(|database| database.store(true)).collect();
     let server = Server::start(stores());
     sleep(Duration::from_millis(100)).await;
-    server.sequences.create(key("orders"), Spec::default(), None, CreateHow::default()).await.unwrap();
+    server.sequences.create(key("orders"), Spec::default(), None, CreateOptions::default()).await.unwrap();
     let (mut last, mut given) = (0, Vec::new());
     for round in 0..40 {
         for (index, database) in databases.iter().enumerate() {
@@ -342,7 +347,7 @@ async fn rows_that_disagree_are_refused_until_an_alter_makes_them_fit() {
     let mut refused = 0;
     for _ in 0..200 {
         sleep(Duration::from_millis(1_100)).await;
-        match server.draw("orders", &[Ask { values: 10_000, times: 50 }]).await {
+        match server.draw("orders", &[SequenceRequest { values: 10_000, times: 50 }]).await {
             (runs, Ok(())) => given.push(runs[0].first),
             (_, Err(refusal)) => {
                 assert!(refusal.of("orders").contains("its rows disagree: increment 2 offset 1"), "{refusal:?}");
@@ -354,7 +359,7 @@ async fn rows_that_disagree_are_refused_until_an_alter_makes_them_fit() {
     server.sequences.alter(&key("orders"), vec!["increment".to_owned(), "3".to_owned()]).await.unwrap();
     for _ in 0..30 {
         sleep(Duration::from_millis(1_100)).await;
-        let (runs, result) = server.draw("orders", &[Ask { values: 10_000, times: 50 }]).await;
+        let (runs, result) = server.draw("orders", &[SequenceRequest { values: 10_000, times: 50 }]).await;
         assert_eq!(result, Ok(()));
         given.push(runs[0].first);
     }
@@ -380,7 +385,7 @@ async fn an_alter_of_the_increment_is_no_refusal_of_another_server() {
     let (altering, drawing) = (start(), start());
     // A starting server waits for the notes of those before it.
     sleep(Duration::from_secs(70)).await;
-    altering.sequences.create(key("orders"), Spec::default(), None, CreateHow::default()).await.unwrap();
+    altering.sequences.create(key("orders"), Spec::default(), None, CreateOptions::default()).await.unwrap();
     let mut given = BTreeSet::new();
     for increment in 2..12 {
         let orders = key("orders");
@@ -388,7 +393,7 @@ async fn an_alter_of_the_increment_is_no_refusal_of_another_server() {
         let draws = async {
             for _ in 0..200 {
                 for server in [&drawing, &altering] {
-                    let (runs, result) = server.draw("orders", &[Ask { values: 100, times: 1 }]).await;
+                    let (runs, result) = server.draw("orders", &[SequenceRequest { values: 100, times: 1 }]).await;
                     assert_eq!(result, Ok(()), "increment {increment}");
                     for value in values_of(&runs) {
                         assert!(given.insert(value), "{value} twice, with increment {increment}");
@@ -412,7 +417,7 @@ async fn cache_0_with_several_stores_is_refused() {
     sleep(Duration::from_millis(100)).await;
     assert!(server.incr("orders").await.unwrap_err().of("orders").contains("its cache is 0, which needs one store"));
     let spec = Spec { cache: 0, ..Spec::default() };
-    let refused = server.sequences.create(key("more"), spec, None, CreateHow::default()).await.unwrap_err();
+    let refused = server.sequences.create(key("more"), spec, None, CreateOptions::default()).await.unwrap_err();
     assert!(refused.of("more").contains("cache 0 needs one sequence-store"));
 }
 
@@ -420,7 +425,7 @@ async fn cache_0_with_several_stores_is_refused() {
 async fn a_store_that_went_back_is_refused_marked_and_goes_on_after_a_confirmation() {
     let database = database(&[("orders", &[])]);
     let dir = crate::support::folder();
-    let notes = || Notes::in_file(dir.path().join("notes"));
+    let notes = || SequenceNotes::in_file(dir.path().join("notes"));
     let server = Server::start_with(vec![database.store(true)], settings(), notes());
     server.pipeline("orders", 300).await;
     sleep(Duration::from_secs(1)).await;
@@ -451,7 +456,7 @@ async fn one_confirmation_is_enough_for_all_servers() {
         let database = database(&[("orders", &[])]);
         let dir = crate::support::folder();
         let start = || {
-            let notes = Notes::in_file(dir.path().join("notes"));
+            let notes = SequenceNotes::in_file(dir.path().join("notes"));
             Server::start_with(vec![database.store(true)], settings(), notes)
         };
         let first = Server::start(vec![database.store(true)]);
@@ -491,7 +496,7 @@ async fn a_store_that_goes_back_while_it_is_used_is_refused() {
         database.state().rows.get_mut(&key("orders")).unwrap().next = 101;
         let mut refused = None;
         for _ in 0..100 {
-            let asks = [Ask { values: 1, times: 10_000 }];
+            let asks = [SequenceRequest { values: 1, times: 10_000 }];
             if let Err(refusal) = server.draw("orders", &asks).await.1 {
                 refused = Some(refusal);
                 break;
@@ -506,13 +511,14 @@ async fn a_store_that_goes_back_while_it_is_used_is_refused() {
 async fn a_thousand_new_names_at_once_are_all_made() {
     let database = database(&[]);
     let settings = SequenceSettings { creates_on_first_use: true, ..settings() };
-    let server = Server::start_with(vec![database.store(true)], settings, Notes::default());
+    let server = Server::start_with(vec![database.store(true)], settings, SequenceNotes::default());
     sleep(Duration::from_millis(100)).await;
     let mut all = JoinSet::new();
     for n in 0..1000 {
         let sequences = Arc::clone(&server.sequences);
         all.spawn(async move {
-            let (runs, result) = draw(&sequences, &format!("new:{n}"), &[Ask { values: 1, times: 1 }]).await;
+            let (runs, result) =
+                draw(&sequences, &format!("new:{n}"), &[SequenceRequest { values: 1, times: 1 }]).await;
             result.map(|()| values_of(&runs))
         });
     }
@@ -523,7 +529,7 @@ async fn a_thousand_new_names_at_once_are_all_made() {
     let mut all = JoinSet::new();
     for n in 0..1000 {
         let (sequences, key) = (Arc::clone(&server.sequences), key(&format!("made:{n}")));
-        all.spawn(async move { sequences.create(key, Spec::default(), None, CreateHow::default()).await });
+        all.spawn(async move { sequences.create(key, Spec::default(), None, CreateOptions::default()).await });
     }
     for made in all.join_all().await {
         assert!(made.is_ok(), "{made:?}");
@@ -537,11 +543,12 @@ async fn one_store_by_two_addresses_is_refused() {
     let server = Server::start(databases.iter().map(|database| database.store(true)).collect());
     sleep(Duration::from_secs(1)).await;
     let stores = server.sequences.stores();
-    let said: Vec<&str> = stores.iter().filter_map(|store| store.said.as_deref()).collect();
-    let [said] = said[..] else { panic!("{stores:?}") };
+    let reason: Vec<&str> = stores.iter().filter_map(|store| store.reason.as_deref()).collect();
+    let [reason] = reason[..] else { panic!("{stores:?}") };
     let shown = &stores[0].shown;
-    assert!(said.contains(&format!("{shown}: this is the same store as {shown} (uuid uuid-7)")), "{said}");
-    let error = server.sequences.create(key("orders"), Spec::default(), None, CreateHow::default()).await.unwrap_err();
+    assert!(reason.contains(&format!("{shown}: this is the same store as {shown} (uuid uuid-7)")), "{reason}");
+    let error =
+        server.sequences.create(key("orders"), Spec::default(), None, CreateOptions::default()).await.unwrap_err();
     assert!(error.of("orders").contains("name each store once"), "{error:?}");
 }
 
@@ -570,7 +577,7 @@ async fn another_database_at_the_same_address_is_no_store_of_ours() {
     database.state().is_down = false;
     sleep(Duration::from_secs(10)).await;
     let refusal = server.incr("orders").await.unwrap_err();
-    assert!(refusal.of("orders").contains("another database answers now than before"), "{refusal:?}");
+    assert!(refusal.of("orders").contains("a different database answers now"), "{refusal:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -599,7 +606,7 @@ async fn a_stop_with_a_fetch_under_way_gives_nothing_of_that_sequence_back() {
     let before = database.next("orders");
     database.state().faults = Faults { late: 1000, ..Faults::default() };
     let sequences = Arc::clone(&server.sequences);
-    let asks = [Ask { values: 5_000, times: 1 }];
+    let asks = [SequenceRequest { values: 5_000, times: 1 }];
     let waiting = tokio::spawn(async move { crate::world::draw(&sequences, "orders", &asks).await.1 });
     sleep(Duration::from_millis(20)).await;
     database.state().faults = Faults::default();
@@ -611,9 +618,9 @@ async fn a_stop_with_a_fetch_under_way_gives_nothing_of_that_sequence_back() {
 }
 
 /// Returns the counter of a generator, at any time.
-fn opens(reset: Reset) -> Opens {
+fn opens(reset: Reset) -> CounterOpening {
     let declaration = format!("serial {{n:6}} reset {}", reset.word()).into();
-    Opens {
+    CounterOpening {
         spec: Spec::default(),
         declaration,
         reset,
@@ -647,7 +654,7 @@ async fn a_server_in_an_older_period_than_another_one_gets_the_newer() {
     open(&behind, "a@20260102", opens(Reset::Day));
     assert!(behind.incr("a@20260102").await.unwrap() > 1);
     // Another declaration is refused, until the store's is replaced.
-    let other = Opens { declaration: "serial X{n:6} reset day".into(), ..opens(Reset::Day) };
+    let other = CounterOpening { declaration: "serial X{n:6} reset day".into(), ..opens(Reset::Day) };
     open(&behind, "b@20260102", opens(Reset::Day));
     behind.incr("b@20260102").await.unwrap();
     open(&ahead, "b@20260102", other.clone());
@@ -665,7 +672,7 @@ async fn a_clock_that_is_far_ahead_moves_no_other_server() {
     let [right, ahead] = [(); 2].map(|()| Server::start(vec![database.store(true)]));
     sleep(Duration::from_secs(2)).await;
     let day = 86_400_000;
-    let of_day = |from_unix_ms| Opens { from_unix_ms, until_unix_ms: from_unix_ms + day, ..opens(Reset::Day) };
+    let of_day = |from_unix_ms| CounterOpening { from_unix_ms, until_unix_ms: from_unix_ms + day, ..opens(Reset::Day) };
     let draw = async |server: &Server, name: &str, from_unix_ms| {
         server.sequences.open_period(hash_of(name.as_bytes()), name, of_day(from_unix_ms)).unwrap();
         server.incr(name).await
@@ -684,7 +691,7 @@ async fn a_period_is_begun_only_near_it_by_the_stores_clock() {
     let server = Server::start(vec![database.store(true)]);
     sleep(Duration::from_millis(100)).await;
     let (hour, day) = (3_600_000, 86_400_000);
-    let opens = |from_unix_ms, until_unix_ms| Opens { from_unix_ms, until_unix_ms, ..opens(Reset::Day) };
+    let opens = |from_unix_ms, until_unix_ms| CounterOpening { from_unix_ms, until_unix_ms, ..opens(Reset::Day) };
     let cases = [("a@19691231", opens(-day, 0), true), ("a@19700101", opens(0, day), true)];
     let far = [("a@19700102", opens(day, 2 * day), false), ("b@19691230", opens(-2 * day, -hour - 1000), false)];
     for (name, opens, is_begun) in cases.into_iter().chain(far) {
@@ -692,7 +699,7 @@ async fn a_period_is_begun_only_near_it_by_the_stores_clock() {
         match server.incr(name).await {
             Ok(value) => assert!(is_begun && value == 1, "{name}: {value}"),
             Err(refusal) => {
-                assert!(!is_begun && refusal.of(name).contains("its period is not begun"), "{name}: {refusal:?}");
+                assert!(!is_begun && refusal.of(name).contains("its period has not begun"), "{name}: {refusal:?}");
             }
         }
     }
@@ -702,7 +709,7 @@ async fn a_period_is_begun_only_near_it_by_the_stores_clock() {
 #[tokio::test(start_paused = true)]
 async fn one_of_several_stores_that_is_lost_gives_nothing_again() {
     let dir = crate::support::folder();
-    let notes = || Notes::in_file(dir.path().join("notes"));
+    let notes = || SequenceNotes::in_file(dir.path().join("notes"));
     let mut seen = BTreeSet::new();
     let kept = Database::new(7);
     for life in 0..4 {
@@ -722,10 +729,11 @@ async fn one_of_several_stores_that_is_lost_gives_nothing_again() {
 async fn a_counter_whose_row_is_lost_while_it_is_used_is_refused() {
     let database = database(&[]);
     let dir = crate::support::folder();
-    let server = Server::start_with(vec![database.store(true)], settings(), Notes::in_file(dir.path().join("notes")));
+    let server =
+        Server::start_with(vec![database.store(true)], settings(), SequenceNotes::in_file(dir.path().join("notes")));
     let draw = || {
         server.sequences.open_period(hash_of(b"num"), "num", opens(Reset::Never)).unwrap();
-        server.draw("num", &[Ask { values: 1, times: 10_000 }])
+        server.draw("num", &[SequenceRequest { values: 1, times: 10_000 }])
     };
     assert_eq!(draw().await.1, Ok(()));
     sleep(Duration::from_secs(1)).await;

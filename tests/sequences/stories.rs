@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use getid::generators::sequence::{Notes, SequenceSettings};
-use getid_core::{Ask, Key, SequenceRefusal};
+use getid::generators::sequence::{SequenceNotes, SequenceSettings};
+use getid_core::{Key, SequenceRefusal, SequenceRequest};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
@@ -53,7 +53,7 @@ async fn story(seed: u64) -> Oracle {
     let servers = random.within(1, 2);
     let is_shared = servers > 1 || random.one_in(2);
     let dir = crate::support::folder();
-    let notes = |server: usize| Notes::in_file(dir.path().join(server.to_string()));
+    let notes = |server: usize| SequenceNotes::in_file(dir.path().join(server.to_string()));
     let mut tasks = JoinSet::new();
     for server in 0..usize::try_from(servers).unwrap() {
         let (database, oracle, random) = (Arc::clone(&database), oracle.clone(), Random(random.next()));
@@ -95,7 +95,7 @@ async fn lives(
     server: usize,
     database: Arc<Database>,
     is_shared: bool,
-    notes: Notes,
+    notes: SequenceNotes,
     oracle: Oracle,
     mut random: Random,
     seed: u64,
@@ -142,11 +142,11 @@ async fn client(
     seed: u64,
 ) {
     let name = random.pick(&NAMES);
-    let ask = |random: &mut Random| Ask {
+    let ask = |random: &mut Random| SequenceRequest {
         values: u32::try_from(if random.one_in(3) { random.skewed(8) } else { 1 }).unwrap(),
         times: u32::try_from(if random.one_in(3) { random.skewed(7) } else { 1 }).unwrap(),
     };
-    let asks: Vec<Ask> = (0..random.within(1, 3)).map(|_| ask(random)).collect();
+    let asks: Vec<SequenceRequest> = (0..random.within(1, 3)).map(|_| ask(random)).collect();
     // `cache 0` is in order over all servers.
     let place = if name == "zero" { 100 } else { server };
     let above = oracle.asks(place, name);

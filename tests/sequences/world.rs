@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use getid::generators::sequence::{Notes, SequenceSettings, Sequences};
+use getid::generators::sequence::{SequenceNotes, SequenceSettings, Sequences};
 use getid::sql::Store;
 use getid::system::clock::Clock;
 use getid::text::name_hash::hash_of;
-use getid_core::{Ask, Run, SequenceRefusal};
+use getid_core::{Run, SequenceRefusal, SequenceRequest};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -38,10 +38,10 @@ pub(crate) fn settings() -> SequenceSettings {
 
 impl Server {
     pub(crate) fn start(stores: Vec<Box<dyn Store>>) -> Server {
-        Server::start_with(stores, settings(), Notes::default())
+        Server::start_with(stores, settings(), SequenceNotes::default())
     }
 
-    pub(crate) fn start_with(stores: Vec<Box<dyn Store>>, settings: SequenceSettings, notes: Notes) -> Server {
+    pub(crate) fn start_with(stores: Vec<Box<dyn Store>>, settings: SequenceSettings, notes: SequenceNotes) -> Server {
         let clock = Box::new(PausedClock(Instant::now()));
         let sequences = Sequences::on(Handle::current(), stores, settings, notes, clock);
         let own = Arc::clone(&sequences);
@@ -53,26 +53,26 @@ impl Server {
         self.driver.abort();
     }
 
-    pub(crate) async fn stop(self) -> getid::generators::sequence::Stopped {
+    pub(crate) async fn stop(self) -> getid::generators::sequence::StopReport {
         let stopped = self.sequences.stop(Duration::from_secs(2)).await;
         self.driver.await.expect("the driver has ended well");
         stopped
     }
 
     /// Draws as a turn does: takes the values in memory, and waits for the rest.
-    pub(crate) async fn draw(&self, name: &str, asks: &[Ask]) -> (Vec<Run>, Result<(), SequenceRefusal>) {
+    pub(crate) async fn draw(&self, name: &str, asks: &[SequenceRequest]) -> (Vec<Run>, Result<(), SequenceRefusal>) {
         draw(&self.sequences, name, asks).await
     }
 
     /// Sends an `INCR`.
     pub(crate) async fn incr(&self, name: &str) -> Result<i64, SequenceRefusal> {
-        let (runs, result) = self.draw(name, &[Ask { values: 1, times: 1 }]).await;
+        let (runs, result) = self.draw(name, &[SequenceRequest { values: 1, times: 1 }]).await;
         result.map(|()| runs[0].last_of(0))
     }
 
     /// Sends this number of `INCR`s in one pipeline, and returns their values in order.
     pub(crate) async fn pipeline(&self, name: &str, times: u32) -> Vec<i64> {
-        let (runs, result) = self.draw(name, &[Ask { values: 1, times }]).await;
+        let (runs, result) = self.draw(name, &[SequenceRequest { values: 1, times }]).await;
         result.expect("no refusal");
         values_of(&runs)
     }
@@ -81,7 +81,7 @@ impl Server {
 pub(crate) async fn draw(
     sequences: &Arc<Sequences>,
     name: &str,
-    asks: &[Ask],
+    asks: &[SequenceRequest],
 ) -> (Vec<Run>, Result<(), SequenceRefusal>) {
     let hash = hash_of(name.as_bytes());
     let (mut runs, mut left) = (Vec::new(), Vec::new());
@@ -107,10 +107,10 @@ pub(crate) fn values_of(runs: &[Run]) -> Vec<i64> {
 
 /// Records all values given.
 #[derive(Clone, Default)]
-pub(crate) struct Oracle(Arc<Mutex<Seen>>);
+pub(crate) struct Oracle(Arc<Mutex<ValueSeen>>);
 
 #[derive(Default)]
-struct Seen {
+struct ValueSeen {
     given: BTreeMap<String, BTreeSet<i64>>,
     /// Largest value in a reply, by server and sequence.
     replied: BTreeMap<(usize, String), i64>,

@@ -123,7 +123,7 @@ fn an_absurd_clock_at_the_start_gives_no_ids_and_writes_nothing() {
         let mut wire = server.connect();
         for _ in 0..100 {
             let refusal = wire.ask("GETID");
-            assert!(refusal.starts_with(&format!("-MISCONF clock says {wrong}-")), "{refusal}");
+            assert!(refusal.starts_with(&format!("-MISCONF clock reads {wrong}-")), "{refusal}");
             assert!(refusal.contains(reason), "{refusal}");
             assert_eq!(wire.ask("PING"), "+PONG");
         }
@@ -149,7 +149,7 @@ fn an_absurd_clock_at_the_start_gives_no_ids_and_writes_nothing() {
         let server = clock.start(dir.path(), &[]);
         let mut wire = server.connect();
         let refusal = wire.ask("GETID");
-        assert!(refusal.starts_with(&format!("-MISCONF clock says {wrong}-")), "{refusal}");
+        assert!(refusal.starts_with(&format!("-MISCONF clock reads {wrong}-")), "{refusal}");
         assert_eq!(fs::read_to_string(&state).expect("a record"), before, "the state is unchanged");
         if wrong == 2100 {
             // After a stop and after a kill, nothing is written either.
@@ -230,7 +230,7 @@ fn an_absurd_clock_is_on_no_serial_number() {
     let server = clock.start(dir.path(), &words);
     let mut wire = server.connect();
     let refused = wire.ask("GETID yearly");
-    assert!(refused.starts_with("-MISCONF clock says 1970-"), "{refused}");
+    assert!(refused.starts_with("-MISCONF clock reads 1970-"), "{refused}");
     assert_eq!(wire.ask("INCR orders"), ":1");
     clock.set(0);
     draw_patiently(&mut wire, &mut Vec::new());
@@ -246,9 +246,9 @@ fn an_absurd_clock_while_running() {
     let mut all = Vec::new();
     let (mut server, mut wire) = clock.serve(dir.path(), &mut all);
     clock.set(180 * 365 * DAY_S);
-    server.wait_log("no ids: clock says 22");
+    server.wait_log("no ids: clock reads 22");
     let state = || fs::read_to_string(dir.path().join("getid-0.state")).expect("a record");
-    eventually("IDs are refused", || wire.ask("GETID").starts_with("-MISCONF clock says 22"));
+    eventually("IDs are refused", || wire.ask("GETID").starts_with("-MISCONF clock reads 22"));
     let before = state();
     let uptime = number(&mut wire, "uptime_in_seconds");
     eventually("the uptime grows", || number(&mut wire, "uptime_in_seconds") > uptime);

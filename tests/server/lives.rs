@@ -416,6 +416,6 @@ fn after_a_panic_inside_a_draw_the_process_ends_with_an_error() {
     let output = planted.wait_with_output().expect("a child");
     let text = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{text}");
-    assert!(text.contains("a draw of IDs ran into a bug"), "{text}");
+    assert!(text.contains("a draw of IDs panicked"), "{text}");
     assert!(Server::start_in(&dir, &[]).connect().id() > given);
 }

@@ -7,7 +7,7 @@ use getid::system::clock::Clock;
 use getid_core::{Refusal, Tick};
 
 use crate::clock::START_UNIX_MS;
-use crate::disk::Trouble;
+use crate::disk::StepFault;
 use crate::machine::{Machine, Server, pass, timed};
 
 const MINUTE_MS: u64 = 60_000;
@@ -212,7 +212,7 @@ async fn boot_in_2100_without_a_record_on_a_slow_disk() {
         let machine = Machine::new();
         machine.clock.set_wall(YEAR_2100_UNIX_MS);
         let server = machine.start().await;
-        machine.disk.trouble(SaveStep::SyncFile, Trouble::Slow(Duration::from_millis(900)), 100);
+        machine.disk.trouble(SaveStep::SyncFile, StepFault::Slow(Duration::from_millis(900)), 100);
         pass(corrected_ms).await;
         machine.clock.set_wall(START_UNIX_MS + 10_000);
         pass(150).await;

@@ -30,7 +30,7 @@ pub(crate) struct SimDisk {
 
 /// Fault of a step of a save.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Trouble {
+pub(crate) enum StepFault {
     /// The step takes this long, and succeeds.
     Slow(Duration),
     /// The step fails, as on a full or broken disk. A write has then written a part.
@@ -125,7 +125,7 @@ impl SimDisk {
     }
 
     /// Makes the next `times` runs of `step` have this `trouble`. Troubles of a step queue up.
-    pub(crate) fn trouble(&self, step: SaveStep, trouble: Trouble, times: usize) {
+    pub(crate) fn trouble(&self, step: SaveStep, trouble: StepFault, times: usize) {
         self.lock().troubles.extend(std::iter::repeat_n((step, trouble), times));
     }
 
@@ -246,10 +246,10 @@ impl Claim for SimClaim {
         self.declarations = Arc::clone(&declarations);
         let text = Record { identity: self.identity, point, declarations, owner: self.owner }.to_text();
         for step in SaveStep::ALL {
-            let trouble = self.disk.lock().take_trouble(step, |trouble| !matches!(trouble, Trouble::Fail(_)));
+            let trouble = self.disk.lock().take_trouble(step, |trouble| !matches!(trouble, StepFault::Fail(_)));
             match trouble {
-                Some(Trouble::Slow(delay)) => tokio::time::sleep(delay).await,
-                Some(Trouble::Hang) => std::future::pending().await,
+                Some(StepFault::Slow(delay)) => tokio::time::sleep(delay).await,
+                Some(StepFault::Hang) => std::future::pending().await,
                 // An await point before each step, where a test may drop this future.
                 _ => tokio::task::yield_now().await,
             }
@@ -332,7 +332,7 @@ struct State {
     temp: Option<usize>,
     /// Files that the record's name leads to: first the durable one, then each rename since the folder's last sync.
     names: Vec<Option<usize>>,
-    troubles: Vec<(SaveStep, Trouble)>,
+    troubles: Vec<(SaveStep, StepFault)>,
     claim: ClaimState,
     saves: u64,
     /// Whether the writer of the record had the claim to this disk, and not to the one from which it was copied.
@@ -366,8 +366,8 @@ enum ClaimState {
 
 impl State {
     fn run_step(&mut self, step: SaveStep, text: &str) -> io::Result<()> {
-        let failure = match self.take_trouble(step, |trouble| matches!(trouble, Trouble::Fail(_))) {
-            Some(Trouble::Fail(kind)) => Some(io::Error::from(kind)),
+        let failure = match self.take_trouble(step, |trouble| matches!(trouble, StepFault::Fail(_))) {
+            Some(StepFault::Fail(kind)) => Some(io::Error::from(kind)),
             _ => None,
         };
         match step {
@@ -403,7 +403,7 @@ impl State {
     }
 
     /// Takes the first trouble of `step`, if the caller handles it.
-    fn take_trouble(&mut self, step: SaveStep, wanted: impl Fn(&Trouble) -> bool) -> Option<Trouble> {
+    fn take_trouble(&mut self, step: SaveStep, wanted: impl Fn(&StepFault) -> bool) -> Option<StepFault> {
         let index = self.troubles.iter().position(|(at, _)| *at == step)?;
         wanted(&self.troubles[index].1).then(|| self.troubles.remove(index).1)
     }

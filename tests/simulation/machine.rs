@@ -304,7 +304,7 @@ pub(crate) struct Client {
 }
 
 /// A disk that holds declarations, and the names for which that was checked.
-type Held = (SimDisk, BTreeSet<String>);
+type DeclaredDisk = (SimDisk, BTreeSet<String>);
 
 /// A named generator, with the index from which it is drawn.
 type Indexed = (usize, Arc<NamedGenerator>);
@@ -318,7 +318,7 @@ struct View {
     /// The named generators of this life, in earlier configurations and in the present one.
     named: Arc<Mutex<Vec<Vec<Indexed>>>>,
     /// The record that must have their declarations.
-    record: Arc<Mutex<Option<Held>>>,
+    record: Arc<Mutex<Option<DeclaredDisk>>>,
     /// Largest B that may have been in force in this life.
     max_borrow_ms: Arc<AtomicU64>,
     /// R at the last reply of this life.

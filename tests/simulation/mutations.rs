@@ -125,8 +125,9 @@ fn every_planted_fault_is_found() {
 }
 
 fn a_beat_without_an_answer() {
-    let mut small = Small::running();
-    let clocks = |small: &Small| Clocks { boot_ns: small.boot_ns, raw_ns: small.boot_ns, wall_ms: small.wall_unix_ms };
+    let mut small = SmallMint::running();
+    let clocks =
+        |small: &SmallMint| Clocks { boot_ns: small.boot_ns, raw_ns: small.boot_ns, wall_ms: small.wall_unix_ms };
     small.mint.held(Hold { sent: clocks(&small), for_ms: 1500 }, clocks(&small));
     // The process is stopped: only the draw itself reads the clocks.
     small.boot_ns += 1_499_999_999;
@@ -139,22 +140,22 @@ fn a_beat_without_an_answer() {
 }
 
 /// A mint whose disk answers at once.
-struct Small {
+struct SmallMint {
     mint: Mint,
     wall_unix_ms: i64,
     boot_ns: u64,
     disk: Option<SavePoint>,
 }
 
-impl Small {
-    fn start(found: Option<SavePoint>, limits: Limits) -> Small {
+impl SmallMint {
+    fn start(found: Option<SavePoint>, limits: Limits) -> SmallMint {
         let reading = Reading { wall_unix_ms: START_UNIX_MS, boot_ns: BOOT_NS };
         let mint = Mint::new(Layout::default(), limits, found, reading);
-        Small { mint, wall_unix_ms: START_UNIX_MS, boot_ns: BOOT_NS, disk: found }
+        SmallMint { mint, wall_unix_ms: START_UNIX_MS, boot_ns: BOOT_NS, disk: found }
     }
 
-    fn running() -> Small {
-        let mut small = Small::start(None, Limits::default());
+    fn running() -> SmallMint {
+        let mut small = SmallMint::start(None, Limits::default());
         small.pass(4000);
         small.tick();
         small
@@ -177,7 +178,7 @@ impl Small {
     }
 
     fn save(&mut self) {
-        if let Some(point) = self.mint.wanted_save(self.boot_ns) {
+        if let Some(point) = self.mint.due_save(self.boot_ns) {
             self.mint.saved(point);
             self.disk = Some(point);
         }
@@ -225,7 +226,7 @@ fn borrow(max_borrow_ms: u64) -> Limits {
 }
 
 fn a_jump_is_held_for_ten_minutes() {
-    let mut small = Small::running();
+    let mut small = SmallMint::running();
     small.wall_unix_ms += (2 * HOUR_MS).cast_signed();
     small.pass(1000);
     assert!(small.r() < HOUR_MS);
@@ -234,7 +235,7 @@ fn a_jump_is_held_for_ten_minutes() {
 }
 
 fn no_jump_of_more_than_400_days() {
-    let mut small = Small::start(None, Limits { max_clock_jump_ms: 0, ..Limits::default() });
+    let mut small = SmallMint::start(None, Limits { max_clock_jump_ms: 0, ..Limits::default() });
     small.pass(100);
     small.tick();
     small.wall_unix_ms += 401 * 24 * HOUR_MS.cast_signed();
@@ -243,7 +244,7 @@ fn no_jump_of_more_than_400_days() {
 }
 
 fn a_reading_that_fails() {
-    let mut small = Small::running();
+    let mut small = SmallMint::running();
     let before = small.r();
     small.mint.sample(Reading { wall_unix_ms: small.wall_unix_ms, boot_ns: 0 });
     small.pass(100);
@@ -251,26 +252,26 @@ fn a_reading_that_fails() {
 }
 
 fn an_absurd_clock() {
-    let mut small = Small::running();
+    let mut small = SmallMint::running();
     small.wall_unix_ms = 8_000_000_000_000;
     small.sample();
     assert!(matches!(small.refusal(), Refusal::Clock(_)));
 }
 
 fn a_start_with_a_larger_b() {
-    let mut small = Small::start(Some(found(0, 0, 10_000)), Limits::default());
+    let mut small = SmallMint::start(Some(found(0, 0, 10_000)), Limits::default());
     small.pass(50);
     assert!(small.tick() >= start().plus_ms(10_000));
 }
 
 fn a_start_behind_the_record() {
-    let mut small = Small::start(Some(found(HOUR_MS, HOUR_MS, 3000)), Limits::default());
+    let mut small = SmallMint::start(Some(found(HOUR_MS, HOUR_MS, 3000)), Limits::default());
     small.pass(3000);
     assert!(small.tick() >= start().plus_ms(HOUR_MS + 3000));
 }
 
 fn a_limit_that_is_set() {
-    let mut small = Small::running();
+    let mut small = SmallMint::running();
     small.mint.set_limits(borrow(60_000));
     assert_eq!(small.mint.status(small.boot_ns).max_borrow_ms, 3000, "the disk does not have it");
     small.pass(100);
@@ -282,7 +283,7 @@ fn a_limit_that_is_set() {
 }
 
 fn a_larger_b_comes_down() {
-    let mut small = Small::start(Some(found(0, 0, 10_000)), Limits::default());
+    let mut small = SmallMint::start(Some(found(0, 0, 10_000)), Limits::default());
     small.pass(30_000);
     small.tick();
     small.pass(3000);
@@ -291,7 +292,7 @@ fn a_larger_b_comes_down() {
 
 fn a_wrong_clock_at_boot() {
     for in_flight in [false, true] {
-        let mut small = Small::start(None, Limits::default());
+        let mut small = SmallMint::start(None, Limits::default());
         small.wall_unix_ms += (1000 * HOUR_MS).cast_signed();
         small.pass(100);
         small.wall_unix_ms += 400;
@@ -300,7 +301,7 @@ fn a_wrong_clock_at_boot() {
         let point = in_flight.then(|| {
             small.wall_unix_ms += HOUR_MS.cast_signed();
             small.sample();
-            small.mint.wanted_save(small.boot_ns).expect("a save")
+            small.mint.due_save(small.boot_ns).expect("a save")
         });
         small.wall_unix_ms = START_UNIX_MS;
         small.sample();
@@ -315,12 +316,12 @@ fn a_wrong_clock_at_boot() {
 }
 
 fn a_save_that_fails() {
-    let mut small = Small::running();
+    let mut small = SmallMint::running();
     let before = small.watermark();
     small.boot_ns += 2_500_000_000;
     small.wall_unix_ms += 2500;
     small.sample();
-    small.mint.wanted_save(small.boot_ns).expect("a save");
+    small.mint.due_save(small.boot_ns).expect("a save");
     small.mint.save_failed(Arc::from("full"));
     assert_eq!(small.watermark(), before);
     small.pass(5000);
@@ -328,7 +329,7 @@ fn a_save_that_fails() {
 }
 
 fn a_claim_that_is_lost() {
-    let mut small = Small::running();
+    let mut small = SmallMint::running();
     small.mint.claim_lost(Arc::from("gone"));
     assert!(matches!(small.refusal(), Refusal::ClaimLost(_)));
     small.pass(1000);
@@ -337,11 +338,11 @@ fn a_claim_that_is_lost() {
 
 fn a_claim_that_is_retaken() {
     for fresh in [false, true] {
-        let mut small = if fresh { Small::start(None, Limits::default()) } else { Small::running() };
+        let mut small = if fresh { SmallMint::start(None, Limits::default()) } else { SmallMint::running() };
         small.mint.claim_retaken(small.boot_ns, Some(found(0, HOUR_MS, 10_000)), Arc::from("retaken"));
         assert!(small.position() >= HOUR_MS + 10_200, "{fresh}: {}", small.position());
         assert_eq!(small.r(), HOUR_MS);
-        let mut small = if fresh { Small::start(None, Limits::default()) } else { Small::running() };
+        let mut small = if fresh { SmallMint::start(None, Limits::default()) } else { SmallMint::running() };
         small.mint.claim_retaken(small.boot_ns, Some(found(HOUR_MS, 0, 0)), Arc::from("retaken"));
         assert!(small.position() >= HOUR_MS);
     }
@@ -349,14 +350,14 @@ fn a_claim_that_is_retaken() {
 
 fn a_life_without_an_id() {
     let record = found(1, 0, 3000);
-    let mut small = Small::start(Some(record), Limits::default());
+    let mut small = SmallMint::start(Some(record), Limits::default());
     small.pass(1000);
     assert!(small.disk.expect("saved").watermark >= start().plus_ms(3000), "it may give an ID at any time");
     assert_eq!(small.mint.close(), Some(record));
 }
 
 fn the_last_act() {
-    let mut small = Small::running();
+    let mut small = SmallMint::running();
     let position = small.position();
     let stored = small.mint.close().expect("a right clock");
     assert_eq!(stored.watermark, start().plus_ms(position));
@@ -439,8 +440,8 @@ fn seconds() -> LineSpec {
 }
 
 fn a_line_that_comes_while_a_save_is_under_way() {
-    let mut small = Small::start(None, Limits::default());
-    let point = small.mint.wanted_save(small.boot_ns).expect("a first save");
+    let mut small = SmallMint::start(None, Limits::default());
+    let point = small.mint.due_save(small.boot_ns).expect("a first save");
     small.mint.add_line(seconds());
     small.mint.saved(point);
     small.boot_ns += 1_000_000_000;
@@ -451,7 +452,7 @@ fn a_line_that_comes_while_a_save_is_under_way() {
 
 /// The watermark that it needs is further ahead than the lead, and the draw requests it.
 fn a_unit_longer_than_the_lead() {
-    let mut small = Small::start(None, Limits { max_borrow_ms: 10_000, lead_ms: 100, ..Limits::default() });
+    let mut small = SmallMint::start(None, Limits { max_borrow_ms: 10_000, lead_ms: 100, ..Limits::default() });
     small.mint.add_line(seconds());
     small.pass(11_000);
     for _ in 0..5 {

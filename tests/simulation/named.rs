@@ -90,18 +90,18 @@ fn declared(words: &str, epoch_unix_ms: i64) -> Arc<Declaration> {
 
 /// IDs that were seen of each generator, by name.
 #[derive(Default)]
-pub(crate) struct Series(BTreeMap<String, Seen>);
+pub(crate) struct Series(BTreeMap<String, SeriesView>);
 
 #[derive(Default)]
-struct Seen {
+struct SeriesView {
     /// The slot after the last one in any reply.
     end: u64,
-    given: Vec<Given>,
+    given: Vec<GivenNamed>,
 }
 
 /// One reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Given {
+struct GivenNamed {
     first: u64,
     end: u64,
     /// Beginning of its last unit, ns since 1970.
@@ -110,9 +110,9 @@ struct Given {
 
 /// The slots after the last ones in replies of one server.
 #[derive(Clone, Default)]
-pub(crate) struct Ends(Arc<Mutex<BTreeMap<String, u64>>>);
+pub(crate) struct ReplyEnds(Arc<Mutex<BTreeMap<String, u64>>>);
 
-impl Ends {
+impl ReplyEnds {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, u64>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -124,7 +124,7 @@ impl Ends {
 
 impl Series {
     /// Sets the ends of a server that knows all earlier IDs.
-    pub(crate) fn store_ends(&self, ends: &Ends) {
+    pub(crate) fn store_ends(&self, ends: &ReplyEnds) {
         *ends.lock() = self.0.iter().map(|(name, seen)| (name.clone(), seen.end)).collect();
     }
 
@@ -132,7 +132,7 @@ impl Series {
     pub(crate) fn reply(
         &mut self,
         generator: &NamedGenerator,
-        (asked, ends): (u64, &Ends),
+        (asked, ends): (u64, &ReplyEnds),
         drawn: &[Reservation],
         ceiling_unix_ms: i64,
     ) -> Result<(), String> {
@@ -150,7 +150,7 @@ impl Series {
                 return Err(format!("{name}: a unit that begins at {begin_ns} ns, not before {ceiling_unix_ms} ms"));
             }
             last = end;
-            seen.given.push(Given { first, end, begin_ns });
+            seen.given.push(GivenNamed { first, end, begin_ns });
         }
         seen.end = seen.end.max(last);
         let mut ends = ends.lock();

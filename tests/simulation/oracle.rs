@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use getid_core::{Epoch, NamedGenerator, Reservation, Scheme, Tick};
 
-use crate::named::{Ends, Series};
+use crate::named::{ReplyEnds, Series};
 
 /// Number of an ID's bits below its tick.
 const LOW_BITS: u32 = 21;
@@ -19,7 +19,7 @@ pub(crate) struct Oracle(Arc<Mutex<State>>);
 #[derive(Clone, Default)]
 pub(crate) struct Line {
     unnamed: Arc<AtomicU64>,
-    named: Ends,
+    named: ReplyEnds,
 }
 
 #[derive(Default)]
@@ -30,7 +30,7 @@ struct State {
     tick_max: Tick,
     ids: u64,
     named_ids: u64,
-    given: Vec<Given>,
+    given: Vec<GivenRun>,
     named: Series,
     hash: u64,
     broken: Option<String>,
@@ -38,14 +38,14 @@ struct State {
 
 /// One reservation. Slots are those of the widest shard, so that they compare in any layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Given {
+struct GivenRun {
     slots: (u64, u64),
     ids: (u64, u64),
 }
 
 /// The bounds at the time of a request.
 #[derive(Clone, Copy)]
-pub(crate) struct Asked {
+pub(crate) struct RequestBounds {
     replied_max: u64,
 }
 
@@ -65,14 +65,14 @@ impl Oracle {
     }
 
     /// Records that a request is sent.
-    pub(crate) fn ask(line: &Line) -> Asked {
-        Asked { replied_max: line.unnamed.load(Relaxed) }
+    pub(crate) fn ask(line: &Line) -> RequestBounds {
+        RequestBounds { replied_max: line.unnamed.load(Relaxed) }
     }
 
     /// Records its reply. `ceiling`: R + B at the time of the reply.
     pub(crate) fn reply(
         &self,
-        asked: Asked,
+        asked: RequestBounds,
         line: &Line,
         scheme: &Scheme,
         n: u32,
@@ -103,7 +103,7 @@ impl Oracle {
                 ids.push(id.get());
             }
             let slots = (reservation.first.0, reservation.first.0 + u64::from(reservation.len));
-            state.given.push(Given { slots: (slots.0 << unit, slots.1 << unit), ids: (ids[from], last) });
+            state.given.push(GivenRun { slots: (slots.0 << unit, slots.1 << unit), ids: (ids[from], last) });
         }
         if ids.len() != n as usize {
             state.report(|| format!("{} ids for {n}", ids.len()));
@@ -115,14 +115,14 @@ impl Oracle {
     }
 
     /// Records that a request to a named generator is sent.
-    pub(crate) fn ask_named(line: &Line, name: &str) -> Asked {
-        Asked { replied_max: line.named.of(name) }
+    pub(crate) fn ask_named(line: &Line, name: &str) -> RequestBounds {
+        RequestBounds { replied_max: line.named.of(name) }
     }
 
     /// Records the reply of a named generator.
     pub(crate) fn reply_named(
         &self,
-        asked: Asked,
+        asked: RequestBounds,
         line: &Line,
         generator: &NamedGenerator,
         n: u32,

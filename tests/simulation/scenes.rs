@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::clock::START_UNIX_MS;
-use crate::disk::{SimDisk, Trouble};
+use crate::disk::{SimDisk, StepFault};
 use crate::machine::{Machine, Server, layout, pass, timed};
 
 /// More saves than any scene has.
@@ -206,7 +206,7 @@ async fn one_shard_and_pipelines_of_thousands() {
 async fn a_sync_that_never_returns_is_answered_after_a_second_to_all_together() {
     let machine = Machine::new();
     let server = machine.settled().await;
-    machine.disk.trouble(SaveStep::SyncFile, Trouble::Hang, 1);
+    machine.disk.trouble(SaveStep::SyncFile, StepFault::Hang, 1);
     // Up to the watermark IDs continue.
     let began = Instant::now();
     let end = loop {
@@ -275,7 +275,7 @@ async fn a_sync_of_300_ms_delays_no_draw() {
     for (n, pause_ms) in [(1, 1000), (1, 1), (400, 1), (3, 7), (1, 60_000)] {
         let machine = Machine::new();
         let server = machine.settled().await;
-        machine.disk.trouble(SaveStep::SyncFile, Trouble::Slow(Duration::from_millis(300)), MANY);
+        machine.disk.trouble(SaveStep::SyncFile, StepFault::Slow(Duration::from_millis(300)), MANY);
         let (began, saves) = (Instant::now(), server.status().saves);
         while began.elapsed() < Duration::from_secs(if pause_ms > 1000 { 600 } else { 3 }) {
             let (waited, ids) = timed(server.draw(n)).await;
@@ -296,7 +296,7 @@ async fn the_first_request_after_a_quiet_while_waits_for_nothing() {
     let machine = Machine::new();
     let server = machine.start().await;
     server.tick().await;
-    machine.disk.trouble(SaveStep::SyncFile, Trouble::Slow(Duration::from_millis(300)), MANY);
+    machine.disk.trouble(SaveStep::SyncFile, StepFault::Slow(Duration::from_millis(300)), MANY);
     pass(600_000).await;
     let (waited, _) = timed(server.draw(500)).await;
     assert_eq!(waited, Duration::ZERO);
@@ -310,7 +310,7 @@ async fn a_suspend_past_the_watermark_costs_one_sync() {
         let server = machine.settled().await;
         server.tick().await;
         pass(1).await;
-        machine.disk.trouble(SaveStep::SyncFile, Trouble::Slow(Duration::from_millis(40)), MANY);
+        machine.disk.trouble(SaveStep::SyncFile, StepFault::Slow(Duration::from_millis(40)), MANY);
         machine.clock.suspend(Duration::from_secs(asleep_s));
         let saves = server.status().saves;
         let (waited, tick) = timed(server.tick()).await;
@@ -327,7 +327,7 @@ async fn a_full_disk_that_is_freed_serves_again_by_itself() {
     let machine = Machine::new();
     let server = machine.settled().await;
     for step in SaveStep::ALL {
-        machine.disk.trouble(step, Trouble::Fail(ErrorKind::StorageFull), MANY);
+        machine.disk.trouble(step, StepFault::Fail(ErrorKind::StorageFull), MANY);
         let mut served_ms = 0;
         let refusal = loop {
             match server.draw(1).await {
@@ -358,7 +358,7 @@ async fn a_full_disk_that_is_freed_serves_again_by_itself() {
 #[tokio::test(start_paused = true)]
 async fn a_start_whose_first_save_fails_is_no_start() {
     let machine = Machine::new();
-    machine.disk.trouble(SaveStep::SyncFolder, Trouble::Fail(ErrorKind::PermissionDenied), 1);
+    machine.disk.trouble(SaveStep::SyncFolder, StepFault::Fail(ErrorKind::PermissionDenied), 1);
     assert!(matches!(machine.try_start().await, Err(SaveError::Io { .. })));
     assert_eq!(machine.found(), Some(SavePoint::NOTHING), "it has come to nothing, and leaves no trace");
     machine.done();
@@ -376,7 +376,7 @@ pub(crate) async fn a_start_that_is_stopped_leaves_no_trace() {
             }
             let before = machine.found();
             machine.clock.step_wall(1000 * 3_600_000);
-            machine.disk.trouble(step, Trouble::Slow(Duration::from_secs(1)), 1);
+            machine.disk.trouble(step, StepFault::Slow(Duration::from_secs(1)), 1);
             let opened = machine.disk.open(machine.identity);
             let (_, mut keeper) =
                 Keeper::prepare(machine.clock.clone(), machine.identity, machine.limits, opened).await;
@@ -673,14 +673,14 @@ async fn waiting_does_not_spin() {
         assert!(polls <= allowed, "{n} ids: {polls} polls in {took:?}");
     }
     // The same while the disk hangs: nothing happens until the second is over.
-    machine.disk.trouble(SaveStep::Write, Trouble::Hang, 1);
+    machine.disk.trouble(SaveStep::Write, StepFault::Hang, 1);
     while server.draw(100).await.is_ok() {}
     let (polls, took) = polls(server.draw(1)).await;
     assert!(polls <= 6, "{polls} polls in {took:?}");
     // And while it fails: refused draws do not make the keeper try more often.
     let machine = Machine::new();
     let server = machine.start().await;
-    machine.disk.trouble(SaveStep::Write, Trouble::Fail(ErrorKind::StorageFull), MANY);
+    machine.disk.trouble(SaveStep::Write, StepFault::Fail(ErrorKind::StorageFull), MANY);
     pass(4000).await;
     let failures = server.status().save_failures;
     for _ in 0..1000 {
@@ -711,7 +711,7 @@ async fn a_stop_refuses_waiting_draws() {
     machine.borrow_all(&server).await;
     // Also while a save is under way: draws are closed at once, and the last save comes after it.
     for step in SaveStep::ALL {
-        machine.disk.trouble(step, Trouble::Slow(Duration::from_millis(500)), 1);
+        machine.disk.trouble(step, StepFault::Slow(Duration::from_millis(500)), 1);
     }
     let client = server.client();
     let waiting = tokio::spawn(async move { timed(client.draw(10_000)).await });
@@ -752,11 +752,11 @@ async fn the_numbers_of_info() {
     assert_eq!(u128::from(status.waited_ms - before.waited_ms), waited.as_millis());
     assert!((990..=1010).contains(&waited.as_millis()), "{waited:?}");
 
-    machine.disk.trouble(SaveStep::SyncFolder, Trouble::Slow(Duration::from_millis(123)), 1);
+    machine.disk.trouble(SaveStep::SyncFolder, StepFault::Slow(Duration::from_millis(123)), 1);
     pass(2000).await;
     let status = server.status();
     assert!(status.last_save_ok && status.last_save_us == 123_000 || status.saves > before.saves + 1);
-    machine.disk.trouble(SaveStep::Write, Trouble::Fail(ErrorKind::StorageFull), 1);
+    machine.disk.trouble(SaveStep::Write, StepFault::Fail(ErrorKind::StorageFull), 1);
     pass(2000).await;
     assert_eq!(server.status().save_failures, 1);
     assert!(server.status().last_save_ok);
@@ -783,7 +783,7 @@ async fn borrowing_is_reported_once_a_second_and_a_broken_disk_once() {
     pass(5000).await;
     assert_eq!(log.lines("borrowing").len(), quiet);
 
-    machine.disk.trouble(SaveStep::SyncFile, Trouble::Fail(ErrorKind::StorageFull), MANY);
+    machine.disk.trouble(SaveStep::SyncFile, StepFault::Fail(ErrorKind::StorageFull), MANY);
     pass(20_000).await;
     machine.disk.heal();
     pass(5000).await;

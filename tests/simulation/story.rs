@@ -11,7 +11,7 @@ use getid_core::{BorrowPolicy, Epoch, Layout, Limits, Refusal, Status, Tick};
 use tokio::task::JoinSet;
 
 use crate::clock::{START_UNIX_MS, SimClock};
-use crate::disk::{SimDisk, Trouble};
+use crate::disk::{SimDisk, StepFault};
 use crate::machine::{Client, Machine, Server, check_disk, layout, pass};
 use crate::named::Pool;
 use crate::oracle::Oracle;
@@ -112,7 +112,7 @@ struct Story {
     copies: Vec<(usize, Vec<u8>)>,
     /// Largest B of any life.
     max_borrow_ms: u64,
-    is_told: bool,
+    is_printed: bool,
     tally: Tally,
 }
 
@@ -157,9 +157,9 @@ impl Story {
             oracle: Oracle::default(),
             generators: Vec::new(),
         };
-        let is_told = std::env::var_os("GETID_SIM_SEED").is_some();
+        let is_printed = std::env::var_os("GETID_SIM_SEED").is_some();
         let (copies, tally, pool) = (Vec::new(), Tally::default(), Pool::new(seed));
-        Story { rng, machine, pool, traits, folders, current: None, copies, max_borrow_ms: 0, is_told, tally }
+        Story { rng, machine, pool, traits, folders, current: None, copies, max_borrow_ms: 0, is_printed, tally }
     }
 
     async fn play(mut self) -> Result<Tally, String> {
@@ -189,7 +189,7 @@ impl Story {
     }
 
     /// Allows the IDs to repeat that neither the record in `folder` nor R + B covers, in a life that begins now.
-    fn forget_what_nobody_knows(&mut self, folder: Option<usize>) {
+    fn forget_lost_ids(&mut self, folder: Option<usize>) {
         if folder.is_some() && folder == self.current {
             return;
         }
@@ -214,12 +214,12 @@ impl Story {
         if self.traits.rough_disk && folder.is_some() && self.rng.one_in(3) {
             self.make_trouble();
         }
-        self.tell(|| {
+        self.print(|| {
             let found = folder.map(|folder| self.folders[folder].record().map(|record| record.point));
             let (wall, limits) = (self.machine.clock.wall_unix_ms(), self.machine.limits);
             format!("life in {folder:?}, {:?} covers all; found {found:?}, wall clock {wall}, {limits:?}", self.current)
         });
-        self.forget_what_nobody_knows(folder);
+        self.forget_lost_ids(folder);
         let before = self.current;
         // A clock that is wrong at boot and corrected before the first draw.
         let wrong_at_boot = self.traits.wild_clock && self.rng.one_in(8);
@@ -233,7 +233,7 @@ impl Story {
 
         if wrong_at_boot {
             if self.traits.rough_disk && folder.is_some() {
-                let slow = Trouble::Slow(Duration::from_millis(self.rng.within(200, 900)));
+                let slow = StepFault::Slow(Duration::from_millis(self.rng.within(200, 900)));
                 self.machine.disk.trouble(SaveStep::SyncFile, slow, 5);
             }
             self.linger(2).await;
@@ -243,12 +243,12 @@ impl Story {
         let may_lose_claim = self.traits.careless && folder.is_some() && self.rng.one_in(3);
         let allowed = self.refusals_allowed(may_lose_claim);
         let mut clients = JoinSet::new();
-        let nobody_asks = self.rng.one_in(10);
-        for _ in 0..if nobody_asks { 0 } else { self.rng.within(1, 4) } {
+        let has_no_requests = self.rng.one_in(10);
+        for _ in 0..if has_no_requests { 0 } else { self.rng.within(1, 4) } {
             let habits = Habits::choose(&mut self.rng, self.machine.identity.layout, self.machine.limits);
             clients.spawn(habits.follow(life.server.client(), self.machine.oracle.clone(), allowed));
         }
-        for name in if nobody_asks { Vec::new() } else { life.server.names() } {
+        for name in if has_no_requests { Vec::new() } else { life.server.names() } {
             let habits = Habits::of_named(&mut self.pool, name);
             clients.spawn(habits.follow(life.server.client(), self.machine.oracle.clone(), allowed));
         }
@@ -258,7 +258,7 @@ impl Story {
             tokio::time::sleep(Duration::from_nanos(self.rng.below(ticks * interval_ns))).await;
             self.happen(&mut life);
             // Generators that were not there before are drawn from too.
-            for name in if nobody_asks || !self.pool.one_in(2) { Vec::new() } else { life.server.names() } {
+            for name in if has_no_requests || !self.pool.one_in(2) { Vec::new() } else { life.server.names() } {
                 let habits = Habits::of_named(&mut self.pool, name);
                 clients.spawn(habits.follow(life.server.client(), self.machine.oracle.clone(), allowed));
             }
@@ -356,7 +356,7 @@ impl Story {
         let retakes_before = retakes();
         life.claim_was_lost = true;
         life.server.has_record(false);
-        self.tell(|| format!("claim lost: {:?}", life.server.status().mint));
+        self.print(|| format!("claim lost: {:?}", life.server.status().mint));
         let text = self.machine.disk.text();
         // The folder was only moved away, and the second server's record is never found.
         let comes_back = self.rng.one_in(3);
@@ -391,7 +391,7 @@ impl Story {
                 generators: life.server.generators(),
             };
             let server = second.start().await;
-            self.tell(|| format!("a second server: {:?}", server.status().mint));
+            self.print(|| format!("a second server: {:?}", server.status().mint));
             for _ in 0..self.rng.below(30) {
                 let n = 1 + self.rng.below(1 << self.machine.identity.layout.shard_bits().min(7));
                 let draw = server.draw(u32::try_from(n).expect("small"));
@@ -425,7 +425,7 @@ impl Story {
         self.linger(2).await;
         let status = life.server.status();
         let retaken = retakes() > retakes_before && !matches!(status.refusing, Some(Refusal::ClaimLost(_)));
-        self.tell(|| format!("claim retaken: {retaken}, {status:?}"));
+        self.print(|| format!("claim retaken: {retaken}, {status:?}"));
         self.tally.retakes += u64::from(retaken);
         if retaken {
             life.server.catch_up();
@@ -616,7 +616,7 @@ impl Story {
     async fn last_life(&mut self, folder: usize) {
         self.machine.clock.put_right();
         self.folders[folder].heal();
-        self.forget_what_nobody_knows(Some(folder));
+        self.forget_lost_ids(Some(folder));
         self.machine.generators = self.pool.choose();
         let Some(server) = self.begin(Some(folder)).await else {
             self.machine.oracle.report(|| "no start in a world as it should be".to_owned());
@@ -672,17 +672,17 @@ impl Story {
     fn make_trouble(&mut self) {
         let step = self.rng.pick(&SaveStep::ALL);
         let trouble = match self.rng.below(8) {
-            0 => Trouble::Hang,
-            1..=3 => Trouble::Fail(std::io::ErrorKind::StorageFull),
-            4 => Trouble::Slow(Duration::from_millis(self.rng.within(1, 5000))),
-            _ => Trouble::Slow(Duration::from_millis(self.rng.within(1, 400))),
+            0 => StepFault::Hang,
+            1..=3 => StepFault::Fail(std::io::ErrorKind::StorageFull),
+            4 => StepFault::Slow(Duration::from_millis(self.rng.within(1, 5000))),
+            _ => StepFault::Slow(Duration::from_millis(self.rng.within(1, 400))),
         };
         self.machine.disk.trouble(step, trouble, usize::try_from(self.rng.within(1, 3)).expect("small"));
     }
 
     /// Prints a line if one story is replayed.
-    fn tell(&self, what: impl FnOnce() -> String) {
-        if self.is_told {
+    fn print(&self, what: impl FnOnce() -> String) {
+        if self.is_printed {
             println!("{}", what());
         }
     }

@@ -20,7 +20,7 @@ use getid::claim::{
 use getid_core::{Declaration, Epoch, Layout, SavePoint, Tick, no_dates};
 use tempfile::TempDir;
 
-use crate::disk::{SimDisk, Trouble};
+use crate::disk::{SimDisk, StepFault};
 
 fn identity(server_id: u32) -> Identity {
     Identity { server_id, layout: Layout::default() }
@@ -111,7 +111,7 @@ mod simulated {
             let disk = SimDisk::new(2);
             let mut claim = disk.open(identity(0));
             claim.save(point(10)).await.unwrap();
-            disk.trouble(step, Trouble::Fail(ErrorKind::StorageFull), 2);
+            disk.trouble(step, StepFault::Fail(ErrorKind::StorageFull), 2);
             for _ in 0..2 {
                 let error = claim.save(point(20)).await.unwrap_err();
                 assert!(matches!(&error, SaveError::Io { source, .. } if source.kind() == ErrorKind::StorageFull));
@@ -130,12 +130,12 @@ mod simulated {
     async fn slow_and_hanging_saves_take_the_clock_of_the_test() {
         let disk = SimDisk::new(3);
         let mut claim = disk.open(identity(0));
-        disk.trouble(SaveStep::SyncFile, Trouble::Slow(Duration::from_millis(300)), 1);
+        disk.trouble(SaveStep::SyncFile, StepFault::Slow(Duration::from_millis(300)), 1);
         let start = tokio::time::Instant::now();
         claim.save(point(10)).await.unwrap();
         assert_eq!(start.elapsed(), Duration::from_millis(300));
 
-        disk.trouble(SaveStep::SyncFile, Trouble::Hang, 1);
+        disk.trouble(SaveStep::SyncFile, StepFault::Hang, 1);
         let hanging = tokio::time::timeout(Duration::from_hours(1), claim.save(point(20))).await;
         assert!(hanging.is_err());
         claim.save(point(30)).await.unwrap();
@@ -457,8 +457,11 @@ async fn a_folder_that_goes_and_comes_back() {
     fs::remove_dir(&here).unwrap();
     fs::rename(&away, &here).unwrap();
     // Another server may have had a folder there meanwhile.
-    let told = claim.save(point(15)).await;
-    assert!(matches!(told, Err(SaveError::ClaimRetaken { found: Some(found), .. }) if found == point(10)), "{told:?}");
+    let outcome = claim.save(point(15)).await;
+    assert!(
+        matches!(outcome, Err(SaveError::ClaimRetaken { found: Some(found), .. }) if found == point(10)),
+        "{outcome:?}"
+    );
     assert_eq!(saved(&here), point(10), "written before the position was raised");
     claim.save(point(20)).await.unwrap();
     assert_eq!(saved(&here), point(20));
@@ -657,8 +660,10 @@ async fn a_lost_claim_is_reported_although_the_save_that_found_it_was_dropped() 
             let term = first.term;
             let _ = polled(first.claim.save(point(20), Arc::default(), term), 1).await;
         }
-        let told = first.save(point(30)).await;
-        let Err(SaveError::ClaimRetaken { found, term, .. }) = told else { panic!("{dropped} dropped: {told:?}") };
+        let outcome = first.save(point(30)).await;
+        let Err(SaveError::ClaimRetaken { found, term, .. }) = outcome else {
+            panic!("{dropped} dropped: {outcome:?}")
+        };
         assert_eq!((found, term), (Some(point(50)), first.term));
         assert_eq!(saved(dir.path()), point(50), "nothing was written before a caller received it");
         first.save(point(70)).await.unwrap();
@@ -698,8 +703,11 @@ async fn two_holders_of_one_lock() {
     fs::write(dir.path().join("getid-0.lock"), "pid 1 term 2 nonce 0000000000000005\n").unwrap();
     assert!(lost(&mut first).await.contains("has written"));
     fs::write(dir.path().join("getid-0.lock"), lock).unwrap();
-    let told = first.save(point(55)).await;
-    assert!(matches!(told, Err(SaveError::ClaimRetaken { found: Some(found), .. }) if found == point(10)), "{told:?}");
+    let outcome = first.save(point(55)).await;
+    assert!(
+        matches!(outcome, Err(SaveError::ClaimRetaken { found: Some(found), .. }) if found == point(10)),
+        "{outcome:?}"
+    );
     first.save(point(60)).await.unwrap();
     assert!(!dir.path().join("getid-0.state.tmp").exists());
 }
@@ -716,8 +724,8 @@ async fn an_older_record_put_back() {
     assert_eq!(second.term, Term(2));
     second.save(point(90)).await.unwrap();
     fs::write(state_file(dir.path()), old).unwrap();
-    let told = second.save(point(95)).await;
-    let Err(SaveError::ClaimRetaken { found, term, .. }) = told else { panic!("{told:?}") };
+    let outcome = second.save(point(95)).await;
+    let Err(SaveError::ClaimRetaken { found, term, .. }) = outcome else { panic!("{outcome:?}") };
     assert_eq!((found, term), (Some(point(10)), Term(3)));
     second.save(point(100)).await.unwrap();
     assert_eq!(saved(dir.path()), point(100));
@@ -866,8 +874,8 @@ fn a_save_at_the_limit_of_open_files() {
         .env(FULL_DIR, dir.path())
         .output()
         .unwrap();
-    let said = [output.stdout, output.stderr].concat();
-    assert_eq!(output.status.code(), Some(42), "{}", String::from_utf8_lossy(&said));
+    let printed = [output.stdout, output.stderr].concat();
+    assert_eq!(output.status.code(), Some(42), "{}", String::from_utf8_lossy(&printed));
 }
 
 /// A small separate file system, unmounted at the end.

@@ -1,15 +1,15 @@
 //! Tests of server rows (`getid_beat`) that every shared store passes.
 
 use getid::sql::{NotedRow, StoreError, Table};
-use getid_core::beat::{BeatAsk, BeatKind, Credentials, Nonce, Restored, ServerState};
+use getid_core::beat::{BeatKind, BeatRequest, Credentials, Nonce, RestoredServer, ServerState};
 
 use crate::db::{Db, Place, ask, create, key, refusal};
 
 const LIFE: Nonce = Nonce(77);
 
 /// Returns a beat request without comparisons or restored rows.
-fn asks(nonce: u128, kind: BeatKind) -> BeatAsk {
-    BeatAsk {
+fn asks(nonce: u128, kind: BeatKind) -> BeatRequest {
+    BeatRequest {
         nonce: Nonce(nonce),
         life: LIFE,
         address: format!("web-{nonce} 'é' \\"),
@@ -26,7 +26,7 @@ fn asks(nonce: u128, kind: BeatKind) -> BeatAsk {
 /// Makes a server without a row join a store.
 fn joins(db: &mut Db, nonce: u128, state: ServerState) {
     let kind = BeatKind::Join { seen: None, noted: 0, state };
-    let answer = db.beat(&BeatAsk { starts_round: true, ..asks(nonce, kind) });
+    let answer = db.beat(&BeatRequest { starts_round: true, ..asks(nonce, kind) });
     assert!(answer.is_done, "{answer:?}");
 }
 
@@ -50,9 +50,9 @@ pub(crate) fn rows_of_servers_are_kept(place: &dyn Place) {
     assert_eq!(answer.instance, nothing.instance);
 
     let beat = BeatKind::Beat { at_least: 1, state: ServerState::Live };
-    let all = BeatAsk {
+    let all = BeatRequest {
         acknowledged: 2,
-        restored: vec![Restored { nonce: Nonce(3), beat: 7, address: "web-3".to_owned() }],
+        restored: vec![RestoredServer { nonce: Nonce(3), beat: 7, address: "web-3".to_owned() }],
         gone: vec![(Nonce(2), 1)],
         ..asks(1, beat)
     };
@@ -65,18 +65,18 @@ pub(crate) fn rows_of_servers_are_kept(place: &dyn Place) {
 
     // The row of a server that has left is returned when it is requested.
     let leave = BeatKind::Leave { at_least: 2 };
-    assert!(db.beat(&BeatAsk { restored: Vec::new(), ..asks(1, leave) }).is_done);
-    let look = |reads_all: bool| BeatAsk { reads_all, ..asks(9, BeatKind::Look) };
+    assert!(db.beat(&BeatRequest { restored: Vec::new(), ..asks(1, leave) }).is_done);
+    let look = |reads_all: bool| BeatRequest { reads_all, ..asks(9, BeatKind::Look) };
     let mut count = |reads_all: bool| db.beat(&look(reads_all)).rows.len();
     assert_eq!((count(true), count(false)), (3, 1));
     let back = BeatKind::Join { seen: Some((LIFE, 3)), noted: 3, state: ServerState::Live };
     assert!(db.beat(&asks(1, back)).is_done);
 
     // A beat that the row does not allow changes nothing.
-    let late = BeatAsk { starts_round: true, ..asks(1, BeatKind::Beat { at_least: 5, state: ServerState::Live }) };
+    let late = BeatRequest { starts_round: true, ..asks(1, BeatKind::Beat { at_least: 5, state: ServerState::Live }) };
     let answer = db.beat(&late);
     assert_eq!((answer.is_done, answer.round), (false, 2));
-    let other_life = BeatAsk { life: Nonce(78), ..asks(1, beat) };
+    let other_life = BeatRequest { life: Nonce(78), ..asks(1, beat) };
     assert!(!db.beat(&other_life).is_done);
 }
 
@@ -101,7 +101,7 @@ pub(crate) fn a_reservation_needs_the_row_of_its_server(place: &dyn Place) {
         let answer = other.try_reserve_as(refused, &[ask("orders", 10)]);
         assert!(matches!(answer, Err(StoreError::Unknown(_))), "{answer:?}");
     }
-    let gone = BeatAsk {
+    let gone = BeatRequest {
         gone: vec![(Nonce(1), 2)],
         ..asks(2, BeatKind::Join { seen: None, noted: 0, state: ServerState::Live })
     };

@@ -9,7 +9,7 @@ use getid::sql::{
     Pruned, Reservations, Reserve, Reserved, Row, RowChange, Store, StoreError, Table, Verdict, open,
 };
 use getid::text::store_url::StoreUrl;
-use getid_core::beat::{BeatAnswer, BeatAsk, Credentials};
+use getid_core::beat::{BeatAnswer, BeatRequest, Credentials};
 use getid_core::{Key, Reset, Spec};
 use tokio::runtime::Runtime;
 
@@ -140,7 +140,7 @@ impl Db {
     }
 
     #[track_caller]
-    pub(crate) fn beat(&mut self, ask: &BeatAsk) -> BeatAnswer {
+    pub(crate) fn beat(&mut self, ask: &BeatRequest) -> BeatAnswer {
         let connection = self.connection.as_mut().unwrap();
         answered(|| self.runtime.block_on(in_time(connection.beat(ask))))
     }

@@ -84,7 +84,7 @@ pub struct ReferenceClock {
     found: Option<Tick>,
     /// The part of `behind_ns` that was reported in an event.
     reported_behind_ns: u64,
-    held: Option<Held>,
+    held: Option<PendingJump>,
     fault: Option<ClockFault>,
     /// The fault that was reported in an event.
     reported_fault: Option<ClockFault>,
@@ -95,7 +95,7 @@ pub struct ReferenceClock {
 
 /// R as a straight line: boot time plus a difference.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Straight {
+pub(crate) struct StraightLine {
     /// First boot time for which the line holds, ns.
     pub(crate) from_boot_ns: u64,
     /// The boot time at which R is at the end of the 42 bits, ns.
@@ -106,7 +106,7 @@ pub(crate) struct Straight {
 
 /// A jump ahead that is not followed yet, all in ns.
 #[derive(Clone, Copy, Debug)]
-struct Held {
+struct PendingJump {
     /// How far W is ahead of R.
     ahead: u64,
     /// How long W has been this far ahead.
@@ -175,10 +175,10 @@ impl ReferenceClock {
     }
 
     /// Returns R as the straight line between two samples; `None` while it slews, or has no reading to start from.
-    pub(crate) fn straight(&self) -> Option<Straight> {
+    pub(crate) fn straight(&self) -> Option<StraightLine> {
         let slews = self.behind_ns != 0 && !planted(Fault::LaneOpensWhileSlewing);
         let is_straight = !slews && self.base_boot_ns != NEVER_READ && self.back_boot_ns.is_none();
-        is_straight.then(|| Straight {
+        is_straight.then(|| StraightLine {
             from_boot_ns: self.base_boot_ns,
             end_boot_ns: self.base_boot_ns.saturating_add(END_NS - self.base_ns),
             offset: self.base_ns.wrapping_sub(self.base_boot_ns),
@@ -371,10 +371,10 @@ impl ReferenceClock {
                 saw(Rare::Held);
                 self.jumps += 1;
                 events.push(ClockEvent::JumpHeld { by_ms, too_far });
-                Held { ahead: ahead_ns, lasted: 0, reported: ahead_ns }
+                PendingJump { ahead: ahead_ns, lasted: 0, reported: ahead_ns }
             }
             Some(held) if held.ahead.abs_diff(ahead_ns) <= JUMP_NOISE_NS => {
-                Held { lasted: held.lasted.saturating_add(passed_ns), ..held }
+                PendingJump { lasted: held.lasted.saturating_add(passed_ns), ..held }
             }
             // The jump changed: its ten minutes start again. It is reported only if the change is as large as another
             // jump.
@@ -385,7 +385,7 @@ impl ReferenceClock {
                     self.jumps += 1;
                     events.push(ClockEvent::JumpHeld { by_ms, too_far });
                 }
-                Held { ahead: ahead_ns, lasted: 0, reported: if another { ahead_ns } else { held.reported } }
+                PendingJump { ahead: ahead_ns, lasted: 0, reported: if another { ahead_ns } else { held.reported } }
             }
         };
         if held.lasted >= JUMP_STEADY_MS * NS_PER_MS && !too_far && !planted(Fault::HoldsForEver) {

@@ -77,7 +77,10 @@ impl fmt::Display for ClockEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ClockEvent::SetBack { by_ms } => {
-                write!(f, "clock is {by_ms} ms behind the ids: they go on at 90 % of real speed until it has caught up")
+                write!(
+                    f,
+                    "clock is {by_ms} ms behind the ids: ids continue at 90 % of real speed until it has caught up"
+                )
             }
             ClockEvent::CaughtUp => write!(f, "clock has caught up with the ids"),
             ClockEvent::JumpFollowed { by_ms } => write!(f, "clock jumped ahead by {by_ms} ms; ids follow"),
@@ -101,7 +104,7 @@ impl fmt::Display for ClockEvent {
                 write!(f, "clock moved by {by_ms} ms before the first id was given; ids follow")
             }
             ClockEvent::Fault(fault) => write!(f, "no ids: clock {fault}"),
-            ClockEvent::FaultOver => write!(f, "clock is right again; ids go on"),
+            ClockEvent::FaultOver => write!(f, "clock is right again; ids continue"),
         }
     }
 }
@@ -138,7 +141,7 @@ impl fmt::Display for ClockFault {
             ClockFault::PastEnd { wall_unix_ms, last_unix_ms } => {
                 write!(
                     f,
-                    "says {}, past the last instant an id can carry, {}",
+                    "reads {}, past the last instant an id can carry, {}",
                     UtcMs(wall_unix_ms),
                     UtcMs(last_unix_ms)
                 )
@@ -147,14 +150,14 @@ impl fmt::Display for ClockFault {
                 let days = JUMP_MS_MAX / 86_400_000;
                 write!(
                     f,
-                    "says {}, more than {days} days past the state's record, {}; set the clock, or if it is right \
+                    "reads {}, more than {days} days past the state's record, {}; set the clock, or if it is right \
                      use 'getid state advance --to'",
                     UtcMs(wall_unix_ms),
                     UtcMs(record_unix_ms)
                 )
             }
             ClockFault::BeforeEpoch { wall_unix_ms, epoch_unix_ms } => {
-                write!(f, "says {}, before the epoch, {}", UtcMs(wall_unix_ms), UtcMs(epoch_unix_ms))
+                write!(f, "reads {}, before the epoch, {}", UtcMs(wall_unix_ms), UtcMs(epoch_unix_ms))
             }
         }
     }

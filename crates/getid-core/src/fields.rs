@@ -333,7 +333,7 @@ impl core::fmt::Display for FieldsError {
             FieldsError::Twice { name } => write!(f, "the field '{name}' is there twice, must be there once"),
             FieldsError::Second { name, first } => write!(
                 f,
-                "'{name}' says the same as '{first}', must be the only time, counter, random or noise of the layout"
+                "'{name}' has the same role as '{first}', must be the only time, counter, random or noise of the layout"
             ),
             FieldsError::Place { name, expected } => write!(f, "'{name}' is in a wrong place: {expected}"),
             FieldsError::Value { name, value, bits } => {

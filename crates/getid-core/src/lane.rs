@@ -165,17 +165,17 @@ impl Lane {
 
 /// The bounds with which a lane was opened, for as long as its position may stay the same.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Opened {
+pub(crate) struct LaneOpening {
     gate: Slot,
     borrow_ms: u64,
 }
 
-impl Opened {
+impl LaneOpening {
     /// Bounds before the first lane.
-    pub(crate) const NOTHING: Opened = Opened { gate: Slot(0), borrow_ms: 0 };
+    pub(crate) const NOTHING: LaneOpening = LaneOpening { gate: Slot(0), borrow_ms: 0 };
 
     /// Bounds after which every new lane moves the position.
-    pub(crate) const ANYTHING: Opened = Opened { gate: Slot(u64::MAX), borrow_ms: u64::MAX };
+    pub(crate) const ANYTHING: LaneOpening = LaneOpening { gate: Slot(u64::MAX), borrow_ms: u64::MAX };
 
     /// Records the bounds of a lane that is about to open. If an old lane allowed more, `slots` moves by a slot, so
     /// that no draw by the old lane succeeds.
@@ -185,6 +185,6 @@ impl Opened {
             saw(Rare::LaneMovedOn);
             slots.skip_one();
         }
-        *self = Opened { gate, borrow_ms };
+        *self = LaneOpening { gate, borrow_ms };
     }
 }

@@ -85,19 +85,19 @@ impl Layout {
     /// Returns a sentence: the demanded IDs a second, the layout's capacity, and the sufficient `shard-range`.
     pub(crate) fn demand(self, asked_per_s: u64) -> String {
         let (capacity_per_s, remedy) = (self.capacity_per_s(), self.remedy_for(asked_per_s));
-        format!("{asked_per_s} ids a second are asked for, the layout holds {capacity_per_s}; {remedy}")
+        format!("{asked_per_s} ids a second are requested, the layout holds {capacity_per_s}; {remedy}")
     }
 
     /// Returns the remedy for an operator whose clients draw `ids_per_s`, as one clause.
     pub fn remedy_for(self, ids_per_s: u64) -> String {
         let sum = LOW_BITS - self.server_bits();
         match Layout::shard_range_for(ids_per_s) {
-            Some(shard_range) if shard_range <= self.shard_bits() => "ask again in a moment".into(),
+            Some(shard_range) if shard_range <= self.shard_bits() => "try again in a moment".into(),
             Some(shard_range) if shard_range <= sum => format!(
                 "shard-range {shard_range} would hold it; it grows at random-range's cost, which would be {}",
                 sum - shard_range
             ),
-            _ => "no shard-range beside this id-range holds it: spread the load over more servers".into(),
+            _ => "no shard-range with this id-range holds it: spread the load over more servers".into(),
         }
     }
 

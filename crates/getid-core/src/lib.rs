@@ -98,15 +98,15 @@ pub use named::{NamedGenerator, NamedGenerators, RequestField};
 pub use printable::is_unprintable;
 pub use refusal::{Blocked, Overload, Refusal};
 pub use save_point::SavePoint;
-pub use scheme::{Eight, RandomCycle, Reservation, Scheme};
+pub use scheme::{IdBatch8, RandomCycle, Reservation, Scheme};
 pub use sequence::{
-    Ask, CACHE_DEFAULT, Fetch, FetchTaken, Fetched, INCREMENT_MAX, Key, RESERVED_MAX, Remainder, Run,
-    SEQUENCE_NAME_RULE, STORES_MAX, Segment, Sequence, SequencePolicy, SequenceRefusal, SequenceStatus, Spec,
-    SpecError, VALUE_MAX, WaitPolicy, Waiter, is_sequence_name,
+    CACHE_DEFAULT, Fetch, FetchVerdict, Fetched, INCREMENT_MAX, Key, RESERVED_MAX, Remainder, Run, SEQUENCE_NAME_RULE,
+    STORES_MAX, Segment, Sequence, SequencePolicy, SequenceRefusal, SequenceRequest, SequenceStatus, Spec, SpecError,
+    VALUE_MAX, WaitPolicy, WaiterId, is_sequence_name,
 };
 pub use serial::{
-    COUNTER_KINDS, CheckDigit, CounterDeclaration, CounterError, CounterKind, CounterReading, NamedCounters, Reset,
-    Serial, Stamp, TEMPLATE_BYTES_MAX, Template, TemplateError, ZoneCheck,
+    COUNTER_KINDS, CheckDigit, CivilTime, CounterDeclaration, CounterError, CounterKind, CounterReading, NamedCounters,
+    Reset, Serial, TEMPLATE_BYTES_MAX, Template, TemplateError, ZoneCheck,
 };
 pub use slots::Slots;
 pub use status::{LineStatus, Status};

@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[derive(Clone, Copy, Debug)]
-    struct Ask {
+    struct LineDraw {
         passed_ns: u64,
         n: u32,
         /// Distance of the ceiling ahead of the whole ms of R.
@@ -297,11 +297,11 @@ mod tests {
         skip_ms: Option<u64>,
     }
 
-    fn asks() -> impl Strategy<Value = Vec<Ask>> {
+    fn asks() -> impl Strategy<Value = Vec<LineDraw>> {
         let passed = prop_oneof![Just(0), 0..1000_u64, 0..3 * MS, 0..5000 * MS];
         let n = prop_oneof![Just(1_u32), 1..100_u32, 1..1_000_000_u32, Just(u32::MAX)];
         let skip = prop_oneof![9 => Just(None), 1 => (0..10_000_u64).prop_map(Some)];
-        let ask = (passed, n, 0..5000_u64, skip).prop_map(|(passed_ns, n, ceiling_ms, skip_ms)| Ask {
+        let ask = (passed, n, 0..5000_u64, skip).prop_map(|(passed_ns, n, ceiling_ms, skip_ms)| LineDraw {
             passed_ns,
             n,
             ceiling_ms,
@@ -364,7 +364,7 @@ mod tests {
             line.start_at(Tick(start));
             model.skip_to(Tick(start));
             let mut now_ns = (start - start.min(3000)) * MS;
-            for Ask { passed_ns, n, ceiling_ms, skip_ms } in asks {
+            for LineDraw { passed_ns, n, ceiling_ms, skip_ms } in asks {
                 now_ns += passed_ns;
                 let ceiling = Tick(now_ns / MS + ceiling_ms);
                 if let Some(ms) = skip_ms {
@@ -400,7 +400,7 @@ mod tests {
             let mut slots = Slots::new(counter_bits, Tick(start));
             line.start_at(Tick(start));
             let mut now_ns = (start - 3000) * MS;
-            for Ask { passed_ns, n, ceiling_ms, skip_ms } in asks {
+            for LineDraw { passed_ns, n, ceiling_ms, skip_ms } in asks {
                 now_ns += passed_ns;
                 let now = Tick::of_ns(now_ns);
                 if let Some(ms) = skip_ms {
@@ -427,7 +427,7 @@ mod tests {
             let mut line = line(spec);
             line.start_at(Tick(T0));
             let mut now_ns = T0 * MS;
-            for Ask { passed_ns, n, ceiling_ms, .. } in asks {
+            for LineDraw { passed_ns, n, ceiling_ms, .. } in asks {
                 now_ns += passed_ns;
                 line.reserve(now_ns, n, Tick(now_ns / MS + ceiling_ms));
             }
@@ -445,7 +445,7 @@ mod tests {
             line.start_at(Tick(T0));
             let mut now_ns = T0 * MS;
             let mut next = line.next().0;
-            for Ask { passed_ns, n, ceiling_ms, .. } in asks {
+            for LineDraw { passed_ns, n, ceiling_ms, .. } in asks {
                 now_ns += passed_ns;
                 let ceiling = Tick(now_ns / MS + ceiling_ms);
                 let unit = line.now(now_ns).expect("after 1970") / line.unit;

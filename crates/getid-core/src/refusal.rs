@@ -116,8 +116,8 @@ impl fmt::Display for Refusal {
             ),
             Refusal::NamedOverload { wait_ms, max_wait_ms, asked_per_s, capacity_per_s } => write!(
                 f,
-                "BUSY this would wait {wait_ms} ms and id-max-wait-ms allows {max_wait_ms}: {asked_per_s} ids a second are \
-                 asked for, the layout holds {capacity_per_s}; a wider counter or more servers hold more"
+                "BUSY this would wait {wait_ms} ms and id-max-wait-ms allows {max_wait_ms}: {asked_per_s} ids a second \
+                 are requested, the layout holds {capacity_per_s}; a wider counter or more servers hold more"
             ),
             Refusal::BeforeEpoch { reference_unix_ms, epoch_unix_ms } => write!(
                 f,
@@ -135,7 +135,7 @@ impl fmt::Display for Refusal {
             }
             Refusal::ClaimLost(text) => write!(f, "MISCONF claim lost: {text}"),
             Refusal::Standby(text) => write!(f, "LOADING {text}"),
-            Refusal::Redeclared => write!(f, "BUSY the generator has just been declared in another way; ask again"),
+            Refusal::Redeclared => write!(f, "BUSY the generator has just been declared in another way; try again"),
             Refusal::Closed => write!(f, "ERR server is shutting down"),
         }
     }

@@ -40,8 +40,8 @@ impl RandomCycle {
                 return None;
             }
         }
-        values.reserve_exact(Eight::LEN - 1);
-        (0..Eight::LEN - 1).for_each(|place| values.push(values[place]));
+        values.reserve_exact(IdBatch8::LEN - 1);
+        (0..IdBatch8::LEN - 1).for_each(|place| values.push(values[place]));
         Some(RandomCycle { values: values.into_boxed_slice(), mask: len - 1 })
     }
 
@@ -53,7 +53,7 @@ impl RandomCycle {
 
     /// Returns the random parts of eight IDs from number `count` on.
     #[inline]
-    fn values_at(&self, count: u64) -> &[u32; Eight::LEN] {
+    fn values_at(&self, count: u64) -> &[u32; IdBatch8::LEN] {
         self.values[self.place_of(count)..].first_chunk().expect("a period is followed by the first values of the next")
     }
 
@@ -115,7 +115,7 @@ impl Scheme {
     /// removed. Each ID equals [`Scheme::id`], but is computed over plain arrays, which become vector instructions.
     #[expect(clippy::inline_always, reason = "it is compiled for the processors that its caller is compiled for")]
     #[inline(always)]
-    pub fn take_eight(&self, run: &mut Reservation) -> (Eight, usize) {
+    pub fn take_batch(&self, run: &mut Reservation) -> (IdBatch8, usize) {
         let (shard_bits, random_bits) = (self.layout.shard_bits(), self.layout.random_bits());
         let shards = (1 << shard_bits) - 1;
         #[expect(clippy::cast_possible_truncation, reason = "a shard has 21 bits")]
@@ -126,7 +126,7 @@ impl Scheme {
             *above += (shard >> shard_bits << LOW_BITS) + ((shard & shards) << random_bits);
         }
         let base = run.first.tick(shard_bits).0 << LOW_BITS | self.server_part;
-        (Eight { base, above }, run.drop_front(8) as usize)
+        (IdBatch8 { base, above }, run.drop_front(8) as usize)
     }
 
     /// Returns the IDs of a reservation, ascending.
@@ -140,14 +140,14 @@ impl Scheme {
 
 /// Eight IDs of adjacent slots, computed to be written together: each is `base` plus one of `above`, which ascend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Eight {
+pub struct IdBatch8 {
     /// A number at or below the first of them.
     pub base: u64,
     /// Distance of each ID above `base`. The IDs have at most eight ticks, so these numbers have 24 bits.
-    pub above: [u32; Eight::LEN],
+    pub above: [u32; IdBatch8::LEN],
 }
 
-impl Eight {
+impl IdBatch8 {
     /// Number of IDs.
     pub const LEN: usize = 8;
 }

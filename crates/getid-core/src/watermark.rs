@@ -53,7 +53,7 @@ pub(crate) struct Watermark {
     lowest_borrow_ms: u64,
     /// Whether the watermark was lowered, and no later save has succeeded yet.
     lowering: bool,
-    saving: Option<Saving>,
+    saving: Option<SaveInFlight>,
     /// Boot time before which no save is wanted, ns.
     retry_at_ns: u64,
     saves: u64,
@@ -67,7 +67,7 @@ pub(crate) struct Watermark {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Saving {
+struct SaveInFlight {
     point: SavePoint,
     /// Whether the watermark was lowered since it began: then its point may be too high.
     stale: bool,
@@ -179,7 +179,7 @@ impl Watermark {
         }
         self.highest = self.highest.max(point.watermark);
         self.lowest_borrow_ms = self.lowest_borrow_ms.min(point.max_borrow_ms);
-        self.saving = Some(Saving { point, stale: false });
+        self.saving = Some(SaveInFlight { point, stale: false });
         self.retry_at_ns = boot_ns.saturating_add(SAVE_RETRY_NS);
         self.issued_at_save = issued;
         self.has_begun = true;
@@ -419,23 +419,23 @@ mod tests {
     }
 
     #[derive(Clone, Copy, Debug)]
-    enum Step {
+    enum WatermarkStep {
         Want { now: u64, ahead: u64, max_borrow_ms: u64 },
         Lower { now: u64 },
         Succeed,
         Fail,
     }
 
-    fn step() -> impl Strategy<Value = Step> {
+    fn step() -> impl Strategy<Value = WatermarkStep> {
         prop_oneof![
-            (0..100_000_u64, 0..4000_u64, 1..5000_u64).prop_map(|(now, ahead, max_borrow_ms)| Step::Want {
+            (0..100_000_u64, 0..4000_u64, 1..5000_u64).prop_map(|(now, ahead, max_borrow_ms)| WatermarkStep::Want {
                 now,
                 ahead,
                 max_borrow_ms
             }),
-            (0..100_000_u64).prop_map(|now| Step::Lower { now }),
-            Just(Step::Succeed),
-            Just(Step::Fail),
+            (0..100_000_u64).prop_map(|now| WatermarkStep::Lower { now }),
+            Just(WatermarkStep::Succeed),
+            Just(WatermarkStep::Fail),
         ]
     }
 
@@ -448,7 +448,7 @@ mod tests {
             let mut flight = None;
             for (i, step) in (0..).zip(steps) {
                 match step {
-                    Step::Want { now, ahead, max_borrow_ms } => {
+                    WatermarkStep::Want { now, ahead, max_borrow_ms } => {
                         let progress = Progress { max_borrow_ms, ..progress(now, now + ahead, i) };
                         let Some(wanted) = watermark.wanted(&progress, i * RETRY, false) else { continue };
                         let point = SavePoint { max_borrow_ms, ..point(wanted) };
@@ -456,12 +456,12 @@ mod tests {
                         flight = Some(point);
                         disk.push(point);
                     }
-                    Step::Lower { now } => watermark.lower(&progress(now, now, 0)),
-                    Step::Succeed => if let Some(point) = flight.take() {
+                    WatermarkStep::Lower { now } => watermark.lower(&progress(now, now, 0)),
+                    WatermarkStep::Succeed => if let Some(point) = flight.take() {
                         watermark.saved(point);
                         disk = vec![point];
                     },
-                    Step::Fail => if flight.take().is_some() {
+                    WatermarkStep::Fail => if flight.take().is_some() {
                         watermark.failed("no space".into());
                     },
                 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use getid_core::claim::{Candidate, Choice, Claimant, Clocks, Waiting, Watch, choose, own_name_in_use};
+use getid_core::claim::{Candidate, Claimant, Clocks, IdChoice, StandbyReason, Watch, choose, own_name_in_use};
 use tokio::time::Instant;
 
 use super::joining::not_joined;
@@ -113,14 +113,14 @@ impl<C: Clock> ClusterClaim<C> {
             let candidates = self.chooser.candidates(&ids);
             self.warn_of_own_name(&candidates);
             let server_id = match choose(&candidates, self.chooser.spread) {
-                Choice::Take(server_id) => server_id,
-                Choice::Look => return Err(no_server_id("its own record is looked at")),
-                Choice::Wait if ids.is_empty() => {
+                IdChoice::Take(server_id) => server_id,
+                IdChoice::Look => return Err(no_server_id("its own record is looked at")),
+                IdChoice::Wait if ids.is_empty() => {
                     return Err(no_server_id(
                         "the cluster record lists none for auto; run getid cluster init --auto with some",
                     ));
                 }
-                Choice::Wait => {
+                IdChoice::Wait => {
                     // A claim may be free and excluded because this server is not eligible.
                     if let Some(why) = self.ineligible(self.place.clock.clocks()) {
                         return Err(self.not_eligible(why));
@@ -162,13 +162,18 @@ impl<C: Clock> ClusterClaim<C> {
             (_, None) => return,
             (
                 Err(_),
-                Some(Waiting::WentBack { .. } | Waiting::Moved | Waiting::BeatsUsedUp | Waiting::Apart { .. }),
+                Some(
+                    StandbyReason::WentBack { .. }
+                    | StandbyReason::Moved
+                    | StandbyReason::BeatsUsedUp
+                    | StandbyReason::Apart { .. },
+                ),
             ) => {
                 let why = result.as_ref().err().map_or_else(String::new, ToString::to_string);
                 self.chooser.exclude(server_id, why);
             }
             (Err(SaveError::ClaimLost { what }), _) => self.chooser.exclude(server_id, what.clone()),
-            (Err(SaveError::Standby { .. }), Some(Waiting::Held { .. } | Waiting::SteppedAside)) => {}
+            (Err(SaveError::Standby { .. }), Some(StandbyReason::Held { .. } | StandbyReason::SteppedAside)) => {}
             _ => return,
         }
         self.server_id = None;
@@ -256,9 +261,9 @@ impl<C: Clock> ClusterClaim<C> {
 
     /// Ends a server with `server-id auto` whose server-id another server has held for long enough. Its supervisor
     /// starts it again, and the new process takes another server-id.
-    pub(super) fn end_if_lost_for_good(&mut self, waiting: Waiting) {
+    pub(super) fn end_if_lost_for_good(&mut self, waiting: StandbyReason) {
         let Some(lost_at) = self.chooser.lost_at.filter(|_| self.place.server_id.is_none()) else { return };
-        let Waiting::Held { silent_ns, timeout_ms, .. } = waiting else { return };
+        let StandbyReason::Held { silent_ns, timeout_ms, .. } = waiting else { return };
         let timeout = Duration::from_millis(timeout_ms);
         let for_good = (timeout * u32::try_from(LOST_FOR_TIMEOUTS).unwrap_or(1)).max(LOST_FOR_MIN);
         if Duration::from_nanos(silent_ns) < timeout

@@ -23,7 +23,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use getid_core::claim::{Ask, Claimant, Clocks, Hold, Options};
+use getid_core::claim::{ClaimOptions, ClaimRequest, Claimant, Clocks, Hold};
 use getid_core::{CounterDeclaration, Declaration, Layout, SavePoint};
 use tokio::time::Instant;
 
@@ -286,15 +286,15 @@ impl<C: Clock> ClusterClaim<C> {
         } else if self.server_id.is_none() {
             self.choose().await?;
         }
-        let result = self.act(Ask::Save { point, term: term.0 }).await;
+        let result = self.act(ClaimRequest::Save { point, term: term.0 }).await;
         self.choose_again(&result);
         result
     }
 }
 
 /// Returns the options of the claim machine.
-fn options<C>(place: &FleetPlace<C>, creates: bool) -> Options {
-    Options {
+fn options<C>(place: &FleetPlace<C>, creates: bool) -> ClaimOptions {
+    ClaimOptions {
         timeout_ms: place.timeout_ms,
         max_ahead_ms: place.max_clock_ahead_ms,
         max_behind_ms: place.max_clock_jump_ms,
@@ -363,9 +363,9 @@ impl<C: Clock> Claim for ClusterClaim<C> {
             // Without a save in this term, the machine knows which point to record.
             let saved = self.tenure.as_ref().and_then(|tenure| tenure.saved);
             let (point, term) = saved.map_or((SavePoint::NOTHING, u64::MAX), |point| (point, self.machine.term()));
-            let _ = self.act(Ask::Release { point, term }).await;
+            let _ = self.act(ClaimRequest::Release { point, term }).await;
         } else if self.server_id.is_some() {
-            let _ = self.act(Ask::Watch).await;
+            let _ = self.act(ClaimRequest::Watch).await;
         }
         self.tell(Some(&SaveError::Standby { what: why.to_owned() }));
         self.obstacle = standing;
@@ -377,7 +377,7 @@ impl<C: Clock> Claim for ClusterClaim<C> {
         if self.server_id.is_none() {
             return Ok(());
         }
-        let result = self.act(Ask::Release { point, term: term.0 }).await;
+        let result = self.act(ClaimRequest::Release { point, term: term.0 }).await;
         self.notes.keep();
         self.tell(result.as_ref().err());
         result

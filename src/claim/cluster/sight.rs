@@ -48,8 +48,8 @@ impl Sight {
 
     /// Returns the record as input of the machine. `is_this_folder`: its holder ran in the folder that this process has
     /// locked.
-    pub(super) fn seen(&self, is_this_folder: bool) -> machine::Seen {
-        machine::Seen {
+    pub(super) fn seen(&self, is_this_folder: bool) -> machine::ClaimSnapshot {
+        machine::ClaimSnapshot {
             stamp: self.stamp,
             holder: self.claim.holder().map(|holder| holder.instance),
             timeout_ms: self.claim.timeout_ms.clamp(*TIMEOUT_MS.start(), *TIMEOUT_MS.end()),

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use getid_core::claim::{Clocks, Loss, Waiting};
+use getid_core::claim::{ClaimLoss, Clocks, StandbyReason};
 
 use super::ClusterClaim;
 use super::texts;
@@ -215,7 +215,7 @@ impl<C: Clock> ClusterClaim<C> {
             _ if self.machine.is_holder() => Told::Holder,
             (Some(SaveError::ClaimLost { what }), _) => Told::NeedsOperator(what.clone()),
             (_, Some(why)) => Told::NotEligible((!is_apart).then(|| why.to_owned())),
-            (_, None) if matches!(self.machine.waiting(), Some(Waiting::Held { .. })) => {
+            (_, None) if matches!(self.machine.waiting(), Some(StandbyReason::Held { .. })) => {
                 let holder = self.sight.as_ref().and_then(|sight| sight.claim.holder());
                 Told::Standby(format!("held by {}", holder.map_or_else(|| "another server".to_owned(), texts::who)))
             }
@@ -262,7 +262,7 @@ impl<C: Clock> ClusterClaim<C> {
     }
 
     /// Logs and counts the loss of the claim.
-    pub(super) fn tell_loss(&mut self, loss: Loss) {
+    pub(super) fn tell_loss(&mut self, loss: ClaimLoss) {
         self.teller.losses += 1;
         let now = self.place.clock.clocks();
         let server_id = self.identity().server_id;

@@ -4,7 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use getid_core::SavePoint;
-use getid_core::claim::{Act, Ask, Cause, Clocks, Event, Loss, Read, Seen, Waiting, Wish, Write, Wrote};
+use getid_core::claim::{
+    ClaimEvent, ClaimLoss, ClaimRequest, ClaimSnapshot, Clocks, ReadAnswer, RecordWrite, StandbyReason, StoreAction,
+    TakeCause, WriteAnswer, WritePurpose,
+};
 use tokio::time::Instant;
 
 use super::ClusterClaim;
@@ -67,7 +70,7 @@ impl<C: Clock> ClusterClaim<C> {
         })?;
         let Some(row) = row else {
             let noted = self.notes.of(server_id).beat;
-            let waiting = if noted > 0 { Waiting::WentBack { noted, found: 0 } } else { Waiting::Missing };
+            let waiting = if noted > 0 { StandbyReason::WentBack { noted, found: 0 } } else { StandbyReason::Missing };
             return Err(NotJoined::Refused(match texts::waiting(waiting, None, server_id, &store) {
                 Waits::Standby(why) | Waits::NotEligible(why) | Waits::NeedsOperator(why) => why,
             }));
@@ -90,17 +93,17 @@ impl<C: Clock> ClusterClaim<C> {
     }
 
     /// Performs the steps that the machine requests for `ask`, until it is settled. Ends in bounded time.
-    pub(super) async fn act(&mut self, ask: Ask) -> Result<(), SaveError> {
+    pub(super) async fn act(&mut self, ask: ClaimRequest) -> Result<(), SaveError> {
         let end = Instant::now() + Duration::from_millis((self.place.timeout_ms / 2).max(500));
         self.problem = None;
         for step in 0..STEPS_MAX {
             if step > 0 && Instant::now() >= end {
                 break;
             }
-            let event = match self.wish(ask) {
-                Wish::Nothing => return self.nothing_to_do(ask),
-                Wish::Read => self.read_record().await,
-                Wish::Write(write) => self.write_record(&write).await,
+            let event = match self.next_action(ask) {
+                StoreAction::Nothing => return self.nothing_to_do(ask),
+                StoreAction::Read => self.read_record().await,
+                StoreAction::Write(write) => self.write_record(&write).await,
             };
             if let Some(result) = self.conclude(event, ask) {
                 return result;
@@ -110,13 +113,13 @@ impl<C: Clock> ClusterClaim<C> {
     }
 
     /// Returns the next step of the machine. A server that must not take the claim only reads.
-    fn wish(&mut self, ask: Ask) -> Wish {
+    fn next_action(&mut self, ask: ClaimRequest) -> StoreAction {
         if self.must_not_take().is_none() {
-            return self.machine.wish(ask);
+            return self.machine.next_action(ask);
         }
         // Cancels the machine's permission to take the claim.
-        let _ = self.machine.wish(Ask::Release { point: SavePoint::NOTHING, term: 0 });
-        self.machine.wish(Ask::Watch)
+        let _ = self.machine.next_action(ClaimRequest::Release { point: SavePoint::NOTHING, term: 0 });
+        self.machine.next_action(ClaimRequest::Watch)
     }
 
     /// Returns the reason why this server must not take the claim.
@@ -124,57 +127,59 @@ impl<C: Clock> ClusterClaim<C> {
         self.obstacle.as_ref().or(self.conflict.as_ref()).filter(|_| !self.machine.is_holder())
     }
 
-    fn nothing_to_do(&mut self, ask: Ask) -> Result<(), SaveError> {
+    fn nothing_to_do(&mut self, ask: ClaimRequest) -> Result<(), SaveError> {
         match ask {
-            Ask::Release { .. } | Ask::Watch => Ok(()),
-            Ask::Save { term, .. } if self.machine.is_holder() && term != self.machine.term() => Err(self.retaken()),
-            Ask::Save { .. } => {
+            ClaimRequest::Release { .. } | ClaimRequest::Watch => Ok(()),
+            ClaimRequest::Save { term, .. } if self.machine.is_holder() && term != self.machine.term() => {
+                Err(self.retaken())
+            }
+            ClaimRequest::Save { .. } => {
                 let what = format!("the record in {} has no beat left to count", self.link.shown());
                 Err(SaveError::ClaimLost { what })
             }
         }
     }
 
-    async fn read_record(&mut self) -> Event {
+    async fn read_record(&mut self) -> ClaimEvent {
         let key = Key::of_claim(self.identity().server_id);
         let sent = self.place.clock.clocks();
         let answer = self.link.read(&key).await;
         let now = self.place.clock.clocks();
         let read = match answer {
-            Ok(Some(row)) => self.see(&row, now).map_or(Read::Failed, Read::Record),
+            Ok(Some(row)) => self.see(&row, now).map_or(ReadAnswer::Failed, ReadAnswer::Record),
             Ok(None) => {
                 self.sight = None;
-                Read::Missing
+                ReadAnswer::Missing
             }
             Err(error) => {
                 self.problem = self.problem_of(&error);
-                Read::Failed
+                ReadAnswer::Failed
             }
         };
         self.machine.read(sent, now, read)
     }
 
-    async fn write_record(&mut self, write: &Write) -> Event {
+    async fn write_record(&mut self, write: &RecordWrite) -> ClaimEvent {
         let key = Key::of_claim(self.identity().server_id);
         let sent = self.place.clock.clocks();
         let answer = match self.row_of(write, sent) {
             Ok(row) => self.link.write(&key, write.expect, &row).await,
             Err(why) => {
                 self.problem = Some(why);
-                return self.machine.wrote(sent, sent, Wrote::NotDone);
+                return self.machine.wrote(sent, sent, WriteAnswer::NotDone);
             }
         };
         let now = self.place.clock.clocks();
         let wrote = match answer {
-            Ok(Written::Done) => Wrote::Done,
+            Ok(Written::Done) => WriteAnswer::Done,
             Ok(Written::Conflict(Some(row))) => {
-                self.see(&row, now).map_or(Wrote::Unknown, |seen| Wrote::Conflict(Some(seen)))
+                self.see(&row, now).map_or(WriteAnswer::Unknown, |seen| WriteAnswer::Conflict(Some(seen)))
             }
-            Ok(Written::Conflict(None)) => Wrote::Conflict(None),
-            Err(RecordStoreError::Unknown(_)) => Wrote::Unknown,
+            Ok(Written::Conflict(None)) => WriteAnswer::Conflict(None),
+            Err(RecordStoreError::Unknown(_)) => WriteAnswer::Unknown,
             Err(error) => {
                 self.problem = self.problem_of(&error);
-                Wrote::NotDone
+                WriteAnswer::NotDone
             }
         };
         self.machine.wrote(sent, now, wrote)
@@ -187,7 +192,7 @@ impl<C: Clock> ClusterClaim<C> {
     }
 
     /// Converts a row for the machine. Returns `None` and sets `problem` if the row cannot be used.
-    fn see(&mut self, row: &Row, now: Clocks) -> Option<Seen> {
+    fn see(&mut self, row: &Row, now: Clocks) -> Option<ClaimSnapshot> {
         let identity = self.identity();
         if self.sight.as_ref().is_none_or(|known| known.stamp != row.stamp) {
             match Sight::of_row(row, identity, self.link.shown()) {
@@ -210,10 +215,10 @@ impl<C: Clock> ClusterClaim<C> {
     }
 
     /// Builds the row of a write that begins at `now`.
-    fn row_of(&mut self, write: &Write, now: Clocks) -> Result<Row, String> {
+    fn row_of(&mut self, write: &RecordWrite, now: Clocks) -> Result<Row, String> {
         let identity = self.identity();
         let claim = match write.act {
-            Act::Take(cause) => {
+            WritePurpose::Take(cause) => {
                 let found = self.sight.as_ref().filter(|found| Some(found.stamp) == write.expect);
                 let new = || ClaimRecord::new(identity, write.timeout_ms, now.wall_ms);
                 let mut claim = found.map_or_else(new, |found| found.claim.clone());
@@ -224,7 +229,7 @@ impl<C: Clock> ClusterClaim<C> {
                     since_unix_ms: now.wall_ms,
                     cause: texts::cause(cause, found),
                     cause_seen: self.seen_since.unwrap_or(now),
-                    was_silent: matches!(cause, Cause::Silent(_)),
+                    was_silent: matches!(cause, TakeCause::Silent(_)),
                     found: None,
                     saved: None,
                     saved_at: None,
@@ -234,12 +239,12 @@ impl<C: Clock> ClusterClaim<C> {
                 claim.holding = Holding::Held(self.holder(now.wall_ms));
                 claim
             }
-            Act::Save | Act::Release => {
+            WritePurpose::Save | WritePurpose::Release => {
                 let owner = self.tenure.as_ref().map_or_else(Owner::default, |tenure| tenure.owner);
                 let since_unix_ms = self.tenure.as_ref().map_or(now.wall_ms, |tenure| tenure.since_unix_ms);
                 let declarations = Arc::clone(&self.declarations);
                 let record = Record { identity, point: write.point, declarations, owner };
-                let holding = if write.act == Act::Save {
+                let holding = if write.act == WritePurpose::Save {
                     Holding::Held(self.holder(since_unix_ms))
                 } else {
                     let by = Holder { name: self.place.name.clone(), ..Holder::default() }.cut().name;
@@ -266,14 +271,14 @@ impl<C: Clock> ClusterClaim<C> {
     }
 
     /// Converts an event into the result of the call. Returns `None` if another step is needed.
-    fn conclude(&mut self, event: Event, ask: Ask) -> Option<Result<(), SaveError>> {
+    fn conclude(&mut self, event: ClaimEvent, ask: ClaimRequest) -> Option<Result<(), SaveError>> {
         let server_id = self.identity().server_id;
         match event {
-            Event::Again => {
+            ClaimEvent::Again => {
                 let must_not = self.must_not_take().cloned();
                 must_not.map(|why| Err(self.not_eligible(why)))
             }
-            Event::WritesItselfIn { noted, found } => {
+            ClaimEvent::WritesItselfIn { noted, found } => {
                 tracing::error!(
                     "claim store {} went back: it has beat {found} of server-id {server_id}, and had beat {noted}. Nobody \
                      else can have had the claim since, so this server writes itself in again and goes on",
@@ -281,26 +286,26 @@ impl<C: Clock> ClusterClaim<C> {
                 );
                 None
             }
-            Event::Saved { point, hold } => {
+            ClaimEvent::Saved { point, hold } => {
                 self.has_saved(point, hold.sent);
                 // An earlier write may be confirmed here, whose point is not the requested one.
-                matches!(ask, Ask::Save { point: asked, .. } if asked == point).then_some(Ok(()))
+                matches!(ask, ClaimRequest::Save { point: asked, .. } if asked == point).then_some(Ok(()))
             }
-            Event::Taken { found, cause } => Some(self.has_taken(found, cause)),
-            Event::Released => {
+            ClaimEvent::Taken { found, cause } => Some(self.has_taken(found, cause)),
+            ClaimEvent::Released => {
                 self.tell_release();
                 self.tenure = None;
                 let stood_down =
                     SaveError::Standby { what: format!("standby for server-id {server_id}: it was given up") };
-                Some(if matches!(ask, Ask::Release { .. }) { Ok(()) } else { Err(stood_down) })
+                Some(if matches!(ask, ClaimRequest::Release { .. }) { Ok(()) } else { Err(stood_down) })
             }
-            Event::Standby(_) if matches!(ask, Ask::Release { .. }) => Some(Ok(())),
-            Event::Standby(waiting) => Some(Err(self.waits(waiting))),
-            Event::Lost(loss) => Some(self.has_lost(loss)).map(|error| match ask {
-                Ask::Release { .. } => Ok(()),
-                Ask::Save { .. } | Ask::Watch => Err(error),
+            ClaimEvent::Standby(_) if matches!(ask, ClaimRequest::Release { .. }) => Some(Ok(())),
+            ClaimEvent::Standby(waiting) => Some(Err(self.waits(waiting))),
+            ClaimEvent::Lost(loss) => Some(self.has_lost(loss)).map(|error| match ask {
+                ClaimRequest::Release { .. } => Ok(()),
+                ClaimRequest::Save { .. } | ClaimRequest::Watch => Err(error),
             }),
-            Event::Away => Some(Err(match self.problem.clone() {
+            ClaimEvent::Away => Some(Err(match self.problem.clone() {
                 Some(what) => SaveError::ClaimLost { what },
                 None => self.store_is_away(self.link.error.clone()),
             })),
@@ -322,10 +327,10 @@ impl<C: Clock> ClusterClaim<C> {
     }
 
     /// Starts a tenure after the claim was taken. Returns `ClaimRetaken` with the point at which the mint begins.
-    fn has_taken(&mut self, found: Option<SavePoint>, cause: Cause) -> Result<(), SaveError> {
+    fn has_taken(&mut self, found: Option<SavePoint>, cause: TakeCause) -> Result<(), SaveError> {
         let identity = self.identity();
         let now = self.place.clock.clocks();
-        if cause == Cause::Resumed {
+        if cause == TakeCause::Resumed {
             // The mint already knows the point that it saved last.
             if let Some(tenure) = &mut self.tenure {
                 (tenure.found, tenure.saved, tenure.is_resumed) = (found, None, true);
@@ -378,23 +383,23 @@ impl<C: Clock> ClusterClaim<C> {
         SaveError::ClaimRetaken { found, declarations, term, is_watched }
     }
 
-    fn has_lost(&mut self, loss: Loss) -> SaveError {
+    fn has_lost(&mut self, loss: ClaimLoss) -> SaveError {
         let server_id = self.identity().server_id;
         self.tell_loss(loss);
         self.tenure = None;
         let text = texts::loss(loss, self.sight.as_ref(), server_id, self.link.shown());
         match loss {
-            Loss::TakenBy(_) | Loss::ReleasedBy(_) => {
+            ClaimLoss::TakenBy(_) | ClaimLoss::ReleasedBy(_) => {
                 self.chooser.lost_at = Some(Instant::now());
                 SaveError::Standby { what: format!("standby for server-id {server_id}: {text}") }
             }
-            Loss::Moved | Loss::Gone | Loss::WentBack { .. } => SaveError::ClaimLost { what: text },
+            ClaimLoss::Moved | ClaimLoss::Gone | ClaimLoss::WentBack { .. } => SaveError::ClaimLost { what: text },
         }
     }
 
     /// Returns the error of a server that waits for the claim. A free claim that this server must not take is reported
     /// as not eligible.
-    fn waits(&mut self, waiting: Waiting) -> SaveError {
+    fn waits(&mut self, waiting: StandbyReason) -> SaveError {
         let server_id = self.identity().server_id;
         self.warn_of_name(waiting);
         self.end_if_lost_for_good(waiting);
@@ -420,8 +425,8 @@ impl<C: Clock> ClusterClaim<C> {
     }
 
     /// Logs a warning if a live holder has the same instance-name as this server.
-    fn warn_of_name(&mut self, waiting: Waiting) {
-        let Waiting::Held { by, .. } = waiting else { return };
+    fn warn_of_name(&mut self, waiting: StandbyReason) {
+        let StandbyReason::Held { by, .. } = waiting else { return };
         let holder = self.sight.as_ref().and_then(|sight| sight.claim.holder());
         let Some(holder) = holder.filter(|holder| holder.name == self.place.name) else { return };
         let beats = self.machine.watch().is_some_and(getid_core::claim::Watch::is_fresh);

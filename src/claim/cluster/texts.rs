@@ -1,6 +1,6 @@
 //! Sentences about a claim, for errors, the log and INFO.
 
-use getid_core::claim::{Cause, Loss, Waiting};
+use getid_core::claim::{ClaimLoss, StandbyReason, TakeCause};
 
 use super::sight::Sight;
 use crate::claim::fleet::{Freed, Holder, Holding, WhyFree};
@@ -29,18 +29,18 @@ pub(super) fn milliseconds(ns: u64) -> String {
 }
 
 /// Returns the reason why the claim could be taken, from the record that was found.
-pub(super) fn cause(cause: Cause, found: Option<&Sight>) -> String {
+pub(super) fn cause(cause: TakeCause, found: Option<&Sight>) -> String {
     let holder = || {
         let holder = found.and_then(|found| found.claim.holder());
         holder.map_or_else(|| "the last holder".to_owned(), who)
     };
     match cause {
-        Cause::New => "nobody ever had it".to_owned(),
-        Cause::Free => found.map_or_else(|| "nobody had it".to_owned(), |found| free(&found.claim.holding)),
-        Cause::SameFolder => format!("{} ran in this folder and is gone", holder()),
-        Cause::Silent(ns) => format!("its holder {} was silent for {}", holder(), seconds(ns)),
-        Cause::Resumed => "it was this server's all the time, but its hold had ended".to_owned(),
-        Cause::Late => "an earlier attempt to take it was done late".to_owned(),
+        TakeCause::New => "nobody ever had it".to_owned(),
+        TakeCause::Free => found.map_or_else(|| "nobody had it".to_owned(), |found| free(&found.claim.holding)),
+        TakeCause::SameFolder => format!("{} ran in this folder and is gone", holder()),
+        TakeCause::Silent(ns) => format!("its holder {} was silent for {}", holder(), seconds(ns)),
+        TakeCause::Resumed => "it was this server's all the time, but its hold had ended".to_owned(),
+        TakeCause::Late => "an earlier attempt to take it was done late".to_owned(),
     }
 }
 
@@ -68,10 +68,10 @@ pub(super) enum Waits {
 }
 
 /// Returns the state of a server without the claim. Each sentence follows "server-id 3: ".
-pub(super) fn waiting(waiting: Waiting, found: Option<&Sight>, server_id: u32, store: &str) -> Waits {
+pub(super) fn waiting(waiting: StandbyReason, found: Option<&Sight>, server_id: u32, store: &str) -> Waits {
     match waiting {
-        Waiting::Unread => Waits::Standby("the claim store was not asked yet".to_owned()),
-        Waiting::Held { silent_ns, timeout_ms, .. } => {
+        StandbyReason::Unread => Waits::Standby("the claim store was not asked yet".to_owned()),
+        StandbyReason::Held { silent_ns, timeout_ms, .. } => {
             let holder = found.and_then(|found| found.claim.holder());
             let holder = holder.map_or_else(|| "another server".to_owned(), who);
             let silent = if silent_ns < 1_000_000_000 {
@@ -81,12 +81,12 @@ pub(super) fn waiting(waiting: Waiting, found: Option<&Sight>, server_id: u32, s
             };
             Waits::Standby(format!("held by {holder}{silent}"))
         }
-        Waiting::Apart { by_ms } => Waits::NotEligible(apart(by_ms)),
-        Waiting::SteppedAside => Waits::Standby("it is free, and other servers may take it first".to_owned()),
-        Waiting::Moved => Waits::NeedsOperator(moved(found, server_id, store)),
-        Waiting::Missing => Waits::NeedsOperator(missing(server_id, store)),
-        Waiting::WentBack { noted, found } => Waits::NeedsOperator(went_back(noted, found, server_id, store)),
-        Waiting::BeatsUsedUp => Waits::NeedsOperator(format!("the record in {store} has no beat left to count")),
+        StandbyReason::Apart { by_ms } => Waits::NotEligible(apart(by_ms)),
+        StandbyReason::SteppedAside => Waits::Standby("it is free, and other servers may take it first".to_owned()),
+        StandbyReason::Moved => Waits::NeedsOperator(moved(found, server_id, store)),
+        StandbyReason::Missing => Waits::NeedsOperator(missing(server_id, store)),
+        StandbyReason::WentBack { noted, found } => Waits::NeedsOperator(went_back(noted, found, server_id, store)),
+        StandbyReason::BeatsUsedUp => Waits::NeedsOperator(format!("the record in {store} has no beat left to count")),
     }
 }
 
@@ -106,16 +106,16 @@ pub(super) fn clock_gap(by_ms: i64) -> String {
 }
 
 /// Returns how a claim was lost. The text follows "server-id 3 was lost: ".
-pub(super) fn loss(loss: Loss, found: Option<&Sight>, server_id: u32, store: &str) -> String {
+pub(super) fn loss(loss: ClaimLoss, found: Option<&Sight>, server_id: u32, store: &str) -> String {
     match loss {
-        Loss::TakenBy(by) => {
+        ClaimLoss::TakenBy(by) => {
             let holder = found.and_then(|found| found.claim.holder()).map(who);
             format!("{} has taken it over", holder.unwrap_or_else(|| format!("{by:032x}")))
         }
-        Loss::ReleasedBy(_) => "an operator took it from this server".to_owned(),
-        Loss::Moved => moved(found, server_id, store),
-        Loss::Gone => missing(server_id, store),
-        Loss::WentBack { noted, found } => went_back(noted, found, server_id, store),
+        ClaimLoss::ReleasedBy(_) => "an operator took it from this server".to_owned(),
+        ClaimLoss::Moved => moved(found, server_id, store),
+        ClaimLoss::Gone => missing(server_id, store),
+        ClaimLoss::WentBack { noted, found } => went_back(noted, found, server_id, store),
     }
 }
 

@@ -17,7 +17,7 @@ use crate::cli::host_name_with_ordinal;
 use crate::cli::output::print_error;
 use crate::cli::server_args::TIMEOUT_MS_DEFAULT;
 use crate::config::{Config, Dir, RealFiles, SequenceTable, Sources};
-use crate::generators::sequence::Notes;
+use crate::generators::sequence::SequenceNotes;
 use crate::sql::{self, About, Answer, Connection, Row, RowChange, RowState, Store, StoreError, Table, Verdict};
 use crate::system::io_threads;
 use crate::text::shell::shell_word;
@@ -112,7 +112,7 @@ pub(in crate::cli) struct Stores {
     /// Index of each opened store, by its uuid.
     seen: RefCell<BTreeMap<String, usize>>,
     /// The notes of the server, if one has run in this `dir`.
-    notes: Option<Notes>,
+    notes: Option<SequenceNotes>,
     /// Seconds after which servers with this configuration notice the change.
     pub(in crate::cli) ride_out_s: u64,
     /// Port of such a server.
@@ -139,7 +139,9 @@ impl Stores {
         let runtime = io_threads::blocking_runtime();
         let runtime = runtime.map_err(|error| format!("cannot wait for the network: {error}"))?;
         let (ride_out_s, port) = (config.sequences.ride_out_s, config.port);
-        let notes = Some(dir.join(Notes::file_name(config.server_id))).filter(|path| path.exists()).map(Notes::in_file);
+        let notes = Some(dir.join(SequenceNotes::file_name(config.server_id)))
+            .filter(|path| path.exists())
+            .map(SequenceNotes::in_file);
         let seen = RefCell::default();
         Ok(Stores { runtime, all, timeout, seen, notes, ride_out_s, port, server_command: String::new() })
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::ServeError;
 use crate::config::{Config, SequenceTable};
-use crate::generators::sequence::{Notes, Sequences, Stopped};
+use crate::generators::sequence::{SequenceNotes, Sequences, StopReport};
 use crate::server::settings;
 use crate::sql::{self, Table};
 use crate::system::clock::SystemClock;
@@ -23,9 +23,9 @@ pub(super) fn start(config: &Config) -> Result<Option<Arc<Sequences>>, ServeErro
     if stores.is_empty() {
         return Ok(None);
     }
-    let notes = config.state_dir.join(Notes::file_name(config.server_id));
+    let notes = config.state_dir.join(SequenceNotes::file_name(config.server_id));
     let settings = settings::sequences(config);
-    let sequences = Sequences::start(stores, settings, Notes::in_file(notes), Box::new(SystemClock::new()))
+    let sequences = Sequences::start(stores, settings, SequenceNotes::in_file(notes), Box::new(SystemClock::new()))
         .map_err(|error| ServeError(error.to_string()))?;
     if config.http.port != 0 && config.http.apis.tinyid.is_some() {
         sequences.watch_tokens();
@@ -36,7 +36,7 @@ pub(super) fn start(config: &Config) -> Result<Option<Arc<Sequences>>, ServeErro
 /// Returns the reserved but unused values to the stores, after the last reply.
 pub(super) async fn stop(sequences: Option<&Arc<Sequences>>, timeout: Duration) {
     let Some(sequences) = sequences else { return };
-    let Stopped { given_back, lost, sequences } = sequences.stop(timeout).await;
+    let StopReport { given_back, lost, sequences } = sequences.stop(timeout).await;
     if given_back + lost == 0 {
         return;
     }

@@ -56,7 +56,7 @@ impl Sequences {
     }
 }
 
-async fn copy(pool: &Arc<super::pool::Pool>, path: PathBuf) -> Result<(), SequenceError> {
+async fn copy(pool: &Arc<super::pool::StorePool>, path: PathBuf) -> Result<(), SequenceError> {
     let copied = pool.run_job(move |mut connection| {
         Box::pin(async move {
             let copied = connection.backup(&path).await;

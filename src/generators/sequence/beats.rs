@@ -10,12 +10,12 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use getid_core::VALUE_MAX;
-use getid_core::beat::{BeatAsk, BeatKind, Credentials, Member, Next, Nonce};
+use getid_core::beat::{BeatKind, BeatRequest, Credentials, Member, MemberTask, Nonce};
 use tokio::sync::SemaphorePermit;
 
 use super::Sequences;
 use super::error::SequenceError;
-use super::pool::Pool;
+use super::pool::StorePool;
 use crate::sql::{Beaten, Compared, NotedRow, Row, StoreError};
 use crate::system::{host, noise};
 
@@ -36,7 +36,7 @@ const SERVERS_A_SECOND: usize = 64;
 impl Sequences {
     /// Beats in a shared store until this server may reserve there, or waits for others. Returns true if it may
     /// reserve.
-    pub(super) async fn beat(&self, pool: &Arc<Pool>) -> Result<bool, StoreError> {
+    pub(super) async fn beat(&self, pool: &Arc<StorePool>) -> Result<bool, StoreError> {
         let Some(uuid) = pool.about().map(|about| about.uuid.clone()) else { return Ok(false) };
         self.become_member(pool, &uuid).await;
         for _ in 0..STEPS_MAX {
@@ -50,20 +50,20 @@ impl Sequences {
 
     /// Beats after a row was changed. A store that loses the change then loses that beat too, and this server notices.
     /// A failed beat begins a doubt.
-    pub(super) async fn beat_after_change(&self, pool: &Arc<Pool>) {
+    pub(super) async fn beat_after_change(&self, pool: &Arc<StorePool>) {
         if pool.store.is_shared() && pool.held().is_none() {
             let _ = self.beat(pool).await;
         }
     }
 
     /// Returns the seconds until the next beat of a server that may reserve.
-    pub(super) fn beat_every_s(pool: &Pool) -> u64 {
+    pub(super) fn beat_every_s(pool: &StorePool) -> u64 {
         let others = pool.member().as_ref().map_or(0, Member::others_live);
         (others / SERVERS_A_SECOND + 1).min(16) as u64
     }
 
     /// Makes this server a member, from its notes about the store.
-    async fn become_member(&self, pool: &Pool, uuid: &str) {
+    async fn become_member(&self, pool: &StorePool, uuid: &str) {
         if pool.member().is_some() {
             return;
         }
@@ -75,7 +75,7 @@ impl Sequences {
     }
 
     /// Makes one beat or one comparison. Returns true if the turn is over.
-    async fn step(&self, pool: &Pool, uuid: &str, slots: &SemaphorePermit<'_>) -> Result<bool, StoreError> {
+    async fn step(&self, pool: &StorePool, uuid: &str, slots: &SemaphorePermit<'_>) -> Result<bool, StoreError> {
         let is_comparing = pool.member().as_ref().is_some_and(|member| member.comparing().is_some());
         let has_settled = pool.behind_for(is_comparing) >= SETTLES_IN;
         if is_comparing && !(has_settled && self.compare(pool, uuid, slots).await?) {
@@ -116,7 +116,12 @@ impl Sequences {
         Ok(member.is_cleared() || !member.awaited().is_empty())
     }
 
-    async fn ask(&self, pool: &Pool, slots: &SemaphorePermit<'_>, ask: BeatAsk) -> Result<Next, StoreError> {
+    async fn ask(
+        &self,
+        pool: &StorePool,
+        slots: &SemaphorePermit<'_>,
+        ask: BeatRequest,
+    ) -> Result<MemberTask, StoreError> {
         let sent = ask.clone();
         let answer = pool
             .run(slots, move |mut connection| {
@@ -131,7 +136,7 @@ impl Sequences {
 
     /// Compares all notes of a store with its rows, page by page. Returns true if that was done. Unreadable notes
     /// acknowledge nothing.
-    async fn compare(&self, pool: &Pool, uuid: &str, slots: &SemaphorePermit<'_>) -> Result<bool, StoreError> {
+    async fn compare(&self, pool: &StorePool, uuid: &str, slots: &SemaphorePermit<'_>) -> Result<bool, StoreError> {
         let (mut after, mut raised) = (String::new(), 0);
         loop {
             let page = self.notes.rows_after(uuid, &after).await;
@@ -157,11 +162,11 @@ impl Sequences {
         let shown = pool.store.shown();
         if raised > 0 {
             tracing::error!(
-                "sequence store {shown} lost writes: it was restored, or failed over to a replica that had not got \
-                 everything. {raised} of its sequences were lower than what this server had of them, and go on above that"
+                "sequence store {shown} lost writes: it was restored, or failed over to a replica that lagged behind. \
+                 {raised} of its sequences were below this server's notes, and continue above them"
             );
         } else {
-            tracing::warn!("sequence store {shown}: no sequence was lower than what this server had of it");
+            tracing::warn!("sequence store {shown}: no sequence was below this server's notes");
         }
         if let Some(member) = &mut *pool.member() {
             member.compared();
@@ -181,7 +186,7 @@ impl Sequences {
         let nonce = Nonce::parse(nonce).ok_or_else(|| SequenceError::Not(expected.to_owned()))?;
         let own = Arc::clone(self);
         self.on_driver(async move {
-            let waits = |pool: &Arc<Pool>| {
+            let waits = |pool: &Arc<StorePool>| {
                 let awaited = pool.member().as_ref().map(Member::awaited).unwrap_or_default();
                 awaited.iter().any(|other| other.nonce == nonce)
             };
@@ -209,7 +214,7 @@ impl Sequences {
     }
 
     /// Raises all rows of a store by `margin` values.
-    async fn raise_all(&self, pool: &Arc<Pool>, margin: u32) -> Result<(), SequenceError> {
+    async fn raise_all(&self, pool: &Arc<StorePool>, margin: u32) -> Result<(), SequenceError> {
         let slots = pool.all_slots().await.map_err(SequenceError::from_store)?;
         let mut after = String::new();
         loop {
@@ -253,7 +258,7 @@ impl Sequences {
     }
 
     /// Applies the beat of a reservation. Returns true if its values may be used.
-    pub(super) fn take_beat(&self, pool: &Pool, beaten: Option<&Beaten>) -> bool {
+    pub(super) fn take_beat(&self, pool: &StorePool, beaten: Option<&Beaten>) -> bool {
         let Some(beaten) = beaten else { return true };
         let is_good = pool.member().as_mut().is_some_and(|member| member.reserved(beaten.beat, &beaten.instance));
         if !is_good {
@@ -264,7 +269,7 @@ impl Sequences {
     }
 
     /// Leaves a shared store after everything was given back there, so that no server waits for this one.
-    pub(super) async fn leave(&self, pool: &Pool) -> Result<(), StoreError> {
+    pub(super) async fn leave(&self, pool: &StorePool) -> Result<(), StoreError> {
         let slots = pool.all_slots().await?;
         let Some(ask) = pool.member().as_ref().and_then(Member::leave) else { return Ok(()) };
         self.ask(pool, &slots, ask).await.map(drop)
@@ -273,12 +278,12 @@ impl Sequences {
 
 /// Returns the error of an operator's request during which a doubt began.
 fn in_doubt() -> SequenceError {
-    SequenceError::Not("the store is in doubt again: look at it and repeat this".to_owned())
+    SequenceError::Not("the store is in doubt again: check it and repeat the command".to_owned())
 }
 
 /// Compares a page of notes with the rows of a store.
 async fn compare_page(
-    pool: &Pool,
+    pool: &StorePool,
     slots: &SemaphorePermit<'_>,
     credentials: Credentials,
     notes: Vec<NotedRow>,

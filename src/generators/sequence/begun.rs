@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use super::Sequences;
-use super::pool::Pool;
+use super::pool::StorePool;
 use crate::sql::{Begun, StoreError};
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -49,7 +49,7 @@ fn lock(waiting: &Mutex<Vec<(i64, Begun)>>) -> MutexGuard<'_, Vec<(i64, Begun)>>
 
 impl Sequences {
     /// Notes the begun periods in a store.
-    pub(super) async fn note_begun_periods(&self, pool: &Arc<Pool>) -> Result<(), StoreError> {
+    pub(super) async fn note_begun_periods(&self, pool: &Arc<StorePool>) -> Result<(), StoreError> {
         let begun = pool.unix_ms().map(|now_ms| self.begun.due(pool.index, now_ms)).unwrap_or_default();
         if begun.is_empty() {
             return Ok(());

@@ -11,13 +11,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 /// Time of a store whose values are not held, or that no other server changes.
 const NEVER: u64 = u64::MAX;
 
-pub(super) struct Confirmed {
+pub(super) struct Confirmations {
     until_ms: AtomicU64,
-    stores: Vec<One>,
+    stores: Vec<StoreConfirmation>,
     ride_out_ms: u64,
 }
 
-struct One {
+struct StoreConfirmation {
     is_shared: bool,
     /// Time of the last query that was answered.
     at_ms: AtomicU64,
@@ -25,12 +25,16 @@ struct One {
     is_leaving: AtomicBool,
 }
 
-impl Confirmed {
-    pub(super) fn new(shared: impl Iterator<Item = bool>, ride_out_s: u64) -> Confirmed {
+impl Confirmations {
+    pub(super) fn new(shared: impl Iterator<Item = bool>, ride_out_s: u64) -> Confirmations {
         let stores = shared
-            .map(|is_shared| One { is_shared, at_ms: AtomicU64::new(NEVER), is_leaving: AtomicBool::new(false) })
+            .map(|is_shared| StoreConfirmation {
+                is_shared,
+                at_ms: AtomicU64::new(NEVER),
+                is_leaving: AtomicBool::new(false),
+            })
             .collect();
-        Confirmed { until_ms: AtomicU64::new(NEVER), stores, ride_out_ms: ride_out_s.saturating_mul(1000) }
+        Confirmations { until_ms: AtomicU64::new(NEVER), stores, ride_out_ms: ride_out_s.saturating_mul(1000) }
     }
 
     /// Returns the seconds for which values may be given after an answer of the store; 0 if no store is shared.
@@ -95,7 +99,7 @@ mod tests {
 
     #[test]
     fn the_oldest_answer_sets_the_time() {
-        let confirmed = Confirmed::new([true, true].into_iter(), 10);
+        let confirmed = Confirmations::new([true, true].into_iter(), 10);
         assert!(confirmed.is_good(1 << 40), "nothing is held yet");
         assert!(!confirmed.is_store_good(0, 0), "no query was answered");
         confirmed.note(0, 1_000);
@@ -114,9 +118,9 @@ mod tests {
 
     #[test]
     fn a_store_that_is_not_shared_is_always_good() {
-        let confirmed = Confirmed::new([false].into_iter(), 10);
+        let confirmed = Confirmations::new([false].into_iter(), 10);
         confirmed.note(0, 1);
         assert!(confirmed.is_good(1 << 40) && confirmed.is_store_good(0, 1 << 40) && !confirmed.is_expired(0, 1 << 40));
-        assert_eq!((confirmed.ride_out_s(), Confirmed::new([true].into_iter(), 7).ride_out_s()), (0, 7));
+        assert_eq!((confirmed.ride_out_s(), Confirmations::new([true].into_iter(), 7).ride_out_s()), (0, 7));
     }
 }

@@ -15,10 +15,10 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-use super::pool::{Health, Pool};
-use super::table::{SHARDS, Told};
-use super::tokens::Found;
-use super::{Notes, SequenceSettings, Sequences};
+use super::pool::{Health, StorePool};
+use super::table::{DrawResult, SHARDS};
+use super::tokens::TokensRead;
+use super::{SequenceNotes, SequenceSettings, Sequences};
 use crate::sql::{Store, StoreError};
 use crate::system::clock::Clock;
 use crate::system::{io_threads, threads};
@@ -44,7 +44,7 @@ const EXPIRES_EARLY_MS: u64 = 1_000;
 
 /// Error of a start of the sequences.
 #[derive(Debug, thiserror::Error)]
-#[error("sequences get no thread: {0}")]
+#[error("the thread of the sequences cannot start: {0}")]
 pub struct StartError(#[from] io::Error);
 
 impl Sequences {
@@ -57,7 +57,7 @@ impl Sequences {
     pub fn start(
         stores: Vec<Box<dyn Store>>,
         settings: SequenceSettings,
-        notes: Notes,
+        notes: SequenceNotes,
         clock: Box<dyn Clock>,
     ) -> Result<Arc<Sequences>, StartError> {
         let (ready, is_ready) = std::sync::mpsc::channel();
@@ -82,7 +82,7 @@ impl Sequences {
         handle: Handle,
         stores: Vec<Box<dyn Store>>,
         settings: SequenceSettings,
-        notes: Notes,
+        notes: SequenceNotes,
         clock: Box<dyn Clock>,
     ) -> Arc<Sequences> {
         let stores = stores.into_iter().map(Arc::from).collect();
@@ -95,27 +95,28 @@ impl Sequences {
         // First one connection of each store, then the second: they take turns.
         for nth in 0..2 {
             for pool in self.pools.iter().filter(|pool| nth < pool.connections()) {
-                tasks.spawn(Arc::clone(self).serve_wishes(Arc::clone(pool)));
+                tasks.spawn(Arc::clone(self).serve_fetch_queue(Arc::clone(pool)));
             }
         }
         for pool in &self.pools {
-            tasks.spawn(Arc::clone(self).look_after(Arc::clone(pool)));
+            tasks.spawn(Arc::clone(self).monitor(Arc::clone(pool)));
         }
-        tasks.spawn(Arc::clone(self).advance_wishes());
+        tasks.spawn(Arc::clone(self).advance_fetch_queue());
         tasks.spawn(Arc::clone(self).sweep_for_ever());
         tokio::select! {
             () = self.ended.notified() => {}
             // No task ends without a bug.
             _ = tasks.join_next() => {
                 self.is_closed.store(true, Relaxed);
-                tracing::error!("sequences ran into a bug and give nothing any more; please report the lines above");
+                tracing::error!("the thread of the sequences panicked, and no more values are given; please report the \
+                 lines above");
                 self.ended.notified().await;
             }
         }
     }
 
     /// Serves the fetch queue over one connection of a store.
-    async fn serve_wishes(self: Arc<Self>, pool: Arc<Pool>) {
+    async fn serve_fetch_queue(self: Arc<Self>, pool: Arc<StorePool>) {
         let mut health = self.health.subscribe();
         loop {
             health.mark_unchanged();
@@ -124,9 +125,9 @@ impl Sequences {
                 return std::future::pending().await;
             }
             if pool.is_up() && self.confirmed.is_store_good(pool.index, self.now_ms()) {
-                if !self.wishes.is_any() {
+                if !self.fetch_queue.has_due() {
                     tokio::select! {
-                        () = self.wishes.ready.notified() => {}
+                        () = self.fetch_queue.ready.notified() => {}
                         _ = health.changed() => {}
                     }
                     continue;
@@ -137,13 +138,13 @@ impl Sequences {
                 }
                 continue;
             }
-            if self.wishes.is_any() {
+            if self.fetch_queue.has_due() {
                 // Another store may serve it.
-                self.wishes.ready.notify_one();
+                self.fetch_queue.ready.notify_one();
             }
-            if let Some(said) = self.speaks_for_all(&pool) {
+            if let Some(reason) = self.reports_outage(&pool) {
                 tokio::select! {
-                    () = self.wishes.ready.notified() => self.fail_wishes(&said),
+                    () = self.fetch_queue.ready.notified() => self.fail_queued_fetches(&reason),
                     _ = health.changed() => {}
                     () = sleep(POLL_EVERY) => {}
                 }
@@ -157,24 +158,24 @@ impl Sequences {
     }
 
     /// Returns this store's error, if all stores are down, or held by servers for long, and it is the first of them.
-    fn speaks_for_all(&self, pool: &Pool) -> Option<Arc<str>> {
-        let said = |pool: &Arc<Pool>| match pool.health() {
-            Health::Down { said, .. } => Some((pool.index, said)),
-            Health::Up { .. } if pool.held_for() >= HELD_FAILS_AFTER => pool.held().map(|said| (pool.index, said)),
+    fn reports_outage(&self, pool: &StorePool) -> Option<Arc<str>> {
+        let reason = |pool: &Arc<StorePool>| match pool.health() {
+            Health::Down { reason, .. } => Some((pool.index, reason)),
+            Health::Up { .. } if pool.held_for() >= HELD_FAILS_AFTER => pool.held().map(|reason| (pool.index, reason)),
             Health::Opening | Health::Up { .. } => None,
         };
-        if self.pools.iter().any(|pool| pool.is_up() && said(pool).is_none()) {
+        if self.pools.iter().any(|pool| pool.is_up() && reason(pool).is_none()) {
             return None;
         }
-        let (first, said) = self.pools.iter().find_map(said)?;
-        (first == pool.index).then_some(said)
+        let (first, reason) = self.pools.iter().find_map(reason)?;
+        (first == pool.index).then_some(reason)
     }
 
     /// Moves fetches from the later queue to the current one when they are due.
-    async fn advance_wishes(self: Arc<Self>) {
+    async fn advance_fetch_queue(self: Arc<Self>) {
         loop {
             let now_ms = self.now_ms();
-            let next_ms = self.wishes.advance(now_ms);
+            let next_ms = self.fetch_queue.advance(now_ms);
             let wait = async {
                 match next_ms {
                     Some(at_ms) => sleep(Duration::from_millis(at_ms.saturating_sub(now_ms).max(1))).await,
@@ -183,19 +184,19 @@ impl Sequences {
             };
             tokio::select! {
                 () = wait => {}
-                () = self.wishes.sooner.notified() => {}
+                () = self.fetch_queue.sooner.notified() => {}
             }
         }
     }
 
     /// Keeps one store connected, and the state of its rows up to date.
-    async fn look_after(self: Arc<Self>, pool: Arc<Pool>) {
-        let mut care = Care::new();
+    async fn monitor(self: Arc<Self>, pool: Arc<StorePool>) {
+        let mut monitor = StoreMonitor::new();
         loop {
-            let result = self.probe(&pool, &mut care).await;
-            let wait = care.note(&pool, &result);
+            let result = self.probe(&pool, &mut monitor).await;
+            let wait = monitor.note(&pool, &result);
             if result.is_ok() {
-                care.tokens_at = self.read_tokens(&pool, care.tokens_at, &mut care.tokens).await;
+                monitor.tokens_at = self.read_tokens(&pool, monitor.tokens_at, &mut monitor.tokens).await;
             }
             if result.is_err() {
                 sleep(wait).await;
@@ -210,16 +211,16 @@ impl Sequences {
     }
 
     /// Probes a store with a harmless query: for changes, if other servers may make them.
-    async fn probe(&self, pool: &Arc<Pool>, care: &mut Care) -> Result<(), StoreError> {
+    async fn probe(&self, pool: &Arc<StorePool>, monitor: &mut StoreMonitor) -> Result<(), StoreError> {
         let slot = pool.slot().await?;
         pool.ensure_connected(&slot).await?;
-        care.check_uuid(pool)?;
+        monitor.check_uuid(pool)?;
         drop(slot);
         self.note_begun_periods(pool).await?;
         if !pool.store.is_shared() {
             return Ok(());
         }
-        if !self.beat_if_due(pool, care).await? {
+        if !self.beat_if_due(pool, monitor).await? {
             // Values in memory are given until they expire.
             self.confirmed.leave(pool.index);
             return Ok(());
@@ -227,7 +228,7 @@ impl Sequences {
         let slot = pool.slot().await?;
         loop {
             let asked_ms = self.now_ms();
-            let seen = care.seen;
+            let seen = monitor.seen;
             let changes = pool
                 .run(&slot, move |mut connection| {
                     Box::pin(async move {
@@ -238,13 +239,13 @@ impl Sequences {
                 .await?;
             if seen.is_some_and(|seen| changes.upto < seen) {
                 tracing::error!(
-                    "sequence store {} went back: it has fewer changes than before. What it had reserved for this \
-                     server is thrown away",
+                    "sequence store {} went back: it has fewer changes than before. Its reservations for this server \
+                     are discarded",
                     pool.store.shown()
                 );
                 self.lose_store(pool.index);
             }
-            care.seen = Some(changes.upto);
+            monitor.seen = Some(changes.upto);
             for (key, generation) in &changes.rows {
                 if self.set_generation(pool.index, key.as_str(), *generation) && self.pools.len() == 1 {
                     // A sequence that was dropped and created again begins at any value. The notes detect one that was
@@ -261,8 +262,8 @@ impl Sequences {
     }
 
     /// Beats, unless this server may reserve and its next beat is not due. Returns true if it may reserve.
-    async fn beat_if_due(&self, pool: &Arc<Pool>, care: &mut Care) -> Result<bool, StoreError> {
-        if pool.held().is_none() && care.beat_at > Instant::now() {
+    async fn beat_if_due(&self, pool: &Arc<StorePool>, monitor: &mut StoreMonitor) -> Result<bool, StoreError> {
+        if pool.held().is_none() && monitor.beat_at > Instant::now() {
             return Ok(true);
         }
         let is_cleared = self.beat(pool).await?;
@@ -270,10 +271,10 @@ impl Sequences {
             // Which rows were changed is no longer known.
             pool.drop_idle();
             self.lose_store(pool.index);
-            care.seen = None;
+            monitor.seen = None;
         }
-        care.beat_at = Instant::now() + Duration::from_secs(Sequences::beat_every_s(pool));
-        care.note_held(pool, is_cleared);
+        monitor.beat_at = Instant::now() + Duration::from_secs(Sequences::beat_every_s(pool));
+        monitor.note_held(pool, is_cleared);
         Ok(is_cleared)
     }
 
@@ -290,7 +291,7 @@ impl Sequences {
                 rare.is_compared = false;
                 rare.alterations = rare.alterations.wrapping_add(1);
             }
-            self.wish(entry, hash, now_ms);
+            self.enqueue_fetch(entry, hash, now_ms);
         }
         is_news
     }
@@ -303,7 +304,7 @@ impl Sequences {
         }
         let now_ms = self.now_ms();
         let soon_ms = now_ms + EXPIRES_EARLY_MS;
-        let is_good = |pool: &Pool| pool.is_up() && self.confirmed.is_store_good(pool.index, now_ms);
+        let is_good = |pool: &StorePool| pool.is_up() && self.confirmed.is_store_good(pool.index, now_ms);
         for pool in self.pools.iter().filter(|pool| self.confirmed.is_expired(pool.index, soon_ms)) {
             if self.pools.iter().any(|other| other.index != pool.index && is_good(other)) {
                 // First its new answers are not held, then its values are dropped.
@@ -316,29 +317,29 @@ impl Sequences {
 
     /// Drops the values of a store.
     fn forget_store(&self, store: u8) {
-        self.of_each(|sequence| sequence.forget_store(store));
+        self.change_each(|sequence| sequence.forget_store(store));
     }
 
     /// Drops the values of a store that lost writes, and the state of its rows.
     fn lose_store(&self, store: u8) {
-        self.of_each(|sequence| sequence.lose_store(store));
+        self.change_each(|sequence| sequence.lose_store(store));
     }
 
-    fn of_each(&self, change: impl Fn(&mut getid_core::Sequence<oneshot::Sender<Told>>)) {
+    fn change_each(&self, change: impl Fn(&mut getid_core::Sequence<oneshot::Sender<DrawResult>>)) {
         for index in 0..SHARDS {
             let mut shard = self.table.nth_shard(index);
             let now_ms = self.now_ms();
             for entry in shard.iter_mut() {
                 change(&mut entry.sequence);
                 let hash = entry.hash();
-                self.wish(entry, hash, now_ms);
+                self.enqueue_fetch(entry, hash, now_ms);
             }
         }
     }
 }
 
 /// State of a store's monitor task.
-struct Care {
+struct StoreMonitor {
     /// Position up to which changes were read.
     seen: Option<u64>,
     uuid: Option<String>,
@@ -352,24 +353,34 @@ struct Care {
     held_since: Option<(Instant, bool)>,
     /// Time of the next read of tokens, if any are used, and the last result.
     tokens_at: Instant,
-    tokens: Found,
+    tokens: TokensRead,
 }
 
-impl Care {
-    fn new() -> Care {
-        let (now, tokens) = (Instant::now(), Found::default());
+impl StoreMonitor {
+    fn new() -> StoreMonitor {
+        let (now, tokens) = (Instant::now(), TokensRead::default());
         let (seen, uuid, down_since, pause) = (None, None, None, BACK_OFF.0);
-        Care { seen, uuid, pause, down_since, was_up: false, beat_at: now, held_since: None, tokens_at: now, tokens }
+        StoreMonitor {
+            seen,
+            uuid,
+            pause,
+            down_since,
+            was_up: false,
+            beat_at: now,
+            held_since: None,
+            tokens_at: now,
+            tokens,
+        }
     }
 
     /// Fails if another database answers at the address: it has not reserved the values in memory.
-    fn check_uuid(&mut self, pool: &Pool) -> Result<(), StoreError> {
+    fn check_uuid(&mut self, pool: &StorePool) -> Result<(), StoreError> {
         let Some(about) = pool.about() else { return Ok(()) };
         match &self.uuid {
             Some(uuid) if *uuid != about.uuid => {
                 let shown = pool.store.shown();
                 Err(StoreError::Refused(format!(
-                    "{shown}: another database answers now than before. Make the first one answer there, or restart to \
+                    "{shown}: a different database answers now. Make the first one answer there, or restart to \
                      use this one"
                 )))
             }
@@ -383,20 +394,20 @@ impl Care {
     }
 
     /// Logs once that a store goes down or comes up. Returns the pause before the next probe.
-    fn note(&mut self, pool: &Pool, result: &Result<(), StoreError>) -> Duration {
+    fn note(&mut self, pool: &StorePool, result: &Result<(), StoreError>) -> Duration {
         match result {
             Ok(()) => {
                 pool.set_up();
-                self.tell_of_up(pool);
+                self.log_up(pool);
                 self.pause = BACK_OFF.0;
                 if self.held_since.is_some() { ROUND_EVERY } else { POLL_EVERY }
             }
             Err(error) => {
-                let said = error.to_string();
-                pool.set_down(&said);
+                let reason = error.to_string();
+                pool.set_down(&reason);
                 if self.down_since.is_none() {
                     self.down_since = Some(Instant::now());
-                    tracing::error!("sequence store {said}. It is tried again until it answers");
+                    tracing::error!("sequence store {reason}. It is tried again until it answers");
                 }
                 let pause = self.pause;
                 self.pause = (pause * 2).min(BACK_OFF.1);
@@ -406,7 +417,7 @@ impl Care {
     }
 
     /// Logs that other servers hold the store, and that they no longer do.
-    fn note_held(&mut self, pool: &Pool, is_cleared: bool) {
+    fn note_held(&mut self, pool: &StorePool, is_cleared: bool) {
         if is_cleared {
             if let Some((since, true)) = self.held_since.take() {
                 let (shown, s) = (pool.store.shown(), since.elapsed().as_secs_f64());
@@ -417,14 +428,14 @@ impl Care {
         let (since, is_logged) = self.held_since.get_or_insert_with(|| (Instant::now(), false));
         if !*is_logged
             && since.elapsed() >= HELD_FAILS_AFTER
-            && let Some(said) = pool.held()
+            && let Some(reason) = pool.held()
         {
             *is_logged = true;
-            tracing::error!("sequence store {said}");
+            tracing::error!("sequence store {reason}");
         }
     }
 
-    fn tell_of_up(&mut self, pool: &Pool) {
+    fn log_up(&mut self, pool: &StorePool) {
         let shown = pool.store.shown();
         let about = pool.about();
         if let Some(since) = self.down_since.take() {

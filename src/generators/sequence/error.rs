@@ -40,9 +40,9 @@ impl SequenceError {
                 format!("ERR sequence '{name}' was not made: there are {max}, and 'sequence-max' allows no more")
             }
             SequenceError::Not(what) => format!("ERR sequence '{name}': {what}"),
-            SequenceError::Unknown(said) => format!(
-                "MISCONF sequence '{name}': the store was asked, and nobody knows whether it has done it; 'SEQUENCE \
-                 INFO {name}' tells. {said}"
+            SequenceError::Unknown(reason) => format!(
+                "MISCONF sequence '{name}': the outcome of the change is unknown; 'SEQUENCE INFO {name}' shows it. \
+                 {reason}"
             ),
         }
     }
@@ -51,9 +51,9 @@ impl SequenceError {
     pub fn of_store(&self) -> String {
         match self {
             SequenceError::Not(what) => format!("ERR {what}"),
-            SequenceError::Unknown(said) => format!(
-                "MISCONF the store was asked, and it is not known whether it has done it; 'SEQUENCE STORES' shows it. \
-                 {said}"
+            SequenceError::Unknown(reason) => format!(
+                "MISCONF the outcome of the change is unknown; 'SEQUENCE STORES' shows it. \
+                 {reason}"
             ),
             error => error.of("*"),
         }
@@ -62,8 +62,8 @@ impl SequenceError {
     /// Converts a database's error, with its address, to the error of a request that changes something.
     pub(super) fn from_store(error: StoreError) -> SequenceError {
         match error {
-            StoreError::Refused(said) => SequenceError::Refused(SequenceRefusal::Store(said.into())),
-            StoreError::Unknown(said) => SequenceError::Unknown(said),
+            StoreError::Refused(reason) => SequenceError::Refused(SequenceRefusal::Store(reason.into())),
+            StoreError::Unknown(reason) => SequenceError::Unknown(reason),
         }
     }
 
@@ -88,9 +88,9 @@ pub(super) fn refusal_of(verdict: Verdict) -> SequenceRefusal {
         Verdict::Newer { period } => SequenceRefusal::Newer { period: period.into() },
         Verdict::Declared { stored, asked } => SequenceRefusal::BadRow(
             format!(
-                "its store has it declared as '{stored}', and this server as '{asked}'. Change this server's configuration, \
-                 or replace the store's by 'SEQUENCE DECLARE' with its name: then servers that declare it otherwise are \
-                 refused"
+                "its store declares it as '{stored}', and this server as '{asked}'. Change this server's \
+                 configuration, or replace the store's declaration by 'SEQUENCE DECLARE' with its name: then servers \
+                 with another declaration are refused"
             )
             .into(),
         ),

@@ -7,15 +7,15 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use getid_core::beat::Credentials;
-use getid_core::{Fetch, FetchTaken, Fetched, Key, STORES_MAX, Segment, SequenceRefusal, VALUE_MAX};
+use getid_core::{Fetch, FetchVerdict, Fetched, Key, STORES_MAX, Segment, SequenceRefusal, VALUE_MAX};
 use tokio::sync::SemaphorePermit;
 use tokio::time::sleep;
 
 use super::Sequences;
 use super::error::{SequenceError, refusal_of};
-use super::notes::Had;
-use super::pool::{Pool, Queue};
-use super::table::{Entry, Opens, Table};
+use super::notes::RowNote;
+use super::pool::{JobQueue, StorePool};
+use super::table::{CounterOpening, SequenceEntry, Table};
 use super::verbs::row_of;
 use crate::sql::{
     BATCH_MAX, Beaten, Connection, Create, Generator, Opening, Reserve, Reserved, Row, RowChange, RowState, StoreError,
@@ -44,12 +44,12 @@ pub(super) const LOOKING_MAX: usize = 64;
 type Lanes = [Option<(u32, u32)>; STORES_MAX];
 
 /// A fetch that was begun.
-struct Asked {
+struct PendingFetch {
     hash: u64,
     key: Key,
     fetch: Fetch,
     /// The creation of its row, if it is the counter of a generator, for a period or for all time.
-    opens: Option<Opens>,
+    counter_opening: Option<CounterOpening>,
     /// Whether a missing row of such a counter may be created.
     may_begin: bool,
     /// Whether the notes show that its row was begun.
@@ -57,11 +57,11 @@ struct Asked {
 }
 
 /// Answer to one fetch of a batch.
-type Answer = Result<Result<Reserved, Verdict>, StoreError>;
+type FetchAnswer = Result<Result<Reserved, Verdict>, StoreError>;
 
 impl Sequences {
     /// Serves the fetch queue with one statement, up to its maximum size. Returns false if the queue was empty.
-    pub(super) async fn fetch(self: &Arc<Self>, pool: &Arc<Pool>, slot: &SemaphorePermit<'_>) -> bool {
+    pub(super) async fn fetch(self: &Arc<Self>, pool: &Arc<StorePool>, slot: &SemaphorePermit<'_>) -> bool {
         let mut batch = self.take_batch(pool);
         if batch.is_empty() {
             return false;
@@ -88,7 +88,7 @@ impl Sequences {
                     self.compare_and_answer(pool, asked, reserved, had, is_one);
                 }
                 Ok(Err(verdict @ Verdict::WentBack { .. })) if self.has_lanes() && pool.is_native() => {
-                    self.look_again_and_answer(pool, asked, verdict, had, is_one);
+                    self.reread_and_answer(pool, asked, verdict, had, is_one);
                 }
                 answer => self.answer(pool, &asked, answer, had, is_one),
             }
@@ -103,7 +103,7 @@ impl Sequences {
 
     /// Returns true if the sequence's rows in the other stores are still to be compared with this one. A row with a new
     /// generation was altered by another server, so the known state of the others may be older.
-    fn must_compare(&self, pool: &Pool, asked: &Asked, generation: u64) -> bool {
+    fn must_compare(&self, pool: &StorePool, asked: &PendingFetch, generation: u64) -> bool {
         if !self.has_lanes() || !pool.is_native() {
             return false;
         }
@@ -120,8 +120,8 @@ impl Sequences {
     /// If two servers begin rows in two stores at the same time, the one that reads later sees both.
     fn compare_and_answer(
         self: &Arc<Self>,
-        pool: &Arc<Pool>,
-        asked: Asked,
+        pool: &Arc<StorePool>,
+        asked: PendingFetch,
         reserved: Reserved,
         had: Option<i64>,
         is_one: bool,
@@ -131,12 +131,12 @@ impl Sequences {
             let answer = own
                 .compare_lanes(&pool, &asked, &reserved.row)
                 .await
-                .map_or_else(|said| Err(StoreError::Refused(said)), |()| Ok(Ok(reserved)));
+                .map_or_else(|reason| Err(StoreError::Refused(reason)), |()| Ok(Ok(reserved)));
             own.answer(&pool, &asked, answer, had, is_one);
         });
     }
 
-    async fn compare_lanes(&self, pool: &Pool, asked: &Asked, row: &Row) -> Result<(), String> {
+    async fn compare_lanes(&self, pool: &StorePool, asked: &PendingFetch, row: &Row) -> Result<(), String> {
         for _ in 0..COMPARISONS_MAX {
             let alterations = self.alterations(asked);
             let lanes = self.lanes_of_others(pool, row).await?;
@@ -147,7 +147,7 @@ impl Sequences {
         Err(format!("the rows of '{}' are altered again and again; try again", asked.key))
     }
 
-    fn alterations(&self, asked: &Asked) -> Option<u32> {
+    fn alterations(&self, asked: &PendingFetch) -> Option<u32> {
         let mut shard = self.table.shard(asked.hash);
         Table::find(&mut shard, asked.hash, asked.key.as_str()).map(|entry| entry.rare().alterations)
     }
@@ -155,10 +155,10 @@ impl Sequences {
     /// Waits briefly for the mark of a row to disappear: an `ALTER` of the increment puts it on all rows while it
     /// changes them. Then the verdict is on a row of an older generation, and refuses nothing. A mark that stays
     /// refuses as with one store, half a second later. It runs beside the fetches.
-    fn look_again_and_answer(
+    fn reread_and_answer(
         self: &Arc<Self>,
-        pool: &Arc<Pool>,
-        asked: Asked,
+        pool: &Arc<StorePool>,
+        asked: PendingFetch,
         verdict: Verdict,
         had: Option<i64>,
         is_one: bool,
@@ -166,10 +166,10 @@ impl Sequences {
         let (own, pool) = (Arc::clone(self), Arc::clone(pool));
         self.handle.spawn(async move {
             // Each read is a job of the store, so only few sequences read again if a store lost thousands of rows.
-            if let Ok(_place) = own.looks_again.try_acquire() {
+            if let Ok(_place) = own.reread_slots.try_acquire() {
                 for _ in 0..LOOKS_MAX {
                     sleep(LOOK_EVERY).await;
-                    match row_of(Queue::Fetches, &pool, &asked.key).await {
+                    match row_of(JobQueue::Fetches, &pool, &asked.key).await {
                         Ok(Some(row)) if row.state == RowState::WentBack => {}
                         Ok(Some(row)) => {
                             own.set_generation(pool.index, asked.key.as_str(), row.generation);
@@ -185,10 +185,10 @@ impl Sequences {
 
     /// Returns increment and offset of a sequence's row in each other store; `None` where it has no row. If a store
     /// does not answer, this server's notes count instead.
-    async fn lanes_of_others(&self, pool: &Pool, row: &Row) -> Result<Lanes, String> {
+    async fn lanes_of_others(&self, pool: &StorePool, row: &Row) -> Result<Lanes, String> {
         let mut lanes = Lanes::default();
         for (other, lane) in self.pools.iter().zip(&mut lanes).filter(|(other, _)| other.index != pool.index) {
-            match row_of(Queue::Fetches, other, &row.key).await {
+            match row_of(JobQueue::Fetches, other, &row.key).await {
                 Ok(found) => {
                     let found = found.filter(|found| found.state != RowState::Dropped);
                     *lane = found.map(|found| (found.spec.increment, found.spec.offset));
@@ -211,7 +211,7 @@ impl Sequences {
 
     /// Returns increment and offset of the rows in the other stores from the notes; `None` unless the notes have
     /// exactly one row for each, or if the own row was altered since.
-    async fn noted_lanes(&self, pool: &Pool, row: &Row) -> Option<Lanes> {
+    async fn noted_lanes(&self, pool: &StorePool, row: &Row) -> Option<Lanes> {
         let uuid = pool.about()?.uuid.clone();
         let noted = self.notes.lanes(&uuid, row.key.clone(), row.generation).await;
         // A store that was replaced by another one has left a note too.
@@ -226,7 +226,7 @@ impl Sequences {
 
     /// Sets the lanes of the rows in the other stores. Does nothing and returns `false` if a row was altered since they
     /// were read.
-    fn set_lanes(&self, asked: &Asked, alterations: Option<u32>, lanes: &Lanes) -> bool {
+    fn set_lanes(&self, asked: &PendingFetch, alterations: Option<u32>, lanes: &Lanes) -> bool {
         let mut shard = self.table.shard(asked.hash);
         let Some(entry) = Table::find(&mut shard, asked.hash, asked.key.as_str()) else { return true };
         let rare = entry.rare();
@@ -241,12 +241,12 @@ impl Sequences {
     }
 
     /// Fails the queued fetches that only a store could serve, since none is up.
-    pub(super) fn fail_wishes(&self, said: &Arc<str>) {
-        while let Some(hash) = self.wishes.pop() {
+    pub(super) fn fail_queued_fetches(&self, reason: &Arc<str>) {
+        while let Some(hash) = self.fetch_queue.pop() {
             let now_ms = self.now_ms();
             let mut shard = self.table.shard(hash);
-            let Some(entry) = wished(&mut shard, hash) else { continue };
-            entry.flags.is_wished = false;
+            let Some(entry) = queued_entry(&mut shard, hash) else { continue };
+            entry.flags.is_queued = false;
             if entry.sequence.begin_fetch(now_ms, &self.policy()).is_none() {
                 let is_missing = self.rest(entry, hash, now_ms);
                 drop(shard);
@@ -255,60 +255,61 @@ impl Sequences {
             }
             // A sequence with values in memory continues with them, and fetches again soon.
             let answer = if entry.sequence.holds_values() {
-                Fetched::Failed { is_unknown: false, said: Arc::clone(said) }
+                Fetched::Failed { is_unknown: false, reason: Arc::clone(reason) }
             } else {
-                Fetched::Refused(SequenceRefusal::Store(Arc::clone(said)))
+                Fetched::Refused(SequenceRefusal::Store(Arc::clone(reason)))
             };
-            let told = self.take_answer(entry, now_ms, answer).1;
+            let deliveries = self.apply_answer(entry, now_ms, answer).1;
             let is_missing = self.rest(entry, hash, now_ms);
             drop(shard);
-            tell(told);
+            deliver(deliveries);
             self.remember_missing(is_missing, hash, now_ms);
         }
     }
 
-    fn take_batch(&self, pool: &Pool) -> Vec<Asked> {
+    fn take_batch(&self, pool: &StorePool) -> Vec<PendingFetch> {
         let mut batch = Vec::new();
         let policy = self.policy();
         let mut is_alone = false;
         while batch.len() < BATCH_MAX
             && !is_alone
             && !self.is_closed.load(Relaxed)
-            && let Some(hash) = self.wishes.pop()
+            && let Some(hash) = self.fetch_queue.pop()
         {
             let now_ms = self.now_ms();
             let mut shard = self.table.shard(hash);
-            let Some(entry) = wished(&mut shard, hash) else { continue };
+            let Some(entry) = queued_entry(&mut shard, hash) else { continue };
             is_alone = entry.flags.is_alone;
             if is_alone && !batch.is_empty() {
-                self.wishes.put_back(hash);
+                self.fetch_queue.put_back(hash);
                 break;
             }
-            entry.flags.is_wished = false;
+            entry.flags.is_queued = false;
             if let Some(fetch) = entry.sequence.begin_fetch(now_ms, &policy) {
                 entry.flags.is_fetching = true;
                 self.fetching.fetch_add(1, Relaxed);
                 let rare = entry.rare.as_deref();
                 let is_begun = rare.is_some_and(|rare| rare.is_begun);
-                let opens = rare.and_then(|rare| rare.opens.clone());
-                let may_begin = !is_begun && opens.as_ref().is_some_and(|opens| may_open(pool, opens));
-                batch.push(Asked { hash, key: entry.key.clone(), fetch, opens, may_begin, is_begun });
+                let counter_opening = rare.and_then(|rare| rare.counter_opening.clone());
+                let may_begin = !is_begun
+                    && counter_opening.as_ref().is_some_and(|counter_opening| may_open(pool, counter_opening));
+                batch.push(PendingFetch { hash, key: entry.key.clone(), fetch, counter_opening, may_begin, is_begun });
             } else {
                 let is_missing = self.rest(entry, hash, now_ms);
                 drop(shard);
                 self.remember_missing(is_missing, hash, now_ms);
             }
         }
-        if self.wishes.is_any() {
+        if self.fetch_queue.has_due() {
             // Another connection may serve the rest.
-            self.wishes.ready.notify_one();
+            self.fetch_queue.ready.notify_one();
         }
         batch
     }
 
     /// Looks up which counters were begun before. Such a counter is not begun again: if its row is missing, the store
     /// was lost. With several stores, each begins its row above all values given ([`Sequences::reserve`]).
-    async fn look_up_begun(&self, batch: &mut [Asked]) {
+    async fn look_up_begun(&self, batch: &mut [PendingFetch]) {
         if self.pools.len() > 1 {
             return;
         }
@@ -321,7 +322,7 @@ impl Sequences {
     }
 
     /// Marks sequences without a row that this server's notes know: the store was lost, or is another one.
-    async fn look_up_lost(&self, batch: &mut [Asked], answers: &[Answer]) {
+    async fn look_up_lost(&self, batch: &mut [PendingFetch], answers: &[FetchAnswer]) {
         let missing = batch.iter_mut().zip(answers).filter(|(asked, answer)| {
             matches!(answer, Ok(Err(Verdict::NoSuch))) && !asked.is_counter() && !asked.is_begun
         });
@@ -333,7 +334,7 @@ impl Sequences {
     }
 
     /// Notes the counters whose rows now exist, before a value of them is given.
-    async fn note_begun(&self, batch: &mut [Asked], answers: &[Answer]) {
+    async fn note_begun(&self, batch: &mut [PendingFetch], answers: &[FetchAnswer]) {
         if self.pools.len() > 1 {
             return;
         }
@@ -350,7 +351,7 @@ impl Sequences {
     }
 
     /// Reserves for each fetch of the batch in one statement. If that fails, each has its error.
-    async fn reserve(&self, pool: &Pool, slot: &SemaphorePermit<'_>, batch: &[Asked]) -> Vec<Answer> {
+    async fn reserve(&self, pool: &StorePool, slot: &SemaphorePermit<'_>, batch: &[PendingFetch]) -> Vec<FetchAnswer> {
         let is_alone = self.pools.len() == 1;
         let had = if is_alone {
             vec![0; batch.len()]
@@ -364,10 +365,13 @@ impl Sequences {
         let asks = batch.iter().zip(had).map(|(asked, had)| {
             let floor = if is_alone { 0 } else { asked.fetch.floor.max(had) };
             let reserve = Reserve { key: asked.key.clone(), values: asked.fetch.values, floor };
-            let opens = asked.opens.as_ref().filter(|_| pool.is_native());
+            let counter_opening = asked.counter_opening.as_ref().filter(|_| pool.is_native());
             let may_begin = asked.may_begin;
-            let opening =
-                opens.map(|opens| Opening { floor, may_begin, ..self.opening(pool, server, &asked.key, opens) });
+            let opening = counter_opening.map(|counter_opening| Opening {
+                floor,
+                may_begin,
+                ..self.opening(pool, server, &asked.key, counter_opening)
+            });
             (reserve, opening)
         });
         let mut asks: Vec<_> = asks.enumerate().collect();
@@ -385,9 +389,9 @@ impl Sequences {
         let answers = match answers {
             Ok((beaten, answers)) if self.take_beat(pool, beaten.as_ref()) => answers,
             Ok(_) => {
-                let said =
+                let reason =
                     format!("{}: a connection broke, or another instance of the database answers", pool.store.shown());
-                return vec![Err(StoreError::Unknown(said)); batch.len()];
+                return vec![Err(StoreError::Unknown(reason)); batch.len()];
             }
             Err(error) => return vec![Err(error); batch.len()],
         };
@@ -397,20 +401,26 @@ impl Sequences {
     }
 
     /// Returns how the counter of a generator is found, or begun, in a store.
-    fn opening(&self, pool: &Pool, server: Option<Credentials>, key: &Key, opens: &Opens) -> Opening {
+    fn opening(
+        &self,
+        pool: &StorePool,
+        server: Option<Credentials>,
+        key: &Key,
+        counter_opening: &CounterOpening,
+    ) -> Opening {
         Opening {
             key: key.clone(),
-            declaration: opens.declaration.to_string(),
-            reset: opens.reset,
-            spec: self.spec_of_store(&opens.spec, pool.index),
+            declaration: counter_opening.declaration.to_string(),
+            reset: counter_opening.reset,
+            spec: self.spec_of_store(&counter_opening.spec, pool.index),
             floor: 0,
-            may_begin: may_open(pool, opens),
-            is_serial: opens.is_serial,
-            from_unix_ms: opens.from_unix_ms,
-            has_begun: pool.unix_ms().is_some_and(|now_ms| opens.from_unix_ms <= now_ms),
+            may_begin: may_open(pool, counter_opening),
+            is_serial: counter_opening.is_serial,
+            from_unix_ms: counter_opening.from_unix_ms,
+            has_begun: pool.unix_ms().is_some_and(|now_ms| counter_opening.from_unix_ms <= now_ms),
             // In a store that is not shared, the server's configuration is the only declaration. A sequence may be
             // declared in several formats.
-            redeclares: !pool.store.is_shared() || !opens.is_serial,
+            redeclares: !pool.store.is_shared() || !counter_opening.is_serial,
             server,
         }
     }
@@ -420,14 +430,14 @@ impl Sequences {
     /// # Errors
     ///
     /// A store has no rows of generators, or does not answer.
-    pub async fn declare(self: &Arc<Self>, key: Key, opens: Opens) -> Result<(), SequenceError> {
+    pub async fn declare(self: &Arc<Self>, key: Key, counter_opening: CounterOpening) -> Result<(), SequenceError> {
         let own = Arc::clone(self);
         self.on_driver(async move {
             let is_begun = own.notes.begun(vec![key.clone()]).await == [true];
             let floor = own.noted_next(&key).await;
             for pool in &own.pools {
                 let server = pool.credentials().map_err(SequenceError::from_store)?;
-                let opening = own.opening(pool, server, &key, &opens);
+                let opening = own.opening(pool, server, &key, &counter_opening);
                 let may_begin = opening.may_begin && !is_begun;
                 let ask = Opening { redeclares: true, floor, may_begin, ..opening };
                 let opened = pool.run_job(move |mut connection| {
@@ -448,10 +458,10 @@ impl Sequences {
     /// `sequence-create on-first-use`: creates missing sequences, and reserves for them again.
     async fn create_missing(
         &self,
-        pool: &Arc<Pool>,
+        pool: &Arc<StorePool>,
         slot: &SemaphorePermit<'_>,
-        batch: &[Asked],
-        answers: &mut [Answer],
+        batch: &[PendingFetch],
+        answers: &mut [FetchAnswer],
     ) {
         let is_missing = |place: &usize| {
             let asked = &batch[*place];
@@ -471,14 +481,15 @@ impl Sequences {
                 Err(error) => {
                     tracing::warn!("creating the sequence '{}' failed: {error}", batch[place].key);
                     answers[place] = match error {
-                        StoreError::Refused(said) => Ok(Err(Verdict::BadRow(format!("it was not made: {said}")))),
+                        StoreError::Refused(reason) => Ok(Err(Verdict::BadRow(format!("it was not made: {reason}")))),
                         // The row may exist: the next request finds out.
                         unknown @ StoreError::Unknown(_) => Err(unknown),
                     };
                 }
             }
         }
-        let second: Vec<Asked> = again.iter().filter_map(|place| batch.get(*place)).map(Asked::again).collect();
+        let second: Vec<PendingFetch> =
+            again.iter().filter_map(|place| batch.get(*place)).map(PendingFetch::copy).collect();
         if !second.is_empty() {
             let second = self.reserve(pool, slot, &second).await;
             again.into_iter().zip(second).for_each(|(place, answer)| answers[place] = answer);
@@ -489,7 +500,7 @@ impl Sequences {
     /// the rows.
     async fn create_rows(
         &self,
-        pool: &Arc<Pool>,
+        pool: &Arc<StorePool>,
         slot: &SemaphorePermit<'_>,
         keys: &[Key],
     ) -> Vec<Result<Result<(), Verdict>, StoreError>> {
@@ -542,7 +553,9 @@ impl Sequences {
                 )
             }
             // One of the rows may be the reason.
-            Err(StoreError::Refused(said)) if keys.len() > 1 => self.create_one_by_one(pool, slot, keys, said).await,
+            Err(StoreError::Refused(reason)) if keys.len() > 1 => {
+                self.create_one_by_one(pool, slot, keys, reason).await
+            }
             Err(error) => vec![Err(error)],
         }
     }
@@ -550,17 +563,17 @@ impl Sequences {
     /// Creates the rows of a refused batch one by one.
     async fn create_one_by_one(
         &self,
-        pool: &Arc<Pool>,
+        pool: &Arc<StorePool>,
         slot: &SemaphorePermit<'_>,
         keys: &[Key],
-        said: String,
+        reason: String,
     ) -> Vec<Result<Result<(), Verdict>, StoreError>> {
         let mut each = Vec::with_capacity(keys.len());
         for key in keys {
             each.extend(Box::pin(self.create_rows(pool, slot, std::slice::from_ref(key))).await);
             // The row is not the reason, so the others would fail in the same way.
-            if matches!(each.last(), Some(Err(StoreError::Refused(again))) if *again == said) {
-                each.resize(keys.len(), Err(StoreError::Refused(said)));
+            if matches!(each.last(), Some(Err(StoreError::Refused(again))) if *again == reason) {
+                each.resize(keys.len(), Err(StoreError::Refused(reason)));
                 break;
             }
         }
@@ -569,16 +582,16 @@ impl Sequences {
 
     /// Notes the reservations for the next life. Returns for each the noted value if its row is lower; another server
     /// may have marked the row for that already.
-    async fn note(&self, pool: &Pool, batch: &[Asked], answers: &[Answer]) -> Vec<Option<i64>> {
+    async fn note(&self, pool: &StorePool, batch: &[PendingFetch], answers: &[FetchAnswer]) -> Vec<Option<i64>> {
         let nothing = vec![None; batch.len()];
         let Some(about) = pool.about() else { return nothing };
         let reserved = |place: usize| answers.get(place)?.as_ref().ok()?.as_ref().ok();
         let had = (0..batch.len()).filter_map(|place| {
             // An empty reservation, at the max, holds nothing of the row: other servers may give values back.
             let reserved = reserved(place).filter(|reserved| reserved.first <= reserved.last)?;
-            Some((place, Had::of(&reserved.row, reserved.found_next, self.has_lanes())))
+            Some((place, RowNote::of(&reserved.row, reserved.found_next, self.has_lanes())))
         });
-        let (places, had): (Vec<usize>, Vec<Had>) = had.unzip();
+        let (places, had): (Vec<usize>, Vec<RowNote>) = had.unzip();
         let mut all = nothing;
         let own = pool.member().as_ref().map(|member| (member.nonce(), member.beat()));
         for (place, lower) in places.into_iter().zip(self.notes.check(&about.uuid, had, own).await) {
@@ -597,10 +610,17 @@ impl Sequences {
         all
     }
 
-    fn answer(self: &Arc<Self>, pool: &Arc<Pool>, asked: &Asked, answer: Answer, had: Option<i64>, is_one: bool) {
+    fn answer(
+        self: &Arc<Self>,
+        pool: &Arc<StorePool>,
+        asked: &PendingFetch,
+        answer: FetchAnswer,
+        had: Option<i64>,
+        is_one: bool,
+    ) {
         let now_ms = self.now_ms();
         // A stop waits for running fetches.
-        let _answered = Answered(self);
+        let _answered = FetchEndGuard(self);
         let mut shard = self.table.shard(asked.hash);
         let Some(entry) = Table::find(&mut shard, asked.hash, asked.key.as_str()) else { return };
         entry.flags.is_fetching = false;
@@ -619,8 +639,7 @@ impl Sequences {
                     Some(_) => Fetched::Refused(SequenceRefusal::WentBack),
                     None if !self.confirmed.is_store_good(pool.index, now_ms) => Fetched::Failed {
                         is_unknown: true,
-                        said: format!("{}: it could not be asked what other servers have changed", pool.store.shown())
-                            .into(),
+                        reason: format!("{}: changes by other servers could not be read", pool.store.shown()).into(),
                     },
                     None => self.check_row(pool, entry, &reserved).unwrap_or_else(|refusal| {
                         // Requests are served from memory, and may not see the refusal for long.
@@ -631,9 +650,10 @@ impl Sequences {
                     }),
                 }
             }
-            Ok(Err(Verdict::NoSuch)) if self.makes_it(entry) && !asked.is_begun => {
+            Ok(Err(Verdict::NoSuch)) if self.creates_row(entry) && !asked.is_begun => {
                 self.create_in_background(&asked.key);
-                Fetched::Failed { is_unknown: false, said: format!("{}: it is being made", pool.store.shown()).into() }
+                let reason = format!("{}: it is being made", pool.store.shown()).into();
+                Fetched::Failed { is_unknown: false, reason }
             }
             Ok(Err(verdict)) => {
                 if let (Verdict::WentBack { .. }, Some(had_next)) = (&verdict, had) {
@@ -641,20 +661,20 @@ impl Sequences {
                 }
                 Fetched::Refused(self.refusal_of_fetch(pool, entry, verdict))
             }
-            Err(StoreError::Refused(said)) => Fetched::Failed { is_unknown: false, said: said.into() },
-            Err(StoreError::Unknown(said)) => Fetched::Failed { is_unknown: true, said: said.into() },
+            Err(StoreError::Refused(reason)) => Fetched::Failed { is_unknown: false, reason: reason.into() },
+            Err(StoreError::Unknown(reason)) => Fetched::Failed { is_unknown: true, reason: reason.into() },
         };
-        let (taken, mut told) = self.take_answer(entry, now_ms, fetched);
-        if let FetchTaken::Backwards { floor } = taken {
+        let (taken, mut deliveries) = self.apply_answer(entry, now_ms, fetched);
+        if let FetchVerdict::Backwards { floor } = taken {
             let again = self.backwards(pool);
             if matches!(again, Fetched::Refused(_)) {
                 went_back = Some(floor);
             }
-            told.extend(self.take_answer(entry, now_ms, again).1);
+            deliveries.extend(self.apply_answer(entry, now_ms, again).1);
         }
         let is_missing = self.rest(entry, asked.hash, now_ms);
         drop(shard);
-        tell(told);
+        deliver(deliveries);
         self.remember_missing(is_missing, asked.hash, now_ms);
         if let Some(had_next) = went_back {
             self.mark_went_back(pool, &asked.key, had_next, found_next);
@@ -662,21 +682,21 @@ impl Sequences {
     }
 
     /// Returns the answer to a fetch whose reservation is below values already given.
-    fn backwards(&self, pool: &Pool) -> Fetched {
+    fn backwards(&self, pool: &StorePool) -> Fetched {
         if pool.is_native() || self.pools.len() == 1 {
             return Fetched::Refused(SequenceRefusal::WentBack);
         }
         // Tables of other programs have no order over several databases: the fetch asks for a higher range.
-        let said = format!("{}: it is behind the other stores", pool.store.shown()).into();
-        Fetched::Failed { is_unknown: false, said }
+        let reason = format!("{}: it is behind the other stores", pool.store.shown()).into();
+        Fetched::Failed { is_unknown: false, reason }
     }
 
     /// Returns true if a request for a missing sequence creates it, in all stores.
-    fn makes_it(&self, entry: &Entry) -> bool {
+    fn creates_row(&self, entry: &SequenceEntry) -> bool {
         self.settings().creates_on_first_use && self.pools.len() > 1 && entry.key.period().is_empty()
     }
 
-    fn refusal_of_fetch(&self, pool: &Pool, entry: &mut Entry, verdict: Verdict) -> SequenceRefusal {
+    fn refusal_of_fetch(&self, pool: &StorePool, entry: &mut SequenceEntry, verdict: Verdict) -> SequenceRefusal {
         let is_missing = matches!(verdict, Verdict::NoSuch);
         if !is_missing {
             self.table.note_known(entry);
@@ -689,16 +709,21 @@ impl Sequences {
             }
             return refusal;
         }
-        if is_missing && rare.is_some_and(|rare| rare.opens.is_some()) {
-            let what = "its period is not begun: it is more than an hour away by the store's clock. Is the clock of \
-                        this machine, or of the store's, right?";
+        if is_missing && rare.is_some_and(|rare| rare.counter_opening.is_some()) {
+            let what = "its period has not begun: it is more than an hour away by the store's clock. Check the clock \
+             of this machine and that of the store's";
             return SequenceRefusal::BadRow(what.into());
         }
         refusal_of(verdict)
     }
 
     /// Checks a reservation's row. Refuses it if this server cannot draw from such a row.
-    fn check_row(&self, pool: &Pool, entry: &mut Entry, reserved: &Reserved) -> Result<Fetched, SequenceRefusal> {
+    fn check_row(
+        &self,
+        pool: &StorePool,
+        entry: &mut SequenceEntry,
+        reserved: &Reserved,
+    ) -> Result<Fetched, SequenceRefusal> {
         let spec = reserved.row.spec;
         if self.pools.len() > 1 && pool.is_native() {
             if spec.cache == 0 {
@@ -711,11 +736,11 @@ impl Sequences {
             let others = rows.iter().enumerate().filter(|(index, _)| *index != usize::from(pool.index));
             let other = others.filter_map(|(index, row)| Some((index, (*row)?)));
             let odd = other.clone().find(|(_, other)| other.0 != own.0 || other.1 == own.1);
-            let told = odd.map(|(index, (increment, offset))| {
+            let disagreement = odd.map(|(index, (increment, offset))| {
                 let other = self.pools.get(index).map_or("", |pool| pool.store.shown());
                 format!(
                     "its rows disagree: increment {} offset {} in {}, increment {increment} offset {offset} in \
-                     {other}. 'SEQUENCE ALTER' makes them fit",
+                     {other}. 'SEQUENCE ALTER' corrects them",
                     own.0,
                     own.1,
                     pool.store.shown()
@@ -723,7 +748,7 @@ impl Sequences {
             });
             // The other rows stay known until they change: the next store must not be taken for the only one.
             rows[usize::from(pool.index)] = Some(own);
-            if let Some(what) = told {
+            if let Some(what) = disagreement {
                 // Another server may hold the same values, from the other row.
                 (0..).zip(&self.pools).for_each(|(store, _)| entry.sequence.forget_store(store));
                 return Err(SequenceRefusal::BadRow(what.into()));
@@ -742,7 +767,7 @@ impl Sequences {
     }
 
     /// Logs once when 80, and when 95 percent of the values up to the max are reserved.
-    fn warn_of_end(&self, entry: &mut Entry, reserved: &Reserved) {
+    fn warn_of_end(&self, entry: &mut SequenceEntry, reserved: &Reserved) {
         let spec = reserved.row.spec;
         let percent = spec.used_share(reserved.last) / 100;
         let reached = if percent >= 95 {
@@ -766,11 +791,8 @@ impl Sequences {
         let per_s = entry.sequence.status(self.now_ms()).per_s.into_iter().fold(0.0, f64::max);
         let days = days_left(left, per_s)
             .map_or_else(String::new, |days| format!(", {} at the present rate", counted(days, "day")));
-        let end = if spec.max == VALUE_MAX {
-            "the last value that there can be".to_owned()
-        } else {
-            format!("its max {}", spec.max)
-        };
+        let end =
+            if spec.max == VALUE_MAX { "the last possible value".to_owned() } else { format!("its max {}", spec.max) };
         tracing::warn!(
             "the sequence '{}' has used {reached} % of its values up to {end}: {} are left{days}. 'SEQUENCE ALTER \
              {} max N' gives it more",
@@ -781,55 +803,60 @@ impl Sequences {
     }
 
     /// Gives an answer to its sequence, and serves the waiting draws.
-    fn take_answer(&self, entry: &mut Entry, now_ms: u64, answer: Fetched) -> (FetchTaken, Vec<Telling>) {
+    fn apply_answer(
+        &self,
+        entry: &mut SequenceEntry,
+        now_ms: u64,
+        answer: Fetched,
+    ) -> (FetchVerdict, Vec<DrawDelivery>) {
         let taken = entry.sequence.fetched(now_ms, answer);
-        let told = self.serve(entry, now_ms);
-        (taken, told)
+        let deliveries = self.serve(entry, now_ms);
+        (taken, deliveries)
     }
 
     /// Queues the sequence if it needs another fetch. Returns true if it is not known to exist.
-    fn rest(&self, entry: &mut Entry, hash: u64, now_ms: u64) -> bool {
-        self.wish(entry, hash, now_ms);
+    fn rest(&self, entry: &mut SequenceEntry, hash: u64, now_ms: u64) -> bool {
+        self.enqueue_fetch(entry, hash, now_ms);
         !entry.flags.is_known
     }
 
     /// Serves the waiting draws, or refuses them if nothing may be given.
-    pub(super) fn serve(&self, entry: &mut Entry, now_ms: u64) -> Vec<Telling> {
-        let mut told = Vec::new();
+    pub(super) fn serve(&self, entry: &mut SequenceEntry, now_ms: u64) -> Vec<DrawDelivery> {
+        let mut deliveries = Vec::new();
         if let Err(refusal) = self.may_give(now_ms) {
-            entry.sequence.refuse(&refusal, &mut |teller, result| told.push((teller, result)));
+            entry.sequence.refuse(&refusal, &mut |sender, result| deliveries.push((sender, result)));
         }
-        entry.sequence.serve(now_ms, &mut |teller, result| told.push((teller, result)));
-        told
+        entry.sequence.serve(now_ms, &mut |sender, result| deliveries.push((sender, result)));
+        deliveries
     }
 
     /// Puts the mark on a row that is lower than this server's note.
-    fn mark_went_back(self: &Arc<Self>, pool: &Arc<Pool>, key: &Key, had_next: i64, found_next: i64) {
+    fn mark_went_back(self: &Arc<Self>, pool: &Arc<StorePool>, key: &Key, had_next: i64, found_next: i64) {
         self.counts.went_back.fetch_add(1, Relaxed);
         tracing::error!(
-            "the sequence '{key}' went back: its next value in {} is {found_next}, and this server had it at \
-             {had_next}. It gives nothing before SEQUENCE RAISE or CONFIRM. Was a backup put back, or has a failover \
-             lost transactions?",
+            "the sequence '{key}' went back: its next value in {} is {found_next}, and this server has noted \
+             {had_next}. It gives no value before SEQUENCE RAISE or CONFIRM. Check whether a backup was restored, or a \
+             failover lost transactions",
             pool.store.shown()
         );
         self.change_in_background(pool, key, RowChange::WentBack { had_next });
     }
 }
 
-impl Asked {
+impl PendingFetch {
     fn is_counter(&self) -> bool {
-        self.opens.is_some()
+        self.counter_opening.is_some()
     }
 
-    fn again(&self) -> Asked {
-        Asked { key: self.key.clone(), opens: self.opens.clone(), ..*self }
+    fn copy(&self) -> PendingFetch {
+        PendingFetch { key: self.key.clone(), counter_opening: self.counter_opening.clone(), ..*self }
     }
 }
 
 /// Guard that counts a fetch as ended when dropped.
-struct Answered<'a>(&'a Sequences);
+struct FetchEndGuard<'a>(&'a Sequences);
 
-impl Drop for Answered<'_> {
+impl Drop for FetchEndGuard<'_> {
     fn drop(&mut self) {
         self.0.fetching.fetch_sub(1, Relaxed);
         self.0.fetched.notify_waiters();
@@ -837,25 +864,25 @@ impl Drop for Answered<'_> {
 }
 
 /// A waiting draw's channel, and its result.
-pub(super) type Telling = (tokio::sync::oneshot::Sender<super::Told>, super::Told);
+pub(super) type DrawDelivery = (tokio::sync::oneshot::Sender<super::DrawResult>, super::DrawResult);
 
 /// Sends results to waiting draws, outside of any lock. If a draw has ended meanwhile, its values are skipped.
-pub(super) fn tell(told: Vec<Telling>) {
-    for (teller, result) in told {
-        let _ = teller.send(result);
+pub(super) fn deliver(deliveries: Vec<DrawDelivery>) {
+    for (sender, result) in deliveries {
+        let _ = sender.send(result);
     }
 }
 
 /// Returns true if a period is near enough, by the store's clock, to be begun.
-fn may_open(pool: &Pool, opens: &Opens) -> bool {
-    let from_ms = opens.from_unix_ms.saturating_sub(OPENS_WITHIN_MS);
-    let until_ms = opens.until_unix_ms.saturating_add(OPENS_WITHIN_MS);
+fn may_open(pool: &StorePool, counter_opening: &CounterOpening) -> bool {
+    let from_ms = counter_opening.from_unix_ms.saturating_sub(OPENS_WITHIN_MS);
+    let until_ms = counter_opening.until_unix_ms.saturating_add(OPENS_WITHIN_MS);
     pool.unix_ms().is_some_and(|now_ms| (from_ms..=until_ms).contains(&now_ms))
 }
 
 /// Returns the queued sequence with this hash.
-fn wished(shard: &mut super::table::Shard, hash: u64) -> Option<&mut Box<Entry>> {
-    shard.find_mut(hash, |entry| entry.flags.is_wished && entry.hash() == hash)
+fn queued_entry(shard: &mut super::table::Shard, hash: u64) -> Option<&mut Box<SequenceEntry>> {
+    shard.find_mut(hash, |entry| entry.flags.is_queued && entry.hash() == hash)
 }
 
 /// Returns the whole days for which so many values last; `None` without use.
@@ -876,10 +903,10 @@ async fn reserve_with_periods(
     connection: &mut dyn Connection,
     server: Option<Credentials>,
     asks: &[(Reserve, Option<Opening>)],
-) -> Result<(Option<Beaten>, Vec<Answer>), StoreError> {
+) -> Result<(Option<Beaten>, Vec<FetchAnswer>), StoreError> {
     let serials = asks.iter().filter_map(|(_, opening)| opening.as_ref().filter(|opening| opening.is_serial));
     let names: Vec<String> = serials.map(|opening| opening.key.name().to_owned()).collect();
-    let mut answers: Vec<Option<Answer>> = vec![None; asks.len()];
+    let mut answers: Vec<Option<FetchAnswer>> = vec![None; asks.len()];
     let generators = if names.is_empty() { Vec::new() } else { connection.generators(Some(&names)).await? };
     for (answer, (_, opening)) in answers.iter_mut().zip(asks) {
         let verdict = opening.as_ref().and_then(|opening| refused_by(&generators, opening));
@@ -922,7 +949,7 @@ async fn reserve_missing(
     connection: &mut dyn Connection,
     server: Option<Credentials>,
     asks: &[(Reserve, Option<Opening>)],
-    answers: &mut [Option<Answer>],
+    answers: &mut [Option<FetchAnswer>],
 ) -> Result<Option<Beaten>, StoreError> {
     let missing: Vec<usize> = (0..asks.len()).filter(|at| answers[*at].is_none()).collect();
     let reserves: Vec<Reserve> = missing.iter().map(|at| asks[*at].0.clone()).collect();
@@ -940,14 +967,14 @@ async fn reserve_missing(
 async fn open_periods(
     connection: &mut dyn Connection,
     asks: &[(Reserve, Option<Opening>)],
-    answers: &mut [Option<Answer>],
+    answers: &mut [Option<FetchAnswer>],
     which: Vec<usize>,
 ) -> Result<(), StoreError> {
     for (nth, at) in which.into_iter().enumerate() {
         let Some(opening) = &asks[at].1 else { continue };
         answers[at] = if nth >= OPENINGS_MAX {
-            let said = format!("{OPENINGS_MAX} other periods are begun first");
-            Some(Err(StoreError::Refused(said)))
+            let reason = format!("{OPENINGS_MAX} other periods are begun first");
+            Some(Err(StoreError::Refused(reason)))
         } else {
             match connection.open_period(opening).await {
                 Ok(Ok(_)) => None,

@@ -16,6 +16,7 @@ mod confirm;
 mod driver;
 mod error;
 mod fetch;
+mod fetch_queue;
 mod notes;
 mod pool;
 mod status;
@@ -24,31 +25,32 @@ mod sweep;
 mod table;
 mod tokens;
 mod verbs;
-mod wishes;
 
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use getid_core::{Ask, Run, SEQUENCE_NAME_RULE, SequencePolicy, SequenceRefusal, Spec, WaitPolicy, Waiter};
+use getid_core::{
+    Run, SEQUENCE_NAME_RULE, SequencePolicy, SequenceRefusal, SequenceRequest, Spec, WaitPolicy, WaiterId,
+};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore, oneshot, watch};
 use tokio::time::{Instant, timeout_at};
 
-use self::confirm::Confirmed;
+use self::confirm::Confirmations;
 pub use self::driver::StartError;
 pub use self::error::SequenceError;
-pub use self::notes::Notes;
-use self::pool::{Places, Pool};
+use self::fetch_queue::FetchQueue;
+pub use self::notes::SequenceNotes;
+use self::pool::{StorePool, StoreUuids};
 pub use self::status::{BUSIEST_MAX, LISTED_MAX, SequenceTotals, SequencesStatus, StoreStatus};
-pub use self::stop::Stopped;
-pub use self::table::Opens;
-use self::table::{ENTRIES_MAX, Entry, NoRoom, Shard, Table, Told, UNKNOWN_MAX};
-use self::tokens::Tokens;
-pub use self::tokens::{Visit, no_token_table};
-pub use self::verbs::{CreateHow, Raised, SequenceView};
-use self::wishes::Wishes;
+pub use self::stop::StopReport;
+pub use self::table::CounterOpening;
+use self::table::{DrawResult, ENTRIES_MAX, InsertError, SequenceEntry, Shard, Table, UNKNOWN_MAX};
+use self::tokens::TinyidTokens;
+pub use self::tokens::{TokenVerdict, no_token_table};
+pub use self::verbs::{CreateOptions, RaiseReport, SequenceView};
 use crate::sql::Store;
 use crate::sync::{Mutex, PoisonError};
 use crate::system::clock::Clock;
@@ -94,7 +96,7 @@ impl SequenceSettings {
 
 /// Outcome of a draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Drawn {
+pub enum DrawOutcome {
     /// All values were in memory.
     All,
     /// The rest must wait: see [`Sequences::draw`].
@@ -104,12 +106,12 @@ pub enum Drawn {
 /// The sequences of a server.
 pub struct Sequences {
     table: Table,
-    wishes: Wishes,
-    pools: Vec<Arc<Pool>>,
-    confirmed: Confirmed,
+    fetch_queue: FetchQueue,
+    pools: Vec<Arc<StorePool>>,
+    confirmed: Confirmations,
     /// Permits for sequences that read a marked row again.
-    looks_again: Semaphore,
-    notes: Notes,
+    reread_slots: Semaphore,
+    notes: SequenceNotes,
     settings: Mutex<SequenceSettings>,
     clock: Box<dyn Clock>,
     /// Runtime of the driver's thread.
@@ -120,13 +122,13 @@ pub struct Sequences {
     fetching: AtomicUsize,
     /// Notified when a fetch ends.
     fetched: Notify,
-    missing: Mutex<sweep::Missing>,
+    missing: Mutex<sweep::MissingNames>,
     begun: begun::BegunPeriods,
-    tallies: status::Tallies,
-    tokens: Tokens,
+    tallies: status::ShardTallies,
+    tokens: TinyidTokens,
     is_closed: AtomicBool,
     ended: Notify,
-    counts: status::Counts,
+    counts: status::SequenceCounts,
     first_value: OnceLock<FirstValue>,
     /// Whether the action at the first value is done.
     has_given: AtomicBool,
@@ -140,23 +142,23 @@ impl Sequences {
     fn new(
         stores: Vec<Arc<dyn Store>>,
         settings: SequenceSettings,
-        notes: Notes,
+        notes: SequenceNotes,
         clock: Box<dyn Clock>,
         handle: Handle,
     ) -> Sequences {
-        let confirmed = Confirmed::new(stores.iter().map(|store| store.is_shared()), settings.ride_out_s);
+        let confirmed = Confirmations::new(stores.iter().map(|store| store.is_shared()), settings.ride_out_s);
         let health = watch::Sender::new(());
-        let tokens = Tokens::new(stores.len());
+        let tokens = TinyidTokens::new(stores.len());
         let begun = begun::BegunPeriods::new(stores.len());
-        let places = Arc::<Places>::default();
-        let pool = |(index, store)| Arc::new(Pool::new(index, store, health.clone(), Arc::clone(&places)));
+        let places = Arc::<StoreUuids>::default();
+        let pool = |(index, store)| Arc::new(StorePool::new(index, store, health.clone(), Arc::clone(&places)));
         let pools = (0_u8..).zip(stores).map(pool).collect();
         Sequences {
             table: Table::new(ENTRIES_MAX),
-            wishes: Wishes::default(),
+            fetch_queue: FetchQueue::default(),
             pools,
             confirmed,
-            looks_again: Semaphore::new(fetch::LOOKING_MAX),
+            reread_slots: Semaphore::new(fetch::LOOKING_MAX),
             notes,
             settings: Mutex::new(settings),
             clock,
@@ -166,11 +168,11 @@ impl Sequences {
             fetched: Notify::new(),
             missing: Mutex::default(),
             begun,
-            tallies: status::Tallies::default(),
+            tallies: status::ShardTallies::default(),
             tokens,
             is_closed: AtomicBool::new(false),
             ended: Notify::new(),
-            counts: status::Counts::default(),
+            counts: status::SequenceCounts::default(),
             first_value: OnceLock::new(),
             has_given: AtomicBool::new(false),
         }
@@ -234,10 +236,10 @@ impl Sequences {
         &self,
         hash: u64,
         name: &str,
-        asks: &mut dyn Iterator<Item = Ask>,
+        asks: &mut dyn Iterator<Item = SequenceRequest>,
         runs: &mut Vec<Run>,
-        left: &mut Vec<Ask>,
-    ) -> Result<Drawn, SequenceRefusal> {
+        left: &mut Vec<SequenceRequest>,
+    ) -> Result<DrawOutcome, SequenceRefusal> {
         let drawn = self.give(hash, name, asks, runs, left);
         self.note_values(runs);
         drawn.inspect_err(|_| self.counts.refused())
@@ -248,10 +250,10 @@ impl Sequences {
         &self,
         hash: u64,
         name: &str,
-        asks: &mut dyn Iterator<Item = Ask>,
+        asks: &mut dyn Iterator<Item = SequenceRequest>,
         runs: &mut Vec<Run>,
-        left: &mut Vec<Ask>,
-    ) -> Result<Drawn, SequenceRefusal> {
+        left: &mut Vec<SequenceRequest>,
+    ) -> Result<DrawOutcome, SequenceRefusal> {
         let now_ms = self.now_ms();
         let given = self.may_give(now_ms);
         let mut shard = self.table.shard(hash);
@@ -260,22 +262,22 @@ impl Sequences {
             left.extend(asks);
             given?;
             self.table.insert(&mut shard, hash, name, now_ms).map_err(no_room)?;
-            return Ok(Drawn::Waits);
+            return Ok(DrawOutcome::Waits);
         };
         for ask in asks {
             let times = if left.is_empty() { entry.sequence.draw(ask, runs) } else { ask.times };
             if times > 0 {
-                left.push(Ask { times, ..ask });
+                left.push(SequenceRequest { times, ..ask });
             }
         }
-        self.wish(entry, hash, now_ms);
+        self.enqueue_fetch(entry, hash, now_ms);
         if left.is_empty() {
-            return Ok(Drawn::All);
+            return Ok(DrawOutcome::All);
         }
         let may = entry.sequence.may_wait(now_ms, &self.policy(), left);
         // A draw that may not wait causes a fetch nevertheless.
-        self.wish(entry, hash, now_ms);
-        may.map(|()| Drawn::Waits)
+        self.enqueue_fetch(entry, hash, now_ms);
+        may.map(|()| DrawOutcome::Waits)
     }
 
     /// Waits for the asks that [`Sequences::try_draw`] has left over, until `deadline` at most. The draw joins the
@@ -289,7 +291,7 @@ impl Sequences {
         &'a self,
         hash: u64,
         name: &'a str,
-        left: Vec<Ask>,
+        left: Vec<SequenceRequest>,
         deadline: Instant,
         runs: &'a mut Vec<Run>,
     ) -> impl Future<Output = Result<(), SequenceRefusal>> + Send + use<'a> {
@@ -297,17 +299,17 @@ impl Sequences {
         let joined = self.join(hash, name, left, runs).inspect_err(|_| self.counts.refused());
         async move {
             self.note_values(runs);
-            let Some((mut told, mut place)) = joined? else { return Ok(()) };
-            let told = match timeout_at(deadline, &mut told).await {
-                Ok(told) => told.unwrap_or(Err(SequenceRefusal::Closed)),
+            let Some((mut receiver, mut place)) = joined? else { return Ok(()) };
+            let result = match timeout_at(deadline, &mut receiver).await {
+                Ok(received) => received.unwrap_or(Err(SequenceRefusal::Closed)),
                 Err(_) => match place.leave(began.elapsed()) {
                     Some(refusal) => Err(refusal),
                     // It was served at the same moment.
-                    None => told.try_recv().unwrap_or(Err(SequenceRefusal::Closed)),
+                    None => receiver.try_recv().unwrap_or(Err(SequenceRefusal::Closed)),
                 },
             };
             place.is_over = true;
-            runs.extend(told.inspect_err(|_| self.counts.refused())?);
+            runs.extend(result.inspect_err(|_| self.counts.refused())?);
             self.note_values(runs);
             Ok(())
         }
@@ -318,9 +320,9 @@ impl Sequences {
         &'a self,
         hash: u64,
         name: &'a str,
-        left: Vec<Ask>,
+        left: Vec<SequenceRequest>,
         runs: &mut Vec<Run>,
-    ) -> Result<Option<(oneshot::Receiver<Told>, Place<'a>)>, SequenceRefusal> {
+    ) -> Result<Option<(oneshot::Receiver<DrawResult>, QueuedDraw<'a>)>, SequenceRefusal> {
         let now_ms = self.now_ms();
         self.may_give(now_ms)?;
         let mut shard = self.table.shard(hash);
@@ -332,37 +334,37 @@ impl Sequences {
         for ask in left {
             let times = if asks.is_empty() { entry.sequence.draw(ask, runs) } else { ask.times };
             if times > 0 {
-                asks.push(Ask { times, ..ask });
+                asks.push(SequenceRequest { times, ..ask });
             }
         }
         if asks.is_empty() {
-            self.wish(entry, hash, now_ms);
+            self.enqueue_fetch(entry, hash, now_ms);
             return Ok(None);
         }
         let may = entry.sequence.may_wait(now_ms, &self.policy(), &asks);
         if may.is_err() {
-            self.wish(entry, hash, now_ms);
+            self.enqueue_fetch(entry, hash, now_ms);
         }
         may?;
-        let (teller, told) = oneshot::channel();
-        let waiter = entry.sequence.join(asks, teller);
+        let (sender, receiver) = oneshot::channel();
+        let waiter = entry.sequence.join(asks, sender);
         self.counts.waited();
-        self.wish(entry, hash, now_ms);
-        Ok(Some((told, Place { sequences: self, hash, name, waiter, is_over: false })))
+        self.enqueue_fetch(entry, hash, now_ms);
+        Ok(Some((receiver, QueuedDraw { sequences: self, hash, name, waiter, is_over: false })))
     }
 
     /// Queues a sequence for the driver, if it needs a fetch.
     #[inline]
-    fn wish(&self, entry: &mut Entry, hash: u64, now_ms: u64) {
-        if entry.flags.is_wished || entry.flags.is_fetching {
+    fn enqueue_fetch(&self, entry: &mut SequenceEntry, hash: u64, now_ms: u64) {
+        if entry.flags.is_queued || entry.flags.is_fetching {
             return;
         }
         if entry.sequence.wants_fetch(now_ms) {
-            entry.flags.is_wished = true;
-            self.wishes.push(hash);
+            entry.flags.is_queued = true;
+            self.fetch_queue.push(hash);
         } else if let Some(at_ms) = entry.sequence.retry_at_ms() {
-            entry.flags.is_wished = true;
-            self.wishes.push_later(at_ms, hash);
+            entry.flags.is_queued = true;
+            self.fetch_queue.push_later(at_ms, hash);
         }
     }
 
@@ -376,12 +378,12 @@ impl Sequences {
 
     #[cold]
     fn unconfirmed(&self) -> SequenceRefusal {
-        let said = self.pools.iter().find_map(|pool| pool.down().or_else(|| pool.held()));
-        let said = said.unwrap_or_else(|| {
+        let reason = self.pools.iter().find_map(|pool| pool.down().or_else(|| pool.held()));
+        let reason = reason.unwrap_or_else(|| {
             let shown = self.pools.first().map_or("", |pool| pool.store.shown());
             format!("{shown}: it has not answered yet").into()
         });
-        SequenceRefusal::Unconfirmed { ride_out_s: self.settings().ride_out_s, said }
+        SequenceRefusal::Unconfirmed { ride_out_s: self.settings().ride_out_s, reason }
     }
 
     /// Returns the last value that this server gave of a sequence in memory.
@@ -396,9 +398,9 @@ impl Sequences {
     /// # Errors
     ///
     /// Memory holds no more sequences.
-    pub fn open_period(&self, hash: u64, key: &str, opens: Opens) -> Result<(), SequenceRefusal> {
+    pub fn open_period(&self, hash: u64, key: &str, counter_opening: CounterOpening) -> Result<(), SequenceRefusal> {
         let mut shard = self.table.shard(hash);
-        let entry = self.period(&mut shard, hash, key, opens)?;
+        let entry = self.period(&mut shard, hash, key, counter_opening)?;
         let begun = entry.take_begun();
         drop(shard);
         if let Some((from_unix_ms, begun)) = begun {
@@ -413,12 +415,12 @@ impl Sequences {
     /// # Errors
     ///
     /// Memory holds no more sequences.
-    pub fn prepare_period(&self, hash: u64, key: &str, opens: Opens) -> Result<(), SequenceRefusal> {
-        let cache = opens.spec.cache;
+    pub fn prepare_period(&self, hash: u64, key: &str, counter_opening: CounterOpening) -> Result<(), SequenceRefusal> {
+        let cache = counter_opening.spec.cache;
         let mut shard = self.table.shard(hash);
-        let entry = self.period(&mut shard, hash, key, opens)?;
+        let entry = self.period(&mut shard, hash, key, counter_opening)?;
         entry.sequence.fetch_ahead(cache);
-        self.wish(entry, hash, self.now_ms());
+        self.enqueue_fetch(entry, hash, self.now_ms());
         Ok(())
     }
 
@@ -427,28 +429,28 @@ impl Sequences {
         shard: &'a mut Shard,
         hash: u64,
         key: &str,
-        opens: Opens,
-    ) -> Result<&'a mut Box<Entry>, SequenceRefusal> {
+        counter_opening: CounterOpening,
+    ) -> Result<&'a mut Box<SequenceEntry>, SequenceRefusal> {
         let is_there = Table::find(shard, hash, key).is_some();
         if !is_there {
             self.table.insert(shard, hash, key, self.now_ms()).map_err(no_room)?;
         }
         let entry = Table::find(shard, hash, key).ok_or(SequenceRefusal::Closed)?;
-        entry.rare().opens = Some(opens);
+        entry.rare().counter_opening = Some(counter_opening);
         Ok(entry)
     }
 }
 
 #[cold]
-fn no_room(why: NoRoom) -> SequenceRefusal {
+fn no_room(why: InsertError) -> SequenceRefusal {
     let what = match why {
-        NoRoom::Name => format!("no sequence can have this name: it has {SEQUENCE_NAME_RULE}"),
-        NoRoom::Entries => format!(
-            "{} others are in memory, and there is no room for more: those that nobody asks for leave in 10 minutes",
+        InsertError::Name => format!("no sequence can have this name: it has {SEQUENCE_NAME_RULE}"),
+        InsertError::Entries => format!(
+            "{} other sequences are in memory, and there is no room for more: unused ones leave after 10 minutes",
             thousands(ENTRIES_MAX as u64)
         ),
-        NoRoom::Unknown => format!(
-            "the store is being asked for {} names that it may not have: try again in a second",
+        InsertError::Unknown => format!(
+            "{} names without a confirmed row are being looked up in the store: try again in a second",
             thousands(UNKNOWN_MAX as u64)
         ),
     };
@@ -456,15 +458,15 @@ fn no_room(why: NoRoom) -> SequenceRefusal {
 }
 
 /// A place in the queue of a sequence. Dropping it leaves the queue.
-struct Place<'a> {
+struct QueuedDraw<'a> {
     sequences: &'a Sequences,
     hash: u64,
     name: &'a str,
-    waiter: Waiter,
+    waiter: WaiterId,
     is_over: bool,
 }
 
-impl Place<'_> {
+impl QueuedDraw<'_> {
     /// Leaves the queue, and returns the refusal for the draw. `None`: it was served before.
     fn leave(&mut self, waited: Duration) -> Option<SequenceRefusal> {
         self.is_over = true;
@@ -474,14 +476,14 @@ impl Place<'_> {
         let waited_ms = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX);
         let refusal = entry.sequence.after_wait(waited_ms);
         // The draws behind it may have enough values.
-        let told = self.sequences.serve(entry, self.sequences.now_ms());
+        let deliveries = self.sequences.serve(entry, self.sequences.now_ms());
         drop(shard);
-        fetch::tell(told);
+        fetch::deliver(deliveries);
         Some(refusal)
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for QueuedDraw<'_> {
     fn drop(&mut self) {
         if !self.is_over {
             // The refusal is not sent to a client.

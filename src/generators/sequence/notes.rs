@@ -15,7 +15,7 @@ use crate::system::patience::patience;
 
 /// A reservation to note.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Had {
+pub(super) struct RowNote {
     pub(super) key: Key,
     /// The row's `next` before the reservation.
     pub(super) found_next: i64,
@@ -27,10 +27,10 @@ pub(super) struct Had {
     pub(super) lane: Option<(u32, u32)>,
 }
 
-impl Had {
+impl RowNote {
     /// Returns the note of a row whose `next` was `found_next` before. `has_lanes`: there are several stores.
-    pub(super) fn of(row: &Row, found_next: i64, has_lanes: bool) -> Had {
-        Had {
+    pub(super) fn of(row: &Row, found_next: i64, has_lanes: bool) -> RowNote {
+        RowNote {
             key: row.key.clone(),
             found_next,
             next: row.next,
@@ -60,26 +60,26 @@ pub(super) struct NotedPage {
 /// For a shared store the notes also contain the beats of all servers ([`getid_core::beat`]). For a single store they
 /// also list by name which counters of generators were begun, since those rows are begun automatically.
 #[derive(Clone, Default)]
-pub struct Notes {
+pub struct SequenceNotes {
     #[cfg(feature = "sqlite")]
     file: Option<std::sync::Arc<file::NotesFile>>,
 }
 
 #[cfg(not(feature = "sqlite"))]
 #[expect(clippy::unused_async, reason = "the other ones wait for their file")]
-impl Notes {
+impl SequenceNotes {
     /// Returns the file name that notes would have.
     pub fn file_name(server_id: u32) -> String {
         format!("sequence-notes-{server_id}.sqlite")
     }
 
     /// Makes notes without a file: no store needs them.
-    pub fn in_file(_path: std::path::PathBuf) -> Notes {
-        Notes::default()
+    pub fn in_file(_path: std::path::PathBuf) -> SequenceNotes {
+        SequenceNotes::default()
     }
 
     /// Notes nothing.
-    pub(super) async fn check(&self, _uuid: &str, had: Vec<Had>, _own: Option<OwnBeat>) -> Vec<Option<i64>> {
+    pub(super) async fn check(&self, _uuid: &str, had: Vec<RowNote>, _own: Option<OwnBeat>) -> Vec<Option<i64>> {
         vec![None; had.len()]
     }
 
@@ -130,20 +130,20 @@ impl Notes {
 }
 
 #[cfg(feature = "sqlite")]
-impl Notes {
+impl SequenceNotes {
     /// Returns the name of a server's notes file in its `dir`.
     pub fn file_name(server_id: u32) -> String {
         format!("sequence-notes-{server_id}.sqlite")
     }
 
     /// Makes notes in this file, which the first note creates.
-    pub fn in_file(path: std::path::PathBuf) -> Notes {
-        Notes { file: Some(std::sync::Arc::new(file::NotesFile::new(path))) }
+    pub fn in_file(path: std::path::PathBuf) -> SequenceNotes {
+        SequenceNotes { file: Some(std::sync::Arc::new(file::NotesFile::new(path))) }
     }
 
     /// Notes reservations of one store, and this server's beat after them. Returns the noted value for each row that is
     /// lower than its note.
-    pub(super) async fn check(&self, uuid: &str, had: Vec<Had>, own: Option<OwnBeat>) -> Vec<Option<i64>> {
+    pub(super) async fn check(&self, uuid: &str, had: Vec<RowNote>, own: Option<OwnBeat>) -> Vec<Option<i64>> {
         let nothing = vec![None; had.len()];
         if had.is_empty() {
             return nothing;
@@ -155,7 +155,7 @@ impl Notes {
     /// Notes a row that a tool has changed in a server's own file, so that the server notices if the file is replaced
     /// by an older one. Returns true if that succeeded.
     pub async fn note_row(&self, uuid: &str, row: &Row) -> bool {
-        let (uuid, had) = (uuid.to_owned(), [Had::of(row, row.next, false)]);
+        let (uuid, had) = (uuid.to_owned(), [RowNote::of(row, row.next, false)]);
         self.on_file(move |file| file.check(&uuid, &had, None)).await.is_some()
     }
 
@@ -238,11 +238,11 @@ impl Notes {
         };
         match result {
             Ok(done) => {
-                file.went_well();
+                file.note_success();
                 Some(done)
             }
-            Err(said) => {
-                file.complain(&said);
+            Err(reason) => {
+                file.complain(&reason);
                 None
             }
         }
@@ -259,7 +259,7 @@ mod file {
     use getid_core::beat::{Nonce, NotedServer};
     use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
 
-    use super::{Had, NotedPage, OwnBeat};
+    use super::{NotedPage, OwnBeat, RowNote};
     use crate::sql::{BATCH_MAX, NotedRow};
     use crate::sync::{Mutex, PoisonError};
 
@@ -321,19 +321,19 @@ SET beat = max(beat, excluded.beat), is_live = excluded.is_live, is_own = exclud
         }
 
         /// Logs an error once, until the notes work again.
-        pub(super) fn complain(&self, said: &str) {
+        pub(super) fn complain(&self, reason: &str) {
             if !self.has_complained.swap(true, Relaxed) {
                 tracing::error!(
-                    "what this server had of sequences cannot be noted in '{}': {said}. They go on; should their store \
-                     lose what it has committed meanwhile, nobody will notice",
+                    "reserved sequence values cannot be noted in '{}': {reason}. Sequences continue, but committed \
+                     writes that their store loses meanwhile go unnoticed",
                     self.path.display()
                 );
             }
         }
 
-        pub(super) fn went_well(&self) {
+        pub(super) fn note_success(&self) {
             if self.has_complained.swap(false, Relaxed) {
-                tracing::warn!("what this server has of sequences is noted again in '{}'", self.path.display());
+                tracing::warn!("reserved sequence values are noted again in '{}'", self.path.display());
             }
         }
 
@@ -391,7 +391,12 @@ SET beat = max(beat, excluded.beat), is_live = excluded.is_live, is_own = exclud
             })
         }
 
-        pub(super) fn check(&self, uuid: &str, had: &[Had], own: Option<OwnBeat>) -> Result<Vec<Option<i64>>, String> {
+        pub(super) fn check(
+            &self,
+            uuid: &str,
+            had: &[RowNote],
+            own: Option<OwnBeat>,
+        ) -> Result<Vec<Option<i64>>, String> {
             self.transact(|transaction| {
                 if let Some((nonce, beat)) = own {
                     let raise = "UPDATE server SET beat = max(beat, ?3) WHERE store = ?1 AND nonce = ?2";
@@ -522,15 +527,15 @@ SET beat = max(beat, excluded.beat), is_live = excluded.is_live, is_own = exclud
 mod tests {
     use super::*;
 
-    fn had(found_next: i64, next: i64, generation: u64, created_unix_ms: i64) -> Vec<Had> {
+    fn had(found_next: i64, next: i64, generation: u64, created_unix_ms: i64) -> Vec<RowNote> {
         let key = Key::new("orders").expect("a name");
-        vec![Had { key, found_next, next, generation, created_unix_ms, lane: None }]
+        vec![RowNote { key, found_next, next, generation, created_unix_ms, lane: None }]
     }
 
     #[tokio::test]
     async fn a_row_below_its_note_is_found_in_another_life_too() {
         let dir = tempfile::tempdir().expect("a folder");
-        let notes = || Notes::in_file(dir.path().join("notes"));
+        let notes = || SequenceNotes::in_file(dir.path().join("notes"));
         let first = notes();
         assert_eq!(first.check("a", had(1, 101, 0, 5), None).await, [None]);
         assert_eq!(first.check("a", had(101, 201, 0, 5), None).await, [None]);
@@ -545,7 +550,7 @@ mod tests {
     #[tokio::test]
     async fn a_row_that_was_lost_and_made_again_is_found_and_one_that_was_dropped_is_not() {
         let dir = tempfile::tempdir().expect("a folder");
-        let notes = Notes::in_file(dir.path().join("notes"));
+        let notes = SequenceNotes::in_file(dir.path().join("notes"));
         assert_eq!(notes.check("a", had(1, 101, 1, 5), None).await, [None]);
         assert_eq!(notes.check("a", had(1, 101, 0, 9), None).await, [Some(101)]);
         assert_eq!(notes.check("a", had(1, 51, 3, 9), None).await, [None]);
@@ -556,21 +561,21 @@ mod tests {
     #[tokio::test]
     async fn of_several_stores_a_life_begins_above_all_that_was_had() {
         let dir = tempfile::tempdir().expect("a folder");
-        let notes = || Notes::in_file(dir.path().join("notes"));
+        let notes = || SequenceNotes::in_file(dir.path().join("notes"));
         assert_eq!(notes().check("a", had(1, 201, 0, 5), None).await, [None]);
         assert_eq!(notes().check("b", had(2, 42, 0, 5), None).await, [None]);
         let keys = || ["orders", "others"].map(|name| Key::new(name).expect("a name")).to_vec();
         assert_eq!(notes().highest(keys()).await, [201, 0]);
-        assert_eq!(Notes::default().highest(keys()).await, [0, 0]);
+        assert_eq!(SequenceNotes::default().highest(keys()).await, [0, 0]);
     }
 
     #[tokio::test]
     async fn rows_of_other_stores_are_known_until_the_own_row_is_altered() {
         let dir = tempfile::tempdir().expect("a folder");
-        let notes = Notes::in_file(dir.path().join("notes"));
+        let notes = SequenceNotes::in_file(dir.path().join("notes"));
         let orders = || Key::new("orders").expect("a name");
         for (store, lane) in [("a", (2, 1)), ("b", (2, 2))] {
-            let had = had(1, 201, 4, 5).into_iter().map(|had| Had { lane: Some(lane), ..had }).collect();
+            let had = had(1, 201, 4, 5).into_iter().map(|had| RowNote { lane: Some(lane), ..had }).collect();
             assert_eq!(notes.check(store, had, None).await, [None]);
         }
         assert_eq!(notes.lanes("a", orders(), 4).await, [(2, 2)]);
@@ -582,7 +587,7 @@ mod tests {
     #[tokio::test]
     async fn a_counter_that_was_begun_is_known_in_another_life() {
         let dir = tempfile::tempdir().expect("a folder");
-        let notes = || Notes::in_file(dir.path().join("notes"));
+        let notes = || SequenceNotes::in_file(dir.path().join("notes"));
         let keys = |texts: &[&str]| texts.iter().filter_map(|text| Key::parse(text)).collect::<Vec<_>>();
         let some = ["short", "invoice@20261122"];
         assert_eq!(notes().begun(keys(&some)).await, [false, false]);
@@ -590,13 +595,13 @@ mod tests {
         assert!(notes().begin(keys(&some)).await, "twice");
         let asked = keys(&["invoice", "invoice@20261122", "invoice@20261123", "short", "short@20261122"]);
         assert_eq!(notes().begun(asked.clone()).await, [false, true, false, true, false]);
-        assert_eq!(Notes::default().begun(asked).await, [false; 5]);
+        assert_eq!(SequenceNotes::default().begun(asked).await, [false; 5]);
     }
 
     #[tokio::test]
     async fn the_newest_periods_of_a_name_are_kept() {
         let dir = tempfile::tempdir().expect("a folder");
-        let notes = Notes::in_file(dir.path().join("notes"));
+        let notes = SequenceNotes::in_file(dir.path().join("notes"));
         let hours: Vec<Key> = (0..24).filter_map(|hour| Key::parse(&format!("a@20261122{hour:02}"))).collect();
         let others: Vec<Key> = ["a", "a@2026", "b@2026112200"].into_iter().filter_map(Key::parse).collect();
         assert!(notes.begin(others.clone()).await);
@@ -612,7 +617,7 @@ mod tests {
     #[tokio::test]
     async fn a_note_is_lowered_before_values_are_given_back() {
         let dir = tempfile::tempdir().expect("a folder");
-        let notes = Notes::in_file(dir.path().join("notes"));
+        let notes = SequenceNotes::in_file(dir.path().join("notes"));
         let orders = Key::new("orders").expect("a name");
         assert_eq!(notes.check("a", had(1, 101, 0, 5), None).await, [None]);
         assert!(notes.lower("a", vec![(orders.clone(), 40)]).await);
@@ -623,7 +628,7 @@ mod tests {
 
     #[tokio::test]
     async fn notes_that_cannot_be_written_report_it_and_delay_nothing() {
-        let notes = Notes::in_file("/nowhere/at/all".into());
+        let notes = SequenceNotes::in_file("/nowhere/at/all".into());
         assert_eq!(notes.check("a", had(1, 101, 0, 5), None).await, [None]);
         let orders = || Key::new("orders").expect("a name");
         assert!(!notes.lower("a", vec![(orders(), 40)]).await);

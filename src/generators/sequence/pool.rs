@@ -42,7 +42,8 @@ pub(super) const ABANDONED_MAX: usize = 4;
 const JOBS_MAX: usize = 10_000;
 
 /// A running statement, with its connection.
-pub(super) type Running<T> = Pin<Box<dyn Future<Output = (Box<dyn Connection>, Result<T, StoreError>)> + Send>>;
+pub(super) type RunningStatement<T> =
+    Pin<Box<dyn Future<Output = (Box<dyn Connection>, Result<T, StoreError>)> + Send>>;
 
 /// Health of a store.
 #[derive(Clone, Debug)]
@@ -59,13 +60,13 @@ pub(super) enum Health {
         /// Time since which it does not answer.
         since: Instant,
         /// Address and error of the store.
-        said: Arc<str>,
+        reason: Arc<str>,
     },
 }
 
 /// Queue of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Queue {
+pub(super) enum JobQueue {
     /// Jobs of clients' requests.
     Clients,
     /// Jobs for sequences whose values are being fetched.
@@ -73,7 +74,7 @@ pub(super) enum Queue {
 }
 
 /// A store and its connections.
-pub(super) struct Pool {
+pub(super) struct StorePool {
     pub(super) index: u8,
     pub(super) store: Arc<dyn Store>,
     slots: Semaphore,
@@ -84,8 +85,8 @@ pub(super) struct Pool {
     jobs_waiting: AtomicUsize,
     idle: Mutex<Vec<Box<dyn Connection>>>,
     health: Mutex<Health>,
-    about: Mutex<Option<Seen>>,
-    places: Arc<Places>,
+    about: Mutex<Option<StoreReport>>,
+    places: Arc<StoreUuids>,
     abandoned: Arc<AtomicUsize>,
     /// Notified when the store is to be probed.
     pub(super) probe: Notify,
@@ -99,14 +100,14 @@ pub(super) struct Pool {
     held_since: Mutex<Option<Instant>>,
     /// Whether the notes could not be read when they were to be compared.
     pub(super) has_unread_notes: AtomicBool,
-    pub(super) counts: Counts,
+    pub(super) counts: StoreCounts,
 }
 
 /// The store behind the address of each pool: one store at two addresses would not be two.
 #[derive(Default)]
-pub(super) struct Places(Mutex<BTreeMap<u8, (String, String)>>);
+pub(super) struct StoreUuids(Mutex<BTreeMap<u8, (String, String)>>);
 
-impl Places {
+impl StoreUuids {
     /// Notes the uuid of a pool's store. Fails if it is that of another pool.
     fn note(&self, index: u8, shown: &str, uuid: &str) -> Result<(), StoreError> {
         let mut places = lock(&self.0);
@@ -121,14 +122,14 @@ impl Places {
 
 /// State found at the opening of a connection, and its time.
 #[derive(Clone)]
-struct Seen {
+struct StoreReport {
     about: Arc<About>,
     at: Instant,
 }
 
 /// Counters of a store.
 #[derive(Default)]
-pub(super) struct Counts {
+pub(super) struct StoreCounts {
     pub(super) statements: AtomicU64,
     pub(super) errors: AtomicU64,
     /// Duration of the slowest statement, ms.
@@ -136,10 +137,15 @@ pub(super) struct Counts {
     pub(super) reserved: AtomicU64,
 }
 
-impl Pool {
-    pub(super) fn new(index: u8, store: Arc<dyn Store>, changed: watch::Sender<()>, places: Arc<Places>) -> Pool {
+impl StorePool {
+    pub(super) fn new(
+        index: u8,
+        store: Arc<dyn Store>,
+        changed: watch::Sender<()>,
+        places: Arc<StoreUuids>,
+    ) -> StorePool {
         let connections = connections_of(&*store);
-        Pool {
+        StorePool {
             index,
             store,
             slots: Semaphore::new(connections),
@@ -158,7 +164,7 @@ impl Pool {
             behind_since: Mutex::default(),
             held_since: Mutex::default(),
             has_unread_notes: AtomicBool::new(false),
-            counts: Counts::default(),
+            counts: StoreCounts::default(),
         }
     }
 
@@ -178,7 +184,7 @@ impl Pool {
     /// Returns the error of a store that is down, with its address.
     pub(super) fn down(&self) -> Option<Arc<str>> {
         match &*lock(&self.health) {
-            Health::Down { said, .. } => Some(Arc::clone(said)),
+            Health::Down { reason, .. } => Some(Arc::clone(reason)),
             Health::Opening | Health::Up { .. } => None,
         }
     }
@@ -252,7 +258,7 @@ impl Pool {
             if self.has_unread_notes.load(Relaxed) {
                 return format!(
                     "{shown}: it may have lost writes, and the notes of this server (sequence-notes-N.sqlite in its dir) \
-                     cannot be read; the log says why"
+                     cannot be read; the log has the reason"
                 );
             }
             return format!("{shown}: its servers have not compared their notes yet; try again");
@@ -263,7 +269,7 @@ impl Pool {
         };
         format!(
             "{shown}: it may have lost writes, and the server '{}'{others} has not compared its notes yet. Start it; if \
-             it never runs again, SEQUENCE STORES CONFIRM {} lets go of it",
+             it never runs again, SEQUENCE STORES CONFIRM {} removes it",
             first.address, first.nonce
         )
     }
@@ -271,27 +277,27 @@ impl Pool {
     /// Runs one statement of a client's request, after earlier ones.
     pub(super) async fn run_job<T: Send + 'static>(
         &self,
-        work: impl FnOnce(Box<dyn Connection>) -> Running<T>,
+        work: impl FnOnce(Box<dyn Connection>) -> RunningStatement<T>,
     ) -> Result<T, StoreError> {
-        self.run_queued(Queue::Clients, work).await
+        self.run_queued(JobQueue::Clients, work).await
     }
 
     /// Runs one statement, after earlier ones of its queue.
     pub(super) async fn run_queued<T: Send + 'static>(
         &self,
-        queue: Queue,
-        work: impl FnOnce(Box<dyn Connection>) -> Running<T>,
+        queue: JobQueue,
+        work: impl FnOnce(Box<dyn Connection>) -> RunningStatement<T>,
     ) -> Result<T, StoreError> {
-        if let Some(said) = self.down() {
-            return Err(StoreError::Refused(said.to_string()));
+        if let Some(reason) = self.down() {
+            return Err(StoreError::Refused(reason.to_string()));
         }
-        let waiting = Waiting::join(&self.jobs_waiting);
-        if queue == Queue::Clients && waiting.before >= JOBS_MAX {
+        let waiting = WaitingJobGuard::join(&self.jobs_waiting);
+        if queue == JobQueue::Clients && waiting.before >= JOBS_MAX {
             return Err(StoreError::Refused(format!("{}: {JOBS_MAX} other requests wait for it", self.store.shown())));
         }
         let jobs = match queue {
-            Queue::Clients => &self.jobs,
-            Queue::Fetches => &self.fetch_jobs,
+            JobQueue::Clients => &self.jobs,
+            JobQueue::Fetches => &self.fetch_jobs,
         };
         let since = Instant::now();
         let _turn = jobs.acquire().await.map_err(|_| closed())?;
@@ -303,8 +309,8 @@ impl Pool {
             )));
         }
         // So that jobs behind an unanswered statement do not wait for one each.
-        if let Some(said) = self.down() {
-            return Err(StoreError::Refused(said.to_string()));
+        if let Some(reason) = self.down() {
+            return Err(StoreError::Refused(reason.to_string()));
         }
         let slot = self.slot().await?;
         self.run(&slot, work).await
@@ -316,7 +322,7 @@ impl Pool {
     pub(super) async fn run<T: Send + 'static>(
         &self,
         _slot: &SemaphorePermit<'_>,
-        work: impl FnOnce(Box<dyn Connection>) -> Running<T>,
+        work: impl FnOnce(Box<dyn Connection>) -> RunningStatement<T>,
     ) -> Result<T, StoreError> {
         let idle = lock(&self.idle).pop();
         let connection = match idle {
@@ -371,7 +377,7 @@ impl Pool {
             .note(self.index, self.store.shown(), &connection.about().uuid)
             .map_err(|error| self.failed(error))?;
         let about = Arc::new(connection.about().clone());
-        *lock(&self.about) = Some(Seen { about, at: Instant::now() });
+        *lock(&self.about) = Some(StoreReport { about, at: Instant::now() });
         Ok(connection)
     }
 
@@ -409,19 +415,19 @@ impl Pool {
     fn failed(&self, error: StoreError) -> StoreError {
         self.counts.errors.fetch_add(1, Relaxed);
         let shown = self.store.shown();
-        let told = |said: String| if said.contains(shown) { said } else { format!("{shown}: {said}") };
+        let with_address = |reason: String| if reason.contains(shown) { reason } else { format!("{shown}: {reason}") };
         match error {
-            StoreError::Refused(said) => StoreError::Refused(told(said)),
-            StoreError::Unknown(said) => {
-                let said = told(said);
-                self.set_down(&said);
-                StoreError::Unknown(said)
+            StoreError::Refused(reason) => StoreError::Refused(with_address(reason)),
+            StoreError::Unknown(reason) => {
+                let reason = with_address(reason);
+                self.set_down(&reason);
+                StoreError::Unknown(reason)
             }
         }
     }
 
     /// Marks the store as down, and has it probed at once.
-    pub(super) fn set_down(&self, said: &str) {
+    pub(super) fn set_down(&self, reason: &str) {
         // The idle connections are probably dead as well.
         lock(&self.idle).clear();
         if let Some(member) = &mut *lock(&self.member) {
@@ -432,7 +438,7 @@ impl Pool {
             Health::Down { since, .. } => *since,
             Health::Opening | Health::Up { .. } => Instant::now(),
         };
-        *health = Health::Down { since, said: said.into() };
+        *health = Health::Down { since, reason: reason.into() };
         drop(health);
         self.changed.send_replace(());
         self.probe.notify_one();
@@ -488,18 +494,18 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Counts a waiting job, for as long as it lives.
-struct Waiting<'a> {
+struct WaitingJobGuard<'a> {
     count: &'a AtomicUsize,
     before: usize,
 }
 
-impl Waiting<'_> {
-    fn join(count: &AtomicUsize) -> Waiting<'_> {
-        Waiting { count, before: count.fetch_add(1, Relaxed) }
+impl WaitingJobGuard<'_> {
+    fn join(count: &AtomicUsize) -> WaitingJobGuard<'_> {
+        WaitingJobGuard { count, before: count.fetch_add(1, Relaxed) }
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitingJobGuard<'_> {
     fn drop(&mut self) {
         self.count.fetch_sub(1, Relaxed);
     }

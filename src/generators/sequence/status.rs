@@ -2,11 +2,11 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use getid_core::beat::Awaited;
+use getid_core::beat::AwaitedServer;
 use getid_core::{Key, SequenceStatus};
 
 use super::Sequences;
-use super::pool::{Health, Pool};
+use super::pool::{Health, StorePool};
 use super::table::{SHARDS, Table};
 use crate::sql::Table as Tables;
 use crate::sync::{Mutex, MutexGuard, PoisonError};
@@ -31,7 +31,7 @@ const LOOKED_AT_MAX: usize = 4_096;
 
 /// Counters of all sequences.
 #[derive(Default)]
-pub(super) struct Counts {
+pub(super) struct SequenceCounts {
     pub(super) went_back: AtomicU64,
     pub(super) fetches: AtomicU64,
     pub(super) fetches_failed: AtomicU64,
@@ -40,7 +40,7 @@ pub(super) struct Counts {
     warned_ms: AtomicU64,
 }
 
-impl Counts {
+impl SequenceCounts {
     /// Returns true if another warning may be logged.
     pub(super) fn may_warn(&self, now_ms: u64) -> bool {
         let last = self.warned_ms.load(Relaxed);
@@ -61,29 +61,29 @@ impl Counts {
 }
 
 /// The sums of each shard when it was last read.
-pub(super) struct Tallies(Box<[Mutex<Tally>]>);
+pub(super) struct ShardTallies(Box<[Mutex<ShardTally>]>);
 
 /// The sums of a shard, and its busiest sequences.
 #[derive(Default)]
-struct Tally {
+struct ShardTally {
     given: u64,
     held: u64,
     waiting: u64,
-    busiest: Vec<Busy>,
+    busiest: Vec<BusySequence>,
 }
 
-struct Busy {
+struct BusySequence {
     per_s: f64,
     key: Key,
 }
 
-impl Default for Tallies {
-    fn default() -> Tallies {
-        Tallies((0..SHARDS).map(|_| Mutex::default()).collect())
+impl Default for ShardTallies {
+    fn default() -> ShardTallies {
+        ShardTallies((0..SHARDS).map(|_| Mutex::default()).collect())
     }
 }
 
-impl Tally {
+impl ShardTally {
     fn add(&mut self, key: &Key, status: &SequenceStatus) {
         self.given += status.used;
         self.held += status.left;
@@ -92,14 +92,14 @@ impl Tally {
         if self.busiest.last().is_none_or(|last| self.busiest.len() < BUSIEST_OF_SHARD || is_busier((per_s, key), last))
         {
             let place = self.busiest.partition_point(|other| !is_busier((per_s, key), other));
-            self.busiest.insert(place, Busy { per_s, key: key.clone() });
+            self.busiest.insert(place, BusySequence { per_s, key: key.clone() });
             self.busiest.truncate(BUSIEST_OF_SHARD);
         }
     }
 }
 
 /// Returns true if it is used more; of equal ones, if its name is first.
-fn is_busier((per_s, key): (f64, &Key), other: &Busy) -> bool {
+fn is_busier((per_s, key): (f64, &Key), other: &BusySequence) -> bool {
     other.per_s.total_cmp(&per_s).then_with(|| key.cmp(&other.key)).is_lt()
 }
 
@@ -161,11 +161,11 @@ pub struct StoreStatus {
     /// Number of other live servers that share it.
     pub servers: usize,
     /// Servers for which the store waits.
-    pub awaited: Vec<Awaited>,
+    pub awaited: Vec<AwaitedServer>,
     /// Time since it began, or stopped, to answer, ms.
     pub for_ms: u64,
     /// Error, if it does not answer or is held.
-    pub said: Option<String>,
+    pub reason: Option<String>,
     /// Settings with which a commit may be lost.
     pub warnings: Vec<String>,
     /// Number of statements sent.
@@ -207,7 +207,7 @@ impl StoreStatus {
             servers: 2,
             awaited: Vec::new(),
             for_ms: 61_999,
-            said: None,
+            reason: None,
             warnings: Vec::new(),
             statements: 12,
             errors: 1,
@@ -248,7 +248,7 @@ impl Sequences {
 
     /// Returns the busiest sequences in memory, by name, at most `limit`.
     pub fn statuses(&self, limit: usize) -> Vec<(String, SequenceStatus)> {
-        self.look_at_few();
+        self.tally_if_few();
         let mut all: Vec<(f64, Key)> = Vec::new();
         for tally in &self.tallies.0 {
             all.extend(lock(tally).busiest.iter().map(|busy| (busy.per_s, busy.key.clone())));
@@ -257,15 +257,15 @@ impl Sequences {
         all.truncate(limit);
         all.sort_by(|(_, a), (_, b)| a.cmp(b));
         // Sequences that have left memory meanwhile are omitted.
-        let told = all.iter().filter_map(|(_, key)| {
+        let statuses = all.iter().filter_map(|(_, key)| {
             let name = key.as_str();
             Some((name.to_owned(), self.status_of(hash_of(name.as_bytes()), name)?))
         });
-        told.collect()
+        statuses.collect()
     }
 
     /// Reads all sequences, if they are few.
-    fn look_at_few(&self) {
+    fn tally_if_few(&self) {
         if self.table.count() <= LOOKED_AT_MAX {
             let now_ms = self.now_ms();
             (0..SHARDS).for_each(|index| self.tally(index, now_ms));
@@ -274,9 +274,9 @@ impl Sequences {
 
     /// Updates the sums of a shard.
     pub(super) fn tally(&self, index: usize, now_ms: u64) {
-        let mut tally = Tally::default();
+        let mut tally = ShardTally::default();
         let mut shard = self.table.nth_shard(index);
-        tally.given = shard.given_of_gone;
+        tally.given = shard.given_by_removed;
         for entry in shard.iter_mut().filter(|entry| entry.flags.is_known) {
             tally.add(&entry.key, &entry.sequence.status(now_ms));
         }
@@ -301,7 +301,7 @@ impl Sequences {
 
     /// Returns the totals of all sequences.
     pub fn totals(&self) -> SequenceTotals {
-        self.look_at_few();
+        self.tally_if_few();
         let counts = &self.counts;
         let mut totals = SequenceTotals {
             in_memory: self.table.count(),
@@ -328,16 +328,16 @@ impl Sequences {
     }
 }
 
-fn lock(tally: &Mutex<Tally>) -> MutexGuard<'_, Tally> {
+fn lock(tally: &Mutex<ShardTally>) -> MutexGuard<'_, ShardTally> {
     tally.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn store_status(pool: &Pool) -> StoreStatus {
+fn store_status(pool: &StorePool) -> StoreStatus {
     let about = pool.about();
-    let (is_up, since, said) = match pool.health() {
+    let (is_up, since, reason) = match pool.health() {
         Health::Opening => (None, None, None),
         Health::Up { since } => (Some(true), Some(since), None),
-        Health::Down { since, said } => (Some(false), Some(since), Some(said.to_string())),
+        Health::Down { since, reason } => (Some(false), Some(since), Some(reason.to_string())),
     };
     let held = pool.held().filter(|_| is_up == Some(true));
     let (servers, awaited) = pool.member().as_ref().map(|own| (own.others_live(), own.awaited())).unwrap_or_default();
@@ -354,7 +354,7 @@ fn store_status(pool: &Pool) -> StoreStatus {
         servers,
         awaited,
         for_ms: since.map_or(0, |since| ms(since.elapsed())),
-        said: said.or_else(|| held.map(|held| held.to_string())),
+        reason: reason.or_else(|| held.map(|held| held.to_string())),
         warnings: about.map(|about| about.warnings.clone()).unwrap_or_default(),
         statements: pool.counts.statements.load(Relaxed),
         errors: pool.counts.errors.load(Relaxed),

@@ -8,12 +8,12 @@ use getid_core::SequenceRefusal;
 use tokio::time::{Instant, timeout_at};
 
 use super::Sequences;
-use super::fetch::tell;
+use super::fetch::deliver;
 use super::table::SHARDS;
 
 /// Result of a clean stop for the values in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stopped {
+pub struct StopReport {
     /// Number of values that the store has taken back.
     pub given_back: u64,
     /// Number of values that are skipped.
@@ -25,7 +25,7 @@ pub struct Stopped {
 impl Sequences {
     /// Stops giving values, waits for running fetches, and gives back the values in memory, within `timeout`. Must be
     /// called after the last reply.
-    pub async fn stop(self: &Arc<Self>, timeout: Duration) -> Stopped {
+    pub async fn stop(self: &Arc<Self>, timeout: Duration) -> StopReport {
         self.is_closed.store(true, Relaxed);
         let deadline = Instant::now() + timeout;
         let own = Arc::clone(self);
@@ -34,14 +34,16 @@ impl Sequences {
         stopping.await.unwrap_or_default()
     }
 
-    async fn give_all_back(&self, deadline: Instant) -> Stopped {
+    async fn give_all_back(&self, deadline: Instant) -> StopReport {
         // After this, every holder of a shard's lock sees that it is closed.
         for index in 0..SHARDS {
-            let mut told = Vec::new();
+            let mut deliveries = Vec::new();
             for entry in self.table.nth_shard(index).iter_mut() {
-                entry.sequence.refuse(&SequenceRefusal::Closed, &mut |teller, result| told.push((teller, result)));
+                entry
+                    .sequence
+                    .refuse(&SequenceRefusal::Closed, &mut |sender, result| deliveries.push((sender, result)));
             }
-            tell(told);
+            deliver(deliveries);
         }
         let all_fetched = async {
             loop {
@@ -54,7 +56,7 @@ impl Sequences {
         };
         // A running fetch prevents only its own sequence from being given back.
         let _ = timeout_at(deadline, all_fetched).await;
-        let mut stopped = Stopped::default();
+        let mut stopped = StopReport::default();
         let mut all = Vec::new();
         let now_ms = self.now_ms();
         for index in 0..SHARDS {
@@ -76,8 +78,8 @@ impl Sequences {
                 let left = timeout_at(deadline, self.leave(pool)).await;
                 if !matches!(left, Ok(Ok(()))) {
                     tracing::warn!(
-                        "this server has not left the sequence store {}: servers that start, or come into doubt, wait \
-                         for it for a minute and more",
+                        "this server has not left the sequence store {}: servers that start, or are in doubt, wait \
+                         for it for a minute or longer",
                         pool.store.shown()
                     );
                 }

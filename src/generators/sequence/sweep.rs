@@ -25,10 +25,10 @@ const MISSING_MAX: usize = 4096;
 
 /// Names that the store does not have, by the time of their removal.
 #[derive(Default)]
-pub(super) struct Missing(VecDeque<(u64, u64)>);
+pub(super) struct MissingNames(VecDeque<(u64, u64)>);
 
 /// Values of one sequence to give back.
-pub(super) type GivenBack = (Key, Remainder);
+pub(super) type ReturnedValues = (Key, Remainder);
 
 impl Sequences {
     /// Remembers for a second that the store has no such name. Called without a shard's lock.
@@ -74,7 +74,7 @@ impl Sequences {
     }
 
     /// Removes the idle sequences of one shard. Returns their values that can be given back.
-    pub(super) fn sweep(&self, index: usize, now_ms: u64) -> Vec<GivenBack> {
+    pub(super) fn sweep(&self, index: usize, now_ms: u64) -> Vec<ReturnedValues> {
         let can_give_back = self.can_give_back();
         // Values that cannot be given back would be lost, so the sequence stays while there is room.
         let is_full = self.table.count() > ENTRIES_MAX / 4 * 3;
@@ -101,7 +101,7 @@ impl Sequences {
     }
 
     /// Gives back the values of removed sequences, each once. `taken` counts the values that the store takes.
-    pub(super) async fn give_back(&self, mut leaving: Vec<GivenBack>, taken: &AtomicU64) {
+    pub(super) async fn give_back(&self, mut leaving: Vec<ReturnedValues>, taken: &AtomicU64) {
         let [pool] = self.pools.as_slice() else { return };
         leaving.sort_by(|(a, _), (b, _)| a.cmp(b));
         for batch in leaving.chunks(BATCH_MAX) {
@@ -140,7 +140,7 @@ impl Sequences {
         }
     }
 
-    fn missing(&self) -> crate::sync::MutexGuard<'_, Missing> {
+    fn missing(&self) -> crate::sync::MutexGuard<'_, MissingNames> {
         self.missing.lock().unwrap_or_else(crate::sync::PoisonError::into_inner)
     }
 }

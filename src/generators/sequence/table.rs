@@ -30,22 +30,22 @@ pub(super) const ENTRIES_MAX: usize = 1 << 20;
 pub(super) const UNKNOWN_MAX: usize = 10_000;
 
 /// Result of a waiting draw.
-pub(super) type Told = Result<Vec<Run>, SequenceRefusal>;
+pub(super) type DrawResult = Result<Vec<Run>, SequenceRefusal>;
 
 /// One sequence in memory.
-pub(super) struct Entry {
+pub(super) struct SequenceEntry {
     pub(super) key: Key,
-    pub(super) sequence: Sequence<oneshot::Sender<Told>>,
+    pub(super) sequence: Sequence<oneshot::Sender<DrawResult>>,
     /// Rare fields, only where one of them is needed.
-    pub(super) rare: Option<Box<Rare>>,
-    pub(super) flags: Flags,
+    pub(super) rare: Option<Box<RareFields>>,
+    pub(super) flags: SequenceFlags,
 }
 
 /// Fields that few sequences have.
 #[derive(Default)]
-pub(super) struct Rare {
+pub(super) struct RareFields {
     /// For the counter of a period, the creation of its row.
-    pub(super) opens: Option<Opens>,
+    pub(super) counter_opening: Option<CounterOpening>,
     /// Whether the begin of its period was passed on to the stores.
     pub(super) has_noted_begun: bool,
     /// Whether the notes show that its row was begun. A missing row is then not begun again.
@@ -60,7 +60,7 @@ pub(super) struct Rare {
 
 /// The counter of a generator: how its row is created, and when.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Opens {
+pub struct CounterOpening {
     /// Options of the new row.
     pub spec: Spec,
     /// The generator's declaration, as all servers have it.
@@ -77,9 +77,9 @@ pub struct Opens {
 
 /// Flags of a sequence in memory.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Flags {
+pub(super) struct SequenceFlags {
     /// Whether it is in one of the fetch queues, for now or for later.
-    pub(super) is_wished: bool,
+    pub(super) is_queued: bool,
     /// Whether a fetch is running.
     pub(super) is_fetching: bool,
     /// Whether the store has confirmed its row.
@@ -90,9 +90,9 @@ pub(super) struct Flags {
     pub(super) warned: u8,
 }
 
-impl Entry {
-    fn new(key: Key, now_ms: u64) -> Entry {
-        Entry { key, sequence: Sequence::new(now_ms), rare: None, flags: Flags::default() }
+impl SequenceEntry {
+    fn new(key: Key, now_ms: u64) -> SequenceEntry {
+        SequenceEntry { key, sequence: Sequence::new(now_ms), rare: None, flags: SequenceFlags::default() }
     }
 
     /// Returns the hash of its key.
@@ -100,7 +100,7 @@ impl Entry {
         hash_of(self.key.as_str().as_bytes())
     }
 
-    pub(super) fn rare(&mut self) -> &mut Rare {
+    pub(super) fn rare(&mut self) -> &mut RareFields {
         self.rare.get_or_insert_default()
     }
 
@@ -108,39 +108,42 @@ impl Entry {
     /// without a period.
     pub(super) fn take_begun(&mut self) -> Option<(i64, Begun)> {
         let rare = self.rare.as_deref_mut()?;
-        let opens = rare.opens.as_ref().filter(|opens| opens.is_serial && !rare.has_noted_begun)?;
-        let begun = Begun { key: self.key.clone(), declaration: opens.declaration.to_string() };
-        let from_unix_ms = opens.from_unix_ms;
+        let counter_opening = rare
+            .counter_opening
+            .as_ref()
+            .filter(|counter_opening| counter_opening.is_serial && !rare.has_noted_begun)?;
+        let begun = Begun { key: self.key.clone(), declaration: counter_opening.declaration.to_string() };
+        let from_unix_ms = counter_opening.from_unix_ms;
         rare.has_noted_begun = true;
         (!begun.key.period().is_empty()).then_some((from_unix_ms, begun))
     }
 
     /// Returns true if it can leave memory, as far as the driver is concerned.
     pub(super) fn is_at_rest(&self) -> bool {
-        !self.flags.is_wished && !self.flags.is_fetching
+        !self.flags.is_queued && !self.flags.is_fetching
     }
 }
 
 /// A part of the sequences, under one lock. They are boxed, so that a growing table moves pointers.
 #[derive(Default)]
 pub(super) struct Shard {
-    entries: HashTable<Box<Entry>>,
+    entries: HashTable<Box<SequenceEntry>>,
     /// Number of values given by sequences that have left memory.
-    pub(super) given_of_gone: u64,
+    pub(super) given_by_removed: u64,
 }
 
 impl Deref for Shard {
-    type Target = HashTable<Box<Entry>>;
+    type Target = HashTable<Box<SequenceEntry>>;
 
     #[inline]
-    fn deref(&self) -> &HashTable<Box<Entry>> {
+    fn deref(&self) -> &HashTable<Box<SequenceEntry>> {
         &self.entries
     }
 }
 
 impl DerefMut for Shard {
     #[inline]
-    fn deref_mut(&mut self) -> &mut HashTable<Box<Entry>> {
+    fn deref_mut(&mut self) -> &mut HashTable<Box<SequenceEntry>> {
         &mut self.entries
     }
 }
@@ -155,7 +158,7 @@ pub(super) struct Table {
 
 /// Reason why a name is not added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NoRoom {
+pub(super) enum InsertError {
     /// The name is invalid.
     Name,
     /// The table has [`ENTRIES_MAX`] entries.
@@ -191,7 +194,7 @@ impl Table {
 
     /// Finds a sequence by its name, in its shard.
     #[inline]
-    pub(super) fn find<'a>(shard: &'a mut Shard, hash: u64, name: &str) -> Option<&'a mut Box<Entry>> {
+    pub(super) fn find<'a>(shard: &'a mut Shard, hash: u64, name: &str) -> Option<&'a mut Box<SequenceEntry>> {
         shard.find_mut(hash, |entry| entry.key.as_str() == name)
     }
 
@@ -203,22 +206,22 @@ impl Table {
         hash: u64,
         name: &str,
         now_ms: u64,
-    ) -> Result<&'a mut Box<Entry>, NoRoom> {
-        let key = Key::parse(name).ok_or(NoRoom::Name)?;
+    ) -> Result<&'a mut Box<SequenceEntry>, InsertError> {
+        let key = Key::parse(name).ok_or(InsertError::Name)?;
         if self.count() >= self.entries_max {
-            return Err(NoRoom::Entries);
+            return Err(InsertError::Entries);
         }
         if self.unknown.load(Relaxed) >= UNKNOWN_MAX {
-            return Err(NoRoom::Unknown);
+            return Err(InsertError::Unknown);
         }
         self.count.fetch_add(1, Relaxed);
         self.unknown.fetch_add(1, Relaxed);
-        let entry = Box::new(Entry::new(key, now_ms));
+        let entry = Box::new(SequenceEntry::new(key, now_ms));
         Ok(shard.insert_unique(hash, entry, |entry| entry.hash()).into_mut())
     }
 
     /// Notes that the store has confirmed the row.
-    pub(super) fn note_known(&self, entry: &mut Entry) {
+    pub(super) fn note_known(&self, entry: &mut SequenceEntry) {
         if !entry.flags.is_known {
             entry.flags.is_known = true;
             self.unknown.fetch_sub(1, Relaxed);
@@ -226,7 +229,7 @@ impl Table {
     }
 
     /// Removes the sequences for which `leaves` returns true. Returns their number.
-    pub(super) fn remove_where(&self, shard: &mut Shard, mut leaves: impl FnMut(&mut Entry) -> bool) -> usize {
+    pub(super) fn remove_where(&self, shard: &mut Shard, mut leaves: impl FnMut(&mut SequenceEntry) -> bool) -> usize {
         let (mut removed, mut unknown, mut given) = (0, 0, 0);
         shard.retain(|entry| {
             let goes = leaves(entry);
@@ -235,18 +238,18 @@ impl Table {
             unknown += usize::from(goes && !entry.flags.is_known);
             !goes
         });
-        shard.given_of_gone += given;
+        shard.given_by_removed += given;
         self.count.fetch_sub(removed, Relaxed);
         self.unknown.fetch_sub(unknown, Relaxed);
         removed
     }
 
     /// Removes the sequence with this hash, if `leaves` returns true.
-    pub(super) fn remove(&self, shard: &mut Shard, hash: u64, mut leaves: impl FnMut(&mut Entry) -> bool) {
+    pub(super) fn remove(&self, shard: &mut Shard, hash: u64, mut leaves: impl FnMut(&mut SequenceEntry) -> bool) {
         let Ok(mut found) = shard.find_entry(hash, |entry| entry.hash() == hash) else { return };
         if leaves(found.get_mut()) {
             let (entry, _) = found.remove();
-            shard.given_of_gone += entry.sequence.used();
+            shard.given_by_removed += entry.sequence.used();
             self.count.fetch_sub(1, Relaxed);
             self.unknown.fetch_sub(usize::from(!entry.flags.is_known), Relaxed);
         }

@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
 use super::Sequences;
-use super::pool::Pool;
+use super::pool::StorePool;
 use crate::sql::{StoreError, TOKENS_MAX, Token};
 use crate::sync::{Mutex, PoisonError};
 use crate::system::noise;
@@ -25,11 +25,11 @@ const READ_EVERY: Duration = Duration::from_mins(1);
 const READ_AGAIN: Duration = Duration::from_secs(5);
 
 /// Code of a token with one of its bizTypes.
-type Code = [u8; 32];
+type TokenCode = [u8; 32];
 
 /// Result of the check of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Visit {
+pub enum TokenVerdict {
     /// The token is valid for this sequence.
     Allowed,
     /// The token is not valid for it.
@@ -39,27 +39,27 @@ pub enum Visit {
 }
 
 /// The known tokens.
-pub(super) struct Tokens {
+pub(super) struct TinyidTokens {
     is_wanted: AtomicBool,
     key: hmac::Key,
     /// Codes by store; `None` if its tokens have not been read.
-    by_store: Mutex<Vec<Option<Arc<HashSet<Code>>>>>,
+    by_store: Mutex<Vec<Option<Arc<HashSet<TokenCode>>>>>,
     /// Notified whenever a store's tokens were read.
-    told: watch::Sender<()>,
+    reads: watch::Sender<()>,
 }
 
-impl Tokens {
-    pub(super) fn new(stores: usize) -> Tokens {
+impl TinyidTokens {
+    pub(super) fn new(stores: usize) -> TinyidTokens {
         let secret = [noise::bits(), noise::bits()].map(u128::to_ne_bytes).concat();
-        Tokens {
+        TinyidTokens {
             is_wanted: AtomicBool::new(false),
             key: hmac::Key::new(hmac::HMAC_SHA256, &secret),
             by_store: Mutex::new(vec![None; stores]),
-            told: watch::Sender::new(()),
+            reads: watch::Sender::new(()),
         }
     }
 
-    fn code(&self, token: &str, biz_type: &str) -> Code {
+    fn code(&self, token: &str, biz_type: &str) -> TokenCode {
         let mut context = hmac::Context::with_key(&self.key);
         // The length separates the token from the bizType.
         context.update(&(token.len() as u64).to_le_bytes());
@@ -75,30 +75,30 @@ impl Tokens {
             *own = Some(Arc::new(codes));
         }
         drop(by_store);
-        self.told.send_replace(());
+        self.reads.send_replace(());
     }
 
-    fn find(&self, token: &str, biz_type: &str) -> Visit {
+    fn find(&self, token: &str, biz_type: &str) -> TokenVerdict {
         // As in Tinyid, no token is empty.
         if token.is_empty() || biz_type.is_empty() {
-            return Visit::Denied;
+            return TokenVerdict::Denied;
         }
         let code = self.code(token, biz_type);
         let by_store = self.by_store.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut told = by_store.iter().flatten();
-        if told.any(|codes| codes.contains(&code)) {
-            Visit::Allowed
+        let mut known = by_store.iter().flatten();
+        if known.any(|codes| codes.contains(&code)) {
+            TokenVerdict::Allowed
         } else if by_store.iter().all(Option::is_none) {
-            Visit::Unknown
+            TokenVerdict::Unknown
         } else {
-            Visit::Denied
+            TokenVerdict::Denied
         }
     }
 }
 
 /// Result of the last read from a store, which was logged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum TokensRead {
     #[default]
     Nothing,
     NoTable,
@@ -118,19 +118,19 @@ impl Sequences {
 
     /// Returns whether this token is valid for this sequence. Waits for the first store whose tokens are read, up to
     /// the maximum wait of a request.
-    pub async fn may_visit(&self, token: &str, biz_type: &str) -> Visit {
+    pub async fn may_visit(&self, token: &str, biz_type: &str) -> TokenVerdict {
         let until = Instant::now() + Duration::from_millis(self.wait_ms());
-        let mut told = self.tokens.told.subscribe();
+        let mut reads = self.tokens.reads.subscribe();
         loop {
             let visit = self.tokens.find(token, biz_type);
-            if visit != Visit::Unknown || !matches!(timeout_at(until, told.changed()).await, Ok(Ok(()))) {
+            if visit != TokenVerdict::Unknown || !matches!(timeout_at(until, reads.changed()).await, Ok(Ok(()))) {
                 return visit;
             }
         }
     }
 
     /// Reads a store's tokens if they are due. Returns when they are due next.
-    pub(super) async fn read_tokens(&self, pool: &Arc<Pool>, due: Instant, found: &mut Found) -> Instant {
+    pub(super) async fn read_tokens(&self, pool: &Arc<StorePool>, due: Instant, found: &mut TokensRead) -> Instant {
         if !self.tokens.is_wanted.load(Relaxed) || due > Instant::now() {
             return due;
         }
@@ -142,7 +142,7 @@ impl Sequences {
         });
         let read = read.await;
         let is_known = read.is_ok();
-        tell_of_tokens(pool, &read, found);
+        log_tokens(pool, &read, found);
         if let Ok(tokens) = read {
             let mut tokens = tokens.unwrap_or_default();
             tokens.truncate(TOKENS_MAX);
@@ -153,12 +153,12 @@ impl Sequences {
 }
 
 /// Logs an error, and the recovery from it, once each.
-fn tell_of_tokens(pool: &Pool, read: &Result<Option<Vec<Token>>, StoreError>, found: &mut Found) {
+fn log_tokens(pool: &StorePool, read: &Result<Option<Vec<Token>>, StoreError>, found: &mut TokensRead) {
     let now = match read {
-        Ok(None) => Found::NoTable,
-        Ok(Some(tokens)) if tokens.len() > TOKENS_MAX => Found::TooMany,
-        Ok(Some(_)) => Found::Rows,
-        Err(_) => Found::Failed,
+        Ok(None) => TokensRead::NoTable,
+        Ok(Some(tokens)) if tokens.len() > TOKENS_MAX => TokensRead::TooMany,
+        Ok(Some(_)) => TokensRead::Rows,
+        Err(_) => TokensRead::Failed,
     };
     if std::mem::replace(found, now.clone()) == now {
         return;
@@ -168,7 +168,7 @@ fn tell_of_tokens(pool: &Pool, read: &Result<Option<Vec<Token>>, StoreError>, fo
         Ok(None) => tracing::error!("http-api tinyid: {}", no_token_table(shown)),
         Ok(Some(tokens)) if tokens.len() > TOKENS_MAX => tracing::error!(
             "http-api tinyid: {shown} has more than {} rows in tiny_id_token, and only the first of them count, in the \
-             order of token and biz_type: delete those that nobody uses",
+             order of token and biz_type: delete unused ones",
             thousands(TOKENS_MAX as u64)
         ),
         Ok(Some(tokens)) => tracing::info!(
@@ -185,7 +185,7 @@ fn tell_of_tokens(pool: &Pool, read: &Result<Option<Vec<Token>>, StoreError>, fo
 pub fn no_token_table(shown: &str) -> String {
     format!(
         "{shown} has no table tiny_id_token, so every token is wrong: CREATE TABLE tiny_id_token (token VARCHAR(255) NOT \
-         NULL, biz_type VARCHAR(63) NOT NULL), with a row for each token and each bizType that it may ask for"
+         NULL, biz_type VARCHAR(63) NOT NULL), with a row for each token and each bizType that it may use"
     )
 }
 
@@ -199,27 +199,33 @@ mod tests {
 
     #[test]
     fn a_token_is_good_for_its_own_sequences_alone() {
-        let tokens = Tokens::new(2);
-        assert_eq!(tokens.find("a", "orders"), Visit::Unknown);
-        assert_eq!((tokens.find("", "orders"), tokens.find("a", "")), (Visit::Denied, Visit::Denied));
+        let tokens = TinyidTokens::new(2);
+        assert_eq!(tokens.find("a", "orders"), TokenVerdict::Unknown);
+        assert_eq!((tokens.find("", "orders"), tokens.find("a", "")), (TokenVerdict::Denied, TokenVerdict::Denied));
         tokens.set(1, &[token("a", "orders"), token("a", "refunds"), token("ab", "c")]);
         for (secret, biz_type, visit) in [
-            ("a", "orders", Visit::Allowed),
-            ("a", "refunds", Visit::Allowed),
-            ("ab", "c", Visit::Allowed),
-            ("a", "bc", Visit::Denied),
-            ("abc", "", Visit::Denied),
-            ("A", "orders", Visit::Denied),
-            ("a", "Orders", Visit::Denied),
-            ("a ", "orders", Visit::Denied),
-            ("", "", Visit::Denied),
+            ("a", "orders", TokenVerdict::Allowed),
+            ("a", "refunds", TokenVerdict::Allowed),
+            ("ab", "c", TokenVerdict::Allowed),
+            ("a", "bc", TokenVerdict::Denied),
+            ("abc", "", TokenVerdict::Denied),
+            ("A", "orders", TokenVerdict::Denied),
+            ("a", "Orders", TokenVerdict::Denied),
+            ("a ", "orders", TokenVerdict::Denied),
+            ("", "", TokenVerdict::Denied),
         ] {
             assert_eq!(tokens.find(secret, biz_type), visit, "{secret} {biz_type}");
         }
         // Each store has its own tokens; a new read replaces the previous ones.
         tokens.set(0, &[token("z", "orders")]);
-        assert_eq!((tokens.find("a", "orders"), tokens.find("z", "orders")), (Visit::Allowed, Visit::Allowed));
+        assert_eq!(
+            (tokens.find("a", "orders"), tokens.find("z", "orders")),
+            (TokenVerdict::Allowed, TokenVerdict::Allowed)
+        );
         tokens.set(1, &[]);
-        assert_eq!((tokens.find("a", "orders"), tokens.find("z", "orders")), (Visit::Denied, Visit::Allowed));
+        assert_eq!(
+            (tokens.find("a", "orders"), tokens.find("z", "orders")),
+            (TokenVerdict::Denied, TokenVerdict::Allowed)
+        );
     }
 }

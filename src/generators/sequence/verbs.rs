@@ -10,8 +10,8 @@ use std::sync::Arc;
 use getid_core::{Key, SequenceRefusal, SequenceStatus, Spec, VALUE_MAX};
 use tokio::time::timeout;
 
-use super::notes::Had;
-use super::pool::{Pool, Queue, REQUEST_DEADLINE};
+use super::notes::RowNote;
+use super::pool::{JobQueue, REQUEST_DEADLINE, StorePool};
 use super::table::Table;
 use super::{SequenceError, Sequences};
 use crate::sql::{Create, Listed, Row, RowChange, RowState, Verdict};
@@ -36,7 +36,7 @@ pub struct SequenceView {
 
 /// Conditions for the creation of a sequence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CreateHow {
+pub struct CreateOptions {
     /// Whether it may take the name of a dropped one, and continue above it.
     pub above_dropped: bool,
     /// Whether it may take such a name and begin at its start, once no server can have values of the dropped one.
@@ -45,12 +45,12 @@ pub struct CreateHow {
 
 /// Result of a raise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Raised {
+pub struct RaiseReport {
     /// Seconds from now until no server gives a lower value; 0 if no other server has the store.
     pub holds_everywhere_in_s: u64,
 }
 
-type Done<T> = Result<T, SequenceError>;
+type VerbResult<T> = Result<T, SequenceError>;
 
 impl Sequences {
     /// Finds a sequence in memory, otherwise in the store. Returns `None` if it does not exist.
@@ -58,7 +58,7 @@ impl Sequences {
     /// # Errors
     ///
     /// The store fails.
-    pub async fn find(self: &Arc<Self>, key: &Key) -> Done<Option<SequenceView>> {
+    pub async fn find(self: &Arc<Self>, key: &Key) -> VerbResult<Option<SequenceView>> {
         if let Some(found) = self.in_memory(key) {
             return Ok(Some(found));
         }
@@ -70,7 +70,7 @@ impl Sequences {
     /// # Errors
     ///
     /// The store fails.
-    pub async fn inspect(self: &Arc<Self>, key: &Key) -> Done<Option<SequenceView>> {
+    pub async fn inspect(self: &Arc<Self>, key: &Key) -> VerbResult<Option<SequenceView>> {
         let (own, key) = (Arc::clone(self), key.clone());
         self.on_driver(async move {
             let rows = own.rows(&key).await?;
@@ -113,8 +113,8 @@ impl Sequences {
         key: Key,
         spec: Spec,
         last: Option<i64>,
-        how: CreateHow,
-    ) -> Done<SequenceView> {
+        how: CreateOptions,
+    ) -> VerbResult<SequenceView> {
         let own = Arc::clone(self);
         self.on_driver(async move { own.create_everywhere(key, spec, last, how, 0).await }).await
     }
@@ -124,9 +124,9 @@ impl Sequences {
         key: Key,
         mut spec: Spec,
         last: Option<i64>,
-        how: CreateHow,
+        how: CreateOptions,
         rows_max: u64,
-    ) -> Done<SequenceView> {
+    ) -> VerbResult<SequenceView> {
         if let Some(last) = last {
             spec.start = spec.start.max(last.saturating_add(1));
         }
@@ -175,18 +175,18 @@ impl Sequences {
     /// # Errors
     ///
     /// A store does not answer: its row may be the highest.
-    async fn next_anywhere(&self, key: &Key) -> Done<i64> {
+    async fn next_anywhere(&self, key: &Key) -> VerbResult<i64> {
         let mut highest = self.noted_next(key).await;
         for pool in self.pools.iter().filter(|pool| pool.is_native()) {
             // Its store decides about a dropped row.
-            let row = row_of(Queue::Clients, pool, key).await?.filter(|row| row.state != RowState::Dropped);
+            let row = row_of(JobQueue::Clients, pool, key).await?.filter(|row| row.state != RowState::Dropped);
             highest = highest.max(row.map_or(0, |row| row.next));
         }
         Ok(highest)
     }
 
     /// Checks the options of a row for these stores.
-    fn check_spec(&self, spec: &Spec) -> Done<()> {
+    fn check_spec(&self, spec: &Spec) -> VerbResult<()> {
         let stores = self.pools.len();
         if spec.first_from(spec.start).is_none() {
             return Err(SequenceError::Not(format!(
@@ -220,8 +220,8 @@ impl Sequences {
     /// # Errors
     ///
     /// [`SequenceError::Lower`], or the store fails.
-    pub async fn raise(self: &Arc<Self>, key: &Key, last: i64, settles: bool) -> Done<Raised> {
-        let raised = Raised { holds_everywhere_in_s: self.confirmed.ride_out_s() };
+    pub async fn raise(self: &Arc<Self>, key: &Key, last: i64, settles: bool) -> VerbResult<RaiseReport> {
+        let raised = RaiseReport { holds_everywhere_in_s: self.confirmed.ride_out_s() };
         if last > VALUE_MAX {
             return Err(SequenceError::Not(format!("its values end at {VALUE_MAX}")));
         }
@@ -235,7 +235,7 @@ impl Sequences {
             let each = own.change_everywhere(&key, change).await?;
             let is_lost = each.iter().all(|(_, result)| matches!(result, Err(Verdict::NoSuch))) && noted > 0;
             if is_lost && settles && key.period().is_empty() {
-                let how = CreateHow { above_dropped: true, ..CreateHow::default() };
+                let how = CreateOptions { above_dropped: true, ..CreateOptions::default() };
                 own.create_everywhere(key, Spec::default(), Some(last), how, 0).await?;
                 return Ok(raised);
             }
@@ -257,19 +257,19 @@ impl Sequences {
         let mut shard = self.table.shard(hash);
         let Some(entry) = Table::find(&mut shard, hash, key.as_str()) else { return false };
         // Other servers with the store may hold lower values.
-        let is_own = self.has_own_store();
+        let is_own = self.owns_store();
         let is_raised = is_own && (entry.sequence.last_given() == Some(last) || entry.sequence.skip_to(last));
-        self.wish(entry, hash, now_ms);
+        self.enqueue_fetch(entry, hash, now_ms);
         is_raised
     }
 
-    fn has_own_store(&self) -> bool {
+    fn owns_store(&self) -> bool {
         matches!(self.pools.as_slice(), [only] if !only.store.is_shared())
     }
 
     /// Notes a raise, so that a store that loses it is noticed. A row that was already higher counts as raised too:
     /// values that servers hold of it may be lower, and they drop them.
-    async fn settle_raise(&self, key: &Key, last: i64, each: Vec<(u8, Result<Row, Verdict>)>) -> Done<()> {
+    async fn settle_raise(&self, key: &Key, last: i64, each: Vec<(u8, Result<Row, Verdict>)>) -> VerbResult<()> {
         let is_alone = each.len() == 1;
         let (mut is_raised, mut refused) = (false, None);
         for (index, result) in each {
@@ -280,14 +280,14 @@ impl Sequences {
                         return if at == last { Ok(()) } else { Err(SequenceError::Lower { last: at }) };
                     }
                     let change = RowChange::Alter { spec: row.spec, next_from: last.saturating_add(1) };
-                    self.change(Queue::Clients, pool, key, change).await?
+                    self.change(JobQueue::Clients, pool, key, change).await?
                 }
                 result => result,
             };
             let row = row.map_err(|verdict| refused = Some(verdict));
             is_raised |= row.is_ok();
             if let (Ok(row), Some(about)) = (row, pool.about()) {
-                let had = Had::of(&row, row.next, self.has_lanes());
+                let had = RowNote::of(&row, row.next, self.has_lanes());
                 self.notes.check(&about.uuid, vec![had], None).await;
             }
         }
@@ -301,7 +301,7 @@ impl Sequences {
             return Some(row.last());
         }
         let hash = hash_of(key.as_str().as_bytes());
-        let mut shard = self.has_own_store().then(|| self.table.shard(hash))?;
+        let mut shard = self.owns_store().then(|| self.table.shard(hash))?;
         match Table::find(&mut shard, hash, key.as_str()) {
             Some(entry) => entry.sequence.last_given(),
             None => Some(row.last()),
@@ -322,7 +322,7 @@ impl Sequences {
     /// # Errors
     ///
     /// A word is invalid, or the store fails.
-    pub async fn alter(self: &Arc<Self>, key: &Key, words: Vec<String>) -> Done<SequenceView> {
+    pub async fn alter(self: &Arc<Self>, key: &Key, words: Vec<String>) -> VerbResult<SequenceView> {
         let (own, key) = (Arc::clone(self), key.clone());
         self.on_driver(async move {
             let rows = own.rows_of_all(&key).await?;
@@ -351,7 +351,7 @@ impl Sequences {
     }
 
     /// Stops reservations from all rows. Returns their highest `next`.
-    async fn hold(&self, key: &Key) -> Done<i64> {
+    async fn hold(&self, key: &Key) -> VerbResult<i64> {
         // The mark of a row that went back has this effect too. If the change ends here, the operator repeats it.
         all_done(self.change_everywhere(key, |_| RowChange::WentBack { had_next: 0 }).await?)?;
         let rows = self.rows_of_all(key).await?;
@@ -364,7 +364,7 @@ impl Sequences {
     /// # Errors
     ///
     /// The store fails.
-    pub async fn drop_sequence(self: &Arc<Self>, key: &Key) -> Done<Raised> {
+    pub async fn drop_sequence(self: &Arc<Self>, key: &Key) -> VerbResult<RaiseReport> {
         let (own, key) = (Arc::clone(self), key.clone());
         self.on_driver(async move {
             let each = own.change_everywhere(&key, |_| RowChange::Drop).await?;
@@ -374,7 +374,7 @@ impl Sequences {
                 all_done(each)?;
             }
             own.let_go(&key);
-            Ok(Raised { holds_everywhere_in_s: own.confirmed.ride_out_s() })
+            Ok(RaiseReport { holds_everywhere_in_s: own.confirmed.ride_out_s() })
         })
         .await
     }
@@ -384,7 +384,7 @@ impl Sequences {
     /// # Errors
     ///
     /// No row is marked, or the store fails.
-    pub async fn confirm(self: &Arc<Self>, key: &Key) -> Done<SequenceView> {
+    pub async fn confirm(self: &Arc<Self>, key: &Key) -> VerbResult<SequenceView> {
         let (own, key) = (Arc::clone(self), key.clone());
         self.on_driver(async move {
             let rows = own.rows(&key).await?;
@@ -407,7 +407,7 @@ impl Sequences {
     /// # Errors
     ///
     /// The store fails.
-    pub async fn list(self: &Arc<Self>, pattern: Option<Pattern>, after: &str, limit: u32) -> Done<Listed> {
+    pub async fn list(self: &Arc<Self>, pattern: Option<Pattern>, after: &str, limit: u32) -> VerbResult<Listed> {
         let (own, after) = (Arc::clone(self), after.to_owned());
         let limit = limit.clamp(1, PAGE_MAX);
         self.on_driver(async move {
@@ -438,7 +438,7 @@ impl Sequences {
     /// # Errors
     ///
     /// The store fails.
-    pub async fn count(self: &Arc<Self>) -> Done<u64> {
+    pub async fn count(self: &Arc<Self>) -> VerbResult<u64> {
         let own = Arc::clone(self);
         self.on_driver(async move {
             own.of_any(|pool| async move {
@@ -460,7 +460,7 @@ impl Sequences {
     /// # Errors
     ///
     /// The row does not exist, or the store fails.
-    pub async fn maximum_of(self: &Arc<Self>, table: String, id: i64) -> Done<i64> {
+    pub async fn maximum_of(self: &Arc<Self>, table: String, id: i64) -> VerbResult<i64> {
         let own = Arc::clone(self);
         self.on_driver(async move {
             let found = own.of_any(|pool| {
@@ -482,7 +482,7 @@ impl Sequences {
     }
 
     /// Calls the stores one after the other until one has answered.
-    async fn of_any<T, F>(&self, ask: impl Fn(Arc<Pool>) -> F) -> Done<T>
+    async fn of_any<T, F>(&self, ask: impl Fn(Arc<StorePool>) -> F) -> VerbResult<T>
     where
         F: Future<Output = Result<T, crate::sql::StoreError>>,
     {
@@ -493,17 +493,17 @@ impl Sequences {
                 Err(error) => failed = failed.or(Some(error)),
             }
         }
-        let said = failed.map_or_else(String::new, |error| error.to_string());
-        Err(SequenceError::Refused(SequenceRefusal::Store(said.into())))
+        let reason = failed.map_or_else(String::new, |error| error.to_string());
+        Err(SequenceError::Refused(SequenceRefusal::Store(reason.into())))
     }
 
     /// Returns the rows in the stores that answer. Fails if none answers.
-    async fn rows(&self, key: &Key) -> Done<Vec<(u8, Row)>> {
+    async fn rows(&self, key: &Key) -> VerbResult<Vec<(u8, Row)>> {
         let mut rows = Vec::new();
         let mut failed = None;
         let mut answers = 0;
         for pool in &self.pools {
-            match row_of(Queue::Clients, pool, key).await {
+            match row_of(JobQueue::Clients, pool, key).await {
                 Ok(row) => {
                     answers += 1;
                     rows.extend(row.map(|row| (pool.index, row)));
@@ -518,11 +518,11 @@ impl Sequences {
     }
 
     /// Returns the rows in all stores. Fails if one has none.
-    async fn rows_of_all(&self, key: &Key) -> Done<Vec<(u8, Row)>> {
+    async fn rows_of_all(&self, key: &Key) -> VerbResult<Vec<(u8, Row)>> {
         let mut rows = Vec::new();
         for pool in &self.pools {
             let row =
-                row_of(Queue::Clients, pool, key).await?.ok_or(SequenceError::Refused(SequenceRefusal::NoSuch))?;
+                row_of(JobQueue::Clients, pool, key).await?.ok_or(SequenceError::Refused(SequenceRefusal::NoSuch))?;
             if row.state == RowState::Dropped {
                 return Err(SequenceError::Refused(SequenceRefusal::Dropped { last: row.last() }));
             }
@@ -537,19 +537,25 @@ impl Sequences {
         &self,
         key: &Key,
         change: impl Fn(u8) -> RowChange,
-    ) -> Done<Vec<(u8, Result<Row, Verdict>)>> {
-        if let Some(said) = self.pools.iter().find_map(|pool| pool.down()) {
-            return Err(SequenceError::Refused(SequenceRefusal::Store(said)));
+    ) -> VerbResult<Vec<(u8, Result<Row, Verdict>)>> {
+        if let Some(reason) = self.pools.iter().find_map(|pool| pool.down()) {
+            return Err(SequenceError::Refused(SequenceRefusal::Store(reason)));
         }
         let mut each = Vec::new();
         for pool in &self.pools {
-            let result = self.change(Queue::Clients, pool, key, change(pool.index)).await?;
+            let result = self.change(JobQueue::Clients, pool, key, change(pool.index)).await?;
             each.push((pool.index, result));
         }
         Ok(each)
     }
 
-    async fn change(&self, queue: Queue, pool: &Arc<Pool>, key: &Key, change: RowChange) -> Done<Result<Row, Verdict>> {
+    async fn change(
+        &self,
+        queue: JobQueue,
+        pool: &Arc<StorePool>,
+        key: &Key,
+        change: RowChange,
+    ) -> VerbResult<Result<Row, Verdict>> {
         let asked = key.clone();
         let changed = pool.run_queued(queue, move |mut connection| {
             Box::pin(async move {
@@ -566,10 +572,10 @@ impl Sequences {
     }
 
     /// Changes a row of one store in the background.
-    pub(super) fn change_in_background(self: &Arc<Self>, pool: &Arc<Pool>, key: &Key, change: RowChange) {
+    pub(super) fn change_in_background(self: &Arc<Self>, pool: &Arc<StorePool>, key: &Key, change: RowChange) {
         let (own, pool, key) = (Arc::clone(self), Arc::clone(pool), key.clone());
         self.handle.spawn(async move {
-            match own.change(Queue::Fetches, &pool, &key, change).await {
+            match own.change(JobQueue::Fetches, &pool, &key, change).await {
                 Ok(Ok(_)) => {}
                 // It was dropped, or another server was faster.
                 Ok(Err(verdict)) => tracing::debug!("the row of '{key}' was not marked: {verdict:?}"),
@@ -583,7 +589,7 @@ impl Sequences {
         let (own, key) = (Arc::clone(self), key.clone());
         self.handle.spawn(async move {
             let (spec, rows_max) = (own.settings().spec(), own.settings().rows_max);
-            let how = CreateHow::default();
+            let how = CreateOptions::default();
             match own.create_everywhere(key.clone(), spec, None, how, rows_max).await {
                 Ok(_) | Err(SequenceError::Exists(_)) => {}
                 Err(error) => tracing::warn!("creating the sequence '{key}' failed: {}", error.of(key.name())),
@@ -617,8 +623,8 @@ impl Sequences {
     /// Runs work on the driver's thread, to its end, even if its caller stops waiting.
     pub(super) async fn on_driver<T: Send + 'static>(
         &self,
-        work: impl Future<Output = Done<T>> + Send + 'static,
-    ) -> Done<T> {
+        work: impl Future<Output = VerbResult<T>> + Send + 'static,
+    ) -> VerbResult<T> {
         match timeout(REQUEST_DEADLINE, self.handle.spawn(work)).await {
             Ok(Ok(done)) => done,
             // The thread has ended, or the work panicked, which is logged.
@@ -631,7 +637,7 @@ impl Sequences {
 }
 
 /// Reads the row of a sequence in one store.
-pub(super) async fn row_of(queue: Queue, pool: &Arc<Pool>, key: &Key) -> Done<Option<Row>> {
+pub(super) async fn row_of(queue: JobQueue, pool: &Arc<StorePool>, key: &Key) -> VerbResult<Option<Row>> {
     let key = key.clone();
     let row = pool.run_queued(queue, move |mut connection| {
         Box::pin(async move {
@@ -644,6 +650,6 @@ pub(super) async fn row_of(queue: Queue, pool: &Arc<Pool>, key: &Key) -> Done<Op
 }
 
 /// Returns the first verdict as an error, if there is one.
-fn all_done(each: Vec<(u8, Result<Row, Verdict>)>) -> Done<()> {
+fn all_done(each: Vec<(u8, Result<Row, Verdict>)>) -> VerbResult<()> {
     each.into_iter().try_for_each(|(_, result)| result.map(drop)).map_err(SequenceError::from_verdict)
 }

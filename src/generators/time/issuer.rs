@@ -15,11 +15,11 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::lane::SharedLane;
-use super::named::{Named, declared_over};
-use super::queue::{Given, Ticket};
-use super::seat::Seat;
-use super::source::{Place, Source};
-use super::status::{IssuerStatus, SaveOutcome, Stats};
+use super::named::{IssuerNamed, declared_over};
+use super::queue::{DrawProgress, Ticket};
+use super::source::{IdSource, SourceSlots};
+use super::status::{IssuerStatus, SaveOutcome, SaveStats};
+use super::wait_slot::WaitSlot;
 use crate::claim::{Claim, Declarations, Identity, SaveError, Taken};
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 use crate::system::clock::{Clock, SystemClock};
@@ -46,7 +46,7 @@ const TIMER_STEP: Duration = Duration::from_millis(1);
 /// an actor: a channel there and back would cost more than the rest of a request.
 ///
 /// A waiting draw does nothing itself. Any task serves the queue: the keeper, which is woken when time or a save has
-/// made room, or a draw that has to wait. It puts the IDs into the seat of the draw whose turn it is, so a connection
+/// made room, or a draw that has to wait. It puts the IDs into the slot of the draw whose turn it is, so a connection
 /// whose thread is busy delays no other.
 ///
 /// # Why IDs ascend although draws are served in slices
@@ -70,7 +70,7 @@ pub struct Issuer<C: Clock = SystemClock> {
     server_id: AtomicU32,
     /// Words with which nearly every draw is made, without the lock.
     lane: SharedLane,
-    state: Mutex<State>,
+    state: Mutex<IssuerState>,
     /// Notified when the keeper has work: the watermark is near, or a draw waits.
     pub(super) for_keeper: Notify,
     /// Zero of the times below. Waits are measured by the runtime's clock, like its timers: the time of a suspended
@@ -82,28 +82,28 @@ pub struct Issuer<C: Clock = SystemClock> {
     panicked: AtomicBool,
     /// Whether saves go to a claim store.
     saves_to_a_store: AtomicBool,
-    stats: Stats,
+    stats: SaveStats,
 }
 
-pub(super) struct State {
+pub(super) struct IssuerState {
     pub(super) mint: Mint,
-    pub(super) unnamed: Source,
+    pub(super) unnamed: IdSource,
     /// All generators that had a name in this life, by index.
-    pub(super) named: Vec<Named>,
+    pub(super) named: Vec<IssuerNamed>,
     /// Declarations of all named generators, those of earlier lives in the record included.
     pub(super) declarations: Arc<Declarations>,
     pub(super) max_wait_ms: u64,
 }
 
-impl State {
-    pub(super) fn source(&mut self, which: Which) -> (&mut Mint, &mut Source) {
+impl IssuerState {
+    pub(super) fn source(&mut self, which: SourceIndex) -> (&mut Mint, &mut IdSource) {
         match which {
-            Which::Unnamed => (&mut self.mint, &mut self.unnamed),
-            Which::Named(index) => (&mut self.mint, &mut self.named[index].source),
+            SourceIndex::Unnamed => (&mut self.mint, &mut self.unnamed),
+            SourceIndex::Named(index) => (&mut self.mint, &mut self.named[index].source),
         }
     }
 
-    fn sources(&mut self) -> (&mut Mint, impl Iterator<Item = &mut Source>) {
+    fn sources(&mut self) -> (&mut Mint, impl Iterator<Item = &mut IdSource>) {
         let named = self.named.iter_mut().map(|named| &mut named.source);
         (&mut self.mint, std::iter::once(&mut self.unnamed).chain(named))
     }
@@ -111,7 +111,7 @@ impl State {
 
 /// Kind of a generator, with its index.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Which {
+pub(super) enum SourceIndex {
     Unnamed,
     /// Index among the named generators.
     Named(usize),
@@ -119,7 +119,7 @@ pub(super) enum Which {
 
 /// A save that is due, with its content.
 #[derive(Clone, Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct DueSave {
     point: SavePoint,
     declarations: Arc<Declarations>,
 }
@@ -128,7 +128,7 @@ pub(crate) struct Wanted {
 ///
 /// The smaller is the sooner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Next {
+pub(crate) enum NextServe {
     /// At once: there is more to serve.
     More,
     /// After this time, or after a successful save.
@@ -158,9 +158,9 @@ impl<C: Clock> Issuer<C> {
             layout: identity.layout,
             server_id: AtomicU32::new(identity.server_id),
             lane: SharedLane::new(identity.layout),
-            state: Mutex::new(State {
+            state: Mutex::new(IssuerState {
                 mint: Mint::new(identity.layout, limits, found, reading),
-                unnamed: Source::new(Place::Slots, ids_per_s, MAX_WAIT_MS, reading.boot_ns),
+                unnamed: IdSource::new(SourceSlots::Slots, ids_per_s, MAX_WAIT_MS, reading.boot_ns),
                 named: Vec::new(),
                 declarations,
                 max_wait_ms: MAX_WAIT_MS,
@@ -170,7 +170,7 @@ impl<C: Clock> Issuer<C> {
             saving_since_ns: AtomicU64::new(0),
             panicked: AtomicBool::new(false),
             saves_to_a_store: AtomicBool::new(false),
-            stats: Stats::default(),
+            stats: SaveStats::default(),
         }
     }
 
@@ -235,18 +235,23 @@ impl<C: Clock> Issuer<C> {
     ///
     /// A [`Refusal`]; the caller then discards `drawn`.
     pub async fn draw(&self, n: u32, drawn: &mut Vec<Reservation>) -> Result<(), Refusal> {
-        self.draw_from(Which::Unnamed, n, drawn).await
+        self.draw_from(SourceIndex::Unnamed, n, drawn).await
     }
 
-    pub(super) async fn draw_from(&self, which: Which, n: u32, drawn: &mut Vec<Reservation>) -> Result<(), Refusal> {
+    pub(super) async fn draw_from(
+        &self,
+        which: SourceIndex,
+        n: u32,
+        drawn: &mut Vec<Reservation>,
+    ) -> Result<(), Refusal> {
         if n == 0 {
             return Ok(());
         }
         let mut missing = n;
         if drawn.is_empty() {
             let at_once = match which {
-                Which::Unnamed => self.try_draw(n)?,
-                Which::Named(index) => self.try_draw_named(index, n)?,
+                SourceIndex::Unnamed => self.try_draw(n)?,
+                SourceIndex::Named(index) => self.try_draw_named(index, n)?,
             };
             if let Some(reservation) = at_once {
                 drawn.push(reservation);
@@ -260,34 +265,34 @@ impl<C: Clock> Issuer<C> {
     }
 
     /// Joins the queue for `n` IDs. `begun`: the draw has some already.
-    fn join(&self, which: Which, n: u32, begun: bool) -> Result<Waiting<'_, C>, Refusal> {
-        let seat = Arc::new(Seat::new());
+    fn join(&self, which: SourceIndex, n: u32, begun: bool) -> Result<WaitingDraw<'_, C>, Refusal> {
+        let slot = Arc::new(WaitSlot::new());
         let mut state = self.lock();
         let (mint, source) = state.source(which);
         let is_first = source.queue.is_empty();
         source.admit(mint, self.clock.boot_ns(), n).inspect_err(|_| source.note_refused(n))?;
-        let ticket = source.queue.join(self.now_ns(), n, begun, Arc::clone(&seat));
+        let ticket = source.queue.join(self.now_ns(), n, begun, Arc::clone(&slot));
         source.waits += 1;
         drop(state);
-        let waiting = Waiting { issuer: self, which, seat, ticket, since: Instant::now(), is_over: false };
+        let waiting = WaitingDraw { issuer: self, which, slot, ticket, since: Instant::now(), is_over: false };
         // IDs that are available by now are given at once. The keeper does the rest.
-        if self.serve_batch() == Next::More || (is_first && !planted(Fault::FirstDoesNotWake)) {
+        if self.serve_batch() == NextServe::More || (is_first && !planted(Fault::FirstDoesNotWake)) {
             self.for_keeper.notify_one();
         }
         Ok(waiting)
     }
 
     /// Serves the queues as far as time and watermark allow.
-    pub(crate) fn serve(&self) -> Next {
+    pub(crate) fn serve(&self) -> NextServe {
         loop {
             match self.serve_batch() {
-                Next::More => {}
+                NextServe::More => {}
                 next => return next,
             }
         }
     }
 
-    fn serve_batch(&self) -> Next {
+    fn serve_batch(&self) -> NextServe {
         let mut wakers = Vec::new();
         let mut state = self.lock();
         let next = self.serve_turns(&mut state, &mut wakers);
@@ -296,72 +301,72 @@ impl<C: Clock> Issuer<C> {
         next
     }
 
-    fn serve_turns(&self, state: &mut State, wakers: &mut Vec<Waker>) -> Next {
+    fn serve_turns(&self, state: &mut IssuerState, wakers: &mut Vec<Waker>) -> NextServe {
         let (now_ns, boot_ns) = (self.now_ns(), self.clock.boot_ns());
         let (mint, sources) = state.sources();
         let waiting: Vec<_> = sources.filter(|source| !source.queue.is_empty()).collect();
         // Draws that wait for one generator do not wait for another's queue.
         let turns = (TURNS_PER_BATCH / waiting.len().max(1)).max(1);
         let serve = |source| self.serve_source(mint, source, turns, (now_ns, boot_ns), wakers);
-        waiting.into_iter().map(serve).min().unwrap_or(Next::Idle)
+        waiting.into_iter().map(serve).min().unwrap_or(NextServe::Idle)
     }
 
     fn serve_source(
         &self,
         mint: &mut Mint,
-        source: &mut Source,
+        source: &mut IdSource,
         turns: usize,
         (now_ns, boot_ns): (u64, u64),
         wakers: &mut Vec<Waker>,
-    ) -> Next {
+    ) -> NextServe {
         // A draw that has not begun is served whole or refused, rather than piece by piece.
         let is_whole = mint.limits().policy == BorrowPolicy::Error;
         for _ in 0..turns {
-            let Some(turn) = source.queue.turn(now_ns) else { return Next::Idle };
+            let Some(turn) = source.queue.turn(now_ns) else { return NextServe::Idle };
             // The rest of a draw waits at the borrow limit under either policy, or no large one could ever be served.
             let ids = if is_whole && !turn.begun { turn.missing } else { turn.ids };
             match source.draw(mint, boot_ns, ids, turn.begun) {
                 Ok(piece) => match source.queue.give(turn.ticket, piece.len) {
-                    Some(Given::All(seat)) => {
-                        seat.put(piece);
-                        wakers.extend(seat.end(Ok(())));
+                    Some(DrawProgress::All(slot)) => {
+                        slot.put(piece);
+                        wakers.extend(slot.end(Ok(())));
                     }
-                    Some(Given::Some(seat)) => seat.put(piece),
+                    Some(DrawProgress::Some(slot)) => slot.put(piece),
                     None => {}
                 },
                 Err(Blocked::Refused(refusal)) => {
                     source.note_refused(turn.missing);
-                    wakers.extend(source.queue.leave(turn.ticket).and_then(|seat| seat.end(Err(refusal))));
+                    wakers.extend(source.queue.leave(turn.ticket).and_then(|slot| slot.end(Err(refusal))));
                 }
                 Err(Blocked::Borrow { until_boot_ns }) => {
                     let wait = Duration::from_nanos(until_boot_ns.saturating_sub(boot_ns));
                     // With many draws in the queue, a wake-up should serve several.
                     let is_long = source.queue.ms_for(source.queue.queued()) > 1;
                     let least = if is_long { 2 * TIMER_STEP } else { TIMER_STEP };
-                    return Next::After(wait.max(least));
+                    return NextServe::After(wait.max(least));
                 }
                 Err(Blocked::Watermark) => return self.refuse_timed_out(source, now_ns, wakers),
             }
         }
-        Next::More
+        NextServe::More
     }
 
     /// Refuses the draws that have waited for a hanging save for [`SAVE_WAIT_MAX`]. Returns when the next one has.
     ///
     /// Waiting behind others while the save hung counts as waiting for it: a thousand draws are refused together, not
     /// one a second. Time before the save began does not count.
-    fn refuse_timed_out(&self, source: &mut Source, now_ns: u64, wakers: &mut Vec<Waker>) -> Next {
+    fn refuse_timed_out(&self, source: &mut IdSource, now_ns: u64, wakers: &mut Vec<Waker>) -> NextServe {
         let saving = self.saving_for();
         while let Some((ticket, missing, since_ns)) = source.queue.eldest() {
             let waited = Duration::from_nanos(now_ns.saturating_sub(since_ns)).min(saving);
             let left = patience(SAVE_WAIT_MAX).saturating_sub(waited);
             if !left.is_zero() {
-                return Next::After(left.max(TIMER_STEP));
+                return NextServe::After(left.max(TIMER_STEP));
             }
             source.note_refused(missing);
-            wakers.extend(source.queue.leave(ticket).and_then(|seat| seat.end(Err(self.save_timeout()))));
+            wakers.extend(source.queue.leave(ticket).and_then(|slot| slot.end(Err(self.save_timeout()))));
         }
-        Next::Idle
+        NextServe::Idle
     }
 
     /// Returns R, Unix ms.
@@ -385,7 +390,7 @@ impl<C: Clock> Issuer<C> {
     pub fn status(&self) -> IssuerStatus {
         let state = self.lock();
         let boot_ns = self.clock.boot_ns();
-        let State { mint, unnamed: source, .. } = &*state;
+        let IssuerState { mint, unnamed: source, .. } = &*state;
         let (refusing, awaits_save) = source.refusing(mint, boot_ns);
         let waiting_ids = source.queue.queued();
         let last_save = self.stats.last_save.load(Relaxed);
@@ -486,7 +491,7 @@ impl<C: Clock> Issuer<C> {
     pub(crate) async fn save<S: Claim<Point = SavePoint>>(
         &self,
         claim: &mut Taken<S>,
-        Wanted { point, declarations }: Wanted,
+        DueSave { point, declarations }: DueSave,
     ) -> Result<(), SaveError<SavePoint>> {
         let began = Instant::now();
         self.saving_since_ns.store(ns(began - self.born).max(1), Relaxed);
@@ -525,7 +530,7 @@ impl<C: Clock> Issuer<C> {
         // Before a log line is written, whose reader may be slow.
         drop(state);
         // Waiting draws may have waited for this save.
-        if self.serve_batch() == Next::More {
+        if self.serve_batch() == NextServe::More {
             self.for_keeper.notify_one();
         }
         if result.is_ok() {
@@ -548,10 +553,10 @@ impl<C: Clock> Issuer<C> {
             // The driver of a claim store logs this itself, with the holder and the reason.
             _ if self.saves_to_a_store.load(Relaxed) => {}
             Err(SaveError::Standby { .. } | SaveError::Store { .. }) => {}
-            Ok(()) => tracing::warn!("the watermark can be saved again; IDs go on"),
+            Ok(()) => tracing::warn!("the watermark can be saved again; IDs continue"),
             Err(error @ SaveError::Io { .. }) => tracing::error!(
-                "saving the watermark failed: {error}. IDs go on up to the watermark on disk, then requests are refused \
-                 until a save succeeds"
+                "saving the watermark failed: {error}. IDs continue up to the watermark on disk, then requests are \
+                 refused until a save succeeds"
             ),
             Err(error @ SaveError::ClaimLost { .. }) => {
                 tracing::error!("{error}. No IDs until the claim can be taken again");
@@ -594,17 +599,17 @@ impl<C: Clock> Issuer<C> {
     }
 
     /// Returns the save that is due, if any.
-    pub(crate) fn wanted_save(&self) -> Option<Wanted> {
+    pub(crate) fn due_save(&self) -> Option<DueSave> {
         let mut state = self.lock();
-        let point = state.mint.wanted_save(self.clock.boot_ns())?;
-        Some(Wanted { point, declarations: Arc::clone(&state.declarations) })
+        let point = state.mint.due_save(self.clock.boot_ns())?;
+        Some(DueSave { point, declarations: Arc::clone(&state.declarations) })
     }
 
-    /// Returns the save of a claim that is kept by regular saves, if one is due: see [`Mint::wanted_beat`].
-    pub(crate) fn wanted_beat(&self) -> Option<Wanted> {
+    /// Returns the save of a claim that is kept by regular saves, if one is due: see [`Mint::due_beat`].
+    pub(crate) fn due_beat(&self) -> Option<DueSave> {
         let mut state = self.lock();
-        let point = state.mint.wanted_beat(self.clock.boot_ns())?;
-        Some(Wanted { point, declarations: Arc::clone(&state.declarations) })
+        let point = state.mint.due_beat(self.clock.boot_ns())?;
+        Some(DueSave { point, declarations: Arc::clone(&state.declarations) })
     }
 
     /// Returns true if IDs must wait for the next beat, because the hold of the last one is over.
@@ -635,7 +640,7 @@ impl<C: Clock> Issuer<C> {
         self.for_keeper.notified().await;
     }
 
-    /// Returns the interval, ms, at which [`Issuer::sample`] and [`Issuer::wanted_save`] should be called. It may
+    /// Returns the interval, ms, at which [`Issuer::sample`] and [`Issuer::due_save`] should be called. It may
     /// change.
     pub(crate) fn sample_interval_ms(&self) -> u64 {
         self.lock().mint.sample_interval_ms()
@@ -647,7 +652,7 @@ impl<C: Clock> Issuer<C> {
     }
 
     /// Takes the lock, with the lane closed until the guard is dropped.
-    pub(super) fn lock(&self) -> Held<'_, C> {
+    pub(super) fn lock(&self) -> IssuerGuard<'_, C> {
         let mut held = self.lock_beside_the_lane();
         self.take_lane(&mut held.state);
         held.has_lane = true;
@@ -657,20 +662,20 @@ impl<C: Clock> Issuer<C> {
     /// Takes the lock for operations that neither read nor change the unnamed generator's position. Draws by the lane
     /// continue meanwhile.
     #[inline]
-    pub(super) fn lock_beside_the_lane(&self) -> Held<'_, C> {
+    pub(super) fn lock_beside_the_lane(&self) -> IssuerGuard<'_, C> {
         let state = self.state.lock().unwrap_or_else(|poisoned| self.close_after_panic(poisoned));
-        Held { issuer: self, has_lane: false, state }
+        IssuerGuard { issuer: self, has_lane: false, state }
     }
 
     /// Closes the lane, and moves the mint to its position.
-    fn take_lane(&self, state: &mut State) {
+    fn take_lane(&self, state: &mut IssuerState) {
         if let Some(position) = self.lane.close() {
             let (given, ahead) = (self.lane.given(), self.lane.ahead());
             state.mint.follow_lane(position, self.clock.boot_ns(), given, ahead);
         }
     }
 
-    fn open_lane(&self, state: &mut State) {
+    fn open_lane(&self, state: &mut IssuerState) {
         // Waiting draws are served first.
         let is_clear = state.unnamed.queue.is_empty() || planted(Fault::LanePassesTheQueue);
         if is_clear && let Some((position, lane)) = state.mint.lane() {
@@ -681,7 +686,10 @@ impl<C: Clock> Issuer<C> {
     /// Handles a panic inside a draw, which left an unknown state: refuses rather than repeats, and lets the keeper end
     /// the process.
     #[cold]
-    fn close_after_panic<'a>(&'a self, poisoned: PoisonError<MutexGuard<'a, State>>) -> MutexGuard<'a, State> {
+    fn close_after_panic<'a>(
+        &'a self,
+        poisoned: PoisonError<MutexGuard<'a, IssuerState>>,
+    ) -> MutexGuard<'a, IssuerState> {
         let mut state = poisoned.into_inner();
         self.panicked.store(true, Relaxed);
         if !planted(Fault::PoisonDoesNotClose) {
@@ -694,29 +702,29 @@ impl<C: Clock> Issuer<C> {
 
 /// Guard of the lock. With `has_lane` the lane is closed too, and dropping the guard opens it again, as far as the mint
 /// allows.
-pub(super) struct Held<'a, C: Clock> {
+pub(super) struct IssuerGuard<'a, C: Clock> {
     issuer: &'a Issuer<C>,
     has_lane: bool,
-    state: MutexGuard<'a, State>,
+    state: MutexGuard<'a, IssuerState>,
 }
 
-impl<C: Clock> Deref for Held<'_, C> {
-    type Target = State;
+impl<C: Clock> Deref for IssuerGuard<'_, C> {
+    type Target = IssuerState;
 
     #[inline]
-    fn deref(&self) -> &State {
+    fn deref(&self) -> &IssuerState {
         &self.state
     }
 }
 
-impl<C: Clock> DerefMut for Held<'_, C> {
+impl<C: Clock> DerefMut for IssuerGuard<'_, C> {
     #[inline]
-    fn deref_mut(&mut self) -> &mut State {
+    fn deref_mut(&mut self) -> &mut IssuerState {
         &mut self.state
     }
 }
 
-impl<C: Clock> Drop for Held<'_, C> {
+impl<C: Clock> Drop for IssuerGuard<'_, C> {
     #[inline]
     fn drop(&mut self) {
         match (std::thread::panicking(), self.has_lane) {
@@ -730,26 +738,26 @@ impl<C: Clock> Drop for Held<'_, C> {
 }
 
 /// Waits for all IDs of a draw. Dropping it gives up the place at once; IDs it already has are lost, which is harmless.
-struct Waiting<'a, C: Clock> {
+struct WaitingDraw<'a, C: Clock> {
     issuer: &'a Issuer<C>,
-    which: Which,
-    seat: Arc<Seat>,
+    which: SourceIndex,
+    slot: Arc<WaitSlot>,
     ticket: Ticket,
     since: Instant,
     is_over: bool,
 }
 
-impl<C: Clock> Future for Waiting<'_, C> {
+impl<C: Clock> Future for WaitingDraw<'_, C> {
     type Output = Result<Vec<Reservation>, Refusal>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let result = self.seat.poll(cx);
+        let result = self.slot.poll(cx);
         self.is_over = result.is_ready();
         result
     }
 }
 
-impl<C: Clock> Drop for Waiting<'_, C> {
+impl<C: Clock> Drop for WaitingDraw<'_, C> {
     fn drop(&mut self) {
         let mut state = self.issuer.lock();
         let (_, source) = state.source(self.which);

@@ -22,7 +22,7 @@ const COUNTERS: usize = 32;
 /// A value in cache lines of its own: two, because processors fetch them in pairs.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Apart<T>(T);
+struct CachePadded<T>(T);
 
 /// The words of one issuer.
 ///
@@ -44,15 +44,15 @@ struct Apart<T>(T);
 pub(super) struct SharedLane {
     below_tick_bits: u32,
     random_bits: u32,
-    position: Apart<AtomicU64>,
-    words: Apart<Words>,
+    position: CachePadded<AtomicU64>,
+    words: CachePadded<LaneWords>,
     /// Number of IDs that lanes gave, by [`thread_number`]; all later threads share the last counter.
-    given: [Apart<AtomicU64>; COUNTERS + 1],
+    given: [CachePadded<AtomicU64>; COUNTERS + 1],
 }
 
 /// A [`Lane`], and the furthest that a draw by any lane has ended past the beginning of R's ms.
 #[derive(Debug, Default)]
-struct Words {
+struct LaneWords {
     from_boot_ns: AtomicU64,
     until_boot_ns: AtomicU64,
     offset_ns: AtomicU64,
@@ -68,9 +68,9 @@ impl SharedLane {
         SharedLane {
             below_tick_bits: layout.shard_bits() + layout.random_bits(),
             random_bits: layout.random_bits(),
-            position: Apart(AtomicU64::new(Position::NONE.word())),
-            words: Apart::default(),
-            given: std::array::from_fn(|_| Apart::default()),
+            position: CachePadded(AtomicU64::new(Position::NONE.word())),
+            words: CachePadded::default(),
+            given: std::array::from_fn(|_| CachePadded::default()),
         }
     }
 

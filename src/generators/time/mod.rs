@@ -16,12 +16,12 @@ mod lane;
 mod named;
 mod named_status;
 pub mod queue;
-mod seat;
 mod source;
 mod status;
+mod wait_slot;
 
+pub(crate) use self::issuer::{DueSave, NextServe};
 pub use self::issuer::{Issuer, MAX_WAIT_MS};
-pub(crate) use self::issuer::{Next, Wanted};
 pub use self::named::{DeclareError, random_cycle};
 pub use self::named_status::NamedStatus;
 pub use self::status::IssuerStatus;

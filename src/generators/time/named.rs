@@ -13,9 +13,9 @@ use getid_core::checks::{Fault, planted};
 use getid_core::{Blocked, Declaration, LineSpec, NamedGenerator, RandomCycle, Refusal, Reservation, Role};
 use rand::seq::SliceRandom as _;
 
-use super::issuer::{Issuer, State, Which};
+use super::issuer::{Issuer, IssuerState, SourceIndex};
 use super::named_status::NamedStatus;
-use super::source::{Place, Source};
+use super::source::{IdSource, SourceSlots};
 use crate::claim::{Conflict, Declarations};
 use crate::system::clock::Clock;
 
@@ -27,9 +27,9 @@ const NAMED_MAX: usize = 10_000;
 const RANDOM_VALUES_MAX: u64 = 1 << 26;
 
 /// A generator that had a name in this life.
-pub(super) struct Named {
+pub(super) struct IssuerNamed {
     generator: Arc<NamedGenerator>,
-    pub(super) source: Source,
+    pub(super) source: IdSource,
 }
 
 /// Reason why generators cannot be declared.
@@ -141,7 +141,7 @@ impl<C: Clock> Issuer<C> {
             let after = before.iter().map(|known| generator_of(known.declaration(), server_id));
             let after = after.collect::<Result<Vec<_>, _>>()?;
             let mut state = self.lock();
-            let is_same = |(named, known): (&Named, &Arc<NamedGenerator>)| Arc::ptr_eq(&named.generator, known);
+            let is_same = |(named, known): (&IssuerNamed, &Arc<NamedGenerator>)| Arc::ptr_eq(&named.generator, known);
             // Another thread has declared others meanwhile.
             if state.named.len() != before.len() || !state.named.iter().zip(&before).all(is_same) {
                 continue;
@@ -166,7 +166,7 @@ impl<C: Clock> Issuer<C> {
     #[inline]
     pub fn try_draw_named(&self, index: usize, n: u32) -> Result<Option<Reservation>, Refusal> {
         let mut state = self.lock_beside_the_lane();
-        let State { mint, named, .. } = &mut *state;
+        let IssuerState { mint, named, .. } = &mut *state;
         let source = &mut named[index].source;
         if !source.queue.is_empty() {
             return Ok(None);
@@ -198,7 +198,7 @@ impl<C: Clock> Issuer<C> {
     ///
     /// A [`Refusal`]; the caller then discards `drawn`.
     pub async fn draw_named(&self, index: usize, n: u32, drawn: &mut Vec<Reservation>) -> Result<(), Refusal> {
-        self.draw_from(Which::Named(index), n, drawn).await
+        self.draw_from(SourceIndex::Named(index), n, drawn).await
     }
 
     /// Returns the status of the generators with these indices.
@@ -225,7 +225,7 @@ fn generator_of(declaration: &Declaration, server_id: u32) -> Result<Arc<NamedGe
     generator.map(Arc::new).ok_or_else(|| DeclareError::ServerId { name: name(), server_id })
 }
 
-impl State {
+impl IssuerState {
     /// Returns the index of this very generator.
     fn index_of(&self, generator: &Arc<NamedGenerator>) -> Option<usize> {
         self.named.iter().position(|named| Arc::ptr_eq(&named.generator, generator))
@@ -240,7 +240,7 @@ impl State {
         }
         let layout = declaration.layout();
         let place = if layout.has_time() {
-            Place::Line(self.mint.add_line(LineSpec {
+            SourceSlots::Line(self.mint.add_line(LineSpec {
                 epoch_unix_ms: layout.epoch_unix_ms(),
                 unit_ns: layout.unit().ns(),
                 time_bits: layout.time_bits(),
@@ -250,21 +250,21 @@ impl State {
                 seed: boot_ns,
             }))
         } else {
-            Place::Count(0)
+            SourceSlots::Count(0)
         };
         let ids_per_s = generator.capacity_per_s().unwrap_or(u64::MAX);
-        let source = Source::new(place, ids_per_s, self.max_wait_ms, boot_ns);
-        self.named.push(Named { generator, source });
+        let source = IdSource::new(place, ids_per_s, self.max_wait_ms, boot_ns);
+        self.named.push(IssuerNamed { generator, source });
         self.named.len() - 1
     }
 
     /// Returns a generator's status, and whether its next draw would wait for a save.
     fn named_status(&self, index: usize, boot_ns: u64, reference_unix_ms: i64) -> (NamedStatus, bool) {
-        let Named { generator, source } = &self.named[index];
+        let IssuerNamed { generator, source } = &self.named[index];
         let (refusing, awaits_save) = source.refusing(&self.mint, boot_ns);
         let line = match source.place() {
-            Place::Line(line) => Some(self.mint.line_status(boot_ns, line)),
-            Place::Slots | Place::Count(_) | Place::Retired => None,
+            SourceSlots::Line(line) => Some(self.mint.line_status(boot_ns, line)),
+            SourceSlots::Slots | SourceSlots::Count(_) | SourceSlots::Retired => None,
         };
         let position_unix_ms = line.as_ref().map(|line| {
             let layout = generator.declaration().layout();
@@ -335,14 +335,14 @@ mod tests {
 
     #[test]
     fn what_a_life_may_declare_is_bounded() {
-        let said = |words: &str, count| {
+        let reason = |words: &str, count| {
             let declaration = Declaration::parse(&words.split(' ').collect::<Vec<_>>(), no_dates).unwrap();
             may_be_of_one_life(std::iter::repeat_n(&declaration, count)).map_err(|error| error.to_string())
         };
-        assert_eq!(said("g uuid7", 10_000), Ok(()));
-        assert!(said("g uuid7", 10_001).unwrap_err().contains("added or changed 10000 times"));
+        assert_eq!(reason("g uuid7", 10_000), Ok(()));
+        assert!(reason("g uuid7", 10_001).unwrap_err().contains("added or changed 10000 times"));
         // Each takes 8 MiB.
-        assert_eq!(said("g layout time:41@1ms random:21", 32), Ok(()));
-        assert!(said("g layout time:41@1ms random:21", 33).unwrap_err().contains("take too much memory"));
+        assert_eq!(reason("g layout time:41@1ms random:21", 32), Ok(()));
+        assert!(reason("g layout time:41@1ms random:21", 33).unwrap_err().contains("take too much memory"));
     }
 }

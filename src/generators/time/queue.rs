@@ -19,11 +19,11 @@ const SLICES_PER_MS: u64 = 16;
 const SMALL_MAX: u32 = 8;
 
 /// Order of the slices, if each kind has a draw.
-const ORDER: [Kind; 4] = [Kind::Small, Kind::Round, Kind::Small, Kind::Eldest];
+const ORDER: [DrawKind; 4] = [DrawKind::Small, DrawKind::Round, DrawKind::Small, DrawKind::Eldest];
 
 /// Kind of the draw that gets a slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum DrawKind {
     /// The oldest of the small draws.
     Small,
     /// The next draw in the round.
@@ -59,7 +59,7 @@ pub struct FairQueue<T> {
     slice: u32,
     /// The setting `id-max-wait-ms`.
     max_wait_ms: u64,
-    by_arrival: BTreeMap<Ticket, Waiter<T>>,
+    by_arrival: BTreeMap<Ticket, DrawWaiter<T>>,
     /// Each draw that is not small, by its place in the rounds.
     by_turn: BTreeMap<u64, Ticket>,
     /// Draws that are not small, by their arrival.
@@ -77,7 +77,7 @@ pub struct FairQueue<T> {
 }
 
 #[derive(Debug)]
-struct Waiter<T> {
+struct DrawWaiter<T> {
     missing: u32,
     /// Whether the draw has some IDs already.
     begun: bool,
@@ -91,7 +91,7 @@ struct Waiter<T> {
 
 /// The turn of a draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Turn {
+pub struct DrawTurn {
     /// The draw.
     pub ticket: Ticket,
     /// Number of IDs it may have now, at least 1.
@@ -104,7 +104,7 @@ pub struct Turn {
 
 /// Error of a draw that is not admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TooLong {
+pub struct DrawNotAdmitted {
     /// Expected wait of the draw, ms.
     pub wait_ms: u64,
     /// The setting `id-max-wait-ms`.
@@ -163,8 +163,8 @@ impl<T> FairQueue<T> {
     ///
     /// # Errors
     ///
-    /// [`TooLong`] if it would wait longer than `id-max-wait-ms`.
-    pub fn admit(&self, n: u32, late_ms: u64) -> Result<(), TooLong> {
+    /// [`DrawNotAdmitted`] if it would wait longer than `id-max-wait-ms`.
+    pub fn admit(&self, n: u32, late_ms: u64) -> Result<(), DrawNotAdmitted> {
         let before = if self.is_small(n) {
             self.queued.min(self.small_queued.saturating_mul(2).saturating_add(u64::from(self.slice)))
         } else if n <= self.slice {
@@ -177,7 +177,11 @@ impl<T> FairQueue<T> {
         if planted(Fault::LetsEverybodyWait) {
             return Ok(());
         }
-        if wait_ms <= self.max_wait_ms { Ok(()) } else { Err(TooLong { wait_ms, max_wait_ms: self.max_wait_ms }) }
+        if wait_ms <= self.max_wait_ms {
+            Ok(())
+        } else {
+            Err(DrawNotAdmitted { wait_ms, max_wait_ms: self.max_wait_ms })
+        }
     }
 
     fn is_small(&self, n: u32) -> bool {
@@ -200,7 +204,7 @@ impl<T> FairQueue<T> {
             self.others.insert(ticket);
         }
         let slice_left = if planted(Fault::ServesWholeDraws) { n } else { self.slice };
-        let waiter = Waiter { missing: n, begun, is_small, slice_left, turn, since_ns: now_ns, payload };
+        let waiter = DrawWaiter { missing: n, begun, is_small, slice_left, turn, since_ns: now_ns, payload };
         self.by_arrival.insert(ticket, waiter);
         self.queued += u64::from(n);
         ticket
@@ -221,7 +225,7 @@ impl<T> FairQueue<T> {
     }
 
     /// Returns the turn at `now_ns`, which lasts until [`FairQueue::give`].
-    pub fn turn(&mut self, now_ns: u64) -> Option<Turn> {
+    pub fn turn(&mut self, now_ns: u64) -> Option<DrawTurn> {
         for next in 0..ORDER.len() {
             let at = (self.at + next) % ORDER.len();
             let Some(ticket) = self.next_of(ORDER[at], now_ns) else { continue };
@@ -230,21 +234,21 @@ impl<T> FairQueue<T> {
             }
             let waiter = self.by_arrival.get(&ticket)?;
             let left = match ORDER[at] {
-                Kind::Round => waiter.slice_left.min(self.slice_left),
-                Kind::Small | Kind::Eldest => self.slice_left,
+                DrawKind::Round => waiter.slice_left.min(self.slice_left),
+                DrawKind::Small | DrawKind::Eldest => self.slice_left,
             };
             let left = if planted(Fault::ServesWholeDraws) { waiter.slice_left } else { left };
-            let Waiter { missing, begun, .. } = *waiter;
-            return Some(Turn { ticket, ids: missing.min(left), missing, begun });
+            let DrawWaiter { missing, begun, .. } = *waiter;
+            return Some(DrawTurn { ticket, ids: missing.min(left), missing, begun });
         }
         None
     }
 
-    fn next_of(&self, kind: Kind, now_ns: u64) -> Option<Ticket> {
+    fn next_of(&self, kind: DrawKind, now_ns: u64) -> Option<Ticket> {
         match kind {
-            Kind::Small => self.small.first().copied(),
-            Kind::Round => self.by_turn.first_key_value().map(|(_, ticket)| *ticket),
-            Kind::Eldest => {
+            DrawKind::Small => self.small.first().copied(),
+            DrawKind::Round => self.by_turn.first_key_value().map(|(_, ticket)| *ticket),
+            DrawKind::Eldest => {
                 let eldest = *self.others.first()?;
                 let waited_ms = now_ns.saturating_sub(self.by_arrival.get(&eldest)?.since_ns) / 1_000_000;
                 (waited_ms >= self.max_wait_ms && !planted(Fault::NobodyIsEldest)).then_some(eldest)
@@ -254,7 +258,7 @@ impl<T> FairQueue<T> {
 
     /// Notes that a draw got `n` IDs, at least 1 and at most the number it misses. Returns its payload, and whether it
     /// has all: then it has left the queue.
-    pub fn give(&mut self, ticket: Ticket, n: u32) -> Option<Given<'_, T>> {
+    pub fn give(&mut self, ticket: Ticket, n: u32) -> Option<DrawProgress<'_, T>> {
         let missing = self.by_arrival.get(&ticket)?.missing;
         assert!((1..=missing).contains(&n), "{n} ids for a draw that misses {missing}");
         let kind = ORDER[self.at];
@@ -263,7 +267,7 @@ impl<T> FairQueue<T> {
             (self.at, self.slice_left) = ((self.at + 1) % ORDER.len(), self.slice);
         }
         if n == missing {
-            return self.leave(ticket).map(Given::All);
+            return self.leave(ticket).map(DrawProgress::All);
         }
         self.queued -= u64::from(n);
         let waiter = self.by_arrival.get_mut(&ticket)?;
@@ -271,9 +275,9 @@ impl<T> FairQueue<T> {
         waiter.begun = true;
         if waiter.is_small {
             self.small_queued -= u64::from(n);
-            return Some(Given::Some(&waiter.payload));
+            return Some(DrawProgress::Some(&waiter.payload));
         }
-        if kind == Kind::Round {
+        if kind == DrawKind::Round {
             waiter.slice_left = waiter.slice_left.saturating_sub(n);
         }
         if waiter.slice_left == 0 {
@@ -284,7 +288,7 @@ impl<T> FairQueue<T> {
             self.turns += 1;
             self.by_turn.insert(waiter.turn, ticket);
         }
-        Some(Given::Some(&waiter.payload))
+        Some(DrawProgress::Some(&waiter.payload))
     }
 
     /// Returns the draw that has waited longest, the number of IDs it misses, and the start of its wait.
@@ -295,7 +299,7 @@ impl<T> FairQueue<T> {
 
 /// State of a draw after [`FairQueue::give`].
 #[derive(Debug)]
-pub enum Given<'a, T> {
+pub enum DrawProgress<'a, T> {
     /// The draw has all its IDs, and has left the queue.
     All(T),
     /// The draw has some of its IDs, and waits for more.
@@ -319,7 +323,7 @@ mod tests {
             let ids = turn.ids.min(n);
             n -= ids;
             let who = match queue.give(turn.ticket, ids).expect("in the queue") {
-                Given::All(who) | Given::Some(&who) => who,
+                DrawProgress::All(who) | DrawProgress::Some(&who) => who,
             };
             match served.last_mut() {
                 Some((last, got)) if *last == who => *got += ids,
@@ -391,7 +395,7 @@ mod tests {
         let begun = |queue: &mut FairQueue<u32>| queue.turn(0).map(|turn| (turn.begun, turn.missing));
         let first = queue.join(5, 3, false, 0);
         assert_eq!(begun(&mut queue), Some((false, 3)));
-        assert!(matches!(queue.give(first, 1), Some(Given::Some(0))));
+        assert!(matches!(queue.give(first, 1), Some(DrawProgress::Some(0))));
         assert_eq!(begun(&mut queue), Some((true, 2)));
         // It had some of its IDs before it joined.
         let second = queue.join(6, 2, true, 1);
@@ -409,21 +413,21 @@ mod tests {
         let mut queue = FairQueue::new(512_000, 1000);
         // The queue is empty, so any draw is admitted.
         assert_eq!(queue.admit(u32::MAX, 0), Ok(()));
-        assert_eq!(queue.admit(1, 1001), Err(TooLong { wait_ms: 1001, max_wait_ms: 1000 }));
+        assert_eq!(queue.admit(1, 1001), Err(DrawNotAdmitted { wait_ms: 1001, max_wait_ms: 1000 }));
         for who in 0..51 {
             assert_eq!(queue.admit(10_000, 0), Ok(()));
             queue.join(0, 10_000, false, who);
         }
         assert_eq!(queue.queued(), 510_000);
         assert_eq!(queue.admit(2_000, 0), Ok(()));
-        assert_eq!(queue.admit(2_001, 0), Err(TooLong { wait_ms: 1001, max_wait_ms: 1000 }));
-        assert_eq!(queue.admit(2_000, 1), Err(TooLong { wait_ms: 1001, max_wait_ms: 1000 }));
+        assert_eq!(queue.admit(2_001, 0), Err(DrawNotAdmitted { wait_ms: 1001, max_wait_ms: 1000 }));
+        assert_eq!(queue.admit(2_000, 1), Err(DrawNotAdmitted { wait_ms: 1001, max_wait_ms: 1000 }));
         let last = queue.join(0, 2_000, false, 51);
         // A draw of a slice waits for 52 others of 32, whatever else is queued: 4 ms. A small one does not.
         assert_eq!(queue.admit(32, 996), Ok(()));
-        assert_eq!(queue.admit(32, 997), Err(TooLong { wait_ms: 1001, max_wait_ms: 1000 }));
+        assert_eq!(queue.admit(32, 997), Err(DrawNotAdmitted { wait_ms: 1001, max_wait_ms: 1000 }));
         assert_eq!(queue.admit(8, 999), Ok(()));
-        assert_eq!(queue.admit(1, 1000), Err(TooLong { wait_ms: 1001, max_wait_ms: 1000 }));
+        assert_eq!(queue.admit(1, 1000), Err(DrawNotAdmitted { wait_ms: 1001, max_wait_ms: 1000 }));
         assert!(queue.admit(33, 0).is_err());
         assert_eq!(queue.leave(last), Some(51));
         assert_eq!(queue.leave(last), None);
@@ -433,26 +437,26 @@ mod tests {
     }
 
     #[derive(Clone, Debug)]
-    enum Step {
+    enum QueueStep {
         Ask { n: u32 },
         Leave { which: usize },
         Serve { n: u32 },
         Pass { ms: u64 },
     }
 
-    fn steps() -> impl Strategy<Value = Vec<Step>> {
+    fn steps() -> impl Strategy<Value = Vec<QueueStep>> {
         let step = prop_oneof![
-            3 => prop_oneof![1..3_u32, 1..200_u32].prop_map(|n| Step::Ask { n }),
-            1 => any::<usize>().prop_map(|which| Step::Leave { which }),
-            3 => (1..60_u32).prop_map(|n| Step::Serve { n }),
-            2 => (0..40_u64).prop_map(|ms| Step::Pass { ms }),
+            3 => prop_oneof![1..3_u32, 1..200_u32].prop_map(|n| QueueStep::Ask { n }),
+            1 => any::<usize>().prop_map(|which| QueueStep::Leave { which }),
+            3 => (1..60_u32).prop_map(|n| QueueStep::Serve { n }),
+            2 => (0..40_u64).prop_map(|ms| QueueStep::Pass { ms }),
         ];
         prop::collection::vec(step, 1..120)
     }
 
     /// A draw as the test sees it.
     #[derive(Clone, Debug)]
-    struct Seen {
+    struct ObservedDraw {
         ticket: Ticket,
         missing: u32,
         is_small: bool,
@@ -473,16 +477,17 @@ mod tests {
             let per_ms = 1 << shard_bits;
             let mut queue = FairQueue::new(1000 * per_ms, max_wait_ms);
             let slice = queue.slice;
-            let mut seen: BTreeMap<u32, Seen> = BTreeMap::new();
+            let mut seen: BTreeMap<u32, ObservedDraw> = BTreeMap::new();
             let mut now_ns = 0;
             for (who, step) in (0_u32..).zip(steps) {
                 match step {
-                    Step::Ask { n } => {
+                    QueueStep::Ask { n } => {
                         let is_small = n <= SMALL_MAX.min(slice);
                         if queue.admit(n, 0).is_ok() {
                             let ticket = queue.join(now_ns, n, false, who);
                             let (since_ns, passed) = (now_ns, BTreeMap::new());
-                            seen.insert(who, Seen { ticket, missing: n, is_small, since_ns, passed, kept_waiting: 0 });
+                            let draw = ObservedDraw { ticket, missing: n, is_small, since_ns, passed, kept_waiting: 0 };
+                            seen.insert(who, draw);
                         } else {
                             prop_assert!(!queue.is_empty(), "a draw that finds the queue empty is admitted");
                             let of_small: u64 =
@@ -495,13 +500,13 @@ mod tests {
                             prop_assert!(queue.queued().min(before) + u64::from(n) > max_wait_ms * per_ms);
                         }
                     }
-                    Step::Leave { which } => {
+                    QueueStep::Leave { which } => {
                         if let Some(&who) = seen.keys().nth(which % seen.len().max(1)) {
                             let gone = seen.remove(&who).expect("there");
                             prop_assert_eq!(queue.leave(gone.ticket), Some(who));
                         }
                     }
-                    Step::Serve { n: mut left } => {
+                    QueueStep::Serve { n: mut left } => {
                         while let Some(turn) = queue.turn(now_ns).filter(|_| left > 0) {
                             let (&who, served) = seen.iter().find(|(_, seen)| seen.ticket == turn.ticket).expect("it waits");
                             prop_assert!(turn.ids <= slice);
@@ -528,14 +533,14 @@ mod tests {
                             }
                             let missing = seen[&who].missing - ids;
                             match queue.give(turn.ticket, ids).expect("in the queue") {
-                                Given::All(payload) => {
+                                DrawProgress::All(payload) => {
                                     prop_assert_eq!((payload, missing), (who, 0));
                                     seen.remove(&who);
                                     for other in seen.values_mut() {
                                         other.passed.remove(&who);
                                     }
                                 }
-                                Given::Some(&payload) => {
+                                DrawProgress::Some(&payload) => {
                                     prop_assert_eq!(payload, who);
                                     let served = seen.get_mut(&who).expect("there");
                                     served.missing = missing;
@@ -551,7 +556,7 @@ mod tests {
                             }
                         }
                     }
-                    Step::Pass { ms } => now_ns += ms * MS,
+                    QueueStep::Pass { ms } => now_ns += ms * MS,
                 }
                 let queued: u64 = seen.values().map(|seen| u64::from(seen.missing)).sum();
                 prop_assert_eq!((queue.queued(), queue.len()), (queued, seen.len()));

@@ -8,12 +8,12 @@ use getid_core::checks::{Fault, planted};
 use getid_core::{Blocked, Mint, Overload, Refusal, Reservation, Slot};
 
 use super::demand::Demand;
-use super::queue::{FairQueue, TooLong};
-use super::seat::Seat;
+use super::queue::{DrawNotAdmitted, FairQueue};
+use super::wait_slot::WaitSlot;
 
 /// Source of a generator's IDs.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Place {
+pub(super) enum SourceSlots {
     /// The mint's own slots: the unnamed generator.
     Slots,
     /// The mint's line with this index.
@@ -25,9 +25,9 @@ pub(super) enum Place {
 }
 
 #[derive(Debug)]
-pub(super) struct Source {
-    place: Place,
-    pub(super) queue: FairQueue<Arc<Seat>>,
+pub(super) struct IdSource {
+    place: SourceSlots,
+    pub(super) queue: FairQueue<Arc<WaitSlot>>,
     demand: Demand,
     /// Number of draws that had to wait.
     pub(super) waits: u64,
@@ -39,10 +39,10 @@ pub(super) struct Source {
     refused_ids: u64,
 }
 
-impl Source {
+impl IdSource {
     /// Makes a source without requests before `boot_ns`.
-    pub(super) fn new(place: Place, ids_per_s: u64, max_wait_ms: u64, boot_ns: u64) -> Source {
-        Source {
+    pub(super) fn new(place: SourceSlots, ids_per_s: u64, max_wait_ms: u64, boot_ns: u64) -> IdSource {
+        IdSource {
             place,
             queue: FairQueue::new(ids_per_s, max_wait_ms),
             demand: Demand::new(boot_ns),
@@ -53,16 +53,16 @@ impl Source {
         }
     }
 
-    pub(super) fn place(&self) -> Place {
+    pub(super) fn place(&self) -> SourceSlots {
         self.place
     }
 
     #[inline]
     pub(super) fn draw(&mut self, mint: &mut Mint, boot_ns: u64, n: u32, begun: bool) -> Result<Reservation, Blocked> {
         match &mut self.place {
-            Place::Slots => mint.draw(boot_ns, n, begun),
-            Place::Line(line) => mint.draw_line(boot_ns, *line, n, begun),
-            Place::Count(given) => {
+            SourceSlots::Slots => mint.draw(boot_ns, n, begun),
+            SourceSlots::Line(line) => mint.draw_line(boot_ns, *line, n, begun),
+            SourceSlots::Count(given) => {
                 if let Some(refusal) = mint.standby() {
                     return Err(Blocked::Refused(refusal.clone()));
                 }
@@ -70,43 +70,43 @@ impl Source {
                 *given = given.wrapping_add(u64::from(n));
                 Ok(Reservation { first: Slot(0), count, len: n })
             }
-            Place::Retired => Err(Blocked::Refused(Refusal::Redeclared)),
+            SourceSlots::Retired => Err(Blocked::Refused(Refusal::Redeclared)),
         }
     }
 
     pub(super) fn can_draw(&self, mint: &Mint, boot_ns: u64) -> Result<(), Blocked> {
         match self.place {
-            Place::Slots => mint.can_draw(boot_ns),
-            Place::Line(line) => mint.can_draw_line(boot_ns, line),
-            Place::Count(_) => mint.standby().map_or(Ok(()), |refusal| Err(Blocked::Refused(refusal.clone()))),
-            Place::Retired => Err(Blocked::Refused(Refusal::Redeclared)),
+            SourceSlots::Slots => mint.can_draw(boot_ns),
+            SourceSlots::Line(line) => mint.can_draw_line(boot_ns, line),
+            SourceSlots::Count(_) => mint.standby().map_or(Ok(()), |refusal| Err(Blocked::Refused(refusal.clone()))),
+            SourceSlots::Retired => Err(Blocked::Refused(Refusal::Redeclared)),
         }
     }
 
     /// Returns the number of IDs given in this life.
     pub(super) fn issued(&self, mint: &Mint, boot_ns: u64) -> u64 {
         match self.place {
-            Place::Slots => mint.ids_issued(),
-            Place::Line(line) => mint.line_status(boot_ns, line).ids_issued,
-            Place::Count(given) => given,
-            Place::Retired => 0,
+            SourceSlots::Slots => mint.ids_issued(),
+            SourceSlots::Line(line) => mint.line_status(boot_ns, line).ids_issued,
+            SourceSlots::Count(given) => given,
+            SourceSlots::Retired => 0,
         }
     }
 
     /// Checks whether a draw of `n` may wait.
     pub(super) fn admit(&self, mint: &Mint, boot_ns: u64, n: u32) -> Result<(), Refusal> {
         let late_ms = match self.place {
-            Place::Slots => mint.late_ms(boot_ns),
-            Place::Line(line) => mint.late_ms_line(boot_ns, line),
-            Place::Count(_) | Place::Retired => 0,
+            SourceSlots::Slots => mint.late_ms(boot_ns),
+            SourceSlots::Line(line) => mint.late_ms_line(boot_ns, line),
+            SourceSlots::Count(_) | SourceSlots::Retired => 0,
         };
-        let Err(TooLong { wait_ms, max_wait_ms }) = self.queue.admit(n, late_ms) else { return Ok(()) };
+        let Err(DrawNotAdmitted { wait_ms, max_wait_ms }) = self.queue.admit(n, late_ms) else { return Ok(()) };
         let queued = self.queue.queued() + u64::from(n);
         let asked_per_s = self.demand.at(boot_ns, self.settled(mint, boot_ns), queued);
         let overload = Overload { wait_ms, max_wait_ms, late_ms, asked_per_s };
         Err(match self.place {
-            Place::Line(line) => mint.overload_line(line, overload),
-            Place::Slots | Place::Count(_) | Place::Retired => mint.overload(overload),
+            SourceSlots::Line(line) => mint.overload_line(line, overload),
+            SourceSlots::Slots | SourceSlots::Count(_) | SourceSlots::Retired => mint.overload(overload),
         })
     }
 
@@ -132,7 +132,7 @@ impl Source {
     pub(super) fn refuse_waiting(&mut self, refusal: &Refusal, wakers: &mut Vec<Waker>) {
         while let Some((ticket, missing, _)) = self.queue.eldest() {
             self.note_refused(missing);
-            wakers.extend(self.queue.leave(ticket).and_then(|seat| seat.end(Err(refusal.clone()))));
+            wakers.extend(self.queue.leave(ticket).and_then(|slot| slot.end(Err(refusal.clone()))));
         }
     }
 
@@ -141,7 +141,7 @@ impl Source {
         if planted(Fault::RedeclaredGoesOn) {
             return;
         }
-        self.place = Place::Retired;
+        self.place = SourceSlots::Retired;
         self.refuse_waiting(&Refusal::Redeclared, wakers);
     }
 

@@ -8,7 +8,7 @@ use crate::claim::SaveError;
 
 /// Counters of saves.
 #[derive(Debug, Default)]
-pub(super) struct Stats {
+pub(super) struct SaveStats {
     pub(super) saves: AtomicU64,
     pub(super) save_failures: AtomicU64,
     pub(super) last_save_unix_ms: AtomicU64,

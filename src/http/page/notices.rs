@@ -221,7 +221,7 @@ fn of_stores(facts: &Facts<'_>, texts: &mut Vec<String>) {
     let Some(sequences) = facts.sequences.as_ref() else { return };
     let down: Vec<_> = sequences.stores.iter().filter(|store| store.is_up == Some(false) || store.is_held).collect();
     for store in down.iter().take(STORES_MAX) {
-        let error = shown(store.said.as_deref().unwrap_or("it does not answer"));
+        let error = shown(store.reason.as_deref().unwrap_or("it does not answer"));
         let seconds = counted(store.for_ms / 1000, "second");
         texts.push(if store.is_held {
             format!("the sequence store {} cannot reserve values: {error}", store.shown)

@@ -532,7 +532,7 @@ impl PageStore {
             database: short(&store.product),
             slowest_ms: store.slowest_ms,
             errors: store.errors,
-            said: store.said.as_deref().map(short),
+            said: store.reason.as_deref().map(short),
         }
     }
 }

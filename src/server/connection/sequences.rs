@@ -11,8 +11,8 @@ use tokio::time::Instant;
 use super::buffers::Buffers;
 use super::draw::{DrawProgress, DrawWait, DrawWaitEnd};
 use super::state::ClientConnection;
-use crate::generators::Counter;
-use crate::generators::sequence::{Drawn, Sequences};
+use crate::generators::SerialCounter;
+use crate::generators::sequence::{DrawOutcome, Sequences};
 use crate::server::transport::Transport;
 use crate::session::{CounterPeriod, SEQUENCES_OFF, SequenceDraw, SequenceDrawResults, SequencePart, Turn, drop_front};
 
@@ -42,8 +42,8 @@ impl<T: Transport> ClientConnection<T> {
             let SequencePart { runs, left, period, .. } = part;
             let (hash, key) = period.as_ref().map_or((draw.hash, name), |period| (period.hash, &*period.key));
             match sequences.try_draw(hash, key, asks, runs, left) {
-                Ok(Drawn::All) => {}
-                Ok(Drawn::Waits) => is_whole = false,
+                Ok(DrawOutcome::All) => {}
+                Ok(DrawOutcome::Waits) => is_whole = false,
                 // The rest waits for values of the newer period.
                 Err(SequenceRefusal::Newer { period }) if self.continues_in(&period, name, part) => is_whole = false,
                 Err(refusal) => part.refused = Some(text_of(&refusal, name, draw)),
@@ -69,7 +69,7 @@ impl<T: Transport> ClientConnection<T> {
         // A turn is drawn with the settings it was read with.
         let Some(counter) = self.session.counter_of(draw) else { return false };
         match self.server.generators.counter(counter) {
-            Ok(Counter { key, hash, stamp, .. }) => part.period = Some(CounterPeriod { key, hash, stamp }),
+            Ok(SerialCounter { key, hash, stamp, .. }) => part.period = Some(CounterPeriod { key, hash, stamp }),
             Err(refusal) => part.refused = Some(refusal.of(counter.name())),
         }
         part.refused.is_none()

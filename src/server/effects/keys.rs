@@ -9,7 +9,7 @@ use getid_core::Key;
 
 use super::EffectReply;
 use super::chunks::Items;
-use crate::generators::sequence::{CreateHow, SequenceError, SequenceView, Sequences};
+use crate::generators::sequence::{CreateOptions, SequenceError, SequenceView, Sequences};
 use crate::resp::Value;
 use crate::server::Server;
 use crate::server::audit::AuditAction;
@@ -99,7 +99,7 @@ async fn set_to(server: &Server, sequences: &Arc<Sequences>, set: SetSequence, c
     let mut found = find(sequences, &key).await?;
     if found.is_none() && condition != SetCondition::Old {
         let created =
-            sequences.create(key.clone(), sequences.settings().spec(), Some(last), CreateHow::default()).await;
+            sequences.create(key.clone(), sequences.settings().spec(), Some(last), CreateOptions::default()).await;
         match created {
             Ok(_) => {
                 server.audit(AuditAction::Sequence { what: "SET of a new sequence", name: key.as_str() }, client);

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use getid_core::{Ask, Key, Run, Spec};
+use getid_core::{Key, Run, SequenceRequest, Spec};
 use tokio::time::Instant;
 
 use super::EffectReply;
-use crate::generators::sequence::{CreateHow, SequenceError, Sequences};
+use crate::generators::sequence::{CreateOptions, SequenceError, Sequences};
 use crate::resp::Value;
 use crate::server::Server;
 use crate::server::audit::AuditAction;
@@ -43,7 +43,7 @@ pub(super) async fn perform(server: &Arc<Server>, effect: ScriptEffect, client: 
 pub(super) async fn take(sequences: &Arc<Sequences>, key: &Key, values: u32) -> Result<Run, String> {
     let (name, hash) = (key.as_str(), hash_of(key.as_str().as_bytes()));
     let (mut runs, mut left) = (Vec::new(), Vec::new());
-    let mut asks = std::iter::once(Ask { values, times: 1 });
+    let mut asks = std::iter::once(SequenceRequest { values, times: 1 });
     let drawn = sequences.try_draw(hash, name, &mut asks, &mut runs, &mut left);
     drawn.map_err(|refusal| refusal.of(name))?;
     if !left.is_empty() {
@@ -66,7 +66,7 @@ async fn count(sequences: &Arc<Sequences>, key: &Key, values: u32, only_if_prese
 
 async fn init(sequences: &Arc<Sequences>, key: &Key, first: i64, allocation: u32) -> ScriptResult {
     let spec = Spec { start: first, cache: allocation, ..Spec::default() };
-    match sequences.create(key.clone(), spec, None, CreateHow::default()).await {
+    match sequences.create(key.clone(), spec, None, CreateOptions::default()).await {
         Ok(_) => Ok(Value::Integer(1)),
         Err(SequenceError::Exists(_)) => Ok(Value::Integer(0)),
         Err(error) => Err(error.of(key.as_str())),

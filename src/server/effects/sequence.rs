@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
-use getid_core::beat::Awaited;
+use getid_core::beat::AwaitedServer;
 use getid_core::{Key, Run, SequenceRefusal, SequenceStatus, Spec, WaitPolicy};
 
 use super::EffectReply;
 use super::keys::pattern_of;
-use crate::generators::sequence::{CreateHow, Opens, Raised, SequenceError, SequenceView, Sequences, StoreStatus};
+use crate::generators::sequence::{
+    CounterOpening, CreateOptions, RaiseReport, SequenceError, SequenceView, Sequences, StoreStatus,
+};
 use crate::resp::Value;
 use crate::server::Server;
 use crate::server::audit::AuditAction;
@@ -78,7 +80,7 @@ pub(super) async fn perform(server: &Arc<Server>, effect: SequenceEffect, client
 }
 
 async fn create(sequences: &Arc<Sequences>, key: &Key, spec: Spec, is_fresh: bool) -> SequenceResult {
-    let how = CreateHow { above_dropped: !is_fresh, is_fresh };
+    let how = CreateOptions { above_dropped: !is_fresh, is_fresh };
     match sequences.create(key.clone(), spec, None, how).await {
         Ok(_) => Ok(Value::OK),
         Err(error) => Err(error.of(key.as_str())),
@@ -88,30 +90,31 @@ async fn create(sequences: &Arc<Sequences>, key: &Key, spec: Spec, is_fresh: boo
 /// Returns the sequence behind a name: a counter's current one, with the options of its new row, or the sequence
 /// itself.
 fn counted_by(server: &Server, key: &Key) -> Result<(Key, Option<Spec>), String> {
-    Ok(counter_of(server, key)?.map_or_else(|| (key.clone(), None), |(key, opens)| (key, Some(opens.spec))))
+    Ok(counter_of(server, key)?
+        .map_or_else(|| (key.clone(), None), |(key, counter_opening)| (key, Some(counter_opening.spec))))
 }
 
 /// Returns the current sequence of the counter with this name; `None` if it is no counter.
-fn counter_of(server: &Server, key: &Key) -> Result<Option<(Key, Opens)>, String> {
+fn counter_of(server: &Server, key: &Key) -> Result<Option<(Key, CounterOpening)>, String> {
     let counters = &server.settings.get().counters;
     let declared = counters.find(key.as_str().as_bytes()).and_then(|place| counters.get(place));
     let Some(declaration) = declared else { return Ok(None) };
     let counter = server.generators.counter(declaration).map_err(|refusal| refusal.of(key.as_str()))?;
-    Ok(Some((Key::parse(&counter.key).unwrap_or_else(|| key.clone()), counter.opens)))
+    Ok(Some((Key::parse(&counter.key).unwrap_or_else(|| key.clone()), counter.counter_opening)))
 }
 
 /// Replaces the declaration of a counter. Its period may be older than the newest one in the store: then the
 /// declaration is made there.
 async fn declare(server: &Server, sequences: &Arc<Sequences>, key: &Key) -> SequenceResult {
     for _ in 0..2 {
-        let Some((counted, opens)) = counter_of(server, key)? else {
+        let Some((counted, counter_opening)) = counter_of(server, key)? else {
             return Err(format!(
                 "ERR '{key}' is not a generator of counted numbers: 'generator {key} sequence' or 'generator {key} serial \
                  TEMPLATE' in the configuration declares one"
             ));
         };
-        let begins = opens.spec;
-        match sequences.declare(counted, opens).await {
+        let begins = counter_opening.spec;
+        match sequences.declare(counted, counter_opening).await {
             Err(SequenceError::Refused(SequenceRefusal::Newer { period })) => {
                 server.generators.advance_period(key.as_str(), &period);
             }
@@ -130,7 +133,7 @@ async fn raise(server: &Server, sequences: &Arc<Sequences>, key: &Key, last: i64
         // A counter's row is begun automatically, unless this server has had values of it: then its store was lost, and
         // the operator chooses where it continues.
         (Err(SequenceError::Refused(SequenceRefusal::NoSuch)), Some(spec)) => {
-            let how = CreateHow { above_dropped: true, ..CreateHow::default() };
+            let how = CreateOptions { above_dropped: true, ..CreateOptions::default() };
             sequences.create(counted, spec, Some(last), how).await.map(|_| changed(sequences))
         }
         (raised, _) => raised.map(holds),
@@ -156,7 +159,7 @@ fn text_of(error: &SequenceError, key: &Key, begins: Option<Spec>) -> String {
 }
 
 /// Returns the answer of a change: the time after which no server gives an older value.
-fn holds(raised: Raised) -> Value {
+fn holds(raised: RaiseReport) -> Value {
     match raised.holds_everywhere_in_s {
         0 => Value::OK,
         s => Value::Simple(format!("OK here, and on every server in {s} s").into()),
@@ -164,7 +167,7 @@ fn holds(raised: Raised) -> Value {
 }
 
 fn changed(sequences: &Sequences) -> Value {
-    holds(Raised { holds_everywhere_in_s: holds_in_s(sequences) })
+    holds(RaiseReport { holds_everywhere_in_s: holds_in_s(sequences) })
 }
 
 /// Returns the seconds until no server gives values from before a change.
@@ -302,7 +305,7 @@ fn listed(row: &Row) -> Value {
 async fn adopt(sequences: &Arc<Sequences>, key: &Key, table: String, id: i64) -> SequenceResult {
     let error_text = |error: SequenceError| error.of(key.as_str());
     let max = sequences.maximum_of(table, id).await.map_err(error_text)?;
-    let how = CreateHow { above_dropped: true, ..CreateHow::default() };
+    let how = CreateOptions { above_dropped: true, ..CreateOptions::default() };
     let made = sequences.create(key.clone(), Spec::default(), Some(max), how).await.map_err(error_text)?;
     let first = made.rows.iter().map(|(_, row)| row.next).min().unwrap_or(max.saturating_add(1));
     Ok(Value::Simple(
@@ -321,7 +324,7 @@ async fn next(sequences: &Arc<Sequences>, key: &Key, values: u32) -> SequenceRes
 }
 
 /// Returns a server that a store waits for.
-fn awaited(server: &Awaited) -> Value {
+fn awaited(server: &AwaitedServer) -> Value {
     let seen = server.seen_ms_ago.map_or(Value::Null, |ms| Value::Integer(i64::try_from(ms).unwrap_or(i64::MAX)));
     Value::map([
         ("nonce", Value::from(server.nonce.to_string().as_str())),
@@ -347,7 +350,7 @@ fn store(status: &StoreStatus) -> Value {
         ("servers", number(status.servers as u64)),
         ("waits_for", Value::Array(status.awaited.iter().map(awaited).collect())),
         ("for_ms", number(status.for_ms)),
-        ("said", status.said.as_deref().map_or(Value::Null, Value::from)),
+        ("said", status.reason.as_deref().map_or(Value::Null, Value::from)),
         ("statements", number(status.statements)),
         ("errors", number(status.errors)),
         ("slowest_ms", number(status.slowest_ms)),

@@ -8,7 +8,7 @@ use crate::server::Server;
 use crate::server::audit::AuditAction;
 use crate::server::registry::Client;
 use crate::session::WorkerEffect;
-use crate::workers::{LeaseView, PoolView, Token, WorkerError, Workers};
+use crate::workers::{LeaseToken, LeaseView, PoolView, WorkerError, Workers};
 
 /// Error of a server without pools.
 const NO_POOLS: &str = "ERR there are no worker pools: 'worker-pool orders size 1024 lease 30s' in the configuration, \
@@ -43,11 +43,11 @@ async fn answer(workers: &Workers, effect: &WorkerEffect) -> Result<Value, Worke
         }
         WorkerEffect::Renew { pool, id, token, last_ms } => {
             // An invalid token is a wrong one.
-            let token = Token::parse(token.bytes()).unwrap_or_default();
+            let token = LeaseToken::parse(token.bytes()).unwrap_or_default();
             Value::Array(vec![ms(workers.renew(pool, *id, token, *last_ms).await?)])
         }
         WorkerEffect::Release { pool, id, token, last_ms } => {
-            let token = Token::parse(token.bytes()).unwrap_or_default();
+            let token = LeaseToken::parse(token.bytes()).unwrap_or_default();
             workers.release(pool, *id, token, *last_ms).await?;
             Value::OK
         }

@@ -1,6 +1,6 @@
 //! Rows of servers in MySQL: in `getid_beat`, beside getid's own tables, or beside those of Leaf and Tinyid.
 
-use getid_core::beat::{BeatAnswer, BeatAsk, BeatKind, Credentials, Nonce, ServerRow};
+use getid_core::beat::{BeatAnswer, BeatKind, BeatRequest, Credentials, Nonce, ServerRow};
 
 use super::link::{Done, Link, NOW, Packet, hex, number, text};
 use crate::sql::beats::{self, ADDRESS_BYTES_MAX, RawServer, SERVERS_MAX};
@@ -94,7 +94,7 @@ pub(super) async fn compare(
 }
 
 /// Reads and writes the rows of servers.
-pub(super) async fn beat(link: &mut Link, ask: &BeatAsk) -> Result<BeatAnswer, StoreError> {
+pub(super) async fn beat(link: &mut Link, ask: &BeatRequest) -> Result<BeatAnswer, StoreError> {
     let which = if ask.reads_all {
         "TRUE".to_owned()
     } else {

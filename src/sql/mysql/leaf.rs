@@ -12,7 +12,7 @@
 
 use std::collections::BTreeMap;
 
-use getid_core::beat::{BeatAnswer, BeatAsk, Credentials};
+use getid_core::beat::{BeatAnswer, BeatRequest, Credentials};
 use getid_core::{Key, RESERVED_MAX, SEQUENCE_NAME_RULE, Spec, VALUE_MAX};
 
 use super::link::{Link, Packet, hex, number, text, unix_ms_of};
@@ -144,7 +144,7 @@ impl Connection for LeafConnection {
         Box::pin(self.reserve_all(server, asks))
     }
 
-    fn beat<'a>(&'a mut self, ask: &'a BeatAsk) -> Answer<'a, BeatAnswer> {
+    fn beat<'a>(&'a mut self, ask: &'a BeatRequest) -> Answer<'a, BeatAnswer> {
         Box::pin(beats::beat(&mut self.link, ask))
     }
 

@@ -14,7 +14,7 @@
 
 use std::collections::BTreeMap;
 
-use getid_core::beat::{BeatAnswer, BeatAsk, Credentials};
+use getid_core::beat::{BeatAnswer, BeatRequest, Credentials};
 use getid_core::{Key, RESERVED_MAX, VALUE_MAX};
 
 use super::beats;
@@ -490,7 +490,7 @@ impl Connection for NativeConnection {
         Box::pin(self.reserve_all(server, asks))
     }
 
-    fn beat<'a>(&'a mut self, ask: &'a BeatAsk) -> Answer<'a, BeatAnswer> {
+    fn beat<'a>(&'a mut self, ask: &'a BeatRequest) -> Answer<'a, BeatAnswer> {
         Box::pin(beats::beat(&mut self.link, ask))
     }
 

@@ -12,7 +12,7 @@
 
 use std::collections::BTreeMap;
 
-use getid_core::beat::{BeatAnswer, BeatAsk, Credentials};
+use getid_core::beat::{BeatAnswer, BeatRequest, Credentials};
 use getid_core::{INCREMENT_MAX, Key, RESERVED_MAX, Spec, VALUE_MAX};
 use mysql_async::Error;
 
@@ -194,7 +194,7 @@ impl Connection for TinyidConnection {
         Box::pin(self.reserve_all(server, asks))
     }
 
-    fn beat<'a>(&'a mut self, ask: &'a BeatAsk) -> Answer<'a, BeatAnswer> {
+    fn beat<'a>(&'a mut self, ask: &'a BeatRequest) -> Answer<'a, BeatAnswer> {
         Box::pin(beats::beat(&mut self.link, ask))
     }
 

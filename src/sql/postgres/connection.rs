@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use getid_core::Key;
-use getid_core::beat::{BeatAnswer, BeatAsk, BeatKind, Credentials, Nonce, ServerRow};
+use getid_core::beat::{BeatAnswer, BeatKind, BeatRequest, Credentials, Nonce, ServerRow};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{FromSql, ToSql, Type};
 use tokio_postgres::{Client, Row as SqlRow};
@@ -66,7 +66,7 @@ impl Connection for PostgresConnection {
         })
     }
 
-    fn beat<'a>(&'a mut self, ask: &'a BeatAsk) -> Answer<'a, BeatAnswer> {
+    fn beat<'a>(&'a mut self, ask: &'a BeatRequest) -> Answer<'a, BeatAnswer> {
         Box::pin(async move {
             self.session.begin()?;
             let answer = beat(&self.session.client, ask).await;
@@ -348,7 +348,7 @@ fn texts_of(server: Option<Credentials>) -> (String, String, i64) {
     server.map_or_else(Default::default, |own| (own.nonce.to_string(), own.life.to_string(), column(own.at_least)))
 }
 
-async fn beat(client: &Client, ask: &BeatAsk) -> Result<BeatAnswer, StoreError> {
+async fn beat(client: &Client, ask: &BeatRequest) -> Result<BeatAnswer, StoreError> {
     let mut is_done = true;
     execute(client, statements::BEGIN).await?;
     if ask.kind != BeatKind::Look {

@@ -4,7 +4,7 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::row::{BeatAnswer, BeatAsk, BeatKind, Nonce, Restored, ServerRow, ServerState};
+use super::row::{BeatAnswer, BeatKind, BeatRequest, Nonce, RestoredServer, ServerRow, ServerState};
 use crate::checks::{Fault, planted};
 
 /// Time without a new beat after which a server counts as gone, ms of the observer's monotonic clock.
@@ -44,7 +44,7 @@ pub struct NotedServer {
 
 /// A server that blocks a store, because it has not acknowledged the round.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Awaited {
+pub struct AwaitedServer {
     /// Nonce of the awaited server.
     pub nonce: Nonce,
     /// Where an operator finds the awaited server.
@@ -55,7 +55,7 @@ pub struct Awaited {
 
 /// Work for the shell before its next ask.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Next {
+pub struct MemberTask {
     /// Compare the notes of this store with its rows, and raise rows that are too low, page by page
     /// ([`Member::comparing`]); then call [`Member::compared`].
     pub compares: bool,
@@ -65,7 +65,7 @@ pub struct Next {
 
 /// What this server knows about another server.
 #[derive(Clone, Debug)]
-struct Other {
+struct OtherServer {
     beat: u64,
     state: ServerState,
     address: String,
@@ -84,7 +84,7 @@ struct Other {
 
 /// Phase of a server on its way to reservations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+enum MemberPhase {
     /// Its row was not read yet.
     Unknown,
     /// Its row may become live.
@@ -111,10 +111,10 @@ pub struct Member {
     beat: u64,
     /// Life and beat of its row at the last read.
     seen: Option<(Nonce, u64)>,
-    others: BTreeMap<Nonce, Other>,
+    others: BTreeMap<Nonce, OtherServer>,
     /// The round that the next beat acknowledges.
     due: u64,
-    phase: Phase,
+    phase: MemberPhase,
     /// Whether the store lost beats of this server. Until the round is complete, servers that left count as well.
     went_back: bool,
     /// Whether it has notes of an earlier time, which may hold what the store lost.
@@ -144,7 +144,7 @@ impl Member {
         now_ms: u64,
     ) -> Member {
         let other = |noted: NotedServer| {
-            let other = Other {
+            let other = OtherServer {
                 beat: noted.beat,
                 state: if noted.is_live { ServerState::Live } else { ServerState::Left },
                 address: noted.address,
@@ -166,7 +166,7 @@ impl Member {
             seen: None,
             others: servers.into_iter().filter(|server| server.nonce != nonce).map(other).collect(),
             due: 0,
-            phase: Phase::Unknown,
+            phase: MemberPhase::Unknown,
             went_back: false,
             has_notes,
             has_loss: false,
@@ -197,7 +197,7 @@ impl Member {
 
     /// Returns true if this server may reserve.
     pub fn is_cleared(&self) -> bool {
-        self.phase == Phase::Cleared
+        self.phase == MemberPhase::Cleared
     }
 
     /// Returns true if the store may have lost writes of any server since the last call.
@@ -237,10 +237,10 @@ impl Member {
     }
 
     fn begin_doubt(&mut self) {
-        if !matches!(self.phase, Phase::Cleared | Phase::Round { .. }) {
+        if !matches!(self.phase, MemberPhase::Cleared | MemberPhase::Round { .. }) {
             return;
         }
-        self.phase = Phase::Doubt;
+        self.phase = MemberPhase::Doubt;
         for other in self.others.values_mut() {
             other.is_pinned |= other.has_moved && other.state.is_live();
         }
@@ -249,7 +249,7 @@ impl Member {
     /// Records an operator's declaration that a server has stopped. The next beat releases it, unless a doubt begins
     /// before. Returns whether it can be released.
     pub fn release(&mut self, nonce: Nonce) -> bool {
-        let is_joined = matches!(self.phase, Phase::Round { .. } | Phase::Cleared);
+        let is_joined = matches!(self.phase, MemberPhase::Round { .. } | MemberPhase::Cleared);
         let can = is_joined && nonce != self.nonce && self.others.contains_key(&nonce);
         if can && !self.released.contains(&nonce) {
             self.released.push(nonce);
@@ -260,7 +260,7 @@ impl Member {
     /// Returns what an operator's raise of all rows must prove, as a page of the comparison does; `None`: not now.
     pub fn raising(&self) -> Option<Credentials> {
         let credentials = Credentials { nonce: self.nonce, life: self.life, at_least: self.beat };
-        matches!(self.phase, Phase::Round { .. } | Phase::Cleared).then_some(credentials)
+        matches!(self.phase, MemberPhase::Round { .. } | MemberPhase::Cleared).then_some(credentials)
     }
 
     /// Records the beat of a page of an operator's raise.
@@ -273,21 +273,21 @@ impl Member {
     /// beat too.
     pub fn comparing(&self) -> Option<Credentials> {
         let credentials = Credentials { nonce: self.nonce, life: self.life, at_least: self.beat };
-        (self.phase == Phase::Returning { is_compared: false }).then_some(credentials)
+        (self.phase == MemberPhase::Returning { is_compared: false }).then_some(credentials)
     }
 
     /// Records a compared page of notes: the beat of its transaction, or `None` if the server's row did not allow it.
     pub fn page_compared(&mut self, beat: Option<u64>) {
         match (self.phase, beat) {
-            (Phase::Returning { is_compared: false }, Some(beat)) => self.beat = self.beat.max(beat),
-            (Phase::Returning { .. }, None) => self.phase = Phase::Unknown,
+            (MemberPhase::Returning { is_compared: false }, Some(beat)) => self.beat = self.beat.max(beat),
+            (MemberPhase::Returning { .. }, None) => self.phase = MemberPhase::Unknown,
             _ => {}
         }
     }
 
     /// Records that all pages are compared.
     pub fn compared(&mut self) {
-        if let Phase::Returning { is_compared } = &mut self.phase {
+        if let MemberPhase::Returning { is_compared } = &mut self.phase {
             *is_compared = true;
         }
     }
@@ -295,30 +295,33 @@ impl Member {
     /// Takes a new nonce, because another process uses the old one. Beats of the old nonce prove nothing about this
     /// server's reservations any more, so its notes are compared.
     pub fn renew(&mut self, nonce: Nonce) {
-        (self.nonce, self.beat, self.seen, self.phase) = (nonce, 0, None, Phase::Behind);
+        (self.nonce, self.beat, self.seen, self.phase) = (nonce, 0, None, MemberPhase::Behind);
         self.contested = 0;
     }
 
     /// Returns the next ask of the store. Its answer, if there is one, goes to [`Member::answered`].
-    pub fn ask(&mut self, now_ms: u64) -> BeatAsk {
+    pub fn ask(&mut self, now_ms: u64) -> BeatRequest {
         if now_ms.saturating_sub(self.now_ms) > UNSEEN_MS_MAX && !planted(Fault::UnseenCountsAsStill) {
             self.others.values_mut().for_each(|other| other.still_since_ms = now_ms);
         }
         self.now_ms = now_ms;
         self.has_doubt = false;
         let kind = match self.phase {
-            Phase::Unknown | Phase::Returning { is_compared: false } => BeatKind::Look,
-            Phase::Joining => BeatKind::Join { seen: self.seen, noted: self.beat, state: self.state() },
-            Phase::Behind => BeatKind::Join { seen: self.seen, noted: self.beat, state: ServerState::Returning },
-            Phase::Returning { is_compared: true } => BeatKind::Resume { at_least: self.beat },
-            Phase::Doubt | Phase::Round { .. } | Phase::Cleared => {
+            MemberPhase::Unknown | MemberPhase::Returning { is_compared: false } => BeatKind::Look,
+            MemberPhase::Joining => BeatKind::Join { seen: self.seen, noted: self.beat, state: self.state() },
+            MemberPhase::Behind => BeatKind::Join { seen: self.seen, noted: self.beat, state: ServerState::Returning },
+            MemberPhase::Returning { is_compared: true } => BeatKind::Resume { at_least: self.beat },
+            MemberPhase::Doubt | MemberPhase::Round { .. } | MemberPhase::Cleared => {
                 BeatKind::Beat { at_least: self.beat, state: self.state() }
             }
         };
-        BeatAsk {
+        BeatRequest {
             // A look proves nothing about the rounds that it showed: the store may have gone back since.
             acknowledged: if matches!(kind, BeatKind::Beat { .. }) { self.due } else { 0 },
-            starts_round: matches!(self.phase, Phase::Joining | Phase::Returning { is_compared: true } | Phase::Doubt),
+            starts_round: matches!(
+                self.phase,
+                MemberPhase::Joining | MemberPhase::Returning { is_compared: true } | MemberPhase::Doubt
+            ),
             restored: self.restored(),
             gone: if self.is_cleared() { self.still() } else { Vec::new() },
             released: self.released.clone(),
@@ -330,20 +333,20 @@ impl Member {
     /// Returns the state for its row. A server without notes has nothing that a store could have lost.
     fn state(&self) -> ServerState {
         match self.phase {
-            Phase::Cleared | Phase::Round { was_complete: true, .. } => ServerState::Live,
+            MemberPhase::Cleared | MemberPhase::Round { was_complete: true, .. } => ServerState::Live,
             _ if !self.has_notes => ServerState::Live,
             _ => ServerState::Doubt,
         }
     }
 
     /// Returns the last ask of a clean stop, after everything was given back; `None`: the server has no live row.
-    pub fn leave(&self) -> Option<BeatAsk> {
-        let is_joined = matches!(self.phase, Phase::Doubt | Phase::Round { .. } | Phase::Cleared);
+    pub fn leave(&self) -> Option<BeatRequest> {
+        let is_joined = matches!(self.phase, MemberPhase::Doubt | MemberPhase::Round { .. } | MemberPhase::Cleared);
         is_joined.then(|| self.own_ask(BeatKind::Leave { at_least: self.beat }))
     }
 
-    fn own_ask(&self, kind: BeatKind) -> BeatAsk {
-        BeatAsk {
+    fn own_ask(&self, kind: BeatKind) -> BeatRequest {
+        BeatRequest {
             nonce: self.nonce,
             life: self.life,
             address: self.address.clone(),
@@ -360,16 +363,16 @@ impl Member {
     /// Returns servers that are live by their rows, and whose beats stood still for too long.
     fn still(&self) -> Vec<(Nonce, u64)> {
         let is_still =
-            |other: &Other| other.state.is_live() && self.now_ms.saturating_sub(other.still_since_ms) >= STILL_MS;
+            |other: &OtherServer| other.state.is_live() && self.now_ms.saturating_sub(other.still_since_ms) >= STILL_MS;
         self.others.iter().filter(|(_, other)| is_still(other)).map(|(nonce, other)| (*nonce, other.beat)).collect()
     }
 
-    fn restored(&self) -> Vec<Restored> {
+    fn restored(&self) -> Vec<RestoredServer> {
         if planted(Fault::LostServersStayLost) || !self.went_back {
             return Vec::new();
         }
         let lower = self.others.iter().filter(|(_, other)| other.is_lower);
-        let restored = |(nonce, other): (&Nonce, &Other)| Restored {
+        let restored = |(nonce, other): (&Nonce, &OtherServer)| RestoredServer {
             nonce: *nonce,
             beat: other.beat,
             address: other.address.clone(),
@@ -379,7 +382,7 @@ impl Member {
 
     /// Returns servers whose notes are out of date. Write them before the next ask, see [`Member::has_noted`].
     pub fn unnoted(&self) -> Vec<NotedServer> {
-        let noted = |(nonce, other): (&Nonce, &Other)| NotedServer {
+        let noted = |(nonce, other): (&Nonce, &OtherServer)| NotedServer {
             nonce: *nonce,
             beat: other.beat,
             is_live: other.state.is_live() && other.has_moved,
@@ -394,18 +397,18 @@ impl Member {
     }
 
     /// Returns the servers that the present round waits for, by the last answer.
-    pub fn awaited(&self) -> Vec<Awaited> {
+    pub fn awaited(&self) -> Vec<AwaitedServer> {
         let awaited = |nonce: &Nonce| {
             let other = self.others.get(nonce)?;
             let seen_ms_ago = other.moved_ms.map(|moved_ms| self.now_ms.saturating_sub(moved_ms));
-            Some(Awaited { nonce: *nonce, address: other.address.clone(), seen_ms_ago })
+            Some(AwaitedServer { nonce: *nonce, address: other.address.clone(), seen_ms_ago })
         };
         self.missing.iter().filter_map(awaited).collect()
     }
 
-    /// Records the answer to an ask. The shell does what [`Next`] names and notes [`Member::unnoted`] before it asks
-    /// again.
-    pub fn answered(&mut self, ask: &BeatAsk, answer: &BeatAnswer) -> Next {
+    /// Records the answer to an ask. The shell does what [`MemberTask`] names and notes [`Member::unnoted`] before it
+    /// asks again.
+    pub fn answered(&mut self, ask: &BeatRequest, answer: &BeatAnswer) -> MemberTask {
         let own = answer.rows.iter().find(|row| row.nonce == self.nonce);
         let is_lower = self.learn(ask.reads_all, &answer.rows);
         let is_moved =
@@ -414,7 +417,7 @@ impl Member {
         self.has_loss |= is_moved || is_lower;
         let next = match ask.kind {
             BeatKind::Look => self.looked(own),
-            BeatKind::Leave { .. } => Next::default(),
+            BeatKind::Leave { .. } => MemberTask::default(),
             BeatKind::Join { .. } | BeatKind::Beat { .. } | BeatKind::Resume { .. } if answer.is_done => {
                 self.released.retain(|nonce| !ask.released.contains(nonce));
                 self.beat = self.beat.max(own.map_or(0, |own| own.beat));
@@ -427,7 +430,7 @@ impl Member {
         if self.has_doubt {
             self.begin_doubt();
         }
-        if !matches!(self.phase, Phase::Doubt | Phase::Round { .. } | Phase::Cleared) {
+        if !matches!(self.phase, MemberPhase::Doubt | MemberPhase::Round { .. } | MemberPhase::Cleared) {
             self.due = 0;
         } else if own.is_some_and(|own| answer.round > own.acknowledged) {
             self.due = answer.round;
@@ -441,7 +444,7 @@ impl Member {
         let now_ms = self.now_ms;
         self.others.values_mut().for_each(|other| other.is_lower = true);
         for row in rows.iter().filter(|row| row.nonce != self.nonce && row.nonce != Nonce::ROUNDS) {
-            let other = self.others.entry(row.nonce).or_insert_with(|| Other {
+            let other = self.others.entry(row.nonce).or_insert_with(|| OtherServer {
                 beat: row.beat,
                 state: row.state,
                 address: row.address.clone(),
@@ -468,7 +471,7 @@ impl Member {
             other.is_noted &= was == (other.beat, other.state);
         }
         let is_returning = rows.iter().any(|row| row.state == ServerState::Returning);
-        let is_live_lower = |other: &Other| other.is_lower && other.state.is_live();
+        let is_live_lower = |other: &OtherServer| other.is_lower && other.state.is_live();
         if !is_all {
             // A server that is not there has left, or is lost: the next answer has all rows.
             self.wants_all = self.others.values().any(is_live_lower);
@@ -478,19 +481,19 @@ impl Member {
         is_returning || self.others.values().any(is_live_lower)
     }
 
-    fn looked(&mut self, own: Option<&ServerRow>) -> Next {
+    fn looked(&mut self, own: Option<&ServerRow>) -> MemberTask {
         let is_whole = self.beat == 0 || own.is_some_and(|own| self.has_all(own));
         let is_returning = own
             .is_some_and(|own| own.state == ServerState::Returning && own.life == self.life && own.beat >= self.beat);
         match self.phase {
-            Phase::Unknown if is_whole => self.phase = Phase::Joining,
-            Phase::Returning { is_compared: false } if is_returning => {
-                return Next { compares: true, ..Next::default() };
+            MemberPhase::Unknown if is_whole => self.phase = MemberPhase::Joining,
+            MemberPhase::Returning { is_compared: false } if is_returning => {
+                return MemberTask { compares: true, ..MemberTask::default() };
             }
-            Phase::Unknown | Phase::Returning { is_compared: false } => self.fall_behind(),
+            MemberPhase::Unknown | MemberPhase::Returning { is_compared: false } => self.fall_behind(),
             _ => {}
         }
-        Next::default()
+        MemberTask::default()
     }
 
     /// Returns true if the store has all reservations of this server, by its row.
@@ -503,7 +506,7 @@ impl Member {
         self.has_loss = true;
         // The operator's release was based on another state of the store.
         self.released.clear();
-        self.phase = if planted(Fault::JoinsWithoutComparing) { Phase::Joining } else { Phase::Behind };
+        self.phase = if planted(Fault::JoinsWithoutComparing) { MemberPhase::Joining } else { MemberPhase::Behind };
         for other in self.others.values_mut() {
             other.is_pinned |= other.has_moved && other.state.is_live();
         }
@@ -511,59 +514,59 @@ impl Member {
 
     /// Handles a join that found another row than expected. If another process beats there repeatedly, the folder of
     /// the notes was copied. Once or twice, it is a statement of a process that has ended.
-    fn could_not_join(&mut self, seen: Option<(Nonce, u64)>, own: Option<&ServerRow>) -> Next {
-        self.phase = Phase::Unknown;
+    fn could_not_join(&mut self, seen: Option<(Nonce, u64)>, own: Option<&ServerRow>) -> MemberTask {
+        self.phase = MemberPhase::Unknown;
         let beats = |(life, beat): (Nonce, u64)| {
             life != self.life && own.is_some_and(|own| own.life == life && own.beat > beat)
         };
         self.contested = if seen.is_some_and(beats) { self.contested + 1 } else { 0 };
-        Next { is_copied: self.contested >= CONTESTED_MAX, ..Next::default() }
+        MemberTask { is_copied: self.contested >= CONTESTED_MAX, ..MemberTask::default() }
     }
 
-    fn could_not_beat(&mut self, own: Option<&ServerRow>) -> Next {
+    fn could_not_beat(&mut self, own: Option<&ServerRow>) -> MemberTask {
         let has_all = own.filter(|own| self.has_all(own));
         match has_all {
             None => self.fall_behind(),
             Some(own) if own.life != self.life => {
-                self.phase = Phase::Unknown;
-                return Next { is_copied: true, ..Next::default() };
+                self.phase = MemberPhase::Unknown;
+                return MemberTask { is_copied: true, ..MemberTask::default() };
             }
             // Another server saw this one stand still.
-            Some(_) => self.phase = Phase::Joining,
+            Some(_) => self.phase = MemberPhase::Joining,
         }
-        Next::default()
+        MemberTask::default()
     }
 
-    fn has_beaten(&mut self, ask: &BeatAsk, answer: &BeatAnswer, is_lower: bool, is_moved: bool) -> Next {
+    fn has_beaten(&mut self, ask: &BeatRequest, answer: &BeatAnswer, is_lower: bool, is_moved: bool) -> MemberTask {
         match self.phase {
-            Phase::Behind => {
-                self.phase = Phase::Returning { is_compared: false };
-                return Next { compares: true, ..Next::default() };
+            MemberPhase::Behind => {
+                self.phase = MemberPhase::Returning { is_compared: false };
+                return MemberTask { compares: true, ..MemberTask::default() };
             }
             _ if ask.starts_round => {
                 self.missing = self.missing_of(answer.round, &answer.rows);
-                self.phase = Phase::Round { number: answer.round, was_complete: self.missing.is_empty() };
+                self.phase = MemberPhase::Round { number: answer.round, was_complete: self.missing.is_empty() };
                 if planted(Fault::NobodyIsAwaited) {
                     self.clear();
                 }
             }
-            Phase::Cleared if is_lower || is_moved => self.begin_doubt(),
-            Phase::Round { .. } if is_moved => self.begin_doubt(),
-            Phase::Round { number, was_complete } => {
+            MemberPhase::Cleared if is_lower || is_moved => self.begin_doubt(),
+            MemberPhase::Round { .. } if is_moved => self.begin_doubt(),
+            MemberPhase::Round { number, was_complete } => {
                 self.missing = self.missing_of(number, &answer.rows);
                 let is_complete = self.missing.is_empty();
-                self.phase = Phase::Round { number, was_complete: is_complete };
+                self.phase = MemberPhase::Round { number, was_complete: is_complete };
                 if is_complete && (was_complete || planted(Fault::ClearedWithoutABeat)) {
                     self.clear();
                 }
             }
             _ => {}
         }
-        Next::default()
+        MemberTask::default()
     }
 
     fn clear(&mut self) {
-        self.phase = Phase::Cleared;
+        self.phase = MemberPhase::Cleared;
         self.went_back = false;
         self.has_notes = true;
         self.missing.clear();
@@ -578,7 +581,7 @@ impl Member {
         // A server in doubt may wait for a server that this one sees stand still.
         let is_doubted = rows.iter().any(|row| row.nonce != self.nonce && row.state == ServerState::Doubt);
         let by_nonce: BTreeMap<Nonce, &ServerRow> = rows.iter().map(|row| (row.nonce, row)).collect();
-        let is_missing = |nonce: &Nonce, other: &Other| {
+        let is_missing = |nonce: &Nonce, other: &OtherServer| {
             let row = by_nonce.get(nonce);
             let is_returning = row.is_some_and(|row| row.state == ServerState::Returning);
             let is_live = row.is_some_and(|row| row.state.is_live());

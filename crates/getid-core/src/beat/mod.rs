@@ -25,5 +25,5 @@
 mod member;
 mod row;
 
-pub use self::member::{Awaited, Credentials, Member, Next, NotedServer, STILL_MS};
-pub use self::row::{Applied, BeatAnswer, BeatAsk, BeatKind, Nonce, Restored, ServerRow, ServerState};
+pub use self::member::{AwaitedServer, Credentials, Member, MemberTask, NotedServer, STILL_MS};
+pub use self::row::{BeatAnswer, BeatChanges, BeatKind, BeatRequest, Nonce, RestoredServer, ServerRow, ServerState};

@@ -97,7 +97,7 @@ pub struct ServerRow {
 
 /// A server that was noted with a higher beat than the table has of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Restored {
+pub struct RestoredServer {
     /// Nonce of the noted server.
     pub nonce: Nonce,
     /// Its beat by the note.
@@ -141,7 +141,7 @@ pub enum BeatKind {
 
 /// A server's request for the rows, done in one transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BeatAsk {
+pub struct BeatRequest {
     /// Nonce of the server.
     pub nonce: Nonce,
     /// Nonce of the process.
@@ -156,7 +156,7 @@ pub struct BeatAsk {
     /// it.
     pub starts_round: bool,
     /// Servers to mark as returning, where the store lacks beats of them.
-    pub restored: Vec<Restored>,
+    pub restored: Vec<RestoredServer>,
     /// Servers to mark as gone, if their beats are still these.
     pub gone: Vec<(Nonce, u64)>,
     /// Servers that an operator releases.
@@ -165,7 +165,7 @@ pub struct BeatAsk {
     pub reads_all: bool,
 }
 
-/// A store's answer to a [`BeatAsk`].
+/// A store's answer to a [`BeatRequest`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BeatAnswer {
     /// Whether the server's row was changed as requested; true for [`BeatKind::Look`].
@@ -178,17 +178,17 @@ pub struct BeatAnswer {
     pub instance: String,
 }
 
-/// The changes that a [`BeatAsk`] makes to the rows.
+/// The changes that a [`BeatRequest`] makes to the rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Applied {
+pub struct BeatChanges {
     /// Whether the server's row was changed as requested.
     pub is_done: bool,
     /// The rows to write, each with its key.
     pub rows: Vec<ServerRow>,
 }
 
-impl BeatAsk {
-    /// Returns the keys of the rows to lock and read before [`BeatAsk::apply`], in ascending order.
+impl BeatRequest {
+    /// Returns the keys of the rows to lock and read before [`BeatRequest::apply`], in ascending order.
     pub fn locks(&self) -> Vec<Nonce> {
         let others = self.restored.iter().map(|other| other.nonce).chain(self.gone.iter().map(|(nonce, _)| *nonce));
         let mut keys: Vec<Nonce> = others.chain(self.released.iter().copied()).collect();
@@ -201,12 +201,12 @@ impl BeatAsk {
         keys
     }
 
-    /// Returns the rows to write. `found` are the rows under the keys of [`BeatAsk::locks`].
-    pub fn apply(&self, found: &[ServerRow]) -> Applied {
+    /// Returns the rows to write. `found` are the rows under the keys of [`BeatRequest::locks`].
+    pub fn apply(&self, found: &[ServerRow]) -> BeatChanges {
         let of = |nonce: Nonce| found.iter().find(|row| row.nonce == nonce);
         let own = of(self.nonce);
         let Some(mut own) = self.own_row(own) else {
-            return Applied { is_done: self.kind == BeatKind::Look, rows: Vec::new() };
+            return BeatChanges { is_done: self.kind == BeatKind::Look, rows: Vec::new() };
         };
         let mut rows = Vec::new();
         own.acknowledged = own.acknowledged.max(self.acknowledged);
@@ -242,7 +242,7 @@ impl BeatAsk {
             rows.retain(|other| other.nonce != *nonce);
             rows.push(ServerRow { state: ServerState::Released, ..row });
         }
-        Applied { is_done: true, rows }
+        BeatChanges { is_done: true, rows }
     }
 
     /// Returns the server's own new row; `None`: it stays as it is.

@@ -15,7 +15,7 @@ pub struct Candidate {
 
 /// Result of [`choose`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Choice {
+pub enum IdChoice {
     /// Take this server-id.
     Take(u32),
     /// Look again: the record in this server's own name was not watched long enough to show whether it is silent.
@@ -29,16 +29,16 @@ pub enum Choice {
 ///
 /// Among equals `spread` decides, a number that differs on each server: so servers of a fleet that start together
 /// choose different ones.
-pub fn choose(candidates: &[Candidate], spread: u64) -> Choice {
+pub fn choose(candidates: &[Candidate], spread: u64) -> IdChoice {
     let usable = |candidate: &&Candidate| !candidate.watch.is_some_and(|watch| watch.seen().is_moved);
     let held = |candidate: &Candidate| candidate.watch.filter(|watch| watch.seen().holder.is_some());
     let own = || candidates.iter().filter(usable).filter(|candidate| candidate.is_own_name);
     let is_over = |watch: &Watch| watch.is_silent() || watch.seen().is_this_folder;
     if let Some(own) = own().find(|own| held(own).is_some_and(|watch| is_over(&watch))) {
-        return Choice::Take(own.server_id);
+        return IdChoice::Take(own.server_id);
     }
     if own().any(|own| held(own).is_some_and(|watch| !watch.is_fresh())) {
-        return Choice::Look;
+        return IdChoice::Look;
     }
     let is_released = |candidate: &&Candidate| candidate.watch.is_some() && held(candidate).is_none();
     let taken = own()
@@ -46,7 +46,7 @@ pub fn choose(candidates: &[Candidate], spread: u64) -> Choice {
         .or_else(|| one_of(candidates, spread, |candidate| usable(&candidate) && is_released(&candidate)))
         .or_else(|| one_of(candidates, spread, |candidate| candidate.watch.is_none()))
         .or_else(|| longest_silent(candidates.iter().filter(usable)));
-    taken.map_or(Choice::Wait, |taken| Choice::Take(taken.server_id))
+    taken.map_or(IdChoice::Wait, |taken| IdChoice::Take(taken.server_id))
 }
 
 /// Returns the server-id whose record has this server's own name, but is in use by another process that beats.

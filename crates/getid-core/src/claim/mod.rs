@@ -28,9 +28,12 @@ mod held;
 mod record;
 mod watch;
 
-pub use self::choice::{Candidate, Choice, choose, own_name_in_use};
-pub use self::claimant::{Claimant, Options};
+pub use self::choice::{Candidate, IdChoice, choose, own_name_in_use};
+pub use self::claimant::{ClaimOptions, Claimant};
 pub use self::clocks::{Clocks, Hold};
 pub(crate) use self::held::HoldWatch;
-pub use self::record::{Act, Ask, Cause, Event, Loss, Read, Seen, Stamp, Waiting, Wish, Write, Wrote};
+pub use self::record::{
+    ClaimEvent, ClaimLoss, ClaimRequest, ClaimSnapshot, ReadAnswer, RecordWrite, Stamp, StandbyReason, StoreAction,
+    TakeCause, WriteAnswer, WritePurpose,
+};
 pub use self::watch::Watch;

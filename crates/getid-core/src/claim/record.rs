@@ -28,7 +28,7 @@ impl fmt::Display for Stamp {
 
 /// A claim's record as a read shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Seen {
+pub struct ClaimSnapshot {
     /// Stamp of the record.
     pub stamp: Stamp,
     /// The process that has the claim; `None`: the claim is free.
@@ -44,7 +44,7 @@ pub struct Seen {
     pub is_moved: bool,
 }
 
-impl Seen {
+impl ClaimSnapshot {
     /// Returns how long its holder may be silent, ns; at least 1 ms.
     pub(super) fn timeout_ns(self) -> u64 {
         self.timeout_ms.max(1).saturating_mul(1_000_000)
@@ -58,7 +58,7 @@ impl Seen {
 
 /// A request to the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Ask {
+pub enum ClaimRequest {
     /// Look, and take the claim if it is free to take; a holder does nothing.
     Watch,
     /// Save this point, for a mint whose term is `term`. A server without the claim takes it first, and returns that
@@ -81,36 +81,36 @@ pub enum Ask {
 /// The next action in the store. Each gets one answer, by [`Claimant::read`](super::Claimant::read) or
 /// [`Claimant::wrote`](super::Claimant::wrote).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Wish {
+pub enum StoreAction {
     /// Do nothing.
     Nothing,
     /// Read the record.
     Read,
     /// Write the record, if it has the stamp `expect`.
-    Write(Write),
+    Write(RecordWrite),
 }
 
 /// A write that is done only if the record has the stamp `expect`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Write {
+pub struct RecordWrite {
     /// The stamp that the write replaces; `None`: there must be no record.
     pub expect: Option<Stamp>,
     /// The stamp that the write sets. No other write ever had it.
     pub new: Stamp,
     /// Purpose of the write.
-    pub act: Act,
+    pub act: WritePurpose,
     /// The point that the write stores.
     pub point: SavePoint,
     /// The time-out that the write stores, ms.
     pub timeout_ms: u64,
 }
 
-impl Write {
+impl RecordWrite {
     /// Returns the record that the write leaves, as the writer sees it.
-    pub fn leaves(self) -> Seen {
-        Seen {
+    pub fn leaves(self) -> ClaimSnapshot {
+        ClaimSnapshot {
             stamp: self.new,
-            holder: (!matches!(self.act, Act::Release)).then_some(self.new.writer),
+            holder: (!matches!(self.act, WritePurpose::Release)).then_some(self.new.writer),
             timeout_ms: self.timeout_ms,
             point: self.point,
             is_this_folder: true,
@@ -121,9 +121,9 @@ impl Write {
 
 /// Purpose of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Act {
+pub enum WritePurpose {
     /// Takes the claim, and changes nothing else.
-    Take(Cause),
+    Take(TakeCause),
     /// Saves a point, and is a beat.
     Save,
     /// Removes the holder's name.
@@ -132,7 +132,7 @@ pub enum Act {
 
 /// Why a claim may be taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Cause {
+pub enum TakeCause {
     /// There was no record, and one may be made (`server-id auto`).
     New,
     /// The claim was free: released, or never used.
@@ -148,24 +148,24 @@ pub enum Cause {
     Late,
 }
 
-/// The answer to [`Wish::Read`].
+/// The answer to [`StoreAction::Read`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Read {
+pub enum ReadAnswer {
     /// The record was read.
-    Record(Seen),
+    Record(ClaimSnapshot),
     /// There is no record.
     Missing,
     /// The store did not answer.
     Failed,
 }
 
-/// The answer to [`Wish::Write`].
+/// The answer to [`StoreAction::Write`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Wrote {
+pub enum WriteAnswer {
     /// The write was done.
     Done,
     /// The write was not done: the record is another one, or there is none.
-    Conflict(Option<Seen>),
+    Conflict(Option<ClaimSnapshot>),
     /// The write was not done, and will not be: the store refused, or was not reachable.
     NotDone,
     /// The outcome is unknown: the write may be done, now or later.
@@ -174,8 +174,8 @@ pub enum Wrote {
 
 /// Result of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Event {
-    /// Call for a wish again at once: there is more to do.
+pub enum ClaimEvent {
+    /// Call [`Claimant::next_action`](super::Claimant::next_action) again at once: there is more to do.
     Again,
     /// This point is saved, and IDs may be given until the hold ends. It may belong to an earlier write with an unknown
     /// outcome.
@@ -190,16 +190,16 @@ pub enum Event {
         /// What the last holder left; `None`: no other server has left anything.
         found: Option<SavePoint>,
         /// Why it could be taken.
-        cause: Cause,
+        cause: TakeCause,
     },
     /// The claim was given up.
     Released,
     /// Another server has the claim, or it is not free to take.
-    Standby(Waiting),
+    Standby(StandbyReason),
     /// This server had the claim, and has lost it.
-    Lost(Loss),
+    Lost(ClaimLoss),
     /// The store has lost its last writes. While the hold lasts no other server can have the claim, and this server
-    /// writes itself in. Call for a wish again at once.
+    /// writes itself in. Call [`Claimant::next_action`](super::Claimant::next_action) again at once.
     WritesItselfIn {
         /// Beat that the store had before.
         noted: u64,
@@ -212,7 +212,7 @@ pub enum Event {
 
 /// Why a server without a claim does not take it now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Waiting {
+pub enum StandbyReason {
     /// Nothing has been read yet.
     Unread,
     /// Another process has the claim.
@@ -248,7 +248,7 @@ pub enum Waiting {
 
 /// How a claim was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Loss {
+pub enum ClaimLoss {
     /// Another process has it.
     TakenBy(u128),
     /// It was released on purpose (`getid claim take` or `release`), by this writer.

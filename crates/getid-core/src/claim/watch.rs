@@ -1,7 +1,7 @@
 //! How long a record has been silent, observed by one reader.
 
 use super::clocks::Clocks;
-use super::record::{Seen, Stamp};
+use super::record::{ClaimSnapshot, Stamp};
 use crate::checks::{Fault, planted};
 use crate::time::Epoch;
 
@@ -18,7 +18,7 @@ const GAP_NS: u64 = 1_000_000_000;
 /// in it. So after an outage holders get a whole time-out again to beat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Watch {
-    seen: Seen,
+    seen: ClaimSnapshot,
     /// When a reply first showed this stamp.
     first: Clocks,
     /// Time up to which silence has been counted.
@@ -37,7 +37,7 @@ pub struct Watch {
 
 impl Watch {
     /// Begins to watch a record that a reply has just shown.
-    pub fn new(now: Clocks, seen: Seen) -> Watch {
+    pub fn new(now: Clocks, seen: ClaimSnapshot) -> Watch {
         Watch {
             seen,
             first: now,
@@ -51,12 +51,12 @@ impl Watch {
     }
 
     /// Begins to watch a record that is known to be written just now.
-    pub(super) fn of_new(now: Clocks, seen: Seen) -> Watch {
+    pub(super) fn of_new(now: Clocks, seen: ClaimSnapshot) -> Watch {
         Watch { is_fresh: true, is_time_fresh: true, ..Watch::new(now, seen) }
     }
 
     /// Records that a read sent at `sent` has shown `seen` at `now`.
-    pub fn saw(&mut self, sent: Clocks, now: Clocks, seen: Seen) {
+    pub fn saw(&mut self, sent: Clocks, now: Clocks, seen: ClaimSnapshot) {
         if seen.stamp != self.seen.stamp {
             let is_fresh = self.passed_ns(now).is_some();
             let (time_first_ns, is_time_fresh) = if seen.point.reference == self.seen.point.reference {
@@ -91,7 +91,7 @@ impl Watch {
     }
 
     /// Returns what the newest read has shown.
-    pub fn seen(&self) -> Seen {
+    pub fn seen(&self) -> ClaimSnapshot {
         self.seen
     }
 

@@ -168,7 +168,7 @@ fn texts_differ(a: &Format, b: &Format) -> bool {
 
 /// A change between two declarations of a name by which an ID could repeat.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the sentence of each says it")]
+#[expect(missing_docs, reason = "the text of each describes it")]
 pub enum Change {
     Kind { old: &'static str, new: &'static str },
     Width { old: u32, new: u32 },
@@ -190,7 +190,7 @@ impl fmt::Display for Change {
                 write!(f, "its epoch was {old_unix_ms} (Unix ms) and is {new_unix_ms} now, which is later")
             }
             Change::Place { field } => {
-                write!(f, "its field '{field}' had another place or width, or had its value from elsewhere, before")
+                write!(f, "its field '{field}' had another place, width or source of its value before")
             }
             Change::OneServer { old, new } => {
                 write!(
@@ -199,7 +199,7 @@ impl fmt::Display for Change {
                 )
             }
             Change::Format { old, new } => {
-                write!(f, "its format was {old} and is {new} now, without a prefix of its own that tells them apart")
+                write!(f, "its format was {old} and is {new} now, without a prefix of its own that distinguishes them")
             }
             Change::Formats => write!(f, "its format was another one {FORMER_MAX} times before"),
         }

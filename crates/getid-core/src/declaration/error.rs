@@ -10,7 +10,7 @@ use crate::format::{PAD_MAX, PREFIX_BYTES_MAX, Radix};
 
 /// A mistake in a declaration. `Display` shows the word that was read and what was expected.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the sentence of each says it")]
+#[expect(missing_docs, reason = "the text of each describes it")]
 pub enum DeclarationError {
     Name { name: String },
     Reserved { name: String },

@@ -28,7 +28,7 @@ pub(super) const FORMERLY: &str = "formerly";
 
 /// The document for which a declaration is written.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Words {
+enum DeclarationDocument {
     /// The record of a server.
     Recorded,
     /// A configuration.
@@ -59,7 +59,7 @@ impl Declaration {
     /// Returns the declaration as one line, equal for declarations with equal meaning: its fields in full, its epoch in
     /// Unix ms, known drawn values.
     pub fn to_text(&self) -> String {
-        let mut text = self.words(Words::Recorded);
+        let mut text = self.words(DeclarationDocument::Recorded);
         for former in &self.former {
             text = format!("{text} {FORMERLY} {}", former.former_text());
         }
@@ -69,16 +69,16 @@ impl Declaration {
     /// Returns the declaration for a configuration: [`Declaration::to_text`] without the record's knowledge of earlier
     /// lives.
     pub fn declared_text(&self) -> String {
-        self.words(Words::Declared)
+        self.words(DeclarationDocument::Declared)
     }
 
     /// Returns the part that must be equal on all servers of a fleet. It is [`Declaration::declared_text`] with a `*`
     /// for the value of each constant, and without values of drawn fields. Those may differ by server.
     pub fn common_text(&self) -> String {
-        self.words(Words::Common)
+        self.words(DeclarationDocument::Common)
     }
 
-    fn words(&self, whose: Words) -> String {
+    fn words(&self, whose: DeclarationDocument) -> String {
         let mut text = format!("{} {}", self.name, self.kind.word);
         let mut add = |part: String| {
             text.push(' ');
@@ -92,9 +92,9 @@ impl Declaration {
         }
         for field in self.layout.fields() {
             match field.role {
-                Role::Constant(_) if whose == Words::Common => add(format!("{} *", field.name)),
+                Role::Constant(_) if whose == DeclarationDocument::Common => add(format!("{} *", field.name)),
                 Role::Constant(value) => add(format!("{} {value}", field.name)),
-                Role::Drawn if whose != Words::Common => {
+                Role::Drawn if whose != DeclarationDocument::Common => {
                     if let Some(value) = self.drawn_value(&field.name) {
                         add(format!("{} {value}", field.name));
                     }
@@ -104,7 +104,7 @@ impl Declaration {
         }
         // If it is missing, it is 0 in a record, and the kind's default in a configuration.
         let has_own = self.kind.counter_start > 0 && self.layout.counter_bits() > 0;
-        if self.counter_start > 0 || (has_own && whose != Words::Recorded) {
+        if self.counter_start > 0 || (has_own && whose != DeclarationDocument::Recorded) {
             add(format!("counter-start 0..{}", self.counter_start));
         }
         if let Some(server_id) = self.one_server {

@@ -154,13 +154,13 @@ impl fmt::Display for OpenError {
             }
             OpenError::ServerId { path, recorded, asked } => write!(
                 f,
-                "{} is the file of server-id {recorded}, and {asked} was asked for: open it with {recorded}, or give \
+                "{} is the file of server-id {recorded}, and {asked} was requested: open it with {recorded}, or give \
                  server-id {asked} a file of its own",
                 path.display()
             ),
             OpenError::Epoch { path, recorded, asked } => write!(
                 f,
-                "{} counts from the epoch {} ({}), and {} ({}) was asked for: open it with a layout of its own epoch",
+                "{} counts from the epoch {} ({}), and {} ({}) was requested: open it with a layout of its own epoch",
                 path.display(),
                 recorded.unix_ms(),
                 utc(*recorded),
@@ -227,7 +227,7 @@ fn remedy(error: &io::Error) -> &'static str {
         io::ErrorKind::NotADirectory => "a file has the name of a folder: move it away, or name another path",
         io::ErrorKind::InvalidFilename => "name a file with a shorter name",
         io::ErrorKind::Unsupported => "its file system cannot do this: name a file on a disk of this machine",
-        _ => "look for the cause in the log of the system, or name a file on another disk",
+        _ => "find the cause in the system's log, or name a file on another disk",
     }
 }
 
@@ -279,7 +279,8 @@ impl fmt::Display for SaveError {
                 };
                 write!(
                     f,
-                    "{} is no longer this process's alone: {found}; find out who else uses it, then open it again",
+                    "{} is no longer this process's alone: {found}; find the other process that uses it, then open it \
+                     again",
                     path.display()
                 )
             }
@@ -361,44 +362,44 @@ impl fmt::Display for MakeError {
         match self {
             MakeError::Forked { opened_by, pid } => write!(
                 f,
-                "process {pid} is a fork of process {opened_by}, which opened this maker and may go on with it: open \
+                "process {pid} is a fork of process {opened_by}, which opened this maker and may still use it: open \
                  another file with another server-id after the fork"
             ),
             MakeError::Clock(ClockFault::FarPastRecord { wall_unix_ms, record_unix_ms }) => write!(
                 f,
-                "the clock says {}, more than 400 days past the state file, {}: set the clock; or, if it is right, open \
-                 the file once with accept_clock_ahead",
+                "the clock reads {}, more than 400 days past the state file, {}: set the clock; or, if it is right, \
+                 open the file once with accept_clock_ahead",
                 UtcMs(*wall_unix_ms),
                 UtcMs(*record_unix_ms)
             ),
             MakeError::Clock(fault) => write!(f, "the clock {fault}: set the clock"),
             MakeError::Busy { ahead_ms, max_borrow_ms } => write!(
                 f,
-                "the next ID would lie {ahead_ms} ms ahead of the clock, and {max_borrow_ms} ms are allowed: ask for fewer \
-                 a second, use a layout with a larger shard-range, or wait"
+                "the next ID would lie {ahead_ms} ms ahead of the clock, and {max_borrow_ms} ms are allowed: request \
+                 fewer a second, use a layout with a larger shard-range, or wait"
             ),
             MakeError::Ahead { ahead_ms } => write!(
                 f,
-                "by the state file the next ID would lie {ahead_ms} ms ahead of the clock: set the clock if it is behind, \
-                 or wait until it has come there"
+                "by the state file the next ID would lie {ahead_ms} ms ahead of the clock: set the clock if it is \
+                 behind, or wait until it reaches that time"
             ),
             MakeError::Overload { waited_ms, capacity_per_s } => write!(
                 f,
-                "no ID for {waited_ms} ms: other calls have taken all that the layout holds, {capacity_per_s} a second; \
-                 ask for fewer a second, or use a layout with a larger shard-range"
+                "no ID for {waited_ms} ms: other calls have taken all that the layout holds, {capacity_per_s} a \
+                 second; request fewer a second, or use a layout with a larger shard-range"
             ),
             MakeError::SlowDisk { waited_ms, lead_ms } => write!(
                 f,
-                "no ID for {waited_ms} ms: the disk has not taken the state file in that time, or takes longer for it than \
-                 the lead, {lead_ms} ms; use a faster disk, or raise lead_ms and max_borrow_ms"
+                "no ID for {waited_ms} ms: the disk has not stored the state file in that time, or needs longer for it \
+                 than the lead, {lead_ms} ms; use a faster disk, or raise lead_ms and max_borrow_ms"
             ),
             MakeError::TooMany { n, max } => {
-                write!(f, "{n} IDs were asked for in one call, and {max} are the most: ask several times")
+                write!(f, "{n} IDs were requested in one call, and {max} are the maximum: make several calls")
             }
             MakeError::EndOfTime { last_unix_ms } => write!(
                 f,
                 "no ID of this layout can carry a time after {}: set the clock if it is ahead; if it is right, this layout \
-                 has no more IDs, and a table of its own may go on with a later epoch in another file",
+                 has no more IDs, and a table of its own may continue with a later epoch in another file",
                 UtcMs(*last_unix_ms)
             ),
             MakeError::Save(error) => error.fmt(f),
@@ -445,7 +446,7 @@ mod tests {
             (Errno::EOPNOTSUPP, "its file system cannot do this: name a file on a disk of this machine"),
             (Errno::EMFILE, "raise the limit of open files, or close some"),
             (Errno::EIO, "check its disk, or name a file on another one"),
-            (Errno::EBUSY, "look for the cause in the log of the system, or name a file on another disk"),
+            (Errno::EBUSY, "find the cause in the system's log, or name a file on another disk"),
         ] {
             let text = text(errno.into());
             assert!(text.starts_with("cannot lock /ids.lock: ") && text.ends_with(&format!("; {remedy}")), "{text}");

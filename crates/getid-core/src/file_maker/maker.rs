@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use super::clock::Clock;
 use super::error::{MakeError, OpenError, SaveError};
-use super::store::{Disk, Store};
+use super::store::{Disk, StateFile};
 use crate::clock_event::JUMP_MS_MAX;
 use crate::layout::{Id, Layout};
 use crate::limits::Limits;
@@ -63,22 +63,23 @@ pub(super) struct Maker<C, D> {
     state: Mutex<MintState>,
     /// Notified when a save has ended.
     saved: Condvar,
-    store: Mutex<Store<D>>,
+    store: Mutex<StateFile<D>>,
 }
 
 /// The state with which a life begins.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Start {
+pub(super) struct MakerStart {
     /// The point that the last life left.
     pub(super) found: Option<SavePoint>,
-    /// Whether the file may be a copy of one that another maker still uses ([`Folder::is_copy`](super::store::Folder)).
+    /// Whether the file may be a copy of one that another maker still uses
+    /// ([`LockedFolder::is_copy`](super::store::LockedFolder)).
     pub(super) is_copy: bool,
     pub(super) accepts_clock_ahead: bool,
     /// All new IDs must be past this one.
     pub(super) past: Option<Id>,
 }
 
-impl Start {
+impl MakerStart {
     /// Returns the point at which the mint begins.
     fn point(&self, layout: Layout, limits: Limits, wall_unix_ms: i64) -> Result<Option<SavePoint>, OpenError> {
         let found = self.found.map(SavePoint::clamped);
@@ -165,8 +166,8 @@ impl<C: Clock, D: Disk> Maker<C, D> {
         clock: C,
         scheme: Scheme,
         limits: Limits,
-        mut store: Store<D>,
-        start: Start,
+        mut store: StateFile<D>,
+        start: MakerStart,
     ) -> Result<Maker<C, D>, OpenError> {
         if start.found.is_none() || start.is_copy {
             clock.sleep(LOST_LIFE_PAUSE);
@@ -237,7 +238,7 @@ impl<C: Clock, D: Disk> Maker<C, D> {
         loop {
             if state.sample(&self.clock, boot_ns) || is_blocked {
                 // A save is due before the first ID, then about once a second, seconds ahead of need.
-                if let Some(point) = state.mint.wanted_save(boot_ns) {
+                if let Some(point) = state.mint.due_save(boot_ns) {
                     state = self.save(state, point)?;
                     if !std::mem::replace(&mut has_saved, true) {
                         // However slow the disk is, a call that is alone gets its IDs.
@@ -340,7 +341,7 @@ impl<C: Clock, D: Disk> Maker<C, D> {
     }
 
     /// Returns the store, if this process may use it.
-    pub(super) fn store(&mut self) -> Option<&mut Store<D>> {
+    pub(super) fn store(&mut self) -> Option<&mut StateFile<D>> {
         self.check_process().ok()?;
         self.store.get_mut().ok()
     }

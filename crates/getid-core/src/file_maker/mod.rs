@@ -42,9 +42,9 @@ use crate::scheme::{RandomCycle, Scheme};
 use crate::status::Status;
 use clock::SystemClock;
 pub use error::{LockHolder, LockLoss, MakeError, OpenError, SaveError};
-use maker::{Maker, Start};
+use maker::{Maker, MakerStart};
 pub use record::RecordError;
-use store::{Folder, Store};
+use store::{LockedFolder, StateFile};
 
 /// Random number of this process and its forks; 0: not drawn yet.
 static PROCESS_TOKEN: AtomicU64 = AtomicU64::new(0);
@@ -85,7 +85,7 @@ static PROCESS_TOKEN: AtomicU64 = AtomicU64::new(0);
 /// A drop writes the position, as [`FileMaker::close`] does.
 #[derive(Debug)]
 pub struct FileMaker {
-    maker: Maker<SystemClock, Folder>,
+    maker: Maker<SystemClock, LockedFolder>,
     /// Whether it was closed: then the file may belong to another maker.
     is_closed: bool,
 }
@@ -163,10 +163,10 @@ impl FileMakerOptions {
         let writer = system_random().map_err(OpenError::Random)?;
         let process_token = process_token().map_err(OpenError::Random)?;
         // The lock comes first: a file that is read without it may be old.
-        let folder = Folder::lock(&path, process_token)?;
+        let folder = LockedFolder::lock(&path, process_token)?;
         let is_copy = folder.is_copy();
-        let (store, found) = Store::open(folder, path, server_id, layout, writer)?;
-        let start = Start { found, is_copy, accepts_clock_ahead, past };
+        let (store, found) = StateFile::open(folder, path, server_id, layout, writer)?;
+        let start = MakerStart { found, is_copy, accepts_clock_ahead, past };
         let mut maker = Maker::begin(SystemClock::new(), scheme, limits, store, start)?;
         if let Some(store) = maker.store() {
             store.mark_original();

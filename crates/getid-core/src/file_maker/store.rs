@@ -1,11 +1,11 @@
 //! The record on the disk: written whole or not at all, and only while this process alone has it.
 //!
-//! A save is write, fsync, a check of the file to replace, rename, fsync of the folder ([`Step`]). A crash may come
-//! between any two: the file then holds the old record or the new one.
+//! A save is write, fsync, a check of the file to replace, rename, fsync of the folder ([`FileSaveStep`]). A crash may
+//! come between any two: the file then holds the old record or the new one.
 //!
 //! A lock does not notice that its file is deleted and created again, and some network file systems lose one silently.
 //! So a save checks the lock file before it writes, before it renames and at its end. Before it renames it checks the
-//! record too: another process's record is not replaced, and [`Store`] is lost permanently.
+//! record too: another process's record is not replaced, and [`StateFile`] is lost permanently.
 
 use alloc::borrow::ToOwned as _;
 use alloc::string::String;
@@ -35,7 +35,7 @@ const LOCK_MODE: u32 = 0o600;
 
 /// Steps of a save, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum FileSaveStep {
     /// Writes the text to a new temporary file beside the state file.
     Write,
     /// Makes the temporary file durable, so that the name never leads to half a text.
@@ -46,16 +46,17 @@ pub(super) enum Step {
     SyncFolder,
 }
 
-impl Step {
-    pub(super) const ALL: [Step; 4] = [Step::Write, Step::SyncFile, Step::Rename, Step::SyncFolder];
+impl FileSaveStep {
+    pub(super) const ALL: [FileSaveStep; 4] =
+        [FileSaveStep::Write, FileSaveStep::SyncFile, FileSaveStep::Rename, FileSaveStep::SyncFolder];
 
     /// Returns the words for an error, between "cannot" and a path.
     fn action(self) -> &'static str {
         match self {
-            Step::Write => "write a file beside",
-            Step::SyncFile => "sync the file beside",
-            Step::Rename => "rename a file to",
-            Step::SyncFolder => "sync the folder of",
+            FileSaveStep::Write => "write a file beside",
+            FileSaveStep::SyncFile => "sync the file beside",
+            FileSaveStep::Rename => "rename a file to",
+            FileSaveStep::SyncFolder => "sync the folder of",
         }
     }
 }
@@ -66,7 +67,7 @@ pub(super) trait Disk: Send {
     fn read(&mut self) -> io::Result<Option<Vec<u8>>>;
 
     /// Does one step of a save.
-    fn run(&mut self, step: Step, text: &str) -> io::Result<()>;
+    fn run(&mut self, step: FileSaveStep, text: &str) -> io::Result<()>;
 
     /// Returns how the lock was lost, if it was.
     fn lock_loss(&self) -> io::Result<Option<LockLoss>>;
@@ -74,7 +75,7 @@ pub(super) trait Disk: Send {
 
 /// The state file of one maker.
 #[derive(Debug)]
-pub(super) struct Store<D> {
+pub(super) struct StateFile<D> {
     disk: D,
     path: PathBuf,
     server_id: u32,
@@ -86,7 +87,7 @@ pub(super) struct Store<D> {
     loss: Option<LockLoss>,
 }
 
-impl<D: Disk> Store<D> {
+impl<D: Disk> StateFile<D> {
     /// Reads the last life's record. A file that cannot be read is an error, never a first start.
     pub(super) fn open(
         mut disk: D,
@@ -94,7 +95,7 @@ impl<D: Disk> Store<D> {
         server_id: u32,
         layout: Layout,
         writer: u64,
-    ) -> Result<(Store<D>, Option<SavePoint>), OpenError> {
+    ) -> Result<(StateFile<D>, Option<SavePoint>), OpenError> {
         let read = disk.read();
         let bytes = read.map_err(|source| OpenError::Io { action: "read", path: path.clone(), source })?;
         let found = match bytes.map(|bytes| Record::parse(&bytes)).transpose() {
@@ -112,7 +113,7 @@ impl<D: Disk> Store<D> {
             }
         }
         let point = found.map(|record| record.point);
-        Ok((Store { disk, path, server_id, layout, writer, found, loss: None }, point))
+        Ok((StateFile { disk, path, server_id, layout, writer, found, loss: None }, point))
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -121,18 +122,18 @@ impl<D: Disk> Store<D> {
 
     /// Writes `point` so that it survives any crash, and the old one survives until then.
     pub(super) fn save(&mut self, point: SavePoint) -> Result<(), SaveError> {
-        let Store { server_id, layout, writer, .. } = *self;
+        let StateFile { server_id, layout, writer, .. } = *self;
         let text = Record { server_id, layout, point, writer }.to_text();
-        for step in Step::ALL {
+        for step in FileSaveStep::ALL {
             // The sync of the file takes long, and the rename would damage another process's record.
-            if matches!(step, Step::Write | Step::Rename) {
+            if matches!(step, FileSaveStep::Write | FileSaveStep::Rename) {
                 self.check_lock()?;
             }
-            if step == Step::Rename {
+            if step == FileSaveStep::Rename {
                 self.check_writer()?;
             }
             self.disk.run(step, &text).map_err(|source| self.failed(step.action(), source))?;
-            if step == Step::Rename {
+            if step == FileSaveStep::Rename {
                 self.found = None;
             }
         }
@@ -170,7 +171,7 @@ impl<D: Disk> Store<D> {
     }
 }
 
-impl Store<Folder> {
+impl StateFile<LockedFolder> {
     /// Writes the lock file's own identity into it: a later start with this lock file is no start with a copy.
     pub(super) fn mark_original(&mut self) {
         self.disk.mark_original();
@@ -188,21 +189,21 @@ impl Store<Folder> {
 /// The lock is on a separate file, which is never renamed: a save replaces the state file, and a lock on it too. The
 /// system releases it when the process ends, however it ends.
 #[derive(Debug)]
-pub(super) struct Folder {
+pub(super) struct LockedFolder {
     state: PathBuf,
     temp: PathBuf,
     lock_path: PathBuf,
     lock: File,
-    /// Random number of this process ([`Holder`]).
+    /// Random number of this process ([`HolderText`]).
     process_token: u64,
     /// The temporary file, between the steps of a save.
     written: Option<File>,
     is_copy: bool,
 }
 
-impl Folder {
+impl LockedFolder {
     /// Locks the state file `path`, which must be absolute. `process_token`: a random number of this process.
-    pub(super) fn lock(path: &Path, process_token: u64) -> Result<Folder, OpenError> {
+    pub(super) fn lock(path: &Path, process_token: u64) -> Result<LockedFolder, OpenError> {
         let beside = |ending: &str| {
             let mut name = path.as_os_str().to_owned();
             name.push(ending);
@@ -215,9 +216,9 @@ impl Folder {
         check_regular(path)?;
         check_regular(&lock_path)?;
         let lock = lock_file(path, &lock_path, process_token)?;
-        let is_copy = Holder::read(&lock).file != file_number(&lock.metadata());
+        let is_copy = HolderText::read(&lock).file != file_number(&lock.metadata());
         let mut folder =
-            Folder { state: path.to_owned(), temp, lock_path, lock, process_token, written: None, is_copy };
+            LockedFolder { state: path.to_owned(), temp, lock_path, lock, process_token, written: None, is_copy };
         // At once: the last holder's text is not true any more. If the start fails, the next one counts as a start with
         // a copy.
         folder.write_holder("");
@@ -236,7 +237,7 @@ impl Folder {
         self.is_copy = false;
     }
 
-    /// Replaces the text of the lock file by that of [`Holder`].
+    /// Replaces the text of the lock file by that of [`HolderText`].
     ///
     /// The text is for operators, for the error of a second maker, and for the next start. If this fails, the next
     /// start waits once without need.
@@ -260,17 +261,17 @@ impl Folder {
     }
 }
 
-impl Disk for Folder {
+impl Disk for LockedFolder {
     fn read(&mut self) -> io::Result<Option<Vec<u8>>> {
         read(&self.state)
     }
 
-    fn run(&mut self, step: Step, text: &str) -> io::Result<()> {
+    fn run(&mut self, step: FileSaveStep, text: &str) -> io::Result<()> {
         match step {
-            Step::Write => self.create(text),
-            Step::SyncFile => self.written.take().map_or(Ok(()), |written| written.sync_all()),
-            Step::Rename => fs::rename(&self.temp, &self.state),
-            Step::SyncFolder => {
+            FileSaveStep::Write => self.create(text),
+            FileSaveStep::SyncFile => self.written.take().map_or(Ok(()), |written| written.sync_all()),
+            FileSaveStep::Rename => fs::rename(&self.temp, &self.state),
+            FileSaveStep::SyncFolder => {
                 let folder = self.state.parent().filter(|folder| !folder.as_os_str().is_empty());
                 File::open(folder.unwrap_or(Path::new("/")))?.sync_all()
             }
@@ -312,7 +313,7 @@ fn lock_file(state: &Path, path: &Path, process_token: u64) -> Result<File, Open
             }
             Err(TryLockError::WouldBlock) if tries < LOCK_TRIES => {}
             Err(TryLockError::WouldBlock) => {
-                let holder = Holder::read(&lock).seen_from(std::process::id(), process_token);
+                let holder = HolderText::read(&lock).seen_from(std::process::id(), process_token);
                 return Err(OpenError::Held { path: state.to_owned(), holder });
             }
             Err(TryLockError::Error(source)) => return Err(failed("lock", source)),
@@ -351,7 +352,7 @@ fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
 }
 
 /// The text of a lock's holder about itself. It is empty for an instant after locking, or on a full disk.
-struct Holder {
+struct HolderText {
     pid: Option<u32>,
     /// Random number of the process and its forks: a process of another container may have the same process number.
     process_token: Option<u64>,
@@ -359,8 +360,8 @@ struct Holder {
     file: Option<(u64, u64)>,
 }
 
-impl Holder {
-    fn read(lock: &File) -> Holder {
+impl HolderText {
+    fn read(lock: &File) -> HolderText {
         let mut text = String::new();
         // The text is only for operators, and for a pause: no reason to fail.
         let _ = lock.take(HOLDER_BYTES_MAX).read_to_string(&mut text);
@@ -369,7 +370,7 @@ impl Holder {
             words.next()?.parse::<u64>().ok()
         };
         let pid = number("pid").and_then(|pid| u32::try_from(pid).ok());
-        Holder { pid, process_token: number("process"), file: number("device").zip(number("inode")) }
+        HolderText { pid, process_token: number("process"), file: number("device").zip(number("inode")) }
     }
 
     /// Returns the holder as seen from the process with this number and this random number.
@@ -395,7 +396,7 @@ mod tests {
     /// In each container the first process has number 1: the random number distinguishes them.
     #[test]
     fn a_holder_is_this_process_by_both_its_numbers() {
-        let holder = |pid, process_token| Holder { pid, process_token, file: None }.seen_from(1, 10);
+        let holder = |pid, process_token| HolderText { pid, process_token, file: None }.seen_from(1, 10);
         assert_eq!(holder(Some(1), Some(10)), LockHolder::ThisProcess);
         assert_eq!(holder(Some(1), Some(11)), LockHolder::OtherContainer { pid: 1 });
         assert_eq!(holder(Some(1), None), LockHolder::OtherContainer { pid: 1 });
@@ -410,13 +411,13 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("ids");
         let lock_path = folder.path().join("ids.lock");
-        let marked = |token| Folder::lock(&path, token).expect("it is free");
+        let marked = |token| LockedFolder::lock(&path, token).expect("it is free");
         fs::write(&lock_path, "pid 4294967295 process 9 device 1 inode 1\n").expect("written");
         let mut held = marked(10);
         let pid = std::process::id();
         assert_eq!(fs::read_to_string(&lock_path).expect("read"), alloc::format!("pid {pid} process 10\n"));
         assert!(held.is_copy());
-        let refused = |token| Folder::lock(&path, token).map(drop);
+        let refused = |token| LockedFolder::lock(&path, token).map(drop);
         assert!(matches!(refused(10), Err(OpenError::Held { holder: LockHolder::ThisProcess, .. })));
         assert!(matches!(refused(11), Err(OpenError::Held { holder: LockHolder::OtherContainer { .. }, .. })));
         held.mark_original();

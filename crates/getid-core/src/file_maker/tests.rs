@@ -18,10 +18,10 @@ use proptest::test_runner::{Config, TestRunner};
 
 use super::clock::Clock;
 use super::error::{LockLoss, MakeError, OpenError, SaveError};
-use super::maker::{IDS_MAX, Maker, Start};
+use super::maker::{IDS_MAX, Maker, MakerStart};
 use super::record::Record;
 use super::shuffled_cycle;
-use super::store::{Disk, Step, Store};
+use super::store::{Disk, FileSaveStep, StateFile};
 use crate::clock_event::ClockFault;
 use crate::layout::{Id, Layout};
 use crate::limits::{BorrowPolicy, Limits};
@@ -44,7 +44,7 @@ struct Platter {
     /// Number of steps that succeed before all fail; `None`: none fails.
     fails_after: Option<u32>,
     /// The step that is reported as done and not done.
-    lies_about: Option<Step>,
+    lies_about: Option<FileSaveStep>,
     /// Makes the next sync report that it has begun, and wait for a signal.
     hangs: Option<(Sender<()>, Receiver<()>)>,
 }
@@ -104,12 +104,12 @@ impl Disk for SimDisk {
         })
     }
 
-    fn run(&mut self, step: Step, text: &str) -> io::Result<()> {
-        if step == Step::SyncFile
+    fn run(&mut self, step: FileSaveStep, text: &str) -> io::Result<()> {
+        if step == FileSaveStep::SyncFile
             && let Some((begun, go_on)) = self.with(|disk| disk.hangs.take())
         {
-            begun.send(()).expect("somebody waits for it");
-            go_on.recv().expect("somebody lets it go on");
+            begun.send(()).expect("the test waits for it");
+            go_on.recv().expect("the test lets it continue");
         }
         self.with(|disk| {
             disk.check()?;
@@ -117,17 +117,17 @@ impl Disk for SimDisk {
                 return Ok(());
             }
             match step {
-                Step::Write => disk.temp = Some(Text { text: text.into(), is_synced: false }),
-                Step::SyncFile => {
+                FileSaveStep::Write => disk.temp = Some(Text { text: text.into(), is_synced: false }),
+                FileSaveStep::SyncFile => {
                     if let Some(temp) = &mut disk.temp {
                         temp.is_synced = true;
                     }
                 }
-                Step::Rename => {
+                FileSaveStep::Rename => {
                     disk.state = disk.temp.take();
                     disk.after_a_crash.extend(disk.state.as_ref().map(Text::remains).unwrap_or_default());
                 }
-                Step::SyncFolder => disk.after_a_crash = disk.state.as_ref().map_or(vec![None], Text::remains),
+                FileSaveStep::SyncFolder => disk.after_a_crash = disk.state.as_ref().map_or(vec![None], Text::remains),
             }
             Ok(())
         })
@@ -193,8 +193,8 @@ impl Clock for SimClock {
 
     fn sleep(&self, duration: Duration) {
         let Some((begun, go_on)) = self.with(|times| times.watched.take()) else { return self.pass(duration) };
-        begun.send(()).expect("somebody watches");
-        go_on.recv().expect("somebody lets it go on");
+        begun.send(()).expect("the test watches");
+        go_on.recv().expect("the test lets it continue");
         self.with(|times| times.watched = Some((begun, go_on)));
     }
 
@@ -214,27 +214,27 @@ impl Clock for SimClock {
 
 type SimMaker = Maker<SimClock, SimDisk>;
 
-fn store(disk: &SimDisk, server_id: u32, layout: Layout) -> Result<(Store<SimDisk>, Option<SavePoint>), OpenError> {
-    Store::open(disk.clone(), PathBuf::from("/ids"), server_id, layout, rand::random())
+fn store(disk: &SimDisk, server_id: u32, layout: Layout) -> Result<(StateFile<SimDisk>, Option<SavePoint>), OpenError> {
+    StateFile::open(disk.clone(), PathBuf::from("/ids"), server_id, layout, rand::random())
 }
 
 fn begin(
     disk: &SimDisk,
     clock: &SimClock,
     (layout, limits): (Layout, Limits),
-    start: Start,
+    start: MakerStart,
 ) -> Result<SimMaker, OpenError> {
     let scheme = Scheme::new(layout, 1, shuffled_cycle(layout)).expect("they fit");
     let (store, found) = store(disk, 1, layout)?;
-    Maker::begin(clock.clone(), scheme, limits, store, Start { found, ..start })
+    Maker::begin(clock.clone(), scheme, limits, store, MakerStart { found, ..start })
 }
 
 fn open_with(disk: &SimDisk, clock: &SimClock, accepts_clock_ahead: bool) -> Result<SimMaker, OpenError> {
-    begin(disk, clock, Default::default(), Start { accepts_clock_ahead, ..Start::default() })
+    begin(disk, clock, Default::default(), MakerStart { accepts_clock_ahead, ..MakerStart::default() })
 }
 
 fn open_past(disk: &SimDisk, clock: &SimClock, past: Id) -> Result<SimMaker, OpenError> {
-    begin(disk, clock, Default::default(), Start { past: Some(past), ..Start::default() })
+    begin(disk, clock, Default::default(), MakerStart { past: Some(past), ..MakerStart::default() })
 }
 
 fn open(disk: &SimDisk, clock: &SimClock) -> SimMaker {
@@ -254,7 +254,7 @@ fn recorded(disk: &SimDisk) -> SavePoint {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Event {
+enum MakerEvent {
     Next { n: u32 },
     Pass { ms: u32 },
     StepWall { ms: i64 },
@@ -264,15 +264,15 @@ enum Event {
     Close,
 }
 
-fn events() -> impl Strategy<Value = Vec<Event>> {
+fn events() -> impl Strategy<Value = Vec<MakerEvent>> {
     let event = prop_oneof![
-        6 => (1..3000_u32).prop_map(|n| Event::Next { n }),
-        3 => (0..2000_u32).prop_map(|ms| Event::Pass { ms }),
-        1 => (-7_200_000..7_200_000_i64).prop_map(|ms| Event::StepWall { ms }),
-        2 => (0..12_u32).prop_map(|steps| Event::FailAfter { steps }),
-        1 => Just(Event::Heal),
-        3 => any::<usize>().prop_map(|pick| Event::Crash { pick }),
-        1 => Just(Event::Close),
+        6 => (1..3000_u32).prop_map(|n| MakerEvent::Next { n }),
+        3 => (0..2000_u32).prop_map(|ms| MakerEvent::Pass { ms }),
+        1 => (-7_200_000..7_200_000_i64).prop_map(|ms| MakerEvent::StepWall { ms }),
+        2 => (0..12_u32).prop_map(|steps| MakerEvent::FailAfter { steps }),
+        1 => Just(MakerEvent::Heal),
+        3 => any::<usize>().prop_map(|pick| MakerEvent::Crash { pick }),
+        1 => Just(MakerEvent::Close),
     ];
     prop::collection::vec(event, 1..60)
 }
@@ -286,21 +286,21 @@ struct World {
 }
 
 impl World {
-    fn new(lies_about: Option<Step>) -> World {
+    fn new(lies_about: Option<FileSaveStep>) -> World {
         let (disk, clock) = (SimDisk::default(), SimClock::new());
         disk.with(|disk| disk.lies_about = lies_about);
         World { maker: open(&disk, &clock), disk, clock, last: None }
     }
 
-    fn play(&mut self, event: Event) -> Result<(), String> {
+    fn play(&mut self, event: MakerEvent) -> Result<(), String> {
         match event {
-            Event::Next { n } => self.draw(n)?,
-            Event::Pass { ms } => self.clock.pass_ms(ms),
-            Event::StepWall { ms } => self.clock.step_wall_ms(ms),
-            Event::FailAfter { steps } => self.disk.with(|disk| disk.fails_after = Some(steps)),
-            Event::Heal => self.disk.with(|disk| disk.fails_after = None),
-            Event::Crash { pick } => self.reopen(Some(pick))?,
-            Event::Close => {
+            MakerEvent::Next { n } => self.draw(n)?,
+            MakerEvent::Pass { ms } => self.clock.pass_ms(ms),
+            MakerEvent::StepWall { ms } => self.clock.step_wall_ms(ms),
+            MakerEvent::FailAfter { steps } => self.disk.with(|disk| disk.fails_after = Some(steps)),
+            MakerEvent::Heal => self.disk.with(|disk| disk.fails_after = None),
+            MakerEvent::Crash { pick } => self.reopen(Some(pick))?,
+            MakerEvent::Close => {
                 let _ = self.maker.close();
                 self.reopen(None)?;
             }
@@ -356,7 +356,7 @@ impl World {
 }
 
 /// Plays `events` in a world whose disk leaves out a step of each save.
-fn play(lies_about: Option<Step>, events: Vec<Event>) -> Result<(), TestCaseError> {
+fn play(lies_about: Option<FileSaveStep>, events: Vec<MakerEvent>) -> Result<(), TestCaseError> {
     let mut world = World::new(lies_about);
     events.into_iter().try_for_each(|event| world.play(event)).map_err(TestCaseError::fail)
 }
@@ -371,7 +371,7 @@ proptest! {
 /// The check is effective: a save without one of its steps is found.
 #[test]
 fn every_step_of_a_save_is_needed() {
-    for step in [Step::SyncFile, Step::Rename, Step::SyncFolder] {
+    for step in [FileSaveStep::SyncFile, FileSaveStep::Rename, FileSaveStep::SyncFolder] {
         let mut runner = TestRunner::new(Config { failure_persistence: None, ..Config::default() });
         assert!(runner.run(&events(), |events| play(Some(step), events)).is_err(), "{step:?}");
     }
@@ -474,7 +474,7 @@ fn a_file_from_the_future_is_no_endless_wait() {
     assert!(matches!(error, MakeError::Ahead { ahead_ms: 86_400_000.. }), "{error}");
     let policy = BorrowPolicy::Error;
     let limits = Limits { policy, ..Limits::default() };
-    let maker = begin(&disk, &clock, (Layout::default(), limits), Start::default()).expect("it opens");
+    let maker = begin(&disk, &clock, (Layout::default(), limits), MakerStart::default()).expect("it opens");
     assert!(matches!(maker.next(), Err(MakeError::Ahead { ahead_ms: 86_400_000.. })));
 
     // A file written by a wrong clock: IDs continue there.
@@ -570,8 +570,8 @@ fn an_older_copy_that_is_put_back_under_a_maker_ends_it() {
     maker.next().expect("an ID");
     disk.write(&older);
     clock.pass_ms(5000);
-    let error = maker.next().expect_err("somebody has put it there").to_string();
-    assert!(error.contains("or an older copy was put in its place; find out who else uses it"), "{error}");
+    let error = maker.next().expect_err("a file was put there").to_string();
+    assert!(error.contains("or an older copy was put in its place; find the other process that uses it"), "{error}");
     assert_eq!(disk.text(), Some(older));
 }
 
@@ -609,14 +609,15 @@ fn files_that_are_not_for_this_maker() {
     assert_eq!(
         refusal(&text, 2, layout).as_deref(),
         Some(
-            "/ids is the file of server-id 1, and 2 was asked for: open it with 1, or give server-id 2 a file of its own"
+            "/ids is the file of server-id 1, and 2 was requested: open it with 1, or give server-id 2 a file of its \
+             own"
         )
     );
     assert_eq!(
         refusal(&text, 1, later).as_deref(),
         Some(
             "/ids counts from the epoch 1420041600000 (2014-12-31T16:00:00.000Z), and 1500000000000 \
-             (2017-07-14T02:40:00.000Z) was asked for: open it with a layout of its own epoch"
+             (2017-07-14T02:40:00.000Z) was requested: open it with a layout of its own epoch"
         )
     );
     let nothing = Record { point: SavePoint::NOTHING, ..record }.to_text();
@@ -668,8 +669,8 @@ fn a_disk_that_is_slower_than_the_lead_is_an_error_and_no_endless_wait() {
         assert!(matches!(error, MakeError::SlowDisk { waited_ms: 5000..6000, lead_ms: 3000 }), "{error}");
     }
     let text = MakeError::SlowDisk { waited_ms: 5000, lead_ms: 3000 }.to_string();
-    let expected = "no ID for 5000 ms: the disk has not taken the state file in that time, or takes longer for it than \
-                    the lead, 3000 ms; use a faster disk, or raise lead_ms and max_borrow_ms";
+    let expected = "no ID for 5000 ms: the disk has not stored the state file in that time, or needs longer for it \
+     than the lead, 3000 ms; use a faster disk, or raise lead_ms and max_borrow_ms";
     assert_eq!(text, expected);
     assert!(maker.next().is_ok(), "the disk is quick again");
 }
@@ -701,7 +702,7 @@ fn a_call_whose_ids_others_take_is_an_error_and_no_endless_wait() {
     let (disk, clock) = (SimDisk::default(), SimClock::new());
     // One ID a millisecond.
     let layout = Layout::new(Epoch::DEFAULT, 2, 0, 19).expect("21 bits");
-    let maker = begin(&disk, &clock, (layout, Limits::default()), Start::default()).expect("it opens");
+    let maker = begin(&disk, &clock, (layout, Limits::default()), MakerStart::default()).expect("it opens");
     maker.next_many(3000).expect("up to the borrow limit");
     let (begun, has_begun) = channel();
     let (let_go, go_on) = channel();
@@ -718,8 +719,8 @@ fn a_call_whose_ids_others_take_is_an_error_and_no_endless_wait() {
             let_go.send(()).expect("it sleeps");
         }
         let error = starves.join().expect("no panic").expect_err("others took them").to_string();
-        let expected = "no ID for 5000 ms: other calls have taken all that the layout holds, 1000 a second; ask for fewer \
-                        a second, or use a layout with a larger shard-range";
+        let expected = "no ID for 5000 ms: other calls have taken all that the layout holds, 1000 a second; request \
+         fewer a second, or use a layout with a larger shard-range";
         assert_eq!(error, expected);
     });
 }
@@ -728,7 +729,7 @@ fn a_call_whose_ids_others_take_is_an_error_and_no_endless_wait() {
 fn one_call_gives_a_million_ids_and_no_more() {
     let maker = open(&SimDisk::default(), &SimClock::new());
     let error = maker.next_many(IDS_MAX + 1).expect_err("too many").to_string();
-    assert_eq!(error, "1048577 IDs were asked for in one call, and 1048576 are the most: ask several times");
+    assert_eq!(error, "1048577 IDs were requested in one call, and 1048576 are the maximum: make several calls");
     let ids = maker.next_many(IDS_MAX).expect("IDs");
     assert!(ids.len() == IDS_MAX as usize && ids.is_sorted_by(|one, next| one < next));
 }
@@ -736,13 +737,13 @@ fn one_call_gives_a_million_ids_and_no_more() {
 #[test]
 fn too_many_ids_a_second_are_an_error_where_nothing_may_wait() {
     let limits = Limits { policy: BorrowPolicy::Error, ..Limits::default() };
-    let maker = begin(&SimDisk::default(), &SimClock::new(), (Layout::default(), limits), Start::default());
+    let maker = begin(&SimDisk::default(), &SimClock::new(), (Layout::default(), limits), MakerStart::default());
     let maker = maker.expect("it opens");
     let error = (0..4000).find_map(|_| maker.next_many(512).err()).expect("3000 ms hold 3000 times 512");
     assert_eq!(
         error.to_string(),
-        "the next ID would lie 3000 ms ahead of the clock, and 3000 ms are allowed: ask for fewer a second, use a layout \
-         with a larger shard-range, or wait"
+        "the next ID would lie 3000 ms ahead of the clock, and 3000 ms are allowed: request fewer a second, use a \
+         layout with a larger shard-range, or wait"
     );
 }
 
@@ -756,7 +757,7 @@ fn after_the_last_instant_there_is_no_id_and_no_way_to_get_one() {
     assert_eq!(
         error.to_string(),
         "no ID of this layout can carry a time after 2154-05-14T23:35:11.103Z: set the clock if it is ahead; if it is \
-         right, this layout has no more IDs, and a table of its own may go on with a later epoch in another file"
+         right, this layout has no more IDs, and a table of its own may continue with a later epoch in another file"
     );
 }
 

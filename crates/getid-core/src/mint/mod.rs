@@ -34,7 +34,7 @@ use crate::checks::{Fault, Rare, any_planted, planted, saw};
 use crate::claim::{Clocks, Hold, HoldWatch};
 use crate::clock::{Reading, ReferenceClock};
 use crate::clock_event::ClockEvent;
-use crate::lane::Opened;
+use crate::lane::LaneOpening;
 use crate::layout::Layout;
 use crate::limits::{BorrowPolicy, Limits};
 use crate::refusal::{Blocked, Overload, Refusal};
@@ -66,7 +66,7 @@ pub struct Mint {
     watermark: Watermark,
     /// The later of the last life's point and of the points found when a claim was retaken.
     found: SavePoint,
-    start: Start,
+    start: MintStart,
     /// The B in force, ms.
     max_borrow_ms: u64,
     /// The B that comes into force as soon as the disk holds it, ms.
@@ -84,7 +84,7 @@ pub struct Mint {
     save_from: Slot,
     closed: bool,
     /// The bounds of the last lane.
-    opened: Opened,
+    opened: LaneOpening,
     highest_borrow_ms: u64,
     refusals: u64,
     /// Number of calls of [`Mint::give_reference`] that returned R.
@@ -93,7 +93,7 @@ pub struct Mint {
 
 /// Where a life began, or continued after its claim was retaken.
 #[derive(Clone, Copy, Debug)]
-struct Start {
+struct MintStart {
     position: Tick,
     /// The B at that time, ms: the larger of the record's and the configured one.
     max_borrow_ms: u64,
@@ -104,7 +104,7 @@ struct Start {
 impl Mint {
     /// Creates a mint that starts from the last life's point, if there is one.
     ///
-    /// It gives no ID before a first save has succeeded: [`Mint::wanted_save`] wants one at once.
+    /// It gives no ID before a first save has succeeded: [`Mint::due_save`] wants one at once.
     pub fn new(layout: Layout, limits: Limits, found: Option<SavePoint>, reading: Reading) -> Mint {
         let found = found.map_or(SavePoint::NOTHING, SavePoint::clamped);
         let limits = limits.clamped();
@@ -120,7 +120,7 @@ impl Mint {
             clock: ReferenceClock::new(layout.epoch(), limits.max_clock_jump_ms, Some(found), reading),
             watermark: Watermark::new(found.watermark),
             found,
-            start: Start {
+            start: MintStart {
                 position: found.watermark,
                 max_borrow_ms: limits.max_borrow_ms.max(recorded_ms),
                 slack_ms: 0,
@@ -134,7 +134,7 @@ impl Mint {
             hold: None,
             save_from: Slot(u64::MAX),
             closed: false,
-            opened: Opened::NOTHING,
+            opened: LaneOpening::NOTHING,
             highest_borrow_ms: 0,
             refusals: 0,
             references: 0,
@@ -381,13 +381,13 @@ impl Mint {
     /// Returns the point to save now, if a save is wanted. The caller saves it and reports the outcome by
     /// [`Mint::saved`], [`Mint::save_failed`], [`Mint::claim_lost`] or [`Mint::claim_retaken`]; until then no other
     /// save is wanted.
-    pub fn wanted_save(&mut self, boot_ns: u64) -> Option<SavePoint> {
+    pub fn due_save(&mut self, boot_ns: u64) -> Option<SavePoint> {
         self.save_wanted(boot_ns, false)
     }
 
     /// Returns the point to save for a claim that is kept by regular saves, when one is due. `None` while a save is
     /// under way, if the clock is out of all bounds, or after [`Mint::close`].
-    pub fn wanted_beat(&mut self, boot_ns: u64) -> Option<SavePoint> {
+    pub fn due_beat(&mut self, boot_ns: u64) -> Option<SavePoint> {
         self.save_wanted(boot_ns, true)
     }
 
@@ -409,7 +409,7 @@ impl Mint {
         Some(point)
     }
 
-    /// Returns true if [`Mint::wanted_save`] should be called now rather than at the next sample: a hint after a draw,
+    /// Returns true if [`Mint::due_save`] should be called now rather than at the next sample: a hint after a draw,
     /// of one comparison. True until that call, once per sample at most.
     #[inline]
     pub fn is_save_due(&self) -> bool {
@@ -519,7 +519,7 @@ impl Mint {
             }
             self.start.position = self.position();
         }
-        self.opened = Opened::ANYTHING;
+        self.opened = LaneOpening::ANYTHING;
         self.set_borrow();
         self.set_gate();
     }
@@ -588,7 +588,7 @@ impl Mint {
         self.limits
     }
 
-    /// Returns the interval for [`Mint::sample`] and [`Mint::wanted_save`], ms: shorter with a short lead.
+    /// Returns the interval for [`Mint::sample`] and [`Mint::due_save`], ms: shorter with a short lead.
     pub fn sample_interval_ms(&self) -> u64 {
         (self.limits.lead_ms / 10).clamp(1, 100)
     }

@@ -17,7 +17,7 @@ use crate::time::{Slot, Tick};
 impl Mint {
     /// Adds a line, and returns its index: 0, 1, ... in the order of adding, fixed for the life.
     ///
-    /// The line gives nothing before a save has succeeded that [`Mint::wanted_save`] returns from now on, and whose
+    /// The line gives nothing before a save has succeeded that [`Mint::due_save`] returns from now on, and whose
     /// record holds the declaration. A line added before the life's first ID begins where the life does, later at R +
     /// B: in its first unit that begins there or later.
     ///
@@ -52,7 +52,7 @@ impl Mint {
     }
 
     /// Returns the number of lines whose declarations the save in flight must hold, those with the lowest indices.
-    /// [`Mint::wanted_save`] sets it.
+    /// [`Mint::due_save`] sets it.
     pub fn lines_in_save(&self) -> usize {
         self.lines.in_save()
     }
@@ -181,13 +181,13 @@ impl Mint {
 
     /// Returns a line's state for INFO.
     pub fn line_status(&self, boot_ns: u64, line: usize) -> LineStatus {
-        let told = &self.lines.all[line];
+        let status = &self.lines.all[line];
         LineStatus {
-            ids_issued: told.count(),
-            next: told.next(),
-            ahead_ms: told.ahead_ms(self.clock.at(boot_ns)),
-            last_unix_ms: told.last_unix_ms(),
-            capacity_per_s: told.capacity_per_s(),
+            ids_issued: status.count(),
+            next: status.next(),
+            ahead_ms: status.ahead_ms(self.clock.at(boot_ns)),
+            last_unix_ms: status.last_unix_ms(),
+            capacity_per_s: status.capacity_per_s(),
             is_declared: self.lines.is_declared(line),
         }
     }

@@ -13,8 +13,8 @@ use alloc::vec::Vec;
 use core::num::NonZeroU32;
 
 use super::rate::Rate;
-use super::waiting::{Waiter, Waiting};
-use super::{Ask, CACHE_DEFAULT, RESERVED_MAX, Run, Segment, SequenceRefusal, Spec, WaitPolicy};
+use super::waiting::{WaitQueue, WaiterId};
+use super::{CACHE_DEFAULT, RESERVED_MAX, Run, Segment, SequenceRefusal, SequenceRequest, Spec, WaitPolicy};
 use crate::checks::{Fault, planted};
 
 /// Most stores of one server.
@@ -84,13 +84,13 @@ pub enum Fetched {
         /// Whether the reservation may have been done.
         is_unknown: bool,
         /// Address of the store without a password, and its error.
-        said: Arc<str>,
+        reason: Arc<str>,
     },
 }
 
 /// Whether a reservation was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Taken {
+pub enum FetchVerdict {
     /// The reservation was taken.
     Yes,
     /// The reservation is of an older generation, and discarded: another fetch is necessary.
@@ -157,69 +157,69 @@ pub struct SequenceStatus {
 
 /// A held segment, and the store that reserved it.
 #[derive(Clone, Copy, Debug)]
-struct Held {
+struct HeldSegment {
     segment: Segment,
     store: u8,
 }
 
-impl Held {
-    const EMPTY: Held = Held { segment: Segment::EMPTY, store: 0 };
+impl HeldSegment {
+    const EMPTY: HeldSegment = HeldSegment { segment: Segment::EMPTY, store: 0 };
 }
 
 /// State of the fetch.
 #[derive(Debug)]
-enum Asking {
+enum FetchState {
     /// No fetch is under way.
     Idle,
     /// A fetch is under way.
-    InFlight(Box<InFlight>),
+    InFlight(Box<FetchInFlight>),
     /// The last fetch failed: the next one is not before this time.
     Pausing { until_ms: u64 },
 }
 
 #[derive(Clone, Copy, Debug)]
-struct InFlight {
+struct FetchInFlight {
     since_ms: u64,
     values: u32,
     /// Tickets of draws that came before the fetch was sent are below this one.
-    before: Waiter,
+    before: WaiterId,
     /// Number of changes of generations known when it was sent.
     changes: u16,
 }
 
 /// Why fetches fail, or the store's verdict.
 #[derive(Debug)]
-enum Trouble {
-    Failing { since_ms: u64, times: u32, said: Arc<str> },
+enum FetchTrouble {
+    Failing { since_ms: u64, times: u32, reason: Arc<str> },
     Verdict { until_ms: u64, refusal: SequenceRefusal },
 }
 
 /// An optional number in 8 bytes: a hundred thousand sequences are held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Small(u64);
+struct OptU64(u64);
 
-impl Small {
-    const NONE: Small = Small(u64::MAX);
+impl OptU64 {
+    const NONE: OptU64 = OptU64(u64::MAX);
 
     /// Creates a number. Values, versions and times never come near the end of the range.
-    fn of(number: u64) -> Small {
-        Small(number)
+    fn of(number: u64) -> OptU64 {
+        OptU64(number)
     }
 
     fn get(self) -> Option<u64> {
-        (self != Small::NONE).then_some(self.0)
+        (self != OptU64::NONE).then_some(self.0)
     }
 }
 
 /// A number of values that leaves room for `None` in 4 bytes.
 #[derive(Clone, Copy, Debug)]
-struct Few(NonZeroU32);
+struct OptCount(NonZeroU32);
 
-impl Few {
+impl OptCount {
     /// Creates a number, clamped to its range: larger ones have the same effect.
-    fn of(values: u64) -> Few {
+    fn of(values: u64) -> OptCount {
         let above = u32::try_from(values).unwrap_or(u32::MAX).saturating_add(1);
-        Few(NonZeroU32::new(above).unwrap_or(NonZeroU32::MAX))
+        OptCount(NonZeroU32::new(above).unwrap_or(NonZeroU32::MAX))
     }
 
     fn get(self) -> u64 {
@@ -230,32 +230,32 @@ impl Few {
 /// State machine of one sequence on one server. `T` is the caller's data of each waiting draw.
 #[derive(Debug)]
 pub struct Sequence<T> {
-    current: Held,
-    ahead: Held,
+    current: HeldSegment,
+    ahead: HeldSegment,
     /// Number of values left in both segments at which the next segment is fetched. `None`: nothing is fetched ahead.
-    fetch_at: Option<Few>,
+    fetch_at: Option<OptCount>,
     /// Lower bound above all values that this server has had.
     floor: i64,
-    last_given: Small,
+    last_given: OptU64,
     /// Version of the row, if it is certain that the row is as the last reservation left it.
-    version: Small,
+    version: OptU64,
     generation: u64,
     /// Generations of all stores, if there is more than one.
     generations: Option<Box<[u64; STORES_MAX]>>,
-    cache: Option<Few>,
+    cache: Option<OptCount>,
     policy: Option<WaitPolicy>,
     /// Number of times that a new generation was found.
     changes: u16,
-    asking: Asking,
-    trouble: Option<Box<Trouble>>,
-    waiting: Option<Box<Waiting<T>>>,
+    asking: FetchState,
+    trouble: Option<Box<FetchTrouble>>,
+    waiting: Option<Box<WaitQueue<T>>>,
     /// Number of draws that ever waited, so that no two have the same ticket.
     joined: u64,
     /// Number of values missing for draws that may not wait.
-    wished: u32,
+    requested: u32,
     rate: Rate,
     /// Time of the last reservation's answer.
-    fetched_ms: Small,
+    fetched_ms: OptU64,
     segment_values: u32,
     /// Binary logarithm of the values that demand may reserve at a time: a share of those up to the max.
     demand_max_log2: u8,
@@ -270,24 +270,24 @@ impl<T> Sequence<T> {
     /// Creates a sequence with unknown state.
     pub fn new(now_ms: u64) -> Sequence<T> {
         Sequence {
-            current: Held::EMPTY,
-            ahead: Held::EMPTY,
+            current: HeldSegment::EMPTY,
+            ahead: HeldSegment::EMPTY,
             fetch_at: None,
             floor: 0,
-            last_given: Small::NONE,
-            version: Small::NONE,
+            last_given: OptU64::NONE,
+            version: OptU64::NONE,
             generation: 0,
             generations: None,
             cache: None,
             policy: None,
             changes: 0,
-            asking: Asking::Idle,
+            asking: FetchState::Idle,
             trouble: None,
             waiting: None,
             joined: 0,
-            wished: 0,
+            requested: 0,
             rate: Rate::new(now_ms),
-            fetched_ms: Small::NONE,
+            fetched_ms: OptU64::NONE,
             segment_values: 0,
             demand_max_log2: 63,
             used_share: SHARE_UNKNOWN,
@@ -300,13 +300,13 @@ impl<T> Sequence<T> {
     /// Gives the values for one ask that are available now, and returns how many of its commands are left. No draw
     /// passes the waiting ones.
     #[inline]
-    pub fn draw(&mut self, ask: Ask, runs: &mut Vec<Run>) -> u32 {
+    pub fn draw(&mut self, ask: SequenceRequest, runs: &mut Vec<Run>) -> u32 {
         let must_wait = self.has_waiters() && !planted(Fault::PassesThoseWhoWait);
         if must_wait || self.is_uncached() { ask.times } else { self.take(ask, runs) }
     }
 
     /// Takes held values for an ask, and returns how many commands are left.
-    fn take(&mut self, ask: Ask, runs: &mut Vec<Run>) -> u32 {
+    fn take(&mut self, ask: SequenceRequest, runs: &mut Vec<Run>) -> u32 {
         let mut times = ask.times;
         while times > 0 {
             let fitting = self.current.segment.left() / u64::from(ask.values);
@@ -315,7 +315,7 @@ impl<T> Sequence<T> {
                 if self.ahead.segment.left() < u64::from(ask.values) {
                     break;
                 }
-                self.current = core::mem::replace(&mut self.ahead, Held::EMPTY);
+                self.current = core::mem::replace(&mut self.ahead, HeldSegment::EMPTY);
                 continue;
             }
             let increment = self.current.segment.increment;
@@ -323,7 +323,7 @@ impl<T> Sequence<T> {
             let values = u64::from(fitting) * u64::from(ask.values);
             let first = self.current.segment.take(values);
             let run = Run { first, increment, values: ask.values, times: fitting };
-            self.last_given = Small::of(run.last_of(fitting - 1).unsigned_abs());
+            self.last_given = OptU64::of(run.last_of(fitting - 1).unsigned_abs());
             self.rate.add(values);
             times -= fitting;
             push(runs, run);
@@ -337,22 +337,27 @@ impl<T> Sequence<T> {
     /// # Errors
     ///
     /// Fails with the refusal for the draw.
-    pub fn may_wait(&mut self, now_ms: u64, policy: &SequencePolicy, missing: &[Ask]) -> Result<(), SequenceRefusal> {
+    pub fn may_wait(
+        &mut self,
+        now_ms: u64,
+        policy: &SequencePolicy,
+        missing: &[SequenceRequest],
+    ) -> Result<(), SequenceRefusal> {
         match self.trouble.as_deref() {
-            Some(Trouble::Verdict { until_ms, refusal })
+            Some(FetchTrouble::Verdict { until_ms, refusal })
                 if now_ms < *until_ms && !planted(Fault::VerdictIsNotBelieved) =>
             {
                 return Err(refusal.clone());
             }
-            Some(Trouble::Failing { since_ms, times, said })
+            Some(FetchTrouble::Failing { since_ms, times, reason })
                 if *times > 1
                     && now_ms.saturating_sub(*since_ms) >= FAILING_MS
                     && !planted(Fault::FailingStoreIsWaitedFor) =>
             {
                 if !planted(Fault::RefusedDrawWantsNothing) {
-                    self.wished = self.wished.max(1);
+                    self.requested = self.requested.max(1);
                 }
-                return Err(SequenceRefusal::Store(Arc::clone(said)));
+                return Err(SequenceRefusal::Store(Arc::clone(reason)));
             }
             _ => {}
         }
@@ -362,7 +367,7 @@ impl<T> Sequence<T> {
             WaitPolicy::Error if is_ahead && !planted(Fault::PolicyErrorWaits) => {
                 let values = missing.iter().map(|ask| u64::from(ask.values) * u64::from(ask.times)).sum::<u64>();
                 if !planted(Fault::RefusedDrawWantsNothing) {
-                    self.wished = self.wished.max(u32::try_from(values).unwrap_or(u32::MAX).min(RESERVED_MAX));
+                    self.requested = self.requested.max(u32::try_from(values).unwrap_or(u32::MAX).min(RESERVED_MAX));
                 }
                 Err(SequenceRefusal::Busy { waited_ms: 0 })
             }
@@ -373,28 +378,28 @@ impl<T> Sequence<T> {
     /// Returns the refusal of a draw that has waited as long as it may.
     pub fn after_wait(&self, waited_ms: u64) -> SequenceRefusal {
         match self.trouble.as_deref() {
-            Some(Trouble::Failing { said, .. }) => SequenceRefusal::Store(Arc::clone(said)),
+            Some(FetchTrouble::Failing { reason, .. }) => SequenceRefusal::Store(Arc::clone(reason)),
             _ => SequenceRefusal::Busy { waited_ms: waited_ms.max(1) },
         }
     }
 
     /// Enqueues a draw for `asks`, which are not empty.
-    pub fn join(&mut self, asks: Vec<Ask>, payload: T) -> Waiter {
+    pub fn join(&mut self, asks: Vec<SequenceRequest>, payload: T) -> WaiterId {
         let waiter = self.boundary();
         self.joined += 1;
-        self.waiting.get_or_insert_with(|| Box::new(Waiting::new())).join(waiter, asks, payload);
+        self.waiting.get_or_insert_with(|| Box::new(WaitQueue::new())).join(waiter, asks, payload);
         waiter
     }
 
     /// Returns the ticket of the next draw that joins.
-    fn boundary(&self) -> Waiter {
-        Waiter(self.joined)
+    fn boundary(&self) -> WaiterId {
+        WaiterId(self.joined)
     }
 
     /// Cancels a waiting draw; `None` if it was served or refused already. Values that it already got are lost.
     ///
     /// Call [`Sequence::serve`] next: there may be enough for the draws behind it.
-    pub fn leave(&mut self, waiter: Waiter) -> Option<T> {
+    pub fn leave(&mut self, waiter: WaiterId) -> Option<T> {
         if planted(Fault::LeaverStays) {
             return None;
         }
@@ -413,16 +418,16 @@ impl<T> Sequence<T> {
     #[inline]
     pub fn wants_fetch(&self, now_ms: u64) -> bool {
         match self.asking {
-            Asking::InFlight(_) => false,
-            Asking::Pausing { until_ms } if now_ms < until_ms => false,
-            Asking::Idle | Asking::Pausing { .. } => self.lacks_values(),
+            FetchState::InFlight(_) => false,
+            FetchState::Pausing { until_ms } if now_ms < until_ms => false,
+            FetchState::Idle | FetchState::Pausing { .. } => self.lacks_values(),
         }
     }
 
     /// Returns the end of a pause after which a fetch should begin.
     pub fn retry_at_ms(&self) -> Option<u64> {
         match self.asking {
-            Asking::Pausing { until_ms } if self.lacks_values() => Some(until_ms),
+            FetchState::Pausing { until_ms } if self.lacks_values() => Some(until_ms),
             _ => None,
         }
     }
@@ -430,7 +435,7 @@ impl<T> Sequence<T> {
     #[inline]
     fn lacks_values(&self) -> bool {
         self.has_waiters()
-            || self.wished > 0
+            || self.requested > 0
             || self.fetch_at.is_some_and(|at| self.ahead.segment.left() == 0 && self.current.segment.left() <= at.get())
     }
 
@@ -446,9 +451,9 @@ impl<T> Sequence<T> {
         let lately = self.rate.unsampled();
         self.rate.sample(now_ms);
         let (missing, largest) = self.waiting.as_ref().map_or((0, 0), |queue| queue.missing());
-        let missing = missing.saturating_add(core::mem::take(&mut self.wished).into());
-        let cache = self.cache.map_or(0, Few::get);
-        let is_failing = matches!(self.trouble.as_deref(), Some(Trouble::Failing { .. }));
+        let missing = missing.saturating_add(core::mem::take(&mut self.requested).into());
+        let cache = self.cache.map_or(0, OptCount::get);
+        let is_failing = matches!(self.trouble.as_deref(), Some(FetchTrouble::Failing { .. }));
         let values = if self.is_uncached() || self.cache.is_none() {
             // For an unknown sequence reserve no more than the waiting draws need: it may have `cache 0`.
             missing
@@ -460,7 +465,8 @@ impl<T> Sequence<T> {
         };
         let values = u32::try_from(values).unwrap_or(u32::MAX).clamp(1, RESERVED_MAX).max(largest);
         let before = self.boundary();
-        self.asking = Asking::InFlight(Box::new(InFlight { since_ms: now_ms, values, before, changes: self.changes }));
+        self.asking =
+            FetchState::InFlight(Box::new(FetchInFlight { since_ms: now_ms, values, before, changes: self.changes }));
         Some(Fetch { values, floor: self.floor })
     }
 
@@ -475,16 +481,16 @@ impl<T> Sequence<T> {
     }
 
     /// Handles the answer to the fetch in flight. Call [`Sequence::serve`] next.
-    pub fn fetched(&mut self, now_ms: u64, answer: Fetched) -> Taken {
-        let asked = match core::mem::replace(&mut self.asking, Asking::Idle) {
-            Asking::InFlight(asked) => asked,
-            Asking::Idle | Asking::Pausing { .. } if planted(Fault::UninvitedAnswerIsUsed) => {
-                Box::new(InFlight { since_ms: now_ms, values: 1, before: self.boundary(), changes: self.changes })
+    pub fn fetched(&mut self, now_ms: u64, answer: Fetched) -> FetchVerdict {
+        let asked = match core::mem::replace(&mut self.asking, FetchState::Idle) {
+            FetchState::InFlight(asked) => asked,
+            FetchState::Idle | FetchState::Pausing { .. } if planted(Fault::UninvitedAnswerIsUsed) => {
+                Box::new(FetchInFlight { since_ms: now_ms, values: 1, before: self.boundary(), changes: self.changes })
             }
             // An answer without a fetch in flight is not used.
             other => {
                 self.asking = other;
-                return Taken::Outdated;
+                return FetchVerdict::Outdated;
             }
         };
         match answer {
@@ -492,23 +498,23 @@ impl<T> Sequence<T> {
                 // Statements have deadlines of seconds, so the time fits.
                 self.took_ms = u16::try_from(now_ms.saturating_sub(asked.since_ms)).unwrap_or(u16::MAX);
                 self.slowest_ms = self.took_ms.max(self.slowest_ms - self.slowest_ms / 8);
-                self.reserved(now_ms, Held { segment, store }, version, generation, spec, asked)
+                self.reserved(now_ms, HeldSegment { segment, store }, version, generation, spec, asked)
             }
-            Fetched::Refused(_) if asked.changes != self.changes => Taken::Outdated,
+            Fetched::Refused(_) if asked.changes != self.changes => FetchVerdict::Outdated,
             Fetched::Refused(refusal) => {
                 self.judged(now_ms, refusal);
-                Taken::Yes
+                FetchVerdict::Yes
             }
-            Fetched::Failed { is_unknown, said } => {
-                self.fail(now_ms, is_unknown, said);
-                Taken::Yes
+            Fetched::Failed { is_unknown, reason } => {
+                self.fail(now_ms, is_unknown, reason);
+                FetchVerdict::Yes
             }
         }
     }
 
     fn judged(&mut self, now_ms: u64, refusal: SequenceRefusal) {
         self.fetch_at = None;
-        self.wished = 0;
+        self.requested = 0;
         match refusal {
             // The row of the held values is gone, or cannot be trusted.
             SequenceRefusal::NoSuch | SequenceRefusal::Lost { .. } | SequenceRefusal::WentBack
@@ -524,58 +530,58 @@ impl<T> Sequence<T> {
             _ => {}
         }
         let until_ms = if planted(Fault::VerdictLastsForEver) { u64::MAX } else { now_ms + VERDICT_MS };
-        self.trouble = Some(Box::new(Trouble::Verdict { until_ms, refusal }));
+        self.trouble = Some(Box::new(FetchTrouble::Verdict { until_ms, refusal }));
     }
 
-    fn fail(&mut self, now_ms: u64, is_unknown: bool, said: Arc<str>) {
+    fn fail(&mut self, now_ms: u64, is_unknown: bool, reason: Arc<str>) {
         self.errors = self.errors.saturating_add(1);
         // It may have been done: then the row is not as this server left it.
         if is_unknown && !planted(Fault::UnknownTailIsGivenBack) {
-            self.version = Small::NONE;
+            self.version = OptU64::NONE;
         }
         let (since_ms, times) = match self.trouble.as_deref() {
-            Some(Trouble::Failing { since_ms, times, .. }) => (*since_ms, times.saturating_add(1)),
+            Some(FetchTrouble::Failing { since_ms, times, .. }) => (*since_ms, times.saturating_add(1)),
             _ => (now_ms, 1),
         };
         let (first_ms, last_ms) = BACK_OFF_MS;
         let first_ms = if planted(Fault::NoBackOff) { 0 } else { first_ms };
         let pause_ms = (first_ms << (times - 1).min(16)).min(last_ms);
-        self.trouble = Some(Box::new(Trouble::Failing { since_ms, times, said }));
-        self.asking = Asking::Pausing { until_ms: now_ms + pause_ms };
+        self.trouble = Some(Box::new(FetchTrouble::Failing { since_ms, times, reason }));
+        self.asking = FetchState::Pausing { until_ms: now_ms + pause_ms };
     }
 
     fn reserved(
         &mut self,
         now_ms: u64,
-        held: Held,
+        held: HeldSegment,
         version: u64,
         generation: u64,
         spec: Spec,
-        asked: Box<InFlight>,
-    ) -> Taken {
+        asked: Box<FetchInFlight>,
+    ) -> FetchVerdict {
         let Segment { first, last, increment } = held.segment;
         if generation < self.generation_of(held.store) && !planted(Fault::OlderAnswerIsUsed) {
-            self.version = Small::NONE;
-            return if asked.changes == self.changes { self.backwards(asked) } else { Taken::Outdated };
+            self.version = OptU64::NONE;
+            return if asked.changes == self.changes { self.backwards(asked) } else { FetchVerdict::Outdated };
         }
         self.set_generation(held.store, generation);
         if held.segment.left() == 0 {
-            (self.cache, self.policy) = (Some(Few::of(spec.cache.into())), spec.policy);
+            (self.cache, self.policy) = (Some(OptCount::of(spec.cache.into())), spec.policy);
             self.used_share = spec.used_share(spec.max);
             self.judged(now_ms, SequenceRefusal::AtMax { max: spec.max });
-            return Taken::Yes;
+            return FetchVerdict::Yes;
         }
         if first < self.floor && !planted(Fault::LowerSegmentIsUsed) {
-            self.version = Small::NONE;
+            self.version = OptU64::NONE;
             return self.backwards(asked);
         }
         if !planted(Fault::FloorIsForgotten) {
             self.floor = last.saturating_add(i64::from(increment));
         }
-        self.version = Small::of(version);
-        (self.cache, self.policy) = (Some(Few::of(spec.cache.into())), spec.policy);
+        self.version = OptU64::of(version);
+        (self.cache, self.policy) = (Some(OptCount::of(spec.cache.into())), spec.policy);
         self.trouble = None;
-        self.fetched_ms = Small::of(now_ms);
+        self.fetched_ms = OptU64::of(now_ms);
         self.segment_values = u32::try_from(held.segment.left()).unwrap_or(u32::MAX);
         self.used_share = spec.used_share(last);
         let rest = spec.max.saturating_sub(last).unsigned_abs() / u64::from(increment.max(1));
@@ -586,30 +592,30 @@ impl<T> Sequence<T> {
             self.throw_away();
         }
         self.hold(held);
-        if u64::from(self.wished) <= self.left() {
-            self.wished = 0;
+        if u64::from(self.requested) <= self.left() {
+            self.requested = 0;
         }
         if spec.cache == 0 {
             // Draws that came later need a fetch of their own.
             self.fetch_at = None;
-            self.asking = Asking::InFlight(asked);
+            self.asking = FetchState::InFlight(asked);
         } else {
             let fetches = self.rate.values_in(2 * u64::from(self.slowest_ms));
             let is_forgotten = planted(Fault::NothingIsFetchedAhead);
-            self.fetch_at = Some(Few::of((held.segment.left() / 2).max(fetches))).filter(|_| !is_forgotten);
+            self.fetch_at = Some(OptCount::of((held.segment.left() / 2).max(fetches))).filter(|_| !is_forgotten);
         }
-        Taken::Yes
+        FetchVerdict::Yes
     }
 
-    fn backwards(&mut self, asked: Box<InFlight>) -> Taken {
-        self.asking = Asking::InFlight(asked);
-        Taken::Backwards { floor: self.floor }
+    fn backwards(&mut self, asked: Box<FetchInFlight>) -> FetchVerdict {
+        self.asking = FetchState::InFlight(asked);
+        FetchVerdict::Backwards { floor: self.floor }
     }
 
     /// Appends a segment to the held ones.
-    fn hold(&mut self, held: Held) {
+    fn hold(&mut self, held: HeldSegment) {
         if self.current.segment.left() == 0 {
-            self.current = core::mem::replace(&mut self.ahead, Held::EMPTY);
+            self.current = core::mem::replace(&mut self.ahead, HeldSegment::EMPTY);
         }
         let has_ahead = self.ahead.segment.left() > 0;
         let end = if has_ahead { &mut self.ahead } else { &mut self.current };
@@ -635,9 +641,9 @@ impl<T> Sequence<T> {
     pub fn serve(&mut self, now_ms: u64, done: &mut dyn FnMut(T, Result<Vec<Run>, SequenceRefusal>)) {
         let before = match &self.asking {
             // With `cache 0` the fetch was for the draws before it.
-            Asking::InFlight(asked) if self.is_uncached() && self.current.segment.left() > 0 => {
+            FetchState::InFlight(asked) if self.is_uncached() && self.current.segment.left() > 0 => {
                 let before = asked.before;
-                self.asking = Asking::Idle;
+                self.asking = FetchState::Idle;
                 if planted(Fault::ServesThoseWhoCameLater) { None } else { Some(before) }
             }
             _ => None,
@@ -645,7 +651,7 @@ impl<T> Sequence<T> {
         if let Some(mut waiting) = self.waiting.take() {
             let before = before.unwrap_or(self.boundary());
             let verdict = match self.trouble.as_deref() {
-                Some(Trouble::Verdict { until_ms, refusal }) if now_ms < *until_ms => Some(refusal.clone()),
+                Some(FetchTrouble::Verdict { until_ms, refusal }) if now_ms < *until_ms => Some(refusal.clone()),
                 _ => None,
             };
             loop {
@@ -681,7 +687,7 @@ impl<T> Sequence<T> {
     }
 
     fn throw_away(&mut self) {
-        (self.current, self.ahead) = (Held::EMPTY, Held::EMPTY);
+        (self.current, self.ahead) = (HeldSegment::EMPTY, HeldSegment::EMPTY);
     }
 
     /// Returns the generation under which values of a store are valid.
@@ -718,7 +724,7 @@ impl<T> Sequence<T> {
         }
         self.forget_store(store);
         // The verdict was about the former row.
-        if matches!(self.trouble.as_deref(), Some(Trouble::Verdict { .. })) {
+        if matches!(self.trouble.as_deref(), Some(FetchTrouble::Verdict { .. })) {
             self.trouble = None;
         }
         true
@@ -728,10 +734,10 @@ impl<T> Sequence<T> {
     /// which was dropped. A verdict on that row, which may still arrive, is ignored.
     pub fn made_anew(&mut self, next: i64) {
         self.throw_away();
-        (self.floor, self.last_given, self.version) = (next, Small::NONE, Small::NONE);
+        (self.floor, self.last_given, self.version) = (next, OptU64::NONE, OptU64::NONE);
         (self.fetch_at, self.cache, self.used_share) = (None, None, SHARE_UNKNOWN);
         self.changes = self.changes.wrapping_add(1);
-        if matches!(self.trouble.as_deref(), Some(Trouble::Verdict { .. })) {
+        if matches!(self.trouble.as_deref(), Some(FetchTrouble::Verdict { .. })) {
             self.trouble = None;
         }
     }
@@ -740,13 +746,13 @@ impl<T> Sequence<T> {
     pub fn forget_store(&mut self, store: u8) {
         for held in [&mut self.current, &mut self.ahead] {
             if held.store == store {
-                *held = Held::EMPTY;
+                *held = HeldSegment::EMPTY;
             }
         }
         if self.current.segment.left() == 0 {
-            self.current = core::mem::replace(&mut self.ahead, Held::EMPTY);
+            self.current = core::mem::replace(&mut self.ahead, HeldSegment::EMPTY);
         }
-        self.version = Small::NONE;
+        self.version = OptU64::NONE;
     }
 
     /// Discards the values of a store that lost writes, and its generation, which may be lost as well.
@@ -767,7 +773,7 @@ impl<T> Sequence<T> {
     /// for a store that is not shared. Returns false, and changes nothing, if it is not.
     pub fn skip_to(&mut self, last: i64) -> bool {
         let held = if self.ahead.segment.left() > 0 { &self.ahead } else { &self.current };
-        let is_own = self.version.get().is_some() && matches!(self.asking, Asking::Idle);
+        let is_own = self.version.get().is_some() && matches!(self.asking, FetchState::Idle);
         let is_end = (is_own || planted(Fault::SkipsWhatOthersHave)) && held.segment.left() > 0;
         let is_known = self.cache.is_some_and(|cache| cache.get() > 0) && self.waiting.is_none();
         let next = if self.current.segment.left() > 0 { &self.current.segment } else { &self.ahead.segment };
@@ -778,7 +784,7 @@ impl<T> Sequence<T> {
             return false;
         }
         self.skip(last);
-        self.last_given = Small::of(last.unsigned_abs());
+        self.last_given = OptU64::of(last.unsigned_abs());
         true
     }
 
@@ -813,7 +819,7 @@ impl<T> Sequence<T> {
             self.floor = self.floor.max(last.saturating_add(1));
         }
         if self.last_given().is_none_or(|given| given < last) {
-            self.last_given = Small::of(last.unsigned_abs());
+            self.last_given = OptU64::of(last.unsigned_abs());
         }
     }
 
@@ -822,14 +828,14 @@ impl<T> Sequence<T> {
     /// Returns `None` unless the row's end is known to be this server's: with a fetch in flight or of unknown outcome
     /// it is not.
     pub fn give_back(&mut self) -> Option<Remainder> {
-        let is_settled = !matches!(self.asking, Asking::InFlight(_)) || planted(Fault::GivesBackInFlight);
+        let is_settled = !matches!(self.asking, FetchState::InFlight(_)) || planted(Fault::GivesBackInFlight);
         let end = if self.ahead.segment.left() > 0 { self.ahead } else { self.current };
         let (version, values) = (self.version.get(), end.segment.left());
         let first = self.current.segment;
         let skipped = (self.ahead.segment.left() > 0 && first.left() > 0)
             .then(|| first.last.saturating_add(i64::from(first.increment)));
         if !planted(Fault::GivesBackAgain) {
-            self.version = Small::NONE;
+            self.version = OptU64::NONE;
         }
         if !planted(Fault::GivesBackAndKeeps) && !planted(Fault::GivesBackAgain) {
             self.throw_away();
@@ -849,14 +855,14 @@ impl<T> Sequence<T> {
     /// `cache`.
     pub fn fetch_ahead(&mut self, cache: u32) {
         if self.cache.is_none() && cache > 0 {
-            (self.cache, self.fetch_at) = (Some(Few::of(cache.into())), Some(Few::of(0)));
+            (self.cache, self.fetch_at) = (Some(OptCount::of(cache.into())), Some(OptCount::of(0)));
         }
     }
 
     /// Returns true if there was no request for long, and no fetch is under way.
     pub fn is_idle(&mut self, now_ms: u64) -> bool {
         self.rate.sample(now_ms);
-        let is_quiet = !self.has_waiters() && !matches!(self.asking, Asking::InFlight(_));
+        let is_quiet = !self.has_waiters() && !matches!(self.asking, FetchState::InFlight(_));
         is_quiet && self.rate.quiet_ms(now_ms) >= IDLE_MS
     }
 
@@ -874,7 +880,7 @@ impl<T> Sequence<T> {
             last_given: self.last_given(),
             reserved_until: (end.left() > 0).then_some(end.last),
             left: self.left() + self.waiting.as_ref().map_or(0, |queue| queue.given()),
-            asked: if let Asking::InFlight(asked) = &self.asking { asked.values } else { 0 },
+            asked: if let FetchState::InFlight(asked) = &self.asking { asked.values } else { 0 },
             used: self.rate.used(),
             per_s: self.rate.per_s(),
             is_uncached: self.is_uncached(),

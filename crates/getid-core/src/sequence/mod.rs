@@ -16,10 +16,8 @@ mod spec;
 mod waiting;
 
 pub use key::{Key, SEQUENCE_NAME_RULE, is_sequence_name};
-pub use machine::{
-    Fetch, Fetched, Remainder, STORES_MAX, Sequence, SequencePolicy, SequenceStatus, Taken as FetchTaken,
-};
+pub use machine::{Fetch, FetchVerdict, Fetched, Remainder, STORES_MAX, Sequence, SequencePolicy, SequenceStatus};
 pub use refusal::SequenceRefusal;
-pub use segment::{Ask, Run, Segment};
+pub use segment::{Run, Segment, SequenceRequest};
 pub use spec::{CACHE_DEFAULT, INCREMENT_MAX, RESERVED_MAX, Spec, SpecError, VALUE_MAX, WaitPolicy};
-pub use waiting::Waiter;
+pub use waiting::WaiterId;

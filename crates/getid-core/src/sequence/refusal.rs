@@ -50,7 +50,7 @@ pub enum SequenceRefusal {
         /// That time, seconds (`sequence-ride-out-s`).
         ride_out_s: u64,
         /// Address of the store, and its last error.
-        said: Arc<str>,
+        reason: Arc<str>,
     },
     /// The row has contents that no server can count by: which, and the remedy.
     BadRow(Arc<str>),
@@ -61,7 +61,7 @@ pub enum SequenceRefusal {
 impl SequenceRefusal {
     /// Returns the text of the error reply, without `-`.
     pub fn of(&self, name: &str) -> String {
-        alloc::format!("{}", Named { name, refusal: self })
+        alloc::format!("{}", NamedRefusal { name, refusal: self })
     }
 
     /// Returns true if the store or the operator must fix it, and the request is valid.
@@ -71,12 +71,12 @@ impl SequenceRefusal {
     }
 }
 
-struct Named<'a> {
+struct NamedRefusal<'a> {
     name: &'a str,
     refusal: &'a SequenceRefusal,
 }
 
-impl fmt::Display for Named<'_> {
+impl fmt::Display for NamedRefusal<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = self.name;
         match self.refusal {
@@ -87,7 +87,8 @@ impl fmt::Display for Named<'_> {
             ),
             SequenceRefusal::Dropped { last } => write!(
                 f,
-                "ERR no such sequence '{name}': it was dropped at {last}, and 'SEQUENCE CREATE {name}' goes on above that"
+                "ERR no such sequence '{name}': it was dropped at {last}, and 'SEQUENCE CREATE {name}' continues above \
+                 that"
             ),
             SequenceRefusal::AtMax { max } => write!(
                 f,
@@ -95,15 +96,15 @@ impl fmt::Display for Named<'_> {
             ),
             SequenceRefusal::WentBack => write!(
                 f,
-                "MISCONF sequence '{name}': its store went back below what had been given, as a backup does that is put \
-                 back. 'SEQUENCE INFO {name}' tells how far; 'SEQUENCE RAISE {name} N', above all that was given, or \
-                 'SEQUENCE CONFIRM {name}' lets it go on"
+                "MISCONF sequence '{name}': its store went back below values that were given, as after the restore of \
+                 a backup. 'SEQUENCE INFO {name}' shows how far; 'SEQUENCE RAISE {name} N', above all values given, or \
+                 'SEQUENCE CONFIRM {name}' lets it continue"
             ),
             SequenceRefusal::Lost { store } => write!(
                 f,
-                "MISCONF sequence '{name}': {store} has no row of it, and this server has given values of it: the store \
-                 was lost, or is another one. Put the right one back; else 'SEQUENCE RAISE {name} N', above all that \
-                 was given, lets it go on"
+                "MISCONF sequence '{name}': {store} has no row of it, and this server has given values of it: the \
+                 store was lost, or is another one. Restore the right one; else 'SEQUENCE RAISE {name} N', above all \
+                 values given, lets it continue"
             ),
             SequenceRefusal::Newer { period } => write!(
                 f,
@@ -111,7 +112,7 @@ impl fmt::Display for Named<'_> {
                  the next request"
             ),
             SequenceRefusal::TooLarge { values, max } => {
-                write!(f, "ERR {values} values of sequence '{name}' are too many for one request: it may ask for {max}")
+                write!(f, "ERR {values} values of sequence '{name}' are too many for one request: the maximum is {max}")
             }
             SequenceRefusal::Busy { waited_ms: 0 } => {
                 write!(f, "BUSY sequence '{name}': no value in memory, and its policy is not to wait for the store")
@@ -119,11 +120,11 @@ impl fmt::Display for Named<'_> {
             SequenceRefusal::Busy { waited_ms } => {
                 write!(f, "BUSY sequence '{name}': its store has given no values within {waited_ms} ms")
             }
-            SequenceRefusal::Store(said) => write!(f, "MISCONF sequence store {said}"),
-            SequenceRefusal::Unconfirmed { ride_out_s, said } => write!(
+            SequenceRefusal::Store(reason) => write!(f, "MISCONF sequence store {reason}"),
+            SequenceRefusal::Unconfirmed { ride_out_s, reason } => write!(
                 f,
-                "MISCONF sequence '{name}': for {ride_out_s} s its store could not be asked whether another server has \
-                 raised it: {said}"
+                "MISCONF sequence '{name}': for {ride_out_s} s its store has not confirmed that no other server raised \
+                 it: {reason}"
             ),
             SequenceRefusal::BadRow(what) => write!(f, "ERR sequence '{name}': {what}"),
             SequenceRefusal::Closed => f.write_str("ERR server is shutting down"),

@@ -40,14 +40,15 @@ impl Segment {
 
 /// Request of one command, or of several equal ones in a row, to a sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ask {
+pub struct SequenceRequest {
     /// Number of consecutive values for each command, at least 1: that of `INCRBY name values`.
     pub values: u32,
     /// Number of commands, at least 1.
     pub times: u32,
 }
 
-/// Values that were given for (a part of) one [`Ask`]: `times` commands that get `values` each, all consecutive.
+/// Values that were given for (a part of) one [`SequenceRequest`]: `times` commands that get `values` each, all
+/// consecutive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
     /// First value of the first command.

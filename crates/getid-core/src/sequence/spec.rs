@@ -114,7 +114,7 @@ impl core::error::Error for SpecError {}
 
 /// Options that some words set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Given {
+struct SpecWords {
     start: Option<i64>,
     increment: Option<u32>,
     offset: Option<u32>,
@@ -131,7 +131,7 @@ impl Spec {
     ///
     /// Fails with the mistake in the words, or in the resulting options.
     pub fn with(&self, words: &[&str]) -> Result<Spec, SpecError> {
-        let mut given = Given::default();
+        let mut given = SpecWords::default();
         let mut words = words.iter();
         while let Some(word) = words.next() {
             if word.eq_ignore_ascii_case("cycle") {
@@ -208,17 +208,17 @@ impl Spec {
         use core::fmt::Write as _;
         let default = Spec::default();
         let mut text = String::new();
-        let mut say = |differs: bool, word: &str, value: i64| {
+        let mut add = |differs: bool, word: &str, value: i64| {
             if differs {
                 // Writing to a string cannot fail.
                 let _ = write!(text, "{}{word} {value}", if text.is_empty() { "" } else { " " });
             }
         };
-        say(self.start != default.start, "start", self.start);
-        say(self.increment != default.increment, "increment", self.increment.into());
-        say(self.offset != default.offset, "offset", self.offset.into());
-        say(self.cache != default.cache, "cache", self.cache.into());
-        say(self.max != default.max, "max", self.max);
+        add(self.start != default.start, "start", self.start);
+        add(self.increment != default.increment, "increment", self.increment.into());
+        add(self.offset != default.offset, "offset", self.offset.into());
+        add(self.cache != default.cache, "cache", self.cache.into());
+        add(self.max != default.max, "max", self.max);
         if let Some(policy) = self.policy {
             let word = if policy == WaitPolicy::Wait { "wait" } else { "error" };
             let _ = write!(text, "{}policy {word}", if text.is_empty() { "" } else { " " });

@@ -8,7 +8,7 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use super::{Ask, Run};
+use super::{Run, SequenceRequest};
 use crate::checks::{Fault, planted};
 
 /// Commands of one waiting draw that are served before the next one has its turn.
@@ -16,26 +16,26 @@ const SLICE: u32 = 64;
 
 /// Ticket of a waiting draw; a later one is larger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Waiter(pub(super) u64);
+pub struct WaiterId(pub(super) u64);
 
 #[derive(Debug)]
-pub(super) struct Waiting<T> {
-    waiters: VecDeque<Entry<T>>,
+pub(super) struct WaitQueue<T> {
+    waiters: VecDeque<QueuedRequest<T>>,
     /// Index of the next draw to serve.
     turn: usize,
 }
 
 #[derive(Debug)]
-struct Entry<T> {
-    arrival: Waiter,
-    asks: VecDeque<Ask>,
+struct QueuedRequest<T> {
+    arrival: WaiterId,
+    asks: VecDeque<SequenceRequest>,
     runs: Vec<Run>,
     payload: T,
 }
 
-impl<T> Waiting<T> {
-    pub(super) fn new() -> Waiting<T> {
-        Waiting { waiters: VecDeque::new(), turn: 0 }
+impl<T> WaitQueue<T> {
+    pub(super) fn new() -> WaitQueue<T> {
+        WaitQueue { waiters: VecDeque::new(), turn: 0 }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -53,16 +53,16 @@ impl<T> Waiting<T> {
     }
 
     /// Enqueues a draw. `arrival` is larger than that of all waiting draws.
-    pub(super) fn join(&mut self, arrival: Waiter, asks: Vec<Ask>, payload: T) {
-        self.waiters.push_back(Entry { arrival, asks: asks.into(), runs: Vec::new(), payload });
+    pub(super) fn join(&mut self, arrival: WaiterId, asks: Vec<SequenceRequest>, payload: T) {
+        self.waiters.push_back(QueuedRequest { arrival, asks: asks.into(), runs: Vec::new(), payload });
     }
 
-    pub(super) fn leave(&mut self, waiter: Waiter) -> Option<T> {
+    pub(super) fn leave(&mut self, waiter: WaiterId) -> Option<T> {
         let at = self.waiters.binary_search_by_key(&waiter, |entry| entry.arrival).ok()?;
         self.remove(at).map(|entry| entry.payload)
     }
 
-    fn remove(&mut self, at: usize) -> Option<Entry<T>> {
+    fn remove(&mut self, at: usize) -> Option<QueuedRequest<T>> {
         if at < self.turn {
             self.turn -= 1;
         }
@@ -82,8 +82,8 @@ impl<T> Waiting<T> {
     /// an ask's commands it could not serve.
     pub(super) fn serve(
         &mut self,
-        before: Waiter,
-        mut take: impl FnMut(Ask, &mut Vec<Run>) -> u32,
+        before: WaiterId,
+        mut take: impl FnMut(SequenceRequest, &mut Vec<Run>) -> u32,
         done: &mut dyn FnMut(T, Vec<Run>),
     ) {
         loop {
@@ -103,7 +103,7 @@ impl<T> Waiting<T> {
                 continue;
             };
             let slice = if planted(Fault::LargeOneIsServedWhole) { ask.times } else { ask.times.min(SLICE) };
-            let left = take(Ask { times: slice, ..*ask }, &mut entry.runs);
+            let left = take(SequenceRequest { times: slice, ..*ask }, &mut entry.runs);
             ask.times -= slice - left;
             if ask.times == 0 {
                 entry.asks.pop_front();

@@ -9,7 +9,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
-use super::template::{Reset, Stamp, TEMPLATE_BYTES_MAX, Template, TemplateError};
+use super::template::{CivilTime, Reset, TEMPLATE_BYTES_MAX, Template, TemplateError};
 use crate::declaration::{RESERVED_NAME, is_name, is_reserved_name};
 use crate::format::{Format, PAD_MAX, PREFIX_BYTES_MAX, Radix, is_plain};
 use crate::kind::Shape;
@@ -64,7 +64,7 @@ impl Serial {
 
     /// Appends the text of a value. Returns false if it has too many digits.
     #[must_use]
-    pub fn write(&self, stamp: Stamp, value: i64, out: &mut Vec<u8>) -> bool {
+    pub fn write(&self, stamp: CivilTime, value: i64, out: &mut Vec<u8>) -> bool {
         self.template.write(stamp, value, self.grows, out)
     }
 }
@@ -74,13 +74,13 @@ impl Serial {
 pub struct CounterReading {
     /// Value of the counter.
     pub value: i64,
-    /// Time in the text, as [`Template::read`] returns it; [`Stamp::FIRST`] of a sequence.
-    pub stamp: Stamp,
+    /// Time in the text, as [`Template::read`] returns it; [`CivilTime::FIRST`] of a sequence.
+    pub stamp: CivilTime,
 }
 
 /// Mistake in a declaration.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the sentence of each says it")]
+#[expect(missing_docs, reason = "the text of each describes it")]
 pub enum CounterError {
     Reserved { name: String },
     NoTemplate,
@@ -182,7 +182,7 @@ impl CounterDeclaration {
             ("serial", Some((&template, rest))) => (Some(template), rest),
             _ => (None, rest),
         };
-        let mut options = Options::read(kind, rest, &mut errors);
+        let mut options = SerialOptions::read(kind, rest, &mut errors);
         let kind = match template {
             Some(text) => options.serial(text, zone, &mut errors).map(CounterKind::Serial),
             None => Some(CounterKind::Sequence(options.format(&mut errors))),
@@ -224,7 +224,7 @@ impl CounterDeclaration {
                 return Some(CounterReading { value, stamp });
             }
         };
-        Some(CounterReading { value: i64::try_from(number).ok()?, stamp: Stamp::FIRST })
+        Some(CounterReading { value: i64::try_from(number).ok()?, stamp: CivilTime::FIRST })
     }
 
     /// Returns the longest text of an ID, bytes.
@@ -257,33 +257,33 @@ impl CounterDeclaration {
     /// Returns the words that declare it.
     pub fn words(&self) -> Vec<String> {
         let mut words = [self.name.clone(), self.word().to_owned()].to_vec();
-        let mut say = |option: &str, value: &str| words.extend([option.to_owned(), value.to_owned()]);
+        let mut add = |option: &str, value: &str| words.extend([option.to_owned(), value.to_owned()]);
         match &self.kind {
             CounterKind::Sequence(None) => {}
             CounterKind::Sequence(Some(format)) => {
-                say("format", format.radix.word());
-                say("pad", &format.pad.to_string());
+                add("format", format.radix.word());
+                add("pad", &format.pad.to_string());
                 if !format.prefix.is_empty() {
-                    say("prefix", &format.prefix);
+                    add("prefix", &format.prefix);
                 }
                 if format.grows {
-                    say("overflow", "grow");
+                    add("overflow", "grow");
                 }
             }
             CounterKind::Serial(Serial { template, reset, zone, grows, cache }) => {
                 words.push(template.text().to_owned());
-                let mut say = |option: &str, value: &str| words.extend([option.to_owned(), value.to_owned()]);
+                let mut add = |option: &str, value: &str| words.extend([option.to_owned(), value.to_owned()]);
                 if let Some(zone) = zone {
-                    say("zone", zone);
+                    add("zone", zone);
                 }
                 if *reset != template.finest() {
-                    say("reset", reset.word());
+                    add("reset", reset.word());
                 }
                 if *grows {
-                    say("overflow", "grow");
+                    add("overflow", "grow");
                 }
                 if *cache != CACHE_DEFAULT {
-                    say("cache", &cache.to_string());
+                    add("cache", &cache.to_string());
                 }
             }
         }
@@ -328,10 +328,10 @@ impl NamedCounters {
 }
 
 /// Options while they are parsed.
-struct Options<'a>(Vec<(&'a str, &'a str)>);
+struct SerialOptions<'a>(Vec<(&'a str, &'a str)>);
 
-impl<'a> Options<'a> {
-    fn read(kind: &'static str, words: &[&'a str], errors: &mut Vec<CounterError>) -> Options<'a> {
+impl<'a> SerialOptions<'a> {
+    fn read(kind: &'static str, words: &[&'a str], errors: &mut Vec<CounterError>) -> SerialOptions<'a> {
         let known: &[&str] = if kind == "serial" {
             &["zone", "reset", "overflow", "cache"]
         } else {
@@ -352,7 +352,7 @@ impl<'a> Options<'a> {
                 Some(&value) => options.push((option, value)),
             }
         }
-        Options(options)
+        SerialOptions(options)
     }
 
     fn get(&self, option: &str) -> Option<&'a str> {

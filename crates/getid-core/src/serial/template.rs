@@ -16,7 +16,7 @@ const DIGITS_MAX: u32 = 18;
 
 /// A civil time in the zone of a serial number, with the fields that templates show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Stamp {
+pub struct CivilTime {
     /// Year, 0 to 9999.
     pub year: u16,
     /// Month, 1 to 12.
@@ -27,13 +27,13 @@ pub struct Stamp {
     pub hour: u8,
 }
 
-impl Stamp {
+impl CivilTime {
     /// Stamp of a template that shows no time.
-    pub const FIRST: Stamp = Stamp { year: 0, month: 1, day: 1, hour: 0 };
+    pub const FIRST: CivilTime = CivilTime { year: 0, month: 1, day: 1, hour: 0 };
 
     /// Returns true if such an hour of such a day exists.
     fn is_date(self) -> bool {
-        let Stamp { year, month, day, hour } = self;
+        let CivilTime { year, month, day, hour } = self;
         let is_leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
         let days = match month {
             2 => 28 + u8::from(is_leap),
@@ -87,8 +87,8 @@ impl Reset {
 
     /// Returns the period of a time, for the key of its counter: `2026`, `202611`, `20261122`, `20261122T23`; `None`:
     /// there is only one.
-    pub fn period(self, stamp: Stamp) -> Option<String> {
-        let Stamp { year, month, day, hour } = stamp;
+    pub fn period(self, stamp: CivilTime) -> Option<String> {
+        let CivilTime { year, month, day, hour } = stamp;
         Some(match self {
             Reset::Never => return None,
             Reset::Year => alloc::format!("{year:04}"),
@@ -99,11 +99,11 @@ impl Reset {
     }
 
     /// Returns the first hour of a period; `None`: the text is not one of [`Reset::period`].
-    pub fn first_of(self, period: &str) -> Option<Stamp> {
+    pub fn first_of(self, period: &str) -> Option<CivilTime> {
         let number = |at: usize, digits: usize| period.get(at..at + digits)?.parse::<u16>().ok();
         let small = |at: usize| u8::try_from(number(at, 2)?).ok();
         let finer = |reset: Reset, at: usize, first: u8| if self >= reset { small(at) } else { Some(first) };
-        let stamp = Stamp {
+        let stamp = CivilTime {
             year: number(0, 4)?,
             month: finer(Reset::Month, 4, 1)?,
             day: finer(Reset::Day, 6, 1)?,
@@ -159,7 +159,7 @@ pub struct Template {
 
 /// Mistake in a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the sentence of each says it")]
+#[expect(missing_docs, reason = "the text of each describes it")]
 pub enum TemplateError {
     TooLong { bytes: usize },
     Byte { text: String },
@@ -190,7 +190,10 @@ impl fmt::Display for TemplateError {
                  them in one brace, {{n:6}}, and at the end {{luhn}} or {{mod97}}"
             ),
             TemplateError::Digits { text } => {
-                write!(f, "'{{{text}}}' must say how many digits the counter has, 1 to {DIGITS_MAX}, such as {{n:6}}")
+                write!(
+                    f,
+                    "'{{{text}}}' must give the number of digits of the counter, 1 to {DIGITS_MAX}, such as {{n:6}}"
+                )
             }
             TemplateError::NoCounter => f.write_str("it must have a counter, such as {n:6}"),
             TemplateError::Counters => f.write_str("it must have one counter, and has several"),
@@ -312,8 +315,8 @@ impl Template {
     }
 
     /// Parses a text of [`Template::write`]; returns the time in it and the value. Fields that are not shown are those
-    /// of [`Stamp::FIRST`], and a year of two digits is 0 to 99.
-    pub fn read(&self, text: &str, grows: bool) -> Option<(Stamp, i64)> {
+    /// of [`CivilTime::FIRST`], and a year of two digits is 0 to 99.
+    pub fn read(&self, text: &str, grows: bool) -> Option<(CivilTime, i64)> {
         let fixed: usize = self.parts.iter().map(|part| part.width().unwrap_or(0)).sum();
         let counter_digits = text.len().checked_sub(fixed)?;
         let least = self.digits as usize;
@@ -321,7 +324,7 @@ impl Template {
             return None;
         }
         let has_long_years = self.parts.contains(&Part::Year4);
-        let (mut stamp, mut value, mut rest) = (Stamp::FIRST, 0, text);
+        let (mut stamp, mut value, mut rest) = (CivilTime::FIRST, 0, text);
         for part in &self.parts {
             let (piece, behind) = rest.split_at_checked(part.width().unwrap_or(counter_digits))?;
             rest = behind;
@@ -344,7 +347,7 @@ impl Template {
     /// Appends the text of a value, 0 or more. Returns false, and appends nothing, if it has more digits than the
     /// counter and may not grow.
     #[must_use]
-    pub fn write(&self, stamp: Stamp, value: i64, grows: bool, out: &mut Vec<u8>) -> bool {
+    pub fn write(&self, stamp: CivilTime, value: i64, grows: bool, out: &mut Vec<u8>) -> bool {
         let start = out.len();
         for part in &self.parts {
             let (number, digits) = match part {

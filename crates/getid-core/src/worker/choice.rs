@@ -5,14 +5,14 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::fmt;
 
-use super::{BEGINS_SOON_MS, Lease, LeaseState, Pool, PoolRules, TokenDigest, end_of};
+use super::{BEGINS_SOON_MS, Lease, LeaseState, PoolRules, PoolState, TokenDigest, end_of};
 
 /// Largest number of groups of holders in an error.
 const HOLDERS_MAX: usize = 3;
 
 /// The lease to give, once it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Chosen {
+pub struct ChosenLease {
     /// Worker id of the lease.
     pub id: u32,
     /// New lease, which replaces the stored one of the id.
@@ -47,7 +47,7 @@ impl fmt::Display for NoLease {
         match self {
             NoLease::NotOpen { opens_ms, now_ms } => {
                 write!(f, "leases nothing before {opens_ms}, {} ms from now: ", opens_ms.saturating_sub(*now_ms))?;
-                f.write_str("it is new here, or its records were lost, and leases of before may still last")
+                f.write_str("it is new here, or its records were lost, and earlier leases may still be valid")
             }
             NoLease::Exhausted { leased, holders, next_free_ms, now_ms } => {
                 write!(f, "is used up: all {leased} ids are leased")?;
@@ -76,7 +76,7 @@ pub struct Holders {
 
 /// Rank of an id in the choice; the least is taken.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Rank {
+enum IdRank {
     /// The id had this name before.
     Own,
     /// The id was never leased.
@@ -98,18 +98,18 @@ enum Rank {
 /// Fails with [`NoLease`]: all ids are leased, or the pool is not open yet.
 pub fn choose<'a>(
     rules: &PoolRules,
-    pool: &Pool,
+    pool: &PoolState,
     leases: impl Iterator<Item = (u32, Option<&'a Lease>)> + Clone,
-    asked: &Asked<'_>,
+    asked: &LeaseRequest<'_>,
     now_ms: u64,
-) -> Result<Chosen, NoLease> {
+) -> Result<ChosenLease, NoLease> {
     if now_ms < pool.opens_ms {
         return Err(NoLease::NotOpen { opens_ms: pool.opens_ms, now_ms });
     }
     let soon_ms = BEGINS_SOON_MS.min(rules.longest_ms / 2);
     let ttl_ms = asked.ttl_ms.unwrap_or(rules.lease_ms).min(rules.longest_ms);
-    let mut best: Option<(Rank, u64, u32, Option<&Lease>)> = None;
-    let mut take = |found: (Rank, u64, u32, Option<&'a Lease>)| {
+    let mut best: Option<(IdRank, u64, u32, Option<&Lease>)> = None;
+    let mut take = |found: (IdRank, u64, u32, Option<&'a Lease>)| {
         if best.is_none_or(|best| (found.0, found.1, found.2) < (best.0, best.1, best.2)) {
             best = Some(found);
         }
@@ -126,14 +126,14 @@ pub fn choose<'a>(
         let reaches = from_ms.saturating_add(ttl_ms) <= now_ms.saturating_add(rules.longest_ms);
         let begins_soon = from_ms <= now_ms.saturating_add(soon_ms);
         match (is_own, begins_soon, reaches) {
-            (true, _, true) | (true, true, _) => take((Rank::Own, from_ms, id, Some(lease))),
-            (false, true, _) => take((Rank::Free, from_ms, id, Some(lease))),
-            (false, false, true) => take((Rank::Later, from_ms, id, Some(lease))),
+            (true, _, true) | (true, true, _) => take((IdRank::Own, from_ms, id, Some(lease))),
+            (false, true, _) => take((IdRank::Free, from_ms, id, Some(lease))),
+            (false, false, true) => take((IdRank::Later, from_ms, id, Some(lease))),
             (_, false, false) => {}
         }
     }
     if new < rules.size {
-        take((Rank::New, pool.opens_ms, new, None));
+        take((IdRank::New, pool.opens_ms, new, None));
     }
     let Some((_, not_before_ms, id, before)) = best else { return Err(exhausted(rules, leases, now_ms)) };
     let lease = Lease {
@@ -145,12 +145,12 @@ pub fn choose<'a>(
         not_after_ms: end_of(rules, not_before_ms, ttl_ms, now_ms).max(not_before_ms),
         ttl_ms,
     };
-    Ok(Chosen { id, lease })
+    Ok(ChosenLease { id, lease })
 }
 
 /// A program's request for a lease.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
+pub struct LeaseRequest<'a> {
     /// Name of the holder; empty: none.
     pub name: &'a str,
     /// Requested duration, ms; `None`: the pool's default.

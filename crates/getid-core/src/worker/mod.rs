@@ -7,7 +7,7 @@
 //!
 //! R, the server's time, decides only when an id is leased again, and how far a lease reaches. No lease ends later than
 //! [`PoolRules::longest_ms`] past R. So a pool that is new, or whose records were lost, is sound after that time: all
-//! earlier leases are over ([`Pool::opened`]).
+//! earlier leases are over ([`PoolState::opened`]).
 //!
 //! The module is pure: functions of records, R and a request return the new record, or a refusal. The caller stores it
 //! before it answers.
@@ -20,8 +20,8 @@ mod refusal;
 
 use alloc::string::String;
 
-pub use choice::{Asked, Chosen, Holders, NoLease, choose};
-pub use refusal::{LeaseRefusal, NotNew};
+pub use choice::{ChosenLease, Holders, LeaseRequest, NoLease, choose};
+pub use refusal::{LeaseRefusal, NotNewReason};
 
 /// Most worker ids of a pool.
 pub const POOL_SIZE_MAX: u32 = 1 << 16;
@@ -54,20 +54,20 @@ pub struct PoolRules {
 
 /// Stored state of a pool as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pool {
+pub struct PoolState {
     /// Time before which nothing is leased, and no lease begins, Unix ms.
     pub opens_ms: u64,
     /// Largest distance of any lease past R, ms: the largest [`PoolRules::longest_ms`] that the pool ever had.
     pub longest_ms: u64,
 }
 
-impl Pool {
+impl PoolState {
     /// Returns a pool whose earlier leases are unknown: it is new, or its store went back. All earlier leases are over
     /// when it opens.
-    pub fn opened(rules: &PoolRules, found: Option<&Pool>, now_ms: u64) -> Pool {
+    pub fn opened(rules: &PoolRules, found: Option<&PoolState>, now_ms: u64) -> PoolState {
         let longest_ms = found.map_or(0, |pool| pool.longest_ms).max(rules.longest_ms);
         let opens_ms = now_ms.saturating_add(longest_ms).max(found.map_or(0, |pool| pool.opens_ms));
-        Pool { opens_ms, longest_ms }
+        PoolState { opens_ms, longest_ms }
     }
 
     /// Returns the pool as open at once, if the operator declares that no id of it was ever leased. Returns `None` if
@@ -79,20 +79,20 @@ impl Pool {
     ///
     /// # Errors
     ///
-    /// Fails with [`NotNew`] if the stored state contradicts the operator.
-    pub fn opened_as_new(&self, writes: u64, leased: usize, now_ms: u64) -> Result<Option<Pool>, NotNew> {
+    /// Fails with [`NotNewReason`] if the stored state contradicts the operator.
+    pub fn opened_as_new(&self, writes: u64, leased: usize, now_ms: u64) -> Result<Option<PoolState>, NotNewReason> {
         match self.opens_ms {
             opens_ms if opens_ms <= now_ms => Ok(None),
-            _ if leased > 0 => Err(NotNew::Leased { leased }),
-            opens_ms if writes > 1 => Err(NotNew::Rewritten { opens_ms, now_ms }),
-            _ => Ok(Some(Pool { opens_ms: now_ms, ..*self })),
+            _ if leased > 0 => Err(NotNewReason::Leased { leased }),
+            opens_ms if writes > 1 => Err(NotNewReason::Rewritten { opens_ms, now_ms }),
+            _ => Ok(Some(PoolState { opens_ms: now_ms, ..*self })),
         }
     }
 
     /// Returns the pool for changed rules; `None` if its record stays the same. Store it before anything is leased by
     /// the new rules.
-    pub fn with(&self, rules: &PoolRules) -> Option<Pool> {
-        (rules.longest_ms > self.longest_ms).then_some(Pool { longest_ms: rules.longest_ms, ..*self })
+    pub fn with(&self, rules: &PoolRules) -> Option<PoolState> {
+        (rules.longest_ms > self.longest_ms).then_some(PoolState { longest_ms: rules.longest_ms, ..*self })
     }
 }
 

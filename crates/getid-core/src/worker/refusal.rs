@@ -41,7 +41,7 @@ impl core::fmt::Display for LeaseRefusal {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
             LeaseRefusal::WrongToken => f.write_str(
-                "the token is not the one of its lease: send the one that WORKERID LEASE has answered, or lease an id",
+                "the token is not that of its lease: send the one that WORKERID LEASE returned, or lease an id",
             ),
             LeaseRefusal::Over { not_after_ms, is_leased_again: true, .. } => {
                 write!(
@@ -52,27 +52,27 @@ impl core::fmt::Display for LeaseRefusal {
             }
             LeaseRefusal::Over { not_after_ms, now_ms, is_leased_again: false } => {
                 let ago_ms = now_ms.saturating_sub(*not_after_ms);
-                write!(f, "this lease ended at {not_after_ms}, {ago_ms} ms ago: make no IDs by it, and lease anew; ")?;
+                write!(f, "this lease ended at {not_after_ms}, {ago_ms} ms ago: make no IDs by it, and lease again; ")?;
                 f.write_str("with the same NAME it is the same id, if that is still free")
             }
-            LeaseRefusal::Released => f.write_str("this lease was released: lease anew"),
+            LeaseRefusal::Released => f.write_str("this lease was released: lease again"),
             LeaseRefusal::Revoked { not_after_ms } => {
                 write!(
                     f,
-                    "this lease was revoked by an operator: IDs may be made until {not_after_ms}, then lease anew"
+                    "this lease was revoked by an operator: IDs may be made until {not_after_ms}, then lease again"
                 )
             }
             LeaseRefusal::PoolSmaller { size, not_after_ms } => {
                 write!(
                     f,
-                    "the pool has {size} ids now, and no such one any more: IDs may be made until {not_after_ms}, "
+                    "the pool has {size} ids now, and no longer this one: IDs may be made until {not_after_ms}, "
                 )?;
-                f.write_str("then lease anew")
+                f.write_str("then lease again")
             }
             LeaseRefusal::LastAhead { last_ms, now_ms } => {
                 let ahead_s = last_ms.saturating_sub(*now_ms) / 1000;
                 write!(f, "LAST is {last_ms}, {ahead_s} s ahead of this server's time {now_ms}, must be at most an ")?;
-                f.write_str("hour ahead: look at the clock of the machine that made this ID")
+                f.write_str("hour ahead: check the clock of the machine that made this ID")
             }
         }
     }
@@ -80,7 +80,7 @@ impl core::fmt::Display for LeaseRefusal {
 
 /// Reason why a pool does not open as a new one. `Display` continues after "worker pool 'orders' ".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NotNew {
+pub enum NotNewReason {
     /// The pool has stored leases.
     Leased {
         /// Number of ids with a lease, current or not.
@@ -95,14 +95,14 @@ pub enum NotNew {
     },
 }
 
-impl core::fmt::Display for NotNew {
+impl core::fmt::Display for NotNewReason {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
-            NotNew::Leased { leased } => {
+            NotNewReason::Leased { leased } => {
                 let ids = if *leased == 1 { "id" } else { "ids" };
                 write!(f, "is not new: its store has leases of {leased} {ids}. WORKERID INFO returns when it opens")
             }
-            NotNew::Rewritten { opens_ms, now_ms } => {
+            NotNewReason::Rewritten { opens_ms, now_ms } => {
                 write!(
                     f,
                     "is not new: its record was written again, as its store lost writes or 'longest' was raised. "

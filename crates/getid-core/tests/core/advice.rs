@@ -88,17 +88,17 @@ fn evenness_is_what_a_simulation_counts() {
         for rate in [3.0, 300.0, 1000.0, 2500.0, 100_000.0] {
             let ids = simulated(&declaration, rate, 100_000, &mut random);
             for modulus in [2, 7, 10, 16, 30, 32] {
-                let told = evenness(declaration.layout(), declaration.counter_start(), rate, modulus);
+                let expected = evenness(declaration.layout(), declaration.counter_start(), rate, modulus);
                 let counts = remainders(&ids, modulus);
                 let share = |count: u32| f64::from(count) * f64::from(u32::try_from(modulus).unwrap()) / 100_000.0;
                 let fullest = share(*counts.iter().max().unwrap());
                 let emptiest = share(*counts.iter().min().unwrap());
-                let case = format!("{words}, {rate} a second, % {modulus}: {fullest} {emptiest} {told:?}");
-                assert!((fullest - told.fullest).abs() <= 0.08 * told.fullest, "{case}");
-                assert!((emptiest - told.emptiest).abs() <= 0.08, "{case}");
+                let case = format!("{words}, {rate} a second, % {modulus}: {fullest} {emptiest} {expected:?}");
+                assert!((fullest - expected.fullest).abs() <= 0.08 * expected.fullest, "{case}");
+                assert!((emptiest - expected.emptiest).abs() <= 0.08, "{case}");
                 // A reported remainder may be rare, but no other occurs.
                 let reached = counts.iter().filter(|&&count| count > 0).count() as u64;
-                assert!(reached <= told.reached, "{case}");
+                assert!(reached <= expected.reached, "{case}");
             }
         }
     }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use getid_core::beat::{
-    Applied, BeatAnswer, BeatAsk, Credentials, Member, Nonce, NotedServer, STILL_MS, ServerRow, ServerState,
+    BeatAnswer, BeatChanges, BeatRequest, Credentials, Member, Nonce, NotedServer, STILL_MS, ServerRow, ServerState,
 };
 use getid_core::checks::{Fault, plant};
 
@@ -40,7 +40,7 @@ struct Notes {
 }
 
 enum Statement {
-    Beat(BeatAsk),
+    Beat(BeatRequest),
     Reserve(Credentials, i64),
     Compare(Credentials, i64),
 }
@@ -85,12 +85,12 @@ struct World {
     /// Whether the store lost writes, and some server does not run, or is not cleared.
     is_unsettled: bool,
     losses: u64,
-    seen: Seen,
+    seen: EventCounts,
 }
 
 /// Counts of events in worlds: a run without events proves nothing.
 #[derive(Clone, Copy, Debug, Default)]
-struct Seen {
+struct EventCounts {
     values: u64,
     lost: u64,
     held: u64,
@@ -113,7 +113,7 @@ impl World {
             given: BTreeSet::new(),
             is_unsettled: false,
             losses: 0,
-            seen: Seen::default(),
+            seen: EventCounts::default(),
         }
     }
 
@@ -240,10 +240,10 @@ impl World {
         }
     }
 
-    fn beat(&mut self, ask: &BeatAsk) -> BeatAnswer {
+    fn beat(&mut self, ask: &BeatRequest) -> BeatAnswer {
         let found: Vec<ServerRow> =
             ask.locks().iter().filter_map(|nonce| self.store.servers.get(nonce)).cloned().collect();
-        let Applied { is_done, rows } = ask.apply(&found);
+        let BeatChanges { is_done, rows } = ask.apply(&found);
         self.seen.gone += u64::try_from(rows.iter().filter(|row| row.state == ServerState::Gone).count()).expect("few");
         self.store.servers.extend(rows.into_iter().map(|row| (row.nonce, row)));
         let round = self.store.servers.get(&Nonce::ROUNDS).map_or(0, |row| row.beat);
@@ -462,7 +462,7 @@ impl World {
     }
 
     /// Plays a world with faults, and then without: in the end each running server may reserve.
-    fn play(mut self) -> Seen {
+    fn play(mut self) -> EventCounts {
         for _ in 0..EVENTS {
             self.event();
         }
@@ -486,13 +486,13 @@ fn seeds() -> std::ops::Range<u64> {
 
 #[test]
 fn no_value_twice_by_stores_that_lose_writes() {
-    let mut all = Seen::default();
+    let mut all = EventCounts::default();
     for seed in seeds() {
         let seen = catch_unwind(|| World::new(seed).play()).unwrap_or_else(|_| {
             let next = seed + 1;
             panic!("GETID_BEAT_WORLDS={seed}..{next} cargo test -p getid-core --test core beats::no_value")
         });
-        all = Seen {
+        all = EventCounts {
             values: all.values + seen.values,
             lost: all.lost + seen.lost,
             held: all.held + seen.held,

@@ -74,71 +74,71 @@ const HARMFUL: &[(&str, &str, &str, &str)] = &[
         ARTICLE,
         "layout time:39@1ms server-id:7 idc:2 business:4 counter:7 epoch 1451577600000 \
       idc 1 business 3",
-        "its field 'idc' had another place or width, or had its value from elsewhere, before",
+        "its field 'idc' had another place, width or source of its value before",
     ),
     (
         "a constant's width",
         "layout time:41@1ms server-id:7 idc:2 counter:5 idc 1",
         "layout time:41@1ms server-id:7 \
       idc:3 counter:4 idc 1",
-        "its field 'idc' had another place or width, or had its value from elsewhere, before",
+        "its field 'idc' had another place, width or source of its value before",
     ),
     (
         "two constants' places",
         "layout time:41@1ms server-id:7 a:2 b:2 a 1 b 1",
         "layout time:41@1ms server-id:7 b:2 \
       a:2 a 1 b 1",
-        "its field 'b' had another place or width, or had its value from elsewhere, before",
+        "its field 'b' had another place, width or source of its value before",
     ),
     (
         "a constant more",
         "fork",
         "layout time:42@1ms server-id:2 idc:1 counter:8 random:10 idc 0",
-        "its field 'idc' had another place or width, or had its value from elsewhere, before",
+        "its field 'idc' had another place, width or source of its value before",
     ),
     (
         "a constant less",
         "layout time:41@1ms server-id:7 idc:1 counter:8 idc 0",
         "layout time:41@1ms server-id:7 \
       counter:9",
-        "its field 'idc' had another place or width, or had its value from elsewhere, before",
+        "its field 'idc' had another place, width or source of its value before",
     ),
     (
         "a wider server-id",
         "fork",
         "fork server-id:3 counter:8",
-        "its field 'server-id' had another place or width, or had its value from elsewhere, before",
+        "its field 'server-id' had another place, width or source of its value before",
     ),
     (
         "the server-id's place",
         "layout time:41@1ms server-id:4 counter:4",
         "layout time:41@1ms counter:4 server-id:4",
-        "its field 'server-id' had another place or width, or had its value from elsewhere, before",
+        "its field 'server-id' had another place, width or source of its value before",
     ),
     (
         "the server-id's bits in another order",
         "twitter",
         "layout time:41@1ms worker:5 server-id:5 counter:12 epoch 0 worker 0",
-        "its field 'worker\' had another place or width, or had its value from elsewhere, before",
+        "its field 'worker\' had another place, width or source of its value before",
     ),
     (
         "a worker field by hand",
         "twitter",
         "twitter datacenter 1",
-        "its field 'datacenter' had another place or width, or had its value from elsewhere, before",
+        "its field 'datacenter' had another place, width or source of its value before",
     ),
     (
         // A server that missed two changes would meet one that has them.
         "a worker field by hand, of one server",
         "twitter one-server 3",
         "twitter datacenter 1 one-server 3",
-        "its field 'datacenter' had another place or width, or had its value from elsewhere, before",
+        "its field 'datacenter' had another place, width or source of its value before",
     ),
     (
         "a worker field that was given by hand",
         "twitter worker 1",
         "twitter",
-        "its field 'datacenter' had another place or width, or had its value from elsewhere, before",
+        "its field 'datacenter' had another place, width or source of its value before",
     ),
     (
         "another one server",
@@ -163,50 +163,49 @@ const HARMFUL: &[(&str, &str, &str, &str)] = &[
         "a format",
         "twitter",
         "twitter format hex",
-        "its format was none and is format hex pad 16 now, without a prefix of \
-      its own that tells them apart",
+        "its format was none and is format hex pad 16 now, without a prefix of its own that distinguishes them",
     ),
     (
         "another format",
         "twitter format hex",
         "twitter format base62",
         "its format was format hex pad 16 and is format \
-      base62 pad 11 now, without a prefix of its own that tells them apart",
+      base62 pad 11 now, without a prefix of its own that distinguishes them",
     ),
     (
         "another width",
         "twitter format hex",
         "twitter format hex pad 20",
         "its format was format hex pad 16 and is format \
-      hex pad 20 now, without a prefix of its own that tells them apart",
+      hex pad 20 now, without a prefix of its own that distinguishes them",
     ),
     (
         "the prefix of before",
         "twitter format hex prefix T-",
         "twitter format base62 prefix T-",
-        "its format was format \
-      hex pad 16 prefix T- and is format base62 pad 11 prefix T- now, without a prefix of its own that tells them apart",
+        "its format was format hex pad 16 prefix T- and is format base62 pad 11 prefix T- now, without a prefix of its \
+         own that distinguishes them",
     ),
     (
         "no prefix",
         "twitter format hex prefix T-",
         "twitter format hex",
         "its format was format hex pad 16 prefix T- and is \
-      format hex pad 16 now, without a prefix of its own that tells them apart",
+      format hex pad 16 now, without a prefix of its own that distinguishes them",
     ),
     (
         "a prefix of digits",
         "twitter",
         "twitter format hex prefix 1",
         "its format was none and is format hex pad 16 prefix \
-      1 now, without a prefix of its own that tells them apart",
+      1 now, without a prefix of its own that distinguishes them",
     ),
     (
         "a prefix of digits and as many less",
         "twitter format decimal pad 19",
         "twitter format decimal pad 18 prefix 1",
-        "its format was format decimal pad 19 and is format decimal pad 18 prefix 1 now, without a prefix of its own that \
-       tells them apart",
+        "its format was format decimal pad 19 and is format decimal pad 18 prefix 1 now, without a prefix of its own \
+         that distinguishes them",
     ),
 ];
 
@@ -288,15 +287,15 @@ const PARTS: &[&[&str]] = &[
 
 /// The choice of each part, and a value for the constants.
 #[derive(Clone)]
-struct Small([usize; PARTS.len()], u64);
+struct SmallChoice([usize; PARTS.len()], u64);
 
-impl Small {
-    fn random(random: &mut Random) -> Small {
-        Small(std::array::from_fn(|part| random.index(PARTS[part].len())), random.below(4))
+impl SmallChoice {
+    fn random(random: &mut Random) -> SmallChoice {
+        SmallChoice(std::array::from_fn(|part| random.index(PARTS[part].len())), random.below(4))
     }
 
     /// Returns a copy with one or two other parts.
-    fn changed(&self, random: &mut Random) -> Small {
+    fn changed(&self, random: &mut Random) -> SmallChoice {
         let mut new = self.clone();
         for _ in 0..=random.below(2) {
             let part = random.index(PARTS.len());
@@ -331,7 +330,7 @@ struct Server {
 fn fleet(seed: u64) -> (u32, u32, Option<String>) {
     let mut random = Random(seed);
     let (mut parts, first) = loop {
-        let parts = Small::random(&mut random);
+        let parts = SmallChoice::random(&mut random);
         if let Some(declaration) = parts.declared() {
             break (parts, declaration);
         }

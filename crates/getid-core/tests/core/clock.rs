@@ -552,7 +552,7 @@ fn events_read_well() {
     for (event, text) in [
         (
             ClockEvent::SetBack { by_ms: 5000 },
-            "clock is 5000 ms behind the ids: they go on at 90 % of real speed until it has caught up",
+            "clock is 5000 ms behind the ids: ids continue at 90 % of real speed until it has caught up",
         ),
         (
             ClockEvent::JumpHeld { by_ms: 7_200_000, too_far: false },
@@ -564,7 +564,7 @@ fn events_read_well() {
         ),
         (
             ClockEvent::Fault(ClockFault::BeforeEpoch { wall_unix_ms: 0, epoch_unix_ms: 1_420_041_600_000 }),
-            "no ids: clock says 1970-01-01T00:00:00.000Z, before the epoch, 2014-12-31T16:00:00.000Z",
+            "no ids: clock reads 1970-01-01T00:00:00.000Z, before the epoch, 2014-12-31T16:00:00.000Z",
         ),
     ] {
         assert_eq!(event.to_string(), text);

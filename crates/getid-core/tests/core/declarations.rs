@@ -80,9 +80,9 @@ fn a_kind_has_a_counter_start_of_its_own() {
     ] {
         let declaration = declared(&format!("t {words}"));
         assert_eq!(declaration.counter_start(), start, "{words}");
-        let said = |text: &str| text.find(" counter-start").map_or(String::new(), |at| text[at..].to_owned());
+        let counter_start = |text: &str| text.find(" counter-start").map_or(String::new(), |at| text[at..].to_owned());
         let texts = [declaration.declared_text(), declaration.common_text(), declaration.to_text()];
-        assert_eq!(texts.each_ref().map(|text| said(text)), [configured, configured, recorded], "{words}");
+        assert_eq!(texts.each_ref().map(|text| counter_start(text)), [configured, configured, recorded], "{words}");
         assert_eq!(declared(&declaration.declared_text()), declaration, "{words}");
     }
     // A record from before this kind had one.
@@ -255,12 +255,12 @@ fn thirty_mistakes_are_thirty_sentences() {
         "wrap",
     ]);
     // The name, two fields, the place of one of them, the option x, the values of 20 fields, and six options.
-    let told = mistakes(&words);
-    assert_eq!(told.len(), 31, "{told:#?}");
+    let mistakes_found = mistakes(&words);
+    assert_eq!(mistakes_found.len(), 31, "{mistakes_found:#?}");
     // For an unknown kind the expected fields are unknown, but the options are not.
     words[1] = "snowfleck";
-    let told = mistakes(&words);
-    assert_eq!(told.len(), 7, "{told:#?}");
+    let mistakes_found = mistakes(&words);
+    assert_eq!(mistakes_found.len(), 7, "{mistakes_found:#?}");
 }
 
 #[test]

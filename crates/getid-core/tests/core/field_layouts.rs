@@ -11,7 +11,7 @@ use crate::support::splits;
 
 /// A valid layout with values for its fields.
 #[derive(Clone, Debug)]
-struct Any {
+struct AnyLayout {
     layout: FieldLayout,
     server_id: u32,
     drawn: u64,
@@ -19,8 +19,8 @@ struct Any {
     seed: u64,
 }
 
-impl Any {
-    fn of(seed: u64) -> Any {
+impl AnyLayout {
+    fn of(seed: u64) -> AnyLayout {
         let mut random = Random(seed);
         let mut left = 128;
         let mut take = |random: &mut Random, max: u32| {
@@ -76,7 +76,7 @@ impl Any {
         let requests = layout.fields().iter().filter(|field| field.role == Role::Request);
         let requests: Vec<_> = requests.map(|field| random.below(1 << field.bits)).collect();
         let drawn = layout.field("drawn").map_or(0, |field| random.below(1 << field.bits));
-        Any { layout, server_id, drawn, requests, seed: random.next() }
+        AnyLayout { layout, server_id, drawn, requests, seed: random.next() }
     }
 
     fn composer(&self) -> Composer {
@@ -99,8 +99,8 @@ impl Any {
     }
 }
 
-fn any_layout() -> impl Strategy<Value = Any> {
-    any::<u64>().prop_map(Any::of)
+fn any_layout() -> impl Strategy<Value = AnyLayout> {
+    any::<u64>().prop_map(AnyLayout::of)
 }
 
 proptest! {
@@ -213,7 +213,7 @@ proptest! {
     #[test]
     fn layouts_are_right_by_the_rules(seed: u64) {
         let mut random = Random(seed);
-        let mut fields = Any::of(random.next()).layout.fields().to_vec();
+        let mut fields = AnyLayout::of(random.next()).layout.fields().to_vec();
         for _ in 0..random.below(3) {
             let place = random.index(fields.len());
             match random.below(5) {
@@ -273,7 +273,7 @@ fn errors_of_fields_are_reported_together() {
             "a is 2, must be 0 to 1: the field has 1 bits",
             "'a' has 0 bits, must have 1 to 64",
             "the field 'a' is there twice, must be there once",
-            "'clock' says the same as 'time', must be the only time, counter, random or noise of the layout",
+            "'clock' has the same role as 'time', must be the only time, counter, random or noise of the layout",
             "time and counter have 110 bits together, must have at most 64",
         ]
     );

@@ -210,7 +210,7 @@ fn by_eights_as_one_by_one_under_every_split() {
             let one_by_one: Vec<u64> = scheme.ids(left).map(Id::get).collect();
             let mut by_eights = Vec::new();
             while left.len > 0 {
-                let (ids, count) = scheme.take_eight(&mut left);
+                let (ids, count) = scheme.take_batch(&mut left);
                 assert!(ids.above.is_sorted() && ids.above[7] < 1 << 24, "{layout:?}: {ids:?}");
                 by_eights.extend(ids.above[..count].iter().map(|&above| ids.base + u64::from(above)));
             }

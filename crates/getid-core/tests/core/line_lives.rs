@@ -251,7 +251,7 @@ impl World {
                 self.write(point, lines);
                 life.mint.saved(point);
             }
-        } else if let Some(point) = life.mint.wanted_save(self.boot_ns) {
+        } else if let Some(point) = life.mint.due_save(self.boot_ns) {
             life.flight = Some((point, life.order[..life.mint.lines_in_save()].to_vec()));
         }
     }
@@ -361,7 +361,7 @@ impl World {
             life.mint.sample(self.reading());
             // At once, as far as the mint can decide.
             let wanted = |life: &mut Life, boot_ns| {
-                let point = life.mint.wanted_save(boot_ns)?;
+                let point = life.mint.due_save(boot_ns)?;
                 Some((point, life.order[..life.mint.lines_in_save()].to_vec()))
             };
             for _ in 0..2 {

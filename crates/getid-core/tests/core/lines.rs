@@ -132,7 +132,7 @@ fn a_line_gives_nothing_before_a_save_that_holds_its_declaration() {
     let (point, _) = scene.flight.take().expect("a save");
     let line = scene.mint.add_line(spec(MS, 12));
     assert_eq!((scene.mint.lines_in_save(), scene.mint.line_status(scene.boot_ns, line).is_declared), (0, false));
-    assert_eq!(scene.mint.wanted_save(scene.boot_ns), None, "one at a time");
+    assert_eq!(scene.mint.due_save(scene.boot_ns), None, "one at a time");
     scene.mint.saved(point);
     scene.pass(2);
     assert_eq!(scene.draw_line(line, 1), Err(Blocked::Watermark));
@@ -275,7 +275,7 @@ fn at_the_borrow_limit_a_line_waits_for_its_unit_alone() {
     let of = |late_ms| Overload { wait_ms: 1, max_wait_ms: 2000, late_ms, asked_per_s: 90 };
     assert!(matches!(scene.mint.overload_line(0, of(2001)), Refusal::Busy { ahead_ms: 5001, max_borrow_ms: 3000 }));
     let text = scene.mint.overload_line(0, of(2000)).to_string();
-    assert!(text.contains("90 ids a second are asked for, the layout holds 16;"), "{text}");
+    assert!(text.contains("90 ids a second are requested, the layout holds 16;"), "{text}");
 }
 
 #[test]

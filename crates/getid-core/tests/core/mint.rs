@@ -76,7 +76,7 @@ impl Scene {
     }
 
     pub(crate) fn save(&mut self) {
-        if let Some(point) = self.mint.wanted_save(self.boot_ns) {
+        if let Some(point) = self.mint.due_save(self.boot_ns) {
             self.saves += 1;
             self.flight = Some((point, self.boot_ns + self.sync_ms * MS));
         }
@@ -335,7 +335,7 @@ fn a_life_needs_no_sample_to_begin() {
         [(None, T0 + 3000), (Some(point(T0 - HOUR, T0 - HOUR)), T0 + 3000), (Some(longer), T0 + 10_000)]
     {
         let mut mint = Mint::new(Layout::default(), Limits::default(), found, reading(T0.cast_signed(), boot_ns));
-        let wanted = mint.wanted_save(boot_ns).expect("a first save");
+        let wanted = mint.due_save(boot_ns).expect("a first save");
         mint.saved(wanted);
         let drawn = mint.draw(boot_ns + MS, 1, false).expect("room for one");
         assert_eq!(tick_of(drawn), first, "{found:?}");
@@ -565,7 +565,7 @@ fn a_clean_stop_stores_the_first_tick_without_an_id() {
     let stored = scene.mint.close().expect("sane clock");
     assert_eq!(stored, point(last + 1, scene.r()), "600 ids use a tick and a part of the next");
     assert_eq!(scene.one(), Err(Blocked::Refused(Refusal::Closed)));
-    assert_eq!(scene.mint.wanted_save(scene.boot_ns), None);
+    assert_eq!(scene.mint.due_save(scene.boot_ns), None);
     // The next life has another shard-range.
     let layout = Layout::new(Epoch::DEFAULT, 2, 3, 16).expect("adds up");
     let next = Scene::start_at(scene.wall - 10_000, Some(stored), layout, Limits::default());
@@ -734,7 +734,7 @@ fn an_absurd_clock_writes_nothing() {
         scene.pass(1000);
         assert_eq!((scene.saves, scene.disk), (0, found));
         let Err(Blocked::Refused(refusal)) = scene.one() else { panic!("not refused") };
-        assert!(refusal.to_string().starts_with("MISCONF clock says "), "{refusal}");
+        assert!(refusal.to_string().starts_with("MISCONF clock reads "), "{refusal}");
         assert_eq!(scene.mint.clone().close(), None);
         scene.wall = T0.cast_signed() + 10_000;
         scene.keep();
@@ -1163,13 +1163,13 @@ fn borrowing_and_overload() {
     assert_eq!(scene.mint.borrowing(scene.boot_ns, 600_000), None, "nothing is borrowed");
     scene.draw(100_000).expect("borrowed");
     assert_eq!(scene.mint.borrowing(scene.boot_ns, 512_000), None, "within the layout's capacity");
-    let said = scene.mint.borrowing(scene.boot_ns, 512_001).expect("more than it holds");
+    let text = scene.mint.borrowing(scene.boot_ns, 512_001).expect("more than it holds");
     let shortage = Layout::default().shortage(512_001).expect("the same");
     assert!(
-        said.starts_with("borrowing: ids are ") && said.ends_with(&format!(" ms ahead of the clock: {shortage}")),
-        "{said}"
+        text.starts_with("borrowing: ids are ") && text.ends_with(&format!(" ms ahead of the clock: {shortage}")),
+        "{text}"
     );
-    let begins = "512001 ids a second are asked for, the layout holds 512000; shard-range 10 would hold it; ";
+    let begins = "512001 ids a second are requested, the layout holds 512000; shard-range 10 would hold it; ";
     assert!(shortage.starts_with(begins), "{shortage}");
     assert_eq!(Layout::default().shortage(512_000), None);
     let of = |late_ms| Overload { wait_ms: 1, max_wait_ms: 2000, late_ms, asked_per_s: 1 };

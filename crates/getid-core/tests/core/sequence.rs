@@ -1,14 +1,14 @@
 //! Sequences, step by step.
 
 use getid_core::{
-    Ask, Fetch, FetchTaken, Fetched, Key, Run, Segment, Sequence, SequencePolicy, SequenceRefusal, Spec, VALUE_MAX,
-    WaitPolicy,
+    Fetch, FetchVerdict, Fetched, Key, Run, Segment, Sequence, SequencePolicy, SequenceRefusal, SequenceRequest, Spec,
+    VALUE_MAX, WaitPolicy,
 };
 
 const POLICY: SequencePolicy = SequencePolicy { ride_out_ms: 10_000, waits: WaitPolicy::Wait };
 
-fn ones(times: u32) -> Ask {
-    Ask { values: 1, times }
+fn ones(times: u32) -> SequenceRequest {
+    SequenceRequest { values: 1, times }
 }
 
 fn reserved(first: i64, last: i64, cache: u32) -> Fetched {
@@ -34,7 +34,7 @@ fn holding(first: i64, last: i64) -> Sequence<u32> {
     let mut sequence = Sequence::new(0);
     sequence.join(vec![ones(1)], 0);
     assert_eq!(sequence.begin_fetch(0, &POLICY), Some(Fetch { values: 1, floor: 0 }));
-    assert_eq!(sequence.fetched(5, reserved(first - 1, last, 100)), FetchTaken::Yes);
+    assert_eq!(sequence.fetched(5, reserved(first - 1, last, 100)), FetchVerdict::Yes);
     assert_eq!(serve(&mut sequence, 5), [(0, Ok(vec![first - 1]))]);
     sequence
 }
@@ -44,7 +44,7 @@ pub(crate) fn values_come_out_of_memory_in_order() {
     let mut sequence = holding(2, 10);
     let mut runs = Vec::new();
     assert_eq!(sequence.draw(ones(3), &mut runs), 0);
-    assert_eq!(sequence.draw(Ask { values: 4, times: 1 }, &mut runs), 0);
+    assert_eq!(sequence.draw(SequenceRequest { values: 4, times: 1 }, &mut runs), 0);
     assert_eq!(sequence.draw(ones(5), &mut runs), 3);
     assert_eq!(values(&runs), [2, 3, 4, 8, 9, 10]);
     assert_eq!(sequence.last_given(), Some(10));
@@ -58,10 +58,10 @@ pub(crate) fn a_range_over_two_segments_is_taken_only_if_they_adjoin() {
         assert_eq!(sequence.draw(ones(7), &mut runs), 0);
         assert!(sequence.wants_fetch(10), "two of ten are left");
         sequence.begin_fetch(10, &POLICY).expect("a fetch");
-        assert_eq!(sequence.fetched(15, reserved(second, second + 9, 100)), FetchTaken::Yes);
+        assert_eq!(sequence.fetched(15, reserved(second, second + 9, 100)), FetchVerdict::Yes);
         runs.clear();
         // 9, 10 are left of the first.
-        assert_eq!(sequence.draw(Ask { values: if second == 11 { 4 } else { 3 }, times: 1 }, &mut runs), 0);
+        assert_eq!(sequence.draw(SequenceRequest { values: if second == 11 { 4 } else { 3 }, times: 1 }, &mut runs), 0);
         assert_eq!(sequence.draw(ones(1), &mut runs), 0);
         assert_eq!(values(&runs), expected);
     }
@@ -93,7 +93,7 @@ pub(crate) fn after_a_failure_it_pauses_and_asks_for_no_more_than_what_waits() {
     assert!(sequence.begin_fetch(6, &POLICY).is_some_and(|fetch| fetch.values > 7));
     let mut now_ms = 10;
     for pause_ms in [100, 200, 400, 800, 1600, 3200, 5000, 5000] {
-        sequence.fetched(now_ms, Fetched::Failed { is_unknown: true, said: "it hangs".into() });
+        sequence.fetched(now_ms, Fetched::Failed { is_unknown: true, reason: "it hangs".into() });
         assert_eq!(sequence.retry_at_ms(), Some(now_ms + pause_ms));
         assert!(!sequence.wants_fetch(now_ms + pause_ms - 1));
         now_ms += pause_ms;
@@ -113,11 +113,11 @@ pub(crate) fn a_new_generation_throws_away_what_is_held_and_what_is_on_its_way()
     sequence.begin_fetch(5, &POLICY).expect("a fetch");
     assert!(sequence.set_generation(0, 2));
     assert!(!sequence.set_generation(0, 2));
-    assert_eq!(sequence.fetched(6, reserved(11, 40, 100)), FetchTaken::Outdated);
+    assert_eq!(sequence.fetched(6, reserved(11, 40, 100)), FetchVerdict::Outdated);
     assert_eq!(serve(&mut sequence, 6), []);
     // Sent when the new generation was known, and older all the same: the store went back.
     sequence.begin_fetch(6, &POLICY).expect("a fetch");
-    assert_eq!(sequence.fetched(7, reserved(41, 70, 100)), FetchTaken::Backwards { floor: 11 });
+    assert_eq!(sequence.fetched(7, reserved(41, 70, 100)), FetchVerdict::Backwards { floor: 11 });
     sequence.fetched(7, Fetched::Refused(SequenceRefusal::WentBack));
     assert_eq!(serve(&mut sequence, 7), [(1, Err(SequenceRefusal::WentBack))]);
 }
@@ -127,7 +127,7 @@ pub(crate) fn what_lies_below_is_never_given() {
     let mut sequence = holding(2, 10);
     sequence.join(vec![ones(20)], 1);
     sequence.begin_fetch(5, &POLICY).expect("a fetch");
-    assert_eq!(sequence.fetched(6, reserved(10, 40, 100)), FetchTaken::Backwards { floor: 11 });
+    assert_eq!(sequence.fetched(6, reserved(10, 40, 100)), FetchVerdict::Backwards { floor: 11 });
     assert!(!sequence.wants_fetch(6));
 }
 
@@ -150,7 +150,7 @@ pub(crate) fn what_is_given_back_is_the_rows_end_or_nothing() {
     let mut sequence = holding(2, 10);
     sequence.draw(ones(7), &mut runs);
     sequence.begin_fetch(5, &POLICY).expect("a fetch");
-    sequence.fetched(6, Fetched::Failed { is_unknown: true, said: "lost".into() });
+    sequence.fetched(6, Fetched::Failed { is_unknown: true, reason: "lost".into() });
     assert_eq!(sequence.give_back(), None, "the last fetch may have been done");
 }
 
@@ -262,7 +262,7 @@ impl Steady {
             }
             let Some(fetch) = self.sequence.begin_fetch(self.now_ms, &RIDE_OUT) else { continue };
             if !answers {
-                self.sequence.fetched(self.now_ms, Fetched::Failed { is_unknown: true, said: "down".into() });
+                self.sequence.fetched(self.now_ms, Fetched::Failed { is_unknown: true, reason: "down".into() });
                 continue;
             }
             self.largest = self.largest.max(fetch.values);
@@ -328,7 +328,7 @@ pub(crate) fn a_store_that_is_back_is_noticed_though_no_draw_may_wait_for_it() {
     let waiter = sequence.join(vec![ones(1)], 1);
     for now_ms in [0, 100, 300, 700, 1500] {
         sequence.begin_fetch(now_ms, &POLICY).expect("a fetch");
-        sequence.fetched(now_ms, Fetched::Failed { is_unknown: true, said: "down".into() });
+        sequence.fetched(now_ms, Fetched::Failed { is_unknown: true, reason: "down".into() });
     }
     sequence.leave(waiter);
     assert!(!sequence.wants_fetch(10_000), "no request needs any");
@@ -342,7 +342,7 @@ pub(crate) fn a_store_that_is_back_is_noticed_though_no_draw_may_wait_for_it() {
 #[test]
 pub(crate) fn with_policy_error_a_large_range_is_there_for_the_next_draw() {
     let mut sequence = holding(2, 101);
-    let large = Ask { values: 500, times: 1 };
+    let large = SequenceRequest { values: 500, times: 1 };
     let mut runs = Vec::new();
     assert_eq!(sequence.draw(large, &mut runs), 1);
     assert!(!sequence.wants_fetch(10));
@@ -379,7 +379,7 @@ pub(crate) fn a_ticket_of_a_served_draw_is_not_used_again() {
 #[test]
 pub(crate) fn at_the_max_those_are_served_for_whom_there_is_enough() {
     let mut sequence = holding(2, 4);
-    sequence.join(vec![Ask { values: 5, times: 1 }], 1);
+    sequence.join(vec![SequenceRequest { values: 5, times: 1 }], 1);
     sequence.join(vec![ones(2)], 2);
     sequence.join(vec![ones(2)], 3);
     sequence.begin_fetch(5, &POLICY).expect("a fetch");
@@ -408,7 +408,7 @@ pub(crate) fn with_cache_0_nothing_of_an_earlier_cache_is_given() {
     let mut runs = Vec::new();
     sequence.draw(ones(60), &mut runs);
     // 39 are left, and other servers have had 101 to 200.
-    sequence.join(vec![Ask { values: 50, times: 1 }], 1);
+    sequence.join(vec![SequenceRequest { values: 50, times: 1 }], 1);
     sequence.begin_fetch(10, &POLICY).expect("a fetch");
     // In tables of other programs, whose rows have no generation.
     sequence.fetched(11, reserved(101, 200, 0));
@@ -427,7 +427,7 @@ pub(crate) fn a_raise_is_in_force_with_any_generation() {
     sequence.note_given(500);
     assert_eq!((sequence.draw(ones(1), &mut runs), sequence.last_given()), (1, Some(500)));
     sequence.begin_fetch(10, &POLICY).expect("a fetch");
-    assert_eq!(sequence.fetched(11, reserved(101, 200, 100)), FetchTaken::Backwards { floor: 501 });
+    assert_eq!(sequence.fetched(11, reserved(101, 200, 100)), FetchVerdict::Backwards { floor: 501 });
 }
 
 #[test]
@@ -436,7 +436,7 @@ pub(crate) fn a_set_is_the_stores_while_others_may_have_a_part_in_the_rows_end()
     sequence.draw(ones(60), &mut Vec::new());
     sequence.begin_fetch(10, &POLICY).expect("a fetch");
     assert!(!sequence.skip_to(70), "a fetch is in flight");
-    sequence.fetched(11, Fetched::Failed { is_unknown: true, said: "lost".into() });
+    sequence.fetched(11, Fetched::Failed { is_unknown: true, reason: "lost".into() });
     assert!(!sequence.skip_to(70), "it may have been done");
 }
 
@@ -445,8 +445,8 @@ pub(crate) fn an_answer_without_a_fetch_is_not_used() {
     let mut sequence: Sequence<u32> = Sequence::new(0);
     sequence.join(vec![ones(1)], 1);
     sequence.begin_fetch(0, &POLICY).expect("a fetch");
-    sequence.fetched(2000, Fetched::Failed { is_unknown: true, said: "no answer".into() });
-    assert_eq!(sequence.fetched(2001, reserved(1, 100, 100)), FetchTaken::Outdated);
+    sequence.fetched(2000, Fetched::Failed { is_unknown: true, reason: "no answer".into() });
+    assert_eq!(sequence.fetched(2001, reserved(1, 100, 100)), FetchVerdict::Outdated);
     assert_eq!(serve(&mut sequence, 2001), []);
     assert_eq!(sequence.retry_at_ms(), Some(2100), "and the pause continues");
 }
@@ -467,7 +467,7 @@ pub(crate) fn what_is_held_of_a_row_that_is_gone_is_not_given() {
 #[test]
 pub(crate) fn the_status_shows_the_values_that_a_kill_would_skip() {
     let mut sequence = Sequence::new(0);
-    sequence.join(vec![ones(10), Ask { values: 50, times: 1 }], 1);
+    sequence.join(vec![ones(10), SequenceRequest { values: 50, times: 1 }], 1);
     let fetch = sequence.begin_fetch(0, &POLICY).expect("a fetch");
     let status = sequence.status(0);
     assert_eq!((status.left, status.asked), (0, fetch.values));
@@ -504,12 +504,12 @@ fn a_row_that_was_created_again_begins_at_its_start() {
     sequence.made_anew(5);
     sequence.join(vec![ones(1)], 1);
     let dropped = Fetched::Refused(SequenceRefusal::Dropped { last: 1200 });
-    assert_eq!(sequence.fetched(6, dropped), FetchTaken::Outdated);
+    assert_eq!(sequence.fetched(6, dropped), FetchVerdict::Outdated);
     assert_eq!(serve(&mut sequence, 6), []);
     assert_eq!(sequence.begin_fetch(6, &POLICY), Some(Fetch { values: 1, floor: 5 }));
     let segment = Segment { first: 5, last: 5, increment: 1 };
     let answer = Fetched::Reserved { store: 0, segment, version: 1, generation: 3, spec: Spec::default() };
-    assert_eq!(sequence.fetched(7, answer), FetchTaken::Yes);
+    assert_eq!(sequence.fetched(7, answer), FetchVerdict::Yes);
     assert_eq!(serve(&mut sequence, 7), [(1, Ok(vec![5]))]);
 }
 

@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 
-use getid_core::{CheckDigit, CounterDeclaration, CounterKind, Reset, Stamp, Template};
+use getid_core::{CheckDigit, CivilTime, CounterDeclaration, CounterKind, Reset, Template};
 use proptest::prelude::*;
 
-const STAMP: Stamp = Stamp { year: 2026, month: 11, day: 2, hour: 9 };
+const STAMP: CivilTime = CivilTime { year: 2026, month: 11, day: 2, hour: 9 };
 
 fn declared(words: &str) -> Result<CounterDeclaration, String> {
     let words: Vec<_> = words.split(' ').collect();
@@ -46,14 +46,14 @@ fn templates_and_their_texts() {
 /// of others.
 #[test]
 fn texts_of_templates_are_read() {
-    let stamp = |year, month, day, hour| Stamp { year, month, day, hour };
+    let stamp = |year, month, day, hour| CivilTime { year, month, day, hour };
     for (template, text, expected) in [
         ("ORD{yyyyMMdd}-{n:6}", "ORD20261125-000001", Some((stamp(2026, 11, 25, 0), 1))),
         ("{yy}{MM}/{n:3}", "2611/007", Some((stamp(26, 11, 1, 0), 7))),
         ("{yyyy}{yy}{n:1}", "2026269", Some((stamp(2026, 1, 1, 0), 9))),
         ("{HH}{n:18}", "23000000000000000001", Some((stamp(0, 1, 1, 23), 1))),
-        ("799273987{n:1}{luhn}", "79927398713", Some((Stamp::FIRST, 1))),
-        ("A{n:2}", "A99", Some((Stamp::FIRST, 99))),
+        ("799273987{n:1}{luhn}", "79927398713", Some((CivilTime::FIRST, 1))),
+        ("A{n:2}", "A99", Some((CivilTime::FIRST, 99))),
         // A wrong check digit, year or text, and times that do not exist.
         ("799273987{n:1}{luhn}", "79927398714", None),
         ("{yyyy}{yy}{n:1}", "2026259", None),
@@ -104,7 +104,7 @@ fn ids_of_generators_over_sequences_are_read() {
 
 #[test]
 fn mistakes_in_templates() {
-    for (template, said) in [
+    for (template, expected) in [
         ("INV", "must have a counter"),
         ("{n:3}{n:3}", "has several"),
         ("{n}", "how many digits"),
@@ -121,7 +121,7 @@ fn mistakes_in_templates() {
         ("ä{n:3}", "printable"),
     ] {
         let error = Template::parse(template).expect_err(template).to_string();
-        assert!(error.contains(said), "{template}: {error}");
+        assert!(error.contains(expected), "{template}: {error}");
     }
     let long = format!("{}{{n:1}}", "x".repeat(124));
     assert!(Template::parse(&long).is_err());
@@ -169,7 +169,7 @@ fn declarations_and_their_mistakes() {
         assert_eq!(words(given).as_deref(), Ok(canonical));
         assert_eq!(declared(given), declared(canonical));
     }
-    for (given, said) in [
+    for (given, expected) in [
         ("i serial", "has its template"),
         ("i serial {yyyy}{n:6}", "has a zone"),
         ("i serial {yyyy}{n:6} zone Nowhere", "zone is 'Nowhere', must be a time zone"),
@@ -185,15 +185,20 @@ fn declarations_and_their_mistakes() {
         ("s sequence cycle yes", "not an option of a sequence"),
     ] {
         let error = words(given).expect_err(given);
-        assert!(error.contains(said), "{given}: {error}");
+        assert!(error.contains(expected), "{given}: {error}");
     }
     let serial = declared("i serial {n:6}").expect("a serial");
     let CounterKind::Serial(serial) = serial.kind() else { panic!("a serial") };
     assert_eq!(serial.spec().max, 999_999);
 }
 
-fn stamps() -> impl Strategy<Value = Stamp> {
-    (1900..2100_u16, 1..13_u8, 1..29_u8, 0..24_u8).prop_map(|(year, month, day, hour)| Stamp { year, month, day, hour })
+fn stamps() -> impl Strategy<Value = CivilTime> {
+    (1900..2100_u16, 1..13_u8, 1..29_u8, 0..24_u8).prop_map(|(year, month, day, hour)| CivilTime {
+        year,
+        month,
+        day,
+        hour,
+    })
 }
 
 proptest! {

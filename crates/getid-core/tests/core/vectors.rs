@@ -90,20 +90,20 @@ fn every_worked_id_is_read_and_made() {
         assert!(known.contains(&key.as_str()), "{key} has no test");
     }
     for &(key, words, names) in LAYOUTS {
-        let (told, declaration) = (&all[key], declared(&format!("t {words}")));
+        let (case, declaration) = (&all[key], declared(&format!("t {words}")));
         let layout = declaration.layout();
         let their = |name: &str| {
             names.iter().find(|(ours, _)| *ours == name).map_or(name.to_owned(), |(_, it)| (*it).to_owned())
         };
-        let widths = told["widths_msb_first"].as_object().unwrap();
+        let widths = case["widths_msb_first"].as_object().unwrap();
         assert_eq!(widths.len(), layout.fields().len(), "{key}");
         for field in layout.fields() {
             assert_eq!(u64::from(field.bits), number(&widths[&their(&field.name)]), "{key} {}", field.name);
         }
-        assert_eq!(layout.epoch_unix_ms(), told["epoch_ms"].as_i64().unwrap(), "{key}");
-        assert_eq!(layout.unit().ns(), number(&told["unit_ms"]) * 1_000_000, "{key}");
-        assert_eq!(instant(layout.unix_ns(layout.last_tick())), told["last_time_iso"].as_str().unwrap(), "{key}");
-        let list = told["vectors"].as_array().unwrap();
+        assert_eq!(layout.epoch_unix_ms(), case["epoch_ms"].as_i64().unwrap(), "{key}");
+        assert_eq!(layout.unit().ns(), number(&case["unit_ms"]) * 1_000_000, "{key}");
+        assert_eq!(instant(layout.unix_ns(layout.last_tick())), case["last_time_iso"].as_str().unwrap(), "{key}");
+        let list = case["vectors"].as_array().unwrap();
         assert!(list.len() >= 2, "{key}");
         for vector in list {
             let text = vector["id"].as_str().unwrap();
@@ -126,14 +126,14 @@ fn every_worked_id_is_read_and_made() {
 
 #[test]
 fn baidus_readme_is_read_in_all_the_ways_it_may_be_meant() {
-    let told = &vectors()["baidu_readme_example"];
-    for way in told["decodes_as"].as_array().unwrap() {
+    let case = &vectors()["baidu_readme_example"];
+    for way in case["decodes_as"].as_array().unwrap() {
         let [time, worker, counter] = [0, 1, 2].map(|i| number(&way["widths"][i]));
         for (epoch, key) in
             [(1_463_673_600_000_i64, "time_epoch_2016-05-20+08"), (1_474_300_800_000, "time_epoch_2016-09-20+08")]
         {
             let declaration = declared(&format!("t baidu time:{time} worker:{worker} counter:{counter} epoch {epoch}"));
-            let id = declaration.read(told["id"].as_str().unwrap()).unwrap();
+            let id = declaration.read(case["id"].as_str().unwrap()).unwrap();
             let values: Vec<_> = fields(declaration.layout(), id).into_iter().map(|(_, value)| value).collect();
             let expected: Vec<_> = way["fields"].as_array().unwrap().iter().map(|n| u128::from(number(n))).collect();
             assert_eq!(values, expected, "{way}");

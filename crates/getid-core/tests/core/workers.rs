@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use getid_core::worker::{
-    Asked, Chosen, LAST_AHEAD_MS_MAX, Lease, LeaseRefusal, NoLease, NotNew, Pool, PoolRules, TokenDigest, choose,
+    ChosenLease, LAST_AHEAD_MS_MAX, Lease, LeaseRefusal, LeaseRequest, NoLease, NotNewReason, PoolRules, PoolState,
+    TokenDigest, choose,
 };
 use proptest::prelude::*;
 
 const NOW: u64 = 1_800_000_000_000;
 const RULES: PoolRules = PoolRules { size: 4, lease_ms: 30_000, longest_ms: 60_000 };
-const OPEN: Pool = Pool { opens_ms: NOW, longest_ms: 60_000 };
+const OPEN: PoolState = PoolState { opens_ms: NOW, longest_ms: 60_000 };
 
 type Leases = BTreeMap<u32, Lease>;
 
@@ -17,14 +18,14 @@ fn token(number: u64) -> TokenDigest {
     TokenDigest(u128::from(number).to_le_bytes())
 }
 
-fn asked(name: &str, number: u64) -> Asked<'_> {
-    Asked { name, ttl_ms: None, token: token(number) }
+fn asked(name: &str, number: u64) -> LeaseRequest<'_> {
+    LeaseRequest { name, ttl_ms: None, token: token(number) }
 }
 
 /// Leases an id, and stores the lease.
 fn lease(leases: &mut Leases, name: &str, number: u64, now_ms: u64) -> Result<(u32, Lease), NoLease> {
     let kept = leases.clone();
-    let Chosen { id, lease } =
+    let ChosenLease { id, lease } =
         choose(&RULES, &OPEN, kept.iter().map(|(id, lease)| (*id, Some(lease))), &asked(name, number), now_ms)?;
     leases.insert(id, lease.clone());
     Ok((id, lease))
@@ -81,8 +82,8 @@ fn a_pool_that_is_used_up_names_its_holders() {
 
 #[test]
 fn a_pool_that_is_new_or_went_back_waits_for_its_longest_lease() {
-    let pool = Pool::opened(&RULES, None, NOW);
-    assert_eq!(pool, Pool { opens_ms: NOW + 60_000, longest_ms: 60_000 });
+    let pool = PoolState::opened(&RULES, None, NOW);
+    assert_eq!(pool, PoolState { opens_ms: NOW + 60_000, longest_ms: 60_000 });
     let nothing = std::iter::empty::<(u32, Option<&Lease>)>();
     let early = choose(&RULES, &pool, nothing.clone(), &asked("a", 1), NOW + 59_999);
     assert_eq!(early, Err(NoLease::NotOpen { opens_ms: NOW + 60_000, now_ms: NOW + 59_999 }));
@@ -93,14 +94,14 @@ fn a_pool_that_is_new_or_went_back_waits_for_its_longest_lease() {
     let longer = PoolRules { longest_ms: 90_000, ..RULES };
     let raised = pool.with(&longer).unwrap();
     assert_eq!((raised.longest_ms, raised.with(&RULES)), (90_000, None));
-    assert_eq!(Pool::opened(&RULES, Some(&raised), NOW).opens_ms, NOW + 90_000);
+    assert_eq!(PoolState::opened(&RULES, Some(&raised), NOW).opens_ms, NOW + 90_000);
 }
 
 #[test]
 fn a_pool_that_is_declared_new_opens_at_once_unless_its_records_contradict() {
-    let pool = Pool::opened(&RULES, None, NOW);
+    let pool = PoolState::opened(&RULES, None, NOW);
     let opened = pool.opened_as_new(1, 0, NOW + 1).unwrap().unwrap();
-    assert_eq!(opened, Pool { opens_ms: NOW + 1, ..pool });
+    assert_eq!(opened, PoolState { opens_ms: NOW + 1, ..pool });
     let nothing = std::iter::empty::<(u32, Option<&Lease>)>();
     assert!(choose(&RULES, &opened, nothing, &asked("a", 1), NOW + 1).is_ok());
     // Repeated, or for a pool that has waited.
@@ -108,10 +109,10 @@ fn a_pool_that_is_declared_new_opens_at_once_unless_its_records_contradict() {
     assert_eq!(pool.opened_as_new(1, 0, NOW + 60_000), Ok(None));
     assert_eq!(opened.opened_as_new(2, 2, NOW + 2), Ok(None), "in use");
     for now_ms in [NOW, NOW + 59_999] {
-        assert_eq!(pool.opened_as_new(1, 2, now_ms), Err(NotNew::Leased { leased: 2 }));
+        assert_eq!(pool.opened_as_new(1, 2, now_ms), Err(NotNewReason::Leased { leased: 2 }));
     }
     let refused = pool.opened_as_new(2, 0, NOW).unwrap_err();
-    assert_eq!(refused, NotNew::Rewritten { opens_ms: NOW + 60_000, now_ms: NOW });
+    assert_eq!(refused, NotNewReason::Rewritten { opens_ms: NOW + 60_000, now_ms: NOW });
     assert!(refused.to_string().ends_with("60000 ms from now: wait, as earlier leases may last until then"));
 }
 
@@ -233,7 +234,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 /// The milliseconds of an id that a program may use, by its last answer, with a token.
 #[derive(Clone, Debug)]
-struct Right {
+struct LeaseRight {
     id: u32,
     token: u64,
     from_ms: u64,
@@ -251,11 +252,11 @@ struct Program {
 struct World {
     now_ms: u64,
     rules: PoolRules,
-    pool: Pool,
+    pool: PoolState,
     leases: Leases,
     snapshot: Leases,
     programs: Vec<Program>,
-    rights: Vec<Right>,
+    rights: Vec<LeaseRight>,
     tokens: u64,
 }
 
@@ -276,14 +277,14 @@ impl World {
     fn lease(&mut self, program: usize, named: bool, ttl_ms: Option<u64>, is_lost: bool) {
         self.tokens += 1;
         let name = if named { format!("p{program}") } else { String::new() };
-        let asked = Asked { name: &name, ttl_ms, token: token(self.tokens) };
+        let asked = LeaseRequest { name: &name, ttl_ms, token: token(self.tokens) };
         let kept = self.leases.iter().map(|(id, lease)| (*id, Some(lease)));
-        let Ok(Chosen { id, lease }) = choose(&self.rules, &self.pool, kept, &asked, self.now_ms) else { return };
+        let Ok(ChosenLease { id, lease }) = choose(&self.rules, &self.pool, kept, &asked, self.now_ms) else { return };
         assert!(id < self.rules.size && lease.not_before_ms < lease.not_after_ms);
         assert!(lease.not_after_ms <= self.now_ms + self.rules.longest_ms);
         if !is_lost {
             let (from_ms, until_ms) = (lease.not_before_ms, lease.not_after_ms);
-            self.rights.push(Right { id, token: self.tokens, from_ms, until_ms });
+            self.rights.push(LeaseRight { id, token: self.tokens, from_ms, until_ms });
             self.programs[program] = Program { held: Some(self.rights.len() - 1), last_ms: None };
         }
         self.leases.insert(id, lease);
@@ -321,7 +322,7 @@ impl World {
 
     fn make(&mut self, program: usize, percent: u64) {
         let Program { held: Some(held), last_ms } = &mut self.programs[program] else { return };
-        let Right { from_ms, until_ms, .. } = self.rights[*held];
+        let LeaseRight { from_ms, until_ms, .. } = self.rights[*held];
         *last_ms = (*last_ms).max(Some(from_ms + (until_ms - from_ms) * percent / 100));
     }
 
@@ -341,7 +342,7 @@ impl World {
             Step::GoBack { all } => {
                 self.leases = if all { Leases::new() } else { self.snapshot.clone() };
                 // The pool's record is unknown as well.
-                self.pool = Pool::opened(&self.rules, None, self.now_ms);
+                self.pool = PoolState::opened(&self.rules, None, self.now_ms);
             }
         }
     }

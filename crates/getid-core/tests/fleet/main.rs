@@ -20,7 +20,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use getid_core::checks::{Fault, plant};
 
-use crate::story::{Kind, Played, play};
+use crate::story::{Kind, StoryCounts, play};
 
 /// Number of stories of each kind in a test run.
 const SEEDS: u64 = 12;
@@ -30,7 +30,7 @@ const SCENES: u64 = 50;
 
 #[track_caller]
 fn stories(kind: Kind) {
-    let mut all = Played::default();
+    let mut all = StoryCounts::default();
     for seed in 0..SEEDS {
         match play(kind, seed) {
             Ok(played) => all.add(played),
@@ -128,12 +128,12 @@ fn no_server_was_silent_while_the_store_stood_still() {
 }
 
 /// A story or a scene that finds a fault with a seed.
-type Finds = fn(u64) -> Result<(), String>;
+type FaultFinder = fn(u64) -> Result<(), String>;
 
 /// Each fault is found by the story or scene beside it.
 #[test]
 fn what_could_be_forgotten_is_found() {
-    let faults: [(Fault, Finds); 5] = [
+    let faults: [(Fault, FaultFinder); 5] = [
         // The save does not compare the stamp.
         (Fault::SaveIsNotFenced, |seed| play(Kind::Processes, seed).map(drop)),
         // A start begins at R, not past the watermark and R + B.

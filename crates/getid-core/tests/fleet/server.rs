@@ -1,6 +1,8 @@
 //! A server as its keeper sees it: the mint, the machine of its claim, and one call of the store at a time.
 
-use getid_core::claim::{Ask, Claimant, Clocks, Event, Options, Read, Seen, Wish, Wrote};
+use getid_core::claim::{
+    ClaimEvent, ClaimOptions, ClaimRequest, ClaimSnapshot, Claimant, Clocks, ReadAnswer, StoreAction, WriteAnswer,
+};
 use getid_core::{Epoch, Layout, Limits, Mint, SavePoint};
 
 use crate::clock::MachineClock;
@@ -31,7 +33,7 @@ pub(crate) struct Server {
     term: u64,
     /// The save that the mint waits for.
     saving: Option<SavePoint>,
-    ask: Ask,
+    ask: ClaimRequest,
     pub(crate) call: Option<Call>,
     /// Whether the process runs.
     pub(crate) is_up: bool,
@@ -52,7 +54,7 @@ pub(crate) struct Server {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call {
     pub(crate) number: u64,
-    pub(crate) wish: Wish,
+    pub(crate) action: StoreAction,
     pub(crate) sent: Clocks,
 }
 
@@ -69,9 +71,9 @@ pub(crate) enum Answer {
 
 /// Next step of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Then {
-    /// Send this wish.
-    Send(Wish),
+pub(crate) enum NextStep {
+    /// Send this action.
+    Send(StoreAction),
     Rest,
 }
 
@@ -94,7 +96,7 @@ impl Server {
             setup,
             term: 0,
             saving: None,
-            ask: Ask::Watch,
+            ask: ClaimRequest::Watch,
             call: None,
             is_up: true,
             paused_until_ns: 0,
@@ -112,54 +114,54 @@ impl Server {
         let beat = if noted { self.claimant.noted_beat() } else { 0 };
         let (claimant, mint) = process(me, self.setup, &mut self.clock, beat, now_ns);
         (self.claimant, self.mint, self.term) = (claimant, mint, 0);
-        (self.saving, self.call, self.ask) = (None, None, Ask::Watch);
+        (self.saving, self.call, self.ask) = (None, None, ClaimRequest::Watch);
         (self.is_up, self.is_stopping, self.next_beat_ns) = (true, false, now_ns);
     }
 
     /// Does the keeper's work, ten times a second.
-    pub(crate) fn step(&mut self, now_ns: u64) -> Then {
+    pub(crate) fn step(&mut self, now_ns: u64) -> NextStep {
         let _ = self.mint.sample(self.clock.reading(now_ns));
         let clocks = self.clock.clocks(now_ns);
         self.mint.watch_hold(clocks);
         let is_past_hold = self.mint.held_for_ms(clocks.boot_ns) == Some(0);
         if self.call.is_some() {
-            return Then::Rest;
+            return NextStep::Rest;
         }
         if self.is_stopping {
             let point = self.mint.close().unwrap_or(SavePoint::NOTHING);
-            self.ask = Ask::Release { point, term: self.term };
-            return self.wish(now_ns);
+            self.ask = ClaimRequest::Release { point, term: self.term };
+            return self.next_action(now_ns);
         }
         if is_past_hold || now_ns >= self.next_beat_ns {
-            self.saving = self.mint.wanted_beat(clocks.boot_ns);
+            self.saving = self.mint.due_beat(clocks.boot_ns);
         } else {
             // The watermark is near.
-            self.saving = self.mint.wanted_save(clocks.boot_ns);
+            self.saving = self.mint.due_save(clocks.boot_ns);
             if self.saving.is_none() {
-                return Then::Rest;
+                return NextStep::Rest;
             }
         }
-        self.ask = self.saving.map_or(Ask::Watch, |point| Ask::Save { point, term: self.term });
+        self.ask = self.saving.map_or(ClaimRequest::Watch, |point| ClaimRequest::Save { point, term: self.term });
         self.next_beat_ns = now_ns + self.claimant.pace_ms() * 1_000_000;
-        self.wish(now_ns)
+        self.next_action(now_ns)
     }
 
-    fn wish(&mut self, now_ns: u64) -> Then {
-        match self.claimant.wish(self.ask) {
-            Wish::Nothing if self.is_stopping => {
+    fn next_action(&mut self, now_ns: u64) -> NextStep {
+        match self.claimant.next_action(self.ask) {
+            StoreAction::Nothing if self.is_stopping => {
                 self.is_up = false;
-                Then::Rest
+                NextStep::Rest
             }
-            Wish::Nothing => {
+            StoreAction::Nothing => {
                 // The mint has an older term.
                 if self.claimant.is_holder() && self.term != self.claimant.term() {
                     self.retake(now_ns);
                 } else if self.saving.take().is_some() {
                     self.mint.save_failed("nothing to do".into());
                 }
-                Then::Rest
+                NextStep::Rest
             }
-            wish => Then::Send(wish),
+            action => NextStep::Send(action),
         }
     }
 
@@ -172,10 +174,10 @@ impl Server {
     }
 
     /// Handles the answer of its call.
-    pub(crate) fn answered(&mut self, answer: Answer, now_ns: u64) -> Then {
-        let Some(Call { wish, sent, .. }) = self.call.take() else { return Then::Rest };
+    pub(crate) fn answered(&mut self, answer: Answer, now_ns: u64) -> NextStep {
+        let Some(Call { action, sent, .. }) = self.call.take() else { return NextStep::Rest };
         let now = self.clock.clocks(now_ns);
-        let seen = |row: Row| Seen {
+        let seen = |row: Row| ClaimSnapshot {
             stamp: row.stamp,
             holder: row.holder,
             timeout_ms: row.timeout_ms,
@@ -183,55 +185,59 @@ impl Server {
             is_this_folder: row.folder == self.folder,
             is_moved: false,
         };
-        let event = match (wish, answer) {
-            (Wish::Write(_), Answer::Written) => self.claimant.wrote(sent, now, Wrote::Done),
-            (Wish::Write(_), Answer::Conflict(row)) => self.claimant.wrote(sent, now, Wrote::Conflict(Some(seen(row)))),
-            (Wish::Write(_), Answer::NotDone) => self.claimant.wrote(sent, now, Wrote::NotDone),
-            (Wish::Write(_), _) => self.claimant.wrote(sent, now, Wrote::Unknown),
-            (_, Answer::Row(row)) => self.claimant.read(sent, now, Read::Record(seen(row))),
-            _ => self.claimant.read(sent, now, Read::Failed),
+        let event = match (action, answer) {
+            (StoreAction::Write(_), Answer::Written) => self.claimant.wrote(sent, now, WriteAnswer::Done),
+            (StoreAction::Write(_), Answer::Conflict(row)) => {
+                self.claimant.wrote(sent, now, WriteAnswer::Conflict(Some(seen(row))))
+            }
+            (StoreAction::Write(_), Answer::NotDone) => self.claimant.wrote(sent, now, WriteAnswer::NotDone),
+            (StoreAction::Write(_), _) => self.claimant.wrote(sent, now, WriteAnswer::Unknown),
+            (_, Answer::Row(row)) => self.claimant.read(sent, now, ReadAnswer::Record(seen(row))),
+            _ => self.claimant.read(sent, now, ReadAnswer::Failed),
         };
         self.obey(event, now_ns)
     }
 
-    fn obey(&mut self, event: Event, now_ns: u64) -> Then {
+    fn obey(&mut self, event: ClaimEvent, now_ns: u64) -> NextStep {
         match event {
-            Event::Saved { point, hold } if self.saving == Some(point) => {
+            ClaimEvent::Saved { point, hold } if self.saving == Some(point) => {
                 self.saving = None;
                 self.mint.saved(point);
                 self.mint.held(hold, self.clock.clocks(now_ns));
-                Then::Rest
+                NextStep::Rest
             }
-            Event::Again | Event::WritesItselfIn { .. } | Event::Saved { .. } => self.wish(now_ns),
-            Event::Taken { .. } => {
+            ClaimEvent::Again | ClaimEvent::WritesItselfIn { .. } | ClaimEvent::Saved { .. } => {
+                self.next_action(now_ns)
+            }
+            ClaimEvent::Taken { .. } => {
                 self.takeovers += 1;
                 self.retake(now_ns);
-                Then::Rest
+                NextStep::Rest
             }
-            Event::Released if self.is_stopping => {
+            ClaimEvent::Released if self.is_stopping => {
                 self.is_up = false;
-                Then::Rest
+                NextStep::Rest
             }
-            Event::Released | Event::Standby(_) | Event::Lost(_) => {
-                self.losses += u64::from(matches!(event, Event::Lost(_)));
+            ClaimEvent::Released | ClaimEvent::Standby(_) | ClaimEvent::Lost(_) => {
+                self.losses += u64::from(matches!(event, ClaimEvent::Lost(_)));
                 self.saving = None;
                 self.mint.stand_by(format!("{event:?}").as_str().into());
-                Then::Rest
+                NextStep::Rest
             }
-            Event::Away => {
+            ClaimEvent::Away => {
                 if self.saving.take().is_some() {
                     self.mint.save_failed("the store is away".into());
                 }
                 // A stop does not wait for an unreachable store.
                 self.is_up &= !self.is_stopping;
-                Then::Rest
+                NextStep::Rest
             }
         }
     }
 }
 
 fn process(me: u128, setup: Setup, clock: &mut MachineClock, noted: u64, now_ns: u64) -> (Claimant, Mint) {
-    let options = Options {
+    let options = ClaimOptions {
         timeout_ms: setup.timeout_ms,
         max_ahead_ms: 60_000,
         max_behind_ms: setup.limits.max_clock_jump_ms,

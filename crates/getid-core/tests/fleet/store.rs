@@ -1,6 +1,6 @@
 //! A store of claims: linearizable, or one that has lost its last writes.
 
-use getid_core::claim::{Stamp, Write};
+use getid_core::claim::{RecordWrite, Stamp};
 use getid_core::{SavePoint, Tick};
 
 /// A record as the store has it.
@@ -39,7 +39,7 @@ impl Store {
     }
 
     /// Writes the record. Fails with the present record if the write was not done.
-    pub(crate) fn write(&mut self, claim: usize, write: Write, folder: u64, at_ns: u64) -> Result<(), Row> {
+    pub(crate) fn write(&mut self, claim: usize, write: RecordWrite, folder: u64, at_ns: u64) -> Result<(), Row> {
         let row = self.row(claim);
         if write.expect != Some(row.stamp) {
             return Err(row);

@@ -1,6 +1,6 @@
 //! Stories: which faults happen, and when all must be well again.
 
-use getid_core::claim::Wish;
+use getid_core::claim::StoreAction;
 use getid_core::{Epoch, Limits, Tick};
 
 use crate::clock::{MachineClock, START_UNIX_MS};
@@ -37,7 +37,7 @@ impl Kind {
 
 /// Events that a story has seen.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Played {
+pub(crate) struct StoryCounts {
     pub(crate) ids: u64,
     pub(crate) takeovers: u64,
     losses: u64,
@@ -48,8 +48,8 @@ pub(crate) struct Played {
     went_back: u64,
 }
 
-impl Played {
-    pub(crate) fn add(&mut self, other: Played) {
+impl StoryCounts {
+    pub(crate) fn add(&mut self, other: StoryCounts) {
         self.ids += other.ids;
         self.takeovers += other.takeovers;
         self.losses += other.losses;
@@ -91,7 +91,7 @@ fn world(kind: Kind, seed: u64, setup: Setup, claims: usize, standbys: usize) ->
 /// # Errors
 ///
 /// Fails with a broken promise, and the server and time of it.
-pub(crate) fn play(kind: Kind, seed: u64) -> Result<Played, String> {
+pub(crate) fn play(kind: Kind, seed: u64) -> Result<StoryCounts, String> {
     let mut random = Random(seed.wrapping_mul(0x1234_5678_9abc_def1).wrapping_add(kind as u64));
     let setup =
         if kind == Kind::Fleet { Setup { timeout_ms: 2000, limits: Limits::default() } } else { setup(&mut random) };
@@ -125,7 +125,7 @@ pub(crate) fn play(kind: Kind, seed: u64) -> Result<Played, String> {
     world.run(well_ns)?;
     all_are_well(&world, setup)?;
     let sum = |of: fn(&Server) -> u64| world.servers.iter().map(of).sum();
-    Ok(Played {
+    Ok(StoryCounts {
         ids: world.judges.iter().map(|judge| judge.ids).sum(),
         takeovers: sum(|server| server.takeovers),
         losses: sum(|server| server.losses),
@@ -279,7 +279,7 @@ fn takeover(world: &mut World, from_ns: u64, standby: usize) -> Result<u64, Stri
         let (server, given_ns) = (&world.servers[standby], world.given_ns[0]);
         if server.claimant.is_holder()
             && given_ns > from_ns
-            && world.servers[1 - standby].call.is_none_or(|call| matches!(call.wish, Wish::Read))
+            && world.servers[1 - standby].call.is_none_or(|call| matches!(call.action, StoreAction::Read))
         {
             return Ok((given_ns - from_ns) / MS);
         }

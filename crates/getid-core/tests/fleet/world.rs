@@ -3,11 +3,11 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-use getid_core::claim::Wish;
+use getid_core::claim::StoreAction;
 
 use crate::judge::Judge;
 use crate::random::Random;
-use crate::server::{Answer, Call, Server, Then};
+use crate::server::{Answer, Call, NextStep, Server};
 use crate::store::Store;
 
 pub(crate) const MS: u64 = 1_000_000;
@@ -25,7 +25,7 @@ pub(crate) fn instance(random: &mut Random) -> u128 {
 /// Kinds of events. Of all events at one time draws come first: a process that continues after a pause gives IDs before
 /// it reads anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Happens {
+enum EventKind {
     Draw,
     Reaches { number: u64 },
     Answered { number: u64 },
@@ -48,7 +48,7 @@ pub(crate) enum StoreState {
 
 /// A call on its way.
 struct Flight {
-    wish: Wish,
+    action: StoreAction,
     /// Number of the sender's folder.
     folder: u64,
     answer: Option<Answer>,
@@ -56,7 +56,7 @@ struct Flight {
 
 pub(crate) struct World {
     pub(crate) now_ns: u64,
-    queue: BinaryHeap<Reverse<(u64, Happens, usize)>>,
+    queue: BinaryHeap<Reverse<(u64, EventKind, usize)>>,
     /// Calls on their way, by number.
     calls: BTreeMap<u64, Flight>,
     number: u64,
@@ -102,12 +102,12 @@ impl World {
     pub(crate) fn add(&mut self, server: Server) {
         let who = self.servers.len();
         self.servers.push(server);
-        self.at(self.now_ns, Happens::Step, who);
+        self.at(self.now_ns, EventKind::Step, who);
         let draw_ns = self.now_ns + self.random.below(self.draw_every_ms * MS);
-        self.at(draw_ns, Happens::Draw, who);
+        self.at(draw_ns, EventKind::Draw, who);
     }
 
-    fn at(&mut self, ns: u64, what: Happens, who: usize) {
+    fn at(&mut self, ns: u64, what: EventKind, who: usize) {
         self.queue.push(Reverse((ns, what, who)));
     }
 
@@ -115,13 +115,13 @@ impl World {
     pub(crate) fn kill(&mut self, who: usize, down_ms: u64) {
         self.servers[who].is_up = false;
         self.servers[who].call = None;
-        self.at(self.now_ns + down_ms * MS, Happens::Starts, who);
+        self.at(self.now_ns + down_ms * MS, EventKind::Starts, who);
     }
 
     /// Stops a process as SIGTERM does; another one starts in its place after `down_ms`.
     pub(crate) fn stop(&mut self, who: usize, down_ms: u64) {
         self.servers[who].is_stopping = true;
-        self.at(self.now_ns + down_ms * MS, Happens::Starts, who);
+        self.at(self.now_ns + down_ms * MS, EventKind::Starts, who);
     }
 
     /// Plays events until this time.
@@ -137,7 +137,7 @@ impl World {
             self.queue.pop();
             self.now_ns = self.now_ns.max(ns);
             let paused_until_ns = self.servers[who].paused_until_ns;
-            let is_of_process = !matches!(what, Happens::Reaches { .. });
+            let is_of_process = !matches!(what, EventKind::Reaches { .. });
             if is_of_process && paused_until_ns > self.now_ns {
                 self.at(paused_until_ns, what, who);
                 continue;
@@ -148,30 +148,30 @@ impl World {
         Ok(())
     }
 
-    fn happens(&mut self, what: Happens, who: usize) -> Result<(), String> {
+    fn happens(&mut self, what: EventKind, who: usize) -> Result<(), String> {
         let now_ns = self.now_ns;
         match what {
-            Happens::Step => {
-                self.at(now_ns + self.sample_ms * MS, Happens::Step, who);
+            EventKind::Step => {
+                self.at(now_ns + self.sample_ms * MS, EventKind::Step, who);
                 self.step(who);
             }
-            Happens::Draw => {
+            EventKind::Draw => {
                 let wait_ns = self.random.below(2 * self.draw_every_ms * MS);
-                self.at(now_ns + wait_ns, Happens::Draw, who);
+                self.at(now_ns + wait_ns, EventKind::Draw, who);
                 return self.draw(who);
             }
-            Happens::Reaches { number } => self.reaches(number, who),
-            Happens::Answered { number } => {
+            EventKind::Reaches { number } => self.reaches(number, who),
+            EventKind::Answered { number } => {
                 let answer = self.calls.remove(&number).and_then(|flight| flight.answer);
                 self.answer(who, number, answer.unwrap_or(Answer::Nothing));
             }
-            Happens::Deadline { number } => self.answer(who, number, Answer::Nothing),
-            Happens::Starts if !self.servers[who].is_up => {
+            EventKind::Deadline { number } => self.answer(who, number, Answer::Nothing),
+            EventKind::Starts if !self.servers[who].is_up => {
                 let (me, noted) = (instance(&mut self.random), !self.random.one_in(4));
                 self.servers[who].start(me, noted, now_ns);
             }
             // The process has not stopped yet.
-            Happens::Starts => self.at(now_ns + 50 * MS, Happens::Starts, who),
+            EventKind::Starts => self.at(now_ns + 50 * MS, EventKind::Starts, who),
         }
         Ok(())
     }
@@ -184,8 +184,8 @@ impl World {
         self.follow(who, then);
     }
 
-    fn follow(&mut self, who: usize, then: Then) {
-        let Then::Send(wish) = then else {
+    fn follow(&mut self, who: usize, then: NextStep) {
+        let NextStep::Send(action) = then else {
             // A claim that was just taken is saved at once.
             let server = &self.servers[who];
             if server.is_up
@@ -194,7 +194,7 @@ impl World {
                 && server.claimant.is_holder()
             {
                 let then = self.servers[who].step(self.now_ns);
-                if then != Then::Rest {
+                if then != NextStep::Rest {
                     self.follow(who, then);
                 }
             }
@@ -203,12 +203,12 @@ impl World {
         self.number += 1;
         let number = self.number;
         let sent = self.servers[who].clock.clocks(self.now_ns);
-        self.servers[who].call = Some(Call { number, wish, sent });
-        self.calls.insert(number, Flight { wish, folder: self.servers[who].folder, answer: None });
+        self.servers[who].call = Some(Call { number, action, sent });
+        self.calls.insert(number, Flight { action, folder: self.servers[who].folder, answer: None });
         let there_ns = self.latency_ns();
-        self.at(self.now_ns + self.deadline_ns, Happens::Deadline { number }, who);
+        self.at(self.now_ns + self.deadline_ns, EventKind::Deadline { number }, who);
         if self.servers[who].cut_to_ns <= self.now_ns && !self.loses() {
-            self.at(self.now_ns + there_ns, Happens::Reaches { number }, who);
+            self.at(self.now_ns + there_ns, EventKind::Reaches { number }, who);
         } else {
             self.calls.remove(&number);
         }
@@ -230,16 +230,16 @@ impl World {
     fn reaches(&mut self, number: u64, who: usize) {
         if self.state == StoreState::Stands && self.state_until_ns > self.now_ns {
             let late_ns = self.random.below(20 * MS);
-            self.at(self.state_until_ns + late_ns, Happens::Reaches { number }, who);
+            self.at(self.state_until_ns + late_ns, EventKind::Reaches { number }, who);
             return;
         }
         let (claim, cut_from_ns) = (self.servers[who].claim, self.servers[who].cut_from_ns);
         let back_ns = self.now_ns + self.latency_ns();
         let is_lost = cut_from_ns > back_ns || self.loses();
         let Some(flight) = self.calls.get_mut(&number) else { return };
-        flight.answer = Some(match flight.wish {
+        flight.answer = Some(match flight.action {
             _ if self.state == StoreState::Refuses => Answer::NotDone,
-            Wish::Write(write) => match self.store.write(claim, write, flight.folder, self.now_ns) {
+            StoreAction::Write(write) => match self.store.write(claim, write, flight.folder, self.now_ns) {
                 Ok(()) => Answer::Written,
                 Err(row) => Answer::Conflict(row),
             },
@@ -248,7 +248,7 @@ impl World {
         if is_lost {
             self.calls.remove(&number);
         } else {
-            self.at(back_ns, Happens::Answered { number }, who);
+            self.at(back_ns, EventKind::Answered { number }, who);
         }
     }
 

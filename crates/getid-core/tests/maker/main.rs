@@ -222,7 +222,7 @@ fn forks() {
         drop(output);
         let _ = (&child_input).read_to_end(&mut Vec::new());
         let error = maker.next().unwrap_err().to_string();
-        i32::from(!error.contains(", which opened this maker and may go on with it: open another file"))
+        i32::from(!error.contains(", which opened this maker and may still use it: open another file"))
     });
     maker.close().unwrap();
     let next = FileMaker::open(&path, 1).unwrap().next().unwrap();
@@ -356,9 +356,9 @@ fn a_disk_that_is_full_and_one_that_is_read_only() {
 /// The lock file, the state file or the folder is replaced while a maker runs, and another maker has the new one.
 #[test]
 fn a_maker_whose_file_is_taken_away_stops() {
-    type Mischief = fn(&Path);
-    let delete_lock: Mischief = |path| fs::remove_file(beside(path, ".lock")).unwrap();
-    let move_folder: Mischief = |path| {
+    type FileFault = fn(&Path);
+    let delete_lock: FileFault = |path| fs::remove_file(beside(path, ".lock")).unwrap();
+    let move_folder: FileFault = |path| {
         let folder = path.parent().unwrap();
         fs::rename(folder, folder.with_extension("away")).unwrap();
         fs::create_dir(folder).unwrap();

@@ -11,7 +11,7 @@
 
 mod texts;
 
-use getid_core::{Eight, Reservation, Scheme};
+use getid_core::{IdBatch8, Reservation, Scheme};
 use texts::{RANGE, text, texts};
 
 /// Number of last digits that are written for each ID; the others are kept.
@@ -21,7 +21,7 @@ const LOW_DIGITS: usize = 8;
 const LINE_BYTES: usize = 32;
 
 /// Room for the lines of eight IDs, bytes.
-const BLOCK_BYTES: usize = Eight::LEN * LINE_BYTES;
+const BLOCK_BYTES: usize = IdBatch8::LEN * LINE_BYTES;
 
 /// Room that each ID needs while it is written, bytes: reserve it once for many.
 pub const ID_BYTES_MAX: usize = LINE_BYTES;
@@ -98,14 +98,14 @@ impl IdWriter {
     #[inline(always)]
     fn write_run_by(
         &mut self,
-        texts: impl Fn(&[u32; Eight::LEN]) -> [u64; Eight::LEN],
+        texts: impl Fn(&[u32; IdBatch8::LEN]) -> [u64; IdBatch8::LEN],
         scheme: &Scheme,
         mut run: Reservation,
         output: &mut Vec<u8>,
     ) {
         while run.len > 0 {
-            let (ids, count) = scheme.take_eight(&mut run);
-            let last = ids.above[Eight::LEN - 1];
+            let (ids, count) = scheme.take_batch(&mut run);
+            let last = ids.above[IdBatch8::LEN - 1];
             let low = match self.low_digits(ids.base, last) {
                 None => self.change_base(ids.base, last),
                 low => low,
@@ -130,7 +130,7 @@ impl IdWriter {
 
     /// Appends the IDs one by one, if they don't share their leading digits, or have none.
     #[cold]
-    fn write_each(&mut self, ids: &Eight, count: usize, output: &mut Vec<u8>) {
+    fn write_each(&mut self, ids: &IdBatch8, count: usize, output: &mut Vec<u8>) {
         for &above in &ids.above[..count] {
             self.write(ids.base + u64::from(above), output);
         }
@@ -172,7 +172,7 @@ impl IdWriter {
         self.len = append(b"\r\n");
         self.base = leading * u64::from(RANGE);
         // Each line overwrites the unused end of the one before it.
-        for nth in 0..Eight::LEN {
+        for nth in 0..IdBatch8::LEN {
             self.lines[nth * self.len..][..LINE_BYTES].copy_from_slice(&line);
         }
         self.low_digits(id, above)

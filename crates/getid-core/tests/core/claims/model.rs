@@ -7,7 +7,7 @@
 use getid_core::checks::Fault;
 use stateright::{Checker, HasDiscoveries, Model, Property};
 
-use super::world::{Action, Met, Scope, World, Wrong};
+use super::world::{Action, MetEvent, Scope, Violation, World};
 
 const WALKS: u64 = 1500;
 
@@ -20,19 +20,19 @@ struct Search {
     name: &'static str,
     scope: Scope,
     /// Violations that must not occur in it.
-    never: &'static [Wrong],
+    never: &'static [Violation],
 }
 
 /// Promises of the fence alone, and order besides.
-const ALL: &[Wrong] = &[Wrong::Twice, Wrong::Late, Wrong::Overlap, Wrong::Imagined];
+const ALL: &[Violation] = &[Violation::Twice, Violation::Late, Violation::Overlap, Violation::Imagined];
 /// Promises that hold when an operator takes a claim away, which risks order.
-const BUT_ORDER: &[Wrong] = &[Wrong::Twice, Wrong::Overlap, Wrong::Imagined];
+const BUT_ORDER: &[Violation] = &[Violation::Twice, Violation::Overlap, Violation::Imagined];
 /// Promise for a store that loses its last writes, and so has no fence: no ID repeats, because a start begins past R +
 /// B.
-const ONLY_UNIQUE: &[Wrong] = &[Wrong::Twice];
+const ONLY_UNIQUE: &[Violation] = &[Violation::Twice];
 
 impl Search {
-    fn may_happen(&self, wrong: Option<Wrong>) -> bool {
+    fn may_happen(&self, wrong: Option<Violation>) -> bool {
         wrong.is_none_or(|wrong| !self.never.contains(&wrong))
     }
 
@@ -117,7 +117,7 @@ fn no_order_of_events_breaks_a_promise() {
         }
     }
     println!("{states} states");
-    let missed: Vec<_> = Met::ALL.into_iter().filter(|&met| !searches[0].scope.has_met(met)).collect();
+    let missed: Vec<_> = MetEvent::ALL.into_iter().filter(|&met| !searches[0].scope.has_met(met)).collect();
     assert!(missed.is_empty(), "never happened: {missed:?}");
 }
 
@@ -145,7 +145,7 @@ fn walks(fault: Option<Fault>) -> Result<u64, String> {
         if !world.comes_to_give(&scope) {
             return Err(format!("walk {walk}: no server gives IDs any more: {world:?}"));
         }
-        takeovers += u64::from(scope.has_met(Met::Silent));
+        takeovers += u64::from(scope.has_met(MetEvent::Silent));
     }
     Ok(takeovers)
 }

@@ -2,8 +2,9 @@
 
 use getid_core::checks::{Fault, plant};
 use getid_core::claim::{
-    Act, Ask, Candidate, Cause, Choice, Claimant, Clocks, Event, Loss, Options, Read, Seen, Stamp, Waiting, Watch,
-    Wish, Write, Wrote, choose, own_name_in_use,
+    Candidate, ClaimEvent, ClaimLoss, ClaimOptions, ClaimRequest, ClaimSnapshot, Claimant, Clocks, IdChoice,
+    ReadAnswer, RecordWrite, Stamp, StandbyReason, StoreAction, TakeCause, Watch, WriteAnswer, WritePurpose, choose,
+    own_name_in_use,
 };
 use getid_core::{Epoch, SavePoint, Tick};
 use proptest::prelude::*;
@@ -30,8 +31,8 @@ fn point(watermark: u64) -> SavePoint {
     SavePoint { watermark: Tick(watermark), reference: Tick(5_000_000), max_borrow_ms: 3000 }
 }
 
-fn options() -> Options {
-    Options {
+fn options() -> ClaimOptions {
+    ClaimOptions {
         timeout_ms: TIMEOUT_MS,
         max_ahead_ms: 60_000,
         max_behind_ms: 3_600_000,
@@ -46,8 +47,8 @@ fn claimant(me: u128) -> Claimant {
 }
 
 /// Returns a record of process `writer`, which has the claim.
-fn held(writer: u128, beat: u64) -> Seen {
-    Seen {
+fn held(writer: u128, beat: u64) -> ClaimSnapshot {
+    ClaimSnapshot {
         stamp: Stamp { writer, beat },
         holder: Some(writer),
         timeout_ms: TIMEOUT_MS,
@@ -57,49 +58,49 @@ fn held(writer: u128, beat: u64) -> Seen {
     }
 }
 
-fn released(writer: u128, beat: u64) -> Seen {
-    Seen { holder: None, ..held(writer, beat) }
+fn released(writer: u128, beat: u64) -> ClaimSnapshot {
+    ClaimSnapshot { holder: None, ..held(writer, beat) }
 }
 
-fn save(machine: &Claimant) -> Ask {
-    Ask::Save { point: point(6_000_000), term: machine.term() }
+fn save(machine: &Claimant) -> ClaimRequest {
+    ClaimRequest::Save { point: point(6_000_000), term: machine.term() }
 }
 
 /// A simulated store with one record, which answers at once.
 #[derive(Clone, Copy)]
-struct Store(Option<Seen>);
+struct Store(Option<ClaimSnapshot>);
 
 impl Store {
-    fn does(&mut self, write: Write) -> Wrote {
+    fn does(&mut self, write: RecordWrite) -> WriteAnswer {
         if self.0.map(|seen| seen.stamp) != write.expect {
-            return Wrote::Conflict(self.0);
+            return WriteAnswer::Conflict(self.0);
         }
-        self.0 = Some(Seen { is_this_folder: false, ..write.leaves() });
-        Wrote::Done
+        self.0 = Some(ClaimSnapshot { is_this_folder: false, ..write.leaves() });
+        WriteAnswer::Done
     }
 
-    /// Executes one wish of a server, and returns the event; `None`: the server wished nothing.
-    fn serves(&mut self, machine: &mut Claimant, now: Clocks, ask: Ask) -> Option<Event> {
-        match machine.wish(ask) {
-            Wish::Nothing => None,
-            Wish::Read => Some(machine.read(now, now, self.0.map_or(Read::Missing, Read::Record))),
-            Wish::Write(write) => {
+    /// Executes the next action of a server, and returns the event; `None`: there was nothing to do.
+    fn serves(&mut self, machine: &mut Claimant, now: Clocks, ask: ClaimRequest) -> Option<ClaimEvent> {
+        match machine.next_action(ask) {
+            StoreAction::Nothing => None,
+            StoreAction::Read => Some(machine.read(now, now, self.0.map_or(ReadAnswer::Missing, ReadAnswer::Record))),
+            StoreAction::Write(write) => {
                 let answer = self.does(write);
                 Some(machine.wrote(now, now, answer))
             }
         }
     }
 
-    fn saves(&mut self, machine: &mut Claimant, now: Clocks) -> Option<Event> {
+    fn saves(&mut self, machine: &mut Claimant, now: Clocks) -> Option<ClaimEvent> {
         let ask = save(machine);
         self.serves(machine, now, ask)
     }
 
-    /// Executes wishes until none is left, and returns the last event.
-    fn works_off(&mut self, machine: &mut Claimant, now: Clocks) -> Event {
+    /// Executes actions until none is left, and returns the last event.
+    fn works_off(&mut self, machine: &mut Claimant, now: Clocks) -> ClaimEvent {
         for _ in 0..8 {
             let event = self.serves(machine, now, save(machine)).expect("a server always has something to do");
-            if !matches!(event, Event::Again | Event::WritesItselfIn { .. }) {
+            if !matches!(event, ClaimEvent::Again | ClaimEvent::WritesItselfIn { .. }) {
                 return event;
             }
         }
@@ -111,26 +112,26 @@ impl Store {
 fn holder(me: u128, ms: u64) -> (Claimant, Store) {
     let (mut machine, mut store) = (claimant(me), Store(Some(released(99, 1))));
     let event = store.works_off(&mut machine, at(ms));
-    assert!(matches!(event, Event::Taken { cause: Cause::Free, .. }), "{event:?}");
+    assert!(matches!(event, ClaimEvent::Taken { cause: TakeCause::Free, .. }), "{event:?}");
     let event = store.works_off(&mut machine, at(ms));
-    assert!(matches!(event, Event::Saved { .. }), "{event:?}");
+    assert!(matches!(event, ClaimEvent::Saved { .. }), "{event:?}");
     (machine, store)
 }
 
-fn wish_saving(machine: &mut Claimant) -> Wish {
+fn action_of_save(machine: &mut Claimant) -> StoreAction {
     let ask = save(machine);
-    machine.wish(ask)
+    machine.next_action(ask)
 }
 
-fn write_saving(machine: &mut Claimant) -> Write {
+fn write_saving(machine: &mut Claimant) -> RecordWrite {
     let ask = save(machine);
     write_of(machine, ask)
 }
 
-/// Returns the write that a machine wishes.
-fn write_of(machine: &mut Claimant, ask: Ask) -> Write {
-    match machine.wish(ask) {
-        Wish::Write(write) => write,
+/// Returns the next write of a machine.
+fn write_of(machine: &mut Claimant, ask: ClaimRequest) -> RecordWrite {
+    match machine.next_action(ask) {
+        StoreAction::Write(write) => write,
         other => panic!("a write was expected, not {other:?}"),
     }
 }
@@ -142,10 +143,10 @@ fn a_save_counts_only_over_the_stamp_that_this_server_wrote_last() {
     let (mut machine, mut store) = holder(1, 0);
     let mine = store.0.unwrap().stamp;
     let write = write_saving(&mut machine);
-    assert_eq!((write.expect, write.new.writer, write.act), (Some(mine), 1, Act::Save));
+    assert_eq!((write.expect, write.new.writer, write.act), (Some(mine), 1, WritePurpose::Save));
     store.0 = Some(held(2, mine.beat + 1));
     let event = machine.wrote(at(500), at(500), store.does(write));
-    assert_eq!(event, Event::Lost(Loss::TakenBy(2)));
+    assert_eq!(event, ClaimEvent::Lost(ClaimLoss::TakenBy(2)));
     assert_eq!((machine.hold(), machine.is_holder()), (None, false));
 }
 
@@ -157,23 +158,23 @@ fn nothing_is_saved_for_a_mint_with_an_older_term() {
         store.serves(&mut machine, at(0), old);
     }
     assert_eq!((machine.term(), machine.found()), (1, Some(point(5_003_000))));
-    assert_eq!(machine.wish(old), Wish::Nothing);
+    assert_eq!(machine.next_action(old), StoreAction::Nothing);
     // It gives up with the point that it found: the mint has given nothing since.
-    let write = write_of(&mut machine, Ask::Release { point: point(9_000_000), term: 0 });
-    assert_eq!((write.point, write.act), (point(5_003_000), Act::Release));
+    let write = write_of(&mut machine, ClaimRequest::Release { point: point(9_000_000), term: 0 });
+    assert_eq!((write.point, write.act), (point(5_003_000), WritePurpose::Release));
 }
 
 #[test]
 fn what_was_found_is_not_changed_by_taking_it() {
     let (mut machine, mut store) = (claimant(1), Store(Some(released(99, 7))));
-    assert_eq!(store.saves(&mut machine, at(0)), Some(Event::Again));
+    assert_eq!(store.saves(&mut machine, at(0)), Some(ClaimEvent::Again));
     let write = write_saving(&mut machine);
     assert_eq!(
         (write.point, write.expect, write.new),
         (point(5_003_000), Some(Stamp { writer: 99, beat: 7 }), Stamp { writer: 1, beat: 8 })
     );
     let event = machine.wrote(at(0), at(0), store.does(write));
-    assert_eq!(event, Event::Taken { found: Some(point(5_003_000)), cause: Cause::Free });
+    assert_eq!(event, ClaimEvent::Taken { found: Some(point(5_003_000)), cause: TakeCause::Free });
     assert_eq!(machine.hold(), None, "no IDs before a save");
 }
 
@@ -184,22 +185,22 @@ fn an_unknown_save_is_settled_by_reading() {
     // The write was done: its hold counts from its sending.
     let write = write_saving(&mut machine);
     store.does(write);
-    assert_eq!(machine.wrote(at(500), at(900), Wrote::Unknown), Event::Away);
+    assert_eq!(machine.wrote(at(500), at(900), WriteAnswer::Unknown), ClaimEvent::Away);
     match store.saves(&mut machine, at(1000)) {
-        Some(Event::Saved { point, hold }) => assert_eq!((point, hold.sent), (write.point, at(500))),
+        Some(ClaimEvent::Saved { point, hold }) => assert_eq!((point, hold.sent), (write.point, at(500))),
         other => panic!("{other:?}"),
     }
     // The write was not done at first, but is done late, between the sending and the arrival of the next one.
     let late = write_saving(&mut machine);
-    machine.wrote(at(1100), at(1200), Wrote::Unknown);
-    assert_eq!(store.saves(&mut machine, at(1300)), Some(Event::Again));
+    machine.wrote(at(1100), at(1200), WriteAnswer::Unknown);
+    assert_eq!(store.saves(&mut machine, at(1300)), Some(ClaimEvent::Again));
     let next = write_saving(&mut machine);
     assert!(next.new.beat > late.new.beat, "no two writes have the same stamp");
-    assert_eq!(store.does(late), Wrote::Done);
+    assert_eq!(store.does(late), WriteAnswer::Done);
     let answer = store.does(next);
-    assert_eq!(machine.wrote(at(1300), at(1300), answer), Event::Again);
+    assert_eq!(machine.wrote(at(1300), at(1300), answer), ClaimEvent::Again);
     let event = store.works_off(&mut machine, at(1300));
-    assert!(matches!(event, Event::Saved { .. }), "{event:?}");
+    assert!(matches!(event, ClaimEvent::Saved { .. }), "{event:?}");
 }
 
 #[test]
@@ -208,7 +209,7 @@ fn a_write_that_conflicts_with_itself_was_done() {
     let write = write_saving(&mut machine);
     store.does(write);
     let event = machine.wrote(at(500), at(700), store.does(write));
-    assert!(matches!(event, Event::Saved { hold, .. } if hold.sent == at(500)), "{event:?}");
+    assert!(matches!(event, ClaimEvent::Saved { hold, .. } if hold.sent == at(500)), "{event:?}");
 }
 
 // Rule 2: silence is for order and for liveness.
@@ -219,7 +220,7 @@ fn a_hold_lasts_three_quarters_of_the_time_out_from_the_sending() {
     let write = write_saving(&mut machine);
     assert_eq!(write.timeout_ms, TIMEOUT_MS);
     store.does(write);
-    machine.wrote(at(500), at(1400), Wrote::Done);
+    machine.wrote(at(500), at(1400), WriteAnswer::Done);
     let hold = machine.hold().expect("a hold");
     assert!(!hold.is_over(at(1999)));
     assert!(hold.is_over(at(2000)));
@@ -230,12 +231,12 @@ fn a_hold_lasts_three_quarters_of_the_time_out_from_the_sending() {
 fn a_store_that_fails_does_not_move_a_hold() {
     let (mut machine, _) = holder(1, 0);
     let hold = machine.hold();
-    assert!(matches!(wish_saving(&mut machine), Wish::Write(_)));
-    assert_eq!(machine.wrote(at(500), at(600), Wrote::NotDone), Event::Away);
-    assert!(matches!(wish_saving(&mut machine), Wish::Write(_)));
-    assert_eq!(machine.wrote(at(700), at(800), Wrote::Unknown), Event::Away);
-    assert_eq!(wish_saving(&mut machine), Wish::Read);
-    assert_eq!(machine.read(at(900), at(950), Read::Failed), Event::Away);
+    assert!(matches!(action_of_save(&mut machine), StoreAction::Write(_)));
+    assert_eq!(machine.wrote(at(500), at(600), WriteAnswer::NotDone), ClaimEvent::Away);
+    assert!(matches!(action_of_save(&mut machine), StoreAction::Write(_)));
+    assert_eq!(machine.wrote(at(700), at(800), WriteAnswer::Unknown), ClaimEvent::Away);
+    assert_eq!(action_of_save(&mut machine), StoreAction::Read);
+    assert_eq!(machine.read(at(900), at(950), ReadAnswer::Failed), ClaimEvent::Away);
     assert_eq!((machine.hold(), machine.is_holder()), (hold, true));
 }
 
@@ -249,7 +250,7 @@ fn taken_over_at(standby: u64, sent: u64, until_done: u64, until_seen: u64) -> u
         if ms >= done + until_seen {
             store.0 = Some(held(1, 7));
         }
-        if let Event::Taken { .. } = store.works_off(&mut machine, by(ms)) {
+        if let ClaimEvent::Taken { .. } = store.works_off(&mut machine, by(ms)) {
             return ms;
         }
     }
@@ -280,7 +281,7 @@ fn stops_before(holder_rate: u64, standby_rate: u64, reply: u64, seen: u64) -> R
     let sent = 200;
     // The holder's readings, by clocks slower than the standby's.
     let own = |ms: u64| at(ms * holder_rate / 100);
-    machine.wrote(own(sent), own(sent + reply), Wrote::Done);
+    machine.wrote(own(sent), own(sent + reply), WriteAnswer::Done);
     let hold = machine.hold().expect("a hold");
     let taken = taken_over_at(standby_rate, sent, reply.min(seen), 0);
     prop_assert!(hold.is_over(own(taken)), "holder {holder_rate} %, standby {standby_rate} %: taken at {taken}");
@@ -293,7 +294,7 @@ fn bears(start: u64) -> Result<(), TestCaseError> {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         usize::try_from((random >> 33) % n).expect("below n")
     };
-    let mut machine = Claimant::new(1, Options { creates: pick(2) == 0, ..options() }, pick(4) as u64, None);
+    let mut machine = Claimant::new(1, ClaimOptions { creates: pick(2) == 0, ..options() }, pick(4) as u64, None);
     let mut known = vec![None];
     let mut ms = 0;
     for _ in 0..200 {
@@ -302,26 +303,33 @@ fn bears(start: u64) -> Result<(), TestCaseError> {
         let beat = [1, 2, 5, 40, u64::MAX, Stamp::BEAT_MAX][pick(6)];
         let writer = [1, 1, 2, 3][pick(4)];
         let holder = [None, Some(writer), Some(7)][pick(3)];
-        let seen = Seen { holder, is_moved: pick(9) == 0, is_this_folder: pick(9) == 0, ..held(writer, beat) };
-        let seen = Seen { timeout_ms: [0, 1, TIMEOUT_MS, u64::MAX][pick(4)], ..seen };
-        let ask = [Ask::Watch, save(&machine), save(&machine), Ask::Release { point: point(1), term: machine.term() }];
-        match machine.wish(ask[pick(4)]) {
-            Wish::Nothing => {}
-            Wish::Read => {
-                let answer = [Read::Record(seen), Read::Record(seen), Read::Missing, Read::Failed][pick(4)];
+        let seen = ClaimSnapshot { holder, is_moved: pick(9) == 0, is_this_folder: pick(9) == 0, ..held(writer, beat) };
+        let seen = ClaimSnapshot { timeout_ms: [0, 1, TIMEOUT_MS, u64::MAX][pick(4)], ..seen };
+        let ask = [
+            ClaimRequest::Watch,
+            save(&machine),
+            save(&machine),
+            ClaimRequest::Release { point: point(1), term: machine.term() },
+        ];
+        match machine.next_action(ask[pick(4)]) {
+            StoreAction::Nothing => {}
+            StoreAction::Read => {
+                let answer =
+                    [ReadAnswer::Record(seen), ReadAnswer::Record(seen), ReadAnswer::Missing, ReadAnswer::Failed]
+                        [pick(4)];
                 machine.read(sent, now, answer);
-                if let Read::Record(seen) = answer {
+                if let ReadAnswer::Record(seen) = answer {
                     known.push(Some(seen.stamp));
                 }
             }
-            Wish::Write(write) => {
+            StoreAction::Write(write) => {
                 prop_assert!(known.contains(&write.expect), "{write:?}");
                 prop_assert!(!known.contains(&Some(write.new)), "a stamp that was there: {write:?}");
-                let conflict = Wrote::Conflict(Some(seen).filter(|_| pick(5) > 0));
-                let answer = [Wrote::Done, Wrote::Unknown, Wrote::NotDone, conflict][pick(4)];
+                let conflict = WriteAnswer::Conflict(Some(seen).filter(|_| pick(5) > 0));
+                let answer = [WriteAnswer::Done, WriteAnswer::Unknown, WriteAnswer::NotDone, conflict][pick(4)];
                 machine.wrote(sent, now, answer);
                 known.push(Some(write.new));
-                if let Wrote::Conflict(Some(seen)) = answer {
+                if let WriteAnswer::Conflict(Some(seen)) = answer {
                     known.push(Some(seen.stamp));
                 }
             }
@@ -336,25 +344,28 @@ fn bears(start: u64) -> Result<(), TestCaseError> {
 fn a_claim_that_names_no_holder_is_taken_at_once() {
     let (mut machine, mut store) = (claimant(1), Store(Some(released(2, 41))));
     let event = store.works_off(&mut machine, at(0));
-    assert_eq!(event, Event::Taken { found: Some(point(5_003_000)), cause: Cause::Free });
+    assert_eq!(event, ClaimEvent::Taken { found: Some(point(5_003_000)), cause: TakeCause::Free });
     assert_eq!(store.0.unwrap().stamp, Stamp { writer: 1, beat: 42 });
 }
 
 #[test]
 fn a_silent_claim_is_taken_after_the_records_time_out() {
-    let (mut machine, mut store) = (claimant(1), Store(Some(Seen { timeout_ms: 800, ..held(2, 41) })));
+    let (mut machine, mut store) = (claimant(1), Store(Some(ClaimSnapshot { timeout_ms: 800, ..held(2, 41) })));
     for ms in (0..800).step_by(100) {
         let event = store.works_off(&mut machine, at(ms));
         let silent_ns = ms * 1_000_000;
-        assert_eq!(event, Event::Standby(Waiting::Held { by: 2, silent_ns, timeout_ms: 800 }), "{ms}");
+        assert_eq!(event, ClaimEvent::Standby(StandbyReason::Held { by: 2, silent_ns, timeout_ms: 800 }), "{ms}");
     }
     // A beat: the silence counts from 0 again.
-    store.0 = Some(Seen { timeout_ms: 800, ..held(2, 42) });
+    store.0 = Some(ClaimSnapshot { timeout_ms: 800, ..held(2, 42) });
     for ms in (800..1600).step_by(100) {
-        assert!(matches!(store.works_off(&mut machine, at(ms)), Event::Standby(Waiting::Held { .. })), "{ms}");
+        assert!(
+            matches!(store.works_off(&mut machine, at(ms)), ClaimEvent::Standby(StandbyReason::Held { .. })),
+            "{ms}"
+        );
     }
     match store.works_off(&mut machine, at(1600)) {
-        Event::Taken { cause: Cause::Silent(800_000_000), .. } => {}
+        ClaimEvent::Taken { cause: TakeCause::Silent(800_000_000), .. } => {}
         other => panic!("{other:?}"),
     }
 }
@@ -363,14 +374,14 @@ fn a_silent_claim_is_taken_after_the_records_time_out() {
 fn a_takeover_names_the_record_that_was_silent() {
     let (mut machine, mut store) = (claimant(1), Store(Some(held(2, 41))));
     for ms in (0..=2000).step_by(100) {
-        store.serves(&mut machine, at(ms), Ask::Watch);
+        store.serves(&mut machine, at(ms), ClaimRequest::Watch);
     }
-    let write = write_of(&mut machine, Ask::Watch);
+    let write = write_of(&mut machine, ClaimRequest::Watch);
     assert_eq!(write.expect, Some(Stamp { writer: 2, beat: 41 }));
     // The holder beats at this very moment: then it keeps the claim.
     store.0 = Some(held(2, 42));
     let event = machine.wrote(at(2000), at(2010), store.does(write));
-    assert_eq!(event, Event::Standby(Waiting::Held { by: 2, silent_ns: 0, timeout_ms: TIMEOUT_MS }));
+    assert_eq!(event, ClaimEvent::Standby(StandbyReason::Held { by: 2, silent_ns: 0, timeout_ms: TIMEOUT_MS }));
     assert!(!machine.is_holder());
 }
 
@@ -384,21 +395,21 @@ fn time_in_which_it_could_not_read_is_no_silence() {
     assert_eq!(silent_ms(&machine), 500);
     // The store is unreachable for an hour: until the first failed read it was there.
     for ms in (600..3_600_000).step_by(10_000) {
-        assert_eq!(machine.wish(Ask::Watch), Wish::Read);
-        assert_eq!(machine.read(at(ms), at(ms + 1000), Read::Failed), Event::Away);
+        assert_eq!(machine.next_action(ClaimRequest::Watch), StoreAction::Read);
+        assert_eq!(machine.read(at(ms), at(ms + 1000), ReadAnswer::Failed), ClaimEvent::Away);
     }
     store.works_off(&mut machine, at(3_600_000));
     assert_eq!(silent_ms(&machine), 600);
     // The process is stopped for a minute, and then continues to read.
     let event = store.works_off(&mut machine, at(3_660_000));
-    assert!(matches!(event, Event::Standby(Waiting::Held { .. })), "{event:?}");
+    assert!(matches!(event, ClaimEvent::Standby(StandbyReason::Held { .. })), "{event:?}");
     assert_eq!(silent_ms(&machine), 600);
     // An occasional failed read does not make it wait for ever.
     let mut ms = 3_660_000;
     while !machine.is_holder() {
         ms += POLL_MS;
-        assert_eq!(machine.wish(Ask::Watch), Wish::Read);
-        machine.read(at(ms), at(ms), Read::Failed);
+        assert_eq!(machine.next_action(ClaimRequest::Watch), StoreAction::Read);
+        machine.read(at(ms), at(ms), ReadAnswer::Failed);
         ms += POLL_MS;
         store.works_off(&mut machine, at(ms));
         assert!(ms < 3_664_000, "{machine:?}");
@@ -423,39 +434,39 @@ fn silence_goes_by_the_slower_clock() {
 fn an_unknown_takeover_is_settled_by_reading() {
     for was_done in [false, true] {
         let (mut machine, mut store) = (claimant(1), Store(Some(released(2, 41))));
-        store.serves(&mut machine, at(0), Ask::Watch);
-        let write = write_of(&mut machine, Ask::Watch);
+        store.serves(&mut machine, at(0), ClaimRequest::Watch);
+        let write = write_of(&mut machine, ClaimRequest::Watch);
         if was_done {
             store.does(write);
         }
-        assert_eq!(machine.wrote(at(0), at(1000), Wrote::Unknown), Event::Away);
+        assert_eq!(machine.wrote(at(0), at(1000), WriteAnswer::Unknown), ClaimEvent::Away);
         assert!(!machine.is_holder(), "the outcome is unknown");
         let event = store.works_off(&mut machine, at(1100));
-        assert!(matches!(event, Event::Taken { cause: Cause::Free, .. }), "{event:?}");
+        assert!(matches!(event, ClaimEvent::Taken { cause: TakeCause::Free, .. }), "{event:?}");
         // The cancelled write is used if it was done, and is not sent again.
         assert_eq!(store.0.unwrap().stamp.beat, if was_done { 42 } else { 43 });
     }
     // Another server was faster.
     let (mut machine, mut store) = (claimant(1), Store(Some(released(2, 41))));
-    store.serves(&mut machine, at(0), Ask::Watch);
-    write_of(&mut machine, Ask::Watch);
-    machine.wrote(at(0), at(1000), Wrote::Unknown);
+    store.serves(&mut machine, at(0), ClaimRequest::Watch);
+    write_of(&mut machine, ClaimRequest::Watch);
+    machine.wrote(at(0), at(1000), WriteAnswer::Unknown);
     store.0 = Some(held(3, 42));
-    assert!(matches!(store.works_off(&mut machine, at(1100)), Event::Standby(Waiting::Held { by: 3, .. })));
+    assert!(matches!(store.works_off(&mut machine, at(1100)), ClaimEvent::Standby(StandbyReason::Held { by: 3, .. })));
 }
 
 #[test]
 fn a_takeover_that_is_done_late_is_a_takeover() {
     let (mut machine, mut store) = (claimant(1), Store(Some(released(2, 41))));
-    store.serves(&mut machine, at(0), Ask::Watch);
-    let late = write_of(&mut machine, Ask::Watch);
-    machine.wrote(at(0), at(1000), Wrote::Unknown);
-    store.serves(&mut machine, at(1100), Ask::Watch);
-    let next = write_of(&mut machine, Ask::Watch);
-    assert_eq!(store.does(late), Wrote::Done);
+    store.serves(&mut machine, at(0), ClaimRequest::Watch);
+    let late = write_of(&mut machine, ClaimRequest::Watch);
+    machine.wrote(at(0), at(1000), WriteAnswer::Unknown);
+    store.serves(&mut machine, at(1100), ClaimRequest::Watch);
+    let next = write_of(&mut machine, ClaimRequest::Watch);
+    assert_eq!(store.does(late), WriteAnswer::Done);
     let answer = store.does(next);
     let event = machine.wrote(at(1200), at(1200), answer);
-    assert_eq!(event, Event::Taken { found: Some(point(5_003_000)), cause: Cause::Late });
+    assert_eq!(event, ClaimEvent::Taken { found: Some(point(5_003_000)), cause: TakeCause::Late });
 }
 
 // Rule 4: who may take over.
@@ -463,7 +474,7 @@ fn a_takeover_that_is_done_late_is_a_takeover() {
 #[test]
 fn a_standby_whose_wall_clock_is_apart_is_not_eligible() {
     let day_ms = 86_400_000;
-    let watched = |wall_off_ms: i64, options: Options, beats: bool| {
+    let watched = |wall_off_ms: i64, options: ClaimOptions, beats: bool| {
         let by = |ms: u64| Clocks { wall_ms: wall(ms) + wall_off_ms, ..at(ms) };
         let mut machine = Claimant::new(1, options, 0, None);
         let mut store = Store(Some(held(2, 41)));
@@ -474,29 +485,33 @@ fn a_standby_whose_wall_clock_is_apart_is_not_eligible() {
         (100..=2200).step_by(100).map(|ms| store.works_off(&mut machine, by(ms))).last().unwrap()
     };
     for beats in [false, true] {
-        assert!(!matches!(watched(55_000, options(), beats), Event::Standby(_)));
-        assert!(!matches!(watched(-3_500_000, options(), beats), Event::Standby(_)));
+        assert!(!matches!(watched(55_000, options(), beats), ClaimEvent::Standby(_)));
+        assert!(!matches!(watched(-3_500_000, options(), beats), ClaimEvent::Standby(_)));
         match watched(-day_ms, options(), beats) {
-            Event::Standby(Waiting::Apart { by_ms }) => assert!((by_ms + day_ms).abs() < 4000, "{by_ms}"),
+            ClaimEvent::Standby(StandbyReason::Apart { by_ms }) => assert!((by_ms + day_ms).abs() < 4000, "{by_ms}"),
             other => panic!("{other:?}"),
         }
     }
     // Ahead of a record that beat while it was watched: IDs would be 50 minutes ahead.
-    assert!(matches!(watched(3_000_000, options(), true), Event::Standby(Waiting::Apart { by_ms: 2_900_000.. })));
-    assert!(matches!(watched(day_ms, options(), true), Event::Standby(Waiting::Apart { .. })));
+    assert!(matches!(
+        watched(3_000_000, options(), true),
+        ClaimEvent::Standby(StandbyReason::Apart { by_ms: 2_900_000.. })
+    ));
+    assert!(matches!(watched(day_ms, options(), true), ClaimEvent::Standby(StandbyReason::Apart { .. })));
     // A record that was silent from the beginning may be a day old: then the clock is right.
-    assert!(!matches!(watched(day_ms, options(), false), Event::Standby(_)));
-    for lifted in [Options { takes_any: true, ..options() }, Options { max_ahead_ms: 0, max_behind_ms: 0, ..options() }]
+    assert!(!matches!(watched(day_ms, options(), false), ClaimEvent::Standby(_)));
+    for lifted in
+        [ClaimOptions { takes_any: true, ..options() }, ClaimOptions { max_ahead_ms: 0, max_behind_ms: 0, ..options() }]
     {
-        assert!(!matches!(watched(-day_ms, lifted, true), Event::Standby(_)));
-        assert!(!matches!(watched(day_ms, lifted, true), Event::Standby(_)));
+        assert!(!matches!(watched(-day_ms, lifted, true), ClaimEvent::Standby(_)));
+        assert!(!matches!(watched(day_ms, lifted, true), ClaimEvent::Standby(_)));
     }
 }
 
 /// The obstacle to a takeover is known before the holder is gone.
 #[test]
 fn a_standby_knows_that_its_wall_clock_is_apart_while_another_holds() {
-    let apart = |wall_off_ms: i64, options: Options, seen: fn(Seen) -> Seen| {
+    let apart = |wall_off_ms: i64, options: ClaimOptions, seen: fn(ClaimSnapshot) -> ClaimSnapshot| {
         let by = |ms: u64| Clocks { wall_ms: wall(ms) + wall_off_ms, ..at(ms) };
         let mut machine = Claimant::new(1, options, 0, None);
         assert_eq!(machine.apart_by_ms(by(0)), None, "nothing was read");
@@ -504,7 +519,7 @@ fn a_standby_knows_that_its_wall_clock_is_apart_while_another_holds() {
         store.works_off(&mut machine, by(0));
         store.0 = Some(later(seen(held(2, 42)), 50));
         store.works_off(&mut machine, by(100));
-        let is_held = matches!(machine.waiting(), Some(Waiting::Held { .. }));
+        let is_held = matches!(machine.waiting(), Some(StandbyReason::Held { .. }));
         (is_held, machine.apart_by_ms(by(100)))
     };
     let as_it_is = |seen| seen;
@@ -513,21 +528,21 @@ fn a_standby_knows_that_its_wall_clock_is_apart_while_another_holds() {
     let (is_held, by_ms) = apart(-7_200_000, options(), as_it_is);
     assert!(is_held && by_ms.is_some_and(|by_ms| by_ms < -7_000_000), "{by_ms:?}");
     assert_eq!(apart(2000, options(), as_it_is), (true, None));
-    assert_eq!(apart(7_200_000, Options { takes_any: true, ..options() }, as_it_is), (true, None));
-    let own_folder = |seen| Seen { is_this_folder: true, ..seen };
+    assert_eq!(apart(7_200_000, ClaimOptions { takes_any: true, ..options() }, as_it_is), (true, None));
+    let own_folder = |seen| ClaimSnapshot { is_this_folder: true, ..seen };
     assert_eq!(apart(7_200_000, options(), own_folder).1, None, "a holder, or one that will be");
 }
 
 /// Returns the same record with a time `ms` later.
-fn later(seen: Seen, ms: u64) -> Seen {
+fn later(seen: ClaimSnapshot, ms: u64) -> ClaimSnapshot {
     let reference = seen.point.reference.plus_ms(ms);
-    Seen { point: SavePoint { reference, ..seen.point }, ..seen }
+    ClaimSnapshot { point: SavePoint { reference, ..seen.point }, ..seen }
 }
 
 /// A standby's distance from the record's time is known before there is a claim to take.
 #[test]
 fn a_standby_knows_how_far_its_clock_is_from_the_records_time() {
-    let gap = |wall_off_ms: i64, seen: &[(u64, Seen)]| {
+    let gap = |wall_off_ms: i64, seen: &[(u64, ClaimSnapshot)]| {
         let by = |ms: u64| Clocks { wall_ms: wall(ms) + wall_off_ms, ..at(ms) };
         let mut machine = claimant(1);
         for (ms, seen) in seen {
@@ -542,11 +557,14 @@ fn a_standby_knows_how_far_its_clock_is_from_the_records_time() {
     // The age of the first record is unknown: the clock may be ahead by that age.
     assert_eq!((gap(3_000_000, &[first]), gap(-3_000_000, &[first])), (None, Some(-3_000_000)));
     // A write that leaves the time unchanged, such as an operator's, makes it no younger.
-    let taken = |ms| (ms, Seen { stamp: held(9, 43).stamp, ..beat.1 });
+    let taken = |ms| (ms, ClaimSnapshot { stamp: held(9, 43).stamp, ..beat.1 });
     assert_eq!(gap(7, &[first, beat, taken(1400)]), Some(7));
-    assert_eq!(gap(7, &[first, taken(400)].map(|(ms, seen)| (ms, Seen { point: first.1.point, ..seen }))), None);
+    assert_eq!(
+        gap(7, &[first, taken(400)].map(|(ms, seen)| (ms, ClaimSnapshot { point: first.1.point, ..seen }))),
+        None
+    );
     // A record that returns from another store has the time of its last save there.
-    let moved = (500, Seen { is_moved: true, ..beat.1 });
+    let moved = (500, ClaimSnapshot { is_moved: true, ..beat.1 });
     assert_eq!(gap(7, &[first, moved, (900, later(held(9, 43), 600))]), None);
     assert_eq!(holder(1, 0).0.clock_gap_ms(at(0)), None);
 }
@@ -554,21 +572,21 @@ fn a_standby_knows_how_far_its_clock_is_from_the_records_time() {
 #[test]
 fn a_moved_claim_is_not_taken() {
     for seen in [held(2, 41), released(2, 41), held(1, 41)] {
-        let mut store = Store(Some(Seen { is_moved: true, is_this_folder: true, ..seen }));
+        let mut store = Store(Some(ClaimSnapshot { is_moved: true, is_this_folder: true, ..seen }));
         let mut machine = claimant(1);
         for ms in (0..5000).step_by(100) {
-            assert_eq!(store.works_off(&mut machine, at(ms)), Event::Standby(Waiting::Moved));
+            assert_eq!(store.works_off(&mut machine, at(ms)), ClaimEvent::Standby(StandbyReason::Moved));
         }
     }
     // A holder that reads the mark.
     let (mut machine, mut store) = holder(1, 0);
-    store.0 = Some(Seen { is_moved: true, ..held(9, 40) });
-    assert_eq!(store.works_off(&mut machine, at(500)), Event::Lost(Loss::Moved));
+    store.0 = Some(ClaimSnapshot { is_moved: true, ..held(9, 40) });
+    assert_eq!(store.works_off(&mut machine, at(500)), ClaimEvent::Lost(ClaimLoss::Moved));
 }
 
 // Rule 5: which server-id.
 
-fn silent(seen: Seen, ms: u64) -> Watch {
+fn silent(seen: ClaimSnapshot, ms: u64) -> Watch {
     let mut watch = Watch::new(at(0), seen);
     for ms in (100..=ms).step_by(100) {
         watch.saw(at(ms), at(ms), seen);
@@ -576,7 +594,7 @@ fn silent(seen: Seen, ms: u64) -> Watch {
     watch
 }
 
-fn beating(seen: Seen) -> Watch {
+fn beating(seen: ClaimSnapshot) -> Watch {
     let mut watch = Watch::new(at(0), held(seen.stamp.writer, seen.stamp.beat - 1));
     watch.saw(at(100), at(100), seen);
     watch
@@ -602,35 +620,35 @@ fn auto_takes_its_own_then_released_then_unused_then_the_longest_silent() {
     ];
     for spread in 0..5 {
         for (count, expected) in [(6, 9), (5, 8), (4, 7), (3, 6), (2, 5)] {
-            assert_eq!(choose(&all[..count], spread), Choice::Take(expected), "{count}");
+            assert_eq!(choose(&all[..count], spread), IdChoice::Take(expected), "{count}");
         }
-        assert_eq!(choose(&all[..1], spread), Choice::Wait);
+        assert_eq!(choose(&all[..1], spread), IdChoice::Wait);
     }
-    assert_eq!(choose(&[], 3), Choice::Wait);
+    assert_eq!(choose(&[], 3), IdChoice::Wait);
 }
 
 #[test]
 fn auto_waits_to_see_whether_its_own_record_is_silent() {
     let free = candidate(8, Some(silent(released(8, 9), 0)));
     // The holder may have been killed a moment ago.
-    assert_eq!(choose(&[free, own(9, silent(held(9, 9), 1900))], 0), Choice::Look);
+    assert_eq!(choose(&[free, own(9, silent(held(9, 9), 1900))], 0), IdChoice::Look);
     assert_eq!(own_name_in_use(&[free, own(9, silent(held(9, 9), 1900))]), None);
     // Another server has this name.
     let in_use = [free, own(9, beating(held(9, 9)))];
-    assert_eq!((choose(&in_use, 0), own_name_in_use(&in_use)), (Choice::Take(8), Some(9)));
+    assert_eq!((choose(&in_use, 0), own_name_in_use(&in_use)), (IdChoice::Take(8), Some(9)));
     // A claim of the server's own folder is taken at once.
-    let same = Seen { is_this_folder: true, ..held(9, 9) };
-    assert_eq!(choose(&[free, own(9, silent(same, 0))], 0), Choice::Take(9));
-    assert_eq!(choose(&[free, own(9, silent(released(9, 9), 0))], 0), Choice::Take(9));
+    let same = ClaimSnapshot { is_this_folder: true, ..held(9, 9) };
+    assert_eq!(choose(&[free, own(9, silent(same, 0))], 0), IdChoice::Take(9));
+    assert_eq!(choose(&[free, own(9, silent(released(9, 9), 0))], 0), IdChoice::Take(9));
 }
 
 #[test]
 fn auto_leaves_what_is_moved_and_spreads() {
-    let moved = Seen { is_moved: true, ..released(8, 9) };
-    assert_eq!(choose(&[candidate(8, Some(silent(moved, 5000)))], 0), Choice::Wait);
+    let moved = ClaimSnapshot { is_moved: true, ..released(8, 9) };
+    assert_eq!(choose(&[candidate(8, Some(silent(moved, 5000)))], 0), IdChoice::Wait);
     let unused: Vec<_> = (10..20).map(|id| candidate(id, None)).collect();
     let taken: Vec<_> = (0..10).map(|spread| choose(&unused, spread)).collect();
-    assert_eq!(taken, (10..20).map(Choice::Take).collect::<Vec<_>>());
+    assert_eq!(taken, (10..20).map(IdChoice::Take).collect::<Vec<_>>());
 }
 
 // Rule 6: no record is made but for a server-id that may be new.
@@ -638,21 +656,21 @@ fn auto_leaves_what_is_moved_and_spreads() {
 #[test]
 fn a_record_that_is_missing_is_made_only_where_it_may_be_new() {
     let (mut machine, mut store) = (claimant(1), Store(None));
-    assert_eq!(store.works_off(&mut machine, at(0)), Event::Standby(Waiting::Missing));
-    machine.set_options(Options { creates: true, ..options() });
-    assert_eq!(store.works_off(&mut machine, at(0)), Event::Taken { found: None, cause: Cause::New });
+    assert_eq!(store.works_off(&mut machine, at(0)), ClaimEvent::Standby(StandbyReason::Missing));
+    machine.set_options(ClaimOptions { creates: true, ..options() });
+    assert_eq!(store.works_off(&mut machine, at(0)), ClaimEvent::Taken { found: None, cause: TakeCause::New });
     assert_eq!(store.0.unwrap().stamp, Stamp { writer: 1, beat: 1 });
     // Of two servers the slower one loses.
-    let (mut slower, mut store) = (Claimant::new(1, Options { creates: true, ..options() }, 0, None), Store(None));
-    store.serves(&mut slower, at(0), Ask::Watch);
-    let write = write_of(&mut slower, Ask::Watch);
+    let (mut slower, mut store) = (Claimant::new(1, ClaimOptions { creates: true, ..options() }, 0, None), Store(None));
+    store.serves(&mut slower, at(0), ClaimRequest::Watch);
+    let write = write_of(&mut slower, ClaimRequest::Watch);
     assert_eq!(write.expect, None);
     store.0 = Some(held(2, 1));
     let event = slower.wrote(at(0), at(0), store.does(write));
-    assert!(matches!(event, Event::Standby(Waiting::Held { by: 2, .. })), "{event:?}");
+    assert!(matches!(event, ClaimEvent::Standby(StandbyReason::Held { by: 2, .. })), "{event:?}");
     // A record that this server has seen before is not new.
-    let (mut knows, mut store) = (Claimant::new(1, Options { creates: true, ..options() }, 7, None), Store(None));
-    assert_eq!(store.works_off(&mut knows, at(0)), Event::Standby(Waiting::WentBack { noted: 7, found: 0 }));
+    let (mut knows, mut store) = (Claimant::new(1, ClaimOptions { creates: true, ..options() }, 7, None), Store(None));
+    assert_eq!(store.works_off(&mut knows, at(0)), ClaimEvent::Standby(StandbyReason::WentBack { noted: 7, found: 0 }));
 }
 
 #[test]
@@ -660,8 +678,11 @@ fn a_record_that_is_gone_is_lost() {
     let (mut machine, mut store) = holder(1, 0);
     let noted = machine.noted_beat();
     store.0 = None;
-    assert_eq!(store.works_off(&mut machine, at(100)), Event::Lost(Loss::Gone));
-    assert_eq!(store.works_off(&mut machine, at(200)), Event::Standby(Waiting::WentBack { noted, found: 0 }));
+    assert_eq!(store.works_off(&mut machine, at(100)), ClaimEvent::Lost(ClaimLoss::Gone));
+    assert_eq!(
+        store.works_off(&mut machine, at(200)),
+        ClaimEvent::Standby(StandbyReason::WentBack { noted, found: 0 })
+    );
 }
 
 // Rule 7: the store is away; the same machine again.
@@ -670,33 +691,33 @@ fn a_record_that_is_gone_is_lost() {
 fn a_holder_continues_when_the_store_is_back_and_no_server_was_faster() {
     let (mut machine, mut store) = holder(1, 0);
     for ms in (500..60_000).step_by(500) {
-        let answer = if ms % 1000 == 0 { Wrote::Unknown } else { Wrote::NotDone };
-        match wish_saving(&mut machine) {
-            Wish::Read => machine.read(at(ms), at(ms), Read::Failed),
-            Wish::Write(_) => machine.wrote(at(ms), at(ms), answer),
-            Wish::Nothing => panic!("it has given up"),
+        let answer = if ms % 1000 == 0 { WriteAnswer::Unknown } else { WriteAnswer::NotDone };
+        match action_of_save(&mut machine) {
+            StoreAction::Read => machine.read(at(ms), at(ms), ReadAnswer::Failed),
+            StoreAction::Write(_) => machine.wrote(at(ms), at(ms), answer),
+            StoreAction::Nothing => panic!("it has given up"),
         };
     }
     assert!(machine.hold().is_some_and(|hold| hold.is_over(at(60_000))));
     // Its hold had ended: it continues as at a start, whatever the store has.
     let event = store.works_off(&mut machine, at(60_000));
-    assert_eq!(event, Event::Taken { found: None, cause: Cause::Resumed });
-    let release = Ask::Release { point: point(5), term: machine.term() - 1 };
+    assert_eq!(event, ClaimEvent::Taken { found: None, cause: TakeCause::Resumed });
+    let release = ClaimRequest::Release { point: point(5), term: machine.term() - 1 };
     assert_eq!(write_of(&mut machine.clone(), release).point, point(6_000_000), "its mint has the old term");
     let event = store.works_off(&mut machine, at(60_100));
-    assert!(matches!(event, Event::Saved { hold, .. } if hold.sent == at(60_100)), "{event:?}");
+    assert!(matches!(event, ClaimEvent::Saved { hold, .. } if hold.sent == at(60_100)), "{event:?}");
     // A wall clock that was set ends a hold, but no other server can have had the claim.
     let set = Clocks { wall_ms: 0, ..at(60_200) };
     assert!(machine.hold().is_some_and(|hold| hold.is_over(set)));
-    assert!(matches!(store.works_off(&mut machine, set), Event::Saved { .. }));
+    assert!(matches!(store.works_off(&mut machine, set), ClaimEvent::Saved { .. }));
 }
 
 #[test]
 fn the_same_folder_on_the_same_boot_takes_its_claim_at_once() {
-    let seen = Seen { is_this_folder: true, ..held(2, 41) };
+    let seen = ClaimSnapshot { is_this_folder: true, ..held(2, 41) };
     let (mut machine, mut store) = (claimant(1), Store(Some(seen)));
     let event = store.works_off(&mut machine, at(0));
-    assert_eq!(event, Event::Taken { found: Some(seen.point), cause: Cause::SameFolder });
+    assert_eq!(event, ClaimEvent::Taken { found: Some(seen.point), cause: TakeCause::SameFolder });
 }
 
 // Rule 8: a store that went back.
@@ -704,15 +725,15 @@ fn the_same_folder_on_the_same_boot_takes_its_claim_at_once() {
 #[test]
 fn a_lower_beat_is_refused() {
     // A standby with beat 50 in its notes.
-    for seen in [held(2, 49), released(2, 49), held(1, 49), Seen { is_this_folder: true, ..held(2, 49) }] {
+    for seen in [held(2, 49), released(2, 49), held(1, 49), ClaimSnapshot { is_this_folder: true, ..held(2, 49) }] {
         let (mut machine, mut store) = (Claimant::new(1, options(), 50, None), Store(Some(seen)));
         for ms in (0..5000).step_by(100) {
             let event = store.works_off(&mut machine, at(ms));
-            assert_eq!(event, Event::Standby(Waiting::WentBack { noted: 50, found: 49 }), "{seen:?}");
+            assert_eq!(event, ClaimEvent::Standby(StandbyReason::WentBack { noted: 50, found: 49 }), "{seen:?}");
         }
         // An operator's advance, or beats of other servers, exceed it.
         store.0 = Some(released(3, 49 + (1 << 32)));
-        assert!(matches!(store.works_off(&mut machine, at(5000)), Event::Taken { .. }));
+        assert!(matches!(store.works_off(&mut machine, at(5000)), ClaimEvent::Taken { .. }));
         assert!(store.0.unwrap().stamp.beat > 49 + (1 << 32));
     }
     // A holder after its hold: another server may have had the claim since.
@@ -722,9 +743,9 @@ fn a_lower_beat_is_refused() {
     let noted = machine.noted_beat();
     store.0 = old;
     let event = store.works_off(&mut machine, at(2000));
-    assert_eq!(event, Event::Lost(Loss::WentBack { noted, found: noted - 1 }));
+    assert_eq!(event, ClaimEvent::Lost(ClaimLoss::WentBack { noted, found: noted - 1 }));
     let event = store.works_off(&mut machine, at(9000));
-    assert_eq!(event, Event::Standby(Waiting::WentBack { noted, found: noted - 1 }));
+    assert_eq!(event, ClaimEvent::Standby(StandbyReason::WentBack { noted, found: noted - 1 }));
 }
 
 #[test]
@@ -736,20 +757,20 @@ fn a_holder_writes_itself_in_while_its_hold_lasts() {
     store.0 = old;
     let ask = save(&machine);
     let event = store.serves(&mut machine, at(1999), ask);
-    assert_eq!(event, Some(Event::WritesItselfIn { noted, found: noted - 1 }));
-    assert!(matches!(store.works_off(&mut machine, at(1999)), Event::Saved { .. }));
+    assert_eq!(event, Some(ClaimEvent::WritesItselfIn { noted, found: noted - 1 }));
+    assert!(matches!(store.works_off(&mut machine, at(1999)), ClaimEvent::Saved { .. }));
     assert!(store.0.unwrap().stamp.beat > noted, "beats never go down");
     // The holder does not overwrite another writer's record.
     let (mut machine, mut store) = holder(1, 0);
     let noted = machine.noted_beat();
     store.0 = Some(held(2, 1));
-    assert_eq!(store.works_off(&mut machine, at(10)), Event::Lost(Loss::WentBack { noted, found: 1 }));
+    assert_eq!(store.works_off(&mut machine, at(10)), ClaimEvent::Lost(ClaimLoss::WentBack { noted, found: 1 }));
 }
 
 #[test]
 fn beats_end_where_a_store_could_not_hold_them() {
     let (mut machine, mut store) = (claimant(1), Store(Some(released(2, Stamp::BEAT_MAX))));
-    assert_eq!(store.works_off(&mut machine, at(0)), Event::Standby(Waiting::BeatsUsedUp));
+    assert_eq!(store.works_off(&mut machine, at(0)), ClaimEvent::Standby(StandbyReason::BeatsUsedUp));
     assert_eq!(store.0.unwrap().stamp, Stamp { writer: 2, beat: Stamp::BEAT_MAX });
 }
 
@@ -758,29 +779,29 @@ fn beats_end_where_a_store_could_not_hold_them() {
 #[test]
 fn a_release_names_no_holder_and_stores_the_position() {
     let (mut machine, mut store) = holder(1, 0);
-    let release = Ask::Release { point: point(5_500_000), term: machine.term() };
-    assert_eq!(store.serves(&mut machine, at(100), release), Some(Event::Released));
+    let release = ClaimRequest::Release { point: point(5_500_000), term: machine.term() };
+    assert_eq!(store.serves(&mut machine, at(100), release), Some(ClaimEvent::Released));
     let left = store.0.unwrap();
     assert_eq!((left.holder, left.point), (None, point(5_500_000)));
-    assert_eq!((machine.wish(release), machine.hold()), (Wish::Nothing, None));
+    assert_eq!((machine.next_action(release), machine.hold()), (StoreAction::Nothing, None));
     // A release with an unknown outcome may be requested again.
     let (mut machine, mut store) = holder(1, 0);
     let write = write_of(&mut machine, release);
     store.does(write);
-    machine.wrote(at(100), at(200), Wrote::Unknown);
-    assert_eq!(store.serves(&mut machine, at(200), release), Some(Event::Released));
+    machine.wrote(at(100), at(200), WriteAnswer::Unknown);
+    assert_eq!(store.serves(&mut machine, at(200), release), Some(ClaimEvent::Released));
 }
 
 #[test]
 fn a_claim_that_was_taken_away_is_not_taken_back_at_once() {
     let (mut machine, mut store) = holder(1, 0);
     let stamp = Stamp { writer: 77, beat: machine.noted_beat() + 1 };
-    store.0 = store.0.map(|seen| Seen { stamp, holder: None, ..seen });
-    assert_eq!(store.works_off(&mut machine, at(500)), Event::Lost(Loss::ReleasedBy(77)));
+    store.0 = store.0.map(|seen| ClaimSnapshot { stamp, holder: None, ..seen });
+    assert_eq!(store.works_off(&mut machine, at(500)), ClaimEvent::Lost(ClaimLoss::ReleasedBy(77)));
     for ms in (600..2500).step_by(100) {
-        assert_eq!(store.works_off(&mut machine, at(ms)), Event::Standby(Waiting::SteppedAside), "{ms}");
+        assert_eq!(store.works_off(&mut machine, at(ms)), ClaimEvent::Standby(StandbyReason::SteppedAside), "{ms}");
     }
-    assert!(matches!(store.works_off(&mut machine, at(2500)), Event::Taken { .. }), "no other server took it");
+    assert!(matches!(store.works_off(&mut machine, at(2500)), ClaimEvent::Taken { .. }), "no other server took it");
 }
 
 /// Returns the scene that finds a fault.

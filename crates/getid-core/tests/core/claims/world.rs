@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
 
 use getid_core::checks::{Fault, plant, planted};
 use getid_core::claim::{
-    Ask, Cause, Claimant, Clocks, Event, Hold, Loss, Options, Read, Seen, Stamp, Waiting, Wish, Write, Wrote,
+    ClaimEvent, ClaimLoss, ClaimOptions, ClaimRequest, ClaimSnapshot, Claimant, Clocks, Hold, ReadAnswer, RecordWrite,
+    Stamp, StandbyReason, StoreAction, TakeCause, WriteAnswer,
 };
 use getid_core::{Epoch, SavePoint, Tick};
 
@@ -45,11 +46,11 @@ pub(super) struct Scope {
 }
 
 impl Scope {
-    fn met(&self, met: Met) {
+    fn met(&self, met: MetEvent) {
         self.met.fetch_or(1 << met as u16, Relaxed);
     }
 
-    pub(super) fn has_met(&self, met: Met) -> bool {
+    pub(super) fn has_met(&self, met: MetEvent) -> bool {
         self.met.load(Relaxed) & 1 << met as u16 != 0
     }
 
@@ -82,19 +83,19 @@ impl Scope {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct World {
     pub(super) now_ms: u8,
-    store: Option<Seen>,
+    store: Option<ClaimSnapshot>,
     /// The record before the last write, and before the one before it.
-    older: [Option<Seen>; 2],
+    older: [Option<ClaimSnapshot>; 2],
     pub(super) servers: Vec<Server>,
     /// Ticks that were given, a bit for each.
     given: u128,
-    pub(super) left: Left,
-    pub(super) wrong: Option<Wrong>,
+    pub(super) left: FaultBudget,
+    pub(super) wrong: Option<Violation>,
 }
 
 /// Number of faults that may still happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Left {
+pub(super) struct FaultBudget {
     losses: u8,
     crashes: u8,
     releases: u8,
@@ -111,7 +112,7 @@ fn first_tick(found: SavePoint, reference: u64, slack_ms: u64) -> u64 {
 
 /// Violations that must never occur.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Wrong {
+pub(super) enum Violation {
     /// A tick was given twice.
     Twice,
     /// A tick was given after a later one.
@@ -124,7 +125,7 @@ pub(super) enum Wrong {
 
 /// Events that a search must have met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Met {
+pub(super) enum MetEvent {
     Silent,
     Free,
     SameFolder,
@@ -137,18 +138,18 @@ pub(super) enum Met {
     LandedLate,
 }
 
-impl Met {
-    pub(super) const ALL: [Met; 10] = [
-        Met::Silent,
-        Met::Free,
-        Met::SameFolder,
-        Met::Late,
-        Met::Resumed,
-        Met::LostToAnother,
-        Met::LostOnPurpose,
-        Met::WroteItselfIn,
-        Met::RefusedAnOldStore,
-        Met::LandedLate,
+impl MetEvent {
+    pub(super) const ALL: [MetEvent; 10] = [
+        MetEvent::Silent,
+        MetEvent::Free,
+        MetEvent::SameFolder,
+        MetEvent::Late,
+        MetEvent::Resumed,
+        MetEvent::LostToAnother,
+        MetEvent::LostOnPurpose,
+        MetEvent::WroteItselfIn,
+        MetEvent::RefusedAnOldStore,
+        MetEvent::LandedLate,
     ];
 }
 
@@ -159,7 +160,7 @@ pub(super) struct Server {
     noted_beat: u64,
     process: Option<Process>,
     /// Writes that are still in the network though their sender has given up.
-    late: Vec<Write>,
+    late: Vec<RecordWrite>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -189,9 +190,9 @@ struct Mint {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Call {
     None,
-    Sent { wish: Wish, at: Clocks },
-    Read { answer: Read, sent: Clocks },
-    Wrote { answer: Wrote, sent: Clocks },
+    Sent { action: StoreAction, at: Clocks },
+    Read { answer: ReadAnswer, sent: Clocks },
+    Wrote { answer: WriteAnswer, sent: Clocks },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -222,7 +223,7 @@ const OPERATOR: u128 = 999;
 
 impl World {
     pub(super) fn new(scope: &Scope) -> World {
-        let free = Seen {
+        let free = ClaimSnapshot {
             stamp: Stamp { writer: OPERATOR, beat: 1 },
             holder: None,
             timeout_ms: TIMEOUT_MS,
@@ -236,7 +237,7 @@ impl World {
             older: [Some(free); 2],
             servers: vec![],
             given: 0,
-            left: Left {
+            left: FaultBudget {
                 losses: scope.losses,
                 crashes: scope.crashes,
                 releases: scope.releases,
@@ -259,7 +260,7 @@ impl World {
     fn start(&mut self, scope: &Scope, number: u8) {
         let server = &mut self.servers[usize::from(number)];
         server.lives += 1;
-        let options = Options {
+        let options = ClaimOptions {
             timeout_ms: TIMEOUT_MS,
             max_ahead_ms: 0,
             max_behind_ms: 0,
@@ -372,8 +373,8 @@ impl World {
             Action::Lose(number) => next.lose(scope, number),
             Action::Land(number) => {
                 let write = next.servers[usize::from(number)].late.remove(0);
-                if next.write(scope, number, write) == Wrote::Done {
-                    scope.met(Met::LandedLate);
+                if next.write(scope, number, write) == WriteAnswer::Done {
+                    scope.met(MetEvent::LandedLate);
                 }
             }
             Action::Give(number) => next.give(scope, number),
@@ -409,20 +410,20 @@ impl World {
         let point =
             |watermark| SavePoint { watermark: Tick(watermark), reference: Tick(reference), max_borrow_ms: BORROW_MS };
         let ask = if process.stops {
-            Ask::Release { point: point(mint.position), term: mint.term }
+            ClaimRequest::Release { point: point(mint.position), term: mint.term }
         } else {
             // As in the mint's policy: a lead, but hardly past R + B, or it would grow with each start.
             let wanted = (mint.position.max(reference) + LEAD_MS).min(reference + BORROW_MS + 1);
-            Ask::Save { point: point(wanted.max(mint.position + 1)), term: mint.term }
+            ClaimRequest::Save { point: point(wanted.max(mint.position + 1)), term: mint.term }
         };
-        match process.machine.wish(ask) {
-            Wish::Nothing => {}
-            Wish::Read if scope.losses == 0 => {
-                process.call = Call::Sent { wish: Wish::Read, at };
+        match process.machine.next_action(ask) {
+            StoreAction::Nothing => {}
+            StoreAction::Read if scope.losses == 0 => {
+                process.call = Call::Sent { action: StoreAction::Read, at };
                 self.reach(scope, number);
                 self.answer(scope, number);
             }
-            wish => process.call = Call::Sent { wish, at },
+            action => process.call = Call::Sent { action, at },
         }
     }
 
@@ -449,24 +450,25 @@ impl World {
         if process.call != Call::None || process.machine.is_holder() || process.is_ready {
             return;
         }
-        if process.machine.wish(Ask::Watch) == Wish::Read {
-            process.call = Call::Sent { wish: Wish::Read, at };
+        if process.machine.next_action(ClaimRequest::Watch) == StoreAction::Read {
+            process.call = Call::Sent { action: StoreAction::Read, at };
             self.reach(scope, number);
             self.answer(scope, number);
         }
     }
 
     fn reach(&mut self, scope: &Scope, number: u8) {
-        let Call::Sent { wish, at } = self.process(number).call.clone() else { return };
-        let call = match wish {
-            Wish::Write(write) => {
+        let Call::Sent { action, at } = self.process(number).call.clone() else { return };
+        let call = match action {
+            StoreAction::Write(write) => {
                 let answer = self.write(scope, number, write);
                 // Standbys see it at once: the sooner they do, the sooner they take over.
                 (0..self.count()).filter(|&other| other != number).for_each(|other| self.look(scope, other));
                 Call::Wrote { answer, sent: at }
             }
-            Wish::Read | Wish::Nothing => {
-                let answer = self.store.map_or(Read::Missing, |seen| Read::Record(self.as_seen_by(number, seen)));
+            StoreAction::Read | StoreAction::Nothing => {
+                let answer =
+                    self.store.map_or(ReadAnswer::Missing, |seen| ReadAnswer::Record(self.as_seen_by(number, seen)));
                 Call::Read { answer, sent: at }
             }
         };
@@ -474,18 +476,18 @@ impl World {
     }
 
     /// Executes a write in the store.
-    fn write(&mut self, scope: &Scope, number: u8, write: Write) -> Wrote {
+    fn write(&mut self, scope: &Scope, number: u8, write: RecordWrite) -> WriteAnswer {
         if self.store.map(|seen| seen.stamp) != write.expect {
-            return Wrote::Conflict(self.store.map(|seen| self.as_seen_by(number, seen)));
+            return WriteAnswer::Conflict(self.store.map(|seen| self.as_seen_by(number, seen)));
         }
         self.keep_older(scope);
         self.store = Some(write.leaves());
         if let Some(process) = &mut self.servers[usize::from(number)].process
-            && process.machine.me() == write.new.writer
+            && process.machine.own_id() == write.new.writer
         {
             process.landed = true;
         }
-        Wrote::Done
+        WriteAnswer::Done
     }
 
     fn keep_older(&mut self, scope: &Scope) {
@@ -494,10 +496,10 @@ impl World {
         }
     }
 
-    fn as_seen_by(&self, number: u8, seen: Seen) -> Seen {
-        let me = self.servers[usize::from(number)].process.as_ref().map(|process| process.machine.me());
+    fn as_seen_by(&self, number: u8, seen: ClaimSnapshot) -> ClaimSnapshot {
+        let me = self.servers[usize::from(number)].process.as_ref().map(|process| process.machine.own_id());
         let is_this_folder = seen.holder.is_some_and(|holder| holder / 10 == u128::from(number) && Some(holder) != me);
-        Seen { is_this_folder, ..seen }
+        ClaimSnapshot { is_this_folder, ..seen }
     }
 
     fn answer(&mut self, scope: &Scope, number: u8) {
@@ -517,67 +519,69 @@ impl World {
         let server = &mut self.servers[usize::from(number)];
         let Some(process) = &mut server.process else { return };
         let event = match std::mem::replace(&mut process.call, Call::None) {
-            Call::Sent { wish: Wish::Write(write), at } => {
+            Call::Sent { action: StoreAction::Write(write), at } => {
                 server.late.push(write);
-                process.machine.wrote(at, now, Wrote::Unknown)
+                process.machine.wrote(at, now, WriteAnswer::Unknown)
             }
-            Call::Wrote { sent, .. } => process.machine.wrote(sent, now, Wrote::Unknown),
-            Call::Sent { at, .. } => process.machine.read(at, now, Read::Failed),
-            Call::Read { sent, .. } => process.machine.read(sent, now, Read::Failed),
+            Call::Wrote { sent, .. } => process.machine.wrote(sent, now, WriteAnswer::Unknown),
+            Call::Sent { at, .. } => process.machine.read(at, now, ReadAnswer::Failed),
+            Call::Read { sent, .. } => process.machine.read(sent, now, ReadAnswer::Failed),
             Call::None => return,
         };
         self.happens(scope, number, event);
     }
 
     /// Applies an event to the server.
-    fn happens(&mut self, scope: &Scope, number: u8, event: Event) {
+    fn happens(&mut self, scope: &Scope, number: u8, event: ClaimEvent) {
         let reference = self.reference(scope, number);
         let process = self.process(number);
         let (noted_beat, term) = (process.machine.noted_beat(), process.machine.term());
         let mut met = None;
         let mut wrong = None;
         match event {
-            Event::Again => process.is_ready = true,
-            Event::WritesItselfIn { .. } => {
+            ClaimEvent::Again => process.is_ready = true,
+            ClaimEvent::WritesItselfIn { .. } => {
                 process.is_ready = true;
-                met = Some(Met::WroteItselfIn);
+                met = Some(MetEvent::WroteItselfIn);
             }
-            Event::Saved { point, hold } => {
+            ClaimEvent::Saved { point, hold } => {
                 process.mint.gate = point.watermark.0;
                 process.mint.hold = Some(hold);
             }
-            Event::Taken { found, cause } => {
+            ClaimEvent::Taken { found, cause } => {
                 let found = found.unwrap_or(SavePoint::NOTHING);
                 let others = first_tick(found, reference, scope.slack_ms);
                 let position = process.mint.position.max(others);
                 process.mint = Mint { term, position, gate: 0, hold: None };
                 process.is_ready = true;
                 if !process.landed {
-                    wrong = Some(Wrong::Imagined);
+                    wrong = Some(Violation::Imagined);
                 }
                 met = Some(match cause {
-                    Cause::Silent(_) => Met::Silent,
-                    Cause::Free | Cause::New => Met::Free,
-                    Cause::SameFolder => Met::SameFolder,
-                    Cause::Resumed => Met::Resumed,
-                    Cause::Late => Met::Late,
+                    TakeCause::Silent(_) => MetEvent::Silent,
+                    TakeCause::Free | TakeCause::New => MetEvent::Free,
+                    TakeCause::SameFolder => MetEvent::SameFolder,
+                    TakeCause::Resumed => MetEvent::Resumed,
+                    TakeCause::Late => MetEvent::Late,
                 });
             }
-            Event::Lost(loss) => {
+            ClaimEvent::Lost(loss) => {
                 process.mint.gate = 0;
                 met = match loss {
-                    Loss::TakenBy(_) => Some(Met::LostToAnother),
-                    Loss::ReleasedBy(_) => Some(Met::LostOnPurpose),
-                    Loss::WentBack { .. } => Some(Met::RefusedAnOldStore),
-                    Loss::Moved | Loss::Gone => None,
+                    ClaimLoss::TakenBy(_) => Some(MetEvent::LostToAnother),
+                    ClaimLoss::ReleasedBy(_) => Some(MetEvent::LostOnPurpose),
+                    ClaimLoss::WentBack { .. } => Some(MetEvent::RefusedAnOldStore),
+                    ClaimLoss::Moved | ClaimLoss::Gone => None,
                 };
             }
-            Event::Standby(Waiting::WentBack { .. }) => met = Some(Met::RefusedAnOldStore),
-            Event::Standby(_) | Event::Away | Event::Released => {}
+            ClaimEvent::Standby(StandbyReason::WentBack { .. }) => met = Some(MetEvent::RefusedAnOldStore),
+            ClaimEvent::Standby(_) | ClaimEvent::Away | ClaimEvent::Released => {}
         }
         let server = &mut self.servers[usize::from(number)];
         server.noted_beat = server.noted_beat.max(noted_beat);
-        if event == Event::Released || server.process.as_ref().is_some_and(|it| it.stops && !it.machine.is_holder()) {
+        if event == ClaimEvent::Released
+            || server.process.as_ref().is_some_and(|it| it.stops && !it.machine.is_holder())
+        {
             server.process = None;
         }
         if let Some(met) = met {
@@ -588,7 +592,8 @@ impl World {
 
     fn crash(&mut self, number: u8) {
         let server = &mut self.servers[usize::from(number)];
-        if let Some(Process { call: Call::Sent { wish: Wish::Write(write), .. }, .. }) = server.process.take() {
+        if let Some(Process { call: Call::Sent { action: StoreAction::Write(write), .. }, .. }) = server.process.take()
+        {
             server.late.push(write);
         }
     }
@@ -598,16 +603,16 @@ impl World {
         let Some(seen) = self.store else { return };
         self.keep_older(scope);
         let stamp = Stamp { writer: OPERATOR, beat: seen.stamp.beat + 1 };
-        self.store = Some(Seen { stamp, holder: None, ..seen });
+        self.store = Some(ClaimSnapshot { stamp, holder: None, ..seen });
     }
 
     fn give(&mut self, scope: &Scope, number: u8) {
         let Some((first, end)) = self.may_give(scope, number) else { return };
         let ticks: u128 = (1 << end) - (1 << first);
         if self.given & ticks != 0 {
-            self.wrong = Some(Wrong::Twice);
+            self.wrong = Some(Violation::Twice);
         } else if self.given >= 1 << first {
-            self.wrong = Some(Wrong::Late);
+            self.wrong = Some(Violation::Late);
         }
         self.given |= ticks;
         if scope.takes == 0 {
@@ -627,7 +632,7 @@ impl World {
         let ranges: Vec<_> = self.servers.iter().filter_map(range).collect();
         for (n, one) in ranges.iter().enumerate() {
             if ranges[..n].iter().any(|other| one.0 < other.1 && other.0 < one.1) {
-                self.wrong = self.wrong.or(Some(Wrong::Overlap));
+                self.wrong = self.wrong.or(Some(Violation::Overlap));
             }
         }
     }

@@ -19,16 +19,16 @@ const OF_SHARING: [Fault; 4] =
     [Fault::ClosedLaneIsUsed, Fault::HolderLeavesTheLaneOpen, Fault::LanePassesTheQueue, Fault::LaneIsNotCounted];
 
 /// A lane beside its mint, used by one thread.
-struct Beside {
+struct LaneBesideMint {
     scene: Scene,
     open: Option<(Position, Lane)>,
     given: u64,
     ahead: u64,
 }
 
-impl Beside {
-    fn of(scene: Scene) -> Beside {
-        let mut beside = Beside { scene, open: None, given: 0, ahead: 0 };
+impl LaneBesideMint {
+    fn of(scene: Scene) -> LaneBesideMint {
+        let mut beside = LaneBesideMint { scene, open: None, given: 0, ahead: 0 };
         beside.open = beside.scene.mint.lane();
         beside
     }
@@ -60,16 +60,16 @@ fn pass(ms: u64) -> impl FnOnce(&mut Scene) {
 }
 
 /// Returns a server that has long been running, and was just sampled.
-fn at_ease() -> Beside {
+fn at_ease() -> LaneBesideMint {
     let mut scene = Scene::start(None, Limits::default());
     // Past the start of its life.
     scene.pass(5000).one().expect("served");
     scene.pass(101);
-    Beside::of(scene)
+    LaneBesideMint::of(scene)
 }
 
 fn no_lane_before_the_first_id() {
-    let mut beside = Beside::of(Scene::start(None, Limits::default()));
+    let mut beside = LaneBesideMint::of(Scene::start(None, Limits::default()));
     assert_eq!(beside.open, None, "no save has succeeded");
     beside.locked(pass(10));
     assert_eq!(beside.open, None, "no ID was given");
@@ -89,7 +89,7 @@ fn no_lane_while_the_watermark_comes_down() {
     scene.wall -= HOUR.cast_signed();
     scene.sync_ms = 1000;
     scene.keep();
-    let mut beside = Beside::of(scene);
+    let mut beside = LaneBesideMint::of(scene);
     beside.locked(|scene| {
         scene.pass(100).one().expect("below the lowered watermark");
     });
@@ -260,7 +260,7 @@ fn taken(drawn: Reservation) -> (u64, u32, u64) {
 }
 
 /// Draws on the lane, and from a copy of the mint without one; both must agree. Returns whether the lane allowed it.
-fn draws_the_same(beside: &mut Beside, n: u32) -> Result<bool, TestCaseError> {
+fn draws_the_same(beside: &mut LaneBesideMint, n: u32) -> Result<bool, TestCaseError> {
     let mut alone = Scene { mint: beside.scene.mint.clone(), events: vec![], ..beside.scene };
     if let Some((position, _)) = beside.open {
         alone.mint.follow_lane(position, alone.boot_ns, beside.given, beside.ahead);

@@ -79,7 +79,7 @@ struct World {
 
 /// Counts of events, so that a model without events cannot pass for a proof.
 #[derive(Default, Debug)]
-struct Seen {
+struct EventCounts {
     states: HashSet<u64>,
     by_lane: u64,
     by_lock: u64,
@@ -133,7 +133,7 @@ impl World {
         };
         for _ in 0..8 {
             world.tick();
-            let point = world.mint.wanted_save(world.now_ns);
+            let point = world.mint.due_save(world.now_ns);
             if let Some(point) = point {
                 world.mint.saved(point);
                 world.disk = vec![point];
@@ -145,13 +145,13 @@ impl World {
     }
 
     /// Explores every step that some thread could take next; each creates a new world.
-    fn explore(&self, seen: &mut Seen) {
-        let mut hasher = Written(DefaultHasher::new());
+    fn explore(&self, seen: &mut EventCounts) {
+        let mut hasher = HashWriter(DefaultHasher::new());
         write!(hasher, "{self:?}").expect("it takes everything");
         if !seen.states.insert(hasher.0.finish()) {
             return;
         }
-        let mut step = |take: &dyn Fn(&mut World, &mut Seen)| {
+        let mut step = |take: &dyn Fn(&mut World, &mut EventCounts)| {
             let mut next = self.clone();
             take(&mut next, seen);
             next.check();
@@ -177,7 +177,7 @@ impl World {
         match self.saving {
             None if self.saves > 0 => step(&|world, _| {
                 world.saves -= 1;
-                world.saving = world.locked(Mint::wanted_save);
+                world.saving = world.locked(Mint::due_save);
                 world.landed = false;
             }),
             Some(point) if self.landed => step(&|world, _| {
@@ -248,7 +248,7 @@ impl World {
         }
     }
 
-    fn go_on(&mut self, thread: usize, seen: &mut Seen) {
+    fn go_on(&mut self, thread: usize, seen: &mut EventCounts) {
         let n = self.threads[thread].draws[0];
         let next = match self.threads[thread].step {
             Step::Idle => Step::HasTime { boot_ns: self.now_ns },
@@ -319,9 +319,9 @@ impl World {
 }
 
 /// Hashes what is written to it.
-struct Written(DefaultHasher);
+struct HashWriter(DefaultHasher);
 
-impl Write for Written {
+impl Write for HashWriter {
     fn write_str(&mut self, text: &str) -> std::fmt::Result {
         self.0.write(text.as_bytes());
         Ok(())
@@ -346,8 +346,8 @@ const PLANS: [Plan; 5] = [
     Plan { draws: [&[3], &[2]], saves: 1, ticks: 1, changes: &[Change::Close] },
 ];
 
-fn search(plan: &Plan) -> Seen {
-    let mut seen = Seen::default();
+fn search(plan: &Plan) -> EventCounts {
+    let mut seen = EventCounts::default();
     World::new(plan).explore(&mut seen);
     seen
 }
@@ -356,7 +356,7 @@ fn search(plan: &Plan) -> Seen {
 fn every_order_of_steps() {
     for plan in PLANS {
         let seen = search(&plan);
-        let Seen { states, by_lane, by_lock, too_late, by_an_old_lane, refused } = &seen;
+        let EventCounts { states, by_lane, by_lock, too_late, by_an_old_lane, refused } = &seen;
         println!(
             "{plan:?}: {} states; {by_lane} draws by the lane, {by_an_old_lane} of them by an old one; {too_late} too \
              late; {by_lock} by the lock, {refused} refused",

@@ -14,12 +14,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use getid_core::checks::{Fault, plant};
 
-use self::world::{Told, World};
+use self::world::{World, WorldTotals};
 use crate::sequence;
 
 /// Mistakes that the model around the core makes on purpose: each is a hole that a rule closes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wrong {
+pub(crate) enum PlantedMistake {
     /// A reservation creates a missing row.
     Upsert,
     /// Values are given back at any version of the row.
@@ -56,25 +56,25 @@ pub(crate) enum Wrong {
     SameOffsets,
 }
 
-impl Wrong {
-    const ALL: [Wrong; 17] = [
-        Wrong::Upsert,
-        Wrong::GivesBackAnyway,
-        Wrong::GivesBackTwice,
-        Wrong::DropDeletes,
-        Wrong::MarkWithoutARaise,
-        Wrong::UsesRangeOfLostReply,
-        Wrong::PollsAreIgnored,
-        Wrong::GivesUnconfirmed,
-        Wrong::NotesAreIgnored,
-        Wrong::NotesAreNotLowered,
-        Wrong::NotesAreLoweredTooLittle,
-        Wrong::NotesWhatOthersHave,
-        Wrong::RaiseIsNotNoted,
-        Wrong::RaiseForgetsHigherRows,
-        Wrong::AltersWithoutHolding,
-        Wrong::FloorForgetsEarlierLives,
-        Wrong::SameOffsets,
+impl PlantedMistake {
+    const ALL: [PlantedMistake; 17] = [
+        PlantedMistake::Upsert,
+        PlantedMistake::GivesBackAnyway,
+        PlantedMistake::GivesBackTwice,
+        PlantedMistake::DropDeletes,
+        PlantedMistake::MarkWithoutARaise,
+        PlantedMistake::UsesRangeOfLostReply,
+        PlantedMistake::PollsAreIgnored,
+        PlantedMistake::GivesUnconfirmed,
+        PlantedMistake::NotesAreIgnored,
+        PlantedMistake::NotesAreNotLowered,
+        PlantedMistake::NotesAreLoweredTooLittle,
+        PlantedMistake::NotesWhatOthersHave,
+        PlantedMistake::RaiseIsNotNoted,
+        PlantedMistake::RaiseForgetsHigherRows,
+        PlantedMistake::AltersWithoutHolding,
+        PlantedMistake::FloorForgetsEarlierLives,
+        PlantedMistake::SameOffsets,
     ];
 }
 
@@ -88,7 +88,7 @@ fn seeds() -> std::ops::Range<u64> {
 }
 
 /// Plays a world; a failure prints how to replay it.
-fn play(seed: u64) -> Told {
+fn play(seed: u64) -> WorldTotals {
     catch_unwind(|| World::new(seed, None).play()).unwrap_or_else(|_| {
         let next = seed + 1;
         panic!(
@@ -99,13 +99,13 @@ fn play(seed: u64) -> Told {
 
 #[test]
 fn no_value_twice_and_ascending_whatever_fails() {
-    let mut all = Told::default();
+    let mut all = WorldTotals::default();
     for seed in seeds() {
-        let told = play(seed);
-        all = Told {
-            values: all.values + told.values,
-            served: all.served + told.served,
-            refusals: all.refusals + told.refusals,
+        let totals = play(seed);
+        all = WorldTotals {
+            values: all.values + totals.values,
+            served: all.served + totals.served,
+            refusals: all.refusals + totals.refusals,
         };
     }
     println!("{all:?}");
@@ -115,7 +115,7 @@ fn no_value_twice_and_ascending_whatever_fails() {
 #[test]
 fn every_wrong_of_the_model_is_found() {
     let missed: Vec<_> =
-        Wrong::ALL.into_iter().filter(|&wrong| !is_found(&format!("{wrong:?}"), Some(wrong))).collect();
+        PlantedMistake::ALL.into_iter().filter(|&wrong| !is_found(&format!("{wrong:?}"), Some(wrong))).collect();
     assert!(missed.is_empty(), "{missed:?}");
 }
 
@@ -166,7 +166,7 @@ fn every_fault_of_sequences_is_found() {
     assert!(missed.is_empty(), "{missed:?}");
 }
 
-fn is_found(what: &str, wrong: Option<Wrong>) -> bool {
+fn is_found(what: &str, wrong: Option<PlantedMistake>) -> bool {
     let worlds = (0..100 * WORLDS).filter(|&seed| World::new(seed, wrong).suits());
     // Some are rare: they need several events at once.
     let mut played = worlds.take(usize::try_from(5 * WORLDS).expect("few"));

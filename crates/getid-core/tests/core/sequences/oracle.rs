@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use getid_core::{Ask, Run};
+use getid_core::{Run, SequenceRequest};
 
 /// A request of a client.
 #[derive(Clone, Debug)]
@@ -11,7 +11,7 @@ pub(super) struct Request {
     /// Number in the order of all requests.
     pub(super) arrival: u64,
     pub(super) at_ms: u64,
-    pub(super) asks: Vec<Ask>,
+    pub(super) asks: Vec<SequenceRequest>,
     /// Lower bound: above all values that this server had replied when the request came.
     floor: i64,
     /// Lower bound: above all values that any server had replied.
@@ -34,7 +34,7 @@ pub(super) struct Oracle {
     /// By increment and remainder: first values, and the last ones of their ranges.
     given: BTreeMap<(i64, i64), BTreeMap<i64, i64>>,
     /// Largest value that each server has replied.
-    told: Vec<i64>,
+    highest_replied: Vec<i64>,
     raises: Vec<Raise>,
     /// Requests for one value: their arrivals and values, of each server.
     singles: Vec<Vec<(u64, i64)>>,
@@ -47,18 +47,18 @@ pub(super) struct Oracle {
 
 impl Oracle {
     pub(super) fn new(servers: usize, is_strict: bool) -> Oracle {
-        Oracle { told: vec![-1; servers], singles: vec![vec![]; servers], is_strict, ..Oracle::default() }
+        Oracle { highest_replied: vec![-1; servers], singles: vec![vec![]; servers], is_strict, ..Oracle::default() }
     }
 
     /// Returns the largest value that any server has replied.
-    pub(super) fn told(&self) -> i64 {
-        self.told.iter().copied().max().unwrap_or(-1)
+    pub(super) fn highest_replied(&self) -> i64 {
+        self.highest_replied.iter().copied().max().unwrap_or(-1)
     }
 
-    pub(super) fn asked(&mut self, server: usize, at_ms: u64, asks: Vec<Ask>) -> Request {
+    pub(super) fn asked(&mut self, server: usize, at_ms: u64, asks: Vec<SequenceRequest>) -> Request {
         self.arrivals += 1;
-        let floor_of_all = self.told();
-        Request { server, arrival: self.arrivals, at_ms, asks, floor: self.told[server], floor_of_all }
+        let floor_of_all = self.highest_replied();
+        Request { server, arrival: self.arrivals, at_ms, asks, floor: self.highest_replied[server], floor_of_all }
     }
 
     /// Records that a raise was answered.
@@ -86,8 +86,8 @@ impl Oracle {
             self.values += u64::from(run.values) * u64::from(run.times);
         }
         self.served += 1;
-        self.told[request.server] = self.told[request.server].max(last);
-        if let [Ask { values: 1, times: 1 }] = *request.asks {
+        self.highest_replied[request.server] = self.highest_replied[request.server].max(last);
+        if let [SequenceRequest { values: 1, times: 1 }] = *request.asks {
             self.note_single(request, last);
         }
     }
@@ -120,7 +120,7 @@ impl Oracle {
 }
 
 /// Checks that each command has its own range, in the order of commands.
-fn check_ranges(asks: &[Ask], runs: &[Run]) {
+fn check_ranges(asks: &[SequenceRequest], runs: &[Run]) {
     let mut runs = runs.iter().copied();
     let mut run: Option<Run> = None;
     for ask in asks {

@@ -1,6 +1,8 @@
 //! Properties of all segments, runs, options and keys.
 
-use getid_core::{Ask, INCREMENT_MAX, Key, RESERVED_MAX, Run, Segment, Sequence, Spec, VALUE_MAX, WaitPolicy};
+use getid_core::{
+    INCREMENT_MAX, Key, RESERVED_MAX, Run, Segment, Sequence, SequenceRequest, Spec, VALUE_MAX, WaitPolicy,
+};
 use proptest::prelude::*;
 
 fn specs() -> impl Strategy<Value = Spec> {
@@ -89,7 +91,7 @@ proptest! {
     fn a_sequence_gives_what_it_holds_and_no_more(asks in prop::collection::vec((1..=50_u32, 1..=20_u32), 1..40)) {
         let policy = getid_core::SequencePolicy { ride_out_ms: 1000, waits: WaitPolicy::Wait };
         let mut sequence: Sequence<()> = Sequence::new(0);
-        sequence.join(vec![Ask { values: 1, times: 1 }], ());
+        sequence.join(vec![SequenceRequest { values: 1, times: 1 }], ());
         sequence.begin_fetch(0, &policy);
         let segment = Segment { first: 1, last: 2000, increment: 1 };
         let spec = Spec::default();
@@ -98,7 +100,7 @@ proptest! {
         let mut next = 2;
         for (values, times) in asks {
             let mut runs = vec![];
-            let left = sequence.draw(Ask { values, times }, &mut runs);
+            let left = sequence.draw(SequenceRequest { values, times }, &mut runs);
             let given: u32 = runs.iter().map(|run| run.times).sum();
             prop_assert_eq!(given + left, times);
             for run in runs {

@@ -3,25 +3,26 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use getid_core::{
-    Ask, Fetch, FetchTaken, Fetched, Key, Run, Segment, Sequence, SequencePolicy, SequenceRefusal, Spec, WaitPolicy,
+    Fetch, FetchVerdict, Fetched, Key, Run, Segment, Sequence, SequencePolicy, SequenceRefusal, SequenceRequest, Spec,
+    WaitPolicy,
 };
 
-use super::store::{Row, Said, State, Statement, Store};
+use super::store::{Row, State, Statement, Store, StoreReply};
 
 const POLICY: SequencePolicy = SequencePolicy { ride_out_ms: 10_000, waits: WaitPolicy::Wait };
 
 /// A store and servers whose messages arrive at once.
-struct Small {
+struct SmallWorld {
     store: Store,
     now_ms: u64,
 }
 
-impl Small {
-    fn new() -> Small {
-        Small { store: Store::new(Spec::default()), now_ms: 0 }
+impl SmallWorld {
+    fn new() -> SmallWorld {
+        SmallWorld { store: Store::new(Spec::default()), now_ms: 0 }
     }
 
-    fn does(&mut self, statement: &Statement) -> Said {
+    fn does(&mut self, statement: &Statement) -> StoreReply {
         self.store.execute(statement, None)
     }
 
@@ -32,14 +33,14 @@ impl Small {
     /// Returns the outcome of a fetch.
     fn reserve(&mut self, fetch: Fetch) -> Fetched {
         match self.does(&Statement::Reserve { values: fetch.values, floor: 0 }) {
-            Said::Reserved { segment, row, .. } => {
+            StoreReply::Reserved { segment, row, .. } => {
                 let Row { version, generation, spec, .. } = row;
                 Fetched::Reserved { store: 0, segment, version, generation, spec }
             }
-            Said::Refusal(row) if row.state == State::Dropped => {
+            StoreReply::Refusal(row) if row.state == State::Dropped => {
                 Fetched::Refused(SequenceRefusal::Dropped { last: row.next - 1 })
             }
-            Said::Refusal(_) => Fetched::Refused(SequenceRefusal::WentBack),
+            StoreReply::Refusal(_) => Fetched::Refused(SequenceRefusal::WentBack),
             _ => Fetched::Refused(SequenceRefusal::NoSuch),
         }
     }
@@ -50,7 +51,7 @@ impl Small {
     }
 
     fn incr_by(&mut self, server: &mut Sequence<u8>, values: u32) -> Result<i64, SequenceRefusal> {
-        let ask = Ask { values, times: 1 };
+        let ask = SequenceRequest { values, times: 1 };
         let mut runs = vec![];
         if server.draw(ask, &mut runs) > 0 {
             server.may_wait(self.now_ms, &POLICY, &[ask])?;
@@ -60,7 +61,7 @@ impl Small {
         for _ in 0..3 {
             if let Some(fetch) = server.begin_fetch(self.now_ms, &POLICY) {
                 let answer = self.reserve(fetch);
-                if server.fetched(self.now_ms, answer) != FetchTaken::Yes {
+                if server.fetched(self.now_ms, answer) != FetchVerdict::Yes {
                     continue;
                 }
                 server.serve(self.now_ms, &mut |_, served| {
@@ -74,12 +75,12 @@ impl Small {
 
     /// Loses the reply to a fetch, which was done or not.
     fn lose_reply(&mut self, server: &mut Sequence<u8>, is_done: bool) {
-        server.join(vec![Ask { values: 1, times: 1 }], 1);
+        server.join(vec![SequenceRequest { values: 1, times: 1 }], 1);
         let fetch = server.begin_fetch(self.now_ms, &POLICY).expect("a fetch");
         if is_done {
             self.reserve(fetch);
         }
-        server.fetched(self.now_ms, Fetched::Failed { is_unknown: true, said: "the connection ended".into() });
+        server.fetched(self.now_ms, Fetched::Failed { is_unknown: true, reason: "the connection ended".into() });
         self.now_ms += 10_000;
     }
 }
@@ -99,7 +100,7 @@ fn server() -> Sequence<u8> {
 /// The row was lost with its table; an upsert would have begun at 1 again, and 1 to 100 are orders already.
 #[test]
 fn a_row_that_is_gone_is_an_error_and_never_a_fresh_1() {
-    let (mut small, mut a) = (Small::new(), server());
+    let (mut small, mut a) = (SmallWorld::new(), server());
     assert_eq!(small.incr(&mut a), Ok(1));
     small.store.row = None;
     let mut b = server();
@@ -112,9 +113,9 @@ fn a_row_that_is_gone_is_an_error_and_never_a_fresh_1() {
 #[test]
 fn a_range_whose_reply_was_lost_is_never_given() {
     for is_done in [true, false] {
-        let (mut small, mut a, mut b) = (Small::new(), server(), server());
+        let (mut small, mut a, mut b) = (SmallWorld::new(), server(), server());
         assert_eq!(small.incr(&mut a), Ok(1));
-        a.draw(Ask { values: 100, times: 1 }, &mut vec![]);
+        a.draw(SequenceRequest { values: 100, times: 1 }, &mut vec![]);
         small.lose_reply(&mut a, is_done);
         let of_b = small.incr(&mut b).expect("a value");
         let of_a = small.incr(&mut a).expect("a value");
@@ -135,8 +136,8 @@ fn retries_do_not_burn_millions() {
         Fetched::Reserved { store: 0, segment, version: 1, generation: 0, spec: Spec::default() }
     };
     for now_ms in 0..30_000 {
-        if a.draw(Ask { values: 1, times: 200 }, &mut vec![]) > 0 {
-            a.join(vec![Ask { values: 1, times: 1 }], 0);
+        if a.draw(SequenceRequest { values: 1, times: 200 }, &mut vec![]) > 0 {
+            a.join(vec![SequenceRequest { values: 1, times: 1 }], 0);
         }
         if let Some(fetch) = a.begin_fetch(now_ms, &POLICY) {
             a.fetched(now_ms, reserved(fetch.values));
@@ -146,12 +147,12 @@ fn retries_do_not_burn_millions() {
     let mut statements = 0;
     let mut largest = 0;
     for now_ms in 30_000..90_000 {
-        a.draw(Ask { values: 1, times: 200 }, &mut vec![]);
+        a.draw(SequenceRequest { values: 1, times: 200 }, &mut vec![]);
         if let Some(fetch) = a.begin_fetch(now_ms, &POLICY) {
             burnt += u64::from(fetch.values);
             largest = largest.max(fetch.values);
             statements += 1;
-            a.fetched(now_ms, Fetched::Failed { is_unknown: true, said: "no reply".into() });
+            a.fetched(now_ms, Fetched::Failed { is_unknown: true, reason: "no reply".into() });
         }
     }
     assert!((12..20).contains(&statements), "{statements} statements in a minute");
@@ -161,7 +162,7 @@ fn retries_do_not_burn_millions() {
 /// A holds 51 to 100 and stops. B has reserved 101 to 200 since. If the row were set back to 51, C would get 101.
 #[test]
 fn a_give_back_after_another_has_reserved_takes_nothing() {
-    let (mut small, mut a, mut b) = (Small::new(), server(), server());
+    let (mut small, mut a, mut b) = (SmallWorld::new(), server(), server());
     assert_eq!(small.incr_by(&mut a, 50), Ok(50));
     let statement = give_back(&mut a).expect("a part");
     let of_b = small.incr(&mut b).expect("a value");
@@ -175,7 +176,7 @@ fn a_give_back_after_another_has_reserved_takes_nothing() {
 /// repeated the statement, C would get 51.
 #[test]
 fn a_give_back_that_is_repeated_takes_nothing() {
-    let (mut small, mut a) = (Small::new(), server());
+    let (mut small, mut a) = (SmallWorld::new(), server());
     assert_eq!(small.incr_by(&mut a, 50), Ok(50));
     let end = small.row().next;
     let statement = give_back(&mut a).expect("a part");
@@ -193,7 +194,7 @@ fn a_give_back_that_is_repeated_takes_nothing() {
 /// had noted all below 301 as its own, the row at 261 would look as if it had gone back.
 #[test]
 fn what_is_noted_at_a_stop_is_what_was_given() {
-    let (mut small, mut a, mut b) = (Small::new(), server(), server());
+    let (mut small, mut a, mut b) = (SmallWorld::new(), server(), server());
     assert_eq!(small.incr_by(&mut b, 10), Ok(10));
     let remainder = b.give_back().expect("a part");
     assert_eq!((remainder.next, remainder.had_next), (11, Some(11)));
@@ -201,11 +202,11 @@ fn what_is_noted_at_a_stop_is_what_was_given() {
     // B returns, and reserves behind A, but gives nothing.
     assert_eq!(small.incr(&mut a), Ok(11));
     let mut b = server();
-    b.join(vec![Ask { values: 1, times: 1 }], 0);
+    b.join(vec![SequenceRequest { values: 1, times: 1 }], 0);
     let fetch = b.begin_fetch(0, &POLICY).expect("a fetch");
     b.refuse(&SequenceRefusal::Closed, &mut |_, _| {});
     let answer = small.reserve(fetch);
-    assert_eq!(b.fetched(0, answer), FetchTaken::Yes);
+    assert_eq!(b.fetched(0, answer), FetchVerdict::Yes);
     let remainder = b.give_back().expect("a part");
     assert!(remainder.next > 12 && remainder.had_next.is_none(), "{remainder:?}");
 }
@@ -214,10 +215,10 @@ fn what_is_noted_at_a_stop_is_what_was_given() {
 /// 1001.
 #[test]
 fn a_raise_throws_away_what_is_held() {
-    let (mut small, mut a, mut b) = (Small::new(), server(), server());
+    let (mut small, mut a, mut b) = (SmallWorld::new(), server(), server());
     assert_eq!(small.incr(&mut a), Ok(1));
     assert!(small.incr(&mut b).expect("a value") > 1);
-    let Said::Row(row) = small.does(&Statement::Raise { last: 1000 }) else { panic!("it is raised") };
+    let StoreReply::Row(row) = small.does(&Statement::Raise { last: 1000 }) else { panic!("it is raised") };
     for server in [&mut a, &mut b] {
         assert!(server.set_generation(0, row.generation));
         assert!(small.incr(server).expect("a value") > 1000);
@@ -227,23 +228,23 @@ fn a_raise_throws_away_what_is_held() {
 /// B's reservation of 102 to 201 is on its way while A raises to 1000; its answer comes last.
 #[test]
 fn an_answer_that_is_older_than_a_raise_is_thrown_away() {
-    let (mut small, mut b) = (Small::new(), server());
+    let (mut small, mut b) = (SmallWorld::new(), server());
     assert_eq!(small.incr(&mut b), Ok(1));
-    b.draw(Ask { values: 60, times: 1 }, &mut vec![]);
+    b.draw(SequenceRequest { values: 60, times: 1 }, &mut vec![]);
     let fetch = b.begin_fetch(0, &POLICY).expect("a fetch");
     let answer = small.reserve(fetch);
-    let Said::Row(row) = small.does(&Statement::Raise { last: 1000 }) else { panic!("it is raised") };
+    let StoreReply::Row(row) = small.does(&Statement::Raise { last: 1000 }) else { panic!("it is raised") };
     b.set_generation(0, row.generation);
-    assert_eq!(b.fetched(0, answer), FetchTaken::Outdated);
+    assert_eq!(b.fetched(0, answer), FetchVerdict::Outdated);
     assert!(small.incr(&mut b).expect("a value") > 1000);
 }
 
 /// 'orders' was at 57, is dropped, and created again: it continues at 58 or above.
 #[test]
 fn one_that_was_dropped_goes_on_above_its_tombstone() {
-    let (mut small, mut a) = (Small::new(), server());
+    let (mut small, mut a) = (SmallWorld::new(), server());
     assert_eq!(small.incr_by(&mut a, 57), Ok(57));
-    let Said::Row(row) = small.does(&Statement::Drop) else { panic!("it is dropped") };
+    let StoreReply::Row(row) = small.does(&Statement::Drop) else { panic!("it is dropped") };
     a.set_generation(0, row.generation);
     assert!(matches!(small.incr(&mut a), Err(SequenceRefusal::Dropped { .. })));
     small.does(&Statement::Create { spec: Spec::default() });
@@ -255,26 +256,26 @@ fn one_that_was_dropped_goes_on_above_its_tombstone() {
 /// that this one gave. This server reports it, and the row moves past them.
 #[test]
 fn a_store_that_went_back_is_refused_until_somebody_confirms() {
-    let (mut small, mut a) = (Small::new(), server());
+    let (mut small, mut a) = (SmallWorld::new(), server());
     assert_eq!(small.incr(&mut a), Ok(1));
     small.store.back_up();
     let before = small.row().next;
     assert!(small.incr_by(&mut a, 500).expect("values") >= 500);
     let had_next = small.row().next;
     small.store.row = Some(Row { next: before, ..small.row().clone() });
-    a.draw(Ask { values: 50, times: 1 }, &mut vec![]);
+    a.draw(SequenceRequest { values: 50, times: 1 }, &mut vec![]);
     let fetch = loop {
         if let Some(fetch) = a.begin_fetch(0, &POLICY) {
             break fetch;
         }
-        a.join(vec![Ask { values: 1, times: 1 }], 0);
+        a.join(vec![SequenceRequest { values: 1, times: 1 }], 0);
     };
     let answer = small.reserve(fetch);
-    assert_eq!(a.fetched(0, answer), FetchTaken::Backwards { floor: had_next });
+    assert_eq!(a.fetched(0, answer), FetchVerdict::Backwards { floor: had_next });
     a.fetched(0, Fetched::Refused(SequenceRefusal::WentBack));
     small.does(&Statement::WentBack { had_next });
     assert_eq!(small.incr(&mut server()), Err(SequenceRefusal::WentBack), "nor does another server get any");
-    let Said::Row(row) = small.does(&Statement::Confirm) else { panic!("it is confirmed") };
+    let StoreReply::Row(row) = small.does(&Statement::Confirm) else { panic!("it is confirmed") };
     a.set_generation(0, row.generation);
     small.now_ms += 1001;
     assert!(small.incr(&mut a).expect("a value") >= had_next);
@@ -290,16 +291,18 @@ fn of_several_stores_one_may_be_down_and_values_ascend() {
     let mut last = 0;
     for turn in 0..40 {
         let mut runs = vec![];
-        while a.draw(Ask { values: 1, times: 30 }, &mut runs) > 0 {
-            a.join(vec![Ask { values: 1, times: 1 }], 0);
+        while a.draw(SequenceRequest { values: 1, times: 30 }, &mut runs) > 0 {
+            a.join(vec![SequenceRequest { values: 1, times: 1 }], 0);
             let up = usize::from(turn / 7 % 2 == 0);
             let fetch = a.begin_fetch(0, &POLICY).expect("a fetch");
             let statement = Statement::Reserve { values: fetch.values, floor: fetch.floor };
-            let Said::Reserved { segment, row, .. } = stores[up].execute(&statement, None) else { panic!("a range") };
+            let StoreReply::Reserved { segment, row, .. } = stores[up].execute(&statement, None) else {
+                panic!("a range")
+            };
             let Row { version, generation, spec, .. } = row;
             let store = u8::try_from(up).expect("two");
             let reserved = Fetched::Reserved { store, segment, version, generation, spec };
-            assert_eq!(a.fetched(0, reserved), FetchTaken::Yes);
+            assert_eq!(a.fetched(0, reserved), FetchVerdict::Yes);
             a.serve(0, &mut |_, served| runs.extend(served.expect("values")));
         }
         for run in runs {
@@ -313,7 +316,7 @@ fn of_several_stores_one_may_be_down_and_values_ascend() {
 #[test]
 pub(super) fn a_load_that_grows_tenfold_a_second_makes_no_draw_wait() {
     for took_ms in [5, 20, 50] {
-        let mut small = Small::new();
+        let mut small = SmallWorld::new();
         let mut a = server();
         assert_eq!(small.incr(&mut a), Ok(1));
         let mut in_flight: Option<(u64, Fetch)> = None;
@@ -330,7 +333,7 @@ pub(super) fn a_load_that_grows_tenfold_a_second_makes_no_draw_wait() {
                 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small")]
                 let times = owed as u32;
                 owed -= f64::from(times);
-                let left = a.draw(Ask { values: 1, times }, &mut vec![]);
+                let left = a.draw(SequenceRequest { values: 1, times }, &mut vec![]);
                 assert_eq!(left, 0, "{left} of {times} wait after {now_ms} ms, {took_ms} ms away");
             }
             if let Some(fetch) = a.begin_fetch(now_ms, &POLICY) {
@@ -347,7 +350,7 @@ pub(super) fn a_load_that_grows_tenfold_a_second_makes_no_draw_wait() {
 /// Returns true if a number of one day is given twice, with a row for each day, or with one row that the first server
 /// of a new day sets back to 1.
 fn is_given_twice(has_periods: bool) -> bool {
-    let mut rows: BTreeMap<Key, Small> = BTreeMap::new();
+    let mut rows: BTreeMap<Key, SmallWorld> = BTreeMap::new();
     let mut servers: [BTreeMap<&str, Sequence<u8>>; 3] = Default::default();
     let mut given = BTreeSet::new();
     let mut days = BTreeSet::new();
@@ -355,7 +358,7 @@ fn is_given_twice(has_periods: bool) -> bool {
     let (first, second) = ("20261122", "20261123");
     for (server, day) in [(0, first), (1, first), (0, second), (2, first), (1, second), (2, second)] {
         let key = if has_periods { Key::of_period("invoice", day) } else { Key::new("invoice") };
-        let row = rows.entry(key.expect("a key")).or_insert_with(Small::new);
+        let row = rows.entry(key.expect("a key")).or_insert_with(SmallWorld::new);
         if days.insert(day) {
             row.store = Store::new(Spec::default());
         }

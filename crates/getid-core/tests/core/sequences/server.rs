@@ -3,11 +3,13 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use getid_core::{Ask, Fetch, FetchTaken, Fetched, Run, Segment, Sequence, SequenceRefusal, WaitPolicy, Waiter};
+use getid_core::{
+    Fetch, FetchVerdict, Fetched, Run, Segment, Sequence, SequenceRefusal, SequenceRequest, WaitPolicy, WaiterId,
+};
 
-use super::Wrong;
+use super::PlantedMistake;
 use super::oracle::Request;
-use super::store::{Row, Said, State, Statement};
+use super::store::{Row, State, Statement, StoreReply};
 use super::world::{CONFIRM_MS, Event, World};
 
 /// Longest duration of a statement, and longest wait of a client, ms.
@@ -25,7 +27,7 @@ pub(super) struct Server {
     pub(super) sequence: Option<Sequence<u64>>,
     /// Statement of the fetch in flight.
     flight: Option<(u64, Fetch)>,
-    waiting: BTreeMap<u64, Waiting>,
+    waiting: BTreeMap<u64, WaitingClient>,
     /// When the last answered poll was sent, of each store.
     confirmed: Vec<Option<u64>>,
     /// Notes about each store's row, which outlive the process.
@@ -41,8 +43,8 @@ pub(super) struct Server {
 }
 
 #[derive(Debug)]
-struct Waiting {
-    waiter: Waiter,
+struct WaitingClient {
+    waiter: WaiterId,
     request: Request,
     runs: Vec<Run>,
 }
@@ -116,8 +118,8 @@ impl World {
         let Some(last) = sequence.last_given().filter(|_| is_calm) else { return };
         let status = sequence.status(now_ms);
         let gap = (row.next - last).unsigned_abs() / u64::from(row.spec.increment) - 1;
-        let told = status.left + u64::from(status.asked) + server.unknown;
-        assert!(gap <= told, "{gap} values are skipped, and {told} were shown: {status:?}, {row:?}");
+        let shown = status.left + u64::from(status.asked) + server.unknown;
+        assert!(gap <= shown, "{gap} values are skipped, and {shown} were shown: {status:?}, {row:?}");
     }
 
     /// Refuses all waiting requests, and gives values back once no statement is under way.
@@ -151,14 +153,14 @@ impl World {
         let (Some(remainder), 1) = (given_back, self.stores.len()) else { return };
         let server = &mut self.servers[index];
         match self.wrong {
-            Some(Wrong::NotesAreNotLowered) => {}
-            Some(Wrong::NotesAreLoweredTooLittle) => server.notes[0] = Some(remainder.next),
+            Some(PlantedMistake::NotesAreNotLowered) => {}
+            Some(PlantedMistake::NotesAreLoweredTooLittle) => server.notes[0] = Some(remainder.next),
             _ => server.notes[0] = remainder.had_next.or(server.kept),
         }
         let increment = self.stores[0].row.as_ref().map_or(1, |row| i64::from(row.spec.increment));
         let end = remainder.next + i64::try_from(remainder.values).expect("few") * increment;
         let statement = Statement::GiveBack { version: remainder.version, next: remainder.next, end };
-        if self.wrong == Some(Wrong::GivesBackTwice) {
+        if self.wrong == Some(PlantedMistake::GivesBackTwice) {
             let token = self.token();
             let after_ms = self.rng.within(10, 5000);
             self.later(after_ms, Event::Execute { store: 0, statement: statement.clone(), token, answer: None });
@@ -180,7 +182,7 @@ impl World {
     fn is_confirmed(&self, index: usize, store: usize) -> bool {
         let at_ms = self.servers[index].confirmed[store];
         !self.is_shared
-            || self.wrong == Some(Wrong::GivesUnconfirmed) && at_ms.is_some()
+            || self.wrong == Some(PlantedMistake::GivesUnconfirmed) && at_ms.is_some()
             || at_ms.is_some_and(|at_ms| self.now_ms < at_ms + CONFIRM_MS)
     }
 
@@ -201,7 +203,7 @@ impl World {
         is_any
     }
 
-    pub(super) fn ask(&mut self, index: usize, asks: Vec<Ask>, wait_ms: u64) -> u64 {
+    pub(super) fn ask(&mut self, index: usize, asks: Vec<SequenceRequest>, wait_ms: u64) -> u64 {
         let request = self.oracle.asked(index, self.now_ms, asks);
         let arrival = request.arrival;
         if !self.expire(index) {
@@ -216,7 +218,7 @@ impl World {
         for ask in &request.asks {
             let times = if left.is_empty() { sequence.draw(*ask, &mut runs) } else { ask.times };
             if times > 0 {
-                left.push(Ask { times, ..*ask });
+                left.push(SequenceRequest { times, ..*ask });
             }
         }
         if left.is_empty() {
@@ -225,7 +227,7 @@ impl World {
             self.refused(&request, &refusal);
         } else {
             let waiter = sequence.join(left, arrival);
-            server.waiting.insert(arrival, Waiting { waiter, request, runs });
+            server.waiting.insert(arrival, WaitingClient { waiter, request, runs });
             let life = server.life;
             self.later(wait_ms, Event::WaitOver { server: index, life, arrival });
         }
@@ -265,8 +267,8 @@ impl World {
         if is_any {
             sequence.serve(now_ms, &mut |arrival, result| served.push((arrival, result)));
         } else {
-            let said = "not asked".into();
-            let refusal = SequenceRefusal::Unconfirmed { ride_out_s: 0, said };
+            let reason = "not asked".into();
+            let refusal = SequenceRefusal::Unconfirmed { ride_out_s: 0, reason };
             sequence.refuse(&refusal, &mut |arrival, result| served.push((arrival, result)));
         }
         for (arrival, result) in served {
@@ -298,7 +300,7 @@ impl World {
         if let Some(fetch) = sequence.begin_fetch(self.now_ms, &self.policy) {
             // Not below values that an earlier life had from any store either.
             let had = server.notes.iter().flatten().max().copied().unwrap_or(0);
-            let had = if self.wrong == Some(Wrong::FloorForgetsEarlierLives) { 0 } else { had };
+            let had = if self.wrong == Some(PlantedMistake::FloorForgetsEarlierLives) { 0 } else { had };
             let floor = if stores == 1 { 0 } else { fetch.floor.max(had) };
             let token = self.send(index, store, Statement::Reserve { values: fetch.values, floor }, Purpose::Fetch);
             self.servers[index].flight = Some((token, fetch));
@@ -320,13 +322,13 @@ impl World {
         self.later(1000, Event::Poll { server: index, life });
     }
 
-    pub(super) fn answered(&mut self, token: u64, call: Call, said: Said) {
+    pub(super) fn answered(&mut self, token: u64, call: Call, reply: StoreReply) {
         let Call { server: index, store, .. } = call;
         match call.purpose {
-            Purpose::Fetch => self.fetched(index, store, token, said),
+            Purpose::Fetch => self.fetched(index, store, token, reply),
             Purpose::Poll => {
-                if let Said::Row(row) = said
-                    && self.wrong != Some(Wrong::PollsAreIgnored)
+                if let StoreReply::Row(row) = reply
+                    && self.wrong != Some(PlantedMistake::PollsAreIgnored)
                 {
                     self.learn(index, store, row.generation);
                 }
@@ -336,12 +338,12 @@ impl World {
             }
             Purpose::GiveBack { .. } => {}
             Purpose::Mark => {
-                if let Said::Row(row) = said {
+                if let StoreReply::Row(row) = reply {
                     self.learn(index, store, row.generation);
                     self.serve(index);
                 }
             }
-            Purpose::Job => self.job_answered(index, store, said),
+            Purpose::Job => self.job_answered(index, store, reply),
         }
     }
 
@@ -360,10 +362,10 @@ impl World {
                 if is_unknown {
                     server.unknown += u64::from(fetch.values);
                 }
-                if is_unknown && self.wrong == Some(Wrong::UsesRangeOfLostReply) {
+                if is_unknown && self.wrong == Some(PlantedMistake::UsesRangeOfLostReply) {
                     self.guess(call.server, call.store, token, fetch);
                 } else {
-                    self.tell(call.server, Fetched::Failed { is_unknown, said: "lost".into() });
+                    self.deliver(call.server, Fetched::Failed { is_unknown, reason: "lost".into() });
                 }
             }
             Purpose::Job => server.job = None,
@@ -374,31 +376,31 @@ impl World {
     /// Simulates a shell that computes the content of a lost reply.
     fn guess(&mut self, index: usize, store: usize, token: u64, fetch: Fetch) {
         let Some(mut row) = self.stores[store].row.clone() else {
-            self.tell(index, Fetched::Failed { is_unknown: true, said: "lost".into() });
+            self.deliver(index, Fetched::Failed { is_unknown: true, reason: "lost".into() });
             return;
         };
         let first = row.spec.next_from(fetch.floor);
         let last = first + i64::from(fetch.values - 1) * i64::from(row.spec.increment);
         row.next = last + i64::from(row.spec.increment);
         let segment = Segment { first, last, increment: row.spec.increment };
-        self.fetched(index, store, token, Said::Reserved { segment, found_next: first, row });
+        self.fetched(index, store, token, StoreReply::Reserved { segment, found_next: first, row });
     }
 
-    fn fetched(&mut self, index: usize, store: usize, token: u64, said: Said) {
+    fn fetched(&mut self, index: usize, store: usize, token: u64, reply: StoreReply) {
         let server = &mut self.servers[index];
         if server.flight.is_none_or(|(own, _)| own != token) {
             return;
         }
         let note = &mut server.notes[store];
-        let answer = match said {
-            Said::Reserved { segment, found_next, row } => {
-                let had = note.filter(|had| found_next < *had && self.wrong != Some(Wrong::NotesAreIgnored));
+        let answer = match reply {
+            StoreReply::Reserved { segment, found_next, row } => {
+                let had = note.filter(|had| found_next < *had && self.wrong != Some(PlantedMistake::NotesAreIgnored));
                 if let Some(had_next) = had.filter(|_| self.is_shared) {
                     self.send(index, store, Statement::WentBack { had_next }, Purpose::Mark);
                     Fetched::Refused(SequenceRefusal::WentBack)
                 } else {
                     // At the max it has no values of the row: other servers may give theirs back.
-                    if segment.left() > 0 || self.wrong == Some(Wrong::NotesWhatOthersHave) {
+                    if segment.left() > 0 || self.wrong == Some(PlantedMistake::NotesWhatOthersHave) {
                         *note = Some(row.next);
                     }
                     let Row { version, generation, spec, .. } = row;
@@ -406,14 +408,14 @@ impl World {
                     Fetched::Reserved { store, segment, version, generation, spec }
                 }
             }
-            Said::Refusal(row) if row.state == State::WentBack => {
+            StoreReply::Refusal(row) if row.state == State::WentBack => {
                 // Other servers have found it lower than this server had it, or higher.
                 if let Some(had_next) = note.filter(|had| row.next < *had) {
                     self.send(index, store, Statement::WentBack { had_next }, Purpose::Mark);
                 }
                 Fetched::Refused(SequenceRefusal::WentBack)
             }
-            Said::Refusal(row) => Fetched::Refused(SequenceRefusal::Dropped { last: row.next }),
+            StoreReply::Refusal(row) => Fetched::Refused(SequenceRefusal::Dropped { last: row.next }),
             _ => Fetched::Refused(SequenceRefusal::NoSuch),
         };
         let answer = if self.is_confirmed(index, store) {
@@ -422,20 +424,20 @@ impl World {
             // Its reserved values are discarded.
             let server = &mut self.servers[index];
             server.unknown += server.flight.map_or(0, |(_, fetch)| u64::from(fetch.values));
-            Fetched::Failed { is_unknown: true, said: "not asked".into() }
+            Fetched::Failed { is_unknown: true, reason: "not asked".into() }
         };
-        if let Some(floor) = self.tell(index, answer) {
+        if let Some(floor) = self.deliver(index, answer) {
             self.send(index, store, Statement::WentBack { had_next: floor }, Purpose::Mark);
-            self.tell(index, Fetched::Refused(SequenceRefusal::WentBack));
+            self.deliver(index, Fetched::Refused(SequenceRefusal::WentBack));
         }
     }
 
     /// Passes the outcome of its fetch to the sequence. Returns the floor if the reservation is below it.
-    fn tell(&mut self, index: usize, answer: Fetched) -> Option<i64> {
+    fn deliver(&mut self, index: usize, answer: Fetched) -> Option<i64> {
         let now_ms = self.now_ms;
         let server = &mut self.servers[index];
         let sequence = server.sequence.as_mut().expect("it has a fetch in flight");
-        if let FetchTaken::Backwards { floor } = sequence.fetched(now_ms, answer) {
+        if let FetchVerdict::Backwards { floor } = sequence.fetched(now_ms, answer) {
             return Some(floor);
         }
         server.flight = None;
@@ -471,12 +473,12 @@ impl World {
         }
     }
 
-    fn job_answered(&mut self, index: usize, store: usize, said: Said) {
-        match said {
-            Said::Row(row) => {
+    fn job_answered(&mut self, index: usize, store: usize, reply: StoreReply) {
+        match reply {
+            StoreReply::Row(row) => {
                 self.learn(index, store, row.generation);
                 let server = &mut self.servers[index];
-                if self.wrong != Some(Wrong::RaiseIsNotNoted) {
+                if self.wrong != Some(PlantedMistake::RaiseIsNotNoted) {
                     server.notes[store] = server.notes[store].max(Some(row.next));
                 }
                 if let Some(job) = &mut server.job {
@@ -485,7 +487,7 @@ impl World {
                 self.serve(index);
                 self.job_goes_on(index);
             }
-            Said::Lower if self.wrong == Some(Wrong::RaiseForgetsHigherRows) => self.job_goes_on(index),
+            StoreReply::Lower if self.wrong == Some(PlantedMistake::RaiseForgetsHigherRows) => self.job_goes_on(index),
             _ => self.servers[index].job = None,
         }
     }

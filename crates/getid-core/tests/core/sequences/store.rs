@@ -2,7 +2,7 @@
 
 use getid_core::{Segment, Spec};
 
-use super::Wrong;
+use super::PlantedMistake;
 use crate::random::Random;
 
 /// The row of the sequence.
@@ -56,7 +56,7 @@ pub(super) enum Statement {
 
 /// Reply of the database.
 #[derive(Clone, Debug)]
-pub(super) enum Said {
+pub(super) enum StoreReply {
     Reserved {
         segment: Segment,
         found_next: i64,
@@ -73,7 +73,7 @@ pub(super) enum Said {
 
 /// Health of the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mood {
+pub(super) enum StoreHealth {
     /// It answers within this time, ms.
     Healthy(u64),
     Slow,
@@ -87,10 +87,10 @@ pub(super) enum Mood {
 /// Course of a sent statement: when it is done, and when and how the caller gets an answer.
 pub(super) struct Fate {
     pub(super) done_ms: Option<u64>,
-    pub(super) heard: Heard,
+    pub(super) outcome: CallerAnswer,
 }
 
-pub(super) enum Heard {
+pub(super) enum CallerAnswer {
     /// The answer arrives this long after it was done, ms.
     Answer(u64),
     /// The database refused it, or the connection broke.
@@ -104,90 +104,93 @@ pub(super) enum Heard {
 #[derive(Debug)]
 pub(super) struct Store {
     pub(super) row: Option<Row>,
-    pub(super) mood: Mood,
+    pub(super) health: StoreHealth,
     /// Rows of earlier times.
     backups: Vec<Option<Row>>,
 }
 
 impl Store {
     pub(super) fn new(spec: Spec) -> Store {
-        Store { row: Some(fresh(spec)), mood: Mood::Healthy(5), backups: vec![None] }
+        Store { row: Some(fresh(spec)), health: StoreHealth::Healthy(5), backups: vec![None] }
     }
 
     pub(super) fn fate(&self, now_ms: u64, rng: &mut Random) -> Fate {
         let soon = |rng: &mut Random, most: u64| now_ms + rng.within(0, most);
-        match self.mood {
-            Mood::Healthy(ms) => Fate { done_ms: Some(soon(rng, ms)), heard: Heard::Answer(rng.within(0, ms)) },
-            Mood::Slow => {
+        match self.health {
+            StoreHealth::Healthy(ms) => {
+                Fate { done_ms: Some(soon(rng, ms)), outcome: CallerAnswer::Answer(rng.within(0, ms)) }
+            }
+            StoreHealth::Slow => {
                 let done_ms = now_ms + rng.within(10, 4000);
-                Fate { done_ms: Some(done_ms), heard: Heard::Answer(rng.within(0, 1500)) }
+                Fate { done_ms: Some(done_ms), outcome: CallerAnswer::Answer(rng.within(0, 1500)) }
             }
-            Mood::Dead => {
+            StoreHealth::Dead => {
                 let late = now_ms + rng.within(0, 9000);
-                Fate { done_ms: rng.one_in(2).then_some(late), heard: Heard::Nothing }
+                Fate { done_ms: rng.one_in(2).then_some(late), outcome: CallerAnswer::Nothing }
             }
-            Mood::LosesReplies => {
+            StoreHealth::LosesReplies => {
                 let done_ms = soon(rng, 20);
-                let heard = match rng.below(3) {
-                    0 => Heard::Answer(5),
-                    1 => Heard::Nothing,
-                    _ => Heard::Error { is_unknown: true, at_ms: soon(rng, 20) },
+                let outcome = match rng.below(3) {
+                    0 => CallerAnswer::Answer(5),
+                    1 => CallerAnswer::Nothing,
+                    _ => CallerAnswer::Error { is_unknown: true, at_ms: soon(rng, 20) },
                 };
-                Fate { done_ms: Some(done_ms), heard }
+                Fate { done_ms: Some(done_ms), outcome }
             }
-            Mood::Refuses => {
-                let error = Heard::Error { is_unknown: false, at_ms: soon(rng, 20) };
-                Fate { done_ms: None, heard: error }
+            StoreHealth::Refuses => {
+                let error = CallerAnswer::Error { is_unknown: false, at_ms: soon(rng, 20) };
+                Fate { done_ms: None, outcome: error }
             }
         }
     }
 
     /// Executes one statement, in a separate transaction.
-    pub(super) fn execute(&mut self, statement: &Statement, wrong: Option<Wrong>) -> Said {
+    pub(super) fn execute(&mut self, statement: &Statement, wrong: Option<PlantedMistake>) -> StoreReply {
         if let Statement::Create { spec } = *statement {
             return self.create(spec);
         }
-        if self.row.is_none() && wrong == Some(Wrong::Upsert) && matches!(statement, Statement::Reserve { .. }) {
+        if self.row.is_none() && wrong == Some(PlantedMistake::Upsert) && matches!(statement, Statement::Reserve { .. })
+        {
             self.row = Some(fresh(Spec::default()));
         }
         let Some(row) = &mut self.row else {
-            return if matches!(statement, Statement::Poll) { Said::Nothing } else { Said::NoSuch };
+            return if matches!(statement, Statement::Poll) { StoreReply::Nothing } else { StoreReply::NoSuch };
         };
         match *statement {
-            Statement::Poll => Said::Row(row.clone()),
-            Statement::Reserve { .. } if row.state != State::Live => Said::Refusal(row.clone()),
+            Statement::Poll => StoreReply::Row(row.clone()),
+            Statement::Reserve { .. } if row.state != State::Live => StoreReply::Refusal(row.clone()),
             Statement::Reserve { values, floor } => row.reserve(values, floor),
             Statement::GiveBack { version, next, end } => {
                 let is_ours = match wrong {
-                    Some(Wrong::GivesBackAnyway) => true,
-                    Some(Wrong::GivesBackTwice) => row.next == end,
+                    Some(PlantedMistake::GivesBackAnyway) => true,
+                    Some(PlantedMistake::GivesBackTwice) => row.next == end,
                     _ => row.version == version,
                 };
                 if row.state == State::Live && is_ours && next < row.next {
                     row.next = next;
                     row.version += 1;
                 }
-                Said::Row(row.clone())
+                StoreReply::Row(row.clone())
             }
-            _ if row.state == State::Dropped => Said::Refusal(row.clone()),
-            Statement::Drop if wrong == Some(Wrong::DropDeletes) => {
+            _ if row.state == State::Dropped => StoreReply::Refusal(row.clone()),
+            Statement::Drop if wrong == Some(PlantedMistake::DropDeletes) => {
                 self.row = None;
-                Said::NoSuch
+                StoreReply::NoSuch
             }
             _ => row.change(statement, wrong),
         }
     }
 
-    fn create(&mut self, spec: Spec) -> Said {
+    fn create(&mut self, spec: Spec) -> StoreReply {
         match &mut self.row {
-            None => Said::Row(self.row.insert(fresh(spec)).clone()),
+            None => StoreReply::Row(self.row.insert(fresh(spec)).clone()),
             Some(row) if row.state == State::Dropped => {
                 row.next = spec.next_from(row.next);
                 (row.spec, row.state) = (spec, State::Live);
                 (row.version, row.generation) = (row.version + 1, row.generation + 1);
-                Said::Row(row.clone())
+                StoreReply::Row(row.clone())
             }
-            Some(row) => Said::Refusal(row.clone()),
+            Some(row) => StoreReply::Refusal(row.clone()),
         }
     }
 
@@ -209,7 +212,7 @@ fn fresh(spec: Spec) -> Row {
 }
 
 impl Row {
-    fn reserve(&mut self, values: u32, floor: i64) -> Said {
+    fn reserve(&mut self, values: u32, floor: i64) -> StoreReply {
         let (spec, found_next) = (self.spec, self.next);
         let increment = i64::from(spec.increment);
         let first = spec.next_from(self.next.max(floor));
@@ -220,17 +223,17 @@ impl Row {
             self.version += 1;
         }
         let segment = Segment { first, last: first + (values - 1) * increment, increment: spec.increment };
-        Said::Reserved { segment, found_next, row: self.clone() }
+        StoreReply::Reserved { segment, found_next, row: self.clone() }
     }
 
-    fn change(&mut self, statement: &Statement, wrong: Option<Wrong>) -> Said {
+    fn change(&mut self, statement: &Statement, wrong: Option<PlantedMistake>) -> StoreReply {
         let before = self.next;
         let up_to = |row: &mut Row, next: i64| row.next = row.spec.next_from(row.next.max(next));
         match *statement {
             Statement::Raise { last } => {
                 up_to(self, last + 1);
                 if self.next == before {
-                    return Said::Lower;
+                    return StoreReply::Lower;
                 }
             }
             Statement::Alter { spec, next_from } => {
@@ -239,7 +242,7 @@ impl Row {
             }
             Statement::Drop => self.state = State::Dropped,
             Statement::WentBack { had_next } => {
-                if wrong != Some(Wrong::MarkWithoutARaise) {
+                if wrong != Some(PlantedMistake::MarkWithoutARaise) {
                     up_to(self, had_next);
                 }
                 self.state = State::WentBack;
@@ -248,6 +251,6 @@ impl Row {
             Statement::Reserve { .. } | Statement::GiveBack { .. } | Statement::Create { .. } | Statement::Poll => {}
         }
         (self.version, self.generation) = (self.version + 1, self.generation + 1);
-        Said::Row(self.clone())
+        StoreReply::Row(self.clone())
     }
 }

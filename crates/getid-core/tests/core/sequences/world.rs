@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use getid_core::{Ask, RESERVED_MAX, SequencePolicy, Spec, VALUE_MAX, WaitPolicy};
+use getid_core::{RESERVED_MAX, SequencePolicy, SequenceRequest, Spec, VALUE_MAX, WaitPolicy};
 
-use super::Wrong;
+use super::PlantedMistake;
 use super::oracle::Oracle;
 use super::server::{Call, DEADLINE_MS, Job, Purpose, Server, WAIT_MS};
-use super::store::{Fate, Heard, Mood, Row, Said, State, Statement, Store};
+use super::store::{CallerAnswer, Fate, Row, State, Statement, Store, StoreHealth, StoreReply};
 use crate::random::Random;
 
 /// How long an answer about other servers' changes is valid, ms.
@@ -26,7 +26,7 @@ pub(super) enum Event {
     },
     Answer {
         token: u64,
-        said: Said,
+        reply: StoreReply,
     },
     Error {
         token: u64,
@@ -53,7 +53,7 @@ pub(super) enum Event {
         server: usize,
         life: u32,
     },
-    Mood {
+    HealthChange {
         store: usize,
     },
     /// A server loses its connection to the stores, or gets it back.
@@ -76,7 +76,7 @@ pub(super) struct World {
     pub(super) servers: Vec<Server>,
     pub(super) oracle: Oracle,
     pub(super) policy: SequencePolicy,
-    pub(super) wrong: Option<Wrong>,
+    pub(super) wrong: Option<PlantedMistake>,
     /// Whether the store is shared, and not the file of a single server.
     pub(super) is_shared: bool,
     /// Whether the stores always answer soon.
@@ -99,14 +99,14 @@ pub(super) struct World {
 
 /// Result of a world.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Told {
+pub(super) struct WorldTotals {
     pub(super) values: u64,
     pub(super) served: u64,
     pub(super) refusals: u64,
 }
 
 impl World {
-    pub(super) fn new(seed: u64, wrong: Option<Wrong>) -> World {
+    pub(super) fn new(seed: u64, wrong: Option<PlantedMistake>) -> World {
         let mut rng = Random(seed);
         let stores = rng.pick(&[1, 1, 1, 2, 3]);
         let goes_back = rng.one_in(4);
@@ -121,7 +121,9 @@ impl World {
         let spec = Spec { start, increment, cache, max: max.max(start + 10), ..Spec::default() };
         let waits = rng.pick(&[WaitPolicy::Wait, WaitPolicy::Wait, WaitPolicy::Error]);
         let stores: Vec<Store> = (1..=stores)
-            .map(|n| Store::new(Spec { offset: if wrong == Some(Wrong::SameOffsets) { 1 } else { n }, ..spec }))
+            .map(|n| {
+                Store::new(Spec { offset: if wrong == Some(PlantedMistake::SameOffsets) { 1 } else { n }, ..spec })
+            })
             .collect();
         let end_ms = rng.within(5000, LIFE_MS);
         World {
@@ -152,10 +154,10 @@ impl World {
     pub(super) fn suits(&self) -> bool {
         let is_crowd = self.servers.len() > 1 && self.stores.len() == 1;
         match self.wrong {
-            Some(Wrong::GivesUnconfirmed) => {
+            Some(PlantedMistake::GivesUnconfirmed) => {
                 is_crowd && self.has_operator && !self.is_healthy && !self.oracle.is_strict
             }
-            Some(Wrong::NotesAreLoweredTooLittle | Wrong::NotesWhatOthersHave) => {
+            Some(PlantedMistake::NotesAreLoweredTooLittle | PlantedMistake::NotesWhatOthersHave) => {
                 is_crowd && !self.has_operator && self.is_healthy && !self.oracle.is_strict
             }
             _ => true,
@@ -163,7 +165,7 @@ impl World {
     }
 
     /// Plays the world to its end, and checks that it serves then.
-    pub(super) fn play(mut self) -> Told {
+    pub(super) fn play(mut self) -> WorldTotals {
         for index in 0..self.servers.len() {
             self.start(index);
             self.later(50, Event::Request { server: index });
@@ -172,7 +174,7 @@ impl World {
             self.later(first_ms / 2, Event::Cut { server: index });
         }
         for store in 0..self.stores.len() {
-            self.later(0, Event::Mood { store });
+            self.later(0, Event::HealthChange { store });
         }
         if self.has_operator {
             self.later(500, Event::Operator);
@@ -186,12 +188,12 @@ impl World {
         }
         self.run_until(self.end_ms);
         self.get_well();
-        Told { values: self.oracle.values, served: self.oracle.served, refusals: self.refusals }
+        WorldTotals { values: self.oracle.values, served: self.oracle.served, refusals: self.refusals }
     }
 
     /// Ends all faults: the world serves again.
     fn get_well(&mut self) {
-        self.stores.iter_mut().for_each(|store| store.mood = Mood::Healthy(5));
+        self.stores.iter_mut().for_each(|store| store.health = StoreHealth::Healthy(5));
         self.servers.iter_mut().for_each(|server| server.is_cut = false);
         for index in 0..self.servers.len() {
             if !self.servers[index].is_up && !self.servers[index].is_stopping {
@@ -220,7 +222,7 @@ impl World {
             return false;
         }
         let before = self.oracle.served;
-        let arrival = self.ask(index, vec![Ask { values: 1, times: 1 }], WAIT_MS);
+        let arrival = self.ask(index, vec![SequenceRequest { values: 1, times: 1 }], WAIT_MS);
         self.run_until(self.now_ms + WAIT_MS + 1);
         assert!(!self.is_waiting(index, arrival), "it waits for ever");
         self.oracle.served > before
@@ -235,7 +237,7 @@ impl World {
         }
         let next_from = rows.clone().map(|row| row.next).max().unwrap_or(0);
         // The operator who creates a lost row again starts above all values that any server may have in memory.
-        let start = if self.loses_row { self.oracle.told() + 2 * i64::from(RESERVED_MAX) } else { 0 };
+        let start = if self.loses_row { self.oracle.highest_replied() + 2 * i64::from(RESERVED_MAX) } else { 0 };
         let known = rows.map(|row| row.spec).next().unwrap_or_default();
         let increment = 7 * u32::try_from(self.stores.len()).expect("few");
         for (store, offset) in self.stores.iter_mut().zip(1..) {
@@ -275,16 +277,16 @@ impl World {
         let token = self.token();
         let life = self.servers[server].life;
         self.calls.insert(token, Call { server, life, store, purpose, sent_ms: self.now_ms });
-        let Fate { done_ms, heard } = if self.servers[server].is_cut {
-            Fate { done_ms: None, heard: Heard::Nothing }
+        let Fate { done_ms, outcome } = if self.servers[server].is_cut {
+            Fate { done_ms: None, outcome: CallerAnswer::Nothing }
         } else {
             self.stores[store].fate(self.now_ms, &mut self.rng)
         };
-        let answer = if let Heard::Answer(after_ms) = heard { Some(after_ms) } else { None };
+        let answer = if let CallerAnswer::Answer(after_ms) = outcome { Some(after_ms) } else { None };
         if let Some(done_ms) = done_ms {
             self.later(done_ms - self.now_ms, Event::Execute { store, statement, token, answer });
         }
-        if let Heard::Error { is_unknown, at_ms } = heard {
+        if let CallerAnswer::Error { is_unknown, at_ms } = outcome {
             self.later(at_ms - self.now_ms, Event::Error { token, is_unknown });
         }
         self.later(DEADLINE_MS, Event::Error { token, is_unknown: true });
@@ -298,11 +300,11 @@ impl World {
     fn happen(&mut self, event: Event) {
         match event {
             Event::Execute { store, statement, token, answer } => self.execute(store, &statement, token, answer),
-            Event::Answer { token, said } => {
+            Event::Answer { token, reply } => {
                 if let Some(call) = self.calls.remove(&token)
                     && self.is_alive(call.server, call.life)
                 {
-                    self.answered(token, call, said);
+                    self.answered(token, call, reply);
                 }
             }
             Event::Error { token, is_unknown } => {
@@ -321,7 +323,7 @@ impl World {
             }
             Event::Pump { server, life } if self.is_alive(server, life) => self.pump(server),
             Event::Poll { server, life } if self.is_alive(server, life) => self.poll(server),
-            Event::Mood { store } if self.now_ms < self.end_ms => self.change_mood(store),
+            Event::HealthChange { store } if self.now_ms < self.end_ms => self.change_health(store),
             Event::Cut { server } if self.now_ms < self.end_ms => {
                 self.servers[server].is_cut = !self.is_healthy && self.rng.one_in(4);
                 let after_ms = self.rng.within(100, 9000);
@@ -347,7 +349,7 @@ impl World {
     fn execute(&mut self, store: usize, statement: &Statement, token: u64, answer: Option<u64>) {
         let version = |world: &World| world.stores[store].row.as_ref().map(|row| row.version);
         let before = version(self);
-        let said = self.stores[store].execute(statement, self.wrong);
+        let reply = self.stores[store].execute(statement, self.wrong);
         // Unless a later fetch has overtaken it.
         if let Some(Call { purpose: Purpose::GiveBack { fetches }, .. }) = self.calls.get(&token)
             && *fetches == self.fetches
@@ -358,7 +360,7 @@ impl World {
             assert_ne!(before, version(self), "a clean stop leaves a gap: the row was not as this server had left it");
         }
         if let Some(after_ms) = answer {
-            self.later(after_ms, Event::Answer { token, said });
+            self.later(after_ms, Event::Answer { token, reply });
         }
     }
 
@@ -379,32 +381,32 @@ impl World {
         }
     }
 
-    fn invent_asks(&mut self) -> Vec<Ask> {
+    fn invent_asks(&mut self) -> Vec<SequenceRequest> {
         let rng = &mut self.rng;
         if rng.one_in(2) {
-            return vec![Ask { values: 1, times: 1 }];
+            return vec![SequenceRequest { values: 1, times: 1 }];
         }
         let commands = rng.pick(&[1, 1, 1, 2, 4]);
         let mut small = |bits: u32| u32::try_from(rng.skewed(bits)).expect("small");
         let one = |_| {
             let values = if small(2) == 1 { small(self.request_bits) } else { 1 };
-            Ask { values, times: small(if values > 64 { 2 } else { 7 }) }
+            SequenceRequest { values, times: small(if values > 64 { 2 } else { 7 }) }
         };
         (0..commands).map(one).collect()
     }
 
-    fn change_mood(&mut self, store: usize) {
-        let well = Mood::Healthy(self.rng.pick(&[0, 5, 30]));
-        self.stores[store].mood = match self.rng.below(8) {
+    fn change_health(&mut self, store: usize) {
+        let well = StoreHealth::Healthy(self.rng.pick(&[0, 5, 30]));
+        self.stores[store].health = match self.rng.below(8) {
             _ if self.is_healthy => well,
-            0 => Mood::Slow,
-            1 => Mood::Dead,
-            2 => Mood::LosesReplies,
-            3 => Mood::Refuses,
+            0 => StoreHealth::Slow,
+            1 => StoreHealth::Dead,
+            2 => StoreHealth::LosesReplies,
+            3 => StoreHealth::Refuses,
             _ => well,
         };
         let after_ms = self.rng.within(50, 7000);
-        self.later(after_ms, Event::Mood { store });
+        self.later(after_ms, Event::HealthChange { store });
     }
 
     fn change_life(&mut self, index: usize) {
@@ -477,7 +479,7 @@ impl World {
                 if !self.is_shared && self.is_skipped(index, last) {
                     return None;
                 }
-                let is_alone = rows.len() == 1 || self.wrong == Some(Wrong::RaiseForgetsHigherRows);
+                let is_alone = rows.len() == 1 || self.wrong == Some(PlantedMistake::RaiseForgetsHigherRows);
                 let steps = each(&|store| {
                     // With several stores, a row that is already higher must also discard values that other servers
                     // hold.
@@ -512,7 +514,7 @@ impl World {
             .collect();
         let held = (0..specs.len()).map(|store| (store, Statement::WentBack { had_next: 0 })).collect();
         let job = Job { steps: held, raises_to: None, then_alter: altered.clone(), highest: 0 };
-        if specs.len() > 1 && self.wrong != Some(Wrong::AltersWithoutHolding) {
+        if specs.len() > 1 && self.wrong != Some(PlantedMistake::AltersWithoutHolding) {
             return job;
         }
         let steps = altered.into_iter().map(|(store, spec)| (store, Statement::Alter { spec, next_from: 0 })).collect();

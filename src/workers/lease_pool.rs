@@ -12,15 +12,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use getid_core::worker::{
-    Asked, Chosen, Lease, LeaseRefusal, LeaseState, NoLease, POOL_SIZE_MAX, Pool, PoolRules, TokenDigest, choose,
+    ChosenLease, Lease, LeaseRefusal, LeaseRequest, LeaseState, NoLease, POOL_SIZE_MAX, PoolRules, PoolState,
+    TokenDigest, choose,
 };
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::counts::Counts;
+use super::counts::LivePoolCounts;
 use super::error::WorkerError;
 use super::record::{PoolRecord, lease_text, pool_text, read_lease, read_pool};
-use super::{Granted, Host, LeaseView, PoolView, Token};
+use super::{GrantedLease, Host, LeaseToken, LeaseView, PoolView};
 use crate::records::{BadRow, Key, LIST_MAX, RecordStore, RecordStoreError, Row, Stamp, Written};
 
 /// Shortest interval between two reads of the pool's record, and between two lists of its leases.
@@ -36,29 +37,29 @@ const ROUNDS: usize = 4;
 /// Number of write conflicts of a request after which all leases are listed again.
 const CONFLICTS: usize = 2;
 
-type Kept = (Lease, Stamp);
+type StoredLease = (Lease, Stamp);
 
 /// State and operations of one worker pool.
-pub(super) struct Desk {
+pub(super) struct LeasePool {
     name: String,
     rules: PoolRules,
     store: Arc<dyn RecordStore>,
     host: Arc<dyn Host>,
-    known: Mutex<Known>,
+    known: Mutex<PoolMemory>,
     /// Wakes the requests that wait for an id in use.
     freed: Notify,
     /// Held during a read of the whole pool.
     looking: tokio::sync::Mutex<()>,
-    pub(super) counts: Counts,
+    pub(super) counts: LivePoolCounts,
 }
 
 #[derive(Default)]
-struct Known {
+struct PoolMemory {
     record: Option<(PoolRecord, Stamp)>,
     /// Highest beat of the pool's record, and longest reach of its leases, ever seen.
     beat: u64,
     longest_ms: u64,
-    leases: BTreeMap<u32, Entry>,
+    leases: BTreeMap<u32, WorkerIdState>,
     is_listed: bool,
     went_back: bool,
     /// Whether leases have changed since the pool's record was written.
@@ -69,15 +70,15 @@ struct Known {
 
 /// State of one worker id.
 #[derive(Default)]
-struct Entry {
-    kept: Option<Kept>,
+struct WorkerIdState {
+    kept: Option<StoredLease>,
     /// Whether a request is using this id.
     is_busy: bool,
     /// Whether its record is unreadable. Such an id is not leased.
     is_broken: bool,
 }
 
-impl Known {
+impl PoolMemory {
     /// Returns true if the pool was read after `since`, or within [`LOOK_EVERY`] without `since`.
     fn is_fresh(&self, since: Option<Instant>) -> bool {
         let is_recent = match since {
@@ -88,10 +89,10 @@ impl Known {
     }
 
     /// Returns the pool record to write, or `None` if the stored one is current.
-    fn wanted(&self, rules: &PoolRules, now_ms: u64) -> Option<Pool> {
+    fn wanted(&self, rules: &PoolRules, now_ms: u64) -> Option<PoolState> {
         let Some((record, _)) = self.record.filter(|_| !self.went_back) else {
-            let before = Pool { opens_ms: 0, longest_ms: self.longest_ms };
-            return Some(Pool::opened(rules, Some(&before), now_ms));
+            let before = PoolState { opens_ms: 0, longest_ms: self.longest_ms };
+            return Some(PoolState::opened(rules, Some(&before), now_ms));
         };
         record.pool.with(rules).or_else(|| self.is_dirty.then_some(record.pool))
     }
@@ -119,9 +120,9 @@ fn next_stamp(beat: u64) -> Stamp {
     Stamp { writer: rand::random(), beat: beat.saturating_add(1).min(Stamp::BEAT_MAX) }
 }
 
-impl Desk {
-    pub(super) fn new(name: String, rules: PoolRules, store: Arc<dyn RecordStore>, host: Arc<dyn Host>) -> Desk {
-        Desk {
+impl LeasePool {
+    pub(super) fn new(name: String, rules: PoolRules, store: Arc<dyn RecordStore>, host: Arc<dyn Host>) -> LeasePool {
+        LeasePool {
             name,
             rules,
             store,
@@ -129,11 +130,11 @@ impl Desk {
             known: Mutex::default(),
             freed: Notify::new(),
             looking: tokio::sync::Mutex::default(),
-            counts: Counts::default(),
+            counts: LivePoolCounts::default(),
         }
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, PoolMemory> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -150,15 +151,15 @@ impl Desk {
     }
 
     /// Leases an id.
-    pub(super) async fn lease(&self, name: &str, ttl_ms: Option<u64>) -> Result<Granted, WorkerError> {
-        let token = Token::random();
-        let asked = Asked { name, ttl_ms, token: token.digest() };
+    pub(super) async fn lease(&self, name: &str, ttl_ms: Option<u64>) -> Result<GrantedLease, WorkerError> {
+        let token = LeaseToken::random();
+        let asked = LeaseRequest { name, ttl_ms, token: token.digest() };
         let mut conflicts = 0;
         let begun = Instant::now();
         for _ in 0..ATTEMPTS {
             // A store that went back grants no new lease.
             self.look_since(Some(begun)).await?;
-            let (Chosen { id, lease }, expect, busy) = match self.take(&asked) {
+            let (ChosenLease { id, lease }, expect, busy) = match self.take(&asked) {
                 Ok(taken) => taken,
                 Err(NoLease::Exhausted { .. }) if self.list_again().await? => continue,
                 Err(why) => {
@@ -172,13 +173,13 @@ impl Desk {
                 Written::Done => {
                     self.keep(id, lease.clone(), stamp);
                     self.counts.leased();
-                    return Ok(Granted::new(id, &token, &lease));
+                    return Ok(GrantedLease::new(id, &token, &lease));
                 }
                 Written::Conflict(found) => {
                     // The record found is that of an earlier attempt, which was done late.
                     if let Some(lease) = self.found(id, found.as_ref()).filter(|lease| lease.token == asked.token) {
                         self.counts.leased();
-                        return Ok(Granted::new(id, &token, &lease));
+                        return Ok(GrantedLease::new(id, &token, &lease));
                     }
                 }
             }
@@ -224,7 +225,7 @@ impl Desk {
             self.list().await?;
             let (found, leased) = {
                 let known = self.known();
-                let has_lease = |entry: &&Entry| entry.kept.is_some() || entry.is_broken;
+                let has_lease = |entry: &&WorkerIdState| entry.kept.is_some() || entry.is_broken;
                 (known.record.filter(|_| !known.went_back), known.leases.values().filter(has_lease).count())
             };
             let Some((PoolRecord { pool, .. }, stamp)) = found else { continue };
@@ -343,7 +344,7 @@ impl Desk {
             is_known: known.is_listed,
             leased,
             opens_ms: known.record.map_or(0, |(record, _)| record.pool.opens_ms),
-            counts: self.counts.told(),
+            counts: self.counts.snapshot(),
         }
     }
 
@@ -435,22 +436,23 @@ impl Desk {
         drop(known);
         if went_back {
             tracing::error!(
-                "worker pool '{}': its store {} has lost what was written last; nothing is leased for {} ms, until all \
-                 leases that it may have lost are over; look at the store, whether it was restored or failed over",
+                "worker pool '{}': its store {} has lost its last writes; no id is leased for {} ms, until all \
+                 leases that it may have lost are over; check whether the store was restored or failed over",
                 self.name,
                 self.store.shown(),
                 record.pool.opens_ms.saturating_sub(record.written_ms)
             );
         } else if is_opened && record.pool.opens_ms <= record.written_ms {
             tracing::info!(
-                "worker pool '{}' is open in {}: an operator said that no id of it was ever leased",
+                "worker pool '{}' is open in {}: an operator declared that no id of it was ever leased",
                 self.name,
                 self.store.shown()
             );
         } else if is_opened {
             tracing::info!(
-                "worker pool '{name}' is new in {}: it leases ids in {} ms, when all leases of a pool of this name that \
-                 may have been there are over; if there were none, 'getid worker init {name} --new' opens it at once",
+                "worker pool '{name}' is new in {}: it leases ids in {} ms, when all leases that an earlier pool of \
+                 this name may have given are over; if there were none, 'getid worker init {name} --new' opens it at \
+                 once",
                 self.store.shown(),
                 record.pool.opens_ms.saturating_sub(record.written_ms),
                 name = self.name
@@ -469,7 +471,7 @@ impl Desk {
             return Ok(());
         };
         let record = read_pool(&self.name, &row.text)
-            .map_err(|error| WorkerError::Record { key: format!("worker/{}", self.name), said: error.to_string() })?;
+            .map_err(|error| WorkerError::Record { key: format!("worker/{}", self.name), reason: error.to_string() })?;
         let is_opened_anew = known.record.is_some_and(|(before, _)| before.pool.opens_ms != record.pool.opens_ms);
         if row.stamp.beat < known.beat {
             known.go_back();
@@ -545,7 +547,8 @@ impl Desk {
         entry.kept = None;
         if !std::mem::replace(&mut entry.is_broken, true) {
             tracing::error!(
-                "{}: {}; this id is leased to nobody; restore it, or take it away while no program has a lease of it",
+                "{}: {}; this id is not leased; restore the record, or remove it while no program has a lease of the \
+                 id",
                 self.store.shown(),
                 bad.what
             );
@@ -567,8 +570,8 @@ impl Desk {
                 entry.kept = None;
                 if !was_broken {
                     tracing::error!(
-                        "the record 'worker/{}/{id}' in {} is not to be used: {error}; this id is leased to nobody; \
-                         restore it, or take it away while no program has a lease of it",
+                        "the record 'worker/{}/{id}' in {} is unusable: {error}; this id is not leased; restore \
+                         the record, or remove it while no program has a lease of the id",
                         self.name,
                         self.store.shown()
                     );
@@ -601,7 +604,7 @@ impl Desk {
     }
 
     /// Chooses an id for a program, and reserves it for this request.
-    fn take(&self, asked: &Asked<'_>) -> Result<(Chosen, Option<Stamp>, Busy<'_>), NoLease> {
+    fn take(&self, asked: &LeaseRequest<'_>) -> Result<(ChosenLease, Option<Stamp>, BusyIdGuard<'_>), NoLease> {
         let now_ms = self.host.now_ms();
         let mut known = self.known();
         let Some((record, _)) = known.record.filter(|_| !known.went_back) else {
@@ -616,11 +619,11 @@ impl Desk {
         entry.is_busy = true;
         let expect = entry.kept.as_ref().map(|(_, stamp)| *stamp);
         let id = chosen.id;
-        Ok((chosen, expect, Busy { desk: self, id }))
+        Ok((chosen, expect, BusyIdGuard { pool: self, id }))
     }
 
     /// Waits until the id is not in use, and reserves it for this request.
-    async fn occupy(&self, id: u32) -> Busy<'_> {
+    async fn occupy(&self, id: u32) -> BusyIdGuard<'_> {
         loop {
             let freed = self.freed.notified();
             tokio::pin!(freed);
@@ -630,7 +633,7 @@ impl Desk {
                 let entry = known.leases.entry(id).or_default();
                 if !entry.is_busy {
                     entry.is_busy = true;
-                    return Busy { desk: self, id };
+                    return BusyIdGuard { pool: self, id };
                 }
             }
             freed.await;
@@ -643,9 +646,9 @@ impl Desk {
 
     /// Writes a record. If the outcome is unknown, settles it by a read.
     async fn write(&self, key: &Key, expect: Option<Stamp>, row: &Row) -> Result<Written, WorkerError> {
-        let said = match self.store.write(key, expect, row).await {
+        let reason = match self.store.write(key, expect, row).await {
             Ok(written) => return Ok(written),
-            Err(RecordStoreError::Unknown(said)) => said,
+            Err(RecordStoreError::Unknown(reason)) => reason,
             Err(error) => return Err(self.failed(error)),
         };
         match self.store.read(key).await {
@@ -654,7 +657,7 @@ impl Desk {
             Ok(found) => Ok(Written::Conflict(found)),
             Err(_) => {
                 self.counts.failed();
-                Err(WorkerError::Unknown { said })
+                Err(WorkerError::Unknown { reason })
             }
         }
     }
@@ -662,23 +665,23 @@ impl Desk {
     fn failed(&self, error: RecordStoreError) -> WorkerError {
         self.counts.failed();
         match error {
-            RecordStoreError::Unknown(said) | RecordStoreError::Away(said) | RecordStoreError::Refused(said) => {
-                WorkerError::Store { said }
+            RecordStoreError::Unknown(reason) | RecordStoreError::Away(reason) | RecordStoreError::Refused(reason) => {
+                WorkerError::Store { reason }
             }
-            error @ RecordStoreError::Damaged(_) => WorkerError::Store { said: error.to_string() },
+            error @ RecordStoreError::Damaged(_) => WorkerError::Store { reason: error.to_string() },
         }
     }
 }
 
 /// An id in use by one request. Dropping it frees the id.
-struct Busy<'a> {
-    desk: &'a Desk,
+struct BusyIdGuard<'a> {
+    pool: &'a LeasePool,
     id: u32,
 }
 
-impl Drop for Busy<'_> {
+impl Drop for BusyIdGuard<'_> {
     fn drop(&mut self) {
-        let mut known = self.desk.known();
+        let mut known = self.pool.known();
         if let Some(entry) = known.leases.get_mut(&self.id) {
             entry.is_busy = false;
             if entry.kept.is_none() && !entry.is_broken {
@@ -686,7 +689,7 @@ impl Drop for Busy<'_> {
             }
         }
         drop(known);
-        self.desk.freed.notify_waiters();
+        self.pool.freed.notify_waiters();
     }
 }
 

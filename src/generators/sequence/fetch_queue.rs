@@ -2,7 +2,7 @@
 //!
 //! A queue stores only the hash of a name, so that a request that uses up the values in memory allocates nothing.
 //!
-//! Invariant: a sequence is in at most one of both queues, as its `is_wished` shows. So both are at most as long as the
+//! Invariant: a sequence is in at most one of both queues, as its `is_queued` shows. So both are at most as long as the
 //! number of sequences in memory.
 
 use std::cmp::Reverse;
@@ -13,8 +13,8 @@ use tokio::sync::Notify;
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 
 #[derive(Default)]
-pub(super) struct Wishes {
-    queues: Mutex<Queues>,
+pub(super) struct FetchQueue {
+    queues: Mutex<FetchQueues>,
     /// Notified when a fetch is due.
     pub(super) ready: Notify,
     /// Notified when a fetch is queued that is due before all later ones.
@@ -22,20 +22,20 @@ pub(super) struct Wishes {
 }
 
 #[derive(Default)]
-struct Queues {
+struct FetchQueues {
     now: VecDeque<u64>,
     /// Time in ms, and hash.
     later: BinaryHeap<Reverse<(u64, u64)>>,
 }
 
-impl Wishes {
-    /// Queues a fetch. The caller has set `is_wished`.
+impl FetchQueue {
+    /// Queues a fetch. The caller has set `is_queued`.
     pub(super) fn push(&self, hash: u64) {
         self.lock().now.push_back(hash);
         self.ready.notify_one();
     }
 
-    /// Queues a fetch for a later time. The caller has set `is_wished`.
+    /// Queues a fetch for a later time. The caller has set `is_queued`.
     pub(super) fn push_later(&self, at_ms: u64, hash: u64) {
         let mut queues = self.lock();
         let is_soonest = queues.later.peek().is_none_or(|Reverse((soonest_ms, _))| at_ms < *soonest_ms);
@@ -58,7 +58,7 @@ impl Wishes {
     }
 
     /// Returns true if a fetch is due.
-    pub(super) fn is_any(&self) -> bool {
+    pub(super) fn has_due(&self) -> bool {
         !self.lock().now.is_empty()
     }
 
@@ -83,7 +83,7 @@ impl Wishes {
         next
     }
 
-    fn lock(&self) -> MutexGuard<'_, Queues> {
+    fn lock(&self) -> MutexGuard<'_, FetchQueues> {
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
