@@ -28,12 +28,12 @@ const PAST_ID: &str = " past-id ";
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Declarations {
     generators: Vec<Arc<Declaration>>,
-    forgotten: Vec<Forgotten>,
+    forgotten: Vec<ForgottenName>,
 }
 
 /// A name that an operator has forgotten. A generator that gets the name again must begin past this ID.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Forgotten {
+pub struct ForgottenName {
     /// Name of the forgotten generator.
     pub name: String,
     /// Largest ID that was given, in the text form of its generator.
@@ -85,7 +85,7 @@ impl Declarations {
     }
 
     /// The forgotten names.
-    pub fn forgotten(&self) -> &[Forgotten] {
+    pub fn forgotten(&self) -> &[ForgottenName] {
         &self.forgotten
     }
 
@@ -157,7 +157,7 @@ impl Declarations {
         }
         let mut all = self.clone();
         all.generators.retain(|known| known.name() != name);
-        all.forgotten.push(Forgotten { name: name.to_owned(), past_id: past_id.to_owned() });
+        all.forgotten.push(ForgottenName { name: name.to_owned(), past_id: past_id.to_owned() });
         Ok(all)
     }
 
@@ -187,7 +187,7 @@ impl Declarations {
     pub(super) fn lines(&self) -> impl Iterator<Item = String> {
         let generators = self.generators.iter().map(|known| format!("{GENERATOR}{}", known.to_text()));
         let forgotten =
-            self.forgotten.iter().map(|Forgotten { name, past_id }| format!("{FORGOTTEN}{name}{PAST_ID}{past_id}"));
+            self.forgotten.iter().map(|ForgottenName { name, past_id }| format!("{FORGOTTEN}{name}{PAST_ID}{past_id}"));
         generators.chain(forgotten)
     }
 
@@ -233,7 +233,7 @@ impl Declarations {
         if !is_name(name) || self.has(name) || self.forgotten.len() == DECLARATIONS_MAX {
             return Err("forgotten with a new name");
         }
-        self.forgotten.push(Forgotten { name: name.to_owned(), past_id: past_id.to_owned() });
+        self.forgotten.push(ForgottenName { name: name.to_owned(), past_id: past_id.to_owned() });
         Ok(())
     }
 

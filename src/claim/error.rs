@@ -106,14 +106,14 @@ pub enum TakeError {
     },
     /// Another process holds the claim.
     #[error(
-        "{whose} is in use: {} is locked by {holder}; stop that process, or set another server-id or dir",
+        "{subject} is in use: {} is locked by {holder}; stop that process, or set another server-id or dir",
         path.display()
     )]
     Held {
         /// Path of the lock file.
         path: PathBuf,
         /// Name of what is locked, such as "server-id 0".
-        whose: String,
+        subject: String,
         /// The other process, such as "pid 123".
         holder: String,
     },

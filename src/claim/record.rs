@@ -148,7 +148,7 @@ impl Record {
         [(own, own_line), (generators, generators_line)]: [(&[String], usize); 2],
     ) -> Result<Record, RecordError> {
         let server_id = number(key).and_then(|id| u32::try_from(id).ok()).ok_or(RecordError::Range)?;
-        let mut fields = Fields { lines: own.iter().map(String::as_str).zip(own_line..) };
+        let mut fields = BodyReader { lines: own.iter().map(String::as_str).zip(own_line..) };
         let [epoch] = fields.numbers("epoch", ["epoch"], "a Unix time in ms")?;
         let [id_range, shard_range, random_range] =
             fields.numbers("layout", ["layout id-range", "shard-range", "random-range"], "widths that sum to 21")?;
@@ -265,7 +265,7 @@ fn tick_line(name: &str, tick: Tick, epoch: Epoch) -> String {
 /// time agree by `epoch`, which no damaged line does by chance. They serve a remedy that goes past them, never a start.
 pub(crate) fn salvaged_ticks(bytes: &[u8], epoch: Epoch) -> (Tick, Tick) {
     let bytes = &bytes[..bytes.len().min(TEXT_BYTES_MAX)];
-    let said = |name: &str| {
+    let largest = |name: &str| {
         let ticks = bytes.split(|&byte| byte == b'\n').filter_map(|line| {
             let line = std::str::from_utf8(line).ok()?;
             let tick = line.strip_prefix(name)?.split(' ').nth(1).and_then(number).map(Tick)?;
@@ -273,7 +273,7 @@ pub(crate) fn salvaged_ticks(bytes: &[u8], epoch: Epoch) -> (Tick, Tick) {
         });
         ticks.max().unwrap_or(Tick(0))
     };
-    (said("watermark"), said("reference"))
+    (largest("watermark"), largest("reference"))
 }
 
 /// Returns the declarations in the intact lines of a damaged record. They serve a remedy, never a start.
@@ -283,11 +283,11 @@ pub(crate) fn salvaged_declarations(bytes: &[u8]) -> Declarations {
 }
 
 /// Reader of the body's lines, in order, with their numbers.
-struct Fields<'a, I: Iterator<Item = (&'a str, usize)>> {
+struct BodyReader<'a, I: Iterator<Item = (&'a str, usize)>> {
     lines: I,
 }
 
-impl<'a, I: Iterator<Item = (&'a str, usize)>> Fields<'a, I> {
+impl<'a, I: Iterator<Item = (&'a str, usize)>> BodyReader<'a, I> {
     /// Returns the numbers of the next line, which has the form `word number word number ...`. The rest of the line is
     /// checked later.
     fn numbers<const N: usize>(
@@ -479,7 +479,7 @@ mod tests {
     /// A server refuses a record that was moved, and a tool can read it. An older getid refuses its version.
     #[test]
     fn a_record_that_was_moved() {
-        let place = crate::claim::Place::of_store("etcd://a:2379,b:2379/getid");
+        let place = crate::claim::RecordLocation::of_store("etcd://a:2379,b:2379/getid");
         for (mark, words) in [
             (Mark::MovingTo(place.clone()), "it is being moved to etcd://a:2379,b:2379/getid, and no server"),
             (Mark::MovedTo(place.clone()), "it was moved to etcd://a:2379,b:2379/getid, and no server"),

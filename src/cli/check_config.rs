@@ -17,7 +17,7 @@ use crate::generators::end_of_life;
 use crate::generators::sequence::no_token_table;
 use crate::server::listen;
 use crate::server::tls;
-use crate::sql::Reserve;
+use crate::sql::ReserveRequest;
 use crate::system::clock::wall_unix_ms;
 use crate::system::files;
 use crate::system::usage;
@@ -189,7 +189,7 @@ fn look_into(opened: &mut Opened<'_>, has_tokens: bool) -> Result<Vec<String>, S
     let count = opened.read(|connection| connection.count())?;
     let key = Key::new(NOBODY).ok_or("a name is none")?;
     if opened.read(|connection| connection.row(&key))?.is_none() {
-        let asks = [Reserve { key, values: 1, floor: 0 }];
+        let asks = [ReserveRequest { key, values: 1, floor: 0 }];
         opened.read(|connection| connection.reserve(&asks))?;
     }
     let ahead_s = (about.unix_ms - wall_unix_ms()) / 1000;

@@ -150,7 +150,7 @@ impl Checks {
         };
         let standby = http.server.claim().filter(|claim| claim.is_standby());
         let standby = standby.map(|claim| claim.status());
-        let waits = standby.as_ref().is_some_and(|status| status.waits());
+        let waits = standby.as_ref().is_some_and(|status| status.is_waiting());
         let standby = standby.map(|status| printable(status.reason()).into_owned());
         Checks { standby, waits, refusing, names }
     }

@@ -5,7 +5,7 @@ use std::path::{self, Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Store, Table};
+use super::{Store, TableKind};
 use crate::records::RecordStore;
 use crate::text::store_url::{ServerAddress, StoreKind, StoreUrl};
 
@@ -17,11 +17,11 @@ use crate::text::store_url::{ServerAddress, StoreKind, StoreUrl};
 /// # Errors
 ///
 /// Returns a sentence if this program was built without such stores, or if they have no such tables.
-pub fn open(url: &StoreUrl, table: Table, dir: &Path, server_id: u32) -> Result<Box<dyn Store>, String> {
+pub fn open(url: &StoreUrl, table: TableKind, dir: &Path, server_id: u32) -> Result<Box<dyn Store>, String> {
     match url.kind() {
         StoreKind::Sqlite { path } => {
-            if table != Table::Native {
-                let word = if table == Table::Leaf { "leaf" } else { "tinyid" };
+            if table != TableKind::Native {
+                let word = if table == TableKind::Leaf { "leaf" } else { "tinyid" };
                 return Err(format!(
                     "sequence-table {word} is a table in MySQL; '{}' has getid's own (sequence-table native)",
                     url.shown()
@@ -41,7 +41,12 @@ pub fn open(url: &StoreUrl, table: Table, dir: &Path, server_id: u32) -> Result<
 ///
 /// The errors of [`open`], or if two of them are one file. Whether two are one database is only known once they are
 /// connected.
-pub fn open_all(urls: &[StoreUrl], table: Table, dir: &Path, server_id: u32) -> Result<Vec<Box<dyn Store>>, String> {
+pub fn open_all(
+    urls: &[StoreUrl],
+    table: TableKind,
+    dir: &Path,
+    server_id: u32,
+) -> Result<Vec<Box<dyn Store>>, String> {
     let mut stores = Vec::<Box<dyn Store>>::new();
     let mut files = Vec::<Option<PathBuf>>::new();
     for url in urls {
@@ -158,22 +163,22 @@ fn sqlite(_: std::path::PathBuf, url: &StoreUrl) -> Result<Box<dyn Store>, Strin
 
 #[cfg(feature = "mysql")]
 #[expect(clippy::unnecessary_wraps, reason = "the variant without the feature fails")]
-fn mysql(address: &ServerAddress, table: Table, url: &StoreUrl) -> Result<Box<dyn Store>, String> {
+fn mysql(address: &ServerAddress, table: TableKind, url: &StoreUrl) -> Result<Box<dyn Store>, String> {
     Ok(Box::new(super::mysql::Mysql::new(address, url.shown(), table)))
 }
 
 #[cfg(not(feature = "mysql"))]
-fn mysql(_: &ServerAddress, _: Table, url: &StoreUrl) -> Result<Box<dyn Store>, String> {
+fn mysql(_: &ServerAddress, _: TableKind, url: &StoreUrl) -> Result<Box<dyn Store>, String> {
     Err(not_built(url, "mysql"))
 }
 
 #[cfg(feature = "postgres")]
-fn postgres(address: &ServerAddress, table: Table, url: &StoreUrl) -> Result<Box<dyn Store>, String> {
+fn postgres(address: &ServerAddress, table: TableKind, url: &StoreUrl) -> Result<Box<dyn Store>, String> {
     Ok(Box::new(super::postgres::Postgres::new(address, url.shown(), table)?))
 }
 
 #[cfg(not(feature = "postgres"))]
-fn postgres(_: &ServerAddress, _: Table, url: &StoreUrl) -> Result<Box<dyn Store>, String> {
+fn postgres(_: &ServerAddress, _: TableKind, url: &StoreUrl) -> Result<Box<dyn Store>, String> {
     Err(not_built(url, "postgres"))
 }
 
@@ -193,7 +198,7 @@ mod tests {
         std::os::unix::fs::symlink("sub", dir.path().join("link")).unwrap();
         let open = |words: [&str; 2]| {
             let urls = words.map(|word| StoreUrl::parse(word).unwrap());
-            open_all(&urls, Table::Native, dir.path(), 0).map(|stores| stores.len())
+            open_all(&urls, TableKind::Native, dir.path(), 0).map(|stores| stores.len())
         };
         for words in [
             ["sqlite:a", "sqlite:./a"],

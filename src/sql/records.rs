@@ -15,9 +15,10 @@ use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::{Answer, StoreError};
+use super::{StoreError, StoreFuture};
 use crate::records::{
-    self, About, BadRow, Key, LIST_MAX, Listed, RecordStore, RecordStoreError, Row, Stamp, TEXT_BYTES_MAX, Written,
+    self, DamagedRow, Key, LIST_MAX, RecordPage, RecordRow, RecordStore, RecordStoreError, RecordStoreInfo, Stamp,
+    TEXT_BYTES_MAX, WriteResult,
 };
 use crate::system::{io_threads, threads};
 #[cfg(any(feature = "mysql", feature = "postgres"))]
@@ -53,13 +54,13 @@ pub(super) trait RecordServer: Send + Sync + 'static {
     }
 
     /// Opens a connection, checks the table, and creates it if it is missing and the user has the permission.
-    fn connect(&self) -> records::Answer<'_, Box<dyn RecordConnection>>;
+    fn connect(&self) -> records::RecordFuture<'_, Box<dyn RecordConnection>>;
 }
 
 /// An open connection, for one statement at a time. After [`StoreError::Unknown`] it is not used again.
 pub(super) trait RecordConnection: Send + 'static {
     /// Returns what was found when it was opened.
-    fn about(&self) -> &About;
+    fn info(&self) -> &RecordStoreInfo;
 
     /// Returns true if the connection is known to be unusable.
     fn has_ended(&self) -> bool {
@@ -67,33 +68,36 @@ pub(super) trait RecordConnection: Send + 'static {
     }
 
     /// Returns the row of a key.
-    fn read(&mut self, key: Key) -> Answer<'_, Option<RawRecord>>;
+    fn read(&mut self, key: Key) -> StoreFuture<'_, Option<RawRecord>>;
 
     /// Returns the rows of a range, in the order of their keys.
-    fn list(&mut self, range: Range) -> Answer<'_, Vec<RawRecord>>;
+    fn list(&mut self, range: KeyRange) -> StoreFuture<'_, Vec<RawRecord>>;
 
     /// Does [`RecordStore::write`]; returns true if it was done.
-    fn write(&mut self, key: Key, expect: Expected, new: Row) -> Answer<'_, bool>;
+    fn write(&mut self, key: Key, expect: ExpectedRow, new: RecordRow) -> StoreFuture<'_, bool>;
 }
 
 /// Expected state of a row before a write.
 #[derive(Clone, Debug)]
-pub(super) enum Expected {
+pub(super) enum ExpectedRow {
     /// The row does not exist.
     Absent,
     /// The row has these columns.
-    Row { writer: String, beat: i64 },
+    Exists { writer: String, beat: i64 },
 }
 
-impl From<Option<Stamp>> for Expected {
-    fn from(expect: Option<Stamp>) -> Expected {
-        expect.map_or(Expected::Absent, |was| Expected::Row { writer: writer_column(was), beat: beat_column(was) })
+impl From<Option<Stamp>> for ExpectedRow {
+    fn from(expect: Option<Stamp>) -> ExpectedRow {
+        expect.map_or(ExpectedRow::Absent, |was| ExpectedRow::Exists {
+            writer: writer_column(was),
+            beat: beat_column(was),
+        })
     }
 }
 
 /// Range of the records in a list.
 #[derive(Clone, Debug)]
-pub(super) struct Range {
+pub(super) struct KeyRange {
     /// First key, inclusive.
     pub(super) from: String,
     /// Last key, exclusive.
@@ -104,11 +108,11 @@ pub(super) struct Range {
     pub(super) limit: u32,
 }
 
-impl Range {
-    fn new(prefix: &str, after: &str, limit: usize) -> Range {
+impl KeyRange {
+    fn new(prefix: &str, after: &str, limit: usize) -> KeyRange {
         // No character of a key is above 'z', which is below '~'.
         let limit = u32::try_from(limit.min(LIST_MAX)).unwrap_or(u32::MAX);
-        Range { from: prefix.to_owned(), below: format!("{prefix}~"), after: after.to_owned(), limit }
+        KeyRange { from: prefix.to_owned(), below: format!("{prefix}~"), after: after.to_owned(), limit }
     }
 }
 
@@ -123,15 +127,15 @@ pub(super) struct RawRecord {
 
 impl RawRecord {
     /// Parses the record, or returns the error in the row.
-    fn parse(self) -> Result<(Key, Row), BadRow> {
+    fn parse(self) -> Result<(Key, RecordRow), DamagedRow> {
         let shown = printable_up_to(&self.key, 80);
         let what = match (self.stamp(), Key::new(&*self.key)) {
-            (Ok(stamp), Some(key)) => return Ok((key, Row { stamp, text: self.text })),
+            (Ok(stamp), Some(key)) => return Ok((key, RecordRow { stamp, text: self.text })),
             (_, None) => "has a record_key that is no key".to_owned(),
             (Err(what), Some(_)) => what,
         };
         let what = format!("the row '{shown}' of the table getid_record {what}");
-        Err(BadRow { key: self.key, what, writer: self.writer, beat: self.beat, text: self.text.into_bytes() })
+        Err(DamagedRow { key: self.key, what, writer: self.writer, beat: self.beat, text: self.text.into_bytes() })
     }
 
     fn stamp(&self) -> Result<Stamp, String> {
@@ -168,29 +172,29 @@ pub(super) fn beat_column(stamp: Stamp) -> i64 {
 
 /// Records in a database. The thread ends when this value is dropped.
 pub(super) struct SqlRecords {
-    shared: Arc<Shared>,
+    shared: Arc<ConnectionPool>,
     runtime: Handle,
     /// Ends the thread when it is dropped; nothing is sent.
     _end: oneshot::Sender<()>,
 }
 
 /// State that calls share.
-struct Shared {
+struct ConnectionPool {
     server: Box<dyn RecordServer>,
     deadline: Duration,
-    idle: Mutex<Vec<Idle>>,
+    idle: Mutex<Vec<IdleConnection>>,
     places: Arc<Semaphore>,
     refused: Mutex<Option<(Instant, RecordStoreError)>>,
 }
 
 /// An idle connection.
-struct Idle {
+struct IdleConnection {
     connection: Box<dyn RecordConnection>,
     since: Instant,
 }
 
 /// A connection that a call uses, with its permit.
-struct Lent {
+struct BorrowedConnection {
     connection: Box<dyn RecordConnection>,
     /// Whether it was opened before this call.
     was_idle: bool,
@@ -223,7 +227,7 @@ impl SqlRecords {
         };
         threads::spawn("getid-records", run).map_err(failed)?;
         let handle = is_ready.recv().map_err(io::Error::other).and_then(|made| made).map_err(failed)?;
-        let shared = Shared { server, deadline, idle: Mutex::default(), places, refused: Mutex::default() };
+        let shared = ConnectionPool { server, deadline, idle: Mutex::default(), places, refused: Mutex::default() };
         Ok(SqlRecords { shared: Arc::new(shared), runtime: handle, _end: end })
     }
 
@@ -251,7 +255,7 @@ impl RecordStore for SqlRecords {
         self.shared.server.shown()
     }
 
-    fn read<'a>(&'a self, key: &'a Key) -> records::Answer<'a, Option<Row>> {
+    fn read<'a>(&'a self, key: &'a Key) -> records::RecordFuture<'a, Option<RecordRow>> {
         let (shared, key) = (Arc::clone(&self.shared), key.clone());
         let work = async move {
             let found = shared.ask(move |connection| connection.read(key.clone())).await?;
@@ -260,22 +264,27 @@ impl RecordStore for SqlRecords {
         Box::pin(self.run(work, RecordStoreError::Away))
     }
 
-    fn list<'a>(&'a self, prefix: &'a str, after: &'a str, limit: usize) -> records::Answer<'a, Listed> {
-        let (shared, range) = (Arc::clone(&self.shared), Range::new(prefix, after, limit));
+    fn list<'a>(&'a self, prefix: &'a str, after: &'a str, limit: usize) -> records::RecordFuture<'a, RecordPage> {
+        let (shared, range) = (Arc::clone(&self.shared), KeyRange::new(prefix, after, limit));
         Box::pin(self.run(async move { shared.list(range).await }, RecordStoreError::Away))
     }
 
-    fn write<'a>(&'a self, key: &'a Key, expect: Option<Stamp>, new: &'a Row) -> records::Answer<'a, Written> {
+    fn write<'a>(
+        &'a self,
+        key: &'a Key,
+        expect: Option<Stamp>,
+        new: &'a RecordRow,
+    ) -> records::RecordFuture<'a, WriteResult> {
         let (shared, key, new) = (Arc::clone(&self.shared), key.clone(), new.clone());
         Box::pin(self.run(async move { shared.write(key, expect.into(), new).await }, RecordStoreError::Unknown))
     }
 
-    fn mend<'a>(&'a self, key: &'a Key, bad: &'a BadRow, new: &'a Row) -> records::Answer<'a, bool> {
+    fn mend<'a>(&'a self, key: &'a Key, bad: &'a DamagedRow, new: &'a RecordRow) -> records::RecordFuture<'a, bool> {
         let (shared, key, new) = (Arc::clone(&self.shared), key.clone(), new.clone());
-        let expect = Expected::Row { writer: bad.writer.clone(), beat: bad.beat };
+        let expect = ExpectedRow::Exists { writer: bad.writer.clone(), beat: bad.beat };
         let work = async move {
             match shared.write(key, expect, new).await {
-                Ok(written) => Ok(written == Written::Done),
+                Ok(written) => Ok(written == WriteResult::Done),
                 // The row has changed meanwhile.
                 Err(RecordStoreError::Damaged(_)) => Ok(false),
                 Err(error) => Err(error),
@@ -288,23 +297,23 @@ impl RecordStore for SqlRecords {
         self.shared.server.schema().to_owned()
     }
 
-    fn about(&self) -> records::Answer<'_, About> {
+    fn info(&self) -> records::RecordFuture<'_, RecordStoreInfo> {
         let shared = Arc::clone(&self.shared);
         let work = async move {
             let lent = shared.lend(Instant::now() + shared.deadline).await?;
-            let about = lent.connection.about().clone();
+            let info = lent.connection.info().clone();
             shared.put_back(lent);
-            Ok(about)
+            Ok(info)
         };
         Box::pin(self.run(work, RecordStoreError::Away))
     }
 }
 
-impl Shared {
+impl ConnectionPool {
     /// Runs a statement that changes nothing. If an idle connection turns out to be cut, the next one is used.
     async fn ask<T>(
         self: &Arc<Self>,
-        question: impl for<'c> Fn(&'c mut dyn RecordConnection) -> Answer<'c, T>,
+        question: impl for<'c> Fn(&'c mut dyn RecordConnection) -> StoreFuture<'c, T>,
     ) -> Result<T, RecordStoreError> {
         let end = Instant::now() + self.deadline;
         loop {
@@ -322,8 +331,8 @@ impl Shared {
     }
 
     /// Lists until there are as many records as requested, or no more rows.
-    async fn list(self: &Arc<Self>, mut range: Range) -> Result<Listed, RecordStoreError> {
-        let (limit, mut listed) = (range.limit, Listed::default());
+    async fn list(self: &Arc<Self>, mut range: KeyRange) -> Result<RecordPage, RecordStoreError> {
+        let (limit, mut listed) = (range.limit, RecordPage::default());
         loop {
             let asked = range.clone();
             let rows = self.ask(move |connection| connection.list(asked.clone())).await?;
@@ -344,14 +353,19 @@ impl Shared {
         }
     }
 
-    async fn write(self: &Arc<Self>, key: Key, expect: Expected, new: Row) -> Result<Written, RecordStoreError> {
+    async fn write(
+        self: &Arc<Self>,
+        key: Key,
+        expect: ExpectedRow,
+        new: RecordRow,
+    ) -> Result<WriteResult, RecordStoreError> {
         may_be_written(&key, &new)?;
         let end = Instant::now() + self.deadline;
         let mut lent = self.lend(end).await?;
         match timeout_at(end, lent.connection.write(key.clone(), expect, new)).await {
             Ok(Ok(true)) => {
                 self.put_back(lent);
-                return Ok(Written::Done);
+                return Ok(WriteResult::Done);
             }
             Ok(Ok(false)) => {}
             Ok(Err(StoreError::Refused(said))) => {
@@ -365,7 +379,7 @@ impl Shared {
         match timeout_at(end, lent.connection.read(key)).await {
             Ok(Ok(found)) => {
                 self.put_back(lent);
-                row_of(found).map(Written::Conflict)
+                row_of(found).map(WriteResult::Conflict)
             }
             Ok(Err(StoreError::Refused(said))) => {
                 self.put_back(lent);
@@ -377,12 +391,12 @@ impl Shared {
     }
 
     /// Returns an idle connection, or a new one.
-    async fn lend(self: &Arc<Self>, end: Instant) -> Result<Lent, RecordStoreError> {
+    async fn lend(self: &Arc<Self>, end: Instant) -> Result<BorrowedConnection, RecordStoreError> {
         let Ok(Ok(place)) = timeout_at(end, Arc::clone(&self.places).acquire_owned()).await else {
             return Err(RecordStoreError::Away(self.late("has answered on none of its connections")));
         };
         if let Some(connection) = self.take_idle() {
-            return Ok(Lent { connection, was_idle: true, _place: place });
+            return Ok(BorrowedConnection { connection, was_idle: true, _place: place });
         }
         if let Some((at, error)) = &*lock(&self.refused)
             && at.elapsed() < REFUSED
@@ -402,7 +416,7 @@ impl Shared {
     async fn connect(
         self: Arc<Self>,
         place: OwnedSemaphorePermit,
-        told: oneshot::Sender<Result<Lent, RecordStoreError>>,
+        told: oneshot::Sender<Result<BorrowedConnection, RecordStoreError>>,
     ) {
         let connected = timeout(CONNECT, self.server.connect()).await;
         let connected = connected
@@ -410,7 +424,7 @@ impl Shared {
         if let Err(error @ RecordStoreError::Refused(_)) = &connected {
             *lock(&self.refused) = Some((Instant::now(), error.clone()));
         }
-        let lent = connected.map(|connection| Lent { connection, was_idle: false, _place: place });
+        let lent = connected.map(|connection| BorrowedConnection { connection, was_idle: false, _place: place });
         if let Err(Ok(lent)) = told.send(lent) {
             self.put_back(lent);
         }
@@ -418,7 +432,7 @@ impl Shared {
 
     fn take_idle(&self) -> Option<Box<dyn RecordConnection>> {
         let mut idle = lock(&self.idle);
-        while let Some(Idle { connection, since }) = idle.pop() {
+        while let Some(IdleConnection { connection, since }) = idle.pop() {
             if since.elapsed() < IDLE_MAX && !connection.has_ended() {
                 return Some(connection);
             }
@@ -427,10 +441,10 @@ impl Shared {
     }
 
     /// Keeps a connection for the next call, and closes idle ones that are too old: a database permits only a few.
-    fn put_back(&self, lent: Lent) {
+    fn put_back(&self, lent: BorrowedConnection) {
         let mut idle = lock(&self.idle);
         idle.retain(|idle| idle.since.elapsed() < IDLE_MAX);
-        idle.push(Idle { connection: lent.connection, since: Instant::now() });
+        idle.push(IdleConnection { connection: lent.connection, since: Instant::now() });
     }
 
     fn late(&self, what: &str) -> String {
@@ -439,13 +453,13 @@ impl Shared {
 }
 
 /// Parses the record in the row of its key.
-fn row_of(found: Option<RawRecord>) -> Result<Option<Row>, RecordStoreError> {
+fn row_of(found: Option<RawRecord>) -> Result<Option<RecordRow>, RecordStoreError> {
     let found = found.map(RawRecord::parse).transpose().map_err(|bad| RecordStoreError::Damaged(Box::new(bad)))?;
     Ok(found.map(|(_, row)| row))
 }
 
 /// Refuses records that not all stores accept before they are sent, with the same texts everywhere.
-fn may_be_written(key: &Key, new: &Row) -> Result<(), RecordStoreError> {
+fn may_be_written(key: &Key, new: &RecordRow) -> Result<(), RecordStoreError> {
     let bytes = new.text.len();
     if bytes > TEXT_BYTES_MAX {
         return Err(RecordStoreError::Refused(format!(

@@ -5,11 +5,13 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use getid::claim::cluster::{ClusterClaim, FleetPlace, Hooks};
-use getid::claim::fleet::{ClaimRecord, ClusterRecord, Freed, Holding, IdRanges, WhyFree};
+use getid::claim::cluster::{ClusterClaim, FleetClaimConfig, Hooks};
+use getid::claim::fleet::{ClaimRecord, ClusterRecord, FreeClaim, Holding, IdRanges, ReleaseReason};
 use getid::claim::status::{ClaimRole, ClaimView};
-use getid::claim::{Claim, Declarations, Identity, Mark, Owner, Place, Record, SaveError, Taken, Term};
-use getid::records::{Key, Row, Stamp};
+use getid::claim::{
+    AcquiredClaim, Claim, Declarations, Identity, Mark, Owner, Record, RecordLocation, SaveError, Term,
+};
+use getid::records::{Key, RecordRow, Stamp};
 use getid::system::clock::Clock as _;
 use getid_core::{Declaration, Epoch, Layout, SavePoint, Tick, no_dates};
 use tempfile::TempDir;
@@ -55,8 +57,8 @@ impl Fleet {
         self.record(server_id).holder().map(|holder| holder.name.clone())
     }
 
-    fn place(&self, name: &str, dir: &Path, server_id: Option<u32>) -> FleetPlace<TestClock> {
-        FleetPlace {
+    fn place(&self, name: &str, dir: &Path, server_id: Option<u32>) -> FleetClaimConfig<TestClock> {
+        FleetClaimConfig {
             store: Arc::clone(&self.store) as _,
             shown: "test://store".to_owned(),
             clock: self.clock.clone(),
@@ -85,7 +87,7 @@ impl Fleet {
     }
 
     /// Returns the error of a server that does not start.
-    async fn refusal(&self, change: impl FnOnce(&mut FleetPlace<TestClock>)) -> String {
+    async fn refusal(&self, change: impl FnOnce(&mut FleetClaimConfig<TestClock>)) -> String {
         let dir = TempDir::new().unwrap();
         let mut place = self.place("a", dir.path(), Some(0));
         change(&mut place);
@@ -103,7 +105,7 @@ fn declared(words: &str) -> Arc<Declaration> {
 
 /// A server reduced to its claim: the operations of its keeper.
 struct Server {
-    claim: Option<Taken<ClusterClaim<TestClock>>>,
+    claim: Option<AcquiredClaim<ClusterClaim<TestClock>>>,
     clock: TestClock,
     view: Arc<ClaimView>,
     hooks: Arc<OnceLock<Hooks>>,
@@ -116,14 +118,14 @@ struct Server {
 }
 
 impl Server {
-    async fn start(place: FleetPlace<TestClock>, dir: TempDir) -> Result<Server, String> {
+    async fn start(place: FleetClaimConfig<TestClock>, dir: TempDir) -> Result<Server, String> {
         let (clock, view, hooks) = (place.clock.clone(), Arc::clone(&place.view), Arc::clone(&place.hooks));
         let claim = ClusterClaim::take(place).await.map_err(|error| error.to_string())?;
         assert!(claim.point.is_none() && view.is_standby());
         Ok(Server { claim: Some(claim), clock, view, hooks, dir, found: None, saved: None, beats: 0 })
     }
 
-    fn claim(&mut self) -> &mut Taken<ClusterClaim<TestClock>> {
+    fn claim(&mut self) -> &mut AcquiredClaim<ClusterClaim<TestClock>> {
         self.claim.as_mut().expect("it runs")
     }
 
@@ -238,7 +240,7 @@ async fn a_standby_takes_a_released_claim_at_once_and_goes_on_exactly() {
     );
     assert_eq!(b.view.status().holder.as_ref().unwrap().name, "host-a");
     a.stop().await.unwrap();
-    assert!(matches!(fleet.record(0).holding, Holding::Free(Freed { why: WhyFree::Stopped, .. })));
+    assert!(matches!(fleet.record(0).holding, Holding::Free(FreeClaim { why: ReleaseReason::Stopped, .. })));
     assert!(b.until_holder(1000).await <= 200);
     assert_eq!(b.found, a.saved);
     assert_eq!(b.view.status().last_takeover.as_ref().unwrap().cause, "released by host-a");
@@ -378,7 +380,7 @@ async fn refused_starts() {
         fleet.refusal(|place| place.generators = vec![declared("t js53")]).await,
         "generator 't' is declared here as 'js53",
     );
-    let same = |place: &mut FleetPlace<_>| place.generators = vec![declared("t twitter datacenter 1 worker 1")];
+    let same = |place: &mut FleetClaimConfig<_>| place.generators = vec![declared("t twitter datacenter 1 worker 1")];
     check(fleet.refusal(same).await, "generator t has the worker fields that it has on server-id 1 (instance-name a)");
     fleet.store.fail(Fails::Refuses);
     check(fleet.refusal(|_| ()).await, "claim store test://store: password authentication failed; set the right one");
@@ -398,10 +400,10 @@ async fn refused_starts() {
             let body = text[..text.find("checksum").unwrap()].to_owned();
             text = format!("{body}checksum crc32 {:08x}\n", crc32fast::hash(body.as_bytes()));
         }
-        fleet.store.memory.set(Key::of_claim(0), Some(Row { text, ..good.clone() }));
+        fleet.store.memory.set(Key::of_claim(0), Some(RecordRow { text, ..good.clone() }));
         check(fleet.refusal(|_| ()).await, said);
     }
-    let mark = Some(Mark::MovedTo(Place::of_store("etcd://b/p")));
+    let mark = Some(Mark::MovedTo(RecordLocation::of_store("etcd://b/p")));
     fleet.set(&ClaimRecord { mark, ..ClaimRecord::new(identity(0), TIMEOUT_MS, 0) });
     check(fleet.refusal(|_| ()).await, "start the server with claim-store etcd://b/p");
     fleet.store.memory.set(Key::of_cluster(), None);
@@ -473,7 +475,8 @@ async fn a_store_that_went_back() {
     assert!(again.fails().await.starts_with("claim lost: claim store went back"), "{}", again.why());
     // An operator's advance is above all notes.
     let mut advanced = fleet.record(0);
-    advanced.holding = Holding::Free(Freed { why: WhyFree::Advanced, by: "operator".to_owned(), since_unix_ms: 0 });
+    advanced.holding =
+        Holding::Free(FreeClaim { why: ReleaseReason::Advanced, by: "operator".to_owned(), since_unix_ms: 0 });
     advanced.beat += 1 << 32;
     fleet.set(&advanced);
     again.until_holder(1000).await;
@@ -490,7 +493,7 @@ async fn a_clock_ahead_is_reported_and_takes_nothing_over() {
     for off_ms in [3_000_000, 30_000] {
         let (dir, clock) = (TempDir::new().unwrap(), TestClock::new());
         clock.set_wall_off_ms(off_ms + i64::try_from(fleet.clock.now_ms()).unwrap());
-        let place = FleetPlace { clock, ..fleet.place("ahead", dir.path(), Some(0)) };
+        let place = FleetClaimConfig { clock, ..fleet.place("ahead", dir.path(), Some(0)) };
         standbys.push((Server::start(place, dir).await.unwrap(), off_ms));
     }
     for _ in 0..5 {
@@ -548,7 +551,7 @@ async fn a_clock_that_is_far_off_takes_nothing_over() {
     off.until_holder(5000).await;
     // A holder whose clock becomes absurd releases the claim.
     off.claim().claim.step_down("standby: the clock is absurd").await;
-    assert!(matches!(fleet.record(0).holding, Holding::Free(Freed { why: WhyFree::Clock, .. })));
+    assert!(matches!(fleet.record(0).holding, Holding::Free(FreeClaim { why: ReleaseReason::Clock, .. })));
     assert!(off.view.is_standby() && off.view.status().why == "standby: the clock is absurd");
     off.claim().claim.step_down("standby: the clock is absurd").await;
     assert_eq!(fleet.holder(0), None, "the server does not take the claim back while its clock is absurd");
@@ -568,7 +571,7 @@ async fn a_standby_replies_as_info_reports() {
         let (dir, clock) = (TempDir::new().unwrap(), TestClock::new());
         clock.set_wall_off_ms(-7_200_000);
         let place = fleet.place(name, dir.path(), server_id);
-        Server::start(FleetPlace { clock, ..place }, dir)
+        Server::start(FleetClaimConfig { clock, ..place }, dir)
     };
     let own_id = a.view.status().server_id;
     let mut standbys = [far("spare", None).await.unwrap(), far("standby", own_id).await.unwrap()];
@@ -606,7 +609,8 @@ async fn an_operator_takes_it() {
     let mut b = fleet.start("host-b", 0).await;
     let _ = b.run_ms(200).await;
     let mut freed = fleet.record(0);
-    freed.holding = Holding::Free(Freed { why: WhyFree::Operator, by: "host-a".to_owned(), since_unix_ms: 0 });
+    freed.holding =
+        Holding::Free(FreeClaim { why: ReleaseReason::Operator, by: "host-a".to_owned(), since_unix_ms: 0 });
     freed.beat += 1;
     fleet.set(&freed);
     let error = a.fails().await;

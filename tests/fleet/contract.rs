@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use getid::records::memory::MemoryStore;
 use getid::records::{
-    About, BadRow, KEY_BYTES_MAX, Key, LIST_MAX, Listed, RecordStore, RecordStoreError, Row, Stamp, TEXT_BYTES_MAX,
-    Written,
+    DamagedRow, KEY_BYTES_MAX, Key, LIST_MAX, RecordPage, RecordRow, RecordStore, RecordStoreError, RecordStoreInfo,
+    Stamp, TEXT_BYTES_MAX, WriteResult,
 };
 
 use crate::support::scenarios::{asked_for, is_over_time, scenarios};
@@ -33,38 +33,43 @@ const DEADLINE: Duration = Duration::from_mins(1);
 pub(crate) struct Records(pub(crate) Arc<dyn RecordStore>);
 
 impl Records {
-    pub(crate) fn read(&self, key: &str) -> Result<Option<Row>, RecordStoreError> {
+    pub(crate) fn read(&self, key: &str) -> Result<Option<RecordRow>, RecordStoreError> {
         wait(self.0.read(&self::key(key)))
     }
 
-    pub(crate) fn list(&self, prefix: &str, after: &str, limit: usize) -> Vec<(String, Row)> {
+    pub(crate) fn list(&self, prefix: &str, after: &str, limit: usize) -> Vec<(String, RecordRow)> {
         self.listed(prefix, after, limit).rows.into_iter().map(|(key, row)| (key.to_string(), row)).collect()
     }
 
-    pub(crate) fn listed(&self, prefix: &str, after: &str, limit: usize) -> Listed {
+    pub(crate) fn listed(&self, prefix: &str, after: &str, limit: usize) -> RecordPage {
         wait(self.0.list(prefix, after, limit)).unwrap()
     }
 
     /// Returns the invalid row under a key.
     #[track_caller]
-    pub(crate) fn bad(&self, key: &str) -> BadRow {
+    pub(crate) fn bad(&self, key: &str) -> DamagedRow {
         match self.read(key) {
             Err(RecordStoreError::Damaged(bad)) => *bad,
             other => panic!("{key}: {other:?}"),
         }
     }
 
-    pub(crate) fn write(&self, key: &str, expect: Option<Stamp>, new: &Row) -> Result<Written, RecordStoreError> {
+    pub(crate) fn write(
+        &self,
+        key: &str,
+        expect: Option<Stamp>,
+        new: &RecordRow,
+    ) -> Result<WriteResult, RecordStoreError> {
         wait(self.0.write(&self::key(key), expect, new))
     }
 
-    pub(crate) fn about(&self) -> Result<About, RecordStoreError> {
-        wait(self.0.about())
+    pub(crate) fn info(&self) -> Result<RecordStoreInfo, RecordStoreError> {
+        wait(self.0.info())
     }
 
     /// Writes a row, and repeats the write while it is refused for its time limit.
     #[track_caller]
-    pub(crate) fn put(&self, key: &str, expect: Option<Stamp>, new: &Row) {
+    pub(crate) fn put(&self, key: &str, expect: Option<Stamp>, new: &RecordRow) {
         let end = Instant::now() + DEADLINE;
         let written = loop {
             match self.write(key, expect, new) {
@@ -72,7 +77,7 @@ impl Records {
                 written => break written,
             }
         };
-        assert_eq!(written, Ok(Written::Done), "{key}");
+        assert_eq!(written, Ok(WriteResult::Done), "{key}");
     }
 }
 
@@ -90,8 +95,8 @@ pub(crate) fn stamp(writer: u128, beat: u64) -> Stamp {
     Stamp { writer, beat }
 }
 
-pub(crate) fn row(writer: u128, beat: u64, text: &str) -> Row {
-    Row { stamp: stamp(writer, beat), text: text.to_owned() }
+pub(crate) fn row(writer: u128, beat: u64, text: &str) -> RecordRow {
+    RecordRow { stamp: stamp(writer, beat), text: text.to_owned() }
 }
 
 type Scenario = fn(&dyn Place);
@@ -149,7 +154,7 @@ fn a_record_is_made_once(place: &dyn Place) {
     let first = row(1, 1, "first");
     store.put("cluster", None, &first);
     let second = store.write("cluster", None, &row(2, 1, "second"));
-    assert_eq!(second, Ok(Written::Conflict(Some(first.clone()))));
+    assert_eq!(second, Ok(WriteResult::Conflict(Some(first.clone()))));
     assert_eq!(store.read("cluster"), Ok(Some(first)));
 }
 
@@ -159,20 +164,20 @@ fn a_write_names_the_stamp_that_it_replaces(place: &dyn Place) {
     store.put("claim/1", None, &found);
     for wrong in [stamp(7, 2), stamp(7, 4), stamp(8, 3), stamp(0, 3), stamp(7 << 64, 3)] {
         let refused = store.write("claim/1", Some(wrong), &row(9, 9, "late"));
-        assert_eq!(refused, Ok(Written::Conflict(Some(found.clone()))), "{wrong}");
+        assert_eq!(refused, Ok(WriteResult::Conflict(Some(found.clone()))), "{wrong}");
     }
     assert_eq!(store.read("claim/1"), Ok(Some(found.clone())), "a refused write changes nothing");
     let mine = row(9, 4, "mine");
     store.put("claim/1", Some(found.stamp), &mine);
     let again = store.write("claim/1", Some(found.stamp), &row(7, 4, "the old holder"));
-    assert_eq!(again, Ok(Written::Conflict(Some(mine.clone()))));
+    assert_eq!(again, Ok(WriteResult::Conflict(Some(mine.clone()))));
     let same = store.write("claim/1", Some(found.stamp), &mine);
-    assert_eq!(same, Ok(Written::Conflict(Some(mine))), "a repeated write is a conflict that returns the row");
+    assert_eq!(same, Ok(WriteResult::Conflict(Some(mine))), "a repeated write is a conflict that returns the row");
 }
 
 fn a_record_that_is_gone_is_a_conflict(place: &dyn Place) {
     let store = Records(place.store());
-    assert_eq!(store.write("claim/1", Some(stamp(1, 1)), &row(1, 2, "")), Ok(Written::Conflict(None)));
+    assert_eq!(store.write("claim/1", Some(stamp(1, 1)), &row(1, 2, "")), Ok(WriteResult::Conflict(None)));
     assert_eq!(store.read("claim/1"), Ok(None), "a write that replaces a row does not create it");
 }
 
@@ -222,7 +227,7 @@ fn the_largest_stamp_and_text_fit(place: &dyn Place) {
     store.put("cluster", None, &row(0, Stamp::BEAT_MAX - 1, "0"));
     store.put("cluster", Some(stamp(0, Stamp::BEAT_MAX - 1)), &last);
     assert!(store.read("cluster") == Ok(Some(last.clone())), "the texts differ");
-    assert_eq!(store.write("cluster", Some(last.stamp), &row(u128::MAX, 1, "below")), Ok(Written::Done));
+    assert_eq!(store.write("cluster", Some(last.stamp), &row(u128::MAX, 1, "below")), Ok(WriteResult::Done));
 }
 
 fn lists_are_in_the_order_of_keys(place: &dyn Place) {
@@ -273,10 +278,10 @@ fn a_row_that_is_no_record_hides_no_other(place: &dyn Place) {
         place.spoil(key);
     }
     let whole = ["claim/1", "claim/2", "claim/5", "claim/6", "claim/7"];
-    let keys_of = |listed: &Listed| listed.rows.iter().map(|(key, _)| key.to_string()).collect::<Vec<_>>();
+    let keys_of = |listed: &RecordPage| listed.rows.iter().map(|(key, _)| key.to_string()).collect::<Vec<_>>();
     let listed = store.listed("claim/", "", LIST_MAX);
     assert_eq!(keys_of(&listed), whole);
-    let skipped: Vec<_> = listed.bad.iter().map(BadRow::server_id).collect();
+    let skipped: Vec<_> = listed.bad.iter().map(DamagedRow::server_id).collect();
     assert_eq!(skipped, [Some(0), Some(3), Some(4), Some(8)]);
     // Each page has the requested size, except the last one.
     for size in 1..=3 {
@@ -325,7 +330,7 @@ fn one_of_many_concurrent_writers_succeeds(place: &dyn Place) {
             store.put("claim/1", None, &row(was.writer, was.beat, "lost"));
         }
         let start = Barrier::new(8);
-        let answers: Vec<Result<Written, RecordStoreError>> = std::thread::scope(|scope| {
+        let answers: Vec<Result<WriteResult, RecordStoreError>> = std::thread::scope(|scope| {
             let writers: Vec<_> = (1..=8_u128)
                 .map(|writer| {
                     // Half of the writers share one process's store.
@@ -343,11 +348,11 @@ fn one_of_many_concurrent_writers_succeeds(place: &dyn Place) {
         let mut done = 0;
         for (writer, answer) in (1..).zip(answers) {
             match answer {
-                Ok(Written::Done) => {
+                Ok(WriteResult::Done) => {
                     done += 1;
                     assert_eq!(found, row(writer, 2, &format!("taken by {writer}")));
                 }
-                Ok(Written::Conflict(Some(now))) => assert_eq!(now, found, "{writer}"),
+                Ok(WriteResult::Conflict(Some(now))) => assert_eq!(now, found, "{writer}"),
                 // Two transactions may collide: then the error reports that nothing was written.
                 Err(RecordStoreError::Refused(_)) => assert_ne!(found.stamp.writer, writer),
                 other => panic!("{writer}: {other:?}"),
@@ -374,8 +379,8 @@ fn writers_beside_each_other_lose_nothing(place: &dyn Place) {
                     loop {
                         let text = (found.text.parse::<u64>().unwrap() + 1).to_string();
                         match store.write(key, Some(found.stamp), &row(writer, found.stamp.beat + 1, &text)) {
-                            Ok(Written::Done) => break,
-                            Ok(Written::Conflict(now)) => found = now.unwrap(),
+                            Ok(WriteResult::Done) => break,
+                            Ok(WriteResult::Conflict(now)) => found = now.unwrap(),
                             Err(RecordStoreError::Refused(_)) => found = store.read(key).unwrap().unwrap(),
                             Err(error) => panic!("{error:?}"),
                         }
@@ -415,8 +420,8 @@ fn a_caller_may_let_go(place: &dyn Place) {
     let mut expect = found.stamp;
     for beat in 100..104 {
         match store.write("claim/1", Some(expect), &row(2, beat, "after")) {
-            Ok(Written::Done) => return,
-            Ok(Written::Conflict(now)) => expect = now.unwrap().stamp,
+            Ok(WriteResult::Done) => return,
+            Ok(WriteResult::Conflict(now)) => expect = now.unwrap().stamp,
             // A dropped write may still be running if the database stalls.
             Err(error) => assert!(matches!(error, RecordStoreError::Refused(_)), "{error:?}"),
         }
@@ -426,18 +431,18 @@ fn a_caller_may_let_go(place: &dyn Place) {
 
 fn a_store_reports_about_itself_in_one_line(place: &dyn Place) {
     let store = Records(place.store());
-    let about = store.about().unwrap();
-    assert!(!about.product.is_empty());
-    for warning in &about.warnings {
+    let info = store.info().unwrap();
+    assert!(!info.product.is_empty());
+    for warning in &info.warnings {
         assert!(!warning.ends_with('.') && !warning.contains('\n'), "{warning}");
     }
     assert!(!store.0.shown().is_empty() && !store.0.shown().contains("secret"), "{}", store.0.shown());
 }
 
 /// Returns the error of a row whose beat was set to 0.
-pub(crate) fn bad_row(key: &str, text: Vec<u8>) -> BadRow {
+pub(crate) fn bad_row(key: &str, text: Vec<u8>) -> DamagedRow {
     let what = format!("the row '{key}' has the beat 0, which must be 1 at least");
-    BadRow { key: key.to_owned(), what, writer: format!("{:032x}", 1), beat: 0, text }
+    DamagedRow { key: key.to_owned(), what, writer: format!("{:032x}", 1), beat: 0, text }
 }
 
 struct Memory(std::sync::Mutex<Arc<MemoryStore>>);

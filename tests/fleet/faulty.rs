@@ -4,7 +4,10 @@ use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use getid::records::memory::MemoryStore;
-use getid::records::{About, Answer, BadRow, Key, Listed, RecordStore, RecordStoreError, Row, Stamp, Written};
+use getid::records::{
+    DamagedRow, Key, RecordFuture, RecordPage, RecordRow, RecordStore, RecordStoreError, RecordStoreInfo, Stamp,
+    WriteResult,
+};
 use getid::system::clock::Clock;
 use tokio::time::Instant;
 
@@ -55,7 +58,7 @@ impl FaultyStore {
         self.left.store(times, Relaxed);
     }
 
-    pub(crate) fn claim(&self, server_id: u32) -> Option<Row> {
+    pub(crate) fn claim(&self, server_id: u32) -> Option<RecordRow> {
         self.memory.get(&Key::of_claim(server_id))
     }
 
@@ -87,7 +90,7 @@ impl RecordStore for FaultyStore {
         "test://store"
     }
 
-    fn read<'a>(&'a self, key: &'a Key) -> Answer<'a, Option<Row>> {
+    fn read<'a>(&'a self, key: &'a Key) -> RecordFuture<'a, Option<RecordRow>> {
         Box::pin(async move {
             match self.fate().await {
                 Fails::Not => self.memory.read(key).await,
@@ -96,7 +99,7 @@ impl RecordStore for FaultyStore {
         })
     }
 
-    fn list<'a>(&'a self, prefix: &'a str, after: &'a str, limit: usize) -> Answer<'a, Listed> {
+    fn list<'a>(&'a self, prefix: &'a str, after: &'a str, limit: usize) -> RecordFuture<'a, RecordPage> {
         Box::pin(async move {
             match self.fate().await {
                 Fails::Not => self.memory.list(prefix, after, limit).await,
@@ -105,7 +108,7 @@ impl RecordStore for FaultyStore {
         })
     }
 
-    fn write<'a>(&'a self, key: &'a Key, expect: Option<Stamp>, new: &'a Row) -> Answer<'a, Written> {
+    fn write<'a>(&'a self, key: &'a Key, expect: Option<Stamp>, new: &'a RecordRow) -> RecordFuture<'a, WriteResult> {
         Box::pin(async move {
             self.writes.fetch_add(1, Relaxed);
             match self.fate().await {
@@ -120,12 +123,12 @@ impl RecordStore for FaultyStore {
         })
     }
 
-    fn mend<'a>(&'a self, key: &'a Key, bad: &'a BadRow, new: &'a Row) -> Answer<'a, bool> {
+    fn mend<'a>(&'a self, key: &'a Key, bad: &'a DamagedRow, new: &'a RecordRow) -> RecordFuture<'a, bool> {
         self.memory.mend(key, bad, new)
     }
 
-    fn about(&self) -> Answer<'_, About> {
-        self.memory.about()
+    fn info(&self) -> RecordFuture<'_, RecordStoreInfo> {
+        self.memory.info()
     }
 }
 

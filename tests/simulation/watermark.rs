@@ -15,7 +15,8 @@ use std::time::{Duration, Instant};
 
 use getid::claim::envelope::Envelope;
 use getid::claim::{
-    Claim, Declarations, Folder, FolderClaim, Identity, Owner, Record, SaveError, SaveStep, Taken, Term, check_record,
+    AcquiredClaim, Claim, Declarations, Folder, FolderClaim, Identity, Owner, Record, SaveError, SaveStep, Term,
+    check_record,
 };
 use getid_core::{Declaration, Epoch, Layout, SavePoint, Tick, no_dates};
 use tempfile::TempDir;
@@ -190,12 +191,12 @@ fn folder(dir: &Path, identity: Identity) -> Folder {
     Folder { dir: dir.to_owned(), identity, max_borrow_ms: 3000, generators: Vec::new() }
 }
 
-fn open(dir: &Path) -> Taken<FolderClaim> {
+fn open(dir: &Path) -> AcquiredClaim<FolderClaim> {
     FolderClaim::take_blocking(&folder(dir, identity(0))).unwrap()
 }
 
 /// Returns the claim in `dir`, which is created if missing, once it has saved `point(10)`.
-async fn claimed(dir: &Path) -> Taken<FolderClaim> {
+async fn claimed(dir: &Path) -> AcquiredClaim<FolderClaim> {
     fs::create_dir_all(dir).unwrap();
     let mut claim = open(dir);
     claim.save(point(10)).await.unwrap();
@@ -432,7 +433,7 @@ async fn a_dropped_save_ends_before_the_next_begins() {
     }
 }
 
-async fn lost(claim: &mut Taken<FolderClaim>) -> String {
+async fn lost(claim: &mut AcquiredClaim<FolderClaim>) -> String {
     match claim.save(point(1000)).await {
         Err(error @ SaveError::ClaimLost { .. }) => error.to_string(),
         other => panic!("{other:?}"),

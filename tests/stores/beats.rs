@@ -1,6 +1,6 @@
 //! Tests of server rows (`getid_beat`) that every shared store passes.
 
-use getid::sql::{NotedRow, StoreError, Table};
+use getid::sql::{NotedRow, StoreError, TableKind};
 use getid_core::beat::{BeatAsk, BeatKind, Credentials, Nonce, Restored, ServerState};
 
 use crate::db::{Db, Place, ask, create, key, refusal};
@@ -109,7 +109,7 @@ pub(crate) fn a_reservation_needs_the_row_of_its_server(place: &dyn Place) {
     let answer = db.try_reserve_as(credentials(1, 1), &[ask("orders", 10)]);
     assert!(matches!(answer, Err(StoreError::Unknown(_))), "{answer:?}");
     let mut db = Db::open(place);
-    let created = db.try_create(&getid::sql::Create { server: Some(credentials(2, 9)), ..create("more", "") });
+    let created = db.try_create(&getid::sql::CreateRequest { server: Some(credentials(2, 9)), ..create("more", "") });
     assert!(matches!(created, Err(StoreError::Unknown(_))), "{created:?}");
     let mut db = Db::open(place);
     assert!(db.row("more").is_none());
@@ -168,14 +168,14 @@ pub(crate) fn an_address_with_a_uuid_is_for_one_store(place: &dyn Place) {
         let url = place.url();
         format!("{url}{}uuid={uuid}", if url.contains('?') { '&' } else { '?' })
     };
-    let nothing = refusal(&url(&"0".repeat(32)), Table::Native);
+    let nothing = refusal(&url(&"0".repeat(32)), TableKind::Native);
     assert!(nothing.contains("has no tables of getid") && nothing.contains("leave uuid="), "{nothing}");
-    let again = refusal(&url(&"0".repeat(32)), Table::Native);
+    let again = refusal(&url(&"0".repeat(32)), TableKind::Native);
     assert!(again.contains("has no tables of getid"), "none were made: {again}");
     let mut db = Db::open(place);
     db.create("orders", "");
-    let uuid = db.about().uuid.clone();
-    let other = refusal(&url(&"1".repeat(32)), Table::Native);
+    let uuid = db.info().uuid.clone();
+    let other = refusal(&url(&"1".repeat(32)), TableKind::Native);
     assert!(other.contains(&format!("is the store {uuid}")) && other.contains("leave uuid="), "{other}");
     assert!(crate::db::db(&url(&uuid)).row("orders").is_some());
 }

@@ -83,7 +83,7 @@ fn the_process_that_tests_start() {
             (["open"], _) => match Db::of(&*store) {
                 Err(error) => said(error),
                 Ok(opened) => {
-                    let warnings = opened.about().warnings.join("; ");
+                    let warnings = opened.info().warnings.join("; ");
                     db = Some(opened);
                     format!("open {warnings}")
                 }

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Barrier;
 
 use getid::sql::{
-    BATCH_MAX, Begun, Create, GiveBack, Opening, Pruned, Reserve, Row, RowChange, RowState, StoreError, Table, Verdict,
+    BATCH_MAX, BegunPeriod, CreateRequest, GiveBackRequest, OpenPeriodRequest, PruneResult, ReserveRequest, RowChange,
+    RowState, SequenceRow, StoreError, TableKind, Verdict,
 };
 use getid_core::{INCREMENT_MAX, RESERVED_MAX, VALUE_MAX};
 
@@ -86,7 +87,7 @@ fn questions_create_nothing(place: &dyn Place) {
     assert_eq!(db.raise("orders", 10), Err(Verdict::NoSuch));
     assert_eq!(db.change("orders", &RowChange::Drop), Err(Verdict::NoSuch));
     assert_eq!(db.change("orders", &RowChange::WentBack { had_next: 9 }), Err(Verdict::NoSuch));
-    assert_eq!(db.give_back_all(&[GiveBack { key: key("orders"), version: 0, next: 1 }]), [false]);
+    assert_eq!(db.give_back_all(&[GiveBackRequest { key: key("orders"), version: 0, next: 1 }]), [false]);
     assert_eq!((db.row("orders"), db.count(), db.list("", 10, true)), (None, 0, Vec::new()));
     assert_eq!(db.changes(Some(0)).rows, []);
     assert_eq!(db.reserve_all(&[]), []);
@@ -94,7 +95,7 @@ fn questions_create_nothing(place: &dyn Place) {
 
 fn a_new_row_has_the_given_options(place: &dyn Place) {
     let mut db = Db::open(place);
-    let now = db.about().unix_ms;
+    let now = db.info().unix_ms;
     for (name, options, next) in [
         ("plain", "", 1),
         ("zero", "start 0", 0),
@@ -174,7 +175,7 @@ fn none_is_below_the_floor(place: &dyn Place) {
     let mut db = Db::open(place);
     db.create("orders", "increment 10 offset 4");
     let mut from = |floor: i64, values: u32| {
-        let reserved = db.reserve_of(&Reserve { floor, ..ask("orders", values) }).unwrap();
+        let reserved = db.reserve_of(&ReserveRequest { floor, ..ask("orders", values) }).unwrap();
         (reserved.found_next, reserved.first, reserved.last)
     };
     assert_eq!(from(0, 2), (4, 4, 14));
@@ -184,10 +185,10 @@ fn none_is_below_the_floor(place: &dyn Place) {
     assert_eq!(from(1_000_000, 3), (64, 1_000_004, 1_000_024));
     assert_eq!(db.row("orders").unwrap().next, 1_000_034);
     db.create("short", "max 100");
-    let reserved = db.reserve_of(&Reserve { floor: 99, ..ask("short", 10) }).unwrap();
+    let reserved = db.reserve_of(&ReserveRequest { floor: 99, ..ask("short", 10) }).unwrap();
     assert_eq!(range(&reserved), (99, 100));
     db.create("past", "max 100");
-    let reserved = db.reserve_of(&Reserve { floor: VALUE_MAX, ..ask("past", 10) }).unwrap();
+    let reserved = db.reserve_of(&ReserveRequest { floor: VALUE_MAX, ..ask("past", 10) }).unwrap();
     assert!(reserved.last < reserved.first, "{reserved:?}");
 }
 
@@ -269,7 +270,7 @@ fn a_batch_answers_in_order(place: &dyn Place) {
             _ => {}
         }
     }
-    let asks: Vec<Reserve> = names.iter().map(|name| ask(name, 2)).collect();
+    let asks: Vec<ReserveRequest> = names.iter().map(|name| ask(name, 2)).collect();
     let answers = db.reserve_all(&asks);
     for (at, answer) in (0_i64..).zip(&answers) {
         match at % 8 {
@@ -284,8 +285,10 @@ fn a_batch_answers_in_order(place: &dyn Place) {
             }
         }
     }
-    let ends: Vec<GiveBack> =
-        (0..).zip(&names).map(|(at, name)| GiveBack { key: key(name), version: 1, next: at * 100 + 1 }).collect();
+    let ends: Vec<GiveBackRequest> = (0..)
+        .zip(&names)
+        .map(|(at, name)| GiveBackRequest { key: key(name), version: 1, next: at * 100 + 1 })
+        .collect();
     let expected: Vec<bool> = (0..BATCH_MAX).map(|at| !matches!(at % 8, 1 | 2 | 3 | 5)).collect();
     assert_eq!(db.give_back_all(&ends), expected);
     assert_eq!(db.give_back_all(&ends), vec![false; BATCH_MAX]);
@@ -297,8 +300,8 @@ fn values_given_back_are_given_again_once(place: &dyn Place) {
     let reserved = db.reserve("orders", 10).unwrap();
     assert_eq!(range(&reserved), (2, 29));
     for (what, row, next) in [
-        ("a version before", Row { version: reserved.row.version - 1, ..reserved.row.clone() }, 11),
-        ("a version to come", Row { version: reserved.row.version + 1, ..reserved.row.clone() }, 11),
+        ("a version before", SequenceRow { version: reserved.row.version - 1, ..reserved.row.clone() }, 11),
+        ("a version to come", SequenceRow { version: reserved.row.version + 1, ..reserved.row.clone() }, 11),
         ("nothing", reserved.row.clone(), 32),
         ("more than was reserved", reserved.row.clone(), 35),
     ] {
@@ -362,7 +365,7 @@ fn a_name_that_was_dropped_goes_on_above_it(place: &dyn Place) {
     assert_eq!(db.create_of(&create("orders", "")), Err(refused()));
     assert_eq!((db.count(), db.list("", 10, true)), (0, Vec::new()));
     assert_eq!(db.row("orders"), Some(dropped.clone()), "its tombstone");
-    let again = Create { above_dropped: true, ..create("orders", "increment 10 offset 10 cache 7") };
+    let again = CreateRequest { above_dropped: true, ..create("orders", "increment 10 offset 10 cache 7") };
     let row = db.create_of(&again).unwrap();
     assert_eq!((row.next, row.spec, row.state), (110, again.spec, RowState::Live));
     assert!(row.generation > dropped.generation && row.version > dropped.version, "{row:?}");
@@ -370,13 +373,13 @@ fn a_name_that_was_dropped_goes_on_above_it(place: &dyn Place) {
     let row = db.row("orders").unwrap();
     assert_eq!(db.create_of(&again), Err(Verdict::Exists(Box::new(row))), "it is no tombstone any more");
     db.change("orders", &RowChange::Drop).unwrap();
-    let later = Create { above_dropped: true, ..create("orders", "start 5000") };
+    let later = CreateRequest { above_dropped: true, ..create("orders", "start 5000") };
     assert_eq!(db.create_of(&later).unwrap().next, 5000);
 }
 
 fn a_sequence_dropped_long_ago_may_restart(place: &dyn Place) {
     let mut db = Db::open(place);
-    let fresh = |after_ms| Create { fresh_after_ms: Some(after_ms), ..create("orders", "start 5 increment 2") };
+    let fresh = |after_ms| CreateRequest { fresh_after_ms: Some(after_ms), ..create("orders", "start 5 increment 2") };
     let first = db.create_of(&fresh(0)).unwrap();
     db.reserve("orders", 100).unwrap();
     assert!(matches!(db.create_of(&fresh(0)), Err(Verdict::Exists(_))), "the sequence exists");
@@ -414,7 +417,7 @@ fn a_maximum_of_a_counter_in_redis_is_read(place: &dyn Place) {
 
 fn there_are_only_so_many_rows(place: &dyn Place) {
     let mut db = Db::open(place);
-    let new = |name: &str| Create { rows_max: 3, ..create(name, "") };
+    let new = |name: &str| CreateRequest { rows_max: 3, ..create(name, "") };
     let full = Err(Verdict::TooMany { max: 3 });
     db.reserve_in("invoice@2026", 1).unwrap();
     for name in ["a", "b", "c"] {
@@ -431,7 +434,7 @@ fn there_are_only_so_many_rows(place: &dyn Place) {
     }
     assert_eq!(db.count(), 2, "a tombstone is not counted");
     assert!(db.create_of(&new("d")).is_ok());
-    assert_eq!(db.create_of(&Create { above_dropped: true, ..new("a") }), full);
+    assert_eq!(db.create_of(&CreateRequest { above_dropped: true, ..new("a") }), full);
     drop(db);
     let mut db = Db::open(place);
     assert_eq!(db.create_of(&new("f")), full, "a new connection counts again");
@@ -559,7 +562,7 @@ fn changes_are_listed_in_order(place: &dyn Place) {
     let (rows, later) = told(&mut db, upto);
     assert_eq!(rows, [("b".to_owned(), b.generation), ("a".to_owned(), a.generation)]);
     assert!(later > upto);
-    let a = db.create_of(&Create { above_dropped: true, ..create("a", "") }).unwrap();
+    let a = db.create_of(&CreateRequest { above_dropped: true, ..create("a", "") }).unwrap();
     assert_eq!(told(&mut db, later).0, [("a".to_owned(), a.generation)]);
     drop(db);
     let mut db = Db::open(place);
@@ -644,7 +647,7 @@ fn a_period_begins_with_its_row(place: &dyn Place) {
     let mut db = Db::open(place);
     assert_eq!(db.generators(None), []);
     let day = |day: u32, options: &str| opening(&format!("invoice@2026010{day}"), options);
-    let waits = Opening { may_begin: false, ..day(1, "") };
+    let waits = OpenPeriodRequest { may_begin: false, ..day(1, "") };
     assert_eq!(db.open_period(&waits), Err(Verdict::NoSuch));
     let generator = db.open_period(&day(1, "max 999999 cache 3")).unwrap();
     assert_eq!((generator.name.as_str(), generator.newest.as_str()), ("invoice", "20260101"));
@@ -670,7 +673,7 @@ fn a_period_begins_with_its_row(place: &dyn Place) {
     let last = db.reserve("invoice@20260102", 5).unwrap();
     assert!(db.give_back(&last.row, 12));
     assert_eq!(range(&db.reserve("invoice@20260102", 1).unwrap()), (12, 12));
-    let above = Opening { floor: 500, ..day(3, "") };
+    let above = OpenPeriodRequest { floor: 500, ..day(3, "") };
     db.open_period(&above).unwrap();
     assert_eq!(range(&db.reserve("invoice@20260103", 1).unwrap()), (500, 500));
     let newest: Vec<_> = db.generators(None).into_iter().map(|found| (found.name, found.newest)).collect();
@@ -686,7 +689,7 @@ fn periods_never_go_back(place: &dyn Place) {
     assert_eq!(db.open_period(&opening("invoice@20260101", "")), newer);
     assert_eq!(db.row("invoice@20260101"), None);
     // A row that is created before its period begins does not begin the period.
-    let ahead = Opening { has_begun: false, ..opening("invoice@20260103", "") };
+    let ahead = OpenPeriodRequest { has_begun: false, ..opening("invoice@20260103", "") };
     assert_eq!(db.open_period(&ahead).unwrap().newest, "20260102");
     assert_eq!(range(&db.reserve("invoice@20260103", 1).unwrap()), (1, 1));
     assert_eq!(range(&db.reserve_in("invoice@20260102", 1).unwrap()), (1, 1));
@@ -705,7 +708,7 @@ fn a_generator_that_is_declared_otherwise_goes_on_above_all(place: &dyn Place) {
     let Err(Verdict::Declared { stored, asked }) = db.open_period(&month) else { panic!("its declaration differs") };
     assert_eq!((stored.as_str(), asked.as_str()), ("serial X{n:6} reset day", "serial X{n:6} reset month"));
     let seen = db.changes(None).upto;
-    let redeclared = db.open_period(&Opening { redeclares: true, ..month }).unwrap();
+    let redeclared = db.open_period(&OpenPeriodRequest { redeclares: true, ..month }).unwrap();
     assert_eq!((redeclared.newest.as_str(), redeclared.reset.as_str()), ("202601", "month"));
     assert_eq!(range(&db.reserve("invoice@202601", 3).unwrap()), (10, 12));
     // A server that still uses daily periods gets no more of their values and sees the change.
@@ -716,22 +719,24 @@ fn a_generator_that_is_declared_otherwise_goes_on_above_all(place: &dyn Place) {
     }
     assert!(matches!(db.open_period(&opening("invoice@20260103", "")), Err(Verdict::Declared { .. })));
     // Daily periods are declared again on the same day.
-    db.open_period(&Opening { redeclares: true, ..opening("invoice@20260102", "") }).unwrap();
+    db.open_period(&OpenPeriodRequest { redeclares: true, ..opening("invoice@20260102", "") }).unwrap();
     assert_eq!(range(&db.reserve("invoice@20260102", 1).unwrap()), (13, 13));
     // The next day starts above the month's values, because servers may hold values of it. A later day does not,
     // because no texts of it were given.
     assert_eq!(range(&db.reserve_in("invoice@20260103", 1).unwrap()), (13, 13));
     let now = getid::system::clock::wall_unix_ms();
-    let far = Opening { from_unix_ms: now + 3 * 86_400_000, ..opening("invoice@20260104", "") };
+    let far = OpenPeriodRequest { from_unix_ms: now + 3 * 86_400_000, ..opening("invoice@20260104", "") };
     db.open_period(&far).unwrap();
     assert_eq!(range(&db.reserve("invoice@20260104", 1).unwrap()), (1, 1));
     // Another template with the same periods: the row continues, and other servers discard the values that they hold.
     let before = db.row("invoice@20260104").unwrap();
-    let other =
-        Opening { declaration: "serial Y{n:7}".to_owned(), ..opening("invoice@20260104", "max 9999999 cache 7") };
+    let other = OpenPeriodRequest {
+        declaration: "serial Y{n:7}".to_owned(),
+        ..opening("invoice@20260104", "max 9999999 cache 7")
+    };
     assert!(matches!(db.open_period(&other), Err(Verdict::Declared { .. })));
     let (yesterday, seen) = (db.row("invoice@20260103").unwrap(), db.changes(None).upto);
-    db.open_period(&Opening { redeclares: true, ..other }).unwrap();
+    db.open_period(&OpenPeriodRequest { redeclares: true, ..other }).unwrap();
     let after = db.row("invoice@20260104").unwrap();
     assert_eq!((after.next, after.generation), (before.next, before.generation + 1));
     assert_eq!((after.spec.max, after.spec.cache), (9_999_999, 7), "there is room for the new template");
@@ -747,8 +752,8 @@ fn a_reset_that_changes_repeats_nothing_at_the_border_of_a_period(place: &dyn Pl
     let mut db = Db::open(place);
     db.reserve_in("a@20261130", 5).unwrap();
     // Server B's clock is ahead, and B declares the month that is about to begin. Server C's clock is right.
-    let redeclared = |period: &str| Opening { redeclares: true, ..opening(period, "") };
-    let ahead = Opening { has_begun: false, ..redeclared("a@202612") };
+    let redeclared = |period: &str| OpenPeriodRequest { redeclares: true, ..opening(period, "") };
+    let ahead = OpenPeriodRequest { has_begun: false, ..redeclared("a@202612") };
     let Err(Verdict::BadRow(said)) = db.open_period(&ahead) else { panic!("it has not begun") };
     assert!(said.contains("each month") && said.contains("202612 has not begun by the store's clock"), "{said}");
     assert_eq!(db.open_period(&redeclared("a@202611")).unwrap().newest, "202611");
@@ -762,7 +767,7 @@ fn a_reset_that_changes_repeats_nothing_at_the_border_of_a_period(place: &dyn Pl
     assert_eq!(range(&db.reserve("b@202612", 1).unwrap()), (51, 51));
     // A day is prepared before a month is declared and the daily reset is declared again.
     db.reserve_in("c@20261130", 3).unwrap();
-    db.open_period(&Opening { has_begun: false, ..opening("c@20261201", "") }).unwrap();
+    db.open_period(&OpenPeriodRequest { has_begun: false, ..opening("c@20261201", "") }).unwrap();
     db.reserve("c@20261201", 8).unwrap();
     db.open_period(&redeclared("c@202611")).unwrap();
     db.open_period(&redeclared("c@20261130")).unwrap();
@@ -775,7 +780,7 @@ fn a_reset_that_changes_repeats_nothing_at_the_border_of_a_period(place: &dyn Pl
 fn periods_that_have_begun_are_noted(place: &dyn Place) {
     let mut db = Db::open(place);
     let first = db.open_period(&opening("a@20260101", "")).unwrap();
-    let begun = |period: &str, declaration: &str| Begun { key: key(period), declaration: declaration.to_owned() };
+    let begun = |period: &str, declaration: &str| BegunPeriod { key: key(period), declaration: declaration.to_owned() };
     let declared = first.declaration.as_str();
     db.begin_periods(&[begun("a@20260103", declared), begun("b@20260103", declared)]);
     db.begin_periods(&[begun("a@20260102", declared), begun("a@20260105", "serial Y{n:6}")]);
@@ -803,7 +808,7 @@ fn ended_periods_are_removed_and_never_begun_again(place: &dyn Place) {
     assert_eq!((counted.rows, counted.deleted), (2, 0));
     assert_eq!((counted.first.as_str(), counted.last.as_str()), ("20260131", "20260201"));
     assert_eq!(db.generators(Some(&["day"]))[0].closed_through, "");
-    assert_eq!(db.prune("day", "2026-02-01", true).unwrap(), Pruned { deleted: 2, ..counted });
+    assert_eq!(db.prune("day", "2026-02-01", true).unwrap(), PruneResult { deleted: 2, ..counted });
     assert_eq!(db.generators(Some(&["day"]))[0].closed_through, "20260201");
     // A row that must be settled stays, and so does a sequence of the same name.
     assert_eq!(db.list("day", 9, true)[..3], ["day@20260130", "day@20260202", "day@20260203"]);
@@ -812,7 +817,7 @@ fn ended_periods_are_removed_and_never_begun_again(place: &dyn Place) {
     // A server whose clock is in the removed period, or that has another reset, does not recreate it.
     let newer = |period: &str| Err(Verdict::Newer { period: period.to_owned() });
     assert_eq!(db.open_period(&opening("day@20260131", "")), newer("20260203"));
-    assert_eq!(db.open_period(&Opening { redeclares: true, ..opening("day@202601", "") }), newer("202602"));
+    assert_eq!(db.open_period(&OpenPeriodRequest { redeclares: true, ..opening("day@202601", "") }), newer("202602"));
     // The newest period always stays, with the rows of its day.
     for (name, through, rows) in [
         ("day", "20991231", 1),
@@ -833,13 +838,13 @@ fn ended_periods_are_removed_and_never_begun_again(place: &dyn Place) {
 
 fn a_store_reports_about_itself(place: &dyn Place) {
     let store = place.store();
-    assert_eq!(store.table(), Table::Native);
+    assert_eq!(store.table(), TableKind::Native);
     assert!((1..=2).contains(&store.connections_max()));
     let mut db = Db::open(place);
     db.create("orders", "");
     drop(db);
-    let first = Db::open(place).about().clone();
-    let second = Db::open(place).about().clone();
+    let first = Db::open(place).info().clone();
+    let second = Db::open(place).info().clone();
     assert!(!first.uuid.is_empty() && first.uuid == second.uuid, "{first:?} {second:?}");
     assert!(!first.product.is_empty());
     let now = getid::system::clock::wall_unix_ms();
@@ -848,7 +853,7 @@ fn a_store_reports_about_itself(place: &dyn Place) {
     let mut db = Db::open(place);
     db.create("orders", "");
     drop(db);
-    assert_ne!(Db::open(place).about().uuid, first.uuid, "another store has another uuid");
+    assert_ne!(Db::open(place).info().uuid, first.uuid, "another store has another uuid");
 }
 
 fn the_printed_schema_is_enough(place: &dyn Place) {
@@ -861,7 +866,7 @@ fn the_printed_schema_is_enough(place: &dyn Place) {
     let mut db = Db::open(place);
     db.create("orders", "");
     assert_eq!(range(&db.reserve("orders", 2).unwrap()), (1, 2));
-    assert!(!db.about().uuid.is_empty());
+    assert!(!db.info().uuid.is_empty());
 }
 
 fn a_row_that_was_edited_is_refused_by_name(place: &dyn Place) {
@@ -934,7 +939,7 @@ fn rows_are_created_together(place: &dyn Place) {
     db.create("gone", "");
     db.change("gone", &RowChange::Drop).unwrap();
     let seen = db.changes(None).upto;
-    let new = |name: &str| Create { above_dropped: true, rows_max: 4, ..create(name, "cache 7") };
+    let new = |name: &str| CreateRequest { above_dropped: true, rows_max: 4, ..create(name, "cache 7") };
     let each = db.create_all(&["a", "there", "gone", "b", "c"].map(new));
     let [Ok(a), Err(Verdict::Exists(there)), Ok(gone), Ok(b), Err(Verdict::TooMany { max: 4 })] = &each[..] else {
         panic!("{each:?}")
@@ -989,7 +994,7 @@ fn no_value_twice_by_two_connections(place: &dyn Place) {
             let mut order = names;
             order.sort_by_cached_key(|_| below(1000));
             let count = 1 + below(4);
-            let asks: Vec<Reserve> = (0..count).zip(order).map(|(_, name)| ask(name, 1 + below(50))).collect();
+            let asks: Vec<ReserveRequest> = (0..count).zip(order).map(|(_, name)| ask(name, 1 + below(50))).collect();
             let answers: Vec<_> = db.reserve_all(&asks).into_iter().map(Result::unwrap).collect();
             let noted = answers.iter().map(|got| (got.row.key.to_string(), got.first, got.last, who));
             ranges.lock().unwrap().extend(noted);
@@ -1070,7 +1075,7 @@ fn unused_rows_cost_nothing(place: &dyn Place) {
     assert_eq!(db.list("many-9999999", 3, false), ["orders"]);
     assert_eq!(db.changes(Some(0)).rows.len(), 1);
     let rows_max = u64::from(ROWS) + 2;
-    let new = Create { rows_max, ..create("one", "") };
+    let new = CreateRequest { rows_max, ..create("one", "") };
     assert!(db.create_of(&new).is_ok());
-    assert_eq!(db.create_of(&Create { key: key("two"), ..new }), Err(Verdict::TooMany { max: rows_max }));
+    assert_eq!(db.create_of(&CreateRequest { key: key("two"), ..new }), Err(Verdict::TooMany { max: rows_max }));
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-use getid::sql::{StoreError, Table};
+use getid::sql::{StoreError, TableKind};
 
 use crate::db::{Creation, Db, ask, create, creation, db, is_over_time, range, store};
 use crate::support::backend::{SqlBackend, while_locked};
@@ -70,7 +70,7 @@ impl Given {
 fn works_through(url: &str, given: &Given, stop: &AtomicBool) -> u32 {
     let mut unknown = 0;
     while !stop.load(Ordering::Relaxed) {
-        let Ok(mut db) = Db::of(&*store(url, Table::Native)) else {
+        let Ok(mut db) = Db::of(&*store(url, TableKind::Native)) else {
             std::thread::sleep(Duration::from_millis(5));
             continue;
         };
@@ -173,7 +173,7 @@ fn it_stands_still(server: &mut dyn SqlBackend) {
     db(&url).create("orders", "");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let store = store(&url, Table::Native);
+        let store = store(&url, TableKind::Native);
         let mut connection = store.connect().await.unwrap();
         let asks = [ask("orders", 10)];
         let first = connection.reserve(&asks).await.unwrap().remove(0).unwrap();
@@ -204,7 +204,7 @@ fn a_statement_that_was_let_go(server: &mut dyn SqlBackend) {
     db(&url).create("orders", "");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let store = store(&url, Table::Native);
+        let store = store(&url, TableKind::Native);
         let (mut made, mut let_go, mut refused) = (0_u32, 0, 0);
         while made < 3 {
             for _ in 0..3 {
@@ -271,7 +271,7 @@ fn the_tables_are_made_once(server: &mut dyn SqlBackend) {
         server.clear();
         let url = server.url();
         let uuids: BTreeSet<String> = std::thread::scope(|scope| {
-            let openers: Vec<_> = (0..6).map(|_| scope.spawn(|| db(&url).about().uuid.clone())).collect();
+            let openers: Vec<_> = (0..6).map(|_| scope.spawn(|| db(&url).info().uuid.clone())).collect();
             openers.into_iter().map(|opener| opener.join().unwrap()).collect()
         });
         assert_eq!(uuids.len(), 1, "{uuids:?}");

@@ -6,7 +6,7 @@ mod others;
 use std::io::Write;
 use std::net::TcpListener;
 
-use getid::sql::{Begun, StoreError, Table, Verdict};
+use getid::sql::{BegunPeriod, StoreError, TableKind, Verdict};
 
 use crate::db::{ask, create, db, is_over_time, key, range, says, store};
 use crate::faults::{self, Given};
@@ -140,9 +140,9 @@ fn another_isolation_and_time_zone_and_all_that() {
         );
         let url = server.url();
         let mut client = db(&url);
-        assert_eq!(client.about().warnings, [""; 0]);
+        assert_eq!(client.info().warnings, [""; 0]);
         let now = getid::system::clock::wall_unix_ms();
-        assert!((client.about().unix_ms - now).abs() < 60_000, "{}", client.about().unix_ms);
+        assert!((client.info().unix_ms - now).abs() < 60_000, "{}", client.info().unix_ms);
         let row = client.create("orders", "");
         assert!((row.created_unix_ms - now).abs() < 60_000, "{row:?}");
         // The settings of a writing transaction, as a trigger sees them.
@@ -190,7 +190,7 @@ fn settings_that_lose_commits_are_warned_of() {
     let url = server.url();
     drop(db(&url));
     server.sql("ALTER TABLE getid_sequence ENGINE=MyISAM");
-    let warnings = db(&url).about().warnings.clone();
+    let warnings = db(&url).info().warnings.clone();
     for (warning, expected) in warnings.iter().zip([
         ("innodb_flush_log_at_trx_commit is 2", "set it to 1"),
         ("sync_binlog is 0 with log_bin", "set it to 1"),
@@ -204,13 +204,13 @@ fn settings_that_lose_commits_are_warned_of() {
         "ALTER TABLE getid_sequence ENGINE=InnoDB; SET GLOBAL innodb_flush_log_at_trx_commit = 1; \
          SET GLOBAL sync_binlog = 1",
     );
-    assert_eq!(db(&url).about().warnings.len(), 1, "the warning that needs a restart");
+    assert_eq!(db(&url).info().warnings.len(), 1, "the warning that needs a restart");
     // First a replica that accepts writes, then a read-only replica, which is refused as a store.
     server.sql(
         "CHANGE MASTER TO MASTER_HOST = 'db.invalid', MASTER_USER = 'x'; \
          GRANT REPLICA MONITOR ON *.* TO getid@localhost",
     );
-    let warnings = db(&url).about().warnings.clone();
+    let warnings = db(&url).info().warnings.clone();
     assert!(warnings[1].contains("it is a replica of another server"), "{warnings:?}");
     let mut client = db(&url);
     client.create("orders", "");
@@ -261,8 +261,8 @@ fn rights_and_tables_that_are_missing_are_named(server: &MariadbServer) {
     let url = server.url_of("app:app-secret", "ids", "");
     let schema = "`getid sequence schema --store 'mysql://app@/ids?socket=";
     says(&url, &["getid_beat is missing in the database 'ids'", "'app' cannot make it", "(error 1142)", schema]);
-    server.sql(&store(&url, Table::Native).schema());
-    server.sql(&store(&url, Table::Native).schema());
+    server.sql(&store(&url, TableKind::Native).schema());
+    server.sql(&store(&url, TableKind::Native).schema());
     says(&url, &["UPDATE command denied", "GRANT SELECT, INSERT, UPDATE ON `ids`.* TO 'app'"]);
     // A user without INSERT may still reserve from existing rows.
     server.sql("GRANT UPDATE ON ids.* TO app@localhost");
@@ -270,7 +270,7 @@ fn rights_and_tables_that_are_missing_are_named(server: &MariadbServer) {
     server.sql("GRANT INSERT ON ids.getid_beat TO app@localhost");
     db(&server.url()).create("orders", "");
     let mut client = db(&url);
-    let warnings = client.about().warnings.join("\n");
+    let warnings = client.info().warnings.join("\n");
     assert!(warnings.contains("INSERT command denied") && warnings.contains("GRANT INSERT"), "{warnings}");
     assert_eq!(range(&client.reserve("orders", 2).unwrap()), (1, 2));
     let error = client.try_create(&create("others", "")).unwrap_err();
@@ -283,7 +283,10 @@ fn rights_and_tables_that_are_missing_are_named(server: &MariadbServer) {
     for period in ["invoice@20260101", "invoice@20260102"] {
         assert_eq!(range(&periods.reserve_in(period, 2).unwrap()), (1, 2));
     }
-    periods.begin_periods(&[Begun { key: key("invoice@20260103"), declaration: "serial X{n:6} reset day".to_owned() }]);
+    periods.begin_periods(&[BegunPeriod {
+        key: key("invoice@20260103"),
+        declaration: "serial X{n:6} reset day".to_owned(),
+    }]);
     assert_eq!(periods.generators(None)[0].newest, "20260103");
     drop(periods);
     // A column is missing, then a row, then one of the tables.

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::TcpListener;
 
-use getid::sql::{StoreError, Table, Verdict};
+use getid::sql::{StoreError, TableKind, Verdict};
 
 use crate::db::{Db, ask, create, db, opening, range, refusal, says, store};
 use crate::faults::{self, Given};
@@ -72,9 +72,9 @@ fn another_isolation_and_time_zone_and_all_that(server: &PostgresServer) {
     );
     let url = server.url_of("app:app-secret", "postgres", "");
     let mut client = db(&url);
-    assert_eq!(client.about().warnings, [""; 0]);
+    assert_eq!(client.info().warnings, [""; 0]);
     let now = getid::system::clock::wall_unix_ms();
-    assert!((client.about().unix_ms - now).abs() < 60_000);
+    assert!((client.info().unix_ms - now).abs() < 60_000);
     client.create("orders", "");
     // The settings of a writing transaction, as a trigger sees them.
     server.psql(
@@ -136,7 +136,7 @@ fn settings_that_lose_commits_are_warned_of() {
     let url = server.url();
     drop(db(&url));
     server.psql("ALTER TABLE getid_sequence SET UNLOGGED");
-    let warnings = db(&url).about().warnings.clone();
+    let warnings = db(&url).info().warnings.clone();
     for (warning, expected) in warnings.iter().zip([
         ("fsync is off", "set fsync = on in postgresql.conf"),
         ("full_page_writes is off", "set full_page_writes = on in postgresql.conf"),
@@ -146,7 +146,7 @@ fn settings_that_lose_commits_are_warned_of() {
     }
     assert_eq!(warnings.len(), 3, "{warnings:?}");
     server.psql("ALTER TABLE getid_sequence SET LOGGED");
-    assert_eq!(db(&url).about().warnings.len(), 2);
+    assert_eq!(db(&url).info().warnings.len(), 2);
     // A standby is refused as a store, because its rows could not be written.
     server.stop_immediate();
     std::fs::write(server.dir().join("data/standby.signal"), "").unwrap();
@@ -166,8 +166,8 @@ fn rights_and_tables_that_are_missing_are_named(server: &PostgresServer) {
             schema,
         ],
     );
-    server.psql(&store(&url, Table::Native).schema());
-    server.psql(&store(&url, Table::Native).schema());
+    server.psql(&store(&url, TableKind::Native).schema());
+    server.psql(&store(&url, TableKind::Native).schema());
     says(&url, &["'app' may not SELECT the table getid_store", "GRANT SELECT, INSERT, UPDATE ON"]);
     server.psql("GRANT SELECT, UPDATE ON getid_store, getid_beat, getid_generator TO app");
     server.psql("GRANT SELECT ON getid_sequence TO app");
@@ -237,11 +237,11 @@ fn refused_logins_name_the_reason() {
     says(&format!("postgres://app:app-secret@127.0.0.1:{port}/ids"), &[&format!("127.0.0.1:{port}")]);
     // As many connections as the server allows, and one more.
     let app = server.url_of("app:app-secret", "postgres", "");
-    server.psql(&store(&app, Table::Native).schema());
+    server.psql(&store(&app, TableKind::Native).schema());
     server.psql("GRANT ALL ON getid_beat, getid_generator, getid_sequence, getid_store TO app");
     let mut in_use: Vec<Db> = Vec::new();
     eventually("earlier connections are closed", || {
-        in_use.extend(Db::of(&*store(&app, Table::Native)));
+        in_use.extend(Db::of(&*store(&app, TableKind::Native)));
         in_use.len() == 3
     });
     // The error is not "too many connections" because of refused connections that are still open.
@@ -253,7 +253,7 @@ fn refused_logins_name_the_reason() {
 fn a_socket_is_named_by_its_folder_or_its_file(server: &PostgresServer) {
     let mut client = db(&server.socket_url());
     client.create("orders", "");
-    assert!(client.about().product.starts_with("PostgreSQL 1"), "{}", client.about().product);
+    assert!(client.info().product.starts_with("PostgreSQL 1"), "{}", client.info().product);
     drop(client);
     let file = server.dir().join(format!(".s.PGSQL.{}", server.port));
     let url = format!("postgres://postgres:{OWNER_PASSWORD}@localhost/postgres?socket={}", file.display());
@@ -363,7 +363,7 @@ fn which_errors_leave_the_outcome_unknown() {
     ] {
         let port = fake(error_message(severity, code));
         let url = format!("postgres://app:app-secret@127.0.0.1:{port}/ids");
-        let Err(error) = Db::of(&*store(&url, Table::Native)) else {
+        let Err(error) = Db::of(&*store(&url, TableKind::Native)) else {
             panic!("{severity} {code} is no answer");
         };
         assert_eq!(matches!(error, StoreError::Unknown(_)), is_unknown, "{severity} {code}: {error:?}");
@@ -384,7 +384,7 @@ fn a_server_that_answers_something_else() {
     for reply in replies {
         let port = fake(reply);
         let url = format!("postgres://app:app-secret@127.0.0.1:{port}/ids");
-        refusal(&url, Table::Native);
+        refusal(&url, TableKind::Native);
     }
 }
 

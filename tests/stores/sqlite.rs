@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use getid::sql::{Store, StoreError, Table, Verdict, open};
+use getid::sql::{Store, StoreError, TableKind, Verdict, open};
 use getid::text::store_url::StoreUrl;
 use tempfile::TempDir;
 
@@ -33,7 +33,7 @@ impl Folder {
 }
 
 pub(crate) fn store_in(dir: &Path) -> Box<dyn Store> {
-    open(&StoreUrl::default_file(), Table::Native, dir, 7).unwrap()
+    open(&StoreUrl::default_file(), TableKind::Native, dir, 7).unwrap()
 }
 
 impl Place for Folder {
@@ -105,14 +105,17 @@ fn the_address_names_the_file() {
         (format!("sqlite:{}", absolute.display()), absolute.clone()),
     ] {
         let url = StoreUrl::parse(&url).unwrap();
-        let store = open(&url, Table::Native, dir, 12).unwrap();
+        let store = open(&url, TableKind::Native, dir, 12).unwrap();
         assert_eq!(store.shown(), format!("sqlite:{}", path.display()));
         assert!(!store.is_shared());
-        let said = open(&url, Table::Leaf, dir, 12).err().unwrap();
+        let said = open(&url, TableKind::Leaf, dir, 12).err().unwrap();
         assert!(said.contains("sequence-table leaf is a table in MySQL"), "{said}");
     }
     let url = StoreUrl::parse(&format!("sqlite:{}", absolute.display())).unwrap();
-    refused(&*open(&url, Table::Native, dir, 12).unwrap(), &["there/x.db' cannot be made: No such file or directory"]);
+    refused(
+        &*open(&url, TableKind::Native, dir, 12).unwrap(),
+        &["there/x.db' cannot be made: No such file or directory"],
+    );
 }
 
 #[test]
@@ -402,17 +405,17 @@ fn a_copy_is_warned_about_once_with_each_position() {
         db.reserve(name, u32::try_from(n + 1).unwrap() * 100).unwrap();
     }
     drop(db);
-    assert_eq!(Db::open(&folder).about().warnings, [""; 0], "its own file");
+    assert_eq!(Db::open(&folder).info().warnings, [""; 0], "its own file");
     let copy = folder.dir.path().join("copy");
     std::fs::copy(folder.file(), &copy).unwrap();
     std::fs::rename(&copy, folder.file()).unwrap();
-    let warnings = Db::open(&folder).about().warnings.clone();
+    let warnings = Db::open(&folder).info().warnings.clone();
     let [warning] = &warnings[..] else { panic!("{warnings:?}") };
     for expected in ["is a copy, or was put back", "RAISE", "'a' is at 200", "'e' is at 600", "tells of the others"] {
         assert!(warning.contains(expected), "{warning}");
     }
     assert!(!warning.contains("'orders'"), "five are named: {warning}");
-    assert_eq!(Db::open(&folder).about().warnings, [""; 0], "once");
+    assert_eq!(Db::open(&folder).info().warnings, [""; 0], "once");
 }
 
 #[test]
@@ -426,7 +429,7 @@ fn a_file_that_was_left_open_long_ago_is_warned_of() {
     let log = folder.dir.path().join("sequences-7.sqlite-wal");
     assert!(std::fs::metadata(&log).unwrap().len() > 0);
     let mut db = Db::open(&folder);
-    assert_eq!(db.about().warnings, [""; 0], "a crash just now");
+    assert_eq!(db.info().warnings, [""; 0], "a crash just now");
     db.reserve("orders", 1).unwrap();
     drop(db);
     let mut teller = Teller::start(folder.dir.path(), |_| {});
@@ -435,12 +438,12 @@ fn a_file_that_was_left_open_long_ago_is_warned_of() {
     teller.kill();
     let long_ago = std::fs::metadata(&log).unwrap().modified().unwrap() - Duration::from_hours(30);
     std::fs::File::options().write(true).open(&log).unwrap().set_modified(long_ago).unwrap();
-    let warnings = Db::open(&folder).about().warnings.clone();
+    let warnings = Db::open(&folder).info().warnings.clone();
     let [warning] = &warnings[..] else { panic!("{warnings:?}") };
     for expected in ["was not closed by who had it last, 30 hours ago", "'orders' is at 201", "RAISE"] {
         assert!(warning.contains(expected), "{warning}");
     }
-    assert_eq!(Db::open(&folder).about().warnings, [""; 0]);
+    assert_eq!(Db::open(&folder).info().warnings, [""; 0]);
 }
 
 #[test]
@@ -453,7 +456,7 @@ fn a_backup_is_the_store_as_it_was() {
     assert!(matches!(&error, StoreError::Refused(said) if said.contains("is not made yet")), "{error:?}");
     db.create("orders", "cache 7");
     db.reserve("orders", 100).unwrap();
-    let uuid = db.about().uuid.clone();
+    let uuid = db.info().uuid.clone();
     db.backup(&to).unwrap();
     assert_eq!(range(&db.reserve("orders", 1).unwrap()), (101, 101), "it continues");
     let error = db.backup(&to).unwrap_err();
@@ -461,7 +464,7 @@ fn a_backup_is_the_store_as_it_was() {
     drop(db);
     std::fs::rename(&to, folder.file()).unwrap();
     let mut db = Db::open(&folder);
-    assert_eq!((db.about().uuid.clone(), db.about().warnings.len()), (uuid, 1), "a copy is warned of");
+    assert_eq!((db.info().uuid.clone(), db.info().warnings.len()), (uuid, 1), "a copy is warned of");
     assert_eq!(db.row("orders").unwrap().spec, spec("cache 7"));
     assert_eq!(range(&db.reserve("orders", 1).unwrap()), (101, 101));
 }

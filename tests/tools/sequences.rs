@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 use std::thread;
 
-use getid::sql::{Opening, Table, open};
+use getid::sql::{OpenPeriodRequest, TableKind, open};
 use getid::text::store_url::StoreUrl;
 use getid_core::{Key, Reset, Spec};
 use tempfile::TempDir;
@@ -174,10 +174,10 @@ fn a_list_goes_on_past_rows_that_cannot_be_read() {
 /// Opens periods of a generator in the store of a folder, as a server does.
 fn open_periods(dir: &Path, generator: &str, periods: &[&str]) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let store = open(&StoreUrl::default_file(), Table::Native, dir, 0).unwrap();
+    let store = open(&StoreUrl::default_file(), TableKind::Native, dir, 0).unwrap();
     let mut connection = runtime.block_on(store.connect()).unwrap();
     for period in periods {
-        let ask = Opening {
+        let ask = OpenPeriodRequest {
             key: Key::of_period(generator, period).unwrap(),
             declaration: "serial {yyyyMMdd}{n:6} zone UTC".to_owned(),
             reset: Reset::Day,

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Parser;
-use getid::claim::{Folder as Place, FolderClaim, Identity, Mark, MarkedRecord, Owner, Record, Term};
+use getid::claim::{Folder as RecordLocation, FolderClaim, Identity, Mark, MarkedRecord, Owner, Record, Term};
 use getid::cli::state::{StateArgs, run_at};
 use getid_core::{Epoch, Layout, SavePoint, Tick};
 use tempfile::TempDir;
@@ -276,7 +276,7 @@ fn advance_makes_a_record() {
     assert_eq!(folder.point(), (600_000 + MARGIN, 600_201), "IDs come at once from R on");
     let identity = folder.record().identity;
     assert_eq!(identity, Identity { server_id: 0, layout });
-    let place = Place { dir: folder.path().to_owned(), identity, max_borrow_ms: 3000, generators: Vec::new() };
+    let place = RecordLocation { dir: folder.path().to_owned(), identity, max_borrow_ms: 3000, generators: Vec::new() };
     assert_eq!(FolderClaim::take_blocking(&place).unwrap().point, Some(folder.record().point));
 }
 
@@ -422,7 +422,7 @@ fn advance_mends_and_keeps_a_copy() {
 fn a_record_that_was_moved_is_left_alone() {
     let folder = Folder::new();
     let record = folder.put(0, 0);
-    let place = getid::claim::Place::of_store("etcd://10.0.0.1:2379/getid");
+    let place = getid::claim::RecordLocation::of_store("etcd://10.0.0.1:2379/getid");
     for (mark, said, word, remedy) in [
         (
             Mark::MovingTo(place.clone()),
@@ -454,7 +454,8 @@ fn a_record_that_was_moved_is_left_alone() {
         folder.check_refusal(&advance, &format!("DIR/getid-0.state: {said}. To go on, {remedy}"));
         fs::write(folder.state(0), &text).unwrap();
         let identity = record.identity;
-        let start = Place { dir: folder.path().to_owned(), identity, max_borrow_ms: 3000, generators: Vec::new() };
+        let start =
+            RecordLocation { dir: folder.path().to_owned(), identity, max_borrow_ms: 3000, generators: Vec::new() };
         let refused = FolderClaim::take_blocking(&start).unwrap_err().to_string();
         let refused = refused.replace(folder.path().to_str().unwrap(), "DIR");
         assert_eq!(refused, format!("cannot use the record DIR/getid-0.state: {said}; to go on, {remedy}"));
@@ -572,8 +573,12 @@ fn advance_keeps_the_layout_by_default() {
 async fn a_running_server_is_left_alone() {
     let folder = Folder::new();
     let before = folder.put(0, 0);
-    let place =
-        Place { dir: folder.path().to_owned(), identity: before.identity, max_borrow_ms: 3000, generators: Vec::new() };
+    let place = RecordLocation {
+        dir: folder.path().to_owned(),
+        identity: before.identity,
+        max_borrow_ms: 3000,
+        generators: Vec::new(),
+    };
     let mut store = FolderClaim::take_blocking(&place).unwrap();
     let pid = std::process::id();
     folder.check_refusal(

@@ -53,9 +53,9 @@ impl FleetDir {
                 std::fs::TryLockError::WouldBlock => {
                     let holder = line_of(&mut lock).and_then(|line| line.split(' ').next()?.parse::<u32>().ok());
                     let holder = holder.map_or_else(|| "another process".to_owned(), |pid| format!("pid {pid}"));
-                    let whose =
+                    let subject =
                         format!("the folder {} (a server with a claim store has one of its own)", dir.display());
-                    return Err(TakeError::Held { path, whose, holder });
+                    return Err(TakeError::Held { path, subject, holder });
                 }
                 std::fs::TryLockError::Error(source) => return Err(failed("lock", source)),
             }
@@ -136,7 +136,7 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
-    use crate::claim::{Identity, Mark, Owner, Place, Record};
+    use crate::claim::{Identity, Mark, Owner, Record, RecordLocation};
 
     #[test]
     fn one_server_a_folder_and_one_token_for_ever() {
@@ -179,7 +179,7 @@ mod tests {
         let remedy = format!("move it: getid state move --server-id 3 --from {} --to etcd://a/p", dir.path().display());
         assert!(said(3).unwrap().contains(&remedy), "{:?}", said(3));
         assert_eq!(said(2), None, "the record of another server-id");
-        let moved = MarkedRecord { record, mark: Some(Mark::MovedTo(Place::of_store("etcd://a/p"))) };
+        let moved = MarkedRecord { record, mark: Some(Mark::MovedTo(RecordLocation::of_store("etcd://a/p"))) };
         std::fs::write(&path, moved.to_text()).unwrap();
         assert_eq!(said(3), None);
         std::fs::write(&path, "rubbish").unwrap();

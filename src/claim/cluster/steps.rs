@@ -8,12 +8,12 @@ use getid_core::claim::{Act, Ask, Cause, Clocks, Event, Loss, Read, Seen, Waitin
 use tokio::time::Instant;
 
 use super::ClusterClaim;
-use super::joining::{NotJoined, not_joined};
-use super::sight::Sight;
-use super::texts::{self, Waits};
-use crate::claim::fleet::claim_record::{ClaimRecord, Freed, Holder, Holding};
+use super::joining::{JoinError, join_error};
+use super::texts::{self, WaitState};
+use super::usable_claim::UsableClaim;
+use crate::claim::fleet::claim_record::{ClaimHolder, ClaimRecord, FreeClaim, Holding};
 use crate::claim::{Declarations, Owner, Record, SaveError, Term};
-use crate::records::{Key, RecordStoreError, Row, Written};
+use crate::records::{Key, RecordRow, RecordStoreError, WriteResult};
 use crate::system::clock::Clock;
 
 /// Most steps of one call: a read, a write, and both again if another server wrote in between.
@@ -48,7 +48,7 @@ impl<C: Clock> ClusterClaim<C> {
         if !Arc::ptr_eq(&declarations, &self.declarations) {
             self.declarations = declarations;
             // The newest record is compared with the new declarations.
-            self.sight = self.sight.take().filter(|_| self.machine.is_holder());
+            self.usable_claim = self.usable_claim.take().filter(|_| self.machine.is_holder());
         }
         if self.pinned.is_empty() {
             // The declarations of a start were compared as a whole.
@@ -57,41 +57,41 @@ impl<C: Clock> ClusterClaim<C> {
     }
 
     /// Reads the record once, and checks it as a start does.
-    pub(super) async fn look(&mut self) -> Result<(), NotJoined> {
+    pub(super) async fn look(&mut self) -> Result<(), JoinError> {
         let identity = self.identity();
         let server_id = identity.server_id;
         let store = self.link.shown().to_owned();
         let row = self.link.read(&Key::of_claim(server_id)).await.map_err(|error| match error {
-            RecordStoreError::Damaged(bad) => NotJoined::Refused(texts::bad_row(&bad, server_id, &store)),
-            error => not_joined(&self.link, &error),
+            RecordStoreError::Damaged(bad) => JoinError::Refused(texts::bad_row(&bad, server_id, &store)),
+            error => join_error(&self.link, &error),
         })?;
         let Some(row) = row else {
             let noted = self.notes.of(server_id).beat;
             let waiting = if noted > 0 { Waiting::WentBack { noted, found: 0 } } else { Waiting::Missing };
-            return Err(NotJoined::Refused(match texts::waiting(waiting, None, server_id, &store) {
-                Waits::Standby(why) | Waits::NotEligible(why) | Waits::NeedsOperator(why) => why,
+            return Err(JoinError::Refused(match texts::waiting(waiting, None, server_id, &store) {
+                WaitState::Standby(why) | WaitState::NotEligible(why) | WaitState::NeedsOperator(why) => why,
             }));
         };
-        let sight = Sight::of_row(&row, identity, &store).map_err(NotJoined::Refused)?;
-        if let Some(mark) = &sight.claim.mark {
+        let usable_claim = UsableClaim::of_row(&row, identity, &store).map_err(JoinError::Refused)?;
+        if let Some(mark) = &usable_claim.claim.mark {
             let marked = texts::marked(mark, server_id, &store);
-            return Err(NotJoined::Refused(format!("cannot use the record claim/{server_id} of {store}: {marked}")));
+            return Err(JoinError::Refused(format!("cannot use the record claim/{server_id} of {store}: {marked}")));
         }
         let mut mine = Declarations::default();
-        for generator in &self.place.generators {
+        for generator in &self.config.generators {
             // The configuration has no more generators than a record can hold.
             let _ = mine.push(Arc::clone(generator));
         }
-        let declared = sight.declared(&mine, identity);
+        let declared = usable_claim.declared(&mine, identity);
         declared.map_err(|conflict| {
-            NotJoined::Refused(format!("claim store {store}: server-id {server_id}: {conflict}"))
+            JoinError::Refused(format!("claim store {store}: server-id {server_id}: {conflict}"))
         })?;
         Ok(())
     }
 
     /// Performs the steps that the machine requests for `ask`, until it is settled. Ends in bounded time.
     pub(super) async fn act(&mut self, ask: Ask) -> Result<(), SaveError> {
-        let end = Instant::now() + Duration::from_millis((self.place.timeout_ms / 2).max(500));
+        let end = Instant::now() + Duration::from_millis((self.config.timeout_ms / 2).max(500));
         self.problem = None;
         for step in 0..STEPS_MAX {
             if step > 0 && Instant::now() >= end {
@@ -137,13 +137,13 @@ impl<C: Clock> ClusterClaim<C> {
 
     async fn read_record(&mut self) -> Event {
         let key = Key::of_claim(self.identity().server_id);
-        let sent = self.place.clock.clocks();
+        let sent = self.config.clock.clocks();
         let answer = self.link.read(&key).await;
-        let now = self.place.clock.clocks();
+        let now = self.config.clock.clocks();
         let read = match answer {
-            Ok(Some(row)) => self.see(&row, now).map_or(Read::Failed, Read::Record),
+            Ok(Some(row)) => self.observe_row(&row, now).map_or(Read::Failed, Read::Record),
             Ok(None) => {
-                self.sight = None;
+                self.usable_claim = None;
                 Read::Missing
             }
             Err(error) => {
@@ -156,7 +156,7 @@ impl<C: Clock> ClusterClaim<C> {
 
     async fn write_record(&mut self, write: &Write) -> Event {
         let key = Key::of_claim(self.identity().server_id);
-        let sent = self.place.clock.clocks();
+        let sent = self.config.clock.clocks();
         let answer = match self.row_of(write, sent) {
             Ok(row) => self.link.write(&key, write.expect, &row).await,
             Err(why) => {
@@ -164,13 +164,13 @@ impl<C: Clock> ClusterClaim<C> {
                 return self.machine.wrote(sent, sent, Wrote::NotDone);
             }
         };
-        let now = self.place.clock.clocks();
+        let now = self.config.clock.clocks();
         let wrote = match answer {
-            Ok(Written::Done) => Wrote::Done,
-            Ok(Written::Conflict(Some(row))) => {
-                self.see(&row, now).map_or(Wrote::Unknown, |seen| Wrote::Conflict(Some(seen)))
+            Ok(WriteResult::Done) => Wrote::Done,
+            Ok(WriteResult::Conflict(Some(row))) => {
+                self.observe_row(&row, now).map_or(Wrote::Unknown, |seen| Wrote::Conflict(Some(seen)))
             }
-            Ok(Written::Conflict(None)) => Wrote::Conflict(None),
+            Ok(WriteResult::Conflict(None)) => Wrote::Conflict(None),
             Err(RecordStoreError::Unknown(_)) => Wrote::Unknown,
             Err(error) => {
                 self.problem = self.problem_of(&error);
@@ -187,14 +187,15 @@ impl<C: Clock> ClusterClaim<C> {
     }
 
     /// Converts a row for the machine. Returns `None` and sets `problem` if the row cannot be used.
-    fn see(&mut self, row: &Row, now: Clocks) -> Option<Seen> {
+    fn observe_row(&mut self, row: &RecordRow, now: Clocks) -> Option<Seen> {
         let identity = self.identity();
-        if self.sight.as_ref().is_none_or(|known| known.stamp != row.stamp) {
-            match Sight::of_row(row, identity, self.link.shown()) {
-                Ok(sight) => {
-                    self.notes.note(identity.server_id, sight.stamp.beat, sight.point.watermark);
-                    self.conflict = sight.declared(&self.declarations, identity).err().map(|error| error.to_string());
-                    self.sight = Some(sight);
+        if self.usable_claim.as_ref().is_none_or(|known| known.stamp != row.stamp) {
+            match UsableClaim::of_row(row, identity, self.link.shown()) {
+                Ok(usable_claim) => {
+                    self.notes.note(identity.server_id, usable_claim.stamp.beat, usable_claim.point.watermark);
+                    self.conflict =
+                        usable_claim.declared(&self.declarations, identity).err().map(|error| error.to_string());
+                    self.usable_claim = Some(usable_claim);
                     self.seen_since = Some(now);
                 }
                 Err(problem) => {
@@ -203,18 +204,18 @@ impl<C: Clock> ClusterClaim<C> {
                 }
             }
         }
-        let sight = self.sight.as_ref()?;
-        let holder = sight.claim.holder();
+        let usable_claim = self.usable_claim.as_ref()?;
+        let holder = usable_claim.claim.holder();
         let is_this_folder = holder.is_some_and(|holder| self.dir.is_named(&holder.folder, &holder.boot_id));
-        Some(sight.seen(is_this_folder))
+        Some(usable_claim.seen(is_this_folder))
     }
 
     /// Builds the row of a write that begins at `now`.
-    fn row_of(&mut self, write: &Write, now: Clocks) -> Result<Row, String> {
+    fn row_of(&mut self, write: &Write, now: Clocks) -> Result<RecordRow, String> {
         let identity = self.identity();
         let claim = match write.act {
             Act::Take(cause) => {
-                let found = self.sight.as_ref().filter(|found| Some(found.stamp) == write.expect);
+                let found = self.usable_claim.as_ref().filter(|found| Some(found.stamp) == write.expect);
                 let new = || ClaimRecord::new(identity, write.timeout_ms, now.wall_ms);
                 let mut claim = found.map_or_else(new, |found| found.claim.clone());
                 let nonce = u64::try_from(self.me & u128::from(u64::MAX)).unwrap_or(1).max(1);
@@ -242,8 +243,8 @@ impl<C: Clock> ClusterClaim<C> {
                 let holding = if write.act == Act::Save {
                     Holding::Held(self.holder(since_unix_ms))
                 } else {
-                    let by = Holder { name: self.place.name.clone(), ..Holder::default() }.cut().name;
-                    Holding::Free(Freed { why: self.why_free, by, since_unix_ms: now.wall_ms })
+                    let by = ClaimHolder { name: self.config.name.clone(), ..ClaimHolder::default() }.cut().name;
+                    Holding::Free(FreeClaim { why: self.release_reason, by, since_unix_ms: now.wall_ms })
                 };
                 ClaimRecord { record, beat: 0, timeout_ms: 0, holding, mark: None }
             }
@@ -252,12 +253,12 @@ impl<C: Clock> ClusterClaim<C> {
         claim.to_row(write.new.writer)
     }
 
-    fn holder(&self, since_unix_ms: i64) -> Holder {
-        Holder {
+    fn holder(&self, since_unix_ms: i64) -> ClaimHolder {
+        ClaimHolder {
             instance: self.me,
-            name: self.place.name.clone(),
-            host: self.place.host.clone(),
-            address: self.place.address.clone(),
+            name: self.config.name.clone(),
+            host: self.config.host.clone(),
+            address: self.config.address.clone(),
             since_unix_ms,
             boot_id: self.dir.boot_id.clone(),
             folder: self.dir.token.clone(),
@@ -288,14 +289,14 @@ impl<C: Clock> ClusterClaim<C> {
             }
             Event::Taken { found, cause } => Some(self.has_taken(found, cause)),
             Event::Released => {
-                self.tell_release();
+                self.log_release();
                 self.tenure = None;
                 let stood_down =
                     SaveError::Standby { what: format!("standby for server-id {server_id}: it was given up") };
                 Some(if matches!(ask, Ask::Release { .. }) { Ok(()) } else { Err(stood_down) })
             }
             Event::Standby(_) if matches!(ask, Ask::Release { .. }) => Some(Ok(())),
-            Event::Standby(waiting) => Some(Err(self.waits(waiting))),
+            Event::Standby(waiting) => Some(Err(self.wait_error(waiting))),
             Event::Lost(loss) => Some(self.has_lost(loss)).map(|error| match ask {
                 Ask::Release { .. } => Ok(()),
                 Ask::Save { .. } | Ask::Watch => Err(error),
@@ -310,21 +311,21 @@ impl<C: Clock> ClusterClaim<C> {
     fn has_saved(&mut self, point: SavePoint, sent: Clocks) {
         let server_id = self.identity().server_id;
         self.notes.note(server_id, self.machine.noted_beat(), point.watermark);
-        self.teller.beats += 1;
-        let now = self.place.clock.clocks();
-        self.teller.last_beat_us = now.boot_ns.saturating_sub(sent.boot_ns) / 1000;
+        self.publisher.beats += 1;
+        let now = self.config.clock.clocks();
+        self.publisher.last_beat_us = now.boot_ns.saturating_sub(sent.boot_ns) / 1000;
         let Some(tenure) = &mut self.tenure else { return };
         tenure.saved_at = Some(sent);
         let is_first = tenure.saved.replace(point).is_none();
         if is_first && !tenure.is_resumed {
-            self.tell_takeover(now);
+            self.log_takeover(now);
         }
     }
 
     /// Starts a tenure after the claim was taken. Returns `ClaimRetaken` with the point at which the mint begins.
     fn has_taken(&mut self, found: Option<SavePoint>, cause: Cause) -> Result<(), SaveError> {
         let identity = self.identity();
-        let now = self.place.clock.clocks();
+        let now = self.config.clock.clocks();
         if cause == Cause::Resumed {
             // The mint already knows the point that it saved last.
             if let Some(tenure) = &mut self.tenure {
@@ -333,7 +334,7 @@ impl<C: Clock> ClusterClaim<C> {
             return Err(self.retaken());
         }
         let late = || {
-            let claim = &self.sight.as_ref()?.claim;
+            let claim = &self.usable_claim.as_ref()?.claim;
             let since_unix_ms = claim.holder()?.since_unix_ms;
             let cause_seen = self.seen_since.unwrap_or(now);
             let (owner, cause) = (claim.record.owner, texts::cause(cause, None));
@@ -356,8 +357,8 @@ impl<C: Clock> ClusterClaim<C> {
             let found = found.filter(|point| !point.is_nothing());
             tenure.found = found.map(|point| SavePoint { watermark: point.watermark.max(noted), ..point });
         }
-        if self.place.server_id.is_none()
-            && let Some(hooks) = self.place.hooks.get()
+        if self.config.server_id.is_none()
+            && let Some(hooks) = self.config.hooks.get()
             && let Err(why) = (hooks.has_server_id)(identity.server_id)
         {
             (hooks.must_end)(format!("server-id {} cannot be this server's: {why}", identity.server_id));
@@ -370,7 +371,8 @@ impl<C: Clock> ClusterClaim<C> {
     /// Returns the error that makes the caller begin again at the point found with the claim.
     pub(super) fn retaken(&self) -> SaveError {
         let identity = self.identity();
-        let declared = self.sight.as_ref().map(|sight| sight.declared(&self.declarations, identity));
+        let declared =
+            self.usable_claim.as_ref().map(|usable_claim| usable_claim.declared(&self.declarations, identity));
         // A conflict is detected before the claim is taken.
         let declarations = declared.and_then(Result::ok).unwrap_or_else(|| Arc::clone(&self.declarations));
         let found = self.tenure.as_ref().and_then(|tenure| tenure.found);
@@ -380,9 +382,9 @@ impl<C: Clock> ClusterClaim<C> {
 
     fn has_lost(&mut self, loss: Loss) -> SaveError {
         let server_id = self.identity().server_id;
-        self.tell_loss(loss);
+        self.log_loss(loss);
         self.tenure = None;
-        let text = texts::loss(loss, self.sight.as_ref(), server_id, self.link.shown());
+        let text = texts::loss(loss, self.usable_claim.as_ref(), server_id, self.link.shown());
         match loss {
             Loss::TakenBy(_) | Loss::ReleasedBy(_) => {
                 self.chooser.lost_at = Some(Instant::now());
@@ -394,21 +396,21 @@ impl<C: Clock> ClusterClaim<C> {
 
     /// Returns the error of a server that waits for the claim. A free claim that this server must not take is reported
     /// as not eligible.
-    fn waits(&mut self, waiting: Waiting) -> SaveError {
+    fn wait_error(&mut self, waiting: Waiting) -> SaveError {
         let server_id = self.identity().server_id;
         self.warn_of_name(waiting);
-        self.end_if_lost_for_good(waiting);
-        match texts::waiting(waiting, self.sight.as_ref(), server_id, self.link.shown()) {
-            Waits::Standby(why) => SaveError::Standby { what: format!("standby for server-id {server_id}: {why}") },
-            Waits::NotEligible(why) => self.not_eligible(why),
-            Waits::NeedsOperator(what) => SaveError::ClaimLost { what },
+        self.end_if_permanently_lost(waiting);
+        match texts::waiting(waiting, self.usable_claim.as_ref(), server_id, self.link.shown()) {
+            WaitState::Standby(why) => SaveError::Standby { what: format!("standby for server-id {server_id}: {why}") },
+            WaitState::NotEligible(why) => self.not_eligible(why),
+            WaitState::NeedsOperator(what) => SaveError::ClaimLost { what },
         }
     }
 
     /// Returns the error of a step that found a reason not to take the claim, and keeps the reason.
     pub(super) fn not_eligible(&mut self, why: String) -> SaveError {
         let what = format!("standby{}: not eligible: {why}", self.for_server_id());
-        self.teller.refused_for = Some(why);
+        self.publisher.refused_for = Some(why);
         SaveError::Standby { what }
     }
 
@@ -422,13 +424,13 @@ impl<C: Clock> ClusterClaim<C> {
     /// Logs a warning if a live holder has the same instance-name as this server.
     fn warn_of_name(&mut self, waiting: Waiting) {
         let Waiting::Held { by, .. } = waiting else { return };
-        let holder = self.sight.as_ref().and_then(|sight| sight.claim.holder());
-        let Some(holder) = holder.filter(|holder| holder.name == self.place.name) else { return };
+        let holder = self.usable_claim.as_ref().and_then(|usable_claim| usable_claim.claim.holder());
+        let Some(holder) = holder.filter(|holder| holder.name == self.config.name) else { return };
         let beats = self.machine.watch().is_some_and(getid_core::claim::Watch::is_fresh);
-        if beats && self.teller.warned_of_name.replace(by) != Some(by) {
+        if beats && self.publisher.warned_of_name.replace(by) != Some(by) {
             tracing::warn!(
                 "another server that lives has the name of this one: {} has server-id {}; give each its own instance-name",
-                texts::who(holder),
+                texts::holder_text(holder),
                 self.identity().server_id
             );
         }

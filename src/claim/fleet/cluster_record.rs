@@ -30,7 +30,7 @@ use getid_core::{CounterDeclaration, Declaration, Epoch, Layout, Tick, UtcMs, is
 use super::super::declarations::Declarations;
 use super::super::envelope::{DECLARATIONS_MAX, Envelope, Owner, RecordError, VERSION, number, quoted};
 use super::super::record::same_lines;
-use crate::records::{Row, Stamp, TEXT_BYTES_MAX};
+use crate::records::{RecordRow, Stamp, TEXT_BYTES_MAX};
 
 /// The kind of this record.
 pub const KIND: &str = "cluster";
@@ -210,7 +210,7 @@ impl ClusterRecord {
     /// # Errors
     ///
     /// Returns a sentence if the text is too long for a store.
-    pub fn to_row(&self, stamp: Stamp) -> Result<Row, String> {
+    pub fn to_row(&self, stamp: Stamp) -> Result<RecordRow, String> {
         let text = self.to_text();
         if text.len() > TEXT_BYTES_MAX {
             return Err(format!(
@@ -219,7 +219,7 @@ impl ClusterRecord {
                 text.len()
             ));
         }
-        Ok(Row { stamp, text })
+        Ok(RecordRow { stamp, text })
     }
 
     fn body(&self) -> Vec<String> {

@@ -5,12 +5,12 @@ use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Write};
 use clap::Args;
 
 use super::{freed, told, told_free, unclaimed, unusable};
-use crate::claim::Place;
-use crate::claim::fleet::{ClaimRecord, Holding, WhyFree};
+use crate::claim::RecordLocation;
+use crate::claim::fleet::{ClaimRecord, Holding, ReleaseReason};
 use crate::cli::claim_store::{ClaimStore, ClaimStoreArgs, new_stamp};
 use crate::cli::sequence::Stop;
 use crate::cli::state::texts::{duration, push_line};
-use crate::records::{Key, Row, Written};
+use crate::records::{Key, RecordRow, WriteResult};
 
 pub(super) const RELEASE_EXAMPLES: &str = "\
 Example:
@@ -46,7 +46,7 @@ pub(super) struct TakeArgs {
 }
 
 /// Returns the claim of a server-id. Fails if there is no record, if it is damaged, or if it was moved.
-pub(in crate::cli) fn usable(store: &ClaimStore, server_id: u32) -> Result<(Row, ClaimRecord), Stop> {
+pub(in crate::cli) fn usable(store: &ClaimStore, server_id: u32) -> Result<(RecordRow, ClaimRecord), Stop> {
     let Some((row, claim)) = store.claim(server_id)? else {
         return Err(Stop::No(format!(
             "{}: there is no record of server-id {server_id}. One that never gave an ID gets it from `getid cluster init \
@@ -56,7 +56,7 @@ pub(in crate::cli) fn usable(store: &ClaimStore, server_id: u32) -> Result<(Row,
     };
     let claim = claim.map_err(|error| Stop::No(unusable(store, server_id, &error)))?;
     if let Some(mark) = &claim.mark {
-        let remedy = mark.remedy(server_id, &Place::of_store(store.shown()));
+        let remedy = mark.remedy(server_id, &RecordLocation::of_store(store.shown()));
         return Err(Stop::No(format!("{}: server-id {server_id}: {mark}. To go on, {remedy}", store.shown())));
     }
     Ok((row, claim))
@@ -83,10 +83,10 @@ pub(super) fn release(
          it risks"
     );
     unclaimed(store, server_id, &row, &claim, &why).map_err(Stop::No)?;
-    let new = freed(&claim, WhyFree::Operator, 1, now_unix_ms).to_row(new_stamp(0).writer).map_err(Stop::No)?;
+    let new = freed(&claim, ReleaseReason::Operator, 1, now_unix_ms).to_row(new_stamp(0).writer).map_err(Stop::No)?;
     match store.write(&Key::of_claim(server_id), Some(row.stamp), &new)? {
-        Written::Done => {}
-        Written::Conflict(_) => {
+        WriteResult::Done => {}
+        WriteResult::Conflict(_) => {
             return Err(Stop::No(format!(
                 "server-id {server_id}: somebody has written it in this moment: its holder beats again, or a standby has \
                  taken it; `getid claim show {server_id}` says who"
@@ -110,8 +110,9 @@ pub(super) fn take(args: &TakeArgs, store: &ClaimStore, now_unix_ms: i64, out: &
     }
     let (mut row, mut claim) = (row, claim);
     for _ in 0..TAKES_MAX {
-        let new = freed(&claim, WhyFree::Operator, 1, now_unix_ms).to_row(new_stamp(0).writer).map_err(Stop::No)?;
-        if store.write(&Key::of_claim(server_id), Some(row.stamp), &new)? == Written::Done {
+        let new =
+            freed(&claim, ReleaseReason::Operator, 1, now_unix_ms).to_row(new_stamp(0).writer).map_err(Stop::No)?;
+        if store.write(&Key::of_claim(server_id), Some(row.stamp), &new)? == WriteResult::Done {
             writeln!(out, "server-id {server_id}: {}", store.shown())?;
             let text = format!("from {}; a server that waits takes it at once", told(&holder));
             out.write_all(line("taken", &text).as_bytes())?;

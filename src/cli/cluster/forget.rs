@@ -7,13 +7,13 @@ use std::sync::Arc;
 use clap::Args;
 
 use super::init::generator_lines;
-use crate::claim::fleet::{ClaimRecord, WhyFree};
+use crate::claim::fleet::{ClaimRecord, ReleaseReason};
 use crate::cli::claim::{freed, unclaimed};
 use crate::cli::claim_store::{ClaimStore, ClaimStoreArgs, new_stamp};
 use crate::cli::sequence::Stop;
 use crate::cli::state::canonical;
 use crate::cli::state::texts::push_line;
-use crate::records::{Key, Row, Written};
+use crate::records::{Key, RecordRow, WriteResult};
 
 pub(super) const FORGET_EXAMPLES: &str = "\
 Examples:
@@ -76,7 +76,7 @@ pub(super) fn forget(args: &ForgetArgs, store: &ClaimStore, now_unix_ms: i64, ou
     for (server_id, (row, claim)) in claims {
         let past_id = past_id.as_deref().unwrap_or_default();
         let declarations = claim.record.declarations.without(name, past_id).map_err(Stop::No)?;
-        let claim = freed(&claim, WhyFree::Operator, 1, now_unix_ms).with_declarations(Arc::new(declarations));
+        let claim = freed(&claim, ReleaseReason::Operator, 1, now_unix_ms).with_declarations(Arc::new(declarations));
         let new = claim.to_row(new_stamp(0).writer).map_err(Stop::No)?;
         let key = Key::of_claim(server_id);
         changed_meanwhile(&store.write(&key, Some(row.stamp), &new)?, key.as_str())?;
@@ -91,7 +91,7 @@ pub(super) fn forget(args: &ForgetArgs, store: &ClaimStore, now_unix_ms: i64, ou
 }
 
 /// Returns the claims whose records declare a generator of this name.
-fn claims_that_have(name: &str, store: &ClaimStore) -> Result<BTreeMap<u32, (Row, ClaimRecord)>, Stop> {
+fn claims_that_have(name: &str, store: &ClaimStore) -> Result<BTreeMap<u32, (RecordRow, ClaimRecord)>, Stop> {
     let mut found = BTreeMap::new();
     let claims = store.claims()?;
     if let Some(bad) = claims.bad.first() {
@@ -108,10 +108,10 @@ fn claims_that_have(name: &str, store: &ClaimStore) -> Result<BTreeMap<u32, (Row
     Ok(found)
 }
 
-fn changed_meanwhile(written: &Written, key: &str) -> Result<(), Stop> {
+fn changed_meanwhile(written: &WriteResult, key: &str) -> Result<(), Stop> {
     match written {
-        Written::Done => Ok(()),
-        Written::Conflict(_) => Err(Stop::No(format!(
+        WriteResult::Done => Ok(()),
+        WriteResult::Conflict(_) => Err(Stop::No(format!(
             "somebody else has written the record '{key}' in this moment, as a server does that has started; run this again"
         ))),
     }

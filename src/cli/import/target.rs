@@ -4,7 +4,7 @@ use getid_core::{Key, Spec};
 
 use crate::cli::sequence::stores::{Opened, Stores, drop_what_is_held, sentence, spec_of_store};
 use crate::cli::server_args::ServerArgs;
-use crate::sql::{Create, Row, RowChange, RowState, Verdict};
+use crate::sql::{CreateRequest, RowChange, RowState, SequenceRow, Verdict};
 use crate::text::printable::printable_up_to;
 use crate::tools::client::{Connection, Endpoint};
 use crate::tools::replies::push_request;
@@ -84,7 +84,7 @@ fn take_in(opened: &mut Opened<'_>, key: &Key, last: i64, spec: Spec, is_dry: bo
         Some(row) => row,
         None if is_dry => return Ok(Done::Created { next: spec.next_from(last + 1) }),
         None => {
-            let new = Create {
+            let new = CreateRequest {
                 key: key.clone(),
                 spec,
                 above_dropped: false,
@@ -104,7 +104,7 @@ fn take_in(opened: &mut Opened<'_>, key: &Key, last: i64, spec: Spec, is_dry: bo
     raise(opened, key, last, &found, is_dry)
 }
 
-fn raise(opened: &mut Opened<'_>, key: &Key, last: i64, found: &Row, is_dry: bool) -> Result<Done, String> {
+fn raise(opened: &mut Opened<'_>, key: &Key, last: i64, found: &SequenceRow, is_dry: bool) -> Result<Done, String> {
     let at = found.last();
     if found.next > last {
         if !is_dry {

@@ -11,7 +11,7 @@ use getid_core::{Spec, VALUE_MAX};
 use super::show::json_of;
 use super::stores::{Opened, StoreArgs, drop_what_is_held, sentence, spec_of_store};
 use super::{Stop, key};
-use crate::sql::{Create, Row, RowChange, RowState, Verdict};
+use crate::sql::{CreateRequest, RowChange, RowState, SequenceRow, Verdict};
 use crate::text::shell::shell_word;
 
 pub(super) const CREATE_EXAMPLES: &str = "\
@@ -101,7 +101,7 @@ pub(super) fn create(args: &CreateArgs, out: &mut dyn Write) -> Result<(), Stop>
         return Err(Stop::No(sentence(&args.name, Verdict::Exists(Box::new(row)))));
     }
     for (opened, spec) in missing {
-        let new = Create {
+        let new = CreateRequest {
             key: key.clone(),
             spec,
             above_dropped: true,
@@ -120,7 +120,7 @@ pub(super) fn create(args: &CreateArgs, out: &mut dyn Write) -> Result<(), Stop>
 }
 
 /// With the store: a command without `--config` has the store of a server that was installed, which may not be meant.
-fn created(row: &Row, opened: &Opened<'_>) -> String {
+fn created(row: &SequenceRow, opened: &Opened<'_>) -> String {
     let above = if row.generation > 0 { ", above what was dropped" } else { "" };
     format!("created '{}' in {}: {} is the first value{above}", row.key, opened.store.shown(), row.next)
 }

@@ -9,7 +9,7 @@ use clap::Args;
 
 use super::Stop;
 use super::stores::{Opened, StoreArgs, sentence};
-use crate::sql::{Day, Prune, Pruned};
+use crate::sql::{Day, PruneRequest, PruneResult};
 use crate::text::plural::counted;
 
 pub(super) const PRUNE_EXAMPLES: &str = "\
@@ -48,7 +48,7 @@ pub(super) fn prune(args: &PruneArgs, out: &mut dyn Write) -> Result<(), Stop> {
             return Err(Stop::No(format!("{}: no generator '{name}' has counted there", opened.store.shown())));
         }
         for generator in generators {
-            let ask = Prune { name: generator.name, through: through.clone(), deletes: args.yes };
+            let ask = PruneRequest { name: generator.name, through: through.clone(), deletes: args.yes };
             rows += prune_one(&mut opened, &ask, out)?;
         }
     }
@@ -65,23 +65,23 @@ pub(super) fn prune(args: &PruneArgs, out: &mut dyn Write) -> Result<(), Stop> {
 }
 
 /// Shows the removable rows of one generator, and removes them if asked to. Returns the number of rows.
-fn prune_one(opened: &mut Opened<'_>, ask: &Prune, out: &mut dyn Write) -> Result<u64, Stop> {
-    let counts = Prune { deletes: false, ..ask.clone() };
+fn prune_one(opened: &mut Opened<'_>, ask: &PruneRequest, out: &mut dyn Write) -> Result<u64, Stop> {
+    let counts = PruneRequest { deletes: false, ..ask.clone() };
     let found = call(opened, &counts)?;
-    let Pruned { rows, first, last, .. } = &found;
+    let PruneResult { rows, first, last, .. } = &found;
     if *rows > 0 {
         let shown = opened.store.shown();
         writeln!(out, "{:<24} {:>8} {first} to {last}  {shown}", ask.name, counted(*rows, "row"))?;
     }
     let mut is_over = !ask.deletes;
     while !is_over {
-        let Pruned { rows, deleted, .. } = call(opened, ask)?;
+        let PruneResult { rows, deleted, .. } = call(opened, ask)?;
         is_over = deleted == 0 || deleted == rows;
     }
     Ok(found.rows)
 }
 
-fn call(opened: &mut Opened<'_>, ask: &Prune) -> Result<Pruned, Stop> {
+fn call(opened: &mut Opened<'_>, ask: &PruneRequest) -> Result<PruneResult, Stop> {
     let pruned = opened.write(|connection| connection.prune(ask))?;
     pruned.map_err(|verdict| Stop::No(sentence(&ask.name, verdict)))
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::stores::{Opened, StoreArgs, sentence};
 use super::{Stop, key};
 use crate::cli::output::complain;
-use crate::sql::{Row, RowState, Verdict};
+use crate::sql::{RowState, SequenceRow, Verdict};
 use crate::text::glob::Pattern;
 use crate::text::plural::counted;
 use crate::text::printable::printable;
@@ -124,12 +124,12 @@ pub(super) fn info(args: &InfoArgs, out: &mut dyn Write) -> Result<(), Stop> {
 }
 
 /// Returns the last value that may have been given; `None` if no server has reserved any.
-fn last_reserved(row: &Row) -> Option<i64> {
+fn last_reserved(row: &SequenceRow) -> Option<i64> {
     let is_fresh = row.next <= row.spec.next_from(row.spec.start);
     (!is_fresh).then(|| row.last())
 }
 
-fn line_of(row: &Row) -> String {
+fn line_of(row: &SequenceRow) -> String {
     let words = row.spec.words();
     let state = match row.state {
         RowState::Live => "",
@@ -141,7 +141,7 @@ fn line_of(row: &Row) -> String {
     text.trim_end().to_owned()
 }
 
-fn describe(row: &Row, opened: &Opened<'_>, out: &mut dyn Write) -> io::Result<()> {
+fn describe(row: &SequenceRow, opened: &Opened<'_>, out: &mut dyn Write) -> io::Result<()> {
     let mut line = |name: &str, value: String| writeln!(out, "  {name:<10} {value}");
     let about = opened.about();
     line("store", format!("{} ({}), {}", opened.store.shown(), printable(&about.product), about.uuid))?;
@@ -179,7 +179,7 @@ fn describe(row: &Row, opened: &Opened<'_>, out: &mut dyn Write) -> io::Result<(
 }
 
 /// Formats all options, the defaults included.
-fn options(row: &Row) -> String {
+fn options(row: &SequenceRow) -> String {
     let spec = &row.spec;
     let policy = match spec.policy {
         None => "as sequence-policy says",
@@ -192,7 +192,7 @@ fn options(row: &Row) -> String {
     )
 }
 
-pub(super) fn json_of(row: &Row, opened: &Opened<'_>) -> Value {
+pub(super) fn json_of(row: &SequenceRow, opened: &Opened<'_>) -> Value {
     let spec = &row.spec;
     let state = match row.state {
         RowState::Live => "live",

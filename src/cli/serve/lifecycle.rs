@@ -22,7 +22,7 @@ use super::startup::{self, Purpose, Startup};
 use super::supervision::Supervision;
 use super::{Failure, memory, messages, sequences, warn_on_error, workers};
 use crate::claim::lock;
-use crate::claim::{Claim, Folder, FolderClaim, Identity, MachineClaim, MachineError, NoClaim, Taken};
+use crate::claim::{AcquiredClaim, Claim, Folder, FolderClaim, Identity, MachineClaim, MachineError, NoClaim};
 use crate::config::{Config, StateKind};
 use crate::generators::{Generators, Keeper, KeeperError};
 use crate::logging::{Log, LogOptions, SYSLOG_SOCKET, SyslogOptions};
@@ -134,11 +134,15 @@ impl Prepared {
                 let claim = FolderClaim::take(Folder { dir, identity, max_borrow_ms, generators }).await?;
                 self.serve(opening, claim).await
             }
-            (StateKind::None, None) => self.serve(opening, NoClaim::taken(None)).await,
+            (StateKind::None, None) => self.serve(opening, NoClaim::acquired(None)).await,
         }
     }
 
-    async fn serve<S: Claim<Point = SavePoint>>(mut self, opening: Opening, claim: Taken<S>) -> Result<(), Failure> {
+    async fn serve<S: Claim<Point = SavePoint>>(
+        mut self,
+        opening: Opening,
+        claim: AcquiredClaim<S>,
+    ) -> Result<(), Failure> {
         let found = claim.point;
         let mut signals = Signals::listen();
         // Everything is open except the stores and the HTTP port's thread: the remaining descriptors are for clients.
@@ -247,7 +251,7 @@ fn runtime_of(config: &Config) -> fn() -> io::Result<Runtime> {
 async fn begin_life<S: Claim<Point = SavePoint>>(
     config: &Config,
     identity: Identity,
-    claim: Taken<S>,
+    claim: AcquiredClaim<S>,
     signals: &mut Signals,
 ) -> Result<Option<(Generators, Keeper<SystemClock, S>)>, Failure> {
     let nothing_served = |name| tracing::info!("{name} received, stopping. Nothing was served");

@@ -13,13 +13,13 @@ use super::advance::{AdvanceArgs, Before, Plan, describe_written, plan};
 use super::texts::push_line;
 use super::{Answer, Configured};
 use crate::claim::envelope::salvaged_number;
-use crate::claim::fleet::{ClaimRecord, ClusterRecord, WhyFree};
+use crate::claim::fleet::{ClaimRecord, ClusterRecord, ReleaseReason};
 use crate::claim::mark::salvaged_mark;
-use crate::claim::{Mark, Place, RecordError};
+use crate::claim::{Mark, RecordError, RecordLocation};
 use crate::cli::claim::{Looked, freed, look, unclaimed};
 use crate::cli::claim_store::{ClaimStore, Found, TIMEOUT_MS_MAX, Watched, new_stamp, open_url, parse_url};
 use crate::cli::server_args::TIMEOUT_MS_DEFAULT;
-use crate::records::{BadRow, Key, Row, Written};
+use crate::records::{DamagedRow, Key, RecordRow, WriteResult};
 use crate::text::printable::printable;
 
 /// Beats that an advance adds to a record: more than any server counts in a life. So a server that has noted a beat of
@@ -93,18 +93,18 @@ pub(super) fn advance(
         }
         Err(_) => silent(store, server_id, &row, &record, configured, now_unix_ms)?,
     };
-    let mut new = freed(&found, WhyFree::Advanced, ADVANCE_BEATS, now_unix_ms);
+    let mut new = freed(&found, ReleaseReason::Advanced, ADVANCE_BEATS, now_unix_ms);
     new.record = record;
     let new_row = new.to_row(new_stamp(0).writer)?;
     let copy = before.copy_aside(server_id, now_unix_ms)?;
-    if let Written::Conflict(_) = store.write(&Key::of_claim(server_id), Some(row.stamp), &new_row)? {
+    if let WriteResult::Conflict(_) = store.write(&Key::of_claim(server_id), Some(row.stamp), &new_row)? {
         return Err(written_meanwhile(shown, server_id));
     }
     Ok(describe_advance(shown, &before, copy, floor, &new, now_unix_ms))
 }
 
 fn marked(mark: &Mark, shown: &str, server_id: u32) -> String {
-    let remedy = mark.remedy(server_id, &Place::of_store(shown));
+    let remedy = mark.remedy(server_id, &RecordLocation::of_store(shown));
     format!("{shown}: server-id {server_id}: {mark}. To go on, {remedy}")
 }
 
@@ -122,7 +122,7 @@ fn made_anew(
     store: &ClaimStore,
     server_id: u32,
     (configured, fleet): (&Configured, Option<ClusterRecord>),
-    bad: Option<&BadRow>,
+    bad: Option<&DamagedRow>,
     now_unix_ms: i64,
 ) -> Result<String, String> {
     let shown = store.shown();
@@ -142,13 +142,13 @@ fn made_anew(
     let Plan { floor, record } = plan(args, &before, server_id, (configured, Some(&fleet)), now_unix_ms)?;
     args.check_distance(&record, now_unix_ms)?;
     let claim = ClaimRecord::new(record.identity, configured.config.claim.timeout_ms, now_unix_ms);
-    let new = ClaimRecord { record, ..freed(&claim, WhyFree::Advanced, ADVANCE_BEATS, now_unix_ms) };
+    let new = ClaimRecord { record, ..freed(&claim, ReleaseReason::Advanced, ADVANCE_BEATS, now_unix_ms) };
     let new_row = new.to_row(new_stamp(0).writer)?;
     let copy = before.copy_aside(server_id, now_unix_ms)?;
     let key = Key::of_claim(server_id);
     let is_done = match bad {
         Some(bad) => store.mend(&key, bad, &new_row)?,
-        None => store.write(&key, None, &new_row)? == Written::Done,
+        None => store.write(&key, None, &new_row)? == WriteResult::Done,
     };
     if !is_done {
         return Err(written_meanwhile(shown, server_id));
@@ -204,7 +204,12 @@ fn copy_aside(bytes: &[u8], server_id: u32, now_unix_ms: i64) -> Result<PathBuf,
     }
 }
 
-fn before(row: &Row, claim: &Result<ClaimRecord, RecordError>, shown: &str, server_id: u32) -> Result<Before, String> {
+fn before(
+    row: &RecordRow,
+    claim: &Result<ClaimRecord, RecordError>,
+    shown: &str,
+    server_id: u32,
+) -> Result<Before, String> {
     match claim {
         Ok(claim) => Ok(Before::Record(claim.record.clone())),
         Err(error @ RecordError::Newer { .. }) => Err(format!(
@@ -221,7 +226,7 @@ fn before(row: &Row, claim: &Result<ClaimRecord, RecordError>, shown: &str, serv
 fn silent(
     store: &ClaimStore,
     server_id: u32,
-    row: &Row,
+    row: &RecordRow,
     record: &crate::claim::Record,
     configured: &Configured,
     now_unix_ms: i64,

@@ -63,7 +63,7 @@ impl Giving {
         }
         if let Some(claim) = facts.claim.as_ref().filter(|_| facts.is_standby()) {
             let (state, remedy) = match &claim.not_eligible {
-                _ if !claim.waits() => (State::Refusing, NEEDS_OPERATOR),
+                _ if !claim.is_waiting() => (State::Refusing, NEEDS_OPERATOR),
                 Some(_) => (State::Standby, NOT_ELIGIBLE),
                 None => (State::Standby, STANDBY),
             };

@@ -1,7 +1,7 @@
 //! Sound versions of etcd, and the warnings about others.
 
-use super::super::About;
-use super::failure::Failure;
+use super::super::RecordStoreInfo;
+use super::failure::MemberFailure;
 use super::gateway::StatusAnswer;
 use crate::text::printable::printable_up_to;
 
@@ -10,13 +10,15 @@ use crate::text::printable::printable_up_to;
 const SOUND_SINCE: [[u32; 3]; 3] = [[3, 4, 42], [3, 5, 28], [3, 6, 9]];
 
 /// Returns the product and the warnings, from the status of each member by its place.
-pub(super) fn about<'a>(said: impl Iterator<Item = (&'a str, &'a Result<StatusAnswer, Failure>)>) -> About {
+pub(super) fn info<'a>(
+    reported: impl Iterator<Item = (&'a str, &'a Result<StatusAnswer, MemberFailure>)>,
+) -> RecordStoreInfo {
     let (mut versions, mut warnings) = (Vec::new(), Vec::new());
-    for (place, answer) in said {
+    for (place, answer) in reported {
         match answer {
             Ok(status) => {
                 let version = printable_up_to(&status.version, 40);
-                warnings.extend(doubt(place, &version));
+                warnings.extend(version_warning(place, &version));
                 let errors = status.errors.iter().map(|error| {
                     let error = printable_up_to(error.trim(), 100);
                     format!("{place} reports '{error}': etcdctl endpoint status and etcdctl alarm list say more")
@@ -29,11 +31,11 @@ pub(super) fn about<'a>(said: impl Iterator<Item = (&'a str, &'a Result<StatusAn
     }
     versions.sort();
     versions.dedup();
-    About { product: format!("etcd {}", versions.join(", ")), warnings }
+    RecordStoreInfo { product: format!("etcd {}", versions.join(", ")), warnings }
 }
 
 /// Returns the warning about an unsound version.
-fn doubt(place: &str, version: &str) -> Option<String> {
+fn version_warning(place: &str, version: &str) -> Option<String> {
     let found = parsed(version)?;
     let sound = SOUND_SINCE.iter().find(|sound| sound[..2] == found[..2]);
     let [major, minor, patch] = sound.copied().unwrap_or(SOUND_SINCE[1]);
@@ -82,7 +84,7 @@ mod tests {
             ("3.7.1", None),
             ("what", None),
         ] {
-            let found = doubt("etcd at a:1", version);
+            let found = version_warning("etcd at a:1", version);
             assert_eq!(found.is_some(), expected.is_some(), "{version}: {found:?}");
             assert!(found.unwrap_or_default().contains(expected.unwrap_or_default()), "{version}");
         }
@@ -92,18 +94,18 @@ mod tests {
     fn members_may_differ_and_be_unreachable() {
         let status = |version: &str, errors: &str| {
             let body = format!(r#"{{"header":{{"cluster_id":"1"}},"version":"{version}","errors":[{errors}]}}"#);
-            gateway::status_answer(body.as_bytes()).map_err(|_| Failure::Away(String::new()))
+            gateway::status_answer(body.as_bytes()).map_err(|_| MemberFailure::Away(String::new()))
         };
-        let said = [
+        let reported = [
             ("etcd at a:1", status("3.6.9", "")),
             ("etcd at b:1", status("3.6.9", r#""alarm:NOSPACE ""#)),
             ("etcd at c:1", status("3.5.28", "")),
-            ("etcd at d:1", Err(Failure::Away("etcd at d:1 is not reached".to_owned()))),
+            ("etcd at d:1", Err(MemberFailure::Away("etcd at d:1 is not reached".to_owned()))),
         ];
-        let about = about(said.iter().map(|(place, answer)| (*place, answer)));
-        assert_eq!(about.product, "etcd 3.5.28, 3.6.9");
-        assert_eq!(about.warnings.len(), 2, "{:?}", about.warnings);
-        assert!(about.warnings[0].starts_with("etcd at b:1 reports 'alarm:NOSPACE'"));
-        assert_eq!(about.warnings[1], "etcd at d:1 is not reached");
+        let info = info(reported.iter().map(|(place, answer)| (*place, answer)));
+        assert_eq!(info.product, "etcd 3.5.28, 3.6.9");
+        assert_eq!(info.warnings.len(), 2, "{:?}", info.warnings);
+        assert!(info.warnings[0].starts_with("etcd at b:1 reports 'alarm:NOSPACE'"));
+        assert_eq!(info.warnings[1], "etcd at d:1 is not reached");
     }
 }

@@ -11,7 +11,7 @@ use std::io;
 use mysql_async::{DriverError, Error, IoError, ServerError};
 
 use crate::sql::StoreError;
-use crate::sql::purpose::{Purpose, RIGHTS};
+use crate::sql::purpose::{RIGHTS, TablePurpose};
 use crate::text::printable::printable_up_to;
 use crate::text::shell::shell_word;
 use crate::text::store_url::{ServerAddress, StoreTls, for_schema_command};
@@ -21,7 +21,7 @@ const SAID_CHARS_MAX: usize = 300;
 
 /// Names for errors: the user and the database.
 #[derive(Clone, Debug)]
-pub(super) struct Who {
+pub(super) struct ErrorContext {
     /// Address without its password.
     pub(super) shown: String,
     /// Host and port, or the socket.
@@ -29,18 +29,18 @@ pub(super) struct Who {
     pub(super) user: String,
     pub(super) database: String,
     /// Purpose of the tables.
-    pub(super) purpose: Purpose,
+    pub(super) purpose: TablePurpose,
     tls: StoreTls,
 }
 
-impl Who {
-    pub(super) fn new(shown: &str, address: &ServerAddress, purpose: Purpose) -> Who {
+impl ErrorContext {
+    pub(super) fn new(shown: &str, address: &ServerAddress, purpose: TablePurpose) -> ErrorContext {
         let place = match &address.socket {
             Some(socket) => socket.display().to_string(),
             None if address.host.contains(':') => format!("[{}]:{}", address.host, address.port),
             None => format!("{}:{}", address.host, address.port),
         };
-        Who {
+        ErrorContext {
             shown: shown.to_owned(),
             place,
             user: printable_up_to(&address.user, 80),
@@ -52,7 +52,7 @@ impl Who {
 
     /// Returns the error of opening a connection. No request was sent yet, so nothing has changed.
     pub(super) fn not_connected(&self, error: &Error) -> StoreError {
-        let Who { place, user, database, .. } = self;
+        let ErrorContext { place, user, database, .. } = self;
         let text = match error {
             Error::Server(error) => self.refused_login(error),
             Error::Io(IoError::Io(error)) => self.unreachable(error),
@@ -108,7 +108,7 @@ impl Who {
     }
 
     fn refused_login(&self, error: &ServerError) -> String {
-        let Who { place, user, database, .. } = self;
+        let ErrorContext { place, user, database, .. } = self;
         let said = said(error);
         match error.code {
             1045 | 1698 => format!(
@@ -142,7 +142,7 @@ impl Who {
     }
 
     fn remedy(&self, code: u16) -> String {
-        let Who { shown, user, database, .. } = self;
+        let ErrorContext { shown, user, database, .. } = self;
         let schema = self.purpose.schema_command();
         let url = shell_word(&for_schema_command(shown));
         match code {
@@ -198,10 +198,10 @@ mod tests {
     use super::*;
     use crate::text::store_url::{StoreKind, StoreUrl};
 
-    fn who(url: &str) -> Who {
+    fn who(url: &str) -> ErrorContext {
         let url = StoreUrl::parse(url).unwrap();
         let StoreKind::Mysql(address) = url.kind() else { panic!("no MySQL") };
-        Who::new(url.shown(), address, Purpose::Sequences)
+        ErrorContext::new(url.shown(), address, TablePurpose::Sequences)
     }
 
     fn server(code: u16, message: &str) -> Error {

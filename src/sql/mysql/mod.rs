@@ -28,12 +28,12 @@ use std::time::Duration;
 use mysql_async::{Conn, Error, OptsBuilder, SslOpts};
 use tokio_rustls::rustls;
 
-use self::errors::Who;
-use self::link::{Link, Packet, hex, text};
+use self::errors::ErrorContext;
+use self::link::{MysqlLink, Packet, hex, text};
 pub(super) use self::records::MysqlRecords;
 use super::native as native_rows;
-use super::purpose::Purpose;
-use super::{Answer, Connection, NotConnected, Store, StoreError, Table, check_pinned};
+use super::purpose::TablePurpose;
+use super::{ConnectError, Connection, Store, StoreError, StoreFuture, TableKind, check_pinned};
 use crate::system::trust::{Trust, TrustError};
 use crate::system::{files, noise};
 use crate::text::shell::shell_word;
@@ -54,23 +54,23 @@ const PASSWORD_BYTES_MAX: usize = 4096;
 /// A database in MySQL or MariaDB.
 pub(super) struct Mysql {
     address: ServerAddress,
-    table: Table,
-    who: Who,
+    table: TableKind,
+    who: ErrorContext,
 }
 
 impl Mysql {
     /// Creates the store without opening a connection.
-    pub(super) fn new(address: &ServerAddress, shown: &str, table: Table) -> Mysql {
-        Mysql { address: address.clone(), table, who: Who::new(shown, address, Purpose::Sequences) }
+    pub(super) fn new(address: &ServerAddress, shown: &str, table: TableKind) -> Mysql {
+        Mysql { address: address.clone(), table, who: ErrorContext::new(shown, address, TablePurpose::Sequences) }
     }
 
     async fn open(&self) -> Result<Box<dyn Connection>, StoreError> {
         let mut link = self.link().await.map_err(|failure| failure.error)?;
-        let mut about = settings::of(&mut link).await?;
+        let mut info = settings::of(&mut link).await?;
         match self.table {
-            Table::Native => {
-                about.uuid = self.native_tables(&mut link).await?;
-                check_pinned(&self.address, &about.uuid)?;
+            TableKind::Native => {
+                info.uuid = self.native_tables(&mut link).await?;
+                check_pinned(&self.address, &info.uuid)?;
                 self.beat_table(&mut link).await?;
                 self.own_table(&mut link, "getid_generator", native::GENERATORS).await?;
                 let tables = [
@@ -79,12 +79,12 @@ impl Mysql {
                     ("getid_generator", "newest", "name = ''"),
                     ("getid_beat", "beat", "nonce = ''"),
                 ];
-                settings::look_at_tables(&mut link, &tables, &mut about).await?;
-                Ok(Box::new(native::NativeConnection::new(link, about)))
+                settings::look_at_tables(&mut link, &tables, &mut info).await?;
+                Ok(Box::new(native::NativeConnection::new(link, info)))
             }
-            Table::Leaf => {
-                about.uuid = self.uuid_of_others("leaf_alloc");
-                check_pinned(&self.address, &about.uuid)?;
+            TableKind::Leaf => {
+                info.uuid = self.uuid_of_others("leaf_alloc");
+                check_pinned(&self.address, &info.uuid)?;
                 self.others_table(&mut link, leaf::TABLE, leaf::COLUMNS).await?;
                 self.beat_table(&mut link).await?;
                 self.own_table(&mut link, "getid_high", high::TABLE).await?;
@@ -93,13 +93,13 @@ impl Mysql {
                     ("getid_beat", "beat", "nonce = ''"),
                     ("getid_high", "next", "name = ''"),
                 ];
-                settings::look_at_tables(&mut link, &tables, &mut about).await?;
-                leaf::look_at_names(&mut link, leaf::TABLE, "biz_tag", &mut about).await?;
-                Ok(Box::new(leaf::LeafConnection::new(link, about)))
+                settings::look_at_tables(&mut link, &tables, &mut info).await?;
+                leaf::look_at_names(&mut link, leaf::TABLE, "biz_tag", &mut info).await?;
+                Ok(Box::new(leaf::LeafConnection::new(link, info)))
             }
-            Table::Tinyid => {
-                about.uuid = self.uuid_of_others("tiny_id_info");
-                check_pinned(&self.address, &about.uuid)?;
+            TableKind::Tinyid => {
+                info.uuid = self.uuid_of_others("tiny_id_info");
+                check_pinned(&self.address, &info.uuid)?;
                 self.others_table(&mut link, tinyid::TABLE, tinyid::COLUMNS).await?;
                 self.beat_table(&mut link).await?;
                 self.own_table(&mut link, "getid_high", high::TABLE).await?;
@@ -108,20 +108,21 @@ impl Mysql {
                     ("getid_beat", "beat", "nonce = ''"),
                     ("getid_high", "next", "name = ''"),
                 ];
-                settings::look_at_tables(&mut link, &tables, &mut about).await?;
-                leaf::look_at_names(&mut link, tinyid::TABLE, "biz_type", &mut about).await?;
-                Ok(Box::new(tinyid::TinyidConnection::new(link, about)))
+                settings::look_at_tables(&mut link, &tables, &mut info).await?;
+                leaf::look_at_names(&mut link, tinyid::TABLE, "biz_type", &mut info).await?;
+                Ok(Box::new(tinyid::TinyidConnection::new(link, info)))
             }
         }
     }
 
     /// Opens a connection and logs in.
-    async fn link(&self) -> Result<Link, NotConnected> {
-        let options = self.options().await.map_err(NotConnected::refused)?;
-        let connected = Conn::new(options)
-            .await
-            .map_err(|error| NotConnected { error: self.who.not_connected(&error), is_away: Who::is_away(&error) });
-        Ok(Link::new(connected?, self.who.clone()))
+    async fn link(&self) -> Result<MysqlLink, ConnectError> {
+        let options = self.options().await.map_err(ConnectError::refused)?;
+        let connected = Conn::new(options).await.map_err(|error| ConnectError {
+            error: self.who.not_connected(&error),
+            is_away: ErrorContext::is_away(&error),
+        });
+        Ok(MysqlLink::new(connected?, self.who.clone()))
     }
 
     async fn options(&self) -> Result<OptsBuilder, StoreError> {
@@ -190,7 +191,7 @@ impl Mysql {
     }
 
     /// Returns the store's UUID. Missing tables are created if the user has the permission.
-    async fn native_tables(&self, link: &mut Link) -> Result<String, StoreError> {
+    async fn native_tables(&self, link: &mut MysqlLink) -> Result<String, StoreError> {
         self.find_or_make_tables(link).await?;
         // Two servers may do this at the same time: the row of the first stays. If there are sequences, there was a
         // row.
@@ -205,7 +206,7 @@ impl Mysql {
         let mut look = Packet::new();
         let of_old = look.add(format_args!("SELECT uuid FROM getid_store WHERE id = 1"));
         look.add(format_args!("SELECT {}, changed FROM getid_sequence LIMIT 0", native_rows::COLUMNS));
-        let uuid = |done: &link::Done| done.rows.first().and_then(|row| text(row, 0));
+        let uuid = |done: &link::StatementResult| done.rows.first().and_then(|row| text(row, 0));
         if let Some(uuid) = uuid(&link.run(&look).await?[of_old]) {
             return Ok(uuid);
         }
@@ -222,7 +223,7 @@ impl Mysql {
     }
 
     /// Creates a table of getid's own beside those of Leaf and Tinyid if it is missing.
-    async fn own_table(&self, link: &mut Link, table: &str, sql: &str) -> Result<(), StoreError> {
+    async fn own_table(&self, link: &mut MysqlLink, table: &str, sql: &str) -> Result<(), StoreError> {
         if !self.is_there(link, table).await? {
             let mut make = Packet::new();
             make.add(format_args!("{sql}"));
@@ -233,7 +234,7 @@ impl Mysql {
 
     /// Creates the table of servers and the row of rounds if they are missing. Stores of version 0.1, and those of Leaf
     /// and Tinyid, have none before getid's first connection.
-    async fn beat_table(&self, link: &mut Link) -> Result<(), StoreError> {
+    async fn beat_table(&self, link: &mut MysqlLink) -> Result<(), StoreError> {
         self.own_table(link, "getid_beat", beats::TABLE).await?;
         let mut look = Packet::new();
         look.add(format_args!("SELECT COUNT(*) FROM getid_beat WHERE nonce = REPEAT('0', 32)"));
@@ -246,7 +247,7 @@ impl Mysql {
     }
 
     /// Finds or creates both tables. If only one is missing, its content was lost, and a new one would begin again.
-    async fn find_or_make_tables(&self, link: &mut Link) -> Result<(), StoreError> {
+    async fn find_or_make_tables(&self, link: &mut MysqlLink) -> Result<(), StoreError> {
         for is_again in [false, true] {
             let (store, sequence) =
                 (self.is_there(link, "getid_store").await?, self.is_there(link, "getid_sequence").await?);
@@ -270,7 +271,7 @@ impl Mysql {
         Ok(())
     }
 
-    async fn is_there(&self, link: &mut Link, table: &str) -> Result<bool, StoreError> {
+    async fn is_there(&self, link: &mut MysqlLink, table: &str) -> Result<bool, StoreError> {
         let mut look = Packet::new();
         look.add(format_args!("SELECT 1 FROM {table} LIMIT 0"));
         match link.run_raw(&look).await {
@@ -280,7 +281,7 @@ impl Mysql {
         }
     }
 
-    async fn make_tables(&self, link: &mut Link) -> Result<(), StoreError> {
+    async fn make_tables(&self, link: &mut MysqlLink) -> Result<(), StoreError> {
         let mut make = Packet::new();
         for table in native::TABLES {
             make.add(format_args!("{table}"));
@@ -302,7 +303,7 @@ impl Mysql {
     }
 
     /// Checks that a table of Leaf's or Tinyid's exists. getid does not create it.
-    async fn others_table(&self, link: &mut Link, table: &str, columns: &str) -> Result<(), StoreError> {
+    async fn others_table(&self, link: &mut MysqlLink, table: &str, columns: &str) -> Result<(), StoreError> {
         let mut look = Packet::new();
         look.add(format_args!("SELECT {columns} FROM {table} LIMIT 0"));
         match link.run_raw(&look).await {
@@ -336,7 +337,7 @@ impl Store for Mysql {
         &self.who.shown
     }
 
-    fn table(&self) -> Table {
+    fn table(&self) -> TableKind {
         self.table
     }
 
@@ -350,15 +351,15 @@ impl Store for Mysql {
 
     fn schema(&self) -> String {
         match self.table {
-            Table::Native => {
+            TableKind::Native => {
                 native::TABLES.map(|table| format!("{table};\n")).concat() + native::ROW + beats::ROUNDS + ";\n"
             }
-            Table::Leaf => format!("{}{}", leaf::SCHEMA, own_schema()),
-            Table::Tinyid => format!("{}{}", tinyid::SCHEMA, own_schema()),
+            TableKind::Leaf => format!("{}{}", leaf::SCHEMA, own_schema()),
+            TableKind::Tinyid => format!("{}{}", tinyid::SCHEMA, own_schema()),
         }
     }
 
-    fn connect(&self) -> Answer<'_, Box<dyn Connection>> {
+    fn connect(&self) -> StoreFuture<'_, Box<dyn Connection>> {
         Box::pin(self.open())
     }
 }

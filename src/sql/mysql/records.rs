@@ -9,15 +9,15 @@
 
 use mysql_async::Error;
 
-use super::errors::{Who, said};
-use super::link::{Link, Packet, hex, number, text};
+use super::errors::{ErrorContext, said};
+use super::link::{MysqlLink, Packet, hex, number, text};
 use super::{Mysql, settings};
-use crate::records::{self, About, Key, RecordStoreError, Row, TEXT_BYTES_MAX};
-use crate::sql::purpose::Purpose;
+use crate::records::{self, Key, RecordRow, RecordStoreError, RecordStoreInfo, TEXT_BYTES_MAX};
+use crate::sql::purpose::TablePurpose;
 use crate::sql::records::{
-    COLUMNS, Expected, Range, RawRecord, RecordConnection, RecordServer, beat_column, replicas_lag, writer_column,
+    COLUMNS, ExpectedRow, KeyRange, RawRecord, RecordConnection, RecordServer, beat_column, replicas_lag, writer_column,
 };
-use crate::sql::{Answer, StoreError, Table};
+use crate::sql::{StoreError, StoreFuture, TableKind};
 use crate::text::shell::shell_word;
 use crate::text::store_url::{ServerAddress, for_schema_command};
 
@@ -48,8 +48,8 @@ pub(in crate::sql) struct MysqlRecords(Mysql);
 impl MysqlRecords {
     /// Creates the store without opening a connection.
     pub(in crate::sql) fn new(address: &ServerAddress, shown: &str) -> MysqlRecords {
-        let who = Who::new(shown, address, Purpose::Records);
-        MysqlRecords(Mysql { address: address.clone(), table: Table::Native, who })
+        let who = ErrorContext::new(shown, address, TablePurpose::Records);
+        MysqlRecords(Mysql { address: address.clone(), table: TableKind::Native, who })
     }
 
     async fn open(&self) -> Result<Box<dyn RecordConnection>, RecordStoreError> {
@@ -58,15 +58,15 @@ impl MysqlRecords {
             if failure.is_away { RecordStoreError::Away(said) } else { RecordStoreError::Refused(said) }
         })?;
         let looked = self.look(&mut link).await;
-        let (about, packet_max) = looked.map_err(|error| match error {
+        let (info, packet_max) = looked.map_err(|error| match error {
             StoreError::Refused(said) => RecordStoreError::Refused(said),
             StoreError::Unknown(said) => RecordStoreError::Away(said),
         })?;
-        Ok(Box::new(MysqlConnection { link, about, packet_max }))
+        Ok(Box::new(MysqlRecordConnection { link, info, packet_max }))
     }
 
     /// Sets the session up, and checks the tables. Also returns the largest packet that the server takes.
-    async fn look(&self, link: &mut Link) -> Result<(About, usize), StoreError> {
+    async fn look(&self, link: &mut MysqlLink) -> Result<(RecordStoreInfo, usize), StoreError> {
         let mut found = settings::of(link).await?;
         if !self.0.is_there(link, "getid_record").await? {
             self.make_table(link).await?;
@@ -112,16 +112,16 @@ impl MysqlRecords {
             .map(|row| (text(row, 0).unwrap_or_default(), text(row, 1).unwrap_or_default()))
             .collect();
         found.warnings.extend(of_replicas(&status));
-        Ok((About { product: found.product, warnings: found.warnings }, packet_max))
+        Ok((RecordStoreInfo { product: found.product, warnings: found.warnings }, packet_max))
     }
 
-    async fn make_table(&self, link: &mut Link) -> Result<(), StoreError> {
+    async fn make_table(&self, link: &mut MysqlLink) -> Result<(), StoreError> {
         let mut make = Packet::new();
         make.add(format_args!("{}", SCHEMA.trim_end().trim_end_matches(';')));
         match link.run_raw(&make).await {
             Ok(_) => Ok(()),
             Err((_, Error::Server(error))) => {
-                let Who { shown, user, database, .. } = &self.0.who;
+                let ErrorContext { shown, user, database, .. } = &self.0.who;
                 Err(StoreError::Refused(format!(
                     "the table getid_record is missing in the database '{database}', and '{user}' cannot make it: {}; \
                      somebody who may runs what `getid claim schema --store {}` prints",
@@ -143,13 +143,13 @@ impl RecordServer for MysqlRecords {
         SCHEMA
     }
 
-    fn connect(&self) -> records::Answer<'_, Box<dyn RecordConnection>> {
+    fn connect(&self) -> records::RecordFuture<'_, Box<dyn RecordConnection>> {
         Box::pin(self.open())
     }
 }
 
 /// Checks that records can be created, by an INSERT of no rows, which fails without the permission.
-async fn may_insert(link: &mut Link) -> Result<(), StoreError> {
+async fn may_insert(link: &mut MysqlLink) -> Result<(), StoreError> {
     let mut packet = Packet::new();
     packet.add(format_args!("INSERT INTO getid_record SELECT * FROM getid_record WHERE record_key = ''"));
     link.run(&packet).await.map(|_| ())
@@ -164,13 +164,13 @@ fn of_replicas(status: &[(String, String)]) -> Option<String> {
 }
 
 /// An open connection.
-struct MysqlConnection {
-    link: Link,
-    about: About,
+struct MysqlRecordConnection {
+    link: MysqlLink,
+    info: RecordStoreInfo,
     packet_max: usize,
 }
 
-impl MysqlConnection {
+impl MysqlRecordConnection {
     /// Runs a query in a packet that begins with [`TAKES_WRITES`].
     async fn select(&mut self, sql: &str) -> Result<Vec<RawRecord>, StoreError> {
         let mut packet = Packet::new();
@@ -181,7 +181,7 @@ impl MysqlConnection {
         Ok(done[rows].rows.iter().map(raw).collect())
     }
 
-    async fn write_row(&mut self, key: &Key, expect: &Expected, new: &Row) -> Result<bool, StoreError> {
+    async fn write_row(&mut self, key: &Key, expect: &ExpectedRow, new: &RecordRow) -> Result<bool, StoreError> {
         let bytes = 2 * new.text.len() + PACKET_BYTES;
         if bytes > self.packet_max {
             return Err(StoreError::Refused(format!(
@@ -194,13 +194,13 @@ impl MysqlConnection {
         let takes = packet.add(format_args!("{TAKES_WRITES}"));
         let written = match expect {
             // A key that was edited may end with blanks, which MySQL does not compare.
-            Expected::Row { writer: was, beat: was_beat } => packet.add(format_args!(
+            ExpectedRow::Exists { writer: was, beat: was_beat } => packet.add(format_args!(
                 "UPDATE getid_record SET record_key = '{key}', writer = '{writer}', beat = {beat}, \
                  text = _utf8mb4 x'{text}', written_at = UTC_TIMESTAMP(3) \
                  WHERE record_key = '{key}' AND writer = {} AND beat = {was_beat}",
                 literal(was)
             )),
-            Expected::Absent => packet.add(format_args!(
+            ExpectedRow::Absent => packet.add(format_args!(
                 "INSERT INTO getid_record ({COLUMNS}, written_at) \
                  VALUES ('{key}', '{writer}', {beat}, _utf8mb4 x'{text}', UTC_TIMESTAMP(3))"
             )),
@@ -215,7 +215,7 @@ impl MysqlConnection {
                 Ok(affected == 1)
             }
             Err((at, Error::Server(error)))
-                if at == written && matches!(expect, Expected::Absent) && error.code == DUPLICATE =>
+                if at == written && matches!(expect, ExpectedRow::Absent) && error.code == DUPLICATE =>
             {
                 Ok(false)
             }
@@ -224,7 +224,7 @@ impl MysqlConnection {
     }
 
     /// Fails if the server takes no writes: reads from it may be outdated.
-    fn takes_writes(&self, done: &super::link::Done) -> Result<(), StoreError> {
+    fn takes_writes(&self, done: &super::link::StatementResult) -> Result<(), StoreError> {
         let on =
             |at| done.rows.first().and_then(|row| text(row, at)).is_some_and(|value| value != "0" && value != "OFF");
         if on(0) || on(1) {
@@ -237,19 +237,19 @@ impl MysqlConnection {
     }
 }
 
-impl RecordConnection for MysqlConnection {
-    fn about(&self) -> &About {
-        &self.about
+impl RecordConnection for MysqlRecordConnection {
+    fn info(&self) -> &RecordStoreInfo {
+        &self.info
     }
 
-    fn read(&mut self, key: Key) -> Answer<'_, Option<RawRecord>> {
+    fn read(&mut self, key: Key) -> StoreFuture<'_, Option<RawRecord>> {
         Box::pin(async move {
             let sql = format!("SELECT {COLUMNS} FROM getid_record WHERE record_key = '{key}'");
             Ok(self.select(&sql).await?.pop())
         })
     }
 
-    fn list(&mut self, range: Range) -> Answer<'_, Vec<RawRecord>> {
+    fn list(&mut self, range: KeyRange) -> StoreFuture<'_, Vec<RawRecord>> {
         Box::pin(async move {
             let sql = format!(
                 "SELECT {COLUMNS} FROM getid_record WHERE record_key >= {} AND record_key < {} AND record_key > {} \
@@ -263,7 +263,7 @@ impl RecordConnection for MysqlConnection {
         })
     }
 
-    fn write(&mut self, key: Key, expect: Expected, new: Row) -> Answer<'_, bool> {
+    fn write(&mut self, key: Key, expect: ExpectedRow, new: RecordRow) -> StoreFuture<'_, bool> {
         Box::pin(async move { self.write_row(&key, &expect, &new).await })
     }
 }

@@ -9,7 +9,7 @@ use std::error::Error as _;
 use tokio_postgres::error::{DbError, Severity, SqlState};
 
 use crate::sql::StoreError;
-use crate::sql::purpose::{Purpose, RIGHTS};
+use crate::sql::purpose::{RIGHTS, TablePurpose};
 use crate::text::printable::printable_up_to;
 use crate::text::store_url::{ServerAddress, StoreTls};
 
@@ -21,11 +21,11 @@ const SAID_CHARS_MAX: usize = 300;
 /// An error that ends a statement rolls its transaction back, and the session continues. An error that ends the session
 /// may follow the commit. So may a pooler's error about its own connection to the server (class 08).
 pub(super) fn of_statement(error: &tokio_postgres::Error) -> StoreError {
-    of_statement_on(error, Purpose::Sequences)
+    of_statement_on(error, TablePurpose::Sequences)
 }
 
 /// Does [`of_statement`] for the tables of `purpose`.
-pub(super) fn of_statement_on(error: &tokio_postgres::Error, purpose: Purpose) -> StoreError {
+pub(super) fn of_statement_on(error: &tokio_postgres::Error, purpose: TablePurpose) -> StoreError {
     let Some(db) = error.as_db_error() else { return StoreError::Unknown(chain(error)) };
     let said = said(db) + &statement_remedy(db.code(), purpose);
     let ends_session = match db.parsed_severity() {
@@ -119,7 +119,7 @@ fn said(db: &DbError) -> String {
     printable_up_to(&format!("{}{detail} [{}]", db.message(), db.code().code()), SAID_CHARS_MAX)
 }
 
-fn statement_remedy(code: &SqlState, purpose: Purpose) -> String {
+fn statement_remedy(code: &SqlState, purpose: TablePurpose) -> String {
     let (tables, schema) = (purpose.tables(), purpose.schema_command());
     if *code == SqlState::INSUFFICIENT_PRIVILEGE {
         format!(": its owner may GRANT {RIGHTS} ON {tables} TO the user of the address")

@@ -10,7 +10,7 @@ use super::failures;
 use crate::sql::StoreError;
 
 /// An open session, and the task that serves its socket.
-pub(super) struct Session {
+pub(super) struct PostgresSession {
     pub(super) client: Client,
     task: JoinHandle<()>,
     /// Error that ended the connection, once it has ended.
@@ -19,8 +19,8 @@ pub(super) struct Session {
     is_spent: bool,
 }
 
-impl Session {
-    pub(super) fn new<S, T>(client: Client, socket: tokio_postgres::Connection<S, T>) -> Session
+impl PostgresSession {
+    pub(super) fn new<S, T>(client: Client, socket: tokio_postgres::Connection<S, T>) -> PostgresSession
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
         T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -34,10 +34,10 @@ impl Session {
                 let _ = said.set(failures::of_end(&error));
             }
         });
-        Session { client, task, end, is_spent: false }
+        PostgresSession { client, task, end, is_spent: false }
     }
 
-    /// Marks the session as spent before a statement, until [`Session::finish`] clears the mark.
+    /// Marks the session as spent before a statement, until [`PostgresSession::finish`] clears the mark.
     pub(super) fn begin(&mut self) -> Result<(), StoreError> {
         if self.is_spent {
             let said = self.end.get().map_or("somebody let go of its last statement", String::as_str);
@@ -64,7 +64,7 @@ impl Session {
     }
 }
 
-impl Drop for Session {
+impl Drop for PostgresSession {
     /// Closes the socket at once if an answer is outstanding; otherwise the session ends in order.
     fn drop(&mut self) {
         if self.is_spent {

@@ -25,10 +25,11 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavio
 
 use super::super::native::{self, COLUMNS, RawRow, SCHEMA_VERSION, column};
 use super::super::{
-    About, BACKUP_TIME_MAX, Begun, Changes, Create, Generator, GiveBack, Listed, Opening, Prune, Pruned, Reserve,
-    Reserved, Row, RowChange, RowState, StoreError, TOKENS_MAX, Token, Verdict,
+    BACKUP_TIME_MAX, BegunPeriod, Changes, CreateRequest, Generator, GiveBackRequest, OpenPeriodRequest, PruneRequest,
+    PruneResult, Reservation, ReserveRequest, RowChange, RowPage, RowState, SequenceRow, StoreError, StoreInfo,
+    TOKENS_MAX, Token, Verdict,
 };
-use super::rows::{self, APPLICATION_ID, Done, SCHEMA, find, insert, raw, reserve, write_all, write_next};
+use super::rows::{self, APPLICATION_ID, SCHEMA, SqliteResult, find, insert, raw, reserve, write_all, write_next};
 use crate::system::clock::wall_unix_ms;
 use crate::system::files::{self, FileId};
 
@@ -48,7 +49,7 @@ const LONG_AGO_MS: i64 = 60 * 60 * 1000;
 const NAMED_MAX: usize = 5;
 
 /// The path of a file, and the file if it exists.
-pub(super) struct File {
+pub(super) struct SequenceFile {
     path: PathBuf,
     seen: Arc<OnceLock<FileId>>,
     open: Option<Database>,
@@ -57,7 +58,7 @@ pub(super) struct File {
 /// An open file.
 struct Database {
     sqlite: Connection,
-    /// Number of rows that [`File::count`] returns, once it was called.
+    /// Number of rows that [`SequenceFile::count`] returns, once it was called.
     rows: Option<u64>,
 }
 
@@ -95,19 +96,19 @@ pub(super) fn make_empty(path: &Path) -> Result<(), StoreError> {
     }
 }
 
-impl File {
+impl SequenceFile {
     /// Opens the file if it exists.
-    pub(super) fn open(path: &Path, seen: Arc<OnceLock<FileId>>) -> Result<(File, About), StoreError> {
+    pub(super) fn open(path: &Path, seen: Arc<OnceLock<FileId>>) -> Result<(SequenceFile, StoreInfo), StoreError> {
         let path = files::behind_links(path).map_err(|error| cannot(path, "opened", &error))?;
-        let mut file = File { path, seen, open: None };
+        let mut file = SequenceFile { path, seen, open: None };
         let product = format!("SQLite {}", rusqlite::version());
-        let mut about = About { product, unix_ms: wall_unix_ms(), ..About::default() };
+        let mut info = StoreInfo { product, unix_ms: wall_unix_ms(), ..StoreInfo::default() };
         match std::fs::symlink_metadata(&file.path) {
-            Ok(_) => file.open_it(&mut about)?,
+            Ok(_) => file.open_it(&mut info)?,
             Err(error) if error.kind() == ErrorKind::NotFound => file.may_be_absent()?,
             Err(error) => return Err(cannot(&file.path, "opened", &error)),
         }
-        Ok((file, about))
+        Ok((file, info))
     }
 
     /// Closes the file: its log is moved into it and removed.
@@ -135,10 +136,10 @@ impl File {
         self.may_be_absent()?;
         // A file that another process has just created is opened, and so is locked or refused.
         make_empty(&self.path)?;
-        self.open_it(&mut About::default())
+        self.open_it(&mut StoreInfo::default())
     }
 
-    fn open_it(&mut self, about: &mut About) -> Result<(), StoreError> {
+    fn open_it(&mut self, info: &mut StoreInfo) -> Result<(), StoreError> {
         let id = files::id_of(&self.path);
         if self.seen.get().is_some_and(|seen| Some(*seen) != id) {
             return Err(self.replaced());
@@ -154,11 +155,11 @@ impl File {
             let _ = self.seen.set(id);
         }
         self.open = Some(Database { sqlite, rows: None });
-        self.tell(about, unclean_ms)
+        self.tell(info, unclean_ms)
     }
 
     /// Opens, locks and checks the file, and creates its tables; or returns why it cannot be used.
-    fn prepare(&self) -> Done<Result<Connection, String>> {
+    fn prepare(&self) -> SqliteResult<Result<Connection, String>> {
         let flags =
             OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_EXRESCODE;
         let mut sqlite = Connection::open_with_flags(&self.path, flags)?;
@@ -211,7 +212,7 @@ impl File {
     }
 
     /// Reports what was found, and warns if the file may be an old one.
-    fn tell(&mut self, about: &mut About, unclean_ms: Option<i64>) -> Result<(), StoreError> {
+    fn tell(&mut self, info: &mut StoreInfo, unclean_ms: Option<i64>) -> Result<(), StoreError> {
         let inode = std::fs::metadata(&self.path).map_or(0, |found| std::os::unix::fs::MetadataExt::ino(&found));
         let inode = inode.cast_signed();
         let path = self.path.display().to_string();
@@ -224,9 +225,9 @@ impl File {
             }
             Ok((uuid, noted))
         })?;
-        about.uuid = uuid;
+        info.uuid = uuid;
         let is_copy = noted != 0 && noted != inode;
-        let old_ms = unclean_ms.map(|then| about.unix_ms - then).filter(|ago| *ago > LONG_AGO_MS);
+        let old_ms = unclean_ms.map(|then| info.unix_ms - then).filter(|ago| *ago > LONG_AGO_MS);
         if !is_copy && old_ms.is_none() {
             return Ok(());
         }
@@ -244,7 +245,7 @@ impl File {
             at.push("`SEQUENCE LIST` tells of the others".to_owned());
         }
         if !at.is_empty() {
-            about.warnings.push(format!(
+            info.warnings.push(format!(
                 "{found}: if values were given since it was written, they would be given again. Compare, and RAISE \
                  what is behind: {}",
                 at.join(", ")
@@ -256,7 +257,7 @@ impl File {
     /// Runs `work` in one transaction: all of it, or nothing.
     ///
     /// A transaction that has written nothing costs no sync.
-    fn transact<T>(&mut self, work: impl FnOnce(&Transaction<'_>, i64) -> Done<T>) -> Result<T, StoreError> {
+    fn transact<T>(&mut self, work: impl FnOnce(&Transaction<'_>, i64) -> SqliteResult<T>) -> Result<T, StoreError> {
         if self.seen.get().copied() != files::id_of(&self.path) {
             return Err(self.replaced());
         }
@@ -282,19 +283,19 @@ impl File {
         said(&self.path, error)
     }
 
-    pub(super) fn reserve(&mut self, asks: &[Reserve]) -> Result<Vec<Result<Reserved, Verdict>>, StoreError> {
+    pub(super) fn reserve(&mut self, asks: &[ReserveRequest]) -> Result<Vec<Result<Reservation, Verdict>>, StoreError> {
         if self.open.is_none() {
             return Ok(asks.iter().map(|_| Err(Verdict::NoSuch)).collect());
         }
         self.transact(|sqlite, now| asks.iter().map(|ask| reserve(sqlite, ask, now)).collect())
     }
 
-    pub(super) fn give_back(&mut self, ends: &[GiveBack]) -> Result<Vec<bool>, StoreError> {
+    pub(super) fn give_back(&mut self, ends: &[GiveBackRequest]) -> Result<Vec<bool>, StoreError> {
         if self.open.is_none() {
             return Ok(vec![false; ends.len()]);
         }
         self.transact(|sqlite, now| {
-            let give_back = |end: &GiveBack| {
+            let give_back = |end: &GiveBackRequest| {
                 let Some(Ok(row)) = find(sqlite, &end.key)? else { return Ok(false) };
                 let Some(after) = native::given_back(&row, end, now) else { return Ok(false) };
                 write_next(sqlite, &after)?;
@@ -304,16 +305,19 @@ impl File {
         })
     }
 
-    pub(super) fn create_all(&mut self, new: &[Create]) -> Result<Vec<Result<Row, Verdict>>, StoreError> {
+    pub(super) fn create_all(
+        &mut self,
+        new: &[CreateRequest],
+    ) -> Result<Vec<Result<SequenceRow, Verdict>>, StoreError> {
         if self.open.is_none() {
             self.make()?;
         }
-        let counts = |new: &Create| u64::from(new.key.period().is_empty());
+        let counts = |new: &CreateRequest| u64::from(new.key.period().is_empty());
         let is_limited = new.iter().any(|new| counts(new) > 0 && new.rows_max > 0);
         let before = if is_limited { self.count()? } else { 0 };
         let created = self.transact(|sqlite, now| {
             let mut there = before;
-            let mut create_one = |new: &Create| {
+            let mut create_one = |new: &CreateRequest| {
                 let found = match find(sqlite, &new.key)? {
                     Some(Err(bad)) => return Ok(Err(Verdict::BadRow(bad))),
                     Some(Ok(row)) => Some(row),
@@ -330,14 +334,14 @@ impl File {
                 there += counts(new);
                 Ok(Ok(row))
             };
-            new.iter().map(&mut create_one).collect::<Done<Vec<_>>>()
+            new.iter().map(&mut create_one).collect::<SqliteResult<Vec<_>>>()
         })?;
         let made = created.iter().zip(new).filter(|(made, _)| made.is_ok());
         self.counted(made.map(|(_, new)| i64::try_from(counts(new)).unwrap_or(0)).sum());
         Ok(created)
     }
 
-    pub(super) fn change(&mut self, key: &Key, change: &RowChange) -> Result<Result<Row, Verdict>, StoreError> {
+    pub(super) fn change(&mut self, key: &Key, change: &RowChange) -> Result<Result<SequenceRow, Verdict>, StoreError> {
         if self.open.is_none() {
             return Ok(Err(Verdict::NoSuch));
         }
@@ -359,7 +363,7 @@ impl File {
         Ok(changed)
     }
 
-    pub(super) fn row(&mut self, key: &Key) -> Result<Option<Row>, StoreError> {
+    pub(super) fn row(&mut self, key: &Key) -> Result<Option<SequenceRow>, StoreError> {
         if self.open.is_none() {
             return Ok(None);
         }
@@ -367,11 +371,11 @@ impl File {
         found.transpose().map_err(StoreError::Refused)
     }
 
-    pub(super) fn list(&mut self, after: &str, limit: u32, periods: bool) -> Result<Listed, StoreError> {
+    pub(super) fn list(&mut self, after: &str, limit: u32, periods: bool) -> Result<RowPage, StoreError> {
         if self.open.is_none() {
-            return Ok(Listed::default());
+            return Ok(RowPage::default());
         }
-        let (name, period) = Listed::cursor(after);
+        let (name, period) = RowPage::cursor(after);
         let limit = limit.min(ROWS_MAX);
         let rows: Vec<RawRow> = self.transact(|sqlite, _| {
             let mut statement = sqlite.prepare_cached(&format!(
@@ -444,7 +448,7 @@ impl File {
         })
     }
 
-    pub(super) fn open_period(&mut self, ask: &Opening) -> Result<Result<Generator, Verdict>, StoreError> {
+    pub(super) fn open_period(&mut self, ask: &OpenPeriodRequest) -> Result<Result<Generator, Verdict>, StoreError> {
         if self.open.is_none() {
             if !ask.may_begin {
                 return Ok(Err(Verdict::NoSuch));
@@ -454,14 +458,14 @@ impl File {
         self.transact(|sqlite, now| rows::open_period(sqlite, ask, now))
     }
 
-    pub(super) fn begin_periods(&mut self, begun: &[Begun]) -> Result<(), StoreError> {
+    pub(super) fn begin_periods(&mut self, begun: &[BegunPeriod]) -> Result<(), StoreError> {
         if self.open.is_none() {
             return Ok(());
         }
         self.transact(|sqlite, now| rows::begin_periods(sqlite, begun, now))
     }
 
-    pub(super) fn prune(&mut self, ask: &Prune) -> Result<Result<Pruned, Verdict>, StoreError> {
+    pub(super) fn prune(&mut self, ask: &PruneRequest) -> Result<Result<PruneResult, Verdict>, StoreError> {
         if self.open.is_none() {
             return Ok(Err(Verdict::NoSuch));
         }

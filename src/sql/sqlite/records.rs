@@ -11,14 +11,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use rusqlite::{Connection, ErrorCode, OpenFlags, Row as Found, TransactionBehavior, params};
+use rusqlite::{Connection, ErrorCode, OpenFlags, Row as SqliteRow, TransactionBehavior, params};
 
 use super::file::{cannot, make_empty, may_be_absent, said, unwritable};
-use crate::records::{self, About, Key, RecordStoreError, Row};
+use crate::records::{self, Key, RecordRow, RecordStoreError, RecordStoreInfo};
 use crate::sql::records::{
-    COLUMNS, Expected, Range, RawRecord, RecordConnection, RecordServer, beat_column, writer_column,
+    COLUMNS, ExpectedRow, KeyRange, RawRecord, RecordConnection, RecordServer, beat_column, writer_column,
 };
-use crate::sql::{Answer, StoreError};
+use crate::sql::{StoreError, StoreFuture};
 use crate::system::files::{self, FileId};
 
 /// SQL of the table.
@@ -67,12 +67,12 @@ impl SqliteRecords {
 
     async fn open(&self) -> Result<Box<dyn RecordConnection>, RecordStoreError> {
         let (path, seen) = (self.path.clone(), Arc::clone(&self.seen));
-        let opened = tokio::task::spawn_blocking(move || File::open(&path, seen)).await;
+        let opened = tokio::task::spawn_blocking(move || RecordFile::open(&path, seen)).await;
         let file = opened
             .map_err(|_| RecordStoreError::Away("the runtime ends".to_owned()))?
             .map_err(|error| RecordStoreError::Refused(error.to_string()))?;
-        let about = About { product: format!("SQLite {}", rusqlite::version()), warnings: Vec::new() };
-        Ok(Box::new(SqliteConnection { about, file: Some(file) }))
+        let info = RecordStoreInfo { product: format!("SQLite {}", rusqlite::version()), warnings: Vec::new() };
+        Ok(Box::new(SqliteRecordConnection { info, file: Some(file) }))
     }
 }
 
@@ -90,23 +90,23 @@ impl RecordServer for SqliteRecords {
         1
     }
 
-    fn connect(&self) -> records::Answer<'_, Box<dyn RecordConnection>> {
+    fn connect(&self) -> records::RecordFuture<'_, Box<dyn RecordConnection>> {
         Box::pin(self.open())
     }
 }
 
 /// An open file.
-struct SqliteConnection {
-    about: About,
+struct SqliteRecordConnection {
+    info: RecordStoreInfo,
     /// The open file; `None` while a statement runs.
-    file: Option<File>,
+    file: Option<RecordFile>,
 }
 
-impl SqliteConnection {
+impl SqliteRecordConnection {
     /// Runs `statement` on a blocking thread. If the future is dropped early, the connection has no file afterwards.
     async fn run<T: Send + 'static>(
         &mut self,
-        statement: impl FnOnce(&mut File) -> Result<T, StoreError> + Send + 'static,
+        statement: impl FnOnce(&mut RecordFile) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let ended = || StoreError::Unknown("the last statement has not ended".to_owned());
         let mut file = self.file.take().ok_or_else(ended)?;
@@ -120,39 +120,39 @@ impl SqliteConnection {
     }
 }
 
-impl RecordConnection for SqliteConnection {
-    fn about(&self) -> &About {
-        &self.about
+impl RecordConnection for SqliteRecordConnection {
+    fn info(&self) -> &RecordStoreInfo {
+        &self.info
     }
 
     fn has_ended(&self) -> bool {
         self.file.is_none()
     }
 
-    fn read(&mut self, key: Key) -> Answer<'_, Option<RawRecord>> {
+    fn read(&mut self, key: Key) -> StoreFuture<'_, Option<RawRecord>> {
         Box::pin(self.run(move |file| file.read(&key)))
     }
 
-    fn list(&mut self, range: Range) -> Answer<'_, Vec<RawRecord>> {
+    fn list(&mut self, range: KeyRange) -> StoreFuture<'_, Vec<RawRecord>> {
         Box::pin(self.run(move |file| file.list(&range)))
     }
 
-    fn write(&mut self, key: Key, expect: Expected, new: Row) -> Answer<'_, bool> {
+    fn write(&mut self, key: Key, expect: ExpectedRow, new: RecordRow) -> StoreFuture<'_, bool> {
         Box::pin(self.run(move |file| file.write(&key, &expect, &new)))
     }
 }
 
 /// The path of a file, and the file if it exists; every call blocks.
-struct File {
+struct RecordFile {
     path: PathBuf,
     seen: Arc<OnceLock<FileId>>,
     open: Option<Connection>,
 }
 
-impl File {
-    fn open(path: &Path, seen: Arc<OnceLock<FileId>>) -> Result<File, StoreError> {
+impl RecordFile {
+    fn open(path: &Path, seen: Arc<OnceLock<FileId>>) -> Result<RecordFile, StoreError> {
         let path = files::behind_links(path).map_err(|error| cannot(path, "opened", &error))?;
-        let mut file = File { path, seen, open: None };
+        let mut file = RecordFile { path, seen, open: None };
         file.find()?;
         Ok(file)
     }
@@ -264,12 +264,12 @@ impl File {
     }
 
     fn read(&mut self, key: &Key) -> Result<Option<RawRecord>, StoreError> {
-        let range = Range { from: key.to_string(), below: format!("{key}~"), after: String::new(), limit: 1 };
+        let range = KeyRange { from: key.to_string(), below: format!("{key}~"), after: String::new(), limit: 1 };
         let first = self.list(&range)?.pop();
         Ok(first.filter(|found| found.key == key.as_str()))
     }
 
-    fn list(&mut self, range: &Range) -> Result<Vec<RawRecord>, StoreError> {
+    fn list(&mut self, range: &KeyRange) -> Result<Vec<RawRecord>, StoreError> {
         let Some(sqlite) = self.database()? else { return Ok(Vec::new()) };
         let found: rusqlite::Result<Vec<RawRecord>> = (|| {
             let mut statement = sqlite.prepare_cached(&format!(
@@ -281,9 +281,9 @@ impl File {
         found.map_err(|error| self.said(&error))
     }
 
-    fn write(&mut self, key: &Key, expect: &Expected, new: &Row) -> Result<bool, StoreError> {
+    fn write(&mut self, key: &Key, expect: &ExpectedRow, new: &RecordRow) -> Result<bool, StoreError> {
         if self.database()?.is_none() {
-            if matches!(expect, Expected::Row { .. }) {
+            if matches!(expect, ExpectedRow::Exists { .. }) {
                 return Ok(false);
             }
             self.make()?;
@@ -292,14 +292,14 @@ impl File {
         let (writer, beat) = (writer_column(new.stamp), beat_column(new.stamp));
         let (key, now) = (key.as_str(), "strftime('%Y-%m-%dT%H:%M:%fZ', 'now')");
         let written = match expect {
-            Expected::Row { writer: was, beat: was_beat } => sqlite.execute(
+            ExpectedRow::Exists { writer: was, beat: was_beat } => sqlite.execute(
                 &format!(
                     "UPDATE getid_record SET writer = ?2, beat = ?3, text = ?4, written_at = {now} \
                      WHERE record_key = ?1 AND writer = ?5 AND beat = ?6"
                 ),
                 params![key, writer, beat, new.text, was, was_beat],
             ),
-            Expected::Absent => sqlite.execute(
+            ExpectedRow::Absent => sqlite.execute(
                 &format!(
                     "INSERT INTO getid_record ({COLUMNS}, written_at) VALUES (?1, ?2, ?3, ?4, {now}) \
                      ON CONFLICT (record_key) DO NOTHING"
@@ -328,7 +328,7 @@ impl File {
 
 /// Parses a row in the order of [`COLUMNS`]. SQLite permits texts that are not UTF-8: such a text must not hide other
 /// rows.
-fn raw(row: &Found<'_>) -> rusqlite::Result<RawRecord> {
+fn raw(row: &SqliteRow<'_>) -> rusqlite::Result<RawRecord> {
     let text =
         |at| -> rusqlite::Result<String> { Ok(String::from_utf8_lossy(row.get_ref(at)?.as_bytes()?).into_owned()) };
     Ok(RawRecord { key: text(0)?, writer: text(1)?, beat: row.get(2)?, text: text(3)? })

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use getid::records::etcd::Rounds;
-use getid::records::{LIST_MAX, RecordStoreError, Row, Stamp, StoreSize, Written};
+use getid::records::etcd::CompactionRounds;
+use getid::records::{LIST_MAX, RecordRow, RecordStoreError, Stamp, StoreSize, WriteResult};
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
@@ -190,7 +190,7 @@ fn error(status: u16, code: u8, message: &str) -> Does {
     Does::Answers(status, format!(r#"{{"error":"{message}","message":"{message}","code":{code}}}"#))
 }
 
-fn new() -> Row {
+fn new() -> RecordRow {
     row(1, 1, "text")
 }
 
@@ -214,7 +214,7 @@ fn a_write_is_one_request_and_it_is_kept_open() {
         for beat in 1..=5 {
             let new = row(1, beat, "text");
             let written = store.0.write(&key("claim/1"), expect, &new).await;
-            assert_eq!(written, Ok(Written::Done));
+            assert_eq!(written, Ok(WriteResult::Done));
             expect = Some(new.stamp);
         }
     });
@@ -233,7 +233,7 @@ fn a_write_without_an_answer_is_unknown_and_not_sent_again() {
         assert!(error.to_string().contains(&format!("etcd at 127.0.0.1:{}", gateway.port)), "{error}");
         assert_eq!((gateway.seen(), other.seen()), (vec![WRITE.to_owned()], vec![]));
         // The next write goes to another member.
-        assert_eq!(store.write("claim/1", None, &new()), Ok(Written::Done));
+        assert_eq!(store.write("claim/1", None, &new()), Ok(WriteResult::Done));
         assert_eq!((gateway.seen(), other.seen()), (vec![], vec![WRITE.to_owned()]));
     }
 }
@@ -258,7 +258,7 @@ fn a_read_goes_on_to_the_next_member() {
 fn a_member_that_is_not_there_is_passed_over_by_writes_too() {
     let gateway = Gateway::new(|_| done());
     let store = records(&format!("etcd://127.0.0.1:{},127.0.0.1:{}/p", free_port(), gateway.port), DEADLINE);
-    assert_eq!(store.write("claim/1", None, &new()), Ok(Written::Done));
+    assert_eq!(store.write("claim/1", None, &new()), Ok(WriteResult::Done));
     let store = records(&format!("etcd://127.0.0.1:{},localhost:{}/p", free_port(), free_port()), DEADLINE);
     for error in [store.read("claim/1").unwrap_err(), store.write("claim/1", None, &new()).unwrap_err()] {
         let RecordStoreError::Away(text) = &error else { panic!("{error:?}") };
@@ -279,7 +279,7 @@ fn a_connection_that_was_ended_meanwhile_is_not_used() {
         for _ in 0..20 {
             let key = key("claim/1");
             let written = runtime.block_on(store.0.write(&key, None, &new()));
-            assert_eq!(written, Ok(Written::Done));
+            assert_eq!(written, Ok(WriteResult::Done));
             gateway.ended.recv_timeout(PATIENCE).unwrap();
         }
         assert_eq!(gateway.seen().len(), 20);
@@ -301,7 +301,7 @@ fn slow_calls_end() {
     let error = gateway.late(DEADLINE, store.0.write(&claim, None, &new())).unwrap_err();
     assert!(matches!(error, RecordStoreError::Unknown(_)), "{error:?}");
     gateway.seen();
-    assert!(gateway.late(DEADLINE, store.0.about()).is_err());
+    assert!(gateway.late(DEADLINE, store.0.info()).is_err());
     // The port listens, but accepts no connection.
     let full = TcpListener::bind("127.0.0.1:0").unwrap();
     let store = records(&format!("etcd://127.0.0.1:{}/p", full.local_addr().unwrap().port()), DEADLINE);
@@ -344,7 +344,7 @@ fn a_login_is_renewed_when_it_is_over() {
     });
     let store = gateway.store_with_user();
     for _ in 0..3 {
-        assert_eq!(store.write("claim/1", None, &new()), Ok(Written::Done));
+        assert_eq!(store.write("claim/1", None, &new()), Ok(WriteResult::Done));
     }
     assert_eq!(gateway.seen(), [LOGIN, WRITE, WRITE, LOGIN, WRITE, WRITE]);
 }
@@ -385,12 +385,12 @@ fn users_may_be_switched_off() {
     });
     let store = gateway.store_with_user();
     for _ in 0..2 {
-        assert_eq!(store.write("claim/1", None, &new()), Ok(Written::Done));
+        assert_eq!(store.write("claim/1", None, &new()), Ok(WriteResult::Done));
     }
     assert_eq!(gateway.seen(), [LOGIN, WRITE, WRITE]);
-    let about = store.about().unwrap();
-    assert_eq!(about.product, "etcd 3.6.9");
-    assert!(about.warnings.len() == 1 && about.warnings[0].contains("etcdctl auth enable"), "{about:?}");
+    let info = store.info().unwrap();
+    assert_eq!(info.product, "etcd 3.6.9");
+    assert!(info.warnings.len() == 1 && info.warnings[0].contains("etcdctl auth enable"), "{info:?}");
 }
 
 #[test]
@@ -459,7 +459,7 @@ fn a_text_that_is_too_long_is_not_sent() {
     assert!(matches!(error, RecordStoreError::Refused(_)), "{error:?}");
     assert_eq!(gateway.seen(), [""; 0]);
     let most = Stamp { beat: Stamp::BEAT_MAX, ..stamp(u128::MAX, 1) };
-    assert_eq!(gateway.store().write("claim/1", Some(most), &new()), Ok(Written::Done));
+    assert_eq!(gateway.store().write("claim/1", Some(most), &new()), Ok(WriteResult::Done));
 }
 
 /// The state of an etcd that compaction needs.
@@ -531,7 +531,8 @@ fn history(history: History) -> (Arc<Mutex<History>>, Gateway) {
 fn one_server_a_round_compacts_older_revisions() {
     let (history, gateway) = history(History { revision: 100, may_compact: true, ..History::default() });
     let url = format!("etcd://127.0.0.1:{}/p", gateway.port);
-    let servers: Vec<_> = (1..=3).map(|writer| (etcd(&url, DEADLINE), Mutex::new(Rounds::new(writer)))).collect();
+    let servers: Vec<_> =
+        (1..=3).map(|writer| (etcd(&url, DEADLINE), Mutex::new(CompactionRounds::new(writer)))).collect();
     let mut began_at = Vec::new();
     for round in 0..10 {
         began_at.push(history.lock().unwrap().revision);
@@ -565,7 +566,7 @@ fn one_server_a_round_compacts_older_revisions() {
 fn a_refused_compaction_names_the_remedy() {
     let (_, gateway) = history(History { revision: 100, ..History::default() });
     let server = etcd(&format!("etcd://ids:hunter2@127.0.0.1:{}/p", gateway.port), DEADLINE);
-    let mut rounds = Rounds::new(7);
+    let mut rounds = CompactionRounds::new(7);
     assert_eq!(wait(server.compact(&mut rounds)), Ok(None));
     let RecordStoreError::Refused(said) = wait(server.compact(&mut rounds)).unwrap_err() else { panic!("not refused") };
     let expected = "the user 'ids' may not compact: start etcd with --auto-compaction-mode=periodic";
@@ -582,14 +583,14 @@ fn an_uncompacted_etcd_is_warned_about() {
         (3_000_000, 2_900_000, None),
     ] {
         let (_, gateway) = history(History { revision, compacted, ..History::default() });
-        let about = gateway.store().about().unwrap();
+        let info = gateway.store().info().unwrap();
         match warned {
-            None => assert_eq!(about.warnings, [""; 0], "{revision}"),
+            None => assert_eq!(info.warnings, [""; 0], "{revision}"),
             Some(part) => assert!(
-                about.warnings.len() == 1
-                    && about.warnings[0].contains(part)
-                    && about.warnings[0].contains("--auto-compaction-mode=periodic --auto-compaction-retention=1h"),
-                "{about:?}"
+                info.warnings.len() == 1
+                    && info.warnings[0].contains(part)
+                    && info.warnings[0].contains("--auto-compaction-mode=periodic --auto-compaction-retention=1h"),
+                "{info:?}"
             ),
         }
     }

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use getid::records::etcd::{EtcdStore, Rounds};
-use getid::records::{RecordStore, RecordStoreError, Written};
+use getid::records::etcd::{CompactionRounds, EtcdStore};
+use getid::records::{RecordStore, RecordStoreError, WriteResult};
 use getid::text::store_url::{StoreKind, StoreUrl};
 use rcgen::ExtendedKeyUsagePurpose;
 use serde_json::json;
@@ -87,7 +87,7 @@ fn a_thousand_records_are_listed() {
     runtime.block_on(async {
         for id in 0..1024 {
             let key = crate::contract::key(&format!("claim/{id}"));
-            assert_eq!(store.0.write(&key, None, &row(1, 1, &text)).await, Ok(Written::Done));
+            assert_eq!(store.0.write(&key, None, &row(1, 1, &text)).await, Ok(WriteResult::Done));
         }
     });
     let first = store.list("claim/", "", 1000);
@@ -132,7 +132,7 @@ fn users_and_rights_are_reported() {
     // While authentication is off, a login succeeds, with a warning.
     let early = records(&cluster.url_of(&login, "getid"), DEADLINE);
     early.put("claim/1", None, &row(1, 1, "1"));
-    let warnings = early.about().unwrap().warnings;
+    let warnings = early.info().unwrap().warnings;
     assert!(warnings.iter().any(|warning| warning.contains("has its users switched off")), "{warnings:?}");
     cluster.switch_users_on();
     // The store opened before logs in now.
@@ -154,7 +154,7 @@ fn users_and_rights_are_reported() {
     cluster.start_again();
     early.put("claim/1", Some(row(1, 2, "").stamp), &row(1, 3, "3"));
     assert_eq!(early.read("claim/1"), Ok(Some(row(1, 3, "3"))));
-    assert!(early.list("claim/", "", 10).len() == 1 && early.about().unwrap().product.starts_with("etcd "));
+    assert!(early.list("claim/", "", 10).len() == 1 && early.info().unwrap().product.starts_with("etcd "));
 }
 
 #[test]
@@ -222,13 +222,13 @@ fn write_through(store: &Records, beat: u64) -> bool {
     let new = row(1, beat, "text");
     let expect = (beat > 1).then(|| row(1, beat - 1, "").stamp);
     match store.write("claim/1", expect, &new) {
-        Ok(Written::Done) => true,
-        Ok(Written::Conflict(Some(found))) => {
+        Ok(WriteResult::Done) => true,
+        Ok(WriteResult::Conflict(Some(found))) => {
             // An earlier write was executed after its caller dropped it.
             assert_eq!(found, new);
             true
         }
-        Ok(Written::Conflict(None)) => panic!("the record is gone"),
+        Ok(WriteResult::Conflict(None)) => panic!("the record is gone"),
         Err(error @ (RecordStoreError::Refused(_) | RecordStoreError::Damaged(_))) => panic!("{error}"),
         Err(RecordStoreError::Away(_)) => false,
         Err(RecordStoreError::Unknown(_)) => store.read("claim/1").is_ok_and(|found| found == Some(new)),
@@ -281,7 +281,7 @@ fn a_restart_between_writes_is_not_noticed() {
     for beat in 1..=3 {
         let new = row(1, beat, "text");
         let written = runtime.block_on(store.0.write(&crate::contract::key("claim/1"), expect, &new));
-        assert_eq!(written, Ok(Written::Done));
+        assert_eq!(written, Ok(WriteResult::Done));
         expect = Some(new.stamp);
         cluster.kill();
         let error = runtime.block_on(store.0.read(&crate::contract::key("claim/1"))).unwrap_err();
@@ -302,7 +302,7 @@ fn a_store_that_is_restored_has_the_stamp_of_before() {
     // Another client writes a value with the same revision number as the lost write.
     store.put("claim/1", Some(row(1, 1, "").stamp), &row(9, 2, "another's"));
     let written = store.write("claim/1", Some(row(1, 2, "").stamp), &row(1, 3, "3"));
-    assert_eq!(written, Ok(Written::Conflict(Some(row(9, 2, "another's")))));
+    assert_eq!(written, Ok(WriteResult::Conflict(Some(row(9, 2, "another's")))));
 }
 
 #[test]
@@ -317,7 +317,7 @@ fn a_full_database_is_reported_and_settled_by_reading() {
         let written = store.write("claim/1", last, &new);
         match written {
             Ok(written) => {
-                assert_eq!(written, Written::Done);
+                assert_eq!(written, WriteResult::Done);
                 last = Some(new.stamp);
                 None
             }
@@ -330,7 +330,7 @@ fn a_full_database_is_reported_and_settled_by_reading() {
     // Reads continue, and show whether the write was executed.
     let found = store.read("claim/1").unwrap().unwrap().stamp;
     assert!(Some(found) >= last, "{found}");
-    let warnings = store.about().unwrap().warnings;
+    let warnings = store.info().unwrap().warnings;
     assert!(warnings.iter().any(|warning| warning.contains("NOSPACE")), "{warnings:?}");
 }
 
@@ -339,14 +339,14 @@ fn a_full_database_is_reported_and_settled_by_reading() {
 fn beats_until_full(quota: &str, beats_max: u64, every: Option<u64>) -> u64 {
     let cluster = EtcdCluster::one(&["--quota-backend-bytes", quota]);
     let servers = [etcd(&cluster.url(), DEADLINE), etcd(&cluster.url(), DEADLINE)];
-    let mut rounds = [Rounds::new(1), Rounds::new(2)];
+    let mut rounds = [CompactionRounds::new(1), CompactionRounds::new(2)];
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (claim, text) = (crate::contract::key("claim/1"), "x".repeat(10_000));
     runtime.block_on(async {
         let (mut last, mut compactions) = (None, 0);
         for beat in 1..=beats_max {
             let new = row(1, beat, &text);
-            if servers[0].write(&claim, last, &new).await != Ok(Written::Done) {
+            if servers[0].write(&claim, last, &new).await != Ok(WriteResult::Done) {
                 return beat;
             }
             last = Some(new.stamp);
@@ -383,7 +383,7 @@ fn etcd_forgets_only_compacted_revisions() {
     let server = etcd(&cluster.url_of(&format!("ids:{PASSWORD}@"), "getid"), DEADLINE);
     let store = records(&cluster.url_of(&format!("ids:{PASSWORD}@"), "getid"), DEADLINE);
     store.put("claim/1", None, &row(1, 1, "1"));
-    let mut rounds = Rounds::new(1);
+    let mut rounds = CompactionRounds::new(1);
     assert_eq!(wait(server.compact(&mut rounds)), Ok(None), "what it sees now is compacted in the next round");
     store.put("claim/1", Some(row(1, 1, "").stamp), &row(1, 2, "2"));
     let compacted = wait(server.compact(&mut rounds)).unwrap().expect("its turn");

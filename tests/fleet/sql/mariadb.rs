@@ -86,21 +86,21 @@ fn mysql_becomes_a_replica(server: &mut MariadbServer) {
 fn weak_settings_of_mysql_are_warned_of() {
     let server = MariadbServer::start(&["--innodb-flush-log-at-trx-commit=2", "--max-allowed-packet=1M"]);
     let store = records(&server.url());
-    let about = store.about().unwrap();
-    assert!(about.product.starts_with("MariaDB "), "{about:?}");
+    let info = store.info().unwrap();
+    assert!(info.product.starts_with("MariaDB "), "{info:?}");
     // Variables that report replicas have these names.
     for name in ["Slaves_connected", "Rpl_semi_sync_master_status"] {
         assert_ne!(server.sql(&format!("SHOW GLOBAL STATUS LIKE '{name}'")), "", "{name}");
     }
     let expected = ["may take back records that were written; set it to 1", "max_allowed_packet is 1048576 bytes"];
     for expected in expected {
-        assert!(about.warnings.iter().any(|warning| warning.contains(expected)), "{about:?}");
+        assert!(info.warnings.iter().any(|warning| warning.contains(expected)), "{info:?}");
     }
     let error = store.write("cluster", None, &row(1, 1, &"x".repeat(512 * 1024))).unwrap_err();
     assert!(matches!(&error, RecordStoreError::Refused(said) if said.contains("set it to 16M")), "{error:?}");
     store.put("cluster", None, &row(1, 1, &"x".repeat(256 * 1024)));
     server.sql("ALTER TABLE getid_record ENGINE=MyISAM");
-    let warnings = records(&server.url()).about().unwrap().warnings;
+    let warnings = records(&server.url()).info().unwrap().warnings;
     assert!(warnings.iter().any(|warning| warning.contains("is a table of MyISAM")), "{warnings:?}");
 }
 

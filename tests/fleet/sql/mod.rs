@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use getid::records::{RecordStore, RecordStoreError, Stamp, Written};
+use getid::records::{RecordStore, RecordStoreError, Stamp, WriteResult};
 use getid::sql::open_records;
 use getid::text::store_url::StoreUrl;
 
@@ -90,7 +90,7 @@ fn refusal(url: &str) -> String {
     let error = store.read("claim/1").unwrap_err();
     assert!(!format!("{error:?}").contains("secret"), "{error:?}");
     assert!(matches!(error, RecordStoreError::Refused(_)), "{error:?}");
-    assert_eq!(store.about().unwrap_err(), error, "a refusal is repeated for a second");
+    assert_eq!(store.info().unwrap_err(), error, "a refusal is repeated for a second");
     let written = store.write("claim/1", None, &row(1, 1, "")).unwrap_err();
     assert_eq!(written, error, "a write that could not be sent was not done");
     error.to_string()
@@ -135,8 +135,8 @@ impl Holder {
             let beat = self.last.map_or(1, |last| last.beat + 1);
             let new = row(self.me, beat, &format!("beat {beat}"));
             match self.store.write("claim/1", self.last, &new) {
-                Ok(Written::Done) => self.done(new.stamp),
-                Ok(Written::Conflict(found)) => panic!("another writer: {found:?} after {:?}", self.last),
+                Ok(WriteResult::Done) => self.done(new.stamp),
+                Ok(WriteResult::Conflict(found)) => panic!("another writer: {found:?} after {:?}", self.last),
                 Err(RecordStoreError::Unknown(_)) => {
                     self.unknown += 1;
                     self.settle(new.stamp, stop);
@@ -246,7 +246,7 @@ fn is_late(url: &str, begin: impl FnOnce(), end: impl FnOnce()) {
     let store = Records(open(url, Path::new("."), SHORT));
     eventually("a first answer", || store.read("claim/1").is_ok());
     eventually("a first write", || {
-        matches!(store.write("claim/1", None, &row(1, 1, "1")), Ok(Written::Done | Written::Conflict(Some(_))))
+        matches!(store.write("claim/1", None, &row(1, 1, "1")), Ok(WriteResult::Done | WriteResult::Conflict(Some(_))))
     });
     begin();
     let error = store.write("claim/1", Some(stamp(1, 1)), &row(1, 2, "2")).unwrap_err();

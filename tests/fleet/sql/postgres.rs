@@ -77,10 +77,10 @@ fn postgres_becomes_a_standby(server: &mut PostgresServer) {
 }
 
 fn a_replica_that_no_commit_waits_for_is_warned_of(server: &mut PostgresServer) {
-    let about = || records(&server.url()).about().unwrap();
-    assert_eq!(about().warnings, [""; 0]);
+    let info = || records(&server.url()).info().unwrap();
+    assert_eq!(info().warnings, [""; 0]);
     let mut replica = server.replica();
-    eventually("a warning", || about().warnings.iter().any(|warning| warning.contains("it has 1 replica, and")));
+    eventually("a warning", || info().warnings.iter().any(|warning| warning.contains("it has 1 replica, and")));
     replica.kill().unwrap();
     replica.wait().unwrap();
 }
@@ -90,12 +90,12 @@ fn a_replica_that_no_commit_waits_for_is_warned_of(server: &mut PostgresServer) 
 fn weak_settings_of_postgres_are_warned_of() {
     let server = PostgresServer::start(&["fsync = off", "synchronous_commit = off"]);
     let store = records(&server.url());
-    let about = store.about().unwrap();
-    assert!(about.product.starts_with("PostgreSQL "), "{about:?}");
-    assert!(about.warnings.iter().any(|warning| warning.starts_with("fsync is off")), "{about:?}");
-    assert_eq!(about.warnings.len(), 1, "synchronous_commit is set to on: {about:?}");
+    let info = store.info().unwrap();
+    assert!(info.product.starts_with("PostgreSQL "), "{info:?}");
+    assert!(info.warnings.iter().any(|warning| warning.starts_with("fsync is off")), "{info:?}");
+    assert_eq!(info.warnings.len(), 1, "synchronous_commit is set to on: {info:?}");
     server.psql("ALTER TABLE getid_record SET UNLOGGED");
-    let warnings = records(&server.url()).about().unwrap().warnings;
+    let warnings = records(&server.url()).info().unwrap().warnings;
     assert!(warnings.iter().any(|warning| warning.contains("is not logged")), "{warnings:?}");
     server.psql("ALTER SYSTEM SET default_transaction_read_only = on; SELECT pg_reload_conf()");
     store.put("claim/1", None, &row(1, 1, "our sessions may write nevertheless"));
