@@ -279,7 +279,7 @@ mod tests {
     #[test]
     fn a_change_that_could_repeat_ids_is_refused() {
         let layout = "layout time:41@1ms server-id:5 place:5 counter:12 place 3";
-        for (old, new, said) in [
+        for (old, new, expected_text) in [
             ("twitter", "twitter", ""),
             (layout, layout, ""),
             // Harmless: IDs are larger, or belong to another server or another constant.
@@ -308,12 +308,16 @@ mod tests {
             let result = known.with(&[Arc::clone(&new)], NOW, |_| 0);
             match result {
                 Ok(after) => {
-                    assert_eq!(said, "", "{} is accepted", new.to_text());
+                    assert_eq!(expected_text, "", "{} is accepted", new.to_text());
                     assert_eq!(after.generators.len(), 1);
                 }
                 Err(conflict) => {
                     let conflict = conflict.to_string();
-                    assert!(!said.is_empty() && conflict.contains(said), "{}: {conflict}", new.to_text());
+                    assert!(
+                        !expected_text.is_empty() && conflict.contains(expected_text),
+                        "{}: {conflict}",
+                        new.to_text()
+                    );
                     assert!(conflict.starts_with("generator 'g' can't be declared so: "), "{conflict}");
                 }
             }

@@ -93,18 +93,18 @@ impl FolderClaim {
 
     /// Waits for a save that is still running. The next save reports its result again: a disk error by failing too, and
     /// a claim taken again by its term.
-    async fn finish_save_under_way(&mut self) -> Result<(), SaveError> {
+    async fn finish_running_save(&mut self) -> Result<(), SaveError> {
         let SaverState::Saving(running) = &mut self.saver else { return Ok(()) };
         // The receiver stays in place during the wait, so this future can be dropped at any time.
         let Ok((saver, result)) = running.await else {
             self.saver = SaverState::Gone;
-            return Err(self.gone());
+            return Err(self.gone_error());
         };
         self.saver = SaverState::Idle(saver);
         result
     }
 
-    fn gone(&self) -> SaveError {
+    fn gone_error(&self) -> SaveError {
         let source = Arc::new(io::Error::other("the thread that saves has ended"));
         SaveError::Io { action: "save", path: self.path.clone(), source }
     }
@@ -124,9 +124,9 @@ impl Claim for FolderClaim {
     }
 
     async fn save(&mut self, point: SavePoint, declarations: Arc<Declarations>, term: Term) -> Result<(), SaveError> {
-        let _ = self.finish_save_under_way().await;
+        let _ = self.finish_running_save().await;
         let SaverState::Idle(mut saver) = std::mem::replace(&mut self.saver, SaverState::Gone) else {
-            return Err(self.gone());
+            return Err(self.gone_error());
         };
         self.saver = SaverState::Saving(self.thread.run(move || {
             // A panic can only leave a file that the next save removes.
@@ -137,7 +137,7 @@ impl Claim for FolderClaim {
             });
             (saver, result)
         }));
-        self.finish_save_under_way().await
+        self.finish_running_save().await
     }
 }
 
@@ -197,7 +197,7 @@ impl Saver {
         let owner = self.locked.owner();
         if term != owner.term {
             // A dropped save has already found the loss.
-            return Err(self.retaken());
+            return Err(self.retaken_error());
         }
         self.found = None;
         self.declare(declarations, point)?;
@@ -257,13 +257,13 @@ impl Saver {
                     self.floor = self.floor.max(point.watermark);
                     self.found = Some(self.found.map_or(point, |known| known.later(point)));
                 }
-                self.retaken()
+                self.retaken_error()
             }
             Err(error) => SaveError::ClaimLost { what: format!("{what}, and {error}") },
         }
     }
 
-    fn retaken(&self) -> SaveError {
+    fn retaken_error(&self) -> SaveError {
         let declarations = Arc::clone(&self.declarations);
         SaveError::ClaimRetaken { found: self.found, declarations, term: self.locked.owner().term, is_watched: false }
     }

@@ -520,7 +520,7 @@ pub(crate) fn holder_of(dir: &Path, server_id: u32) -> io::Result<Option<String>
 
 /// Returns the error of [`LockedFolder::lock`] if another process holds the claim to `server_id` in `dir`. `None` if no
 /// process does, or this process may not read the file.
-pub(crate) fn held(dir: &Path, server_id: u32) -> Option<TakeError> {
+pub(crate) fn held_error(dir: &Path, server_id: u32) -> Option<TakeError> {
     let holder = holder_of(dir, server_id).ok()??;
     let FileNames { lock, subject, .. } = FileNames::of(server_id);
     Some(TakeError::Held { path: dir.join(lock), subject, holder })

@@ -35,7 +35,7 @@ impl MemoryStore {
         self.bad.lock().unwrap_or_else(PoisonError::into_inner).insert(key, bad);
     }
 
-    fn is_whole(&self, key: &Key) -> Result<(), RecordStoreError> {
+    fn check_whole(&self, key: &Key) -> Result<(), RecordStoreError> {
         match self.bad.lock().unwrap_or_else(PoisonError::into_inner).get(key) {
             Some(bad) => Err(RecordStoreError::Damaged(Box::new(bad.clone()))),
             None => Ok(()),
@@ -60,14 +60,14 @@ impl RecordStore for MemoryStore {
     }
 
     fn read<'a>(&'a self, key: &'a Key) -> RecordFuture<'a, Option<RecordRow>> {
-        Box::pin(async move { self.is_whole(key).map(|()| self.get(key)) })
+        Box::pin(async move { self.check_whole(key).map(|()| self.get(key)) })
     }
 
     fn list<'a>(&'a self, prefix: &'a str, after: &'a str, limit: usize) -> RecordFuture<'a, RecordPage> {
         Box::pin(async move {
             let rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
-            let wanted = rows.iter().filter(|(key, _)| key.as_str().starts_with(prefix) && key.as_str() > after);
-            let rows = wanted.take(limit.min(LIST_MAX)).map(|(key, row)| (key.clone(), row.clone())).collect();
+            let matching = rows.iter().filter(|(key, _)| key.as_str().starts_with(prefix) && key.as_str() > after);
+            let rows = matching.take(limit.min(LIST_MAX)).map(|(key, row)| (key.clone(), row.clone())).collect();
             let bad = self.bad.lock().unwrap_or_else(PoisonError::into_inner);
             let bad = bad.iter().filter(|(key, _)| key.as_str().starts_with(prefix) && key.as_str() > after);
             Ok(RecordPage { rows, bad: bad.map(|(_, bad)| DamagedRow { text: Vec::new(), ..bad.clone() }).collect() })
@@ -75,7 +75,7 @@ impl RecordStore for MemoryStore {
     }
 
     fn write<'a>(&'a self, key: &'a Key, expect: Option<Stamp>, new: &'a RecordRow) -> RecordFuture<'a, WriteResult> {
-        Box::pin(async move { self.is_whole(key).map(|()| self.write_now(key, expect, new)) })
+        Box::pin(async move { self.check_whole(key).map(|()| self.write_now(key, expect, new)) })
     }
 
     fn mend<'a>(&'a self, key: &'a Key, bad: &'a DamagedRow, new: &'a RecordRow) -> RecordFuture<'a, bool> {

@@ -163,16 +163,16 @@ pub trait Connection: Send {
     /// of a counter in Redis. `None` if there is no such row. The table's name has letters, digits and underscores
     /// only.
     fn maximum<'a>(&'a mut self, _table: &'a str, _id: i64) -> StoreFuture<'a, Result<Option<i64>, Verdict>> {
-        let said = "a table of maximums is adopted from a store in MySQL or PostgreSQL with 'sequence-table native'";
-        Box::pin(async move { Ok(Err(Verdict::Unsupported(said.to_owned()))) })
+        let message = "a table of maximums is adopted from a store in MySQL or PostgreSQL with 'sequence-table native'";
+        Box::pin(async move { Ok(Err(Verdict::Unsupported(message.to_owned()))) })
     }
 
     /// Writes a copy of the store, as of one moment, into an empty file. Fails if that takes longer than
     /// [`BACKUP_TIME_MAX`]. For a file that only this server uses.
     fn backup<'a>(&'a mut self, _to: &'a Path) -> StoreFuture<'a, ()> {
-        let said =
+        let message =
             "it is kept by a database server, whose own tools make backups: mysqldump --single-transaction, pg_dump";
-        Box::pin(async move { Err(StoreError::Refused(said.to_owned())) })
+        Box::pin(async move { Err(StoreError::Refused(message.to_owned())) })
     }
 
     /// Returns the tokens of Tinyid's clients, from a table `tiny_id_token` beside any of the tables of sequences: at
@@ -589,7 +589,7 @@ pub struct UnreadableRow {
     /// Name of the row, which may not be a valid name of a sequence.
     pub name: String,
     /// The error in the row, and the remedy.
-    pub said: String,
+    pub error: String,
 }
 
 impl RowPage {
@@ -609,7 +609,7 @@ impl RowPage {
             last = if period.is_empty() && !name.contains('@') { name.clone() } else { format!("{name}@{period}") };
             match row {
                 Some(Ok(row)) => listed.rows.push(row),
-                Some(Err(said)) => listed.bad.push(UnreadableRow { name, said }),
+                Some(Err(message)) => listed.bad.push(UnreadableRow { name, error: message }),
                 None => {}
             }
         }

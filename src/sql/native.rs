@@ -34,7 +34,7 @@
 //! The functions here decide about a row as it was read, inside the transaction that writes it. SQLite uses them for
 //! each row; a database server for all operations but a reservation, which is one statement there.
 //!
-//! Invariant: only [`given_back`] lowers `next`, and each write increases `version`. So a row of a version that a
+//! Invariant: only [`apply_give_back`] lowers `next`, and each write increases `version`. So a row of a version that a
 //! server knows is as that server has left it.
 
 use getid_core::{INCREMENT_MAX, Key, RESERVED_MAX, Reset, Spec, Stamp, VALUE_MAX, WaitPolicy};
@@ -77,7 +77,7 @@ pub(super) const COLUMNS: &str = "name, period, next, version, generation, start
 pub(super) const GENERATOR_COLUMNS: &str = "name, declaration, reset, newest, closed_through";
 
 /// Returns the error of a row whose name is not valid. Its numbers may be in use, so the remedy is not to delete it.
-fn no_key(shown: &str, name: &str, period: &str) -> String {
+fn invalid_name(shown: &str, name: &str, period: &str) -> String {
     let shown = shown.escape_debug();
     let [name, period] = [name, period].map(|text| printable(&text.replace('\'', "''")).into_owned());
     format!(
@@ -92,7 +92,7 @@ impl RawRow {
         let RawRow { name, period, .. } = &self;
         let key = if period.is_empty() { Key::new(name) } else { Key::of_period(name, period) };
         let shown = if period.is_empty() { name.clone() } else { format!("{name}@{period}") };
-        let key = key.ok_or_else(|| no_key(&shown, name, period))?;
+        let key = key.ok_or_else(|| invalid_name(&shown, name, period))?;
         let bad = |column: &str, found: &dyn std::fmt::Display, expected: &str| {
             format!("the row of '{key}' in getid_sequence has {column} {found}, must be {expected}: UPDATE it by hand")
         };
@@ -140,7 +140,7 @@ impl RawRow {
 }
 
 /// Returns a page of rows as read from a database.
-pub(super) fn listed(limit: u32, rows: Vec<RawRow>) -> RowPage {
+pub(super) fn page_of(limit: u32, rows: Vec<RawRow>) -> RowPage {
     RowPage::new(limit, rows.into_iter().map(|row| (row.name.clone(), row.period.clone(), Some(row.read()))))
 }
 
@@ -185,7 +185,11 @@ pub(super) fn refusal(row: &SequenceRow) -> Option<Verdict> {
 }
 
 /// Returns a reservation from a row, with the row after it. A row that has reached its max stays as it is.
-pub(super) fn reserved(row: &SequenceRow, ask: &ReserveRequest, now_unix_ms: i64) -> Result<Reservation, Verdict> {
+pub(super) fn apply_reservation(
+    row: &SequenceRow,
+    ask: &ReserveRequest,
+    now_unix_ms: i64,
+) -> Result<Reservation, Verdict> {
     if let Some(refusal) = refusal(row) {
         return Err(refusal);
     }
@@ -250,15 +254,15 @@ pub(super) struct RecentRows {
 
 /// Returns the rows above which a period's row is created. A generator that had a longer or shorter interval has given
 /// the texts of this period from them, or may still. Its texts contain the time, so earlier rows do no harm.
-pub(super) fn recent(ask: &OpenPeriodRequest) -> RecentRows {
+pub(super) fn recent_rows(ask: &OpenPeriodRequest) -> RecentRows {
     let since_unix_ms = ask.from_unix_ms.saturating_sub(HELD_MS_MAX);
     // The zone may be half a day from UTC.
     let year = Day::of_unix_ms(since_unix_ms.saturating_sub(HELD_MS_MAX)).map(|day| day.text()[..4].to_owned());
     RecentRows { since_unix_ms: since_unix_ms.max(0), year: year.filter(|_| since_unix_ms > 0).unwrap_or_default() }
 }
 
-/// Returns the changes that open a period. `highest` is the largest `next` of the [`recent`] rows.
-pub(super) fn opened_period(
+/// Returns the changes that open a period. `highest` is the largest `next` of the [`recent_rows`] rows.
+pub(super) fn apply_period_opening(
     found: Option<&Generator>,
     row: Option<&SequenceRow>,
     highest: i64,
@@ -317,7 +321,7 @@ fn opened_row(
         if !ask.may_begin {
             return Err(Verdict::NoSuch);
         }
-        let row = opened(&ask.key, ask.spec, now_unix_ms);
+        let row = new_row(&ask.key, ask.spec, now_unix_ms);
         return Ok(Some(SequenceRow { next: above(&row.spec, row.next), ..row }));
     };
     let is_dropped = row.state == RowState::Dropped;
@@ -404,7 +408,7 @@ pub(super) fn without_closed(notes: &[NotedRow], generators: &[Generator]) -> Ve
 }
 
 /// Returns the row with the end of a reservation given back; `None` if the row was written since.
-pub(super) fn given_back(row: &SequenceRow, end: &GiveBackRequest, now_unix_ms: i64) -> Option<SequenceRow> {
+pub(super) fn apply_give_back(row: &SequenceRow, end: &GiveBackRequest, now_unix_ms: i64) -> Option<SequenceRow> {
     let is_ours = row.state == RowState::Live && row.version == end.version;
     let is_value = end.next < row.next && row.spec.next_from(end.next) == end.next;
     (is_ours && is_value).then(|| SequenceRow {
@@ -416,13 +420,13 @@ pub(super) fn given_back(row: &SequenceRow, end: &GiveBackRequest, now_unix_ms: 
 }
 
 /// Returns the row that a creation writes. `found` is the present row of its name.
-pub(super) fn created(
+pub(super) fn apply_creation(
     found: Option<&SequenceRow>,
     new: &CreateRequest,
     rows: u64,
     now_unix_ms: i64,
 ) -> Result<SequenceRow, Verdict> {
-    let fresh = opened(&new.key, new.spec, now_unix_ms);
+    let fresh = new_row(&new.key, new.spec, now_unix_ms);
     let above = |next: i64| new.spec.next_from(next.max(new.floor).min(VALUE_MAX + 1));
     let row = match found {
         None if new.fresh_after_ms.is_some() => fresh,
@@ -431,7 +435,7 @@ pub(super) fn created(
         Some(row) if new.fresh_after_ms.is_some() => SequenceRow {
             version: row.version + 1,
             generation: row.generation + 1,
-            ..begun_anew(row, new, fresh, now_unix_ms)?
+            ..restarted_row(row, new, fresh, now_unix_ms)?
         },
         Some(row) if !new.above_dropped => return Err(Verdict::Dropped { last: last_of(row) }),
         Some(row) => {
@@ -445,7 +449,7 @@ pub(super) fn created(
 }
 
 /// Returns a row that begins at its start although the name was dropped. Fails while servers may hold values of it.
-fn begun_anew(
+fn restarted_row(
     row: &SequenceRow,
     new: &CreateRequest,
     fresh: SequenceRow,
@@ -485,13 +489,13 @@ pub(super) fn lost_rows(notes: &[NotedRow], found: &[RawRow]) -> Vec<SequenceRow
         next: note.next.min(VALUE_MAX + 1),
         generation: note.generation,
         state: RowState::WentBack,
-        ..opened(&note.key, Spec::default(), note.created_unix_ms)
+        ..new_row(&note.key, Spec::default(), note.created_unix_ms)
     };
     notes.iter().filter(|note| !is_found(note)).map(lost).collect()
 }
 
 /// Returns a new row, without reservations.
-pub(super) fn opened(key: &Key, spec: Spec, now_unix_ms: i64) -> SequenceRow {
+pub(super) fn new_row(key: &Key, spec: Spec, now_unix_ms: i64) -> SequenceRow {
     SequenceRow {
         key: key.clone(),
         next: spec.next_from(spec.start),
@@ -505,7 +509,7 @@ pub(super) fn opened(key: &Key, spec: Spec, now_unix_ms: i64) -> SequenceRow {
 }
 
 /// Returns the row after a change. A raise without `settles` keeps the mark of a row that went back.
-pub(super) fn changed(row: &SequenceRow, change: &RowChange, now_unix_ms: i64) -> Result<SequenceRow, Verdict> {
+pub(super) fn apply_change(row: &SequenceRow, change: &RowChange, now_unix_ms: i64) -> Result<SequenceRow, Verdict> {
     if row.state == RowState::Dropped {
         return Err(Verdict::Dropped { last: last_of(row) });
     }

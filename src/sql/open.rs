@@ -107,7 +107,10 @@ pub fn open_records(url: &StoreUrl, dir: &Path, deadline: Duration) -> Result<Ar
 }
 
 #[cfg(feature = "sqlite")]
-fn kept(server: Box<dyn super::records::RecordServer>, deadline: Duration) -> Result<Arc<dyn RecordStore>, String> {
+fn sql_records(
+    server: Box<dyn super::records::RecordServer>,
+    deadline: Duration,
+) -> Result<Arc<dyn RecordStore>, String> {
     Ok(Arc::new(super::records::SqlRecords::new(server, deadline)?))
 }
 
@@ -118,22 +121,22 @@ fn sqlite_records(
     _: &StoreUrl,
     deadline: Duration,
 ) -> Result<Arc<dyn RecordStore>, String> {
-    kept(Box::new(super::sqlite::SqliteRecords::new(path, dir)), deadline)
+    sql_records(Box::new(super::sqlite::SqliteRecords::new(path, dir)), deadline)
 }
 
 #[cfg(not(feature = "sqlite"))]
 fn sqlite_records(_: Option<&Path>, _: &Path, url: &StoreUrl, _: Duration) -> Result<Arc<dyn RecordStore>, String> {
-    Err(not_built(url, "sqlite"))
+    Err(not_built_error(url, "sqlite"))
 }
 
 #[cfg(feature = "mysql")]
 fn mysql_records(address: &ServerAddress, url: &StoreUrl, deadline: Duration) -> Result<Arc<dyn RecordStore>, String> {
-    kept(Box::new(super::mysql::MysqlRecords::new(address, url.shown())), deadline)
+    sql_records(Box::new(super::mysql::MysqlRecords::new(address, url.shown())), deadline)
 }
 
 #[cfg(not(feature = "mysql"))]
 fn mysql_records(_: &ServerAddress, url: &StoreUrl, _: Duration) -> Result<Arc<dyn RecordStore>, String> {
-    Err(not_built(url, "mysql"))
+    Err(not_built_error(url, "mysql"))
 }
 
 #[cfg(feature = "postgres")]
@@ -142,12 +145,12 @@ fn postgres_records(
     url: &StoreUrl,
     deadline: Duration,
 ) -> Result<Arc<dyn RecordStore>, String> {
-    kept(Box::new(super::postgres::PostgresRecords::new(address, url.shown())?), deadline)
+    sql_records(Box::new(super::postgres::PostgresRecords::new(address, url.shown())?), deadline)
 }
 
 #[cfg(not(feature = "postgres"))]
 fn postgres_records(_: &ServerAddress, url: &StoreUrl, _: Duration) -> Result<Arc<dyn RecordStore>, String> {
-    Err(not_built(url, "postgres"))
+    Err(not_built_error(url, "postgres"))
 }
 
 #[cfg(feature = "sqlite")]
@@ -158,7 +161,7 @@ fn sqlite(path: std::path::PathBuf, _: &StoreUrl) -> Result<Box<dyn Store>, Stri
 
 #[cfg(not(feature = "sqlite"))]
 fn sqlite(_: std::path::PathBuf, url: &StoreUrl) -> Result<Box<dyn Store>, String> {
-    Err(not_built(url, "sqlite"))
+    Err(not_built_error(url, "sqlite"))
 }
 
 #[cfg(feature = "mysql")]
@@ -169,7 +172,7 @@ fn mysql(address: &ServerAddress, table: TableKind, url: &StoreUrl) -> Result<Bo
 
 #[cfg(not(feature = "mysql"))]
 fn mysql(_: &ServerAddress, _: TableKind, url: &StoreUrl) -> Result<Box<dyn Store>, String> {
-    Err(not_built(url, "mysql"))
+    Err(not_built_error(url, "mysql"))
 }
 
 #[cfg(feature = "postgres")]
@@ -179,11 +182,11 @@ fn postgres(address: &ServerAddress, table: TableKind, url: &StoreUrl) -> Result
 
 #[cfg(not(feature = "postgres"))]
 fn postgres(_: &ServerAddress, _: TableKind, url: &StoreUrl) -> Result<Box<dyn Store>, String> {
-    Err(not_built(url, "postgres"))
+    Err(not_built_error(url, "postgres"))
 }
 
 #[cfg(not(all(feature = "sqlite", feature = "mysql", feature = "postgres")))]
-fn not_built(url: &StoreUrl, feature: &str) -> String {
+fn not_built_error(url: &StoreUrl, feature: &str) -> String {
     format!("'{}': this getid was built without the feature '{feature}'", url.shown())
 }
 
@@ -206,8 +209,8 @@ mod tests {
             ["sqlite:sub/a", "sqlite:link/a"],
             ["sqlite:sequences-0.sqlite", "sqlite:"],
         ] {
-            let said = open(words).unwrap_err();
-            assert!(said.contains(": this is the same store as sqlite:") && !said.contains("uuid"), "{said}");
+            let message = open(words).unwrap_err();
+            assert!(message.contains(": this is the same store as sqlite:") && !message.contains("uuid"), "{message}");
         }
         assert_eq!(open(["sqlite:a", "sqlite:sub/a"]), Ok(2));
         fs::write(dir.path().join("a"), "").unwrap();

@@ -29,13 +29,13 @@ use crate::text::printable::printable_up_to;
 const CONNECTIONS_MAX: usize = 2;
 
 /// Longest time to open a connection, which may exceed that of a call: opening continues for the next call.
-const CONNECT: Duration = Duration::from_secs(10);
+const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// Idle time after which a connection is not used again: a firewall or proxy may have cut it.
 const IDLE_MAX: Duration = Duration::from_secs(30);
 
 /// Time for which a refused connection is not tried again, so that a wrong password is not tried ten times a second.
-const REFUSED: Duration = Duration::from_secs(1);
+const REFUSED_FOR: Duration = Duration::from_secs(1);
 
 /// Columns of a record's row, in the order in which they are read.
 pub(super) const COLUMNS: &str = "record_key, writer, beat, text";
@@ -183,7 +183,7 @@ struct ConnectionPool {
     server: Box<dyn RecordServer>,
     deadline: Duration,
     idle: Mutex<Vec<IdleConnection>>,
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     refused: Mutex<Option<(Instant, RecordStoreError)>>,
 }
 
@@ -198,7 +198,7 @@ struct BorrowedConnection {
     connection: Box<dyn RecordConnection>,
     /// Whether it was opened before this call.
     was_idle: bool,
-    _place: OwnedSemaphorePermit,
+    _permit: OwnedSemaphorePermit,
 }
 
 impl SqlRecords {
@@ -209,7 +209,7 @@ impl SqlRecords {
     /// Returns a sentence if the thread cannot be started.
     pub(super) fn new(server: Box<dyn RecordServer>, deadline: Duration) -> Result<SqlRecords, String> {
         let failed = |error: io::Error| format!("no thread could be made for '{}': {error}", server.shown());
-        let places = Arc::new(Semaphore::new(server.connections_max()));
+        let permits = Arc::new(Semaphore::new(server.connections_max()));
         let (end, ended) = oneshot::channel::<()>();
         let (ready, is_ready) = mpsc::sync_channel(1);
         let run = move || {
@@ -227,7 +227,7 @@ impl SqlRecords {
         };
         threads::spawn("getid-records", run).map_err(failed)?;
         let handle = is_ready.recv().map_err(io::Error::other).and_then(|made| made).map_err(failed)?;
-        let shared = ConnectionPool { server, deadline, idle: Mutex::default(), places, refused: Mutex::default() };
+        let shared = ConnectionPool { server, deadline, idle: Mutex::default(), permits, refused: Mutex::default() };
         Ok(SqlRecords { shared: Arc::new(shared), runtime: handle, _end: end })
     }
 
@@ -258,7 +258,7 @@ impl RecordStore for SqlRecords {
     fn read<'a>(&'a self, key: &'a Key) -> records::RecordFuture<'a, Option<RecordRow>> {
         let (shared, key) = (Arc::clone(&self.shared), key.clone());
         let work = async move {
-            let found = shared.ask(move |connection| connection.read(key.clone())).await?;
+            let found = shared.query(move |connection| connection.read(key.clone())).await?;
             row_of(found)
         };
         Box::pin(self.run(work, RecordStoreError::Away))
@@ -300,9 +300,9 @@ impl RecordStore for SqlRecords {
     fn info(&self) -> records::RecordFuture<'_, RecordStoreInfo> {
         let shared = Arc::clone(&self.shared);
         let work = async move {
-            let lent = shared.lend(Instant::now() + shared.deadline).await?;
-            let info = lent.connection.info().clone();
-            shared.put_back(lent);
+            let borrowed = shared.acquire(Instant::now() + shared.deadline).await?;
+            let info = borrowed.connection.info().clone();
+            shared.release(borrowed);
             Ok(info)
         };
         Box::pin(self.run(work, RecordStoreError::Away))
@@ -311,21 +311,21 @@ impl RecordStore for SqlRecords {
 
 impl ConnectionPool {
     /// Runs a statement that changes nothing. If an idle connection turns out to be cut, the next one is used.
-    async fn ask<T>(
+    async fn query<T>(
         self: &Arc<Self>,
-        question: impl for<'c> Fn(&'c mut dyn RecordConnection) -> StoreFuture<'c, T>,
+        statement: impl for<'c> Fn(&'c mut dyn RecordConnection) -> StoreFuture<'c, T>,
     ) -> Result<T, RecordStoreError> {
         let end = Instant::now() + self.deadline;
         loop {
-            let mut lent = self.lend(end).await?;
-            match timeout_at(end, question(&mut *lent.connection)).await {
-                Ok(Err(StoreError::Unknown(_))) if lent.was_idle => {}
-                Ok(Err(StoreError::Unknown(said))) => return Err(RecordStoreError::Away(said)),
+            let mut borrowed = self.acquire(end).await?;
+            match timeout_at(end, statement(&mut *borrowed.connection)).await {
+                Ok(Err(StoreError::Unknown(_))) if borrowed.was_idle => {}
+                Ok(Err(StoreError::Unknown(message))) => return Err(RecordStoreError::Away(message)),
                 Ok(answer) => {
-                    self.put_back(lent);
+                    self.release(borrowed);
                     return answer.map_err(|error| RecordStoreError::Refused(error.to_string()));
                 }
-                Err(_) => return Err(RecordStoreError::Away(self.late("has not answered"))),
+                Err(_) => return Err(RecordStoreError::Away(self.timeout_text("has not answered"))),
             }
         }
     }
@@ -334,8 +334,8 @@ impl ConnectionPool {
     async fn list(self: &Arc<Self>, mut range: KeyRange) -> Result<RecordPage, RecordStoreError> {
         let (limit, mut listed) = (range.limit, RecordPage::default());
         loop {
-            let asked = range.clone();
-            let rows = self.ask(move |connection| connection.list(asked.clone())).await?;
+            let part = range.clone();
+            let rows = self.query(move |connection| connection.list(part.clone())).await?;
             let is_last = rows.len() < usize::try_from(range.limit).unwrap_or(usize::MAX);
             if let Some(last) = rows.last() {
                 range.after.clone_from(&last.key);
@@ -359,74 +359,75 @@ impl ConnectionPool {
         expect: ExpectedRow,
         new: RecordRow,
     ) -> Result<WriteResult, RecordStoreError> {
-        may_be_written(&key, &new)?;
+        check_record(&key, &new)?;
         let end = Instant::now() + self.deadline;
-        let mut lent = self.lend(end).await?;
-        match timeout_at(end, lent.connection.write(key.clone(), expect, new)).await {
+        let mut borrowed = self.acquire(end).await?;
+        match timeout_at(end, borrowed.connection.write(key.clone(), expect, new)).await {
             Ok(Ok(true)) => {
-                self.put_back(lent);
+                self.release(borrowed);
                 return Ok(WriteResult::Done);
             }
             Ok(Ok(false)) => {}
-            Ok(Err(StoreError::Refused(said))) => {
-                self.put_back(lent);
-                return Err(RecordStoreError::Refused(said));
+            Ok(Err(StoreError::Refused(message))) => {
+                self.release(borrowed);
+                return Err(RecordStoreError::Refused(message));
             }
-            Ok(Err(StoreError::Unknown(said))) => return Err(RecordStoreError::Unknown(said)),
-            Err(_) => return Err(RecordStoreError::Unknown(self.late("has not answered"))),
+            Ok(Err(StoreError::Unknown(message))) => return Err(RecordStoreError::Unknown(message)),
+            Err(_) => return Err(RecordStoreError::Unknown(self.timeout_text("has not answered"))),
         }
         // The write was not done, whatever the read returns.
-        match timeout_at(end, lent.connection.read(key)).await {
+        match timeout_at(end, borrowed.connection.read(key)).await {
             Ok(Ok(found)) => {
-                self.put_back(lent);
+                self.release(borrowed);
                 row_of(found).map(WriteResult::Conflict)
             }
-            Ok(Err(StoreError::Refused(said))) => {
-                self.put_back(lent);
-                Err(RecordStoreError::Refused(said))
+            Ok(Err(StoreError::Refused(message))) => {
+                self.release(borrowed);
+                Err(RecordStoreError::Refused(message))
             }
-            Ok(Err(StoreError::Unknown(said))) => Err(RecordStoreError::Away(said)),
-            Err(_) => Err(RecordStoreError::Away(self.late("has not answered"))),
+            Ok(Err(StoreError::Unknown(message))) => Err(RecordStoreError::Away(message)),
+            Err(_) => Err(RecordStoreError::Away(self.timeout_text("has not answered"))),
         }
     }
 
     /// Returns an idle connection, or a new one.
-    async fn lend(self: &Arc<Self>, end: Instant) -> Result<BorrowedConnection, RecordStoreError> {
-        let Ok(Ok(place)) = timeout_at(end, Arc::clone(&self.places).acquire_owned()).await else {
-            return Err(RecordStoreError::Away(self.late("has answered on none of its connections")));
+    async fn acquire(self: &Arc<Self>, end: Instant) -> Result<BorrowedConnection, RecordStoreError> {
+        let Ok(Ok(permit)) = timeout_at(end, Arc::clone(&self.permits).acquire_owned()).await else {
+            return Err(RecordStoreError::Away(self.timeout_text("has answered on none of its connections")));
         };
         if let Some(connection) = self.take_idle() {
-            return Ok(BorrowedConnection { connection, was_idle: true, _place: place });
+            return Ok(BorrowedConnection { connection, was_idle: true, _permit: permit });
         }
         if let Some((at, error)) = &*lock(&self.refused)
-            && at.elapsed() < REFUSED
+            && at.elapsed() < REFUSED_FOR
         {
             return Err(error.clone());
         }
-        let (told, opened) = oneshot::channel();
-        tokio::spawn(Arc::clone(self).connect(place, told));
+        let (sender, opened) = oneshot::channel();
+        tokio::spawn(Arc::clone(self).connect(permit, sender));
         match timeout_at(end, opened).await {
-            Ok(Ok(lent)) => lent,
+            Ok(Ok(borrowed)) => borrowed,
             Ok(Err(_)) => Err(RecordStoreError::Away("the runtime ends".to_owned())),
-            Err(_) => Err(RecordStoreError::Away(self.late("let nobody in"))),
+            Err(_) => Err(RecordStoreError::Away(self.timeout_text("let nobody in"))),
         }
     }
 
     /// Opens a connection for the waiting call, or for the next one if that has ended.
     async fn connect(
         self: Arc<Self>,
-        place: OwnedSemaphorePermit,
-        told: oneshot::Sender<Result<BorrowedConnection, RecordStoreError>>,
+        permit: OwnedSemaphorePermit,
+        sender: oneshot::Sender<Result<BorrowedConnection, RecordStoreError>>,
     ) {
-        let connected = timeout(CONNECT, self.server.connect()).await;
-        let connected = connected
-            .unwrap_or_else(|_| Err(RecordStoreError::Away(format!("it let nobody in for {} s", CONNECT.as_secs()))));
+        let connected = timeout(CONNECT_TIME_MAX, self.server.connect()).await;
+        let connected = connected.unwrap_or_else(|_| {
+            Err(RecordStoreError::Away(format!("it let nobody in for {} s", CONNECT_TIME_MAX.as_secs())))
+        });
         if let Err(error @ RecordStoreError::Refused(_)) = &connected {
             *lock(&self.refused) = Some((Instant::now(), error.clone()));
         }
-        let lent = connected.map(|connection| BorrowedConnection { connection, was_idle: false, _place: place });
-        if let Err(Ok(lent)) = told.send(lent) {
-            self.put_back(lent);
+        let borrowed = connected.map(|connection| BorrowedConnection { connection, was_idle: false, _permit: permit });
+        if let Err(Ok(borrowed)) = sender.send(borrowed) {
+            self.release(borrowed);
         }
     }
 
@@ -441,13 +442,13 @@ impl ConnectionPool {
     }
 
     /// Keeps a connection for the next call, and closes idle ones that are too old: a database permits only a few.
-    fn put_back(&self, lent: BorrowedConnection) {
+    fn release(&self, borrowed: BorrowedConnection) {
         let mut idle = lock(&self.idle);
         idle.retain(|idle| idle.since.elapsed() < IDLE_MAX);
-        idle.push(IdleConnection { connection: lent.connection, since: Instant::now() });
+        idle.push(IdleConnection { connection: borrowed.connection, since: Instant::now() });
     }
 
-    fn late(&self, what: &str) -> String {
+    fn timeout_text(&self, what: &str) -> String {
         format!("{} {what} within {} ms", self.server.shown(), self.deadline.as_millis())
     }
 }
@@ -459,7 +460,7 @@ fn row_of(found: Option<RawRecord>) -> Result<Option<RecordRow>, RecordStoreErro
 }
 
 /// Refuses records that not all stores accept before they are sent, with the same texts everywhere.
-fn may_be_written(key: &Key, new: &RecordRow) -> Result<(), RecordStoreError> {
+fn check_record(key: &Key, new: &RecordRow) -> Result<(), RecordStoreError> {
     let bytes = new.text.len();
     if bytes > TEXT_BYTES_MAX {
         return Err(RecordStoreError::Refused(format!(

@@ -18,7 +18,7 @@ use tempfile::TempDir;
 use tokio::time::sleep;
 
 use crate::contract::bad_row;
-use crate::faulty::{Fails, FaultyStore, TestClock};
+use crate::faulty::{FaultyStore, PlantedFault, TestClock};
 
 const TIMEOUT_MS: u64 = 2000;
 
@@ -271,7 +271,7 @@ async fn a_holder_that_was_paused_finds_out_and_saves_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lost_reply_is_settled_by_reading() {
-    for fails in [Fails::LosesReplies, Fails::LosesRequests] {
+    for fails in [PlantedFault::LosesReplies, PlantedFault::LosesRequests] {
         let fleet = Fleet::new();
         let mut a = fleet.start("a", 0).await;
         // The write that takes the claim loses its reply; the read before it is answered.
@@ -296,12 +296,12 @@ async fn a_lost_reply_is_settled_by_reading() {
 async fn a_dropped_save_is_reported_by_the_next_one() {
     let fleet = Fleet::new();
     let mut a = fleet.start("a", 0).await;
-    fleet.store.fail(Fails::Hangs);
+    fleet.store.fail(PlantedFault::Hangs);
     let point = a.point();
     let claim = &mut a.claim().claim;
     let given_up = tokio::time::timeout(Duration::from_millis(5), claim.save(point, Arc::default(), Term(0))).await;
     assert!(given_up.is_err());
-    fleet.store.fail(Fails::Not);
+    fleet.store.fail(PlantedFault::Not);
     let taken = a.claim().claim.save(point, Arc::default(), Term(0)).await;
     assert!(matches!(taken, Err(SaveError::ClaimRetaken { term: Term(1), .. })), "{taken:?}");
     // Nothing is ever saved for the old term.
@@ -314,7 +314,7 @@ async fn a_dropped_save_is_reported_by_the_next_one() {
 
 #[tokio::test(start_paused = true)]
 async fn a_store_that_is_away_and_back() {
-    for fails in [Fails::Away, Fails::Hangs, Fails::LosesRequests, Fails::Refuses] {
+    for fails in [PlantedFault::Away, PlantedFault::Hangs, PlantedFault::LosesRequests, PlantedFault::Refuses] {
         let fleet = Fleet::new();
         let mut a = fleet.start("host-a", 0).await;
         a.until_holder(1000).await;
@@ -329,7 +329,7 @@ async fn a_store_that_is_away_and_back() {
             waits.starts_with("standby for server-id 0: waiting for the claim store: claim store test://store: "),
             "{waits}"
         );
-        fleet.store.fail(Fails::Not);
+        fleet.store.fail(PlantedFault::Not);
         // Time without a readable store does not count as silence.
         let _ = b.run_ms(500).await;
         a.run_ms(300).await.unwrap();
@@ -340,7 +340,7 @@ async fn a_store_that_is_away_and_back() {
 #[tokio::test(start_paused = true)]
 async fn at_a_start_without_the_store_it_is_waited_for() {
     let fleet = Fleet::new();
-    fleet.store.fail(Fails::Away);
+    fleet.store.fail(PlantedFault::Away);
     let mut a = fleet.start("a", 0).await;
     assert_eq!(fleet.clock.now_ms() / 1000, 3, "a start waits for three seconds");
     let waits = a.fails().await;
@@ -348,7 +348,7 @@ async fn at_a_start_without_the_store_it_is_waited_for() {
         waits,
         "standby for server-id 0: waiting for the claim store: claim store test://store: connection refused"
     );
-    fleet.store.fail(Fails::Not);
+    fleet.store.fail(PlantedFault::Not);
     a.until_holder(1000).await;
 }
 
@@ -356,7 +356,7 @@ async fn at_a_start_without_the_store_it_is_waited_for() {
 #[tokio::test(start_paused = true)]
 async fn refused_starts() {
     let fleet = Fleet::new();
-    let check = |refusal: String, said: &str| assert!(refusal.contains(said), "{refusal}\nwithout: {said}");
+    let check = |refusal: String, message: &str| assert!(refusal.contains(message), "{refusal}\nwithout: {message}");
     check(
         fleet.refusal(|place| place.server_id = Some(3)).await,
         "run `getid cluster init --store test://store --new 3`",
@@ -382,12 +382,12 @@ async fn refused_starts() {
     );
     let same = |place: &mut FleetClaimConfig<_>| place.generators = vec![declared("t twitter datacenter 1 worker 1")];
     check(fleet.refusal(same).await, "generator t has the worker fields that it has on server-id 1 (instance-name a)");
-    fleet.store.fail(Fails::Refuses);
+    fleet.store.fail(PlantedFault::Refuses);
     check(fleet.refusal(|_| ()).await, "claim store test://store: password authentication failed; set the right one");
-    fleet.store.fail(Fails::Not);
+    fleet.store.fail(PlantedFault::Not);
 
     let good = fleet.store.claim(0).unwrap();
-    for (from, to, said) in [
+    for (from, to, message) in [
         (
             "state 4",
             "state 5",
@@ -401,7 +401,7 @@ async fn refused_starts() {
             text = format!("{body}checksum crc32 {:08x}\n", crc32fast::hash(body.as_bytes()));
         }
         fleet.store.memory.set(Key::of_claim(0), Some(RecordRow { text, ..good.clone() }));
-        check(fleet.refusal(|_| ()).await, said);
+        check(fleet.refusal(|_| ()).await, message);
     }
     let mark = Some(Mark::MovedTo(RecordLocation::of_store("etcd://b/p")));
     fleet.set(&ClaimRecord { mark, ..ClaimRecord::new(identity(0), TIMEOUT_MS, 0) });
@@ -451,10 +451,10 @@ async fn a_store_that_went_back() {
     a.step().await.unwrap();
     assert!(fleet.record(0).beat > older.stamp.beat + 3);
     // After the hold another server may have held the claim.
-    fleet.store.fail(Fails::Away);
+    fleet.store.fail(PlantedFault::Away);
     let _ = a.run_ms(3000).await;
     fleet.store.memory.set(Key::of_claim(0), Some(older));
-    fleet.store.fail(Fails::Not);
+    fleet.store.fail(PlantedFault::Not);
     let _ = a.step().await;
     let lost = a.run_ms(5000).await.unwrap_err();
     assert!(
@@ -581,9 +581,9 @@ async fn a_standby_replies_as_info_reports() {
             let reply = standby.fails().await;
             let status = standby.view.status();
             assert_eq!(reply, status.why);
-            let said = reply.split_once("not eligible: ").map(|(_, why)| why);
-            assert!(said.is_none_or(|why| status.not_eligible.as_deref() == Some(why)), "{status:?}");
-            seen += usize::from(said.is_some());
+            let message = reply.split_once("not eligible: ").map(|(_, why)| why);
+            assert!(message.is_none_or(|why| status.not_eligible.as_deref() == Some(why)), "{status:?}");
+            seen += usize::from(message.is_some());
         }
     };
     for _ in 0..10 {
@@ -629,11 +629,11 @@ async fn auto_gives_each_server_an_id_of_its_own() {
         let server = fleet.start(name, None).await;
         let ids = Arc::clone(&ids);
         let hooks = Hooks {
-            has_server_id: Box::new(move |id| {
+            set_server_id: Box::new(move |id| {
                 ids.lock().unwrap().push((name, id));
                 Ok(())
             }),
-            must_end: Box::new(|why| panic!("{why}")),
+            end_server: Box::new(|why| panic!("{why}")),
         };
         assert!(server.hooks.set(hooks).is_ok());
         server
@@ -675,7 +675,7 @@ async fn auto_leaves_a_row_out_that_is_no_record() {
         let mut a = fleet.start("a", None).await;
         assert!(
             a.hooks
-                .set(Hooks { has_server_id: Box::new(|_| Ok(())), must_end: Box::new(|why| panic!("{why}")) })
+                .set(Hooks { set_server_id: Box::new(|_| Ok(())), end_server: Box::new(|why| panic!("{why}")) })
                 .is_ok()
         );
         a.until_holder(2000).await;
@@ -707,9 +707,11 @@ async fn an_auto_server_whose_id_is_taken_permanently_ends() {
     let fleet = Fleet::new();
     let mut a = fleet.start("a", None).await;
     let ended = Arc::new(Mutex::new(String::new()));
-    let told = Arc::clone(&ended);
-    let hooks =
-        Hooks { has_server_id: Box::new(|_| Ok(())), must_end: Box::new(move |why| *told.lock().unwrap() = why) };
+    let end_reason = Arc::clone(&ended);
+    let hooks = Hooks {
+        set_server_id: Box::new(|_| Ok(())),
+        end_server: Box::new(move |why| *end_reason.lock().unwrap() = why),
+    };
     assert!(a.hooks.set(hooks).is_ok());
     a.until_holder(2000).await;
     let id = a.view.status().server_id.unwrap();

@@ -18,7 +18,7 @@ use crate::support::backend::SqlBackend;
 use crate::support::scenarios;
 
 /// An empty database in which scenarios may run any statement.
-pub(crate) trait Place: Sync {
+pub(crate) trait StoreFixture: Sync {
     /// Makes it a database without tables. No client is connected.
     fn clear(&self);
 
@@ -38,7 +38,7 @@ pub(crate) trait Place: Sync {
 /// The database of a database server that scenarios share.
 pub(crate) struct Shared<'a>(pub(crate) &'a dyn SqlBackend);
 
-impl Place for Shared<'_> {
+impl StoreFixture for Shared<'_> {
     fn clear(&self) {
         self.0.clear();
     }
@@ -79,10 +79,10 @@ pub(crate) fn refusal(url: &str, table: TableKind) -> String {
 
 /// Asserts that opening the store fails with an error that contains these words.
 #[track_caller]
-pub(crate) fn says(url: &str, expected: &[&str]) {
-    let said = refusal(url, TableKind::Native);
+pub(crate) fn assert_refused(url: &str, expected: &[&str]) {
+    let message = refusal(url, TableKind::Native);
     for expected in expected {
-        assert!(said.contains(expected), "{expected}: {said}");
+        assert!(message.contains(expected), "{expected}: {message}");
     }
 }
 
@@ -97,7 +97,7 @@ pub(crate) struct Db {
 
 impl Db {
     #[track_caller]
-    pub(crate) fn open(place: &dyn Place) -> Db {
+    pub(crate) fn open(place: &dyn StoreFixture) -> Db {
         Db::opened(&*place.store())
     }
 
@@ -313,7 +313,7 @@ impl Drop for Db {
 
 /// Returns true if a statement was refused only because of its time limit.
 pub(crate) fn is_over_time(error: &StoreError) -> bool {
-    matches!(error, StoreError::Refused(said) if scenarios::is_over_time(said))
+    matches!(error, StoreError::Refused(message) if scenarios::is_over_time(message))
 }
 
 /// The outcome of a creation whose future may have been dropped before its answer.

@@ -39,11 +39,11 @@ pub(crate) fn check_all(server: &mut dyn SqlBackend) {
 
 /// The values that all clients of a test reserved, each value once.
 #[derive(Default)]
-pub(crate) struct Given {
+pub(crate) struct GivenRanges {
     pub(crate) values: Mutex<BTreeSet<i64>>,
 }
 
-impl Given {
+impl GivenRanges {
     #[track_caller]
     pub(crate) fn add(&self, first: i64, last: i64) {
         self.add_all(first..=last);
@@ -67,7 +67,7 @@ impl Given {
 
 /// Reserves three values at a time until `stop`, and reconnects after each unknown outcome. Returns the number of
 /// unknown outcomes.
-fn works_through(url: &str, given: &Given, stop: &AtomicBool) -> u32 {
+fn works_through(url: &str, given: &GivenRanges, stop: &AtomicBool) -> u32 {
     let mut unknown = 0;
     while !stop.load(Ordering::Relaxed) {
         let Ok(mut db) = Db::of(&*store(url, TableKind::Native)) else {
@@ -85,7 +85,7 @@ fn works_through(url: &str, given: &Given, stop: &AtomicBool) -> u32 {
                     break;
                 }
                 Err(error) if is_over_time(&error) => {}
-                Err(StoreError::Refused(said)) => panic!("{said}"),
+                Err(StoreError::Refused(message)) => panic!("{message}"),
             }
         }
     }
@@ -95,7 +95,7 @@ fn works_through(url: &str, given: &Given, stop: &AtomicBool) -> u32 {
 fn killed_under_load(server: &mut dyn SqlBackend) {
     let url = server.url();
     db(&url).create("orders", "");
-    let (given, stop) = (Given::default(), AtomicBool::new(false));
+    let (given, stop) = (GivenRanges::default(), AtomicBool::new(false));
     let lost = std::thread::scope(|scope| {
         let workers: Vec<_> = (0..3).map(|_| scope.spawn(|| works_through(&url, &given, &stop))).collect();
         for round in 0..2 {
@@ -126,7 +126,7 @@ fn next_of_orders(server: &dyn SqlBackend) -> i64 {
 fn the_reply_to_a_commit_is_lost(server: &mut dyn SqlBackend) {
     db(&server.url()).create("orders", "");
     let (proxy, url) = server.proxy();
-    let given = Given::default();
+    let given = GivenRanges::default();
     for round in 1..=3 {
         let mut client = db(&url);
         let answers = client.try_reserve(&[ask("orders", 10)]).unwrap();

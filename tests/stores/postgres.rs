@@ -5,8 +5,8 @@ use std::net::TcpListener;
 
 use getid::sql::{StoreError, TableKind, Verdict};
 
-use crate::db::{Db, ask, create, db, opening, range, refusal, says, store};
-use crate::faults::{self, Given};
+use crate::db::{Db, ask, assert_refused, create, db, opening, range, refusal, store};
+use crate::faults::{self, GivenRanges};
 use crate::support::backend::{Backend as _, SqlBackend as _};
 use crate::support::postgres::{OWNER_PASSWORD, Pooler, PostgresServer};
 use crate::support::scenarios::{asked_for, scenarios};
@@ -126,7 +126,7 @@ fn a_trigger_that_changes_rows_is_noticed(server: &PostgresServer) {
          CREATE TRIGGER meddle BEFORE UPDATE ON getid_sequence FOR EACH ROW EXECUTE FUNCTION meddle()",
     );
     let error = client.try_reserve(&[ask("orders", 5)]).unwrap_err();
-    assert!(matches!(&error, StoreError::Unknown(said) if said.contains("trigger")), "{error:?}");
+    assert!(matches!(&error, StoreError::Unknown(message) if message.contains("trigger")), "{error:?}");
 }
 
 #[test]
@@ -151,14 +151,14 @@ fn settings_that_lose_commits_are_warned_of() {
     server.stop_immediate();
     std::fs::write(server.dir().join("data/standby.signal"), "").unwrap();
     server.start_again();
-    says(&url, &["is a standby", "name the primary", "127.0.0.1"]);
+    assert_refused(&url, &["is a standby", "name the primary", "127.0.0.1"]);
 }
 
 fn rights_and_tables_that_are_missing_are_named(server: &PostgresServer) {
     server.psql("CREATE ROLE app LOGIN PASSWORD 'app-secret'; REVOKE CREATE ON SCHEMA public FROM PUBLIC");
     let url = server.url_of("app:app-secret", "postgres", "");
     let schema = "getid sequence schema --store URL";
-    says(
+    assert_refused(
         &url,
         &[
             "'postgres' lacks a table of getid_beat, getid_generator, getid_sequence and getid_store, and 'app' may not make it",
@@ -168,20 +168,23 @@ fn rights_and_tables_that_are_missing_are_named(server: &PostgresServer) {
     );
     server.psql(&store(&url, TableKind::Native).schema());
     server.psql(&store(&url, TableKind::Native).schema());
-    says(&url, &["'app' may not SELECT the table getid_store", "GRANT SELECT, INSERT, UPDATE ON"]);
+    assert_refused(&url, &["'app' may not SELECT the table getid_store", "GRANT SELECT, INSERT, UPDATE ON"]);
     server.psql("GRANT SELECT, UPDATE ON getid_store, getid_beat, getid_generator TO app");
     server.psql("GRANT SELECT ON getid_sequence TO app");
-    says(&url, &["'app' may not UPDATE the table getid_sequence", "TO \"app\""]);
+    assert_refused(&url, &["'app' may not UPDATE the table getid_sequence", "TO \"app\""]);
     // A user without INSERT may still reserve from existing rows.
     server.psql("GRANT UPDATE ON getid_sequence TO app");
-    says(&url, &["'app' may not INSERT the table getid_beat", "GRANT SELECT, INSERT, UPDATE ON"]);
+    assert_refused(&url, &["'app' may not INSERT the table getid_beat", "GRANT SELECT, INSERT, UPDATE ON"]);
     server.psql("GRANT INSERT ON getid_beat TO app");
     db(&server.url()).create("orders", "");
     let mut client = db(&url);
     assert_eq!(range(&client.reserve("orders", 2).unwrap()), (1, 2));
     let error = client.try_create(&create("others", "")).unwrap_err();
-    let said = error.to_string();
-    assert!(matches!(error, StoreError::Refused(_)) && said.contains("GRANT") && said.contains("42501"), "{said}");
+    let message = error.to_string();
+    assert!(
+        matches!(error, StoreError::Refused(_)) && message.contains("GRANT") && message.contains("42501"),
+        "{message}"
+    );
     assert_eq!(range(&client.reserve("orders", 2).unwrap()), (3, 4), "the session stays usable");
     let refused = client.try_open(&opening("invoice@2026", "")).unwrap_err().to_string();
     assert!(refused.contains("GRANT") && refused.contains("42501"), "{refused}");
@@ -190,14 +193,14 @@ fn rights_and_tables_that_are_missing_are_named(server: &PostgresServer) {
     client.open_period(&opening("invoice@2026", "")).unwrap();
     // A column is missing, then a row, then one of the tables.
     server.psql("ALTER TABLE getid_sequence RENAME COLUMN offset_ TO remainder");
-    says(&url, &["offset_", "does not exist", schema]);
+    assert_refused(&url, &["offset_", "does not exist", schema]);
     server.psql("ALTER TABLE getid_sequence RENAME COLUMN remainder TO offset_; DELETE FROM getid_store");
-    says(&url, &["the table getid_store has no row", schema]);
+    assert_refused(&url, &["the table getid_store has no row", schema]);
     server.psql("ALTER TABLE getid_store RENAME TO gone");
-    says(&url, &["'postgres' has no table getid_store, though it has others", schema]);
-    says(&server.url(), &["'postgres' has no table getid_store, though it has others", schema]);
+    assert_refused(&url, &["'postgres' has no table getid_store, though it has others", schema]);
+    assert_refused(&server.url(), &["'postgres' has no table getid_store, though it has others", schema]);
     server.psql("ALTER TABLE gone RENAME TO getid_store; DROP TABLE getid_sequence");
-    says(&server.url(), &["has no table getid_sequence, though it has others", "backup"]);
+    assert_refused(&server.url(), &["has no table getid_sequence, though it has others", "backup"]);
 }
 
 #[test]
@@ -214,17 +217,20 @@ fn refused_logins_name_the_reason() {
         ("app:app-secret", "nowhere", &["\"nowhere\" does not exist", "CREATE DATABASE \"nowhere\""]),
         ("app:app-secret", "shut", &["permission denied", "GRANT CONNECT ON DATABASE \"shut\" TO \"app\""]),
     ] {
-        says(&server.url_of(login, database, ""), expected);
+        assert_refused(&server.url_of(login, database, ""), expected);
     }
-    says(&server.url_of("app:app-secret", "postgres", "?tls=yes"), &["127.0.0.1", "has no TLS", "tls=no"]);
-    let nobody = support::free_port();
-    says(
-        &format!("postgres://app:app-secret@127.0.0.1:{nobody}/ids"),
-        &[&format!("127.0.0.1:{nobody}"), "refused", "is PostgreSQL running there"],
+    assert_refused(&server.url_of("app:app-secret", "postgres", "?tls=yes"), &["127.0.0.1", "has no TLS", "tls=no"]);
+    let free_port = support::free_port();
+    assert_refused(
+        &format!("postgres://app:app-secret@127.0.0.1:{free_port}/ids"),
+        &[&format!("127.0.0.1:{free_port}"), "refused", "is PostgreSQL running there"],
     );
-    says("postgres://app:app-secret@db.invalid/ids?tls=no", &["db.invalid:5432", "cannot be reached"]);
-    says("postgres://app:app-secret@/ids?socket=/nowhere", &["/nowhere", "cannot be reached", "No such file"]);
-    says("postgres://app:app-secret@/ids?socket=/nowhere&tls=yes", &["there is no TLS on a socket"]);
+    assert_refused("postgres://app:app-secret@db.invalid/ids?tls=no", &["db.invalid:5432", "cannot be reached"]);
+    assert_refused(
+        "postgres://app:app-secret@/ids?socket=/nowhere",
+        &["/nowhere", "cannot be reached", "No such file"],
+    );
+    assert_refused("postgres://app:app-secret@/ids?socket=/nowhere&tls=yes", &["there is no TLS on a socket"]);
     // Another program listens on the port.
     let redis = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = redis.local_addr().unwrap().port();
@@ -234,7 +240,7 @@ fn refused_logins_name_the_reason() {
             let _ = client.write_all(b"-ERR unknown command\r\n");
         }
     });
-    says(&format!("postgres://app:app-secret@127.0.0.1:{port}/ids"), &[&format!("127.0.0.1:{port}")]);
+    assert_refused(&format!("postgres://app:app-secret@127.0.0.1:{port}/ids"), &[&format!("127.0.0.1:{port}")]);
     // As many connections as the server allows, and one more.
     let app = server.url_of("app:app-secret", "postgres", "");
     server.psql(&store(&app, TableKind::Native).schema());
@@ -246,7 +252,7 @@ fn refused_logins_name_the_reason() {
     });
     // The error is not "too many connections" because of refused connections that are still open.
     eventually("room for the owner", || server.try_psql("postgres", "").is_ok());
-    says(&app, &["remaining connection slots are reserved", "each getid needs two"]);
+    assert_refused(&app, &["remaining connection slots are reserved", "each getid needs two"]);
     drop(in_use);
 }
 
@@ -295,17 +301,20 @@ fn tls_follows_the_address() {
         drop(client);
         eventually("its end", || uses_tls().is_empty());
     }
-    says(&url("?tls=verify"), &["UnknownIssuer", "ca-file="]);
-    says(&url(&format!("?tls=verify&ca-file={}", other.display())), &["certificate", "ca-file="]);
-    says(&url("?tls=verify&ca-file=/nowhere/ca.crt"), &["/nowhere/ca.crt", "No such file"]);
-    says(&url(&format!("?tls=verify&ca-file={}", server.dir().join("password").display())), &["no certificate in it"]);
+    assert_refused(&url("?tls=verify"), &["UnknownIssuer", "ca-file="]);
+    assert_refused(&url(&format!("?tls=verify&ca-file={}", other.display())), &["certificate", "ca-file="]);
+    assert_refused(&url("?tls=verify&ca-file=/nowhere/ca.crt"), &["/nowhere/ca.crt", "No such file"]);
+    assert_refused(
+        &url(&format!("?tls=verify&ca-file={}", server.dir().join("password").display())),
+        &["no certificate in it"],
+    );
 }
 
 fn the_same_name_twice_in_a_batch_is_refused(server: &PostgresServer) {
     let mut client = db(&server.url());
     client.create("orders", "");
     let error = client.try_reserve(&[ask("orders", 1), ask("orders", 2)]).unwrap_err();
-    assert!(matches!(&error, StoreError::Refused(said) if said.contains("'orders' is twice")), "{error:?}");
+    assert!(matches!(&error, StoreError::Refused(message) if message.contains("'orders' is twice")), "{error:?}");
     assert_eq!(range(&client.reserve("orders", 1).unwrap()), (1, 1));
     assert_eq!(client.reserve("missing", 1), Err(Verdict::NoSuch));
 }
@@ -431,7 +440,7 @@ fn a_version_that_is_too_old_is_named() {
         }
     });
     let url = format!("postgres://app:app-secret@127.0.0.1:{port}/ids");
-    says(&url, &["is version 11.22, must be 12 or newer", &format!("127.0.0.1:{port}")]);
+    assert_refused(&url, &["is version 11.22, must be 12 or newer", &format!("127.0.0.1:{port}")]);
     server.join().unwrap();
 }
 
@@ -445,7 +454,7 @@ fn through_a_pooler_of_transactions(server: &PostgresServer) {
          (current_setting('synchronous_commit'), pg_backend_pid()); RETURN NEW; END $$; \
          CREATE TRIGGER note BEFORE INSERT OR UPDATE ON getid_sequence FOR EACH ROW EXECUTE FUNCTION note()",
     );
-    let given = Given::default();
+    let given = GivenRanges::default();
     std::thread::scope(|scope| {
         for who in 0..4 {
             let (pooler, given) = (&pooler, &given);

@@ -101,35 +101,35 @@ impl<C: Clock> ClusterClaim<C> {
     pub(super) async fn choose(&mut self) -> Result<(), SaveError> {
         let ids = match &self.joined {
             Some(joined) => joined.record.auto.clone(),
-            None => return Err(self.store_is_away("it was not asked yet".to_owned())),
+            None => return Err(self.store_away_error("it was not asked yet".to_owned())),
         };
         self.list(&ids).await.map_err(|error| match error {
-            JoinError::Refused(why) | JoinError::Away(why) => self.store_is_away(why),
+            JoinError::Refused(why) | JoinError::Away(why) => self.store_away_error(why),
         })?;
         if let Some(why) = self.obstacle.clone() {
-            return Err(self.not_eligible(why));
+            return Err(self.not_eligible_error(why));
         }
         loop {
             let candidates = self.chooser.candidates(&ids);
             self.warn_of_own_name(&candidates);
             let server_id = match choose(&candidates, self.chooser.spread) {
                 Choice::Take(server_id) => server_id,
-                Choice::Look => return Err(no_server_id("its own record is looked at")),
+                Choice::Look => return Err(no_server_id_error("its own record is looked at")),
                 Choice::Wait if ids.is_empty() => {
-                    return Err(no_server_id(
+                    return Err(no_server_id_error(
                         "the cluster record lists none for auto; run getid cluster init --auto with some",
                     ));
                 }
                 Choice::Wait => {
                     // A claim may be free and excluded because this server is not eligible.
-                    if let Some(why) = self.ineligible(self.config.clock.clocks()) {
-                        return Err(self.not_eligible(why));
+                    if let Some(why) = self.ineligible_reason(self.config.clock.clocks()) {
+                        return Err(self.not_eligible_error(why));
                     }
                     let of = format!(
                         "all {} that auto may take are held, the first that comes free is taken",
                         ids.iter().count()
                     );
-                    return Err(no_server_id(&of));
+                    return Err(no_server_id_error(&of));
                 }
             };
             let Some(why) = self.dir.unmoved_record(server_id, self.link.shown()) else {
@@ -266,13 +266,13 @@ impl<C: Clock> ClusterClaim<C> {
             && let Some(hooks) = self.config.hooks.get()
         {
             let server_id = self.identity().server_id;
-            (hooks.must_end)(format!(
+            (hooks.end_server)(format!(
                 "server-id {server_id} (server-id auto) is another server's for good; a new start takes another one"
             ));
             self.chooser.lost_at = None;
         }
     }
 }
-fn no_server_id(why: &str) -> SaveError {
+fn no_server_id_error(why: &str) -> SaveError {
     SaveError::Standby { what: format!("standby without a server-id: {why}") }
 }

@@ -49,7 +49,7 @@ impl JoinRequest<'_> {
         for _ in 0..TRIES {
             let row = link.read(&Key::of_cluster()).await.map_err(|error| join_error(link, &error))?;
             let shown = link.shown().to_owned();
-            let Some(row) = row else { return Err(JoinError::Refused(no_fleet(&shown))) };
+            let Some(row) = row else { return Err(JoinError::Refused(no_fleet_error(&shown))) };
             let record = ClusterRecord::parse(row.text.as_bytes()).map_err(|error| damaged(&error, &shown))?;
             let joined = record.joined_by(self.layout, self.generators, self.counters);
             let joined = joined.map_err(|error| JoinError::Refused(format!("claim store {shown}: {error}")))?;
@@ -85,7 +85,7 @@ impl JoinRequest<'_> {
                 let Ok(claim) = ClaimRecord::of_row(row, other_id) else { continue };
                 let Some(holder) = claim.holder() else { continue };
                 let known = &claim.record.declarations;
-                if let Some(same) = by_hand.iter().find(|mine| gives_the_same(mine, server_id, known, other_id)) {
+                if let Some(same) = by_hand.iter().find(|mine| can_give_same_ids(mine, server_id, known, other_id)) {
                     let name = same.name();
                     return Err(JoinError::Refused(format!(
                         "generator {name} has the worker fields that it has on server-id {other_id} (instance-name {}), which \
@@ -104,7 +104,7 @@ impl JoinRequest<'_> {
 
 /// Whether IDs of `mine` may equal those of the same generator on `other_id`: all fields that distinguish servers are
 /// equal.
-fn gives_the_same(mine: &Declaration, server_id: Option<u32>, known: &Declarations, other_id: u32) -> bool {
+fn can_give_same_ids(mine: &Declaration, server_id: Option<u32>, known: &Declarations, other_id: u32) -> bool {
     let Some(other) = known.find(mine.name()) else { return false };
     let values = |declaration: &Declaration| -> BTreeMap<String, u64> {
         let fields = declaration.layout().fields().iter();
@@ -132,7 +132,7 @@ pub(super) fn join_error(link: &StoreLink, error: &RecordStoreError) -> JoinErro
     }
 }
 
-fn no_fleet(store: &str) -> String {
+fn no_fleet_error(store: &str) -> String {
     format!(
         "the claim store {store} has no record 'cluster': if a fleet has been there, address or prefix are wrong, or the store \
          is empty; for a new one run `getid cluster init --store {} --new ID` with the configuration of its servers",
@@ -173,7 +173,7 @@ mod tests {
         ] {
             let mut known = Declarations::default();
             known.push(declared(other)).unwrap();
-            assert_eq!(gives_the_same(&declared(mine), ids.0, &known, ids.1), is_same, "{mine} {other} {ids:?}");
+            assert_eq!(can_give_same_ids(&declared(mine), ids.0, &known, ids.1), is_same, "{mine} {other} {ids:?}");
         }
     }
 }

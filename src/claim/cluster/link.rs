@@ -59,7 +59,7 @@ impl StoreLink {
 
     pub(super) async fn read(&mut self, key: &Key) -> Result<Option<RecordRow>, RecordStoreError> {
         let answer = timeout(self.limit, self.store.read(key)).await;
-        self.logged(answer.unwrap_or_else(|_| Err(RecordStoreError::Away(self.no_answer()))))
+        self.record_answer(answer.unwrap_or_else(|_| Err(RecordStoreError::Away(self.no_answer()))))
     }
 
     pub(super) async fn list(
@@ -69,7 +69,7 @@ impl StoreLink {
         limit: usize,
     ) -> Result<RecordPage, RecordStoreError> {
         let answer = timeout(self.limit, self.store.list(prefix, after, limit)).await;
-        self.logged(answer.unwrap_or_else(|_| Err(RecordStoreError::Away(self.no_answer()))))
+        self.record_answer(answer.unwrap_or_else(|_| Err(RecordStoreError::Away(self.no_answer()))))
     }
 
     /// Logs the rows that a list of all claims skipped, except those that the previous list skipped too.
@@ -91,14 +91,14 @@ impl StoreLink {
         new: &RecordRow,
     ) -> Result<WriteResult, RecordStoreError> {
         let answer = timeout(self.limit, self.store.write(key, expect, new)).await;
-        self.logged(answer.unwrap_or_else(|_| Err(RecordStoreError::Unknown(self.no_answer()))))
+        self.record_answer(answer.unwrap_or_else(|_| Err(RecordStoreError::Unknown(self.no_answer()))))
     }
 
     fn no_answer(&self) -> String {
         format!("it has not answered within {} ms", self.limit.as_millis())
     }
 
-    fn logged<T>(&mut self, answer: Result<T, RecordStoreError>) -> Result<T, RecordStoreError> {
+    fn record_answer<T>(&mut self, answer: Result<T, RecordStoreError>) -> Result<T, RecordStoreError> {
         match &answer {
             // The store has answered.
             Ok(_) | Err(RecordStoreError::Damaged(_)) => self.error.clear(),

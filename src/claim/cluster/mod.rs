@@ -96,9 +96,9 @@ pub struct FleetClaimConfig<C> {
 /// Actions of a claim on its server.
 pub struct Hooks {
     /// Sets the server-id (`server-id auto`) before the first ID is given. Returns why the server cannot use it.
-    pub has_server_id: Box<dyn Fn(u32) -> Result<(), String> + Send + Sync>,
+    pub set_server_id: Box<dyn Fn(u32) -> Result<(), String> + Send + Sync>,
     /// Ends the server for the given reason, such as a lost server-id: only a new start gets another one.
-    pub must_end: Box<dyn Fn(String) + Send + Sync>,
+    pub end_server: Box<dyn Fn(String) + Send + Sync>,
 }
 
 /// The claim of one server in a cluster store, held or waited for.
@@ -190,14 +190,14 @@ impl<C: Clock> ClusterClaim<C> {
     }
 
     /// Does the checks of a start: compares this server with the fleet and reads its claim.
-    async fn first_look(&mut self) -> Result<(), JoinError> {
+    async fn check_at_start(&mut self) -> Result<(), JoinError> {
         self.join().await?;
         self.check_by_hand().await?;
         if let Some(server_id) = self.config.server_id {
             if let Some(unmoved) = self.dir.unmoved_record(server_id, self.link.shown()) {
                 return Err(JoinError::Refused(unmoved));
             }
-            self.look().await?;
+            self.check_claim().await?;
         }
         self.is_checked = true;
         Ok(())
@@ -246,7 +246,7 @@ impl<C: Clock> ClusterClaim<C> {
     async fn prepare(&mut self) -> Result<(), SaveError> {
         let is_old = self.joined_at.is_none_or(|at| at.elapsed() >= JOIN_AGAIN);
         if is_old && !self.machine.is_holder() {
-            let compared = if self.is_checked { self.join().await } else { self.first_look().await };
+            let compared = if self.is_checked { self.join().await } else { self.check_at_start().await };
             match compared {
                 Ok(()) => self.obstacle = None,
                 Err(JoinError::Refused(why)) => {
@@ -255,13 +255,13 @@ impl<C: Clock> ClusterClaim<C> {
                     self.obstacle = Some(why);
                 }
                 Err(JoinError::Away(_)) if self.is_checked => {}
-                Err(JoinError::Away(why)) => return Err(self.store_is_away(why)),
+                Err(JoinError::Away(why)) => return Err(self.store_away_error(why)),
             }
         }
         Ok(())
     }
 
-    fn store_is_away(&self, why: String) -> SaveError {
+    fn store_away_error(&self, why: String) -> SaveError {
         if self.machine.is_holder() {
             SaveError::Store { text: why }
         } else {
@@ -277,7 +277,7 @@ impl<C: Clock> ClusterClaim<C> {
         self.prepare().await?;
         if self.machine.is_holder() {
             if term.0 != self.machine.term() {
-                return Err(self.retaken());
+                return Err(self.retaken_error());
             }
             self.pin().await.map_err(|error| match error {
                 JoinError::Refused(what) => SaveError::ClaimLost { what },
@@ -286,7 +286,7 @@ impl<C: Clock> ClusterClaim<C> {
         } else if self.server_id.is_none() {
             self.choose().await?;
         }
-        let result = self.act(Ask::Save { point, term: term.0 }).await;
+        let result = self.perform(Ask::Save { point, term: term.0 }).await;
         self.choose_again(&result);
         result
     }
@@ -317,7 +317,7 @@ impl<C: Clock> Claim for ClusterClaim<C> {
         let end = Instant::now() + config.first_try;
         let mut claim = ClusterClaim::new(config, dir);
         loop {
-            match claim.first_look().await {
+            match claim.check_at_start().await {
                 Ok(()) => break,
                 Err(JoinError::Refused(why)) => return Err(TakeError::Store { why }),
                 Err(JoinError::Away(why)) if Instant::now() >= end => {
@@ -365,9 +365,9 @@ impl<C: Clock> Claim for ClusterClaim<C> {
             // Without a save in this term, the machine knows which point to record.
             let saved = self.tenure.as_ref().and_then(|tenure| tenure.saved);
             let (point, term) = saved.map_or((SavePoint::NOTHING, u64::MAX), |point| (point, self.machine.term()));
-            let _ = self.act(Ask::Release { point, term }).await;
+            let _ = self.perform(Ask::Release { point, term }).await;
         } else if self.server_id.is_some() {
-            let _ = self.act(Ask::Watch).await;
+            let _ = self.perform(Ask::Watch).await;
         }
         self.publish(Some(&SaveError::Standby { what: why.to_owned() }));
         self.obstacle = standing;
@@ -379,7 +379,7 @@ impl<C: Clock> Claim for ClusterClaim<C> {
         if self.server_id.is_none() {
             return Ok(());
         }
-        let result = self.act(Ask::Release { point, term: term.0 }).await;
+        let result = self.perform(Ask::Release { point, term: term.0 }).await;
         self.notes.keep();
         self.publish(result.as_ref().err());
         result

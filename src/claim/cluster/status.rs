@@ -117,7 +117,7 @@ impl<C: Clock> ClusterClaim<C> {
         match error {
             _ if self.machine.is_holder() => None,
             Some(SaveError::ClaimLost { what }) => Some(what.clone()),
-            _ => refused_for.or_else(|| self.ineligible(now)),
+            _ => refused_for.or_else(|| self.ineligible_reason(now)),
         }
     }
 
@@ -210,7 +210,7 @@ impl<C: Clock> ClusterClaim<C> {
 
     /// Logs the standing of this server when it changes.
     fn log_standing(&mut self, error: Option<&SaveError>, not_eligible: Option<&str>, now: Clocks) {
-        let is_apart = self.must_not_take().is_none() && self.machine.apart_by_ms(now).is_some();
+        let is_apart = self.takeover_obstacle().is_none() && self.machine.apart_by_ms(now).is_some();
         let standing = match (error, not_eligible) {
             _ if self.machine.is_holder() => LoggedState::Holder,
             (Some(SaveError::ClaimLost { what }), _) => LoggedState::NeedsOperator(what.clone()),

@@ -57,7 +57,7 @@ impl<C: Clock> ClusterClaim<C> {
     }
 
     /// Reads the record once, and checks it as a start does.
-    pub(super) async fn look(&mut self) -> Result<(), JoinError> {
+    pub(super) async fn check_claim(&mut self) -> Result<(), JoinError> {
         let identity = self.identity();
         let server_id = identity.server_id;
         let store = self.link.shown().to_owned();
@@ -90,7 +90,7 @@ impl<C: Clock> ClusterClaim<C> {
     }
 
     /// Performs the steps that the machine requests for `ask`, until it is settled. Ends in bounded time.
-    pub(super) async fn act(&mut self, ask: Ask) -> Result<(), SaveError> {
+    pub(super) async fn perform(&mut self, ask: Ask) -> Result<(), SaveError> {
         let end = Instant::now() + Duration::from_millis((self.config.timeout_ms / 2).max(500));
         self.problem = None;
         for step in 0..STEPS_MAX {
@@ -106,12 +106,12 @@ impl<C: Clock> ClusterClaim<C> {
                 return result;
             }
         }
-        Err(self.store_is_away(format!("claim store {}: others write the record all the time", self.link.shown())))
+        Err(self.store_away_error(format!("claim store {}: others write the record all the time", self.link.shown())))
     }
 
     /// Returns the next step of the machine. A server that must not take the claim only reads.
     fn wish(&mut self, ask: Ask) -> Wish {
-        if self.must_not_take().is_none() {
+        if self.takeover_obstacle().is_none() {
             return self.machine.wish(ask);
         }
         // Cancels the machine's permission to take the claim.
@@ -120,14 +120,16 @@ impl<C: Clock> ClusterClaim<C> {
     }
 
     /// Returns the reason why this server must not take the claim.
-    pub(super) fn must_not_take(&self) -> Option<&String> {
+    pub(super) fn takeover_obstacle(&self) -> Option<&String> {
         self.obstacle.as_ref().or(self.conflict.as_ref()).filter(|_| !self.machine.is_holder())
     }
 
     fn nothing_to_do(&mut self, ask: Ask) -> Result<(), SaveError> {
         match ask {
             Ask::Release { .. } | Ask::Watch => Ok(()),
-            Ask::Save { term, .. } if self.machine.is_holder() && term != self.machine.term() => Err(self.retaken()),
+            Ask::Save { term, .. } if self.machine.is_holder() && term != self.machine.term() => {
+                Err(self.retaken_error())
+            }
             Ask::Save { .. } => {
                 let what = format!("the record in {} has no beat left to count", self.link.shown());
                 Err(SaveError::ClaimLost { what })
@@ -271,8 +273,8 @@ impl<C: Clock> ClusterClaim<C> {
         let server_id = self.identity().server_id;
         match event {
             Event::Again => {
-                let must_not = self.must_not_take().cloned();
-                must_not.map(|why| Err(self.not_eligible(why)))
+                let must_not = self.takeover_obstacle().cloned();
+                must_not.map(|why| Err(self.not_eligible_error(why)))
             }
             Event::WritesItselfIn { noted, found } => {
                 tracing::error!(
@@ -283,11 +285,11 @@ impl<C: Clock> ClusterClaim<C> {
                 None
             }
             Event::Saved { point, hold } => {
-                self.has_saved(point, hold.sent);
+                self.record_saved(point, hold.sent);
                 // An earlier write may be confirmed here, whose point is not the requested one.
                 matches!(ask, Ask::Save { point: asked, .. } if asked == point).then_some(Ok(()))
             }
-            Event::Taken { found, cause } => Some(self.has_taken(found, cause)),
+            Event::Taken { found, cause } => Some(self.begin_tenure(found, cause)),
             Event::Released => {
                 self.log_release();
                 self.tenure = None;
@@ -297,18 +299,18 @@ impl<C: Clock> ClusterClaim<C> {
             }
             Event::Standby(_) if matches!(ask, Ask::Release { .. }) => Some(Ok(())),
             Event::Standby(waiting) => Some(Err(self.wait_error(waiting))),
-            Event::Lost(loss) => Some(self.has_lost(loss)).map(|error| match ask {
+            Event::Lost(loss) => Some(self.end_tenure(loss)).map(|error| match ask {
                 Ask::Release { .. } => Ok(()),
                 Ask::Save { .. } | Ask::Watch => Err(error),
             }),
             Event::Away => Some(Err(match self.problem.clone() {
                 Some(what) => SaveError::ClaimLost { what },
-                None => self.store_is_away(self.link.error.clone()),
+                None => self.store_away_error(self.link.error.clone()),
             })),
         }
     }
 
-    fn has_saved(&mut self, point: SavePoint, sent: Clocks) {
+    fn record_saved(&mut self, point: SavePoint, sent: Clocks) {
         let server_id = self.identity().server_id;
         self.notes.note(server_id, self.machine.noted_beat(), point.watermark);
         self.publisher.beats += 1;
@@ -323,7 +325,7 @@ impl<C: Clock> ClusterClaim<C> {
     }
 
     /// Starts a tenure after the claim was taken. Returns `ClaimRetaken` with the point at which the mint begins.
-    fn has_taken(&mut self, found: Option<SavePoint>, cause: Cause) -> Result<(), SaveError> {
+    fn begin_tenure(&mut self, found: Option<SavePoint>, cause: Cause) -> Result<(), SaveError> {
         let identity = self.identity();
         let now = self.config.clock.clocks();
         if cause == Cause::Resumed {
@@ -331,7 +333,7 @@ impl<C: Clock> ClusterClaim<C> {
             if let Some(tenure) = &mut self.tenure {
                 (tenure.found, tenure.saved, tenure.is_resumed) = (found, None, true);
             }
-            return Err(self.retaken());
+            return Err(self.retaken_error());
         }
         let late = || {
             let claim = &self.usable_claim.as_ref()?.claim;
@@ -359,17 +361,17 @@ impl<C: Clock> ClusterClaim<C> {
         }
         if self.config.server_id.is_none()
             && let Some(hooks) = self.config.hooks.get()
-            && let Err(why) = (hooks.has_server_id)(identity.server_id)
+            && let Err(why) = (hooks.set_server_id)(identity.server_id)
         {
-            (hooks.must_end)(format!("server-id {} cannot be this server's: {why}", identity.server_id));
+            (hooks.end_server)(format!("server-id {} cannot be this server's: {why}", identity.server_id));
             return Err(SaveError::ClaimLost { what: why });
         }
         self.chooser.settle();
-        Err(self.retaken())
+        Err(self.retaken_error())
     }
 
     /// Returns the error that makes the caller begin again at the point found with the claim.
-    pub(super) fn retaken(&self) -> SaveError {
+    pub(super) fn retaken_error(&self) -> SaveError {
         let identity = self.identity();
         let declared =
             self.usable_claim.as_ref().map(|usable_claim| usable_claim.declared(&self.declarations, identity));
@@ -380,7 +382,7 @@ impl<C: Clock> ClusterClaim<C> {
         SaveError::ClaimRetaken { found, declarations, term, is_watched }
     }
 
-    fn has_lost(&mut self, loss: Loss) -> SaveError {
+    fn end_tenure(&mut self, loss: Loss) -> SaveError {
         let server_id = self.identity().server_id;
         self.log_loss(loss);
         self.tenure = None;
@@ -402,13 +404,13 @@ impl<C: Clock> ClusterClaim<C> {
         self.end_if_permanently_lost(waiting);
         match texts::waiting(waiting, self.usable_claim.as_ref(), server_id, self.link.shown()) {
             WaitState::Standby(why) => SaveError::Standby { what: format!("standby for server-id {server_id}: {why}") },
-            WaitState::NotEligible(why) => self.not_eligible(why),
+            WaitState::NotEligible(why) => self.not_eligible_error(why),
             WaitState::NeedsOperator(what) => SaveError::ClaimLost { what },
         }
     }
 
     /// Returns the error of a step that found a reason not to take the claim, and keeps the reason.
-    pub(super) fn not_eligible(&mut self, why: String) -> SaveError {
+    pub(super) fn not_eligible_error(&mut self, why: String) -> SaveError {
         let what = format!("standby{}: not eligible: {why}", self.for_server_id());
         self.publisher.refused_for = Some(why);
         SaveError::Standby { what }
@@ -416,9 +418,9 @@ impl<C: Clock> ClusterClaim<C> {
 
     /// Returns the reason why this server would not take the claim if it were free. `None` if it would take it, or
     /// already holds it.
-    pub(super) fn ineligible(&self, now: Clocks) -> Option<String> {
+    pub(super) fn ineligible_reason(&self, now: Clocks) -> Option<String> {
         let apart = || self.machine.apart_by_ms(now).map(texts::apart);
-        self.must_not_take().cloned().or_else(apart)
+        self.takeover_obstacle().cloned().or_else(apart)
     }
 
     /// Logs a warning if a live holder has the same instance-name as this server.

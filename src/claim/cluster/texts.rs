@@ -171,17 +171,23 @@ mod tests {
     #[test]
     fn commands_can_be_run_as_they_are_shown() {
         let store = "mysql://ids:***@db/fleet?tls=verify&ca-file=/etc/ca.pem";
-        for said in [missing(3, store), went_back(9, 8, 3, store)] {
+        for message in [missing(3, store), went_back(9, 8, 3, store)] {
             let url = "'mysql://ids@db/fleet?tls=verify&ca-file=/etc/ca.pem&password-file=PASSWORD_FILE'";
             assert!(
-                said.contains(&format!("run `getid state advance --store {url} --server-id 3 --past-id ID`")),
-                "{said}"
+                message.contains(&format!("run `getid state advance --store {url} --server-id 3 --past-id ID`")),
+                "{message}"
             );
         }
-        let said = went_back(9, 8, 3, "etcd://a/p");
-        assert!(said.contains("run `getid state advance --store etcd://a/p --server-id 3 --past-id ID`"), "{said}");
-        let said = went_back(9, 0, 3, "etcd://a/p");
-        assert!(said.contains("has no record of server-id 3") && said.contains("run `getid state advance"), "{said}");
+        let message = went_back(9, 8, 3, "etcd://a/p");
+        assert!(
+            message.contains("run `getid state advance --store etcd://a/p --server-id 3 --past-id ID`"),
+            "{message}"
+        );
+        let message = went_back(9, 0, 3, "etcd://a/p");
+        assert!(
+            message.contains("has no record of server-id 3") && message.contains("run `getid state advance"),
+            "{message}"
+        );
     }
 
     #[test]

@@ -312,7 +312,7 @@ impl<'a, I: Iterator<Item = (&'a str, usize)>> ClaimReader<'a, I> {
     /// Reads the lines from `holder` or `free` to `folder`.
     fn holding(&mut self) -> Result<Holding, RecordError> {
         let (line, number) = self.line("holder")?;
-        let said = line.split_once(' ').and_then(|(first, rest)| {
+        let words = line.split_once(' ').and_then(|(first, rest)| {
             let (who, since) = rest.split_once(" since ")?;
             let since_unix_ms = since.split(' ').next()?.parse::<i64>().ok()?;
             Some((first, who, since_unix_ms))
@@ -320,7 +320,7 @@ impl<'a, I: Iterator<Item = (&'a str, usize)>> ClaimReader<'a, I> {
         let mut text = |name| self.value(name, "a word", text_of);
         let [name, host, address] = [text("name")?, text("host")?, text("address")?];
         let [boot_id, folder] = [text("boot-id")?, text("folder")?];
-        let holding = said.and_then(|(first, who, since_unix_ms)| match first {
+        let holding = words.and_then(|(first, who, since_unix_ms)| match first {
             "holder" => {
                 let instance = u128::from_str_radix(who, 16).ok().filter(|&instance| instance != 0)?;
                 Some(Holding::Held(ClaimHolder { instance, name, host, address, since_unix_ms, boot_id, folder }))
@@ -411,7 +411,7 @@ mod tests {
     fn any_deviation_from_the_text_is_refused() {
         let text = sample().to_text();
         let body = &text[..text.find(LAST_WORDS).unwrap()];
-        for (from, to, said) in [
+        for (from, to, expected_text) in [
             ("state 4", "state 5", "it is of format version 5, this getid reads versions 1 to 4"),
             ("state 4", "state 3", "line 1 is 'getid state 3' where 'getid state 4' is expected"),
             ("kind claim", "kind time", "it is a record of kind 'time' where 'claim' is expected"),
@@ -433,7 +433,7 @@ mod tests {
             assert!(body.contains(from), "{from}");
             let edited = sealed(&body.replacen(from, to, 1));
             let error = ClaimRecord::parse(edited.as_bytes()).unwrap_err().to_string();
-            assert!(error.contains(said), "{from} -> {to}: {error}");
+            assert!(error.contains(expected_text), "{from} -> {to}: {error}");
         }
         let damaged = text.replace("watermark 375145820123", "watermark 375145820124");
         assert!(ClaimRecord::parse(damaged.as_bytes()).unwrap_err().to_string().starts_with("its checksum is"));

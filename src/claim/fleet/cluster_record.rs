@@ -426,7 +426,7 @@ mod tests {
             Layout::new(Epoch::from_unix_ms(epoch).unwrap(), widths[0], widths[1], widths[2]).unwrap()
         };
         let default = Epoch::DEFAULT.unix_ms();
-        for (layout, words, said) in [
+        for (layout, words, expected_text) in [
             (layout(default, [2, 9, 10]), "tweets twitter datacenter 1 worker 2", ""),
             (layout(default, [2, 19, 0]), "doc objectid process 7", ""),
             (
@@ -449,10 +449,10 @@ mod tests {
             ),
         ] {
             match sample().joined_by(layout, &[declared(words)], &[]) {
-                Ok(joined) => assert_eq!((joined, said), (None, ""), "{words}"),
+                Ok(joined) => assert_eq!((joined, expected_text), (None, ""), "{words}"),
                 Err(error) => {
                     let error = error.to_string();
-                    assert!(!said.is_empty() && error.starts_with(said), "{words}: {error}");
+                    assert!(!expected_text.is_empty() && error.starts_with(expected_text), "{words}: {error}");
                 }
             }
         }
@@ -482,7 +482,7 @@ mod tests {
     fn any_deviation_from_the_text_is_refused() {
         let text = sample().to_text();
         let body = &text[..text.find(LAST_WORDS).unwrap()];
-        for (from, to, said) in [
+        for (from, to, expected_text) in [
             ("state 4", "state 9", "it is of format version 9, this getid reads versions 1 to 4"),
             ("kind cluster", "kind claim", "it is a record of kind 'claim' where 'cluster' is expected"),
             ("key cluster", "key other", "its numbers contradict each other"),
@@ -497,7 +497,7 @@ mod tests {
             let edited = body.replacen(from, to, 1);
             let sealed = format!("{edited}{LAST_WORDS}{:08x}\n", crc32fast::hash(edited.as_bytes()));
             let error = ClusterRecord::parse(sealed.as_bytes()).unwrap_err().to_string();
-            assert!(error.contains(said), "{from} -> {to}: {error}");
+            assert!(error.contains(expected_text), "{from} -> {to}: {error}");
         }
         assert!(ClusterRecord::parse(body.as_bytes()).is_err());
     }

@@ -85,7 +85,7 @@ pub(super) fn list(args: &ListArgs, out: &mut dyn Write) -> Result<(), Stop> {
             out.flush()?;
             for bad in listed.bad.iter().filter(|bad| is_wanted(&bad.name)) {
                 left_out += 1;
-                complain(&format!("{}: {}", opened.store.shown(), bad.said));
+                complain(&format!("{}: {}", opened.store.shown(), bad.error));
             }
             let Some(next) = listed.next else { break };
             after = next;

@@ -90,10 +90,10 @@ impl Fleet {
         let (told, stopped) = (Arc::downgrade(server), Arc::downgrade(server));
         let ends = Arc::clone(&self.ends);
         let hooks = Hooks {
-            has_server_id: Box::new(move |server_id| {
+            set_server_id: Box::new(move |server_id| {
                 told.upgrade().map_or(Ok(()), |server| server.set_server_id(server_id))
             }),
-            must_end: Box::new(move |why| {
+            end_server: Box::new(move |why| {
                 tracing::error!("{why}");
                 *ends.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
                 if let Some(server) = stopped.upgrade() {

@@ -239,7 +239,7 @@ fn claim_machine(config: &Config, identity: Identity) -> Result<Option<MachineCl
 /// claim is taken later. It may succeed then, if the other server was just killed and has ended.
 fn state_in_use(config: &Config) -> Option<String> {
     let is_in_folder = config.id_state == StateKind::File && config.claim.store.is_none();
-    is_in_folder.then(|| lock::held(&config.state_dir, config.server_id))?.map(|held| held.to_string())
+    is_in_folder.then(|| lock::held_error(&config.state_dir, config.server_id))?.map(|held| held.to_string())
 }
 
 /// Returns the constructor of runtimes for threads that use the claim. A claim in a store needs a blocking pool.

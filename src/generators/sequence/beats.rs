@@ -226,7 +226,7 @@ impl Sequences {
             };
             // Either all rows are raised, or nothing is confirmed.
             if let Some(bad) = listed.bad.into_iter().next() {
-                return Err(SequenceError::Not(bad.said));
+                return Err(SequenceError::Not(bad.error));
             }
             if listed.rows.is_empty() {
                 // Pages after an empty one may have rows.

@@ -117,7 +117,7 @@ const MAJORITY: &str = "its members elect a leader, or most of them are not reac
 pub(super) fn of_answer(context: RequestContext<'_>, status: u16, body: &[u8]) -> MemberFailure {
     let RequestContext { place, path, user, prefix } = context;
     let text = String::from_utf8_lossy(body);
-    let Some(reported) = message(body) else {
+    let Some(error_message) = message(body) else {
         let shown = printable_up_to(text.trim(), SHOWN_CHARS);
         if text.contains("HTTPS server") {
             return MemberFailure::Unfit(format!("{place} takes TLS alone: write tls=verify, or leave tls=no out"));
@@ -130,8 +130,8 @@ pub(super) fn of_answer(context: RequestContext<'_>, status: u16, body: &[u8]) -
             _ => MemberFailure::Unknown(format!("{sentence}; {expected}")),
         };
     };
-    let shown = printable_up_to(&reported, SHOWN_CHARS);
-    let Some((_, kind, remedy)) = MESSAGES.iter().find(|(known, _, _)| reported.contains(known)) else {
+    let shown = printable_up_to(&error_message, SHOWN_CHARS);
+    let Some((_, kind, remedy)) = MESSAGES.iter().find(|(known, _, _)| error_message.contains(known)) else {
         return MemberFailure::Unknown(format!("{place} said '{shown}'"));
     };
     let because = |remedy: &str| format!("{place} said '{shown}': {remedy}");
@@ -176,7 +176,7 @@ mod tests {
     const CONTEXT: RequestContext<'_> =
         RequestContext { place: "etcd at db1:2379", path: "/v3/kv/txn", user: Some("ids"), prefix: "getid" };
 
-    fn reported(message: &str, status: u16) -> MemberFailure {
+    fn failure_of(message: &str, status: u16) -> MemberFailure {
         let body = format!(r#"{{"error":"{message}","message":"{message}","code":3}}"#);
         of_answer(CONTEXT, status, body.as_bytes())
     }
@@ -202,7 +202,7 @@ mod tests {
             ),
             ("something new", MemberFailure::Unknown("etcd at db1:2379 said 'something new'".to_owned())),
         ] {
-            assert_eq!(reported(message, 400), expected);
+            assert_eq!(failure_of(message, 400), expected);
         }
         for (message, remedy) in [
             ("etcdserver: mvcc: database space exceeded", "etcdctl alarm disarm"),
@@ -211,17 +211,17 @@ mod tests {
             ("etcdserver: leader changed", "more than half of them"),
             ("etcdserver: request timed out, possibly due to previous leader failure", "more than half of them"),
         ] {
-            let found = reported(message, 503);
+            let found = failure_of(message, 503);
             assert!(matches!(&found, MemberFailure::Unknown(text) if text.contains(remedy)), "{found:?}");
         }
         for message in ["etcdserver: invalid auth token", "etcdserver: user name is empty"] {
-            assert!(matches!(reported(message, 401), MemberFailure::LoginExpired(_)), "{message}");
+            assert!(matches!(failure_of(message, 401), MemberFailure::LoginExpired(_)), "{message}");
             let body = format!(r#"{{"code":16,"message":"{message}","details":[]}}"#);
             let found = of_answer(RequestContext { user: None, ..CONTEXT }, 401, body.as_bytes());
             assert!(matches!(&found, MemberFailure::Refused(text) if text.contains("USER:PASSWORD@")), "{found:?}");
         }
-        assert!(matches!(reported("etcdserver: rpc not supported for learner", 400), MemberFailure::Away(_)));
-        assert!(matches!(reported("etcdserver: authentication is not enabled", 400), MemberFailure::AuthDisabled(_)));
+        assert!(matches!(failure_of("etcdserver: rpc not supported for learner", 400), MemberFailure::Away(_)));
+        assert!(matches!(failure_of("etcdserver: authentication is not enabled", 400), MemberFailure::AuthDisabled(_)));
     }
 
     #[test]
@@ -233,7 +233,7 @@ mod tests {
         assert!(matches!(of_answer(CONTEXT, 500, b"[]"), MemberFailure::Unknown(_)));
         let found = of_answer(CONTEXT, 400, b"Client sent an HTTP request to an HTTPS server.\n");
         assert!(matches!(&found, MemberFailure::Unfit(text) if text.contains("tls=verify")), "{found:?}");
-        let found = reported(&"x".repeat(1000), 500);
+        let found = failure_of(&"x".repeat(1000), 500);
         assert!(matches!(&found, MemberFailure::Unknown(text) if text.len() < 300), "{found:?}");
     }
 }

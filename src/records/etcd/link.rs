@@ -204,18 +204,18 @@ fn load(verifies: bool, ca_file: Option<&Path>, own: Option<&(PathBuf, PathBuf)>
         Some(path) => Trust::Authorities(path),
         None => Trust::System,
     };
-    let told = |error: TrustError| match error {
+    let trust_error = |error: TrustError| match error {
         TrustError::NoAuthorities(_) => format!("{error}: ca-file= names who signed those of etcd's members"),
         _ => error.to_string(),
     };
-    let builder = trust.builder().map_err(told)?;
+    let builder = trust.builder().map_err(trust_error)?;
     let config = match own {
         None => builder.with_no_client_auth(),
         Some((cert, key)) => {
             let content = |_| TrustError::Content { path: key.clone(), what: "private key" };
-            let pem = read_pem(key).map_err(told)?;
-            let key = PrivateKeyDer::from_pem_slice(&pem).map_err(content).map_err(told)?;
-            let made = builder.with_client_auth_cert(certificates(cert).map_err(told)?, key);
+            let pem = read_pem(key).map_err(trust_error)?;
+            let key = PrivateKeyDer::from_pem_slice(&pem).map_err(content).map_err(trust_error)?;
+            let made = builder.with_client_auth_cert(certificates(cert).map_err(trust_error)?, key);
             made.map_err(|error| format!("{}: {error}; key-file= must be this certificate's key", cert.display()))?
         }
     };

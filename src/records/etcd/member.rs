@@ -82,7 +82,7 @@ impl Member {
     pub(super) async fn ask(&self, asking: TimedRequest) -> Result<Bytes, MemberFailure> {
         let mut tries = 0;
         loop {
-            let token = self.before(asking.connected_by, self.token(asking.connected_by)).await?;
+            let token = self.limited(asking.connected_by, self.token(asking.connected_by)).await?;
             match self.exchange(&asking, token.as_deref()).await {
                 Err(MemberFailure::LoginExpired(_)) if tries == 0 => {
                     tries = 1;
@@ -96,7 +96,7 @@ impl Member {
 
     /// Sends a request, and waits for its answer.
     async fn exchange(&self, asking: &TimedRequest, token: Option<&HeaderValue>) -> Result<Bytes, MemberFailure> {
-        let mut link = self.before(asking.connected_by, self.link()).await?;
+        let mut link = self.limited(asking.connected_by, self.link()).await?;
         // A member that only takes TLS closes a connection that begins otherwise.
         let hint = match self.address.tls {
             StoreTls::No if !link.is_proven() => "; if it takes TLS alone, write tls=verify; or no etcd listens there",
@@ -211,7 +211,7 @@ impl Member {
     }
 
     /// Limits a step before the request is sent; its time-out means that nothing was done.
-    async fn before<T>(
+    async fn limited<T>(
         &self,
         end: Instant,
         step: impl Future<Output = Result<T, MemberFailure>>,

@@ -174,12 +174,12 @@ impl EtcdStore {
 
     fn refusal(&self, fault: AnswerError) -> RecordStoreError {
         match fault {
-            AnswerError::NotEtcd(what) => RecordStoreError::Refused(self.no_etcd(&what)),
+            AnswerError::NotEtcd(what) => RecordStoreError::Refused(self.not_etcd_text(&what)),
             AnswerError::NotARecord(bad) => RecordStoreError::Damaged(bad),
         }
     }
 
-    fn no_etcd(&self, what: &str) -> String {
+    fn not_etcd_text(&self, what: &str) -> String {
         format!("{} answered what no etcd answers ({what}): an etcd of 3.4 or newer is expected there", self.shown)
     }
 
@@ -201,7 +201,7 @@ impl EtcdStore {
         let written = written.map_err(|fault| match fault {
             // The write was not done: etcd read the key instead.
             AnswerError::NotARecord(bad) => RecordStoreError::Damaged(bad),
-            AnswerError::NotEtcd(what) => RecordStoreError::Unknown(self.no_etcd(&what)),
+            AnswerError::NotEtcd(what) => RecordStoreError::Unknown(self.not_etcd_text(&what)),
         })?;
         Ok((written, gateway::revision_of(&answer).unwrap_or(0)))
     }
@@ -243,8 +243,8 @@ impl RecordStore for EtcdStore {
             let mut listed = RecordPage::default();
             let mut after = if after.is_empty() { Vec::new() } else { gateway::name(&self.prefix, after).into_bytes() };
             while listed.rows.len() < limit {
-                let wanted = (limit - listed.rows.len()).min(PAGE_ROWS);
-                let ListPage { listing, is_last } = self.page(prefix, &after, wanted, end).await?;
+                let remaining = (limit - listed.rows.len()).min(PAGE_ROWS);
+                let ListPage { listing, is_last } = self.page(prefix, &after, remaining, end).await?;
                 for row in listing.rows {
                     match row {
                         Ok(row) => listed.rows.push(row),
@@ -279,18 +279,18 @@ impl RecordStore for EtcdStore {
     fn info(&self) -> RecordFuture<'_, RecordStoreInfo> {
         Box::pin(async move {
             let end = self.end();
-            let mut reported = Vec::new();
+            let mut answers = Vec::new();
             for (index, member) in self.members.iter().enumerate() {
                 let by = share_of(end, self.members.len() - index);
                 let answer = self.status_of(member, by).await;
-                reported.push((member, answer));
+                answers.push((member, answer));
             }
-            if reported.iter().all(|(_, answer)| answer.is_err()) {
-                let failed = reported.into_iter().filter_map(|(_, answer)| answer.err()).collect();
+            if answers.iter().all(|(_, answer)| answer.is_err()) {
+                let failed = answers.into_iter().filter_map(|(_, answer)| answer.err()).collect();
                 return Err(error_of(summary(failed), RequestKind::Read));
             }
-            let mut info = versions::info(reported.iter().map(|(member, answer)| (member.place(), answer)));
-            for (member, _) in reported.iter().filter(|(member, _)| member.is_auth_disabled()) {
+            let mut info = versions::info(answers.iter().map(|(member, answer)| (member.place(), answer)));
+            for (member, _) in answers.iter().filter(|(member, _)| member.is_auth_disabled()) {
                 info.warnings.push(format!(
                     "{} has its users switched off, and takes whoever reaches it: etcdctl auth enable",
                     member.place()

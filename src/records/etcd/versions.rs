@@ -11,10 +11,10 @@ const SOUND_SINCE: [[u32; 3]; 3] = [[3, 4, 42], [3, 5, 28], [3, 6, 9]];
 
 /// Returns the product and the warnings, from the status of each member by its place.
 pub(super) fn info<'a>(
-    reported: impl Iterator<Item = (&'a str, &'a Result<StatusAnswer, MemberFailure>)>,
+    answers: impl Iterator<Item = (&'a str, &'a Result<StatusAnswer, MemberFailure>)>,
 ) -> RecordStoreInfo {
     let (mut versions, mut warnings) = (Vec::new(), Vec::new());
-    for (place, answer) in reported {
+    for (place, answer) in answers {
         match answer {
             Ok(status) => {
                 let version = printable_up_to(&status.version, 40);
@@ -96,13 +96,13 @@ mod tests {
             let body = format!(r#"{{"header":{{"cluster_id":"1"}},"version":"{version}","errors":[{errors}]}}"#);
             gateway::status_answer(body.as_bytes()).map_err(|_| MemberFailure::Away(String::new()))
         };
-        let reported = [
+        let answers = [
             ("etcd at a:1", status("3.6.9", "")),
             ("etcd at b:1", status("3.6.9", r#""alarm:NOSPACE ""#)),
             ("etcd at c:1", status("3.5.28", "")),
             ("etcd at d:1", Err(MemberFailure::Away("etcd at d:1 is not reached".to_owned()))),
         ];
-        let info = info(reported.iter().map(|(place, answer)| (*place, answer)));
+        let info = info(answers.iter().map(|(place, answer)| (*place, answer)));
         assert_eq!(info.product, "etcd 3.5.28, 3.6.9");
         assert_eq!(info.warnings.len(), 2, "{:?}", info.warnings);
         assert!(info.warnings[0].starts_with("etcd at b:1 reports 'alarm:NOSPACE'"));

@@ -277,7 +277,7 @@ async fn list(sequences: &Arc<Sequences>, pattern: Option<Vec<u8>>, mut after: S
         let rows = left.min(PAGE_ROWS);
         let page = sequences.list(pattern.clone(), &after, rows).await.map_err(|error| error.of("*"))?;
         found.extend(page.rows.iter().map(listed));
-        unreadable.extend(page.bad.into_iter().map(|bad| Value::from(bad.said.as_str())));
+        unreadable.extend(page.bad.into_iter().map(|bad| Value::from(bad.error.as_str())));
         left -= rows;
         after = page.next.unwrap_or_default();
         if after.is_empty() {

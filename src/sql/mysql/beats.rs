@@ -71,7 +71,7 @@ impl BeatStatements {
         let is_done = done.get(self.update).is_some_and(|done| done.affected == 1);
         match (is_done, row.and_then(|row| Some((number(row, 0)?, text(row, 1)?)))) {
             (true, Some((beat, instance))) => Ok(ServerBeat { beat: beat.unsigned_abs(), instance }),
-            _ => Err(beats::not_allowed()),
+            _ => Err(beats::server_row_error()),
         }
     }
 }

@@ -84,9 +84,9 @@ impl LeafConnection {
     ) -> Result<Reservations, StoreError> {
         let mut beaten = None;
         let mut answers: Vec<Option<Result<Reservation, Verdict>>> = vec![None; asks.len()];
-        let wish =
+        let request =
             |ask: &ReserveRequest| SegmentRequest { values: ask.values.clamp(1, RESERVED_MAX).into(), last_seen: None };
-        let mut wishes: Vec<SegmentRequest> = asks.iter().map(wish).collect();
+        let mut requests: Vec<SegmentRequest> = asks.iter().map(request).collect();
         for _ in 0..TRIES {
             let mut left: Vec<usize> = (0..asks.len()).filter(|at| answers[*at].is_none()).collect();
             left.sort_by_key(|at| asks[*at].key.as_str());
@@ -98,7 +98,7 @@ impl LeafConnection {
             let mut packet = Packet::transaction();
             let own = server.map(|server| beats::add_own(&mut packet, server, beats::LIVE));
             let known = high::add_read(&mut packet, TABLE, left.iter().map(|at| &asks[*at].key));
-            let add = |at: &usize| add_update(&mut packet, &asks[*at].key, wishes[*at].values);
+            let add = |at: &usize| add_update(&mut packet, &asks[*at].key, requests[*at].values);
             let updates: Vec<(usize, usize)> = left.iter().map(add).collect();
             let select =
                 packet.add(format_args!("{} WHERE {}", select_sql(), any_of(left.iter().map(|at| &asks[*at]))));
@@ -115,12 +115,14 @@ impl LeafConnection {
                 let rows = before.zip(after.get(asks[at].key.as_str()));
                 let high = known.get(asks[at].key.as_str()).copied().unwrap_or(0);
                 let ask = ReserveRequest { floor: asks[at].floor.max(high), ..asks[at].clone() };
-                let answer = answer_of(&ask, rows, done[update].affected == 1, &mut wishes[at]);
+                let answer = answer_of(&ask, rows, done[update].affected == 1, &mut requests[at]);
                 answers[at] = answer.map(|answer| answer.map(|got| high::found(got, high)));
             }
         }
-        let all = answers.into_iter().zip(asks.iter().zip(&wishes));
-        let each = all.map(|(answer, (ask, wish))| answer.unwrap_or_else(|| Err(behind(ask, wish)))).collect();
+        let all = answers.into_iter().zip(asks.iter().zip(&requests));
+        let each = all
+            .map(|(answer, (ask, request))| answer.unwrap_or_else(|| Err(no_values_verdict(ask, request))))
+            .collect();
         Ok(Reservations { server: beaten, each })
     }
 
@@ -270,14 +272,14 @@ fn answer_of(
     ask: &ReserveRequest,
     rows: Option<(LeafRow, &LeafRow)>,
     is_updated: bool,
-    wish: &mut SegmentRequest,
+    request: &mut SegmentRequest,
 ) -> Option<Result<Reservation, Verdict>> {
     let Some((before, after)) = rows else { return Some(Err(Verdict::NoSuch)) };
     let (first, step, row) = match before.checked(&ask.key) {
         Ok(good) => good,
         Err(text) => return Some(Err(Verdict::BadRow(text))),
     };
-    let took = step.max(wish.values);
+    let took = step.max(request.values);
     if first > VALUE_MAX - took {
         // No values are left.
         return Some(Ok(Reservation { first, last: first - 1, found_next: first, row }));
@@ -288,8 +290,8 @@ fn answer_of(
         return None;
     }
     if next <= ask.floor {
-        wish.last_seen = Some(next - 1);
-        wish.values = (ask.floor - next).saturating_add(i64::from(ask.values)).min(RESERVED_MAX.into());
+        request.last_seen = Some(next - 1);
+        request.values = (ask.floor - next).saturating_add(i64::from(ask.values)).min(RESERVED_MAX.into());
         return None;
     }
     let row = after.shown(ask.key.clone());
@@ -297,9 +299,9 @@ fn answer_of(
 }
 
 /// Returns why there are no values after several tries.
-fn behind(ask: &ReserveRequest, wish: &SegmentRequest) -> Verdict {
+fn no_values_verdict(ask: &ReserveRequest, request: &SegmentRequest) -> Verdict {
     let ReserveRequest { key, floor, .. } = ask;
-    Verdict::BadRow(match wish.last_seen {
+    Verdict::BadRow(match request.last_seen {
         None => format!("the row '{key}' of leaf_alloc was changed by others {TRIES} times while it was reserved from"),
         Some(last) => format!(
             "the row '{key}' of leaf_alloc is at {last}, and this server has had values up to {} of another database: \
@@ -370,7 +372,7 @@ pub(super) async fn count(link: &mut MysqlLink, table: &str, column: &str) -> Re
 }
 
 /// Adds a warning about rows whose names are not valid for sequences: requests for them are not served.
-pub(super) async fn look_at_names(
+pub(super) async fn check_names(
     link: &mut MysqlLink,
     table: &str,
     column: &str,
@@ -385,8 +387,8 @@ pub(super) async fn look_at_names(
     let done = match link.run(&packet).await {
         Ok(done) => done,
         // Values are reserved by the table's key, so a table that is too large to search is served.
-        Err(StoreError::Refused(said)) => {
-            info.warnings.push(format!("{table} was not searched for names that cannot be served: {said}"));
+        Err(StoreError::Refused(message)) => {
+            info.warnings.push(format!("{table} was not searched for names that cannot be served: {message}"));
             return Ok(());
         }
         Err(unknown) => return Err(unknown),

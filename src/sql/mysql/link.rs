@@ -25,7 +25,7 @@ pub(super) struct Packet {
     statements: usize,
     commit: Option<usize>,
     /// Whether it continues a transaction that is open.
-    goes_on: bool,
+    continues: bool,
     leaves_open: bool,
 }
 
@@ -52,7 +52,7 @@ impl Packet {
 
     /// Creates a packet that continues such a transaction, and ends it.
     pub(super) fn within() -> Packet {
-        Packet { goes_on: true, ..Packet::new() }
+        Packet { continues: true, ..Packet::new() }
     }
 
     /// Adds a statement; returns its index.
@@ -68,7 +68,7 @@ impl Packet {
     /// Ends the transaction.
     pub(super) fn commit(&mut self) {
         self.commit = Some(self.add(format_args!("COMMIT")));
-        if self.goes_on {
+        if self.continues {
             self.add(format_args!("SET SESSION wait_timeout = DEFAULT"));
         }
     }
@@ -92,7 +92,7 @@ impl StatementResult {
 pub(super) struct MysqlLink {
     conn: Conn,
     state: TransactionState,
-    pub(super) who: ErrorContext,
+    pub(super) context: ErrorContext,
 }
 
 /// State of a connection.
@@ -106,21 +106,21 @@ enum TransactionState {
 }
 
 impl MysqlLink {
-    pub(super) fn new(conn: Conn, who: ErrorContext) -> MysqlLink {
-        MysqlLink { conn, state: TransactionState::Free, who }
+    pub(super) fn new(conn: Conn, context: ErrorContext) -> MysqlLink {
+        MysqlLink { conn, state: TransactionState::Free, context }
     }
 
     /// Runs a packet. Returns the result of each statement; after an error the transaction is rolled back.
     pub(super) async fn run(&mut self, packet: &Packet) -> Result<Vec<StatementResult>, StoreError> {
         self.run_raw(packet).await.map_err(|(at, error)| {
             let commits = packet.commit.is_some_and(|commit| at >= commit);
-            self.who.failed(&error, commits)
+            self.context.failed(&error, commits)
         })
     }
 
     /// Runs a packet as [`MysqlLink::run`] does, with the server's own error and the index of its statement.
     pub(super) async fn run_raw(&mut self, packet: &Packet) -> Result<Vec<StatementResult>, (usize, Error)> {
-        self.begin(if packet.goes_on { TransactionState::Open } else { TransactionState::Free })
+        self.begin(if packet.continues { TransactionState::Open } else { TransactionState::Free })
             .map_err(|error| (0, error))?;
         let result = match self.send(packet).await {
             Ok(done) => Ok(done),
@@ -137,8 +137,8 @@ impl MysqlLink {
 
     /// Ends a transaction that an earlier packet has left open.
     pub(super) async fn rollback(&mut self) -> Result<(), StoreError> {
-        self.begin(TransactionState::Open).map_err(|error| self.who.failed(&error, true))?;
-        self.conn.query_drop(ROLLBACK).await.map_err(|error| self.who.failed(&error, true))?;
+        self.begin(TransactionState::Open).map_err(|error| self.context.failed(&error, true))?;
+        self.conn.query_drop(ROLLBACK).await.map_err(|error| self.context.failed(&error, true))?;
         self.state = TransactionState::Free;
         Ok(())
     }
@@ -155,11 +155,11 @@ impl MysqlLink {
         let mut result = self.conn.query_iter(packet.sql.as_str()).await.map_err(|error| (0, error))?;
         let mut all = Vec::with_capacity(packet.statements);
         for at in 0..packet.statements {
-            let is_there = result.columns().is_some();
+            let has_result = result.columns().is_some();
             let affected = result.affected_rows();
             // An error of a later statement arrives here.
             let rows = result.collect().await.map_err(|error| (at, error))?;
-            if !is_there {
+            if !has_result {
                 // A proxy between this process and the server has answered for fewer statements than were sent.
                 return Err((at, Error::Driver(DriverError::PacketOutOfOrder)));
             }

@@ -1,7 +1,7 @@
 //! getid's own tables in MySQL: their SQL, and the operations of a connection.
 //!
 //! A reservation is one packet with a transaction: the rows are locked and read, MySQL computes each new `next` as
-//! [`native::reserved`] does, and the rows are read again. A range counts only if the function, applied to the row
+//! [`native::apply_reservation`] does, and the rows are read again. A range counts only if the function, applied to the row
 //! before, agrees with MySQL's result.
 //!
 //! Every other change locks and reads a row, changes it by the functions of [`native`], and writes it.
@@ -246,10 +246,10 @@ impl NativeConnection {
         let decided = match locked.rows.remove(key.as_str()).map(RawRow::read) {
             None => Err(Verdict::NoSuch),
             Some(Err(text)) => Err(Verdict::BadRow(text)),
-            Some(Ok(row)) => native::changed(&row, change, locked.now).map(|after| (row.version, after)),
+            Some(Ok(row)) => native::apply_change(&row, change, locked.now).map(|after| (row.version, after)),
         };
         let decided = vec![decided.map(|(seen, after)| (Some(seen), after))];
-        Ok(self.write_decided(locked.changes, decided).await?.pop().unwrap_or(Err(Verdict::NoSuch)))
+        Ok(self.write_rows(locked.changes, decided).await?.pop().unwrap_or(Err(Verdict::NoSuch)))
     }
 
     async fn create_each(&mut self, new: &[CreateRequest]) -> Result<Vec<Result<SequenceRow, Verdict>>, StoreError> {
@@ -260,13 +260,13 @@ impl NativeConnection {
         for new in new {
             let made = match locked.rows.remove(new.key.as_str()).map(RawRow::read).transpose() {
                 Err(text) => Err(Verdict::BadRow(text)),
-                Ok(found) => native::created(found.as_ref(), new, there, locked.now)
+                Ok(found) => native::apply_creation(found.as_ref(), new, there, locked.now)
                     .map(|after| (found.as_ref().map(|row| row.version), after)),
             };
             there += u64::from(made.is_ok());
             decided.push(made);
         }
-        let made = self.write_decided(locked.changes, decided).await?;
+        let made = self.write_rows(locked.changes, decided).await?;
         if let Some((rows, more)) = &mut self.counted {
             let count = made.iter().filter(|made| made.is_ok()).count() as u64;
             (*rows, *more) = (*rows + count, more.saturating_sub(count));
@@ -275,7 +275,7 @@ impl NativeConnection {
     }
 
     /// Writes rows, each with its previous version if it existed, and ends the transaction of [`Self::lock`].
-    async fn write_decided(
+    async fn write_rows(
         &mut self,
         changes: i64,
         decided: Vec<Result<(Option<u64>, SequenceRow), Verdict>>,
@@ -346,7 +346,7 @@ impl NativeConnection {
         let found = packet
             .add(format_args!("SELECT {GENERATOR_COLUMNS} FROM getid_generator WHERE name = '{name}' FOR UPDATE"));
         // Reservations from rows that are about to be dropped end before, or find them dropped.
-        let native::RecentRows { since_unix_ms, year } = native::recent(ask);
+        let native::RecentRows { since_unix_ms, year } = native::recent_rows(ask);
         let highest = packet.add(format_args!(
             "SELECT COALESCE(MAX(next), 0) FROM getid_sequence FORCE INDEX (PRIMARY) WHERE name = '{name}' \
              AND (period = '' OR period >= '{year}') AND LENGTH(period) <> {} AND updated >= {since_unix_ms} FOR UPDATE",
@@ -363,7 +363,7 @@ impl NativeConnection {
         let found = done[found].rows.first().map(generator);
         let opening = match done[row].rows.first().map(raw_row).map(RawRow::read).transpose() {
             Err(bad) => Err(Verdict::BadRow(bad)),
-            Ok(row) => native::opened_period(found.as_ref(), row.as_ref(), highest, ask, now)
+            Ok(row) => native::apply_period_opening(found.as_ref(), row.as_ref(), highest, ask, now)
                 .map(|opening| (row.map(|row| row.version), opening)),
         };
         let (seen, opening) = match opening {
@@ -548,7 +548,7 @@ impl Connection for NativeConnection {
         };
         Box::pin(async move {
             let page = format!("{condition} AND state <> 'dropped' ORDER BY name, period LIMIT {limit}");
-            Ok(native::listed(limit, self.raw_rows(page).await?))
+            Ok(native::page_of(limit, self.raw_rows(page).await?))
         })
     }
 
@@ -601,7 +601,7 @@ fn answer_of(
         (Ok(before), Ok(after)) => (before, after),
         (Err(text), _) | (_, Err(text)) => return Some(Err(Verdict::BadRow(text))),
     };
-    match native::reserved(&before, ask, after.updated_unix_ms) {
+    match native::apply_reservation(&before, ask, after.updated_unix_ms) {
         Err(verdict) => Some(Err(verdict)),
         Ok(expected) if expected.last < expected.first => Some(Ok(expected)),
         Ok(expected) => {

@@ -9,7 +9,7 @@
 
 use mysql_async::Error;
 
-use super::errors::{ErrorContext, said};
+use super::errors::{ErrorContext, server_message};
 use super::link::{MysqlLink, Packet, hex, number, text};
 use super::{Mysql, settings};
 use crate::records::{self, Key, RecordRow, RecordStoreError, RecordStoreInfo, TEXT_BYTES_MAX};
@@ -48,19 +48,19 @@ pub(in crate::sql) struct MysqlRecords(Mysql);
 impl MysqlRecords {
     /// Creates the store without opening a connection.
     pub(in crate::sql) fn new(address: &ServerAddress, shown: &str) -> MysqlRecords {
-        let who = ErrorContext::new(shown, address, TablePurpose::Records);
-        MysqlRecords(Mysql { address: address.clone(), table: TableKind::Native, who })
+        let context = ErrorContext::new(shown, address, TablePurpose::Records);
+        MysqlRecords(Mysql { address: address.clone(), table: TableKind::Native, context })
     }
 
     async fn open(&self) -> Result<Box<dyn RecordConnection>, RecordStoreError> {
         let mut link = self.0.link().await.map_err(|failure| {
-            let said = failure.error.to_string();
-            if failure.is_away { RecordStoreError::Away(said) } else { RecordStoreError::Refused(said) }
+            let message = failure.error.to_string();
+            if failure.is_away { RecordStoreError::Away(message) } else { RecordStoreError::Refused(message) }
         })?;
         let looked = self.look(&mut link).await;
         let (info, packet_max) = looked.map_err(|error| match error {
-            StoreError::Refused(said) => RecordStoreError::Refused(said),
-            StoreError::Unknown(said) => RecordStoreError::Away(said),
+            StoreError::Refused(message) => RecordStoreError::Refused(message),
+            StoreError::Unknown(message) => RecordStoreError::Away(message),
         })?;
         Ok(Box::new(MysqlRecordConnection { link, info, packet_max }))
     }
@@ -68,8 +68,8 @@ impl MysqlRecords {
     /// Sets the session up, and checks the tables. Also returns the largest packet that the server takes.
     async fn look(&self, link: &mut MysqlLink) -> Result<(RecordStoreInfo, usize), StoreError> {
         let mut found = settings::of(link).await?;
-        if !self.0.is_there(link, "getid_record").await? {
-            self.make_table(link).await?;
+        if !self.0.table_exists(link, "getid_record").await? {
+            self.create_table(link).await?;
         }
         let mut packet = Packet::new();
         packet.add(format_args!("SELECT {COLUMNS}, written_at FROM getid_record LIMIT 0"));
@@ -90,7 +90,7 @@ impl MysqlRecords {
             return Err(StoreError::Refused(format!(
                 "the column record_key of the table getid_record compares by {collation}, must compare byte for byte: \
                  `getid claim schema --store {}` prints the table as it must be",
-                shell_word(&for_schema_command(&self.0.who.shown))
+                shell_word(&for_schema_command(&self.0.context.shown))
             )));
         }
         if !done[galera].rows.is_empty() {
@@ -99,8 +99,8 @@ impl MysqlRecords {
             link.run(&wait).await?;
         }
         let packet_max = done[largest].number().and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(1 << 24);
-        settings::look_at_tables(link, &[("getid_record", "beat", "record_key = ''")], &mut found).await?;
-        may_insert(link).await?;
+        settings::check_tables(link, &[("getid_record", "beat", "record_key = ''")], &mut found).await?;
+        check_insert_permission(link).await?;
         if packet_max < 2 * TEXT_BYTES_MAX + PACKET_BYTES {
             found.warnings.push(format!(
                 "max_allowed_packet is {packet_max} bytes: a large record cannot be written; set it to 16M"
@@ -115,28 +115,28 @@ impl MysqlRecords {
         Ok((RecordStoreInfo { product: found.product, warnings: found.warnings }, packet_max))
     }
 
-    async fn make_table(&self, link: &mut MysqlLink) -> Result<(), StoreError> {
+    async fn create_table(&self, link: &mut MysqlLink) -> Result<(), StoreError> {
         let mut make = Packet::new();
         make.add(format_args!("{}", SCHEMA.trim_end().trim_end_matches(';')));
         match link.run_raw(&make).await {
             Ok(_) => Ok(()),
             Err((_, Error::Server(error))) => {
-                let ErrorContext { shown, user, database, .. } = &self.0.who;
+                let ErrorContext { shown, user, database, .. } = &self.0.context;
                 Err(StoreError::Refused(format!(
                     "the table getid_record is missing in the database '{database}', and '{user}' cannot make it: {}; \
                      somebody who may runs what `getid claim schema --store {}` prints",
-                    said(&error),
+                    server_message(&error),
                     shell_word(&for_schema_command(shown))
                 )))
             }
-            Err((_, error)) => Err(self.0.who.failed(&error, false)),
+            Err((_, error)) => Err(self.0.context.failed(&error, false)),
         }
     }
 }
 
 impl RecordServer for MysqlRecords {
     fn shown(&self) -> &str {
-        &self.0.who.shown
+        &self.0.context.shown
     }
 
     fn schema(&self) -> &'static str {
@@ -149,7 +149,7 @@ impl RecordServer for MysqlRecords {
 }
 
 /// Checks that records can be created, by an INSERT of no rows, which fails without the permission.
-async fn may_insert(link: &mut MysqlLink) -> Result<(), StoreError> {
+async fn check_insert_permission(link: &mut MysqlLink) -> Result<(), StoreError> {
     let mut packet = Packet::new();
     packet.add(format_args!("INSERT INTO getid_record SELECT * FROM getid_record WHERE record_key = ''"));
     link.run(&packet).await.map(|_| ())
@@ -177,7 +177,7 @@ impl MysqlRecordConnection {
         let takes = packet.add(format_args!("{TAKES_WRITES}"));
         let rows = packet.add(format_args!("{sql}"));
         let done = self.link.run(&packet).await?;
-        self.takes_writes(&done[takes])?;
+        self.check_writable(&done[takes])?;
         Ok(done[rows].rows.iter().map(raw).collect())
     }
 
@@ -210,7 +210,7 @@ impl MysqlRecordConnection {
             Ok(done) => {
                 let affected = done[written].affected;
                 if affected > 0 {
-                    self.takes_writes(&done[takes])?;
+                    self.check_writable(&done[takes])?;
                 }
                 Ok(affected == 1)
             }
@@ -219,18 +219,18 @@ impl MysqlRecordConnection {
             {
                 Ok(false)
             }
-            Err((at, error)) => Err(self.link.who.failed(&error, at > written)),
+            Err((at, error)) => Err(self.link.context.failed(&error, at > written)),
         }
     }
 
     /// Fails if the server takes no writes: reads from it may be outdated.
-    fn takes_writes(&self, done: &super::link::StatementResult) -> Result<(), StoreError> {
+    fn check_writable(&self, done: &super::link::StatementResult) -> Result<(), StoreError> {
         let on =
             |at| done.rows.first().and_then(|row| text(row, at)).is_some_and(|value| value != "0" && value != "OFF");
         if on(0) || on(1) {
             return Err(StoreError::Unknown(format!(
                 "{} takes no writes any more (read_only): it is a replica, perhaps; name the primary",
-                self.link.who.place
+                self.link.context.place
             )));
         }
         Ok(())
@@ -288,8 +288,8 @@ mod tests {
         let status = |rows: &[(&str, &str)]| {
             rows.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect::<Vec<_>>()
         };
-        let said = of_replicas(&status(&[("Slaves_connected", "2")])).unwrap();
-        assert!(said.starts_with("it has 2 replicas"), "{said}");
+        let message = of_replicas(&status(&[("Slaves_connected", "2")])).unwrap();
+        assert!(message.starts_with("it has 2 replicas"), "{message}");
         for sound in
             [&[("Slaves_connected", "0")][..], &[("Slaves_connected", "1"), ("Rpl_semi_sync_master_status", "ON")], &[]]
         {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use mysql_async::Error;
 
-use super::errors::said;
+use super::errors::server_message;
 use super::link::{MysqlLink, NOW, Packet, number, text};
 use crate::sql::purpose::TablePurpose;
 use crate::sql::{StoreError, StoreInfo};
@@ -58,7 +58,7 @@ pub(super) async fn of(link: &mut MysqlLink) -> Result<StoreInfo, StoreError> {
         if settings.get(name).is_some_and(|value| value != "OFF" && value != "0") {
             return Err(StoreError::Refused(format!(
                 "{} has {name} on, so it takes no writes: it is a replica, perhaps. Name the primary",
-                link.who.place
+                link.context.place
             )));
         }
     }
@@ -73,9 +73,9 @@ pub(super) async fn of(link: &mut MysqlLink) -> Result<StoreInfo, StoreError> {
         product: format!("{product} {}", version.split('-').next().unwrap_or_default()),
         uuid: String::new(),
         unix_ms: now.first().and_then(|row| number(row, 1)).unwrap_or(0),
-        warnings: warnings(&settings, link.who.purpose),
+        warnings: warnings(&settings, link.context.purpose),
     };
-    if replicates(link).await? {
+    if is_replica(link).await? {
         info.warnings.push(
             "it is a replica of another server, and getid's writes to it are lost when it is set up again: name the \
              primary (of two that replicate each other, one only)"
@@ -115,7 +115,7 @@ fn warnings(settings: &BTreeMap<String, String>, purpose: TablePurpose) -> Vec<S
 
 /// Returns true if the server is a replica and takes writes nevertheless. Without the permission to see that, it
 /// returns false.
-async fn replicates(link: &mut MysqlLink) -> Result<bool, StoreError> {
+async fn is_replica(link: &mut MysqlLink) -> Result<bool, StoreError> {
     for statement in ["SHOW REPLICA STATUS", "SHOW SLAVE STATUS"] {
         let mut packet = Packet::new();
         packet.add(format_args!("{statement}"));
@@ -123,7 +123,7 @@ async fn replicates(link: &mut MysqlLink) -> Result<bool, StoreError> {
             Ok(done) => return Ok(!done[0].rows.is_empty()),
             // The server does not know the word, or the user has no permission.
             Err((_, Error::Server(_))) => {}
-            Err((_, error)) => return Err(link.who.failed(&error, false)),
+            Err((_, error)) => return Err(link.context.failed(&error, false)),
         }
     }
     Ok(false)
@@ -133,7 +133,7 @@ async fn replicates(link: &mut MysqlLink) -> Result<bool, StoreError> {
 const OWN_TABLES: [&str; 2] = ["getid_beat", "getid_high"];
 
 /// Checks that tables can be written, and their engines. Each table has a column and a condition that no row meets.
-pub(super) async fn look_at_tables(
+pub(super) async fn check_tables(
     link: &mut MysqlLink,
     tables: &[(&str, &str, &str)],
     info: &mut StoreInfo,
@@ -159,32 +159,32 @@ pub(super) async fn look_at_tables(
             info.warnings.push(format!(
                 "{table} is a table of {engine}, which has no transactions, and a crash may take back {}: ALTER TABLE {table} \
                  ENGINE=InnoDB",
-                link.who.purpose.what_is_lost()
+                link.context.purpose.what_is_lost()
             ));
         }
     }
     if tables[0].0 == "getid_store" {
-        may_create(link, info).await?;
+        check_create_permission(link, info).await?;
     }
     Ok(())
 }
 
 /// Adds a warning if the user may not insert rows: then sequences and periods of serial numbers cannot be created.
-async fn may_create(link: &mut MysqlLink, info: &mut StoreInfo) -> Result<(), StoreError> {
+async fn check_create_permission(link: &mut MysqlLink, info: &mut StoreInfo) -> Result<(), StoreError> {
     let mut packet = Packet::new();
     packet.add(format_args!("INSERT INTO getid_sequence SELECT * FROM getid_sequence WHERE name = '' AND period = ''"));
     packet.add(format_args!("INSERT INTO getid_generator SELECT * FROM getid_generator WHERE name = ''"));
     match link.run_raw(&packet).await {
         Ok(_) => Ok(()),
         Err((_, Error::Server(error))) if error.code == 1142 => {
-            let (user, database) = (&link.who.user, &link.who.database);
+            let (user, database) = (&link.context.user, &link.context.database);
             info.warnings.push(format!(
                 "no sequence, and no period of a serial number, can be created: {}; GRANT INSERT ON `{database}`.* TO \
                  '{user}'",
-                said(&error)
+                server_message(&error)
             ));
             Ok(())
         }
-        Err((_, error)) => Err(link.who.failed(&error, false)),
+        Err((_, error)) => Err(link.context.failed(&error, false)),
     }
 }

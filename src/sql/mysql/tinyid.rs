@@ -74,7 +74,7 @@ struct TinyidRow {
 
 /// A valid row, from which segments can be reserved.
 #[derive(Clone)]
-struct GoodRow {
+struct ValidRow {
     id: i64,
     max_id: i64,
     step: i64,
@@ -84,7 +84,7 @@ struct GoodRow {
 /// Effect of a try on a row.
 enum UpdatePlan {
     /// Sets `max_id` to this value.
-    Swap(GoodRow, i64),
+    Swap(ValidRow, i64),
     Done(Result<Reservation, Verdict>),
 }
 
@@ -112,7 +112,8 @@ impl TinyidConnection {
             beaten = self.try_reserve(server, asks, &left, &mut last_seen, &mut answers).await?.or(beaten);
         }
         let all = answers.into_iter().zip(asks.iter().zip(last_seen));
-        let each = all.map(|(answer, (ask, last))| answer.unwrap_or_else(|| Err(behind(ask, last)))).collect();
+        let each =
+            all.map(|(answer, (ask, last))| answer.unwrap_or_else(|| Err(no_values_verdict(ask, last)))).collect();
         Ok(Reservations { server: beaten, each })
     }
 
@@ -299,13 +300,13 @@ pub(super) async fn tokens(link: &mut MysqlLink) -> Result<Option<Vec<Token>>, S
             Ok(Some(rows.filter_map(|row| Some(Token { token: text(row, 0)?, biz_type: text(row, 1)? })).collect()))
         }
         Err((_, Error::Server(error))) if error.code == NO_SUCH_TABLE => Ok(None),
-        Err((_, error)) => Err(link.who.failed(&error, false)),
+        Err((_, error)) => Err(link.context.failed(&error, false)),
     }
 }
 
 impl TinyidRow {
     /// Returns the row if it is valid, or the error in it with the remedy.
-    fn checked(&self, key: &Key) -> Result<GoodRow, String> {
+    fn checked(&self, key: &Key) -> Result<ValidRow, String> {
         let found = |number: Option<i64>| number.map_or_else(|| "NULL".to_owned(), |number| number.to_string());
         let bad = |column: &str, number: Option<i64>, why: &str, good: &str| {
             format!(
@@ -331,7 +332,7 @@ impl TinyidRow {
         if self.version.is_none() {
             return Err(bad("version", None, "must be a number", "0"));
         }
-        Ok(GoodRow { id: self.id, max_id, step, row: self.shown(key.clone()) })
+        Ok(ValidRow { id: self.id, max_id, step, row: self.shown(key.clone()) })
     }
 
     /// Converts the table's row, valid or not.
@@ -362,12 +363,12 @@ fn plan(ask: &ReserveRequest, row: Option<&TinyidRow>) -> UpdatePlan {
         Ok(good) => good,
         Err(text) => return UpdatePlan::Done(Err(Verdict::BadRow(text))),
     };
-    let GoodRow { max_id, step, row, .. } = &good;
+    let ValidRow { max_id, step, row, .. } = &good;
     let delta = i64::from(row.spec.increment);
     // Both terms are at most 10^7 values, 10^13; a step alone may be larger.
-    let wanted = i64::from(ask.values.clamp(1, RESERVED_MAX)) * delta;
+    let needed = i64::from(ask.values.clamp(1, RESERVED_MAX)) * delta;
     let up = (ask.floor - max_id - 1).clamp(0, i64::from(RESERVED_MAX) * delta);
-    let steps = (wanted + up - 1) / step + 1;
+    let steps = (needed + up - 1) / step + 1;
     let steps = steps.min((VALUE_MAX - max_id) / step);
     if steps == 0 {
         let (next, row) = (row.next, row.clone());
@@ -378,7 +379,7 @@ fn plan(ask: &ReserveRequest, row: Option<&TinyidRow>) -> UpdatePlan {
 }
 
 /// Returns the segment of a successful update; `None` if all of it is below this server's values of other databases.
-fn segment(ask: &ReserveRequest, before: GoodRow, max_id: i64, last_seen: &mut Option<i64>) -> Option<Reservation> {
+fn segment(ask: &ReserveRequest, before: ValidRow, max_id: i64, last_seen: &mut Option<i64>) -> Option<Reservation> {
     let found_next = before.row.next;
     let mut row = before.row;
     row.next = row.spec.next_from(max_id + 1);
@@ -393,7 +394,7 @@ fn segment(ask: &ReserveRequest, before: GoodRow, max_id: i64, last_seen: &mut O
 }
 
 /// Returns why there are no values after several tries.
-fn behind(ask: &ReserveRequest, last_seen: Option<i64>) -> Verdict {
+fn no_values_verdict(ask: &ReserveRequest, last_seen: Option<i64>) -> Verdict {
     let ReserveRequest { key, floor, .. } = ask;
     Verdict::BadRow(match last_seen {
         None => format!(

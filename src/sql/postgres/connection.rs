@@ -245,12 +245,12 @@ async fn open_period(client: &Client, ask: &OpenPeriodRequest) -> Result<Result<
     if let Some(server) = ask.server
         && own_beat(client, statements::BEAT_LIVE, server).await?.is_none()
     {
-        return Err(beats::not_allowed());
+        return Err(beats::server_row_error());
     }
     let (change, now) = tick(client).await?;
     let (name, period) = (ask.key.name(), ask.key.period());
     let found = lock_generator(client, name).await?;
-    let native::RecentRows { since_unix_ms, year } = native::recent(ask);
+    let native::RecentRows { since_unix_ms, year } = native::recent_rows(ask);
     let params: &[Param<'_>] =
         &[(&name, Type::TEXT), (&period, Type::TEXT), (&since_unix_ms, Type::INT8), (&year, Type::TEXT)];
     let highest = number(client, statements::HIGHEST_OF_OTHER_PERIODS, params).await?;
@@ -259,7 +259,7 @@ async fn open_period(client: &Client, ask: &OpenPeriodRequest) -> Result<Result<
         Ok(row) => row,
     };
     let highest = i64::try_from(highest).unwrap_or(i64::MAX);
-    let opening = match native::opened_period(found.as_ref(), row.as_ref(), highest, ask, now) {
+    let opening = match native::apply_period_opening(found.as_ref(), row.as_ref(), highest, ask, now) {
         Err(verdict) => return Ok(Err(verdict)),
         Ok(opening) => opening,
     };
@@ -344,7 +344,7 @@ async fn reserve(
     let rows = query(client, statements::RESERVE, params).await?;
     let server = match (server, rows.first()) {
         (Some(_), Some(row)) => Some(ServerBeat { beat: get::<i64>(row, 18)?.unsigned_abs(), instance: get(row, 19)? }),
-        (Some(_), None) if !asks.is_empty() => return Err(beats::not_allowed()),
+        (Some(_), None) if !asks.is_empty() => return Err(beats::server_row_error()),
         _ => None,
     };
     let mut answers: Vec<Option<Result<Reservation, Verdict>>> = vec![None; asks.len()];
@@ -473,7 +473,8 @@ fn reserved(row: &SqlRow, ask: &ReserveRequest) -> Result<Result<Reservation, Ve
         Ok(found) => found,
         Err(bad) => return Ok(Err(Verdict::BadRow(bad))),
     };
-    let reserved = native::reserved(&found, ask, written.map_or(found.updated_unix_ms, |(_, _, updated)| updated));
+    let reserved =
+        native::apply_reservation(&found, ask, written.map_or(found.updated_unix_ms, |(_, _, updated)| updated));
     let expected = match &reserved {
         Ok(reserved) if reserved.last >= reserved.first => Some((reserved.row.next, column(reserved.row.version))),
         _ => None,
@@ -523,7 +524,7 @@ async fn create_all(
     if let Some(server) = first.server
         && own_beat(client, statements::BEAT_LIVE, server).await?.is_none()
     {
-        return Err(beats::not_allowed());
+        return Err(beats::server_row_error());
     }
     let (change, now) = tick(client).await?;
     let mut there = if first.rows_max > 0 { count_up_to(client, first.rows_max, change, counted).await? } else { 0 };
@@ -543,7 +544,7 @@ async fn create_all(
             }
             Ok(found) => found,
         };
-        let made = native::created(found.as_ref(), new, there, now);
+        let made = native::apply_creation(found.as_ref(), new, there, now);
         if let Ok(row) = &made {
             if found.is_some() {
                 write_row(client, row, next).await?;
@@ -610,7 +611,7 @@ async fn change_row(
         Some(Err(bad)) => return Ok(Err(Verdict::BadRow(bad))),
         Some(Ok(found)) => found,
     };
-    let row = match native::changed(&found, change, now) {
+    let row = match native::apply_change(&found, change, now) {
         Ok(row) => row,
         Err(verdict) => return Ok(Err(verdict)),
     };
@@ -716,7 +717,7 @@ async fn list(client: &Client, after: &str, limit: u32, periods: bool) -> Result
         &[(&name, Type::TEXT), (&period, Type::TEXT), (&periods, Type::BOOL), (&rows_max, Type::INT8)];
     let rows = query(client, statements::LIST, params).await?;
     let rows: Result<_, StoreError> = rows.iter().map(|row| raw(row, 0)).collect();
-    Ok(native::listed(limit, rows?))
+    Ok(native::page_of(limit, rows?))
 }
 
 async fn tokens(client: &Client) -> Result<Option<Vec<Token>>, StoreError> {

@@ -14,7 +14,7 @@ use crate::text::printable::printable_up_to;
 use crate::text::store_url::{ServerAddress, StoreTls};
 
 /// Most characters of a server's message.
-const SAID_CHARS_MAX: usize = 300;
+const MESSAGE_CHARS_MAX: usize = 300;
 
 /// Returns why a statement has no answer.
 ///
@@ -27,7 +27,7 @@ pub(super) fn of_statement(error: &tokio_postgres::Error) -> StoreError {
 /// Does [`of_statement`] for the tables of `purpose`.
 pub(super) fn of_statement_on(error: &tokio_postgres::Error, purpose: TablePurpose) -> StoreError {
     let Some(db) = error.as_db_error() else { return StoreError::Unknown(chain(error)) };
-    let said = said(db) + &statement_remedy(db.code(), purpose);
+    let message = server_message(db) + &statement_remedy(db.code(), purpose);
     let ends_session = match db.parsed_severity() {
         Some(severity) => severity != Severity::Error,
         None => db.severity() != "ERROR",
@@ -39,16 +39,16 @@ pub(super) fn of_statement_on(error: &tokio_postgres::Error, purpose: TablePurpo
         SqlState::T_R_STATEMENT_COMPLETION_UNKNOWN,
     ];
     if ends_session || db.code().code().starts_with("08") || unknown.contains(db.code()) {
-        StoreError::Unknown(said)
+        StoreError::Unknown(message)
     } else {
-        StoreError::Refused(said)
+        StoreError::Refused(message)
     }
 }
 
 /// Returns why there is no connection. No statement was sent yet.
 pub(super) fn of_connect(error: &tokio_postgres::Error, address: &ServerAddress) -> StoreError {
     if let Some(db) = error.as_db_error() {
-        return StoreError::Refused(said(db) + &connect_remedy(db.code(), address));
+        return StoreError::Refused(server_message(db) + &connect_remedy(db.code(), address));
     }
     let (place, why) = (place(address), chain(error));
     let is_io = error.source().is_some_and(<dyn std::error::Error>::is::<std::io::Error>);
@@ -87,7 +87,7 @@ pub(super) fn is_away(error: &tokio_postgres::Error) -> bool {
 
 /// Returns the error that ended the connection, for a statement that found it closed.
 pub(super) fn of_end(error: &tokio_postgres::Error) -> String {
-    error.as_db_error().map_or_else(|| chain(error), said)
+    error.as_db_error().map_or_else(|| chain(error), server_message)
 }
 
 /// Returns the place of the server, without user and password.
@@ -97,7 +97,7 @@ pub(super) fn place(address: &ServerAddress) -> String {
         None if address.host.contains(':') => format!("PostgreSQL on [{}]:{}", address.host, address.port),
         None => format!("PostgreSQL on {}:{}", address.host, address.port),
     };
-    printable_up_to(&place, SAID_CHARS_MAX)
+    printable_up_to(&place, MESSAGE_CHARS_MAX)
 }
 
 /// Joins an error with its causes, as in `connection refused: ...`, without repetitions.
@@ -105,18 +105,18 @@ fn chain(error: &tokio_postgres::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
-        let said = error.to_string();
-        if !text.contains(&said) {
-            text = format!("{text}: {said}");
+        let message = error.to_string();
+        if !text.contains(&message) {
+            text = format!("{text}: {message}");
         }
         cause = error.source();
     }
-    printable_up_to(&text, SAID_CHARS_MAX)
+    printable_up_to(&text, MESSAGE_CHARS_MAX)
 }
 
-fn said(db: &DbError) -> String {
+fn server_message(db: &DbError) -> String {
     let detail = db.detail().map_or_else(String::new, |detail| format!(" ({detail})"));
-    printable_up_to(&format!("{}{detail} [{}]", db.message(), db.code().code()), SAID_CHARS_MAX)
+    printable_up_to(&format!("{}{detail} [{}]", db.message(), db.code().code()), MESSAGE_CHARS_MAX)
 }
 
 fn statement_remedy(code: &SqlState, purpose: TablePurpose) -> String {

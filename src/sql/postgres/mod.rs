@@ -70,8 +70,8 @@ impl Postgres {
             }
             _ if is_socket => {
                 let place = failures::place(&self.address);
-                let said = format!("{place}: there is no TLS on a socket; leave out tls=");
-                return Err(ConnectError::refused(StoreError::Refused(said)));
+                let message = format!("{place}: there is no TLS on a socket; leave out tls=");
+                return Err(ConnectError::refused(StoreError::Refused(message)));
             }
             StoreTls::Yes | StoreTls::Verify => {
                 let connected = self.config.connect(self.tls().await.map_err(ConnectError::refused)?).await;

@@ -38,7 +38,7 @@ pub(super) async fn open(client: &Client, address: &ServerAddress) -> Result<Sto
         let has_store = tables.iter().any(|table| table.name == "getid_store");
         let found = if has_store && address.uuid.is_some() { uuid(client).await? } else { String::new() };
         check_pinned(address, &found)?;
-        make_tables(client, address).await?;
+        create_tables(client, address).await?;
         tables = self::tables(client).await?;
     }
     check(&tables, address)?;
@@ -103,13 +103,13 @@ async fn tables(client: &Client) -> Result<Vec<TableInfo>, StoreError> {
 }
 
 /// Creates the missing tables, in one transaction.
-async fn make_tables(client: &Client, address: &ServerAddress) -> Result<(), StoreError> {
+async fn create_tables(client: &Client, address: &ServerAddress) -> Result<(), StoreError> {
     let script = format!("BEGIN; {}; {} COMMIT", statements::SCHEMA_LOCK, statements::SCHEMA);
     let Err(error) = client.batch_execute(&script).await else { return Ok(()) };
     match failures::of_statement(&error) {
-        StoreError::Refused(said) => refused(format!(
+        StoreError::Refused(message) => refused(format!(
             "the database '{}' lacks a table of getid_beat, getid_generator, getid_sequence and getid_store, and '{}' may \
-             not make it: {said}; let its owner run what 'getid sequence schema --store URL' prints",
+             not make it: {message}; let its owner run what 'getid sequence schema --store URL' prints",
             address.database, address.user
         )),
         unknown @ StoreError::Unknown(_) => Err(unknown),

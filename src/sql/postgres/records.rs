@@ -89,16 +89,16 @@ impl PostgresRecords {
 
     async fn open(&self) -> Result<Box<dyn RecordConnection>, RecordStoreError> {
         let mut session = self.0.session().await.map_err(|failure| {
-            let said = failure.error.to_string();
-            if failure.is_away { RecordStoreError::Away(said) } else { RecordStoreError::Refused(said) }
+            let message = failure.error.to_string();
+            if failure.is_away { RecordStoreError::Away(message) } else { RecordStoreError::Refused(message) }
         })?;
         let opened = match session.begin() {
             Ok(()) => look(&session.client, &self.0.address).await,
             Err(error) => Err(error),
         };
         let info = session.finish(opened).map_err(|error| match error {
-            StoreError::Refused(said) => RecordStoreError::Refused(said),
-            StoreError::Unknown(said) => RecordStoreError::Away(said),
+            StoreError::Refused(message) => RecordStoreError::Refused(message),
+            StoreError::Unknown(message) => RecordStoreError::Away(message),
         })?;
         Ok(Box::new(PostgresRecordConnection { session, info }))
     }
@@ -125,7 +125,7 @@ async fn look(client: &Client, address: &ServerAddress) -> Result<RecordStoreInf
     let mut info = RecordStoreInfo { product: found.product, warnings: found.warnings };
     let mut tables = query(client, TABLE, &[]).await?;
     if tables.is_empty() {
-        make_table(client, address).await?;
+        create_table(client, address).await?;
         tables = query(client, TABLE, &[]).await?;
     }
     let Some(table) = tables.first() else {
@@ -156,12 +156,12 @@ async fn look(client: &Client, address: &ServerAddress) -> Result<RecordStoreInf
 }
 
 /// Creates the table if the user has the permission.
-async fn make_table(client: &Client, address: &ServerAddress) -> Result<(), StoreError> {
+async fn create_table(client: &Client, address: &ServerAddress) -> Result<(), StoreError> {
     let script = format!("BEGIN; {}; {SCHEMA} COMMIT", statements::SCHEMA_LOCK);
     let Err(error) = client.batch_execute(&script).await else { return Ok(()) };
     match failed(&error) {
-        StoreError::Refused(said) => Err(StoreError::Refused(format!(
-            "the database '{}' has no table getid_record, and '{}' may not make it: {said}; let its owner run what \
+        StoreError::Refused(message) => Err(StoreError::Refused(format!(
+            "the database '{}' has no table getid_record, and '{}' may not make it: {message}; let its owner run what \
              'getid claim schema --store URL' prints",
             address.database, address.user
         ))),
@@ -265,7 +265,7 @@ fn failed(error: &tokio_postgres::Error) -> StoreError {
 /// Returns a column of an answer to a statement that changes nothing.
 fn get<'a, T: tokio_postgres::types::FromSql<'a>>(row: &'a SqlRow, index: usize) -> Result<T, StoreError> {
     row.try_get(index).map_err(|error| {
-        let said = printable_up_to(&error.to_string(), 200);
-        StoreError::Refused(format!("the database has answered without column {index} ({said})"))
+        let message = printable_up_to(&error.to_string(), 200);
+        StoreError::Refused(format!("the database has answered without column {index} ({message})"))
     })
 }

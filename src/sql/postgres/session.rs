@@ -26,12 +26,12 @@ impl PostgresSession {
         T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let end = Arc::new(OnceLock::new());
-        let said = Arc::clone(&end);
+        let task_end = Arc::clone(&end);
         let mut socket = socket;
         let task = tokio::spawn(async move {
             // The error is set before the socket is dropped, which is when waiting statements fail.
             if let Err(error) = (&mut socket).await {
-                let _ = said.set(failures::of_end(&error));
+                let _ = task_end.set(failures::of_end(&error));
             }
         });
         PostgresSession { client, task, end, is_spent: false }
@@ -40,8 +40,8 @@ impl PostgresSession {
     /// Marks the session as spent before a statement, until [`PostgresSession::finish`] clears the mark.
     pub(super) fn begin(&mut self) -> Result<(), StoreError> {
         if self.is_spent {
-            let said = self.end.get().map_or("somebody let go of its last statement", String::as_str);
-            return Err(StoreError::Unknown(format!("the connection cannot be used any more: {said}")));
+            let message = self.end.get().map_or("somebody let go of its last statement", String::as_str);
+            return Err(StoreError::Unknown(format!("the connection cannot be used any more: {message}")));
         }
         self.is_spent = true;
         Ok(())
@@ -51,8 +51,8 @@ impl PostgresSession {
     pub(super) fn finish<T>(&mut self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
         self.is_spent = matches!(answer, Err(StoreError::Unknown(_)));
         answer.map_err(|error| match (error, self.end.get()) {
-            (StoreError::Unknown(said), Some(end)) if !said.contains(end.as_str()) => {
-                StoreError::Unknown(format!("{said}: {end}"))
+            (StoreError::Unknown(message), Some(end)) if !message.contains(end.as_str()) => {
+                StoreError::Unknown(format!("{message}: {end}"))
             }
             (error, _) => error,
         })

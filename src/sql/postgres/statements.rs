@@ -173,7 +173,7 @@ pub(super) const STORE: &str = concat!(
 /// `own` adds 1 to the beat of the server with the nonce `$5` and the life `$6`, if it is at least `$7`; else no rows
 /// are returned. An empty nonce is that of a tool. `found` locks the rows in the order of their keys, which all servers
 /// keep, and reads them once locked. `taken` writes those that have a `first`. The SQL computes the same as
-/// `native::reserved`, and the results are compared.
+/// `native::apply_reservation`, and the results are compared.
 pub(super) const RESERVE: &str = concat!(
     "WITH safe AS MATERIALIZED (SELECT ",
     safe!(),
@@ -254,7 +254,7 @@ pub(super) const RAISE_ROWS: &str = concat!(
 );
 
 /// Gives values from `$4` on back to each of `$1` (names) and `$2` (periods) whose version is still `$3`. Returns the
-/// positions of the rows that changed, from 1. The rule is that of `native::given_back`. `own` locks the server's row;
+/// positions of the rows that changed, from 1. The rule is that of `native::apply_give_back`. `own` locks the server's row;
 /// its beat stays.
 pub(super) const GIVE_BACK: &str = concat!(
     "WITH safe AS MATERIALIZED (SELECT ",

@@ -62,21 +62,21 @@ struct Database {
     rows: Option<u64>,
 }
 
-/// Checks that the file may be absent: none was `seen` before, else it was `replaced`; and that one can be created.
-pub(super) fn may_be_absent(
+/// Checks that the file may be absent: none was `seen` before, else it was `replaced_error`; and that one can be created.
+pub(super) fn check_absence(
     path: &Path,
     seen: &OnceLock<FileId>,
     replaced: impl FnOnce() -> StoreError,
 ) -> Result<(), StoreError> {
     match seen.get() {
         Some(_) => Err(replaced()),
-        None => can_make(path),
+        None => check_creatable(path),
     }
 }
 
 /// Checks that an absent file can be created: its log is gone too, and the folder is writable.
-fn can_make(path: &Path) -> Result<(), StoreError> {
-    let log = beside(path, "-wal");
+fn check_creatable(path: &Path) -> Result<(), StoreError> {
+    let log = sibling_path(path, "-wal");
     if std::fs::metadata(&log).is_ok_and(|found| found.len() > 0) {
         return Err(StoreError::Refused(format!(
             "'{}' is missing, and its log '{}' is there: put the file back that it belongs to",
@@ -84,14 +84,14 @@ fn can_make(path: &Path) -> Result<(), StoreError> {
             log.display()
         )));
     }
-    files::can_make(path, None).map_err(|error| cannot(path, "made", &error))
+    files::can_make(path, None).map_err(|error| file_error(path, "made", &error))
 }
 
 /// Creates a file for this user alone, unless it exists by now.
-pub(super) fn make_empty(path: &Path) -> Result<(), StoreError> {
+pub(super) fn create_empty(path: &Path) -> Result<(), StoreError> {
     let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
     match made.and_then(|_| sync_folder(path)) {
-        Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(cannot(path, "made", &error)),
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(file_error(path, "made", &error)),
         _ => Ok(()),
     }
 }
@@ -99,14 +99,14 @@ pub(super) fn make_empty(path: &Path) -> Result<(), StoreError> {
 impl SequenceFile {
     /// Opens the file if it exists.
     pub(super) fn open(path: &Path, seen: Arc<OnceLock<FileId>>) -> Result<(SequenceFile, StoreInfo), StoreError> {
-        let path = files::behind_links(path).map_err(|error| cannot(path, "opened", &error))?;
+        let path = files::behind_links(path).map_err(|error| file_error(path, "opened", &error))?;
         let mut file = SequenceFile { path, seen, open: None };
         let product = format!("SQLite {}", rusqlite::version());
         let mut info = StoreInfo { product, unix_ms: wall_unix_ms(), ..StoreInfo::default() };
         match std::fs::symlink_metadata(&file.path) {
-            Ok(_) => file.open_it(&mut info)?,
-            Err(error) if error.kind() == ErrorKind::NotFound => file.may_be_absent()?,
-            Err(error) => return Err(cannot(&file.path, "opened", &error)),
+            Ok(_) => file.open_existing(&mut info)?,
+            Err(error) if error.kind() == ErrorKind::NotFound => file.check_absence()?,
+            Err(error) => return Err(file_error(&file.path, "opened", &error)),
         }
         Ok((file, info))
     }
@@ -119,11 +119,11 @@ impl SequenceFile {
         }
     }
 
-    fn may_be_absent(&self) -> Result<(), StoreError> {
-        may_be_absent(&self.path, &self.seen, || self.replaced())
+    fn check_absence(&self) -> Result<(), StoreError> {
+        check_absence(&self.path, &self.seen, || self.replaced_error())
     }
 
-    fn replaced(&self) -> StoreError {
+    fn replaced_error(&self) -> StoreError {
         StoreError::Refused(format!(
             "'{}' was removed or replaced while this process had it: an older copy would repeat values. Put the file \
              back, or restart and see `SEQUENCE LIST` for where each sequence is",
@@ -132,30 +132,30 @@ impl SequenceFile {
     }
 
     /// Creates a file for rows that are about to be created.
-    fn make(&mut self) -> Result<(), StoreError> {
-        self.may_be_absent()?;
+    fn create_file(&mut self) -> Result<(), StoreError> {
+        self.check_absence()?;
         // A file that another process has just created is opened, and so is locked or refused.
-        make_empty(&self.path)?;
-        self.open_it(&mut StoreInfo::default())
+        create_empty(&self.path)?;
+        self.open_existing(&mut StoreInfo::default())
     }
 
-    fn open_it(&mut self, info: &mut StoreInfo) -> Result<(), StoreError> {
+    fn open_existing(&mut self, info: &mut StoreInfo) -> Result<(), StoreError> {
         let id = files::id_of(&self.path);
         if self.seen.get().is_some_and(|seen| Some(*seen) != id) {
-            return Err(self.replaced());
+            return Err(self.replaced_error());
         }
-        let found = std::fs::metadata(&self.path).map_err(|error| cannot(&self.path, "opened", &error))?;
+        let found = std::fs::metadata(&self.path).map_err(|error| file_error(&self.path, "opened", &error))?;
         if !found.is_file() {
-            return Err(cannot(&self.path, "opened", &io::Error::other("it is not a regular file")));
+            return Err(file_error(&self.path, "opened", &io::Error::other("it is not a regular file")));
         }
         let unclean_ms = unclean_since(&self.path);
-        let opened = self.prepare().map_err(|error| self.said(&error))?;
+        let opened = self.prepare().map_err(|error| self.store_error(&error))?;
         let sqlite = opened.map_err(StoreError::Refused)?;
         if let Some(id) = id {
             let _ = self.seen.set(id);
         }
         self.open = Some(Database { sqlite, rows: None });
-        self.tell(info, unclean_ms)
+        self.fill_info(info, unclean_ms)
     }
 
     /// Opens, locks and checks the file, and creates its tables; or returns why it cannot be used.
@@ -165,7 +165,7 @@ impl SequenceFile {
         let mut sqlite = Connection::open_with_flags(&self.path, flags)?;
         // SQLite opens a file read-only if it may not write to it.
         if sqlite.is_readonly("main")? {
-            return Ok(Err(unwritable(&self.path, "it can only be read")));
+            return Ok(Err(not_writable(&self.path, "it can only be read")));
         }
         sqlite.busy_timeout(BUSY)?;
         sqlite.pragma_update(None, "trusted_schema", false)?;
@@ -212,7 +212,7 @@ impl SequenceFile {
     }
 
     /// Reports what was found, and warns if the file may be an old one.
-    fn tell(&mut self, info: &mut StoreInfo, unclean_ms: Option<i64>) -> Result<(), StoreError> {
+    fn fill_info(&mut self, info: &mut StoreInfo, unclean_ms: Option<i64>) -> Result<(), StoreError> {
         let inode = std::fs::metadata(&self.path).map_or(0, |found| std::os::unix::fs::MetadataExt::ino(&found));
         let inode = inode.cast_signed();
         let path = self.path.display().to_string();
@@ -259,7 +259,7 @@ impl SequenceFile {
     /// A transaction that has written nothing costs no sync.
     fn transact<T>(&mut self, work: impl FnOnce(&Transaction<'_>, i64) -> SqliteResult<T>) -> Result<T, StoreError> {
         if self.seen.get().copied() != files::id_of(&self.path) {
-            return Err(self.replaced());
+            return Err(self.replaced_error());
         }
         let Some(database) = &mut self.open else {
             return Err(StoreError::Refused(format!("'{}' is not open", self.path.display())));
@@ -272,15 +272,15 @@ impl SequenceFile {
         let is_over = database.sqlite.is_autocommit();
         done.map_err(|error| {
             database.rows = None;
-            match said(&self.path, &error) {
+            match store_error(&self.path, &error) {
                 StoreError::Refused(text) if !is_over => StoreError::Unknown(text),
                 error => error,
             }
         })
     }
 
-    fn said(&self, error: &rusqlite::Error) -> StoreError {
-        said(&self.path, error)
+    fn store_error(&self, error: &rusqlite::Error) -> StoreError {
+        store_error(&self.path, error)
     }
 
     pub(super) fn reserve(&mut self, asks: &[ReserveRequest]) -> Result<Vec<Result<Reservation, Verdict>>, StoreError> {
@@ -297,7 +297,7 @@ impl SequenceFile {
         self.transact(|sqlite, now| {
             let give_back = |end: &GiveBackRequest| {
                 let Some(Ok(row)) = find(sqlite, &end.key)? else { return Ok(false) };
-                let Some(after) = native::given_back(&row, end, now) else { return Ok(false) };
+                let Some(after) = native::apply_give_back(&row, end, now) else { return Ok(false) };
                 write_next(sqlite, &after)?;
                 Ok(true)
             };
@@ -310,7 +310,7 @@ impl SequenceFile {
         new: &[CreateRequest],
     ) -> Result<Vec<Result<SequenceRow, Verdict>>, StoreError> {
         if self.open.is_none() {
-            self.make()?;
+            self.create_file()?;
         }
         let counts = |new: &CreateRequest| u64::from(new.key.period().is_empty());
         let is_limited = new.iter().any(|new| counts(new) > 0 && new.rows_max > 0);
@@ -323,7 +323,7 @@ impl SequenceFile {
                     Some(Ok(row)) => Some(row),
                     None => None,
                 };
-                let row = match native::created(found.as_ref(), new, there, now) {
+                let row = match native::apply_creation(found.as_ref(), new, there, now) {
                     Err(verdict) => return Ok(Err(verdict)),
                     Ok(row) => row,
                 };
@@ -337,7 +337,7 @@ impl SequenceFile {
             new.iter().map(&mut create_one).collect::<SqliteResult<Vec<_>>>()
         })?;
         let made = created.iter().zip(new).filter(|(made, _)| made.is_ok());
-        self.counted(made.map(|(_, new)| i64::try_from(counts(new)).unwrap_or(0)).sum());
+        self.adjust_count(made.map(|(_, new)| i64::try_from(counts(new)).unwrap_or(0)).sum());
         Ok(created)
     }
 
@@ -351,14 +351,14 @@ impl SequenceFile {
                 Some(Err(bad)) => return Ok(Err(Verdict::BadRow(bad))),
                 Some(Ok(row)) => row,
             };
-            let after = native::changed(&row, change, now);
+            let after = native::apply_change(&row, change, now);
             if let Ok(row) = &after {
                 write_all(sqlite, row)?;
             }
             Ok(after)
         })?;
         if key.period().is_empty() && changed.as_ref().is_ok_and(|row| row.state == RowState::Dropped) {
-            self.counted(-1);
+            self.adjust_count(-1);
         }
         Ok(changed)
     }
@@ -384,7 +384,7 @@ impl SequenceFile {
             ))?;
             statement.query_map(params![name, period, periods, limit], raw)?.collect()
         })?;
-        Ok(native::listed(limit, rows))
+        Ok(native::page_of(limit, rows))
     }
 
     pub(super) fn count(&mut self) -> Result<u64, StoreError> {
@@ -404,7 +404,7 @@ impl SequenceFile {
     }
 
     /// Updates the count, which would take long with a million rows. No other process writes to the file.
-    fn counted(&mut self, more: i64) {
+    fn adjust_count(&mut self, more: i64) {
         if let Some(rows) = self.open.as_mut().and_then(|database| database.rows.as_mut()) {
             *rows = rows.saturating_add_signed(more);
         }
@@ -453,7 +453,7 @@ impl SequenceFile {
             if !ask.may_begin {
                 return Ok(Err(Verdict::NoSuch));
             }
-            self.make()?;
+            self.create_file()?;
         }
         self.transact(|sqlite, now| rows::open_period(sqlite, ask, now))
     }
@@ -475,7 +475,7 @@ impl SequenceFile {
     /// Writes a copy into `to`, an empty file, unless that takes longer than [`BACKUP_TIME_MAX`].
     pub(super) fn backup(&mut self, to: &Path) -> Result<(), StoreError> {
         if self.seen.get().copied() != files::id_of(&self.path) {
-            return Err(self.replaced());
+            return Err(self.replaced_error());
         }
         let Some(database) = &self.open else {
             return Err(StoreError::Refused(format!(
@@ -534,7 +534,7 @@ impl SequenceFile {
 }
 
 /// Converts an error of SQLite into a sentence for a log or a reply.
-pub(super) fn said(path: &Path, error: &rusqlite::Error) -> StoreError {
+pub(super) fn store_error(path: &Path, error: &rusqlite::Error) -> StoreError {
     let shown = path.display();
     let folder = path.parent().unwrap_or(Path::new(".")).display();
     let Some(code) = error.sqlite_error_code() else {
@@ -546,7 +546,7 @@ pub(super) fn said(path: &Path, error: &rusqlite::Error) -> StoreError {
             "'{shown}' is locked: another process has it open (ask a server that runs by its SEQUENCE commands, or \
              stop it first), or an earlier statement has not ended yet"
         ),
-        ErrorCode::ReadOnly | ErrorCode::PermissionDenied => unwritable(path, &error.to_string()),
+        ErrorCode::ReadOnly | ErrorCode::PermissionDenied => not_writable(path, &error.to_string()),
         ErrorCode::CannotOpen => {
             format!("'{shown}' cannot be opened ({error}): it must be a file that this user may read and write")
         }
@@ -567,18 +567,18 @@ pub(super) fn said(path: &Path, error: &rusqlite::Error) -> StoreError {
     })
 }
 
-pub(super) fn unwritable(path: &Path, why: &str) -> String {
+pub(super) fn not_writable(path: &Path, why: &str) -> String {
     let folder = path.parent().unwrap_or(Path::new(".")).display();
     let shown = path.display();
     format!("'{shown}' cannot be written ({why}): give this user the right to write the file and in {folder}")
 }
 
-pub(super) fn cannot(path: &Path, what: &str, error: &io::Error) -> StoreError {
+pub(super) fn file_error(path: &Path, what: &str, error: &io::Error) -> StoreError {
     StoreError::Refused(format!("'{}' cannot be {what}: {error}", path.display()))
 }
 
 /// Returns the name of a file that SQLite keeps beside another one.
-fn beside(path: &Path, ending: &str) -> PathBuf {
+fn sibling_path(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(ending);
     name.into()
@@ -586,7 +586,7 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
 
 /// Returns the time of the last write to a log that still exists, in Unix ms: its last user did not close the file.
 fn unclean_since(path: &Path) -> Option<i64> {
-    let log = std::fs::metadata(beside(path, "-wal")).ok().filter(|found| found.len() > 0)?;
+    let log = std::fs::metadata(sibling_path(path, "-wal")).ok().filter(|found| found.len() > 0)?;
     std::os::unix::fs::MetadataExt::mtime(&log).checked_mul(1000)
 }
 

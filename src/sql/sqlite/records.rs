@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, Row as SqliteRow, TransactionBehavior, params};
 
-use super::file::{cannot, make_empty, may_be_absent, said, unwritable};
+use super::file::{check_absence, create_empty, file_error, not_writable, store_error};
 use crate::records::{self, Key, RecordRow, RecordStoreError, RecordStoreInfo};
 use crate::sql::records::{
     COLUMNS, ExpectedRow, KeyRange, RawRecord, RecordConnection, RecordServer, beat_column, writer_column,
@@ -151,7 +151,7 @@ struct RecordFile {
 
 impl RecordFile {
     fn open(path: &Path, seen: Arc<OnceLock<FileId>>) -> Result<RecordFile, StoreError> {
-        let path = files::behind_links(path).map_err(|error| cannot(path, "opened", &error))?;
+        let path = files::behind_links(path).map_err(|error| file_error(path, "opened", &error))?;
         let mut file = RecordFile { path, seen, open: None };
         file.find()?;
         Ok(file)
@@ -160,17 +160,17 @@ impl RecordFile {
     /// Opens the file if it exists. Another server may have created it meanwhile.
     fn find(&mut self) -> Result<(), StoreError> {
         match std::fs::symlink_metadata(&self.path) {
-            Ok(_) => self.open_it(),
-            Err(error) if error.kind() == ErrorKind::NotFound => self.may_be_absent(),
-            Err(error) => Err(cannot(&self.path, "opened", &error)),
+            Ok(_) => self.open_existing(),
+            Err(error) if error.kind() == ErrorKind::NotFound => self.check_absence(),
+            Err(error) => Err(file_error(&self.path, "opened", &error)),
         }
     }
 
-    fn may_be_absent(&self) -> Result<(), StoreError> {
-        may_be_absent(&self.path, &self.seen, || self.replaced())
+    fn check_absence(&self) -> Result<(), StoreError> {
+        check_absence(&self.path, &self.seen, || self.replaced_error())
     }
 
-    fn replaced(&self) -> StoreError {
+    fn replaced_error(&self) -> StoreError {
         StoreError::Refused(format!(
             "'{}' was removed or replaced while this process had it: what an older copy says is no longer so. Put the \
              file back, or restart",
@@ -178,18 +178,18 @@ impl RecordFile {
         ))
     }
 
-    fn make(&mut self) -> Result<(), StoreError> {
-        self.may_be_absent()?;
-        make_empty(&self.path)?;
-        self.open_it()
+    fn create_file(&mut self) -> Result<(), StoreError> {
+        self.check_absence()?;
+        create_empty(&self.path)?;
+        self.open_existing()
     }
 
-    fn open_it(&mut self) -> Result<(), StoreError> {
+    fn open_existing(&mut self) -> Result<(), StoreError> {
         let id = files::id_of(&self.path);
         if self.seen.get().is_some_and(|seen| Some(*seen) != id) {
-            return Err(self.replaced());
+            return Err(self.replaced_error());
         }
-        let opened = self.prepare().map_err(|error| self.said(&error))?;
+        let opened = self.prepare().map_err(|error| self.store_error(&error))?;
         self.open = Some(opened.map_err(StoreError::Refused)?);
         if let Some(id) = id {
             let _ = self.seen.set(id);
@@ -203,7 +203,7 @@ impl RecordFile {
             OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_EXRESCODE;
         let mut sqlite = Connection::open_with_flags(&self.path, flags)?;
         if sqlite.is_readonly("main")? {
-            return Ok(Err(unwritable(&self.path, "it can only be read")));
+            return Ok(Err(not_writable(&self.path, "it can only be read")));
         }
         sqlite.busy_timeout(BUSY)?;
         sqlite.pragma_update(None, "trusted_schema", false)?;
@@ -258,7 +258,7 @@ impl RecordFile {
         if self.open.is_none() {
             self.find()?;
         } else if self.seen.get().copied() != files::id_of(&self.path) {
-            return Err(self.replaced());
+            return Err(self.replaced_error());
         }
         Ok(self.open.as_mut())
     }
@@ -278,7 +278,7 @@ impl RecordFile {
             ))?;
             statement.query_map(params![range.from, range.below, range.after, range.limit], raw)?.collect()
         })();
-        found.map_err(|error| self.said(&error))
+        found.map_err(|error| self.store_error(&error))
     }
 
     fn write(&mut self, key: &Key, expect: &ExpectedRow, new: &RecordRow) -> Result<bool, StoreError> {
@@ -286,9 +286,9 @@ impl RecordFile {
             if matches!(expect, ExpectedRow::Exists { .. }) {
                 return Ok(false);
             }
-            self.make()?;
+            self.create_file()?;
         }
-        let Some(sqlite) = self.database()? else { return Err(self.replaced()) };
+        let Some(sqlite) = self.database()? else { return Err(self.replaced_error()) };
         let (writer, beat) = (writer_column(new.stamp), beat_column(new.stamp));
         let (key, now) = (key.as_str(), "strftime('%Y-%m-%dT%H:%M:%fZ', 'now')");
         let written = match expect {
@@ -307,10 +307,10 @@ impl RecordFile {
                 params![key, writer, beat, new.text],
             ),
         };
-        written.map(|rows| rows == 1).map_err(|error| self.said(&error))
+        written.map(|rows| rows == 1).map_err(|error| self.store_error(&error))
     }
 
-    fn said(&self, error: &rusqlite::Error) -> StoreError {
+    fn store_error(&self, error: &rusqlite::Error) -> StoreError {
         match error.sqlite_error_code() {
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Refused(format!(
                 "'{}' is locked by another process for over {} s: see which one has it open",
@@ -321,7 +321,7 @@ impl RecordFile {
                 "'{}' is damaged ({error}): put a copy back, and see what was written since",
                 self.path.display()
             )),
-            _ => said(&self.path, error),
+            _ => store_error(&self.path, error),
         }
     }
 }

@@ -73,7 +73,7 @@ pub(super) fn reserve(
         Some(Ok(row)) => row,
         None => return Ok(Err(Verdict::NoSuch)),
     };
-    let reserved = native::reserved(&row, ask, now);
+    let reserved = native::apply_reservation(&row, ask, now);
     if let Ok(reserved) = &reserved
         && reserved.row != row
     {
@@ -124,13 +124,13 @@ pub(super) fn open_period(
         Ok(row) => row,
         Err(bad) => return Ok(Err(Verdict::BadRow(bad))),
     };
-    let recent = native::recent(ask);
+    let recent = native::recent_rows(ask);
     let highest = "SELECT coalesce(max(next), 0) FROM getid_sequence WHERE name = ?1 AND length(period) <> length(?2) \
                    AND updated >= ?3 AND (period = '' OR period >= ?4)";
     let columns = params![name, period, recent.since_unix_ms, recent.year];
     let highest = sqlite.query_row(highest, columns, |row| row.get(0))?;
     let found = generator(sqlite, name)?;
-    let opening = match native::opened_period(found.as_ref(), row.as_ref(), highest, ask, now) {
+    let opening = match native::apply_period_opening(found.as_ref(), row.as_ref(), highest, ask, now) {
         Ok(opening) => opening,
         Err(verdict) => return Ok(Err(verdict)),
     };

@@ -14,7 +14,7 @@ use getid::text::store_url::{StoreKind, StoreUrl};
 use rcgen::ExtendedKeyUsagePurpose;
 use serde_json::json;
 
-use crate::contract::{Place, Records, check_all, row, wait};
+use crate::contract::{Records, StoreFixture, check_all, row, wait};
 use crate::support::etcd::{EtcdCluster, PASSWORD};
 use crate::support::eventually;
 use crate::support::tls::Files;
@@ -52,7 +52,7 @@ fn refusal(url: &str) -> String {
 
 pub(crate) struct Cluster(pub(crate) EtcdCluster);
 
-impl Place for Cluster {
+impl StoreFixture for Cluster {
     fn clear(&self) {
         self.0.clear();
     }
@@ -137,17 +137,17 @@ fn users_and_rights_are_reported() {
     cluster.switch_users_on();
     // The store opened before logs in now.
     early.put("claim/1", Some(row(1, 1, "").stamp), &row(1, 2, "2"));
-    let said = refusal(&cluster.url_of("ids:other-secret@", "getid"));
-    assert!(said.contains("the user or the password is wrong"), "{said}");
-    let said = refusal(&cluster.url());
-    assert!(said.contains("it wants a user and a password: write etcd://USER:PASSWORD@HOST/PREFIX"), "{said}");
+    let message = refusal(&cluster.url_of("ids:other-secret@", "getid"));
+    assert!(message.contains("the user or the password is wrong"), "{message}");
+    let message = refusal(&cluster.url());
+    assert!(message.contains("it wants a user and a password: write etcd://USER:PASSWORD@HOST/PREFIX"), "{message}");
     for (user, prefix) in [("other", "getid"), ("ids", "team")] {
-        let said = refusal(&cluster.url_of(&format!("{user}:{PASSWORD}@"), prefix));
+        let message = refusal(&cluster.url_of(&format!("{user}:{PASSWORD}@"), prefix));
         let expected = format!(
             "the user '{user}' may not read and write there: etcdctl role grant-permission ROLE --prefix=true readwrite \
              {prefix}/"
         );
-        assert!(said.contains(&expected), "{said}");
+        assert!(message.contains(&expected), "{message}");
     }
     // etcd forgets all logins when it ends.
     cluster.kill();
@@ -175,10 +175,13 @@ fn certificates_are_verified_both_ways() {
         let beat = found.map_or(1, |stamp| stamp.beat + 1);
         store.put("claim/1", found, &row(1, beat, "1"));
     }
-    let said = refusal(&url("tls=verify"));
-    assert!(said.contains("has a certificate that is not good") && said.contains("ca-file= names who"), "{said}");
-    let said = refusal(&url(&format!("tls=verify&ca-file={}", path("missing.crt"))));
-    assert!(said.contains("missing.crt: No such file"), "{said}");
+    let message = refusal(&url("tls=verify"));
+    assert!(
+        message.contains("has a certificate that is not good") && message.contains("ca-file= names who"),
+        "{message}"
+    );
+    let message = refusal(&url(&format!("tls=verify&ca-file={}", path("missing.crt"))));
+    assert!(message.contains("missing.crt: No such file"), "{message}");
     let error = records(&url("tls=no"), DEADLINE).read("claim/1").unwrap_err();
     assert!(error.to_string().contains("tls=verify"), "{error}");
     drop(cluster);
@@ -191,8 +194,8 @@ fn certificates_are_verified_both_ways() {
         let store = records(&format!("{}?tls=verify&ca-file={ca}{shown}", cluster.url()), DEADLINE);
         // The gateway's connection may end before it gets the reason.
         eventually("etcd reports the reason", || {
-            let said = store.write("claim/1", None, &row(1, 1, "1")).unwrap_err().to_string();
-            said.contains("extended key usage clientAuth")
+            let message = store.write("claim/1", None, &row(1, 1, "1")).unwrap_err().to_string();
+            message.contains("extended key usage clientAuth")
         });
     }
     let pair = files.authority.sign_with(ExtendedKeyUsagePurpose::ServerAuth, |params| {
@@ -205,10 +208,10 @@ fn certificates_are_verified_both_ways() {
     let url = |options: &str| format!("{}?tls=verify&ca-file={ca}{options}", cluster.url());
     let shown = format!("&cert-file={}&key-file={}", path("client.crt"), path("client.key"));
     records(&url(&shown), DEADLINE).put("claim/1", None, &row(1, 1, "1"));
-    let said = refusal(&url(""));
-    assert!(said.contains("does not take this client's certificate"), "{said}");
-    let said = refusal(&url(&format!("&cert-file={}&key-file={}", path("client.crt"), path("server.key"))));
-    assert!(said.contains("key-file= must be this certificate's key"), "{said}");
+    let message = refusal(&url(""));
+    assert!(message.contains("does not take this client's certificate"), "{message}");
+    let message = refusal(&url(&format!("&cert-file={}&key-file={}", path("client.crt"), path("server.key"))));
+    assert!(message.contains("key-file= must be this certificate's key"), "{message}");
     drop(cluster);
 
     let cluster = EtcdCluster::one(&[]);
@@ -325,8 +328,8 @@ fn a_full_database_is_reported_and_settled_by_reading() {
         }
     });
     let error = error.expect("it is full");
-    let RecordStoreError::Unknown(said) = &error else { panic!("{error:?}") };
-    assert!(said.contains("etcdctl alarm disarm"), "{said}");
+    let RecordStoreError::Unknown(message) = &error else { panic!("{error:?}") };
+    assert!(message.contains("etcdctl alarm disarm"), "{message}");
     // Reads continue, and show whether the write was executed.
     let found = store.read("claim/1").unwrap().unwrap().stamp;
     assert!(Some(found) >= last, "{found}");

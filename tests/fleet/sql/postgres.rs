@@ -2,7 +2,7 @@
 
 use getid::records::RecordStoreError;
 
-use super::{Shared, check_faults, records, says};
+use super::{Shared, assert_refused, check_faults, records};
 use crate::contract::{check_all, row, stamp};
 use crate::support::backend::Backend as _;
 use crate::support::eventually;
@@ -35,11 +35,14 @@ fn faults_and_errors_of_postgres() {
 fn refusals_of_postgres_have_a_remedy(server: &mut PostgresServer) {
     server.psql("CREATE ROLE app LOGIN PASSWORD 'app-secret'; REVOKE CREATE ON SCHEMA public FROM PUBLIC");
     let app = server.url_of("app:app-secret", "postgres", "");
-    says(&app, &["has no table getid_record, and 'app' may not make it", "getid claim schema --store URL"]);
-    says(&server.url_of("app:wrong-secret", "postgres", ""), &["the user is 'app' and the password that of the"]);
-    says(&server.url_of("nobody:app-secret", "postgres", ""), &["nobody"]);
-    says(&server.url_of("app:app-secret", "absent", ""), &["CREATE DATABASE \"absent\""]);
-    says(&server.url_of("app:app-secret", "postgres", "?tls=verify"), &["has no TLS", "tls=no"]);
+    assert_refused(&app, &["has no table getid_record, and 'app' may not make it", "getid claim schema --store URL"]);
+    assert_refused(
+        &server.url_of("app:wrong-secret", "postgres", ""),
+        &["the user is 'app' and the password that of the"],
+    );
+    assert_refused(&server.url_of("nobody:app-secret", "postgres", ""), &["nobody"]);
+    assert_refused(&server.url_of("app:app-secret", "absent", ""), &["CREATE DATABASE \"absent\""]);
+    assert_refused(&server.url_of("app:app-secret", "postgres", "?tls=verify"), &["has no TLS", "tls=no"]);
     // The printed statements suffice.
     let schema = records(&server.url()).0.schema();
     server.psql(&format!("SET ROLE postgres; {schema}"));
@@ -47,7 +50,7 @@ fn refusals_of_postgres_have_a_remedy(server: &mut PostgresServer) {
         [("SELECT", "may not INSERT the table getid_record"), ("INSERT", "may not UPDATE the table getid_record")]
     {
         server.psql(&format!("GRANT {grant} ON getid_record TO app"));
-        says(&app, &[expected, "GRANT SELECT, INSERT, UPDATE ON getid_record TO \"app\""]);
+        assert_refused(&app, &[expected, "GRANT SELECT, INSERT, UPDATE ON getid_record TO \"app\""]);
     }
     server.psql("GRANT UPDATE ON getid_record TO app");
     records(&app).put("claim/1", None, &row(1, 1, "1"));
@@ -56,15 +59,20 @@ fn refusals_of_postgres_have_a_remedy(server: &mut PostgresServer) {
     assert!(store.read("claim/1").is_ok());
     server.psql("REVOKE UPDATE ON getid_record FROM app");
     let error = store.write("claim/1", Some(stamp(1, 1)), &row(1, 2, "2")).unwrap_err();
-    assert!(matches!(&error, RecordStoreError::Refused(said) if said.contains("GRANT SELECT, INSERT, UPDATE ON")));
+    assert!(
+        matches!(&error, RecordStoreError::Refused(message) if message.contains("GRANT SELECT, INSERT, UPDATE ON"))
+    );
     // The table is dropped.
     let store = records(&server.url());
     assert!(store.read("claim/1").is_ok());
     server.psql("DROP TABLE getid_record");
     let error = store.read("claim/1").unwrap_err();
-    assert!(matches!(&error, RecordStoreError::Refused(said) if said.contains("getid claim schema")), "{error:?}");
+    assert!(
+        matches!(&error, RecordStoreError::Refused(message) if message.contains("getid claim schema")),
+        "{error:?}"
+    );
     server.psql("CREATE TABLE getid_record (record_key text PRIMARY KEY)");
-    says(&server.url(), &["prints getid_record as they must be"]);
+    assert_refused(&server.url(), &["prints getid_record as they must be"]);
 }
 
 fn postgres_becomes_a_standby(server: &mut PostgresServer) {
@@ -72,7 +80,7 @@ fn postgres_becomes_a_standby(server: &mut PostgresServer) {
     store.put("claim/1", None, &row(1, 1, "1"));
     server.stop_immediate();
     server.start_as_standby();
-    says(&server.url(), &["is a standby (pg_is_in_recovery)", "name the primary"]);
+    assert_refused(&server.url(), &["is a standby (pg_is_in_recovery)", "name the primary"]);
     eventually("the refusal", || matches!(store.read("claim/1"), Err(RecordStoreError::Refused(_))));
 }
 

@@ -11,7 +11,7 @@ use mysql_async::{Conn, OptsBuilder, TxOpts};
 
 use super::Scenario;
 use crate::db::{Db, ask, create, range, refusal, spec, store};
-use crate::faults::Given;
+use crate::faults::GivenRanges;
 use crate::support::Server;
 use crate::support::backend::Backend as _;
 use crate::support::mariadb::{MariadbServer, PASSWORD};
@@ -78,7 +78,7 @@ async fn leaf_segment(conn: &mut Conn, own_step: Option<i64>) -> (i64, i64) {
 fn leaf_and_getid_share_a_row(server: &MariadbServer) {
     make(server, TableKind::Leaf);
     server.sql("INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES ('orders', 1, 20)");
-    let given = Given::default();
+    let given = GivenRanges::default();
     std::thread::scope(|scope| {
         for own_step in [None, Some(40)] {
             let (server, given) = (server, &given);
@@ -154,7 +154,7 @@ fn tinyid_and_getid_share_a_row(server: &MariadbServer) {
         "INSERT INTO tiny_id_info (biz_type, begin_id, max_id, step, delta, remainder) VALUES \
          ('orders', 1, 0, 30, 3, 2)",
     );
-    let (given, conflicts) = (Given::default(), AtomicUsize::new(0));
+    let (given, conflicts) = (GivenRanges::default(), AtomicUsize::new(0));
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
@@ -184,8 +184,8 @@ fn tinyid_and_getid_share_a_row(server: &MariadbServer) {
                             before = got.last;
                             given.add_all(values(&got));
                         }
-                        Err(Verdict::BadRow(said)) => {
-                            assert!(said.contains("get next segmentId conflict"), "{said}");
+                        Err(Verdict::BadRow(message)) => {
+                            assert!(message.contains("get next segmentId conflict"), "{message}");
                             conflicts.fetch_add(1, Ordering::Relaxed);
                         }
                         Err(verdict) => panic!("{verdict:?}"),
@@ -203,7 +203,7 @@ fn tinyid_and_getid_share_a_row(server: &MariadbServer) {
 }
 
 /// Draws values over sockets from a whole server, which is killed once and stopped once.
-fn count_by_a_server(database: &MariadbServer, table: &str, given: &Given) {
+fn count_by_a_server(database: &MariadbServer, table: &str, given: &GivenRanges) {
     let dir = crate::support::folder();
     let (url, mut before) = (database.url(), 0);
     for is_killed in [true, false] {
@@ -242,7 +242,7 @@ fn count_by_a_server(database: &MariadbServer, table: &str, given: &Given) {
 fn a_whole_server_counts_beside_leaf(database: &MariadbServer) {
     make(database, TableKind::Leaf);
     database.sql("INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES ('orders', 1, 20)");
-    let given = Given::default();
+    let given = GivenRanges::default();
     std::thread::scope(|scope| {
         scope.spawn(|| count_by_a_server(database, "leaf", &given));
         scope.spawn(|| {
@@ -266,7 +266,7 @@ fn a_whole_server_counts_beside_tinyid(database: &MariadbServer) {
         "INSERT INTO tiny_id_info (biz_type, begin_id, max_id, step, delta, remainder) VALUES \
          ('orders', 1, 0, 30, 3, 2)",
     );
-    let (given, conflicts) = (Given::default(), AtomicUsize::new(0));
+    let (given, conflicts) = (GivenRanges::default(), AtomicUsize::new(0));
     std::thread::scope(|scope| {
         scope.spawn(|| count_by_a_server(database, "tinyid", &given));
         scope.spawn(|| {
@@ -350,7 +350,7 @@ fn rows_that_are_traps_are_refused_by_name(server: &MariadbServer) {
          ('good', 1, 10)",
     );
     let mut db = open(server, TableKind::Leaf);
-    for (name, said) in [
+    for (name, message) in [
         (
             "zero",
             "the row 'zero' of leaf_alloc has step 0, so its segments are empty: UPDATE leaf_alloc SET step = 1000",
@@ -360,7 +360,7 @@ fn rows_that_are_traps_are_refused_by_name(server: &MariadbServer) {
     ] {
         let before = server.sql(&format!("SELECT max_id FROM leaf_alloc WHERE biz_tag = '{name}'"));
         let answers = db.reserve_all(&[ask(name, 1), ask("good", 1)]);
-        assert!(matches!(&answers[0], Err(Verdict::BadRow(text)) if text.contains(said)), "{answers:?}");
+        assert!(matches!(&answers[0], Err(Verdict::BadRow(text)) if text.contains(message)), "{answers:?}");
         assert!(answers[1].is_ok(), "the others continue");
         assert_eq!(server.sql(&format!("SELECT max_id FROM leaf_alloc WHERE biz_tag = '{name}'")), before);
     }
@@ -371,7 +371,7 @@ fn rows_that_are_traps_are_refused_by_name(server: &MariadbServer) {
          ('minus', 0, 10, 2, -1), ('below', -7, 10, 1, 0), ('good', 0, 10, 1, 0)",
     );
     let mut db = open(server, TableKind::Tinyid);
-    for (name, said) in [
+    for (name, message) in [
         ("zero", "the row 'zero' of tiny_id_info has step 0, so its segments are empty: UPDATE tiny_id_info SET step"),
         ("null", "has step NULL"),
         ("delta", "has delta 0, must be 1 to 1000000"),
@@ -383,7 +383,7 @@ fn rows_that_are_traps_are_refused_by_name(server: &MariadbServer) {
         let row = format!("SELECT max_id, version FROM tiny_id_info WHERE biz_type = '{name}'");
         let before = server.sql(&row);
         let answers = db.reserve_all(&[ask(name, 1), ask("good", 1)]);
-        assert!(matches!(&answers[0], Err(Verdict::BadRow(text)) if text.contains(said)), "{answers:?}");
+        assert!(matches!(&answers[0], Err(Verdict::BadRow(text)) if text.contains(message)), "{answers:?}");
         assert!(answers[1].is_ok(), "the others continue");
         assert_eq!(server.sql(&row), before);
     }
@@ -508,19 +508,19 @@ fn rows_that_no_name_reaches_are_warned_of(server: &MariadbServer) {
 
 fn a_table_that_is_not_there_is_named(server: &MariadbServer) {
     for (table, name) in [(TableKind::Leaf, "leaf_alloc"), (TableKind::Tinyid, "tiny_id_info")] {
-        let said = refusal(&server.url(), table);
-        assert!(said.contains(&format!("the database 'ids' has no table {name}")), "{said}");
-        assert!(said.contains("is it the right database?"), "{said}");
+        let message = refusal(&server.url(), table);
+        assert!(message.contains(&format!("the database 'ids' has no table {name}")), "{message}");
+        assert!(message.contains("is it the right database?"), "{message}");
         assert_eq!(server.sql("SHOW TABLES"), "", "getid does not create it");
         server.sql(&format!("CREATE TABLE {name} (id INT)"));
-        let said = refusal(&server.url(), table);
-        assert!(said.contains("Unknown column"), "{said}");
+        let message = refusal(&server.url(), table);
+        assert!(message.contains("Unknown column"), "{message}");
         server.sql(&format!("DROP TABLE {name}"));
     }
     make(server, TableKind::Leaf);
     server
         .sql("ALTER TABLE leaf_alloc ENGINE=MyISAM; CREATE OR REPLACE USER app@localhost; GRANT SELECT ON ids.* TO app@localhost");
     assert!(open(server, TableKind::Leaf).info().warnings[0].contains("leaf_alloc is a table of MyISAM"));
-    let said = refusal(&server.url_of("app", "ids", ""), TableKind::Leaf);
-    assert!(said.contains("UPDATE command denied") && said.contains("GRANT"), "{said}");
+    let message = refusal(&server.url_of("app", "ids", ""), TableKind::Leaf);
+    assert!(message.contains("UPDATE command denied") && message.contains("GRANT"), "{message}");
 }
