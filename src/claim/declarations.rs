@@ -44,7 +44,7 @@ pub struct ForgottenName {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Conflict {
     /// The change could make IDs repeat.
-    #[error("generator '{}' can't be declared so: {change}, and its IDs could be given again", recorded.name())]
+    #[error("generator '{}' cannot be declared so: {change}, and its IDs could be given again", recorded.name())]
     Change {
         /// The change that is not permitted.
         change: Change,
@@ -53,7 +53,7 @@ pub enum Conflict {
     },
     /// The generator would not begin past the IDs that were given under its name.
     #[error(
-        "generator '{name}' would not begin past {past_id}, the ID that it was forgotten with, or not in a way that can be \
+        "generator '{name}' would not begin past {past_id}, the last ID before it was forgotten, or the two cannot be \
          compared: IDs could be given again"
     )]
     Forgotten {
@@ -64,8 +64,8 @@ pub enum Conflict {
     },
     /// The record has no room for another declaration.
     #[error(
-        "generator '{name}' is one too many: the record has {DECLARATIONS_MAX} declarations, those of generators included \
-         that were removed"
+        "generator '{name}' does not fit: the record has its maximum of {DECLARATIONS_MAX} declarations, including \
+         those of removed generators"
     )]
     TooMany {
         /// Name of the first generator without room.
@@ -152,7 +152,8 @@ impl Declarations {
         if self.forgotten.len() == DECLARATIONS_MAX {
             let first = &self.forgotten[0].name;
             return Err(format!(
-                "the record has {DECLARATIONS_MAX} forgotten names already; give one of them to a generator again ('{first}')"
+                "the record has {DECLARATIONS_MAX} forgotten names already; reuse one of them for a generator \
+                 ('{first}')"
             ));
         }
         let mut all = self.clone();
@@ -318,7 +319,7 @@ mod tests {
                         "{}: {conflict}",
                         new.to_text()
                     );
-                    assert!(conflict.starts_with("generator 'g' can't be declared so: "), "{conflict}");
+                    assert!(conflict.starts_with("generator 'g' cannot be declared so: "), "{conflict}");
                 }
             }
         }
@@ -383,8 +384,8 @@ mod tests {
                 Err(conflict) => assert_eq!(
                     conflict.to_string(),
                     format!(
-                        "generator 'g' would not begin past {past_id}, the ID that it was forgotten with, or not in a way \
-                         that can be compared: IDs could be given again"
+                        "generator 'g' would not begin past {past_id}, the last ID before it was forgotten, or the two \
+                         cannot be compared: IDs could be given again"
                     )
                 ),
             }
@@ -399,8 +400,8 @@ mod tests {
         let error = full.with(&[declared("more uuid7")], NOW, |_| 0).unwrap_err().to_string();
         assert_eq!(
             error,
-            "generator 'more' is one too many: the record has 1000 declarations, those of generators included that were \
-             removed"
+            "generator 'more' does not fit: the record has its maximum of 1000 declarations, including those of removed \
+             generators"
         );
         let mut forgotten = full;
         for n in 0..DECLARATIONS_MAX {

@@ -302,7 +302,7 @@ pub enum RecordError {
         bytes: usize,
     },
     /// A byte that no record contains.
-    #[error("byte {byte:#04x} at offset {offset} is no printable ASCII")]
+    #[error("byte {byte:#04x} at offset {offset} is not printable ASCII")]
     NotText {
         /// Offset of the byte, from 0.
         offset: usize,

@@ -132,7 +132,7 @@ impl Claim for FolderClaim {
             // A panic can only leave a file that the next save removes.
             let result = catch_unwind(AssertUnwindSafe(|| saver.save(point, declarations, term)));
             let result = result.unwrap_or_else(|_| {
-                let source = Arc::new(io::Error::other("it ran into a bug"));
+                let source = Arc::new(io::Error::other("the save panicked"));
                 Err(SaveError::Io { action: "finish the save of", path: saver.locked.state_path(), source })
             });
             (saver, result)
@@ -379,7 +379,7 @@ pub(crate) fn generator_remedy(dir: &Path, server_id: u32, conflict: &Conflict) 
         ),
         Conflict::Forgotten { .. } => "give it another name".to_owned(),
         Conflict::TooMany { .. } => {
-            format!("take it out of the configuration, or let go of one that was removed: {}", forget("NAME"))
+            format!("remove it from the configuration, or forget a removed one: {}", forget("NAME"))
         }
     }
 }

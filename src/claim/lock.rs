@@ -175,7 +175,7 @@ impl LockedFolder {
                     Ok(true) => break lock,
                     Ok(false) if tries < LOCK_TRIES => {}
                     Ok(false) => return Err(failed("keep the lock file", Errno::ESTALE.into())),
-                    Err(errno) => return Err(failed("look at the lock file", errno.into())),
+                    Err(errno) => return Err(failed("inspect the lock file", errno.into())),
                 },
                 Err(TryLockError::WouldBlock) if tries < LOCK_TRIES => {}
                 Err(TryLockError::WouldBlock) => {
@@ -276,9 +276,9 @@ impl LockedFolder {
         let mut warnings = Vec::new();
         if let Some(kind) = fstatfs(&self.folder).ok().and_then(|found| network_file_system(found.filesystem_type())) {
             warnings.push(format!(
-                "{dir} is on a network file system ({kind}), which may lose a lock without a word: two servers that hold \
-                 one record are noticed at their next save only, and until then may give the same IDs. Use a local disk, \
-                 or a server-id for each server"
+                "{dir} is on a network file system ({kind}), which may lose a lock silently: two servers with one \
+                 record detect each other only at their next save, and may give the same IDs until then. Use a local \
+                 disk, or a server-id for each server"
             ));
         }
         let sticky = 0o1000;
@@ -309,7 +309,7 @@ impl LockedFolder {
 
     /// Checks that the lock file and the folder are still the opened ones.
     pub(crate) fn check(&self) -> Result<Option<LockLoss>, SaveError> {
-        let failed = |errno: Errno| io_error("look at", &self.dir, errno.into());
+        let failed = |errno: Errno| io_error("inspect", &self.dir, errno.into());
         let opened = fstat(&self.folder).map_err(failed)?;
         match stat(&self.dir) {
             Ok(found) if same_file(&found, &opened) => {}
@@ -322,7 +322,7 @@ impl LockedFolder {
             Ok(found) if same_file(&found, &fstat(&self.lock).map_err(failed)?) => Ok(None),
             Ok(_) => Ok(Some(LockLoss::LockReplaced)),
             Err(Errno::ENOENT) => Ok(Some(LockLoss::LockGone)),
-            Err(errno) => Err(io_error("look at", &self.dir.join(&self.names.lock), errno.into())),
+            Err(errno) => Err(io_error("inspect", &self.dir.join(&self.names.lock), errno.into())),
         }
     }
 
@@ -331,17 +331,17 @@ impl LockedFolder {
         let dir = self.dir.display();
         let lock = &self.names.lock;
         match lost {
-            LockLoss::FolderGone => format!("the folder {dir} is gone; put it back, or make it anew"),
-            LockLoss::FolderReplaced => format!("the folder {dir} was deleted and made anew"),
+            LockLoss::FolderGone => format!("the folder {dir} does not exist; put it back, or create it again"),
+            LockLoss::FolderReplaced => format!("the folder {dir} was deleted and created again"),
             LockLoss::FolderHidden => format!(
-                "{dir} is another folder than at the start, and that one still exists (moved, or hidden by a mount); \
-                 put it back, or restart this server"
+                "{dir} is not the folder that was opened at the start, which still exists (moved, or hidden by a \
+                 mount); put it back, or restart this server"
             ),
             LockLoss::LockGone => format!("the lock file {dir}/{lock} was deleted"),
-            LockLoss::LockReplaced => format!("the lock file {dir}/{lock} is another one than at the start"),
+            LockLoss::LockReplaced => format!("the lock file {dir}/{lock} is not the one that was locked at the start"),
             LockLoss::Overwritten { by } => format!(
-                "another server (term {}; this one has term {}) has written {dir}/{} or its lock file, although this one \
-                 holds the lock, as can happen on a network file system; stop one of the two, then restart this one",
+                "another server (term {}; this one has term {}) has written {dir}/{} or its lock file, although this \
+                 one holds the lock, as can happen on a network file system; stop one of the two, then restart this one",
                 by.term, self.owner.term, self.names.state
             ),
             LockLoss::OlderRecord { by } => format!(

@@ -73,7 +73,7 @@ impl Mark {
                     Some(dir) => format!("claim-store file and dir {}", dir.display()),
                     None => format!("claim-store {}", for_command(place.as_str())),
                 };
-                format!("start the server with {directive}; or, to have it here again, run {}", command(place, here))
+                format!("start the server with {directive}; or, to move it back here, run {}", command(place, here))
             }
         }
     }
@@ -219,8 +219,8 @@ mod tests {
         );
         assert_eq!(
             Mark::MovedTo(store.clone()).remedy(3, &folder),
-            "start the server with claim-store etcd://a/x; or, to have it here again, run `getid state move --server-id 3 \
-             --from etcd://a/x --to '/my ids'`"
+            "start the server with claim-store etcd://a/x; or, to move it back here, run `getid state move --server-id \
+             3 --from etcd://a/x --to '/my ids'`"
         );
         assert!(
             Mark::MovedTo(folder)

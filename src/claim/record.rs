@@ -106,7 +106,8 @@ impl Record {
                 format!("server-id {server_id} gives no ID from this record any more, but from where it was moved.")
             }
             None => format!(
-                "server-id {server_id} has given no ID at or past the watermark, and after a restart gives none before it."
+                "server-id {server_id} has given no ID at or past the watermark, and after a restart gives none before \
+                 it."
             ),
         };
         [
@@ -611,8 +612,8 @@ mod tests {
             &vec![b'x'; TEXT_BYTES_MAX + 1],
             &format!("it has {} bytes, a record has at most {TEXT_BYTES_MAX}", TEXT_BYTES_MAX + 1),
         );
-        check(&[0; 512], "byte 0x00 at offset 0 is no printable ASCII");
-        check("gétid".as_bytes(), "byte 0xc3 at offset 1 is no printable ASCII");
+        check(&[0; 512], "byte 0x00 at offset 0 is not printable ASCII");
+        check("gétid".as_bytes(), "byte 0xc3 at offset 1 is not printable ASCII");
         check(b"port 7890\n", "it starts with 'port 7890' where 'getid state 4' is expected");
         check(
             format!("{}\n", "y".repeat(100)).as_bytes(),

@@ -79,7 +79,7 @@ impl<C: Clock, S: Claim<Point = SavePoint>> Keeper<C, S> {
         let declarations = Arc::clone(&claim.declarations);
         let issuer = Arc::new(Issuer::with_declarations(clock, identity, limits, claim.point, declarations));
         if S::MAY_START_WITHOUT {
-            issuer.stand_by("standby: the claim store was not asked yet");
+            issuer.stand_by("standby: the claim store has not been read yet");
         }
         let keeper = Keeper { issuer: CloseOnDrop(Arc::clone(&issuer)), claim };
         (issuer, keeper)

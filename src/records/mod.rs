@@ -217,7 +217,7 @@ pub enum RecordStoreError {
     #[error("{0}")]
     Refused(String),
     /// The row under the key is not a valid record; nothing was done.
-    #[error("{0}; put back what was there before somebody edited it")]
+    #[error("{0}; restore the row as it was before the edit")]
     Damaged(Box<DamagedRow>),
     /// The store was not reached, and nothing was done. It may recover soon.
     #[error("{0}")]

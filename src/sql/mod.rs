@@ -707,8 +707,8 @@ fn check_pinned(address: &crate::text::store_url::ServerAddress, found: &str) ->
     }
     let found = if found.is_empty() { "has no tables of getid".to_owned() } else { format!("is the store {found}") };
     Err(StoreError::Refused(format!(
-        "the address has uuid={uuid}, and the database '{}' {found}: put the right one back; to use this one, leave uuid= \
-         out or change it",
+        "the address has uuid={uuid}, and the database '{}' {found}: restore the right one; to use this one, omit uuid= \
+         or change it",
         address.database
     )))
 }

@@ -81,8 +81,8 @@ fn invalid_name(shown: &str, name: &str, period: &str) -> String {
     let shown = shown.escape_debug();
     let [name, period] = [name, period].map(|text| printable(&text.replace('\'', "''")).into_owned());
     format!(
-        "the row '{shown}' of getid_sequence has a name that none can have: rename it, as its values may be in use: UPDATE \
-         getid_sequence SET name = '...' WHERE name = '{name}' AND period = '{period}'"
+        "the row '{shown}' of getid_sequence has a name that is not valid: rename it, as its values may be in use: \
+         UPDATE getid_sequence SET name = '...' WHERE name = '{name}' AND period = '{period}'"
     )
 }
 
@@ -346,8 +346,8 @@ fn opened_row(
 /// Returns the error of a period that has begun according to the generator's row, but whose counter's row is missing.
 fn lost_counter(key: &Key) -> Verdict {
     Verdict::BadRow(format!(
-        "its counter '{key}' has begun, and its row is missing in getid_sequence: put it back; else 'SEQUENCE RAISE {} \
-         N', above all that was given, lets it go on",
+        "its counter '{key}' has begun, and its row is missing in getid_sequence: restore it; or continue it with \
+         'SEQUENCE RAISE {} N', with N above all values that were given",
         key.name()
     ))
 }
@@ -460,7 +460,7 @@ fn restarted_row(
         return Ok(fresh);
     }
     Err(Verdict::Unsupported(format!(
-        "it was dropped at {} a moment ago, and other servers may have values of it for {} s: FRESH begins anew after that",
+        "it was dropped at {} a moment ago, and other servers may have values of it for {} s: FRESH succeeds after that",
         last_of(row),
         (wait_ms + 999) / 1000
     )))
@@ -559,9 +559,9 @@ mod tests {
     #[test]
     fn the_remedy_for_a_row_with_an_invalid_name_is_to_rename_it() {
         for (name, place) in [("-", "'-'"), (".", "'.'"), ("..", "'..'"), ("it's", "'it''s'"), ("a\n", r"'a\n'")] {
-            let said = RawRow { name: name.to_owned(), ..RawRow::default() }.read().unwrap_err();
+            let message = RawRow { name: name.to_owned(), ..RawRow::default() }.read().unwrap_err();
             let remedy = format!("UPDATE getid_sequence SET name = '...' WHERE name = {place} AND period = ''");
-            assert!(said.ends_with(&remedy) && !said.contains("delete"), "{said}");
+            assert!(message.ends_with(&remedy) && !message.contains("delete"), "{message}");
         }
     }
 }

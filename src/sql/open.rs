@@ -102,7 +102,7 @@ pub fn open_records(url: &StoreUrl, dir: &Path, deadline: Duration) -> Result<Ar
         StoreKind::Sqlite { path } => sqlite_records(path.as_deref(), dir, url, deadline),
         StoreKind::Mysql(address) => mysql_records(address, url, deadline),
         StoreKind::Postgres(address) => postgres_records(address, url, deadline),
-        StoreKind::Etcd(_) => Err(format!("'{}' is etcd, and no SQL database", url.shown())),
+        StoreKind::Etcd(_) => Err(format!("'{}' is etcd, not a SQL database", url.shown())),
     }
 }
 

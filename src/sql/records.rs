@@ -131,7 +131,7 @@ impl RawRecord {
         let shown = printable_up_to(&self.key, 80);
         let what = match (self.stamp(), Key::new(&*self.key)) {
             (Ok(stamp), Some(key)) => return Ok((key, RecordRow { stamp, text: self.text })),
-            (_, None) => "has a record_key that is no key".to_owned(),
+            (_, None) => "has a record_key that is not a valid key".to_owned(),
             (Err(what), Some(_)) => what,
         };
         let what = format!("the row '{shown}' of the table getid_record {what}");
@@ -208,7 +208,7 @@ impl SqlRecords {
     ///
     /// Returns a sentence if the thread cannot be started.
     pub(super) fn new(server: Box<dyn RecordServer>, deadline: Duration) -> Result<SqlRecords, String> {
-        let failed = |error: io::Error| format!("no thread could be made for '{}': {error}", server.shown());
+        let failed = |error: io::Error| format!("cannot start a thread for '{}': {error}", server.shown());
         let permits = Arc::new(Semaphore::new(server.connections_max()));
         let (end, ended) = oneshot::channel::<()>();
         let (ready, is_ready) = mpsc::sync_channel(1);
@@ -408,7 +408,7 @@ impl ConnectionPool {
         match timeout_at(end, opened).await {
             Ok(Ok(borrowed)) => borrowed,
             Ok(Err(_)) => Err(RecordStoreError::Away("the runtime ends".to_owned())),
-            Err(_) => Err(RecordStoreError::Away(self.timeout_text("let nobody in"))),
+            Err(_) => Err(RecordStoreError::Away(self.timeout_text("accepted no connection"))),
         }
     }
 
@@ -420,7 +420,7 @@ impl ConnectionPool {
     ) {
         let connected = timeout(CONNECT_TIME_MAX, self.server.connect()).await;
         let connected = connected.unwrap_or_else(|_| {
-            Err(RecordStoreError::Away(format!("it let nobody in for {} s", CONNECT_TIME_MAX.as_secs())))
+            Err(RecordStoreError::Away(format!("it accepted no connection for {} s", CONNECT_TIME_MAX.as_secs())))
         });
         if let Err(error @ RecordStoreError::Refused(_)) = &connected {
             *lock(&self.refused) = Some((Instant::now(), error.clone()));
@@ -469,7 +469,7 @@ fn check_record(key: &Key, new: &RecordRow) -> Result<(), RecordStoreError> {
     }
     if new.text.contains('\0') {
         return Err(RecordStoreError::Refused(format!(
-            "the record '{key}' has a NUL in it, which PostgreSQL never has"
+            "the record '{key}' contains NUL, which PostgreSQL cannot store"
         )));
     }
     if !(1..=Stamp::BEAT_MAX).contains(&new.stamp.beat) {

@@ -215,7 +215,7 @@ async fn a_new_claim_is_taken_and_kept() {
     assert_eq!(hold.for_ms, TIMEOUT_MS * 3 / 4);
     let status = a.view.status();
     assert_eq!((status.role, status.server_id, status.takeovers), (ClaimRole::Holder, Some(0), 1));
-    assert_eq!(status.last_takeover.as_ref().unwrap().cause, "nobody ever had it");
+    assert_eq!(status.last_takeover.as_ref().unwrap().cause, "no server ever had it");
     // The holder writes a beat each quarter of the time-out, and nothing else.
     let writes = fleet.store.writes.load(std::sync::atomic::Ordering::Relaxed);
     a.run_ms(10_000).await.unwrap();
@@ -381,7 +381,11 @@ async fn refused_starts() {
         "generator 't' is declared here as 'js53",
     );
     let same = |place: &mut FleetClaimConfig<_>| place.generators = vec![declared("t twitter datacenter 1 worker 1")];
-    check(fleet.refusal(same).await, "generator t has the worker fields that it has on server-id 1 (instance-name a)");
+    check(
+        fleet.refusal(same).await,
+        "generator t has the same worker fields, given by hand, as on server-id 1 \
+                                      (instance-name a)",
+    );
     fleet.store.fail(PlantedFault::Refuses);
     check(fleet.refusal(|_| ()).await, "claim store test://store: password authentication failed; set the right one");
     fleet.store.fail(PlantedFault::Not);
@@ -391,7 +395,7 @@ async fn refused_starts() {
         (
             "state 4",
             "state 5",
-            "it is of format version 5, this getid reads versions 1 to 4; to go on, start the newer getid",
+            "it is of format version 5, this getid reads versions 1 to 4; to continue, start the newer getid",
         ),
         ("beat 1", "beat 2", "its checksum is"),
     ] {
@@ -464,7 +468,7 @@ async fn a_store_that_went_back() {
     // A restarted server detects the loss by its notes, which are written with each save.
     tokio::time::resume();
     let SaveError::ClaimLost { what } = &lost else { unreachable!() };
-    let noted = what.split("knows of beat ").nth(1).unwrap().split(';').next().unwrap();
+    let noted = what.split("has seen beat ").nth(1).unwrap().split(';').next().unwrap();
     let notes = a.dir.path().join("claims.notes");
     while !std::fs::read_to_string(&notes).is_ok_and(|text| text.contains(&format!("claim 0 beat {noted} "))) {
         let _ = a.step().await;
@@ -650,7 +654,7 @@ async fn auto_gives_each_server_an_id_of_its_own() {
     let waits = c.fails().await;
     assert_eq!(
         waits,
-        "standby without a server-id: all 2 that auto may take are held, the first that comes free is taken"
+        "standby without a server-id: all 2 server-ids of auto are held; this server takes the first that is released"
     );
     // A standby takes a released server-id at its next read.
     let freed = a.view.status().server_id.unwrap();
@@ -683,7 +687,7 @@ async fn auto_leaves_a_row_out_that_is_no_record() {
         let mut b = fleet.start("b", None).await;
         for _ in 0..100 {
             let waits = b.fails().await;
-            assert!(waits.starts_with("standby without a server-id: all 2 that auto may take are held"), "{waits}");
+            assert!(waits.starts_with("standby without a server-id: all 2 server-ids of auto are held"), "{waits}");
             a.run_ms(1).await.unwrap();
         }
     }
@@ -692,7 +696,7 @@ async fn auto_leaves_a_row_out_that_is_no_record() {
     fleet.store.memory.set_bad(Key::of_claim(0), bad_row("claim/0", Vec::new()));
     let refused = fleet.refusal(|_| {}).await;
     let expected = "cannot use the record claim/0 of test://store: the row 'claim/0' has the beat 0, which must be 1 at \
-                    least; to go on, run `getid state advance --store test://store --server-id 0 --past-id ID`";
+                    least; to continue, run `getid state advance --store test://store --server-id 0 --past-id ID`";
     assert!(refused.contains(expected), "{refused}");
     // A holder whose row was edited gives no more IDs, and its error has the same remedy.
     let mut holder = fleet.start("c", 1).await;
@@ -724,7 +728,9 @@ async fn an_auto_server_whose_id_is_taken_permanently_ends() {
     let ended = ended.lock().unwrap().clone();
     assert_eq!(
         ended,
-        format!("server-id {id} (server-id auto) is another server's for good; a new start takes another one")
+        format!(
+            "another server has taken server-id {id} (server-id auto) over permanently; a restart takes another one"
+        )
     );
 }
 

@@ -140,7 +140,7 @@ fn a_written_row_is_read(fixture: &dyn StoreFixture) {
     let store = Records(fixture.store());
     let mut before = None;
     for beat in 1..=5 {
-        let new = row(u128::from(beat) << 99, beat, &format!("it says {beat}"));
+        let new = row(u128::from(beat) << 99, beat, &format!("text {beat}"));
         store.put("claim/1", before, &new);
         assert_eq!(store.read("claim/1"), Ok(Some(new.clone())));
         assert_eq!(Records(fixture.store()).read("claim/1"), Ok(Some(new.clone())), "another process sees it");

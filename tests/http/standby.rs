@@ -108,7 +108,7 @@ fn a_standby_reports_it_everywhere() {
     });
 
     // The store went back: the server does not recover without an operator.
-    let why = "claim lost: claim store went back: it has beat 7 of server-id 3, and this server knows of beat 9";
+    let why = "claim lost: claim store went back: it has beat 7 of server-id 3, and this server has seen beat 9";
     claim.publish(ClaimStatus { why: why.to_owned(), ..standby() });
     assert_eq!(told(port, "/readyz?standby=ok"), (503, format!("not ready: {why}\n")));
     assert_eq!(ask(port, "POST /v1/sequences/orders/values").json()["code"], "MISCONF");

@@ -169,13 +169,13 @@ pub(crate) fn an_address_with_a_uuid_is_for_one_store(fixture: &dyn StoreFixture
         format!("{url}{}uuid={uuid}", if url.contains('?') { '&' } else { '?' })
     };
     let nothing = refusal(&url(&"0".repeat(32)), TableKind::Native);
-    assert!(nothing.contains("has no tables of getid") && nothing.contains("leave uuid="), "{nothing}");
+    assert!(nothing.contains("has no tables of getid") && nothing.contains("omit uuid="), "{nothing}");
     let again = refusal(&url(&"0".repeat(32)), TableKind::Native);
     assert!(again.contains("has no tables of getid"), "none were made: {again}");
     let mut db = Db::open(fixture);
     db.create("orders", "");
     let uuid = db.info().uuid.clone();
     let other = refusal(&url(&"1".repeat(32)), TableKind::Native);
-    assert!(other.contains(&format!("is the store {uuid}")) && other.contains("leave uuid="), "{other}");
+    assert!(other.contains(&format!("is the store {uuid}")) && other.contains("omit uuid="), "{other}");
     assert!(crate::db::db(&url(&uuid)).row("orders").is_some());
 }

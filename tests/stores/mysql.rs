@@ -215,7 +215,7 @@ fn settings_that_lose_commits_are_warned_of() {
     let mut client = db(&url);
     client.create("orders", "");
     server.sql("SET GLOBAL read_only = 1");
-    assert_refused(&url, &["read_only on", "takes no writes", "Name the primary"]);
+    assert_refused(&url, &["read_only on", "accepts no writes", "name the primary"]);
     // An existing connection ends: its server is no longer the primary.
     let error = client.try_reserve(&[ask("orders", 1)]).unwrap_err();
     assert!(matches!(&error, StoreError::Unknown(message) if message.contains("name the primary")), "{error:?}");
@@ -262,7 +262,7 @@ fn rights_and_tables_that_are_missing_are_named(server: &MariadbServer) {
     let schema = "`getid sequence schema --store 'mysql://app@/ids?socket=";
     assert_refused(
         &url,
-        &["getid_beat is missing in the database 'ids'", "'app' cannot make it", "(error 1142)", schema],
+        &["getid_beat is missing in the database 'ids'", "'app' cannot create it", "(error 1142)", schema],
     );
     server.sql(&store(&url, TableKind::Native).schema());
     server.sql(&store(&url, TableKind::Native).schema());
@@ -316,16 +316,16 @@ fn rights_and_tables_that_are_missing_are_named(server: &MariadbServer) {
 
 fn refused_logins_name_the_reason(server: &MariadbServer) {
     server.sql(
-        "CREATE OR REPLACE USER app@localhost IDENTIFIED BY 'app-secret'; CREATE OR REPLACE DATABASE shut; \
-         CREATE OR REPLACE USER mine@localhost IDENTIFIED VIA unix_socket; CREATE OR REPLACE USER one@localhost IDENTIFIED BY 'one-secret' \
-         WITH MAX_USER_CONNECTIONS 1; GRANT ALL ON ids.* TO one@localhost",
+        "CREATE OR REPLACE USER app@localhost IDENTIFIED BY 'app-secret'; CREATE OR REPLACE DATABASE shut; CREATE OR \
+         REPLACE USER mine@localhost IDENTIFIED VIA unix_socket; CREATE OR REPLACE USER one@localhost IDENTIFIED BY \
+         'one-secret' WITH MAX_USER_CONNECTIONS 1; GRANT ALL ON ids.* TO one@localhost",
     );
     let socket = server.socket().display().to_string();
     for (login, database, expected) in [
-        ("getid:wrong-secret", "ids", [&*socket, "does not let 'getid' in", "(error 1045)", "check the user"]),
-        ("nobody:wrong-secret", "ids", ["does not let 'nobody' in", "(error 1045)", "from which hosts", ""]),
-        ("getid", "ids", ["does not let 'getid' in", "using password: NO", "", ""]),
-        ("mine", "ids", ["does not let 'mine' in", "1698", "", ""]),
+        ("getid:wrong-secret", "ids", [&*socket, "rejects the login of 'getid' in", "(error 1045)", "check the user"]),
+        ("stranger:wrong-secret", "ids", ["rejects the login of 'stranger'", "(error 1045)", "from which hosts", ""]),
+        ("getid", "ids", ["rejects the login of 'getid' in", "using password: NO", "", ""]),
+        ("mine", "ids", ["rejects the login of 'mine' in", "1698", "", ""]),
         ("app:app-secret", "shut", ["'app' may not use the database 'shut'", "GRANT SELECT, INSERT, UPDATE", "", ""]),
         ("root", "nowhere", ["no database 'nowhere'", "(error 1049)", "make it", ""]),
     ] {
@@ -333,7 +333,7 @@ fn refused_logins_name_the_reason(server: &MariadbServer) {
     }
     let one = server.url_of("one:one-secret", "ids", "");
     let first = db(&one);
-    assert_refused(&one, &["as many connections as it may", "max_user_connections"]);
+    assert_refused(&one, &["its maximum of connections", "max_user_connections"]);
     drop(first);
     let free_port = support::free_port();
     let place = format!("127.0.0.1:{free_port}");
@@ -385,14 +385,17 @@ fn tls_follows_the_address() {
         &format!("--ssl-cert={}", path("server.crt")),
         &format!("--ssl-key={}", path("server.key")),
     ]);
-    server.sql("CREATE OR REPLACE USER app@localhost IDENTIFIED BY 'app-secret' REQUIRE SSL; GRANT ALL ON ids.* TO app@localhost");
+    server.sql(
+        "CREATE OR REPLACE USER app@localhost IDENTIFIED BY 'app-secret' REQUIRE SSL; GRANT ALL ON ids.* TO \
+                app@localhost",
+    );
     let (proxy, _) = server.proxy();
     let url = |options: &str| format!("mysql://app:app-secret@127.0.0.1:{}/ids?{options}", proxy.port);
     for options in ["tls=yes".to_owned(), format!("tls=verify&ca-file={}", path("ca.crt"))] {
         // The user must use TLS.
         db(&url(&options)).count();
     }
-    assert_refused(&url("tls=no"), &["does not let 'app' in"]);
+    assert_refused(&url("tls=no"), &["rejects the login of 'app'"]);
     assert_refused(&url("tls=verify"), &["UnknownIssuer", "ca-file="]);
     assert_refused(&url(&format!("tls=verify&ca-file={}", path("other.crt"))), &["certificate", "ca-file="]);
     assert_refused(&url("tls=verify&ca-file=/nowhere/ca.crt"), &["/nowhere/ca.crt", "No such file"]);

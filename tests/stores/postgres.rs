@@ -161,7 +161,8 @@ fn rights_and_tables_that_are_missing_are_named(server: &PostgresServer) {
     assert_refused(
         &url,
         &[
-            "'postgres' lacks a table of getid_beat, getid_generator, getid_sequence and getid_store, and 'app' may not make it",
+            "'postgres' lacks a table of getid_beat, getid_generator, getid_sequence and getid_store, and 'app' may not \
+             create it",
             "permission denied",
             schema,
         ],
@@ -212,7 +213,7 @@ fn refused_logins_name_the_reason() {
     server.psql("REVOKE CONNECT ON DATABASE shut FROM PUBLIC");
     for (login, database, expected) in [
         ("postgres:wrong-secret", "postgres", &["password authentication failed", "user is 'postgres'"]),
-        ("nobody:wrong-secret", "postgres", &["password authentication failed", "user is 'nobody'"]),
+        ("stranger:wrong-secret", "postgres", &["password authentication failed", "user is 'stranger'"]),
         ("app", "postgres", &["wants a password of 'app'", "password-file="]),
         ("app:app-secret", "nowhere", &["\"nowhere\" does not exist", "CREATE DATABASE \"nowhere\""]),
         ("app:app-secret", "shut", &["permission denied", "GRANT CONNECT ON DATABASE \"shut\" TO \"app\""]),

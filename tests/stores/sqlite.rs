@@ -123,7 +123,7 @@ fn a_second_process_is_refused() {
     let folder = Folder::new();
     let mut db = Db::open(&folder);
     db.create("orders", "");
-    let expected = ["sequences-7.sqlite' is locked", "by its SEQUENCE commands", "stop it first"];
+    let expected = ["sequences-7.sqlite' is locked", "use the SEQUENCE commands", "stop it first"];
     // Each process waits one second for the lock, so both wait at the same time.
     let mut other = ChildStore::start(folder.dir.path(), |_| {});
     other.send("open");
@@ -222,7 +222,7 @@ fn an_answered_statement_is_on_disk() {
     assert_eq!(child.ask("batch"), "64");
     let done = done_since(work.path());
     assert_eq!(done.iter().filter(is_sync).count(), 1, "one sync for all of them: {done:?}");
-    assert_eq!(child.ask("reserve nobody 1"), "NoSuch");
+    assert_eq!(child.ask("reserve missing 1"), "NoSuch");
     assert_eq!(done_since(work.path()), [""; 0], "a statement without a write syncs nothing");
 }
 
@@ -280,7 +280,10 @@ fn an_unwritable_file_is_reported() {
     child.ask("open");
     fail(Some("read-only"));
     let message = child.ask("create orders");
-    assert!(message.starts_with("refused") && message.contains("cannot be made: Read-only file system"), "{message}");
+    assert!(
+        message.starts_with("refused") && message.contains("cannot be created: Read-only file system"),
+        "{message}"
+    );
     fail(None);
     assert_eq!(child.ask("create orders"), "Ok(1)");
     child.ask("close");
@@ -308,7 +311,7 @@ fn foreign_files_are_refused_by_name() {
     folder.clear();
     Db::open(&folder).create("orders", "");
     folder.sql("PRAGMA user_version = 2;").unwrap();
-    refused(&*folder.store(), &["was written by a newer getid (tables of version 2, this one knows 1)"]);
+    refused(&*folder.store(), &["was written by a newer getid (tables of version 2, this one supports 1)"]);
     folder.clear();
     Db::open(&folder).create("orders", "");
     folder.sql("DROP TABLE getid_sequence;").unwrap();
@@ -373,7 +376,7 @@ fn another_file_in_its_place_is_refused_for_this_life() {
     let mut db = Db::of(&*store).unwrap();
     db.reserve("orders", 100).unwrap();
     std::fs::rename(&old, folder.file()).unwrap();
-    let replaced = "was removed or replaced while this process had it";
+    let replaced = "was removed or replaced while this process had it open";
     let message = db.try_reserve(&[ask("orders", 1)]).unwrap_err();
     assert!(matches!(&message, StoreError::Refused(text) if text.contains(replaced)), "{message:?}");
     drop(db);
@@ -414,7 +417,7 @@ fn a_copy_is_warned_about_once_with_each_position() {
     std::fs::rename(&copy, folder.file()).unwrap();
     let warnings = Db::open(&folder).info().warnings.clone();
     let [warning] = &warnings[..] else { panic!("{warnings:?}") };
-    for expected in ["is a copy, or was put back", "RAISE", "'a' is at 200", "'e' is at 600", "tells of the others"] {
+    for expected in ["is a copy, or was put back", "RAISE", "'a' is at 200", "'e' is at 600", "shows the others"] {
         assert!(warning.contains(expected), "{warning}");
     }
     assert!(!warning.contains("'orders'"), "five are named: {warning}");
@@ -443,7 +446,7 @@ fn a_file_that_was_left_open_long_ago_is_warned_of() {
     std::fs::File::options().write(true).open(&log).unwrap().set_modified(long_ago).unwrap();
     let warnings = Db::open(&folder).info().warnings.clone();
     let [warning] = &warnings[..] else { panic!("{warnings:?}") };
-    for expected in ["was not closed by who had it last, 30 hours ago", "'orders' is at 201", "RAISE"] {
+    for expected in ["was not closed by its last process, 30 hours ago", "'orders' is at 201", "RAISE"] {
         assert!(warning.contains(expected), "{warning}");
     }
     assert_eq!(Db::open(&folder).info().warnings, [""; 0]);
@@ -456,7 +459,7 @@ fn a_backup_is_the_store_as_it_was() {
     std::fs::write(&to, "").unwrap();
     let mut db = Db::open(&folder);
     let error = db.backup(&to).unwrap_err();
-    assert!(matches!(&error, StoreError::Refused(message) if message.contains("is not made yet")), "{error:?}");
+    assert!(matches!(&error, StoreError::Refused(message) if message.contains("does not exist yet")), "{error:?}");
     db.create("orders", "cache 7");
     db.reserve("orders", 100).unwrap();
     let uuid = db.info().uuid.clone();

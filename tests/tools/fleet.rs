@@ -56,7 +56,7 @@ fn a_fleet_from_its_first_word_to_a_move() {
     fleet.check("cluster show --store URL --json", 0, "\"free\": 1,", "");
     fleet.check("claim show --store URL", 0, "  held by    nobody since ", "");
     fleet.check("claim show 7 --store URL", 1, "", "sqlite:DIR/fleet.db: there is no record of server-id 7");
-    fleet.check("claim release 0 --store URL", 0, "  free       already: nobody ever had it\n", "");
+    fleet.check("claim release 0 --store URL", 0, "  free       already: no server ever had it\n", "");
     fleet.check("claim take 0 --store URL", 1, "", "server-id 0 has no holder: any server that waits takes it at once");
 
     std::fs::create_dir(fleet.path().join("state")).unwrap();
@@ -80,7 +80,7 @@ fn a_fleet_from_its_first_word_to_a_move() {
     );
     // A server does not start with a moved record, and names its new place.
     let refused = "cannot use the record DIR/state/getid-1.state: it was moved to sqlite:DIR/fleet.db, and no server may \
-                   start with it here; to go on, start the server with claim-store sqlite:DIR/fleet.db; or";
+                   start with it here; to continue, start the server with claim-store sqlite:DIR/fleet.db; or";
     let output = fleet.output("serve --dir DIR/state --server-id 1 --port 0 --unixsocket DIR/s");
     let said = [output.stdout, output.stderr].concat();
     let said = String::from_utf8_lossy(&said).replace(fleet.path().to_str().unwrap(), "DIR");

@@ -434,7 +434,7 @@ fn a_record_that_was_moved_is_left_alone() {
             Mark::MovedTo(place.clone()),
             "it was moved to etcd://10.0.0.1:2379/getid, and no server may start with it here",
             "moved_to",
-            "start the server with claim-store etcd://10.0.0.1:2379/getid; or, to have it here again, run `getid state \
+            "start the server with claim-store etcd://10.0.0.1:2379/getid; or, to move it back here, run `getid state \
              move --server-id 0 --from etcd://10.0.0.1:2379/getid --to DIR`",
         ),
     ] {
@@ -458,7 +458,7 @@ fn a_record_that_was_moved_is_left_alone() {
             RecordLocation { dir: folder.path().to_owned(), identity, max_borrow_ms: 3000, generators: Vec::new() };
         let refused = FolderClaim::take_blocking(&start).unwrap_err().to_string();
         let refused = refused.replace(folder.path().to_str().unwrap(), "DIR");
-        assert_eq!(refused, format!("cannot use the record DIR/getid-0.state: {said}; to go on, {remedy}"));
+        assert_eq!(refused, format!("cannot use the record DIR/getid-0.state: {said}; to continue, {remedy}"));
     }
 }
 

@@ -101,7 +101,7 @@ impl<C: Clock> ClusterClaim<C> {
     pub(super) async fn choose(&mut self) -> Result<(), SaveError> {
         let ids = match &self.joined {
             Some(joined) => joined.record.auto.clone(),
-            None => return Err(self.store_away_error("it was not asked yet".to_owned())),
+            None => return Err(self.store_away_error("it has not been read yet".to_owned())),
         };
         self.list(&ids).await.map_err(|error| match error {
             JoinError::Refused(why) | JoinError::Away(why) => self.store_away_error(why),
@@ -114,10 +114,10 @@ impl<C: Clock> ClusterClaim<C> {
             self.warn_of_own_name(&candidates);
             let server_id = match choose(&candidates, self.chooser.spread) {
                 Choice::Take(server_id) => server_id,
-                Choice::Look => return Err(no_server_id_error("its own record is looked at")),
+                Choice::Look => return Err(no_server_id_error("its own record is being read")),
                 Choice::Wait if ids.is_empty() => {
                     return Err(no_server_id_error(
-                        "the cluster record lists none for auto; run getid cluster init --auto with some",
+                        "the cluster record lists no server-ids for auto; add some with getid cluster init --auto",
                     ));
                 }
                 Choice::Wait => {
@@ -126,7 +126,7 @@ impl<C: Clock> ClusterClaim<C> {
                         return Err(self.not_eligible_error(why));
                     }
                     let of = format!(
-                        "all {} that auto may take are held, the first that comes free is taken",
+                        "all {} server-ids of auto are held; this server takes the first that is released",
                         ids.iter().count()
                     );
                     return Err(no_server_id_error(&of));
@@ -247,7 +247,7 @@ impl<C: Clock> ClusterClaim<C> {
         let Some(server_id) = own_name_in_use(candidates) else { return };
         if self.chooser.warned_of.replace(server_id) != Some(server_id) {
             tracing::warn!(
-                "another server that lives has the name of this one, '{}', and server-id {server_id}; give each its own \
+                "a live server has the instance-name of this one, '{}', and server-id {server_id}; give each its own \
                  instance-name. This one takes another server-id",
                 crate::text::printable::printable(&self.config.name)
             );
@@ -267,7 +267,8 @@ impl<C: Clock> ClusterClaim<C> {
         {
             let server_id = self.identity().server_id;
             (hooks.end_server)(format!(
-                "server-id {server_id} (server-id auto) is another server's for good; a new start takes another one"
+                "another server has taken server-id {server_id} (server-id auto) over permanently; a restart takes \
+                 another one"
             ));
             self.chooser.lost_at = None;
         }

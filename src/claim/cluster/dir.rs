@@ -62,7 +62,7 @@ impl FleetDir {
             tries += 1;
             std::thread::sleep(PAUSE);
         }
-        let found = lock.metadata().map_err(|source| failed("look at the lock file", source))?;
+        let found = lock.metadata().map_err(|source| failed("inspect the lock file", source))?;
         let file = format!("{}-{}", found.dev(), found.ino());
         let known = first_line(&mut lock).and_then(|line| Some(line.split_once(' ')?.1.trim_end().to_owned()));
         let is_own = |token: &String| token.strip_suffix(&file).is_some_and(|random| random.len() == 33);
@@ -75,7 +75,7 @@ impl FleetDir {
         // Without the token the next start waits until the claim is silent.
         if let Err(error) = write(&mut lock) {
             tracing::warn!(
-                "cannot write {}: {error}; after a kill this server waits until its claim is silent",
+                "cannot write {}: {error}; after a kill this server waits for the time-out of its claim",
                 path.display()
             );
         }
@@ -97,7 +97,7 @@ impl FleetDir {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,
             Err(error) => {
                 return Some(format!(
-                    "cannot read {}: {error}; a server with a claim store has to know whether it was moved there",
+                    "cannot read {}: {error}; a server with a claim store must check that it was moved there",
                     path.display()
                 ));
             }
@@ -110,12 +110,12 @@ impl FleetDir {
         match MarkedRecord::parse(&bytes) {
             Ok(MarkedRecord { mark: Some(_), .. }) | Err(RecordError::Marked(_)) => None,
             Ok(_) => Some(format!(
-                "server-id {server_id} has a record in {}, and claim-store is {store}: only one of them can be in force; \
-                 {remedy}",
+                "server-id {server_id} has a record in {}, and claim-store is {store}: only one of them can be in \
+                 force; {remedy}",
                 path.display()
             )),
             Err(error) => Some(format!(
-                "cannot use the record {}: {error}; mend it with getid state advance, then {remedy}",
+                "cannot use the record {}: {error}; repair it with getid state advance, then {remedy}",
                 path.display()
             )),
         }

@@ -63,7 +63,7 @@ impl JoinRequest<'_> {
                 Err(error) => return Err(join_error(link, &error)),
             }
         }
-        Err(JoinError::Away(format!("claim store {}: others write its record 'cluster' all the time", link.shown())))
+        Err(JoinError::Away(format!("claim store {}: other servers keep writing its record 'cluster'", link.shown())))
     }
 
     /// Fails if another server that holds a claim gives the same IDs, because worker fields given by hand have the same
@@ -88,8 +88,8 @@ impl JoinRequest<'_> {
                 if let Some(same) = by_hand.iter().find(|mine| can_give_same_ids(mine, server_id, known, other_id)) {
                     let name = same.name();
                     return Err(JoinError::Refused(format!(
-                        "generator {name} has the worker fields that it has on server-id {other_id} (instance-name {}), which \
-                         are given by hand: both would give the same IDs; give it others",
+                        "generator {name} has the same worker fields, given by hand, as on server-id {other_id} \
+                         (instance-name {}): both would give the same IDs; give it other values",
                         holder.name
                     )));
                 }
@@ -134,8 +134,9 @@ pub(super) fn join_error(link: &StoreLink, error: &RecordStoreError) -> JoinErro
 
 fn no_fleet_error(store: &str) -> String {
     format!(
-        "the claim store {store} has no record 'cluster': if a fleet has been there, address or prefix are wrong, or the store \
-         is empty; for a new one run `getid cluster init --store {} --new ID` with the configuration of its servers",
+        "the claim store {store} has no record 'cluster': if a fleet has used it, the address or the prefix is wrong, \
+         or the store is empty; for a new fleet run `getid cluster init --store {} --new ID` with the configuration of \
+         its servers",
         shell_word(&for_command(store))
     )
 }
@@ -144,8 +145,8 @@ fn damaged(error: &RecordError, store: &str) -> JoinError {
     let remedy = match error {
         RecordError::Newer { .. } => "start the newer getid that wrote it",
         _ => {
-            "restore it from a backup of the store; or delete it there, and run `getid cluster init` with the configuration \
-             that servers had (claims of server-ids are other records, and stay)"
+            "restore it from a backup of the store; or delete it there, and run `getid cluster init` with the servers' \
+             configuration (claims of server-ids are other records, and are kept)"
         }
     };
     JoinError::Refused(format!("cannot use the record 'cluster' of {store}: {error}; {remedy}"))

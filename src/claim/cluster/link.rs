@@ -77,9 +77,9 @@ impl StoreLink {
         for bad in skipped.iter().filter(|bad| !self.skipped.contains(bad)) {
             let remedy = match bad.server_id() {
                 Some(server_id) => texts::advance_command(server_id, &self.shown),
-                None => "take that row away".to_owned(),
+                None => "delete that row".to_owned(),
             };
-            tracing::warn!("claim store {}: {}; it is left out: {remedy}", self.shown, printable(&bad.what));
+            tracing::warn!("claim store {}: {}; the row is skipped: {remedy}", self.shown, printable(&bad.what));
         }
         self.skipped = skipped;
     }

@@ -223,7 +223,7 @@ impl<C: Clock> ClusterClaim<C> {
         };
         let joined = joining.join(&mut self.link).await?;
         if self.joined.as_ref().is_some_and(|before| before.stamp != joined.stamp) {
-            tracing::info!("the record of the cluster has changed; this server still fits in");
+            tracing::info!("the record of the cluster has changed; this server's configuration still matches it");
         }
         self.joined = Some(joined);
         self.joined_at = Some(Instant::now());

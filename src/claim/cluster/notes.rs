@@ -151,14 +151,14 @@ mod tests {
     #[test]
     fn damaged_lines_are_skipped() {
         let head = "getid notes 1\nstore s\n";
-        for (line, says) in [
+        for (line, is_valid) in [
             ("claim 3 beat 7 watermark 9", true),
             ("claim 3 beat 7", false),
             ("claim x beat 7 watermark 9", false),
             ("claim 3 watermark 7 beat 9", false),
             ("claim 3 beat -7 watermark 9", false),
         ] {
-            assert_eq!(!read(&format!("{head}{line}\n"), "s").is_empty(), says, "{line}");
+            assert_eq!(!read(&format!("{head}{line}\n"), "s").is_empty(), is_valid, "{line}");
         }
         assert!(read("getid notes 2\nstore s\nclaim 3 beat 7 watermark 9", "s").is_empty());
     }

@@ -80,7 +80,7 @@ impl<C: Clock> ClusterClaim<C> {
             Some(SaveError::Standby { what }) => what.clone(),
             Some(error) if !self.machine.is_holder() => error.to_string(),
             _ if self.machine.is_holder() => String::new(),
-            _ => format!("standby{}: the claim store was not asked yet", self.for_server_id()),
+            _ => format!("standby{}: the claim store has not been read yet", self.for_server_id()),
         };
         let publisher = &self.publisher;
         let status = ClaimStatus {
@@ -176,7 +176,7 @@ impl<C: Clock> ClusterClaim<C> {
             self.publisher.away_since = Some(now);
             let goes_on = if self.machine.is_holder() {
                 format!(
-                    "; IDs go on for {}, then requests are refused with MISCONF until it answers",
+                    "; IDs continue for {}, then requests are refused with MISCONF until it answers",
                     texts::seconds(self.ride_through_ms(now).saturating_mul(NS_PER_MS))
                 )
             } else {
@@ -197,8 +197,8 @@ impl<C: Clock> ClusterClaim<C> {
             self.publisher.has_clock_gap = true;
             let ahead = if gap_ms > 0 { ", and IDs would run ahead with it after a takeover" } else { "" };
             tracing::warn!(
-                "standby for server-id {server_id}: this machine's clock is {gap} the time of the claim's record{ahead}; \
-                 compare the clocks of both machines"
+                "standby for server-id {server_id}: this machine's clock is {gap} the time of the claim's \
+                 record{ahead}; compare the clocks of both machines"
             );
         } else if self.publisher.has_clock_gap && gap_ms.unsigned_abs() <= CLOCK_GAP_CLOSED_MS {
             self.publisher.has_clock_gap = false;
@@ -245,7 +245,7 @@ impl<C: Clock> ClusterClaim<C> {
         let Some(tenure) = &self.tenure else { return };
         let took_ns = now.boot_ns.saturating_sub(tenure.cause_seen.boot_ns);
         let line = format!(
-            "server-id {} is this server's: {}; IDs again after {} (claim store {})",
+            "server-id {} was taken: {}; IDs again after {} (claim store {})",
             self.identity().server_id,
             tenure.cause,
             texts::milliseconds(took_ns),
@@ -282,6 +282,6 @@ impl<C: Clock> ClusterClaim<C> {
 
     pub(super) fn log_release(&self) {
         let server_id = self.identity().server_id;
-        tracing::info!("server-id {server_id} is released: its next holder goes on at once");
+        tracing::info!("server-id {server_id} is released: its next holder continues at once");
     }
 }

@@ -106,7 +106,7 @@ impl<C: Clock> ClusterClaim<C> {
                 return result;
             }
         }
-        Err(self.store_away_error(format!("claim store {}: others write the record all the time", self.link.shown())))
+        Err(self.store_away_error(format!("claim store {}: other servers keep writing the record", self.link.shown())))
     }
 
     /// Returns the next step of the machine. A server that must not take the claim only reads.
@@ -131,7 +131,7 @@ impl<C: Clock> ClusterClaim<C> {
                 Err(self.retaken_error())
             }
             Ask::Save { .. } => {
-                let what = format!("the record in {} has no beat left to count", self.link.shown());
+                let what = format!("the record in {} has reached the maximum of its beat", self.link.shown());
                 Err(SaveError::ClaimLost { what })
             }
         }
@@ -278,8 +278,8 @@ impl<C: Clock> ClusterClaim<C> {
             }
             Event::WritesItselfIn { noted, found } => {
                 tracing::error!(
-                    "claim store {} went back: it has beat {found} of server-id {server_id}, and had beat {noted}. Nobody \
-                     else can have had the claim since, so this server writes itself in again and goes on",
+                    "claim store {} went back: it has beat {found} of server-id {server_id}, and had beat {noted}. No \
+                     other server can have had the claim since, so this server writes its record again and continues",
                     self.link.shown()
                 );
                 None
@@ -363,7 +363,7 @@ impl<C: Clock> ClusterClaim<C> {
             && let Some(hooks) = self.config.hooks.get()
             && let Err(why) = (hooks.set_server_id)(identity.server_id)
         {
-            (hooks.end_server)(format!("server-id {} cannot be this server's: {why}", identity.server_id));
+            (hooks.end_server)(format!("this server cannot use server-id {}: {why}", identity.server_id));
             return Err(SaveError::ClaimLost { what: why });
         }
         self.chooser.settle();
@@ -431,7 +431,7 @@ impl<C: Clock> ClusterClaim<C> {
         let beats = self.machine.watch().is_some_and(getid_core::claim::Watch::is_fresh);
         if beats && self.publisher.warned_of_name.replace(by) != Some(by) {
             tracing::warn!(
-                "another server that lives has the name of this one: {} has server-id {}; give each its own instance-name",
+                "a live server has the instance-name of this one: {} has server-id {}; give each its own instance-name",
                 texts::holder_text(holder),
                 self.identity().server_id
             );

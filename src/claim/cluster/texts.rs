@@ -35,20 +35,20 @@ pub(super) fn cause(cause: Cause, found: Option<&UsableClaim>) -> String {
         holder.map_or_else(|| "the last holder".to_owned(), holder_text)
     };
     match cause {
-        Cause::New => "nobody ever had it".to_owned(),
-        Cause::Free => found.map_or_else(|| "nobody had it".to_owned(), |found| free(&found.claim.holding)),
+        Cause::New => "no server ever had it".to_owned(),
+        Cause::Free => found.map_or_else(|| "no server had it".to_owned(), |found| free(&found.claim.holding)),
         Cause::SameFolder => format!("{} ran in this folder and is gone", holder()),
         Cause::Silent(ns) => format!("its holder {} was silent for {}", holder(), seconds(ns)),
-        Cause::Resumed => "it was this server's all the time, but its hold had ended".to_owned(),
+        Cause::Resumed => "this server had it throughout, but its hold had ended".to_owned(),
         Cause::Late => "an earlier attempt to take it was done late".to_owned(),
     }
 }
 
 fn free(holding: &Holding) -> String {
-    let Holding::Free(FreeClaim { why, by, .. }) = holding else { return "nobody had it".to_owned() };
+    let Holding::Free(FreeClaim { why, by, .. }) = holding else { return "no server had it".to_owned() };
     let by = if by.is_empty() { "its last holder".into() } else { printable(by) };
     match why {
-        ReleaseReason::New => "nobody ever had it".to_owned(),
+        ReleaseReason::New => "no server ever had it".to_owned(),
         ReleaseReason::Stopped => format!("released by {by}"),
         ReleaseReason::Clock => format!("given up by {by}, whose clock was absurd"),
         ReleaseReason::Operator => format!("an operator took it from {by}"),
@@ -70,7 +70,7 @@ pub(super) enum WaitState {
 /// Returns the state of a server without the claim. Each sentence follows "server-id 3: ".
 pub(super) fn waiting(waiting: Waiting, found: Option<&UsableClaim>, server_id: u32, store: &str) -> WaitState {
     match waiting {
-        Waiting::Unread => WaitState::Standby("the claim store was not asked yet".to_owned()),
+        Waiting::Unread => WaitState::Standby("the claim store has not been read yet".to_owned()),
         Waiting::Held { silent_ns, timeout_ms, .. } => {
             let holder = found.and_then(|found| found.claim.holder());
             let holder = holder.map_or_else(|| "another server".to_owned(), holder_text);
@@ -86,14 +86,18 @@ pub(super) fn waiting(waiting: Waiting, found: Option<&UsableClaim>, server_id: 
         Waiting::Moved => WaitState::NeedsOperator(moved(found, server_id, store)),
         Waiting::Missing => WaitState::NeedsOperator(missing(server_id, store)),
         Waiting::WentBack { noted, found } => WaitState::NeedsOperator(went_back(noted, found, server_id, store)),
-        Waiting::BeatsUsedUp => WaitState::NeedsOperator(format!("the record in {store} has no beat left to count")),
+        Waiting::BeatsUsedUp => WaitState::NeedsOperator(format!(
+            "the record in {store} has reached the maximum of its \
+                                                                  beat"
+        )),
     }
 }
 
 /// Returns the reason why a clock this far from the record's time prevents a takeover.
 pub(super) fn apart(by_ms: i64) -> String {
     format!(
-        "this machine's clock is {} the record's time, more than {}: set the clock; or, if it is right, claim-takeover any",
+        "this machine's clock is {} the record's time, more than {}: set the clock; or, if it is right, claim-takeover \
+         any",
         clock_gap(by_ms),
         if by_ms < 0 { "id-max-clock-jump-ms" } else { "claim-max-clock-ahead-ms" }
     )
@@ -130,16 +134,17 @@ pub(super) fn advance_command(server_id: u32, store: &str) -> String {
 /// Returns the error for a row that is not a valid record, with the remedy.
 pub(super) fn bad_row(bad: &DamagedRow, server_id: u32, store: &str) -> String {
     let (key, bad) = (Key::of_claim(server_id), printable(&bad.what));
-    format!("cannot use the record {key} of {store}: {bad}; to go on, {}", advance_command(server_id, store))
+    format!("cannot use the record {key} of {store}: {bad}; to continue, {}", advance_command(server_id, store))
 }
 
 pub(super) fn missing(server_id: u32, store: &str) -> String {
     let url = shell_word(&for_command(store));
     format!(
-        "the claim store {store} has no record of server-id {server_id}: if it was ever used, address or prefix are wrong, or \
-         the store has lost it (then run `getid state advance --store {url} --server-id {server_id} --past-id ID`, ID being \
-         the largest in any table); move a record there (getid state move --server-id {server_id} --from DIR --to {url}), \
-         or, for a server-id that never gave an ID, run `getid cluster init --store {url} --new {server_id}`"
+        "the claim store {store} has no record of server-id {server_id}: if it was ever used, address or prefix are \
+         wrong, or the store has lost it (then run `getid state advance --store {url} --server-id {server_id} --past-id \
+         ID`, ID being the largest in any table); move a record there (getid state move --server-id {server_id} --from \
+         DIR --to {url}), or, for a server-id that never gave an ID, run `getid cluster init --store {url} --new \
+         {server_id}`"
     )
 }
 
@@ -158,8 +163,8 @@ fn went_back(noted: u64, found: u64, server_id: u32, store: &str) -> String {
     let url = shell_word(&for_command(store));
     let found = if found == 0 { "no record".to_owned() } else { format!("beat {found}") };
     format!(
-        "claim store went back: {store} has {found} of server-id {server_id}, and this server knows of beat {noted}; it was \
-         restored from an older copy, or has lost its last writes. Put back what it had last; if that is lost, run \
+        "claim store went back: {store} has {found} of server-id {server_id}, and this server has seen beat {noted}; it \
+         was restored from an older copy, or has lost its last writes. Restore its newest copy; if that is lost, run \
          `getid state advance --store {url} --server-id {server_id} --past-id ID`, ID being the largest in any table"
     )
 }

@@ -38,7 +38,7 @@ impl UsableClaim {
                 RecordError::Newer { .. } => format!("start the newer getid that wrote it, or {mend}"),
                 _ => mend,
             };
-            format!("cannot use the record {key} of {store}: {error}; to go on, {remedy}")
+            format!("cannot use the record {key} of {store}: {error}; to continue, {remedy}")
         })?;
         let adopted = claim.record.adopted_by(identity).map_err(|error| {
             format!("cannot use the record {key} of {store}: {error}; set this server's id-epoch to the fleet's")

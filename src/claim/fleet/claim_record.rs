@@ -187,7 +187,7 @@ impl ClaimRecord {
         if text.len() > TEXT_BYTES_MAX {
             let (found, server_id) = (text.len(), self.record.identity.server_id);
             return Err(format!(
-                "the record of server-id {server_id} would have {found} bytes, and a claim store takes {TEXT_BYTES_MAX}: \
+                "the record of server-id {server_id} would have {found} bytes, and a claim store accepts {TEXT_BYTES_MAX}: \
                  declare fewer generators"
             ));
         }
@@ -459,7 +459,7 @@ mod tests {
         let (generators, forgotten) = (lines[1000..].to_vec(), lines[..1000].to_vec());
         let declarations = Declarations::parse(&[generators, forgotten].concat(), 1).unwrap();
         let refused = sample().with_declarations(Arc::new(declarations)).to_row(1).unwrap_err();
-        assert!(refused.contains("and a claim store takes 524288: declare fewer generators"), "{refused}");
+        assert!(refused.contains("and a claim store accepts 524288: declare fewer generators"), "{refused}");
     }
 
     fn any_claim() -> impl Strategy<Value = ClaimRecord> {

@@ -63,7 +63,7 @@ pub struct ClusterRecord {
 pub enum OtherCluster {
     /// Ticks are counted from another epoch.
     #[error(
-        "id-epoch is {} ({}), and this fleet's is {} ({}): IDs of one would be IDs of the other; set the fleet's, or name \
+        "id-epoch is {} ({}), and this fleet's is {} ({}): both would give the same IDs; set the fleet's, or name \
          another claim-store",
         configured.unix_ms(), UtcMs(Tick(0).unix_ms(*configured)), cluster.unix_ms(), UtcMs(Tick(0).unix_ms(*cluster))
     )]
@@ -75,8 +75,8 @@ pub enum OtherCluster {
     },
     /// The server-id has another width.
     #[error(
-        "id-range is {configured}, and this fleet's is {cluster}: two servers could give the same ID; set the fleet's, or \
-         name another claim-store"
+        "id-range is {configured}, and this fleet's is {cluster}: two servers could give the same ID; set the fleet's, \
+         or name another claim-store"
     )]
     IdRange {
         /// Width in bits on this server.
@@ -86,8 +86,8 @@ pub enum OtherCluster {
     },
     /// A generator has another declaration.
     #[error(
-        "generator '{name}' is declared here as '{configured}', and in this fleet as '{cluster}': declare it as the fleet \
-         does, or give it another name; or, if all its IDs are known, run `getid cluster forget-generator {name}`"
+        "generator '{name}' is declared here as '{configured}', and in this fleet as '{cluster}': declare it as the \
+         fleet does, or give it another name; or, if all its IDs are known, run `getid cluster forget-generator {name}`"
     )]
     Generator {
         /// Name of the generator.
@@ -99,8 +99,8 @@ pub enum OtherCluster {
     },
     /// The record has no room for another generator.
     #[error(
-        "generator '{name}' is one too many: this fleet has {DECLARATIONS_MAX} already, those included that no server \
-         declares any more; let go of one with `getid cluster forget-generator`"
+        "generator '{name}' does not fit: this fleet has its maximum of {DECLARATIONS_MAX}, including those that no \
+         server declares any more; forget one with `getid cluster forget-generator`"
     )]
     TooMany {
         /// Name of the first generator without room.
@@ -214,8 +214,8 @@ impl ClusterRecord {
         let text = self.to_text();
         if text.len() > TEXT_BYTES_MAX {
             return Err(format!(
-                "the record of the cluster would have {} bytes, and a claim store takes {TEXT_BYTES_MAX}: declare fewer \
-                 generators, or let go of some with `getid cluster forget-generator`",
+                "the record of the cluster would have {} bytes, and a claim store accepts {TEXT_BYTES_MAX}: declare fewer \
+                 generators, or forget some with `getid cluster forget-generator`",
                 text.len()
             ));
         }

@@ -126,7 +126,7 @@ pub(super) fn told(holder: &ClaimHolder) -> String {
 pub(super) fn told_free(freed: &FreeClaim) -> String {
     let by = if freed.by.is_empty() { "its holder".to_owned() } else { printable_up_to(&freed.by, 200) };
     match freed.why {
-        ReleaseReason::New => "nobody ever had it".to_owned(),
+        ReleaseReason::New => "no server ever had it".to_owned(),
         ReleaseReason::Stopped => format!("{by} stopped"),
         ReleaseReason::Clock => format!("{by} gave it up, as its clock was absurd"),
         ReleaseReason::Operator => format!("an operator took it from {by}"),
@@ -149,7 +149,7 @@ pub(super) fn freed(claim: &ClaimRecord, why: ReleaseReason, beats: u64, now_uni
 /// Returns the error for a record that cannot be used, with the remedy.
 pub(in crate::cli) fn unusable(store: &ClaimStore, server_id: u32, error: &impl std::fmt::Display) -> String {
     format!(
-        "{}: cannot use the record of server-id {server_id}: {error}; to go on, run `getid state advance --store {} \
+        "{}: cannot use the record of server-id {server_id}: {error}; to continue, run `getid state advance --store {} \
          --server-id {server_id} --past-id ID`, ID being the largest in any table",
         store.shown(),
         shell_word(&for_command(store.shown()))

@@ -72,7 +72,7 @@ fn all_are_shown_in_order() {
     let heads: Vec<_> = text.lines().filter(|line| line.contains("server-id") || line.contains("held by")).collect();
     assert_eq!(
         heads[..2],
-        ["server-id 1: memory", "  held by    nobody since 2026-11-21T00:00:00.000Z: nobody ever had it"]
+        ["server-id 1: memory", "  held by    nobody since 2026-11-21T00:00:00.000Z: no server ever had it"]
     );
     assert!(heads[3].starts_with("  held by    a\\u{1b}[2J\\n (10.1.0.7:7890"), "{}", heads[3]);
 

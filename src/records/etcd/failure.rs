@@ -81,7 +81,7 @@ const MESSAGES: [(&str, FailureKind, &str); 20] = [
     ("authentication is not enabled", FailureKind::AuthDisabled, ""),
     ("request is too large", FailureKind::Refused, TOO_LARGE),
     ("message larger than max", FailureKind::Refused, TOO_LARGE),
-    ("too many requests", FailureKind::Refused, "it has more to write than its disk takes: look at its load"),
+    ("too many requests", FailureKind::Refused, "it has more writes than its disk can take: check its load"),
     ("required revision has been compacted", FailureKind::Compacted, ""),
     ("not supported for learner", FailureKind::Away, "it is a learner: name the other members"),
     (
@@ -94,7 +94,7 @@ const MESSAGES: [(&str, FailureKind, &str); 20] = [
     (
         "corrupt cluster",
         FailureKind::Unknown,
-        "its members have different data: restore it from a snapshot, or ask who runs it",
+        "its members have different data: restore it from a snapshot, or ask its operator",
     ),
     ("connection closed", FailureKind::Unknown, OWN_CLIENT),
     ("closed network connection", FailureKind::Unknown, OWN_CLIENT),
@@ -110,7 +110,7 @@ const OWN_CLIENT: &str = "its gateway has lost the server behind it; if that las
 
 const TOO_LARGE: &str = "its --max-request-bytes must be 1572864, which is the default, or more";
 
-const MAJORITY: &str = "its members elect a leader, or most of them are not reached: it comes back by itself if more \
+const MAJORITY: &str = "its members elect a leader, or most of them are not reached: it recovers by itself once more \
                         than half of them run and reach each other";
 
 /// Returns the meaning of an answer with a status other than 200.
@@ -120,10 +120,10 @@ pub(super) fn of_answer(context: RequestContext<'_>, status: u16, body: &[u8]) -
     let Some(error_message) = message(body) else {
         let shown = printable_up_to(text.trim(), SHOWN_CHARS);
         if text.contains("HTTPS server") {
-            return MemberFailure::Unfit(format!("{place} takes TLS alone: write tls=verify, or leave tls=no out"));
+            return MemberFailure::Unfit(format!("{place} accepts only TLS: write tls=verify, or omit tls=no"));
         }
         let sentence = format!("{place} answered {path} with status {status} and '{shown}'");
-        let expected = "an etcd of 3.4 or newer with its JSON gateway is expected there (--enable-grpc-gateway, which \
+        let expected = "etcd 3.4 or newer with its JSON gateway is expected there (--enable-grpc-gateway, which \
                         etcd 3.4 leaves out when it has a configuration file)";
         return match status {
             404 | 405 | 501 => MemberFailure::Unfit(format!("{sentence}; {expected}")),
@@ -132,22 +132,22 @@ pub(super) fn of_answer(context: RequestContext<'_>, status: u16, body: &[u8]) -
     };
     let shown = printable_up_to(&error_message, SHOWN_CHARS);
     let Some((_, kind, remedy)) = MESSAGES.iter().find(|(known, _, _)| error_message.contains(known)) else {
-        return MemberFailure::Unknown(format!("{place} said '{shown}'"));
+        return MemberFailure::Unknown(format!("{place} answered '{shown}'"));
     };
-    let because = |remedy: &str| format!("{place} said '{shown}': {remedy}");
+    let because = |remedy: &str| format!("{place} answered '{shown}': {remedy}");
     match (kind, user) {
         (FailureKind::Refused, _) => MemberFailure::Refused(because(remedy)),
         (FailureKind::Away, _) => MemberFailure::Away(because(remedy)),
         (FailureKind::Unknown, _) => MemberFailure::Unknown(because(remedy)),
-        (FailureKind::Compacted, _) => MemberFailure::Compacted(format!("{place} said '{shown}'")),
+        (FailureKind::Compacted, _) => MemberFailure::Compacted(format!("{place} answered '{shown}'")),
         (FailureKind::AuthDisabled, _) => {
             MemberFailure::AuthDisabled(because("leave the user out, or etcdctl auth enable"))
         }
         (FailureKind::LoginExpired, Some(_)) => {
-            MemberFailure::LoginExpired(because("it forgot the login, and forgets it again"))
+            MemberFailure::LoginExpired(because("its login has expired, and expires again"))
         }
         (FailureKind::LoginExpired | FailureKind::Right, None) => {
-            MemberFailure::Refused(because("it wants a user and a password: write etcd://USER:PASSWORD@HOST/PREFIX"))
+            MemberFailure::Refused(because("it requires a user and a password: write etcd://USER:PASSWORD@HOST/PREFIX"))
         }
         (FailureKind::Right, Some(user)) if path == gateway::COMPACT => MemberFailure::Refused(because(&format!(
             "the user '{}' may not compact: start etcd with --auto-compaction-mode=periodic \
@@ -187,20 +187,20 @@ mod tests {
             (
                 "etcdserver: authentication failed, invalid user ID or password",
                 MemberFailure::Refused(
-                    "etcd at db1:2379 said 'etcdserver: authentication failed, invalid user ID or password': the user \
-                     or the password is wrong"
+                    "etcd at db1:2379 answered 'etcdserver: authentication failed, invalid user ID or password': the \
+                     user or the password is wrong"
                         .to_owned(),
                 ),
             ),
             (
                 "etcdserver: permission denied",
                 MemberFailure::Refused(
-                    "etcd at db1:2379 said 'etcdserver: permission denied': the user 'ids' may not read and write \
+                    "etcd at db1:2379 answered 'etcdserver: permission denied': the user 'ids' may not read and write \
                      there: etcdctl role grant-permission ROLE --prefix=true readwrite getid/"
                         .to_owned(),
                 ),
             ),
-            ("something new", MemberFailure::Unknown("etcd at db1:2379 said 'something new'".to_owned())),
+            ("something new", MemberFailure::Unknown("etcd at db1:2379 answered 'something new'".to_owned())),
         ] {
             assert_eq!(failure_of(message, 400), expected);
         }
@@ -228,7 +228,7 @@ mod tests {
     fn an_answer_that_is_not_etcds_is_shown_as_one_line() {
         let found = of_answer(CONTEXT, 404, b"<html>\n\x1b[2J");
         let MemberFailure::Unfit(text) = &found else { panic!("{found:?}") };
-        assert!(text.contains(r"status 404 and '<html>\n\u{1b}[2J'; an etcd of 3.4 or newer"), "{text}");
+        assert!(text.contains(r"status 404 and '<html>\n\u{1b}[2J'; etcd 3.4 or newer"), "{text}");
         assert!(matches!(of_answer(CONTEXT, 502, b"bad gateway"), MemberFailure::Unknown(_)));
         assert!(matches!(of_answer(CONTEXT, 500, b"[]"), MemberFailure::Unknown(_)));
         let found = of_answer(CONTEXT, 400, b"Client sent an HTTP request to an HTTPS server.\n");

@@ -243,7 +243,7 @@ pub(super) fn write_answer(prefix: &str, key: &Key, body: &[u8]) -> Result<Write
         return Ok(WriteResult::Done);
     }
     let found = answer.responses.into_iter().next().and_then(|operation| operation.response_range);
-    let found = found.ok_or_else(|| AnswerError::NotEtcd("it does not say what the record is".to_owned()))?;
+    let found = found.ok_or_else(|| AnswerError::NotEtcd("it lacks the record".to_owned()))?;
     Ok(WriteResult::Conflict(one(prefix, key, found.kvs)?))
 }
 
@@ -285,7 +285,7 @@ fn record(prefix: &str, found: &KeyValue) -> Result<(Key, RecordRow), AnswerErro
     let below = key.strip_prefix(prefix).and_then(|rest| rest.strip_prefix('/'));
     let what = match (below.and_then(Key::new), row_of(&value)) {
         (Some(own), Some(row)) => return Ok((own, row)),
-        (None, _) => "is none of getid's",
+        (None, _) => "is not one of getid's",
         (Some(_), None) => "has a value that does not begin with a stamp",
     };
     let what = format!("the key '{}' {what}", printable_up_to(&key, 100));
@@ -322,7 +322,7 @@ fn coded(bytes: &(impl AsRef<[u8]> + ?Sized)) -> String {
 }
 
 fn decoded(text: &str) -> Result<Vec<u8>, AnswerError> {
-    BASE64_STANDARD.decode(text).map_err(|error| AnswerError::NotEtcd(format!("a key or value is no Base64: {error}")))
+    BASE64_STANDARD.decode(text).map_err(|error| AnswerError::NotEtcd(format!("a key or value is not Base64: {error}")))
 }
 
 #[cfg(test)]
@@ -445,8 +445,8 @@ mod tests {
         for (name, value, expected) in [
             ("p/claim/3", &b"hello"[..], "the key 'p/claim/3' has a value that does not begin with a stamp"),
             ("p/claim/3", b"", "the key 'p/claim/3' has a value that does not begin with a stamp"),
-            ("q/claim/3", b"", "the key 'q/claim/3' is none of getid's"),
-            ("p/cl im\n", b"", "the key 'p/cl im\\n' is none of getid's"),
+            ("q/claim/3", b"", "the key 'q/claim/3' is not one of getid's"),
+            ("p/cl im\n", b"", "the key 'p/cl im\\n' is not one of getid's"),
         ] {
             let found = read_answer("p", &key, ranged(&kv(name, value)).as_bytes());
             let Err(AnswerError::NotARecord(bad)) = found else { panic!("{found:?}") };

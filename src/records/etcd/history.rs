@@ -104,7 +104,7 @@ impl EtcdStore {
             return None;
         }
         Some(format!(
-            "nobody has compacted the last {} revisions: its database grows up to --quota-backend-bytes, and then takes no \
+            "the last {} revisions are not compacted: its database grows to --quota-backend-bytes, and then accepts no \
              beat of any server; start its members with --auto-compaction-mode=periodic --auto-compaction-retention=1h",
             revision - old + 1
         ))

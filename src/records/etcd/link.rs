@@ -205,7 +205,10 @@ fn load(verifies: bool, ca_file: Option<&Path>, own: Option<&(PathBuf, PathBuf)>
         None => Trust::System,
     };
     let trust_error = |error: TrustError| match error {
-        TrustError::NoAuthorities(_) => format!("{error}: ca-file= names who signed those of etcd's members"),
+        TrustError::NoAuthorities(_) => format!(
+            "{error}: set ca-file= to the authority that signed those of etcd's \
+                                                 members"
+        ),
         _ => error.to_string(),
     };
     let builder = trust.builder().map_err(trust_error)?;
@@ -225,26 +228,26 @@ fn load(verifies: bool, ca_file: Option<&Path>, own: Option<&(PathBuf, PathBuf)>
 fn tls_failure(error: &io::Error, place: &str) -> MemberFailure {
     match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
         Some(rustls::Error::InvalidCertificate(_)) => MemberFailure::Unfit(format!(
-            "{place} has a certificate that is not good: {error}; ca-file= names who signed it, and its name is the \
-             address's"
+            "{place} has an invalid certificate: {error}; set ca-file= to the certificate of its signer; its name must \
+             be that of the address"
         )),
         Some(rustls::Error::InvalidMessage(_)) => {
-            MemberFailure::Unfit(format!("{place} does not speak TLS ({error}): write tls=no, or have etcd speak TLS"))
+            MemberFailure::Unfit(format!("{place} does not use TLS ({error}): write tls=no, or enable TLS in etcd"))
         }
         Some(rustls::Error::AlertReceived(alert)) if is_about_certificate(*alert) => {
             MemberFailure::Unfit(no_certificate(place, &format!("{alert:?}")))
         }
         // An etcd without TLS behaves in the same way: the connection ends, or breaks with unread bytes.
-        _ => {
-            MemberFailure::Away(format!("{place} ended the TLS handshake ({error}): if it takes no TLS, write tls=no"))
-        }
+        _ => MemberFailure::Away(format!(
+            "{place} ended the TLS handshake ({error}): if it does not use TLS, write tls=no"
+        )),
     }
 }
 
 /// Returns the error if a member rejects this client's certificate, or its absence.
 pub(super) fn no_certificate(place: &str, alert: &str) -> String {
     format!(
-        "{place} does not take this client's certificate ({alert}): cert-file= and key-file= name one that its \
+        "{place} rejects this client's certificate ({alert}): set cert-file= and key-file= to one that its \
          --trusted-ca-file has signed"
     )
 }

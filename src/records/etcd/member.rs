@@ -99,7 +99,7 @@ impl Member {
         let mut link = self.limited(asking.connected_by, self.link()).await?;
         // A member that only takes TLS closes a connection that begins otherwise.
         let hint = match self.address.tls {
-            StoreTls::No if !link.is_proven() => "; if it takes TLS alone, write tls=verify; or no etcd listens there",
+            StoreTls::No if !link.is_proven() => "; if it accepts only TLS, write tls=verify; or no etcd listens there",
             _ => "",
         };
         let request = self.request(asking, token);

@@ -91,7 +91,7 @@ impl EtcdStore {
     ) -> Result<Bytes, MemberFailure> {
         let Ok(Ok(_turn)) = timeout_at(end, self.requests.acquire()).await else {
             return Err(MemberFailure::Away(format!(
-                "{REQUESTS_MAX} requests to etcd are under way, too long for another"
+                "{REQUESTS_MAX} requests to etcd are in progress, and none ended in time for another"
             )));
         };
         let first = self.first.load(Ordering::Relaxed);
@@ -180,7 +180,7 @@ impl EtcdStore {
     }
 
     fn not_etcd_text(&self, what: &str) -> String {
-        format!("{} answered what no etcd answers ({what}): an etcd of 3.4 or newer is expected there", self.shown)
+        format!("{} gave an answer that etcd does not give ({what}): etcd 3.4 or newer is expected there", self.shown)
     }
 
     /// Writes `new` if the key is in the state `expect`; returns the store's revision too, 0 if the answer lacks it.
@@ -292,7 +292,7 @@ impl RecordStore for EtcdStore {
             let mut info = versions::info(answers.iter().map(|(member, answer)| (member.place(), answer)));
             for (member, _) in answers.iter().filter(|(member, _)| member.is_auth_disabled()) {
                 info.warnings.push(format!(
-                    "{} has its users switched off, and takes whoever reaches it: etcdctl auth enable",
+                    "{} has authentication disabled, and accepts any client that reaches it: etcdctl auth enable",
                     member.place()
                 ));
             }

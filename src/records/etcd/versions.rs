@@ -21,7 +21,7 @@ pub(super) fn info<'a>(
                 warnings.extend(version_warning(place, &version));
                 let errors = status.errors.iter().map(|error| {
                     let error = printable_up_to(error.trim(), 100);
-                    format!("{place} reports '{error}': etcdctl endpoint status and etcdctl alarm list say more")
+                    format!("{place} reports '{error}': see etcdctl endpoint status and etcdctl alarm list")
                 });
                 warnings.extend(errors);
                 versions.push(version);
@@ -41,16 +41,14 @@ fn version_warning(place: &str, version: &str) -> Option<String> {
     let [major, minor, patch] = sound.copied().unwrap_or(SOUND_SINCE[1]);
     let upgrade = format!("upgrade it to {major}.{minor}.{patch} or newer");
     if found < [3, 4, 0] {
-        return Some(format!("{place} is etcd {version}, and 3.4 is the oldest that getid knows: {upgrade}"));
+        return Some(format!("{place} is etcd {version}, and 3.4 is the oldest that getid supports: {upgrade}"));
     }
     if ([3, 5, 0]..=[3, 5, 2]).contains(&found) {
         return Some(format!("{place} is etcd {version}, which may corrupt its data when it is killed: {upgrade}"));
     }
     let is_stale = sound.is_some_and(|sound| found < *sound);
     is_stale.then(|| {
-        format!(
-            "{place} is etcd {version}, which may answer a read with what was true before it stood still: {upgrade}"
-        )
+        format!("{place} is etcd {version}, which may answer a read with outdated data after a pause: {upgrade}")
     })
 }
 
@@ -72,14 +70,14 @@ mod tests {
     #[test]
     fn warnings_about_unsound_versions_name_a_sound_one() {
         for (version, expected) in [
-            ("3.3.27", Some("3.4 is the oldest that getid knows: upgrade it to 3.5.28")),
-            ("3.4.23", Some("before it stood still: upgrade it to 3.4.42")),
+            ("3.3.27", Some("3.4 is the oldest that getid supports: upgrade it to 3.5.28")),
+            ("3.4.23", Some("after a pause: upgrade it to 3.4.42")),
             ("3.4.42", None),
             ("3.5.0", Some("may corrupt its data when it is killed: upgrade it to 3.5.28")),
             ("3.5.2", Some("may corrupt its data")),
-            ("3.5.3", Some("before it stood still: upgrade it to 3.5.28")),
+            ("3.5.3", Some("after a pause: upgrade it to 3.5.28")),
             ("3.5.28", None),
-            ("3.6.0-rc.1", Some("before it stood still: upgrade it to 3.6.9")),
+            ("3.6.0-rc.1", Some("after a pause: upgrade it to 3.6.9")),
             ("3.6.9", None),
             ("3.7.1", None),
             ("what", None),

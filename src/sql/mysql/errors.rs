@@ -59,17 +59,16 @@ impl ErrorContext {
             Error::Io(IoError::Tls(error)) => self.tls_failure(&error.to_string()),
             Error::Driver(DriverError::NoClientSslFlagFromServer) => {
                 let word = if self.tls == StoreTls::Yes { "yes" } else { "verify" };
-                format!("{place} offers no TLS, and tls={word} asks for it: set it up there, or say tls=no")
+                format!("{place} offers no TLS, and tls={word} requires it: enable it there, or write tls=no")
             }
             Error::Driver(DriverError::UnknownAuthPlugin { name }) => format!(
-                "the user '{user}' logs in by '{}', which getid does not speak: give it a password by \
+                "the user '{user}' logs in by '{}', which getid does not support: give it a password by \
                  caching_sha2_password (MySQL) or mysql_native_password (MariaDB)",
                 printable_up_to(name, 64)
             ),
-            Error::Driver(DriverError::MysqlOldPasswordDisabled | DriverError::CleartextPluginDisabled) => format!(
-                "the server wants the password of '{user}' in a form that can be read on the way: change how that user \
-                 logs in"
-            ),
+            Error::Driver(DriverError::MysqlOldPasswordDisabled | DriverError::CleartextPluginDisabled) => {
+                format!("the server requests the password of '{user}' in clear text: change how that user logs in")
+            }
             Error::Driver(DriverError::ConnectionClosed) => {
                 format!("{place} ended the connection: is it a MySQL server, and is it up?")
             }
@@ -92,7 +91,7 @@ impl ErrorContext {
             _ if error.to_string().contains("lookup address") => {
                 format!("the host of {place} is not found: {error}; check the name")
             }
-            _ => format!("{place} cannot be reached: {error}; is the server up, and does it let this machine in?"),
+            _ => format!("{place} cannot be reached: {error}; is the server up, and does it accept this machine?"),
         }
     }
 
@@ -100,7 +99,7 @@ impl ErrorContext {
         let message = printable_up_to(message, MESSAGE_CHARS_MAX);
         let remedy = match self.tls {
             StoreTls::Verify => {
-                "the certificate must be for this host and signed by whom this system trusts, or by ca-file=PATH"
+                "the certificate must be for this host, and signed by an authority of this system or of ca-file=PATH"
             }
             StoreTls::Yes | StoreTls::No => "see the server's log",
         };
@@ -112,17 +111,17 @@ impl ErrorContext {
         let message = server_message(error);
         match error.code {
             1045 | 1698 => format!(
-                "{place} does not let '{user}' in: {message}; check the user, the password, and from which hosts it \
-                 may come"
+                "{place} rejects the login of '{user}': {message}; check the user, the password, and from which hosts \
+                 it may log in"
             ),
             1044 => format!(
                 "'{user}' may not use the database '{database}': {message}; \
                  GRANT {RIGHTS}, CREATE ON `{database}`.* TO '{user}'"
             ),
-            1049 => format!("{place} has no database '{database}': {message}; make it, or correct the name"),
-            1040 | 1203 | 1226 => format!("{place} has as many connections as it may: {message}"),
-            1129 | 1130 => format!("{place} does not let this machine in: {message}"),
-            3159 => format!("{place} wants TLS: {message}; say tls=verify or tls=yes"),
+            1049 => format!("{place} has no database '{database}': {message}; create it, or correct the name"),
+            1040 | 1203 | 1226 => format!("{place} has its maximum of connections: {message}"),
+            1129 | 1130 => format!("{place} rejects this machine: {message}"),
+            3159 => format!("{place} requires TLS: {message}; write tls=verify or tls=yes"),
             _ => format!("{place}: {message}"),
         }
     }
@@ -148,13 +147,13 @@ impl ErrorContext {
         match code {
             1205 => "; another transaction has held the row, or a table, for a second".to_owned(),
             1142 | 1143 => format!("; GRANT {RIGHTS} ON `{database}`.* TO '{user}'"),
-            1146 => format!("; `{schema} --store {url}` prints the SQL that makes it"),
+            1146 => format!("; `{schema} --store {url}` prints the SQL that creates it"),
             1054 => {
                 format!("; this table is of another version, `{schema} --store {url}` prints it as it must be")
             }
             1290 | 1792 | 1836 => "; the server is read-only, perhaps a replica: name the primary".to_owned(),
             1021 | 1114 => "; its disk is full".to_owned(),
-            1264 | 1690 => "; the row has a number that has no room for more: correct it by hand".to_owned(),
+            1264 | 1690 => "; a number in the row has reached its maximum: correct it by hand".to_owned(),
             _ => String::new(),
         }
     }
@@ -215,7 +214,7 @@ mod tests {
             [(1213, false, false), (1205, false, true), (1180, false, true), (1053, true, true), (1927, true, true)]
         {
             let is_unknown =
-                |commits| matches!(context.failed(&server(code, "what it says"), commits), StoreError::Unknown(_));
+                |commits| matches!(context.failed(&server(code, "a message"), commits), StoreError::Unknown(_));
             assert_eq!((is_unknown(false), is_unknown(true)), (inside, at_commit), "{code}");
         }
         let ended = Error::Io(IoError::Io(io::Error::from(io::ErrorKind::BrokenPipe)));
@@ -227,14 +226,18 @@ mod tests {
         let context = context("mysql://app:hunter2@db.example:3307/ids?tls=verify");
         let io = |kind| Error::Io(IoError::Io(io::Error::from(kind)));
         for (error, expected) in [
-            (server(1045, "Access denied"), "db.example:3307 does not let 'app' in: Access denied (error 1045); check"),
+            (
+                server(1045, "Access denied"),
+                "db.example:3307 rejects the login of 'app': Access denied (error 1045); \
+                                             check",
+            ),
             (server(1044, "Access denied"), "GRANT SELECT, INSERT, UPDATE, CREATE ON `ids`.* TO 'app'"),
             (server(1049, "Unknown database"), "has no database 'ids'"),
-            (server(3159, "insecure"), "wants TLS"),
+            (server(3159, "insecure"), "requires TLS"),
             (server(4000, "two\nlines"), "db.example:3307: two\\nlines (error 4000)"),
             (io(io::ErrorKind::ConnectionRefused), "db.example:3307 cannot be reached: connection refused"),
             (io(io::ErrorKind::UnexpectedEof), "ended the connection"),
-            (Error::Driver(DriverError::NoClientSslFlagFromServer), "offers no TLS, and tls=verify asks for it"),
+            (Error::Driver(DriverError::NoClientSslFlagFromServer), "offers no TLS, and tls=verify requires it"),
             (Error::Driver(DriverError::UnknownAuthPlugin { name: "gssapi".to_owned() }), "logs in by 'gssapi'"),
         ] {
             let StoreError::Refused(text) = context.not_connected(&error) else { panic!("{error}") };

@@ -187,16 +187,16 @@ impl Connection for LeafConnection {
             ),
             RowChange::WentBack { had_next } | RowChange::HadMore { had_next } => format!(
                 "leaf_alloc has no mark for a row that went back: UPDATE leaf_alloc SET max_id = {had_next} \
-                 WHERE biz_tag = '{name}' AND max_id < {had_next}, and more if others have had more"
+                 WHERE biz_tag = '{name}' AND max_id < {had_next}, and higher if other servers have higher values"
             ),
             RowChange::Alter { .. } => format!(
                 "leaf_alloc has a step and no other options: UPDATE leaf_alloc SET step = 1000 WHERE biz_tag = '{name}'"
             ),
             RowChange::Drop => format!(
-                "leaf_alloc has no tombstones, and one that is made again begins anew: note its max_id, then DELETE \
-                 FROM leaf_alloc WHERE biz_tag = '{name}'"
+                "leaf_alloc has no tombstones, and a row that is created again begins at its start: note its max_id, \
+                 then DELETE FROM leaf_alloc WHERE biz_tag = '{name}'"
             ),
-            RowChange::Confirm => "leaf_alloc has no mark that could be taken off".to_owned(),
+            RowChange::Confirm => "leaf_alloc has no mark to remove".to_owned(),
         });
         Box::pin(async { Ok(Err(verdict)) })
     }
@@ -302,9 +302,11 @@ fn answer_of(
 fn no_values_verdict(ask: &ReserveRequest, request: &SegmentRequest) -> Verdict {
     let ReserveRequest { key, floor, .. } = ask;
     Verdict::BadRow(match request.last_seen {
-        None => format!("the row '{key}' of leaf_alloc was changed by others {TRIES} times while it was reserved from"),
+        None => {
+            format!("the row '{key}' of leaf_alloc was changed by other servers {TRIES} times during a reservation")
+        }
         Some(last) => format!(
-            "the row '{key}' of leaf_alloc is at {last}, and this server has had values up to {} of another database: \
+            "the row '{key}' of leaf_alloc is at {last}, and this server has received values up to {} of another database: \
              UPDATE leaf_alloc SET max_id = {floor} WHERE biz_tag = '{key}' AND max_id < {floor}",
             floor - 1
         ),

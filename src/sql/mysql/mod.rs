@@ -179,7 +179,9 @@ impl Mysql {
         let authorities = match read.await {
             Ok(Ok(authorities)) => authorities,
             Ok(Err(error @ TrustError::NoAuthorities(_))) => {
-                return Err(StoreError::Refused(format!("{error}: ca-file= names who signed the server's")));
+                return Err(StoreError::Refused(format!(
+                    "{error}: set ca-file= to the authority that signed the server's"
+                )));
             }
             Ok(Err(error)) => return Err(StoreError::Refused(error.to_string())),
             Err(_) => {
@@ -215,7 +217,7 @@ impl Mysql {
                 "the table getid_store in the database '{}' has lost its row, though there are sequences: put it \
                  back from a backup, or INSERT INTO getid_store SELECT 1, '{:032x}', MAX(changed) FROM \
                  getid_sequence, and then \
-                 nobody notices if sequences went back as well",
+                 getid cannot detect whether sequences went back as well",
                 self.context.database,
                 noise::bits()
             ))
@@ -293,8 +295,8 @@ impl Mysql {
     fn cannot_create_error(&self, table: &str, error: &Error) -> StoreError {
         let Error::Server(server) = error else { return self.context.failed(error, false) };
         StoreError::Refused(format!(
-            "the table {table} is missing in the database '{}', and '{}' cannot make it: {}; somebody who may runs \
-             what `getid sequence schema --store {}` prints",
+            "the table {table} is missing in the database '{}', and '{}' cannot create it: {}; a user with the \
+             permission must run the output of `getid sequence schema --store {}`",
             self.context.database,
             self.context.user,
             errors::server_message(server),

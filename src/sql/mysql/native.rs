@@ -661,7 +661,7 @@ fn lost() -> StoreError {
 }
 
 fn moved(key: &Key) -> Verdict {
-    Verdict::BadRow(format!("the row of '{key}' was changed by others {TRIES} times while it was reserved from"))
+    Verdict::BadRow(format!("the row of '{key}' was changed by other servers {TRIES} times during a reservation"))
 }
 
 /// Returns the condition that a row has this key.

@@ -123,8 +123,8 @@ impl MysqlRecords {
             Err((_, Error::Server(error))) => {
                 let ErrorContext { shown, user, database, .. } = &self.0.context;
                 Err(StoreError::Refused(format!(
-                    "the table getid_record is missing in the database '{database}', and '{user}' cannot make it: {}; \
-                     somebody who may runs what `getid claim schema --store {}` prints",
+                    "the table getid_record is missing in the database '{database}', and '{user}' cannot create it: {}; \
+                     a user with the permission must run the output of `getid claim schema --store {}` prints",
                     server_message(&error),
                     shell_word(&for_schema_command(shown))
                 )))
@@ -229,7 +229,7 @@ impl MysqlRecordConnection {
             |at| done.rows.first().and_then(|row| text(row, at)).is_some_and(|value| value != "0" && value != "OFF");
         if on(0) || on(1) {
             return Err(StoreError::Unknown(format!(
-                "{} takes no writes any more (read_only): it is a replica, perhaps; name the primary",
+                "{} accepts no writes any more (read_only); it may be a replica: name the primary",
                 self.link.context.place
             )));
         }

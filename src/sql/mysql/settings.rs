@@ -57,7 +57,7 @@ pub(super) async fn of(link: &mut MysqlLink) -> Result<StoreInfo, StoreError> {
         // MariaDB has words for `read_only`: every value but OFF is on.
         if settings.get(name).is_some_and(|value| value != "OFF" && value != "0") {
             return Err(StoreError::Refused(format!(
-                "{} has {name} on, so it takes no writes: it is a replica, perhaps. Name the primary",
+                "{} has {name} on, so it accepts no writes; it may be a replica: name the primary",
                 link.context.place
             )));
         }
@@ -93,13 +93,13 @@ fn warnings(settings: &BTreeMap<String, String>, purpose: TablePurpose) -> Vec<S
     let flush = value("innodb_flush_log_at_trx_commit");
     if matches!(flush, "0" | "2") {
         warnings.push(format!(
-            "innodb_flush_log_at_trx_commit is {flush}: a crash of the machine may take back {lost}; set it to 1"
+            "innodb_flush_log_at_trx_commit is {flush}: a crash of the machine may lose {lost}; set it to 1"
         ));
     }
     let sync = value("sync_binlog");
     if value("log_bin") == "ON" && sync != "1" && !sync.is_empty() {
         warnings.push(format!(
-            "sync_binlog is {sync} with log_bin: a crash of the machine may take back {lost}, here or on its \
+            "sync_binlog is {sync} with log_bin: a crash of the machine may lose {lost}, here or on its \
              replicas; set it to 1"
         ));
     }
@@ -157,8 +157,8 @@ pub(super) async fn check_tables(
         let (table, engine) = (text(row, 0).unwrap_or_default(), text(row, 1).unwrap_or_default());
         if !engine.eq_ignore_ascii_case("InnoDB") {
             info.warnings.push(format!(
-                "{table} is a table of {engine}, which has no transactions, and a crash may take back {}: ALTER TABLE {table} \
-                 ENGINE=InnoDB",
+                "{table} is a table of {engine}, which has no transactions, and a crash may lose {}: ALTER TABLE \
+                 {table} ENGINE=InnoDB",
                 link.context.purpose.what_is_lost()
             ));
         }

@@ -219,8 +219,8 @@ impl Connection for TinyidConnection {
     fn create_all<'a>(&'a mut self, new: &'a [CreateRequest]) -> StoreFuture<'a, Vec<Result<SequenceRow, Verdict>>> {
         let verdict = |new: &CreateRequest| {
             Err(Verdict::Unsupported(format!(
-                "tiny_id_info is Tinyid's: INSERT INTO tiny_id_info (biz_type, begin_id, max_id, step, delta, remainder) \
-                 VALUES ('{}', 0, 0, 1000, 1, 0)",
+                "tiny_id_info is Tinyid's: INSERT INTO tiny_id_info (biz_type, begin_id, max_id, step, delta, \
+                 remainder) VALUES ('{}', 0, 0, 1000, 1, 0)",
                 new.key.name()
             )))
         };
@@ -238,7 +238,7 @@ impl Connection for TinyidConnection {
         let verdict = Verdict::Unsupported(match change {
             RowChange::Raise { last, .. } => format!("tiny_id_info is Tinyid's: {}", raise(*last)),
             RowChange::WentBack { had_next } | RowChange::HadMore { had_next } => format!(
-                "tiny_id_info has no mark for a row that went back: {}, and more if others have had more",
+                "tiny_id_info has no mark for a row that went back: {}, and higher if other servers have higher values",
                 raise(had_next.saturating_sub(1))
             ),
             RowChange::Alter { .. } => format!(
@@ -246,10 +246,10 @@ impl Connection for TinyidConnection {
                  version + 1 WHERE biz_type = '{name}'; delta and remainder only with all of its servers stopped"
             ),
             RowChange::Drop => format!(
-                "tiny_id_info has no tombstones, and one that is made again begins anew: note its max_id, then DELETE \
-                 FROM tiny_id_info WHERE biz_type = '{name}'"
+                "tiny_id_info has no tombstones, and a row that is created again begins at its start: note its max_id, \
+                 then DELETE FROM tiny_id_info WHERE biz_type = '{name}'"
             ),
-            RowChange::Confirm => "tiny_id_info has no mark that could be taken off".to_owned(),
+            RowChange::Confirm => "tiny_id_info has no mark to remove".to_owned(),
         });
         Box::pin(async { Ok(Err(verdict)) })
     }
@@ -402,7 +402,7 @@ fn no_values_verdict(ask: &ReserveRequest, last_seen: Option<i64>) -> Verdict {
              reading and writing it"
         ),
         Some(last) => format!(
-            "the row '{key}' of tiny_id_info is at {last}, and this server has had values up to {had} of another \
+            "the row '{key}' of tiny_id_info is at {last}, and this server has received values up to {had} of another \
              database: UPDATE tiny_id_info SET max_id = {had}, version = version + 1 WHERE biz_type = '{key}' AND \
              max_id < {had}",
             had = floor - 1

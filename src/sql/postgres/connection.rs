@@ -560,7 +560,7 @@ async fn create_all(
     if insert(client, &inserted, &changes).await? < inserted.len() as u64 {
         let names: Vec<&str> = inserted.iter().map(|row| row.key.as_str()).collect();
         return Err(StoreError::Refused(format!(
-            "somebody makes the row of '{}' at this moment",
+            "another connection is creating the row of '{}' at this moment",
             names.join("' or '")
         )));
     }

@@ -55,18 +55,21 @@ pub(super) fn of_connect(error: &tokio_postgres::Error, address: &ServerAddress)
     if why.contains("password missing") {
         let user = &address.user;
         return StoreError::Refused(format!(
-            "{place} wants a password of '{user}': write it into the address (USER:PASSWORD@) or name its file with \
+            "{place} requires a password of '{user}': write it into the address (USER:PASSWORD@) or name its file with \
              password-file="
         ));
     }
     if why.contains("server does not support TLS") {
         return StoreError::Refused(format!(
-            "{place} has no TLS: set ssl = on in its postgresql.conf, or tls=no where nobody can listen"
+            "{place} has no TLS: set ssl = on in its postgresql.conf, or tls=no on a trusted network"
         ));
     }
     if why.contains("certificate") || why.contains("TLS") {
         let remedy = match address.tls {
-            StoreTls::Verify => ": ca-file= names who signed the server's certificate, which must be for its host",
+            StoreTls::Verify => {
+                ": set ca-file= to the authority that signed the server's certificate, which must be \
+                                 for its host"
+            }
             StoreTls::Yes | StoreTls::No => "",
         };
         return StoreError::Refused(format!("TLS with {place}: {why}{remedy}"));
@@ -124,16 +127,16 @@ fn statement_remedy(code: &SqlState, purpose: TablePurpose) -> String {
     if *code == SqlState::INSUFFICIENT_PRIVILEGE {
         format!(": its owner may GRANT {RIGHTS} ON {tables} TO the user of the address")
     } else if *code == SqlState::UNDEFINED_TABLE {
-        format!(": '{schema} --store URL' prints the SQL that makes it")
+        format!(": '{schema} --store URL' prints the SQL that creates it")
     } else if *code == SqlState::UNDEFINED_COLUMN {
         format!(
-            ": '{schema} --store URL' prints {tables} as they must be; ALTER what is there, or let another schema come \
+            ": '{schema} --store URL' prints {tables} as they must be; ALTER the existing ones, or put another schema \
              first in search_path"
         )
     } else if *code == SqlState::READ_ONLY_SQL_TRANSACTION {
         ": name a server that can be written, the primary".to_owned()
     } else if *code == SqlState::LOCK_NOT_AVAILABLE {
-        ": another transaction has it for over a second (pg_stat_activity names it)".to_owned()
+        ": another transaction has locked it for over a second (pg_stat_activity names it)".to_owned()
     } else if *code == SqlState::DISK_FULL {
         ": its disk is full".to_owned()
     } else {
@@ -146,15 +149,15 @@ fn connect_remedy(code: &SqlState, address: &ServerAddress) -> String {
     if *code == SqlState::INVALID_PASSWORD {
         format!(": the user is '{user}' and the password that of the address, or of its password-file")
     } else if *code == SqlState::INVALID_AUTHORIZATION_SPECIFICATION {
-        format!(": make the role with CREATE ROLE \"{user}\" LOGIN, or let it in by pg_hba.conf")
+        format!(": create the role with CREATE ROLE \"{user}\" LOGIN, or permit it in pg_hba.conf")
     } else if *code == SqlState::INVALID_CATALOG_NAME {
-        format!(": make it with CREATE DATABASE \"{database}\"")
+        format!(": create it with CREATE DATABASE \"{database}\"")
     } else if *code == SqlState::INSUFFICIENT_PRIVILEGE {
         format!(": GRANT CONNECT ON DATABASE \"{database}\" TO \"{user}\"")
     } else if *code == SqlState::TOO_MANY_CONNECTIONS {
-        ": it has as many connections as it may; each getid needs two".to_owned()
+        ": it has its maximum of connections; each getid needs two".to_owned()
     } else if code.code() == "08P01" {
-        ": a pooler between may not know this server's session; see docs/sequences.md".to_owned()
+        ": a pooler in between may not support this session; see docs/sequences.md".to_owned()
     } else {
         String::new()
     }

@@ -98,7 +98,7 @@ impl Postgres {
         match made.await {
             Ok(Ok(tls)) => Ok(tls),
             Ok(Err(error @ TrustError::NoAuthorities(_))) => {
-                Err(StoreError::Refused(format!("{error}: ca-file= names who signed the server's")))
+                Err(StoreError::Refused(format!("{error}: set ca-file= to the authority that signed the server's")))
             }
             Ok(Err(error)) => Err(StoreError::Refused(error.to_string())),
             Err(_) => Err(StoreError::Unknown("the certificates could not be read: the runtime ends".to_owned())),

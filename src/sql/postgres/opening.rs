@@ -81,7 +81,7 @@ pub(super) async fn server(client: &Client, address: &ServerAddress) -> Result<S
     if !["on", "remote_apply"].contains(&&*commit) {
         let commit = printable_up_to(&commit, 40);
         warnings.push(format!(
-            "synchronous_commit stays {commit} though it was put on: a crash of the database may lose commits"
+            "synchronous_commit stays {commit} though it was set to on: a crash of the database may lose commits"
         ));
     }
     let unix_ms = get(&row, 5)?;
@@ -108,8 +108,8 @@ async fn create_tables(client: &Client, address: &ServerAddress) -> Result<(), S
     let Err(error) = client.batch_execute(&script).await else { return Ok(()) };
     match failures::of_statement(&error) {
         StoreError::Refused(message) => refused(format!(
-            "the database '{}' lacks a table of getid_beat, getid_generator, getid_sequence and getid_store, and '{}' may \
-             not make it: {message}; let its owner run what 'getid sequence schema --store URL' prints",
+            "the database '{}' lacks a table of getid_beat, getid_generator, getid_sequence and getid_store, and '{}' \
+             may not create it: {message}; let its owner run what 'getid sequence schema --store URL' prints",
             address.database, address.user
         )),
         unknown @ StoreError::Unknown(_) => Err(unknown),
@@ -122,7 +122,7 @@ fn check(tables: &[TableInfo], address: &ServerAddress) -> Result<(), StoreError
         let Some(table) = tables.iter().find(|table| table.name == name) else {
             return refused(format!(
                 "the database '{database}' has no table {name}, though it has others: put it back from a \
-                 backup, or, if nothing was ever given of it, run what 'getid sequence schema --store URL' prints"
+                 backup, or, if no value of it was ever given, run what 'getid sequence schema --store URL' prints"
             ));
         };
         // A server inserts its own row. The other tables need no INSERT where no sequence and no period is created.

@@ -161,7 +161,7 @@ async fn create_table(client: &Client, address: &ServerAddress) -> Result<(), St
     let Err(error) = client.batch_execute(&script).await else { return Ok(()) };
     match failed(&error) {
         StoreError::Refused(message) => Err(StoreError::Refused(format!(
-            "the database '{}' has no table getid_record, and '{}' may not make it: {message}; let its owner run what \
+            "the database '{}' has no table getid_record, and '{}' may not create it: {message}; let its owner run what \
              'getid claim schema --store URL' prints",
             address.database, address.user
         ))),

@@ -40,7 +40,7 @@ impl PostgresSession {
     /// Marks the session as spent before a statement, until [`PostgresSession::finish`] clears the mark.
     pub(super) fn begin(&mut self) -> Result<(), StoreError> {
         if self.is_spent {
-            let message = self.end.get().map_or("somebody let go of its last statement", String::as_str);
+            let message = self.end.get().map_or("the answer to its last statement was dropped", String::as_str);
             return Err(StoreError::Unknown(format!("the connection cannot be used any more: {message}")));
         }
         self.is_spent = true;

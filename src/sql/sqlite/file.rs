@@ -84,14 +84,14 @@ fn check_creatable(path: &Path) -> Result<(), StoreError> {
             log.display()
         )));
     }
-    files::can_make(path, None).map_err(|error| file_error(path, "made", &error))
+    files::can_make(path, None).map_err(|error| file_error(path, "created", &error))
 }
 
 /// Creates a file for this user alone, unless it exists by now.
 pub(super) fn create_empty(path: &Path) -> Result<(), StoreError> {
     let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
     match made.and_then(|_| sync_folder(path)) {
-        Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(file_error(path, "made", &error)),
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(file_error(path, "created", &error)),
         _ => Ok(()),
     }
 }
@@ -125,8 +125,8 @@ impl SequenceFile {
 
     fn replaced_error(&self) -> StoreError {
         StoreError::Refused(format!(
-            "'{}' was removed or replaced while this process had it: an older copy would repeat values. Put the file \
-             back, or restart and see `SEQUENCE LIST` for where each sequence is",
+            "'{}' was removed or replaced while this process had it open: an older copy would repeat values. Put the \
+             file back, or restart and check the position of each sequence with `SEQUENCE LIST`",
             self.path.display()
         ))
     }
@@ -182,8 +182,8 @@ impl SequenceFile {
         }
         if version > SCHEMA_VERSION {
             return Ok(Err(format!(
-                "'{path}' was written by a newer getid (tables of version {version}, this one knows {SCHEMA_VERSION}): \
-                 start that one"
+                "'{path}' was written by a newer getid (tables of version {version}, this one supports \
+                 {SCHEMA_VERSION}): start that one"
             )));
         }
         let mode: String = sqlite.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
@@ -233,7 +233,7 @@ impl SequenceFile {
         }
         let found = match old_ms {
             Some(ago) if !is_copy => {
-                format!("'{path}' was not closed by who had it last, {} hours ago", ago / (60 * 60 * 1000))
+                format!("'{path}' was not closed by its last process, {} hours ago", ago / (60 * 60 * 1000))
             }
             _ => format!("'{path}' is a copy, or was put back"),
         };
@@ -242,7 +242,7 @@ impl SequenceFile {
         let mut at: Vec<String> =
             rows.iter().take(NAMED_MAX).map(|row| format!("'{}' is at {}", row.key, native::last_of(row))).collect();
         if rows.len() > at.len() {
-            at.push("`SEQUENCE LIST` tells of the others".to_owned());
+            at.push("`SEQUENCE LIST` shows the others".to_owned());
         }
         if !at.is_empty() {
             info.warnings.push(format!(
@@ -479,7 +479,7 @@ impl SequenceFile {
         }
         let Some(database) = &self.open else {
             return Err(StoreError::Refused(format!(
-                "'{}' is not made yet: there is nothing to back up before the first sequence",
+                "'{}' does not exist yet: there is nothing to back up before the first sequence",
                 self.path.display()
             )));
         };
@@ -499,7 +499,8 @@ impl SequenceFile {
                 let copied = database.sqlite.execute("VACUUM INTO ?1", [text]);
                 copied.map_err(|error| match error.sqlite_error_code() {
                     Some(ErrorCode::OperationInterrupted) => format!(
-                        "it takes longer than {} s, for which no value can be reserved: stop the server and copy the file",
+                        "it takes longer than {} s, for which no value can be reserved: stop the server and copy the \
+                         file",
                         BACKUP_TIME_MAX.as_secs()
                     ),
                     Some(ErrorCode::DiskFull) => "the disk is full".to_owned(),
@@ -543,8 +544,8 @@ pub(super) fn store_error(path: &Path, error: &rusqlite::Error) -> StoreError {
     StoreError::Refused(match code {
         ErrorCode::DiskFull => format!("'{shown}': the disk is full: make room in {folder}"),
         ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => format!(
-            "'{shown}' is locked: another process has it open (ask a server that runs by its SEQUENCE commands, or \
-             stop it first), or an earlier statement has not ended yet"
+            "'{shown}' is locked: another process has it open (use the SEQUENCE commands of the running server, or stop \
+             it first), or an earlier statement has not ended yet"
         ),
         ErrorCode::ReadOnly | ErrorCode::PermissionDenied => not_writable(path, &error.to_string()),
         ErrorCode::CannotOpen => {

@@ -90,8 +90,7 @@ impl Store for SqliteStore {
                 }
                 drop(closed);
             };
-            let no_thread =
-                |error| StoreError::Refused(format!("no thread could be made for '{}': {error}", self.shown));
+            let no_thread = |error| StoreError::Refused(format!("cannot start a thread for '{}': {error}", self.shown));
             threads::spawn("getid-sqlite", run).map_err(no_thread)?;
             let info = answer.await.unwrap_or_else(|_| Err(ended()))?;
             let connection = SqliteConnection { info, work: Some(work), is_closed, is_busy: false };
@@ -135,9 +134,7 @@ impl SqliteConnection {
         match sent {
             Some(Ok(())) => self.is_busy = true,
             Some(Err(TrySendError::Full(_))) => {
-                return Err(StoreError::Refused(
-                    "the SQLite file is still at work with an earlier statement".to_owned(),
-                ));
+                return Err(StoreError::Refused("the SQLite file is still executing an earlier statement".to_owned()));
             }
             Some(Err(TrySendError::Disconnected(_))) | None => return Err(ended()),
         }

@@ -172,8 +172,8 @@ impl RecordFile {
 
     fn replaced_error(&self) -> StoreError {
         StoreError::Refused(format!(
-            "'{}' was removed or replaced while this process had it: what an older copy says is no longer so. Put the \
-             file back, or restart",
+            "'{}' was removed or replaced while this process had it open: an older copy is out of date. Put the file \
+             back, or restart",
             self.path.display()
         ))
     }
@@ -246,7 +246,7 @@ impl RecordFile {
         }
         if version > VERSION {
             return Ok(Err(format!(
-                "'{path}' was written by a newer getid (a table of version {version}, this one knows {VERSION}): \
+                "'{path}' was written by a newer getid (a table of version {version}, this one supports {VERSION}): \
                  start that one"
             )));
         }

@@ -400,7 +400,7 @@ fn other_servers_are_refused_by_name() {
         [gateway.store().read("claim/1").unwrap_err(), gateway.store().write("claim/1", None, &new()).unwrap_err()]
     {
         let RecordStoreError::Refused(text) = &error else { panic!("{error:?}") };
-        assert!(text.contains("an etcd of 3.4 or newer with its JSON gateway is expected there"), "{text}");
+        assert!(text.contains("etcd 3.4 or newer with its JSON gateway is expected there"), "{text}");
         assert!(!text.contains('\u{1b}') && !text.contains('\n'), "{text:?}");
     }
     // The write may have been executed although the answer does not confirm it.

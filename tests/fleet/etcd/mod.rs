@@ -63,7 +63,7 @@ impl StoreFixture for Cluster {
 
     fn spoil(&self, key: &str) {
         let coded = |text: &str| BASE64_STANDARD.encode(text);
-        let put = json!({ "key": coded(&format!("getid/{key}")), "value": coded("beat 0 of nobody\n") });
+        let put = json!({ "key": coded(&format!("getid/{key}")), "value": coded("beat 0 of none\n") });
         self.0.ask("", "/v3/kv/put", &put);
     }
 }
@@ -133,14 +133,14 @@ fn users_and_rights_are_reported() {
     let early = records(&cluster.url_of(&login, "getid"), DEADLINE);
     early.put("claim/1", None, &row(1, 1, "1"));
     let warnings = early.info().unwrap().warnings;
-    assert!(warnings.iter().any(|warning| warning.contains("has its users switched off")), "{warnings:?}");
+    assert!(warnings.iter().any(|warning| warning.contains("has authentication disabled")), "{warnings:?}");
     cluster.switch_users_on();
     // The store opened before logs in now.
     early.put("claim/1", Some(row(1, 1, "").stamp), &row(1, 2, "2"));
     let message = refusal(&cluster.url_of("ids:other-secret@", "getid"));
     assert!(message.contains("the user or the password is wrong"), "{message}");
     let message = refusal(&cluster.url());
-    assert!(message.contains("it wants a user and a password: write etcd://USER:PASSWORD@HOST/PREFIX"), "{message}");
+    assert!(message.contains("it requires a user and a password: write etcd://USER:PASSWORD@HOST/PREFIX"), "{message}");
     for (user, prefix) in [("other", "getid"), ("ids", "team")] {
         let message = refusal(&cluster.url_of(&format!("{user}:{PASSWORD}@"), prefix));
         let expected = format!(
@@ -176,10 +176,7 @@ fn certificates_are_verified_both_ways() {
         store.put("claim/1", found, &row(1, beat, "1"));
     }
     let message = refusal(&url("tls=verify"));
-    assert!(
-        message.contains("has a certificate that is not good") && message.contains("ca-file= names who"),
-        "{message}"
-    );
+    assert!(message.contains("has an invalid certificate") && message.contains("set ca-file= to"), "{message}");
     let message = refusal(&url(&format!("tls=verify&ca-file={}", path("missing.crt"))));
     assert!(message.contains("missing.crt: No such file"), "{message}");
     let error = records(&url("tls=no"), DEADLINE).read("claim/1").unwrap_err();
@@ -209,7 +206,7 @@ fn certificates_are_verified_both_ways() {
     let shown = format!("&cert-file={}&key-file={}", path("client.crt"), path("client.key"));
     records(&url(&shown), DEADLINE).put("claim/1", None, &row(1, 1, "1"));
     let message = refusal(&url(""));
-    assert!(message.contains("does not take this client's certificate"), "{message}");
+    assert!(message.contains("rejects this client's certificate"), "{message}");
     let message = refusal(&url(&format!("&cert-file={}&key-file={}", path("client.crt"), path("server.key"))));
     assert!(message.contains("key-file= must be this certificate's key"), "{message}");
     drop(cluster);

@@ -41,9 +41,9 @@ fn refusals_of_mysql_have_a_remedy(server: &mut MariadbServer) {
     let app = server.url_of("app:app-secret", "ids", "");
     assert_refused(
         &app,
-        &["the table getid_record is missing", "'app' cannot make it", "`getid claim schema --store 'mysql://"],
+        &["the table getid_record is missing", "'app' cannot create it", "`getid claim schema --store 'mysql://"],
     );
-    assert_refused(&server.url_of("app:wrong-secret", "ids", ""), &["does not let 'app' in"]);
+    assert_refused(&server.url_of("app:wrong-secret", "ids", ""), &["rejects the login of 'app'"]);
     assert_refused(
         &server.url_of("app:app-secret", "absent", ""),
         &["absent", "GRANT SELECT, INSERT, UPDATE, CREATE ON"],
@@ -78,7 +78,7 @@ fn mysql_becomes_a_replica(server: &mut MariadbServer) {
     server.sql("SET GLOBAL read_only = 1");
     let error = store.write("claim/1", Some(stamp(1, 1)), &row(1, 2, "2")).unwrap_err();
     assert!(
-        matches!(&error, RecordStoreError::Unknown(message) if message.contains("takes no writes any more")),
+        matches!(&error, RecordStoreError::Unknown(message) if message.contains("accepts no writes any more")),
         "{error:?}"
     );
     let error = store.read("claim/1").unwrap_err();
@@ -101,7 +101,7 @@ fn weak_settings_of_mysql_are_warned_of() {
     for name in ["Slaves_connected", "Rpl_semi_sync_master_status"] {
         assert_ne!(server.sql(&format!("SHOW GLOBAL STATUS LIKE '{name}'")), "", "{name}");
     }
-    let expected = ["may take back records that were written; set it to 1", "max_allowed_packet is 1048576 bytes"];
+    let expected = ["may lose records that were written; set it to 1", "max_allowed_packet is 1048576 bytes"];
     for expected in expected {
         assert!(info.warnings.iter().any(|warning| warning.contains(expected)), "{info:?}");
     }

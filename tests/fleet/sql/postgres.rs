@@ -35,12 +35,12 @@ fn faults_and_errors_of_postgres() {
 fn refusals_of_postgres_have_a_remedy(server: &mut PostgresServer) {
     server.psql("CREATE ROLE app LOGIN PASSWORD 'app-secret'; REVOKE CREATE ON SCHEMA public FROM PUBLIC");
     let app = server.url_of("app:app-secret", "postgres", "");
-    assert_refused(&app, &["has no table getid_record, and 'app' may not make it", "getid claim schema --store URL"]);
+    assert_refused(&app, &["has no table getid_record, and 'app' may not create it", "getid claim schema --store URL"]);
     assert_refused(
         &server.url_of("app:wrong-secret", "postgres", ""),
         &["the user is 'app' and the password that of the"],
     );
-    assert_refused(&server.url_of("nobody:app-secret", "postgres", ""), &["nobody"]);
+    assert_refused(&server.url_of("stranger:app-secret", "postgres", ""), &["stranger"]);
     assert_refused(&server.url_of("app:app-secret", "absent", ""), &["CREATE DATABASE \"absent\""]);
     assert_refused(&server.url_of("app:app-secret", "postgres", "?tls=verify"), &["has no TLS", "tls=no"]);
     // The printed statements suffice.

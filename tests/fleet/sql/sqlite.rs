@@ -112,7 +112,10 @@ fn a_row_that_somebody_edited_is_refused_by_name() {
     for key in ["'a b'", "CAST(x'61ff' AS TEXT)"] {
         sqlite.execute(&format!("UPDATE getid_record SET record_key = {key}"), []).unwrap();
         let listed = store.listed("", "", 10);
-        assert!(listed.rows.is_empty() && listed.bad[0].what.contains("has a record_key that is no key"), "{listed:?}");
+        assert!(
+            listed.rows.is_empty() && listed.bad[0].what.contains("has a record_key that is not a valid key"),
+            "{listed:?}"
+        );
     }
 }
 
@@ -122,7 +125,7 @@ fn invalid_records_are_refused_before_a_write() {
     let store = records("sqlite:", folder.path());
     for (new, expected) in [
         (row(1, 0, ""), "would have the beat 0"),
-        (row(1, 1, "a\0b"), "has a NUL in it"),
+        (row(1, 1, "a\0b"), "contains NUL"),
         (row(1, 1, &"x".repeat(512 * 1024 + 1)), "has 524289 bytes, must have at most 524288"),
     ] {
         let message = store.write("claim/1", None, &new).unwrap_err().to_string();

@@ -205,7 +205,7 @@ fn a_row_that_is_no_record_is_written_over() {
     put(&memory, &held(0));
     let text = memory.get(&Key::of_claim(0)).unwrap().text;
     memory.set_bad(Key::of_claim(0), bad_row(0, &text));
-    let expected = "memory: cannot use the record of server-id 0: the row 'claim/0' has the beat -7; to go on, run `getid \
+    let expected = "memory: cannot use the record of server-id 0: the row 'claim/0' has the beat -7; to continue, run `getid \
                     state advance --store memory --server-id 0 --past-id ID`";
     assert!(store.claim(0).unwrap_err().starts_with(expected), "{:?}", store.claim(0));
     let shown = run("--server-id 0 --to now", &store).unwrap();
