@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn drawn_fields_keep_their_values_for_ever() {
+    fn drawn_fields_keep_their_values() {
         let mut draws = 0;
         let mut draw = |_| {
             draws += 1;
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_a_most_of_each() {
+    fn declarations_and_forgotten_names_have_a_maximum() {
         let many: Vec<_> = (0..DECLARATIONS_MAX).map(|n| declared(&format!("g{n} uuid7"))).collect();
         let full = Declarations::default().with(&many, NOW, |_| 0).unwrap();
         assert_eq!(full.with(&many, NOW, |_| 0), Ok(full.clone()));

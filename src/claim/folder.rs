@@ -230,7 +230,7 @@ impl Saver {
         let what = self.locked.describe(lost);
         // The record found must be compatible with the declarations of this life.
         self.folder.generators = self.declarations.generators().to_vec();
-        let taken = match lost {
+        let acquired_record = match lost {
             LockLoss::FolderGone | LockLoss::FolderHidden | LockLoss::Overwritten { .. } => {
                 return SaveError::ClaimLost { what };
             }
@@ -249,7 +249,7 @@ impl Saver {
                 )
             }
         };
-        match taken {
+        match acquired_record {
             Ok(found) => {
                 self.is_lost = false;
                 if let Some(Record { point, declarations, .. }) = found {

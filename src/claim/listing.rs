@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_store_that_does_not_answer_holds_up_no_request_and_the_last_list_stays() {
+    async fn a_store_that_does_not_answer_delays_no_request_and_the_last_list_stays() {
         let store = Arc::new(UnreliableStore { claims: 2, mood: Mutex::new(StoreState::Hangs) });
         let first = ClaimLister::new(Arc::clone(&store) as _);
         let begun = Instant::now();

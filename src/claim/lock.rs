@@ -480,9 +480,9 @@ impl LockedFolder {
     /// Keeps a descriptor that is no longer needed, if a spare is missing. `dup3` does it in one step, so that no other
     /// thread gets its number.
     fn keep_as_spare(&mut self, file: File) {
-        let mut kept = OwnedFd::from(file);
-        if self.spares.len() < SPARES && dup3(&self.folder, &mut kept, OFlag::O_CLOEXEC).is_ok() {
-            self.spares.push(kept);
+        let mut spare = OwnedFd::from(file);
+        if self.spares.len() < SPARES && dup3(&self.folder, &mut spare, OFlag::O_CLOEXEC).is_ok() {
+            self.spares.push(spare);
         }
     }
 

@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn one_claim_a_machine() {
+    fn one_claim_per_machine() {
         let claim = MachineClaim::bind(3, epoch(0), Some(Path::new("/a folder"))).unwrap();
         let refused = MachineClaim::bind(3, epoch(0), Some(Path::new("/another"))).unwrap_err().to_string();
         let expected = format!(

@@ -666,7 +666,7 @@ mod tests {
     }
 
     #[test]
-    fn comments_of_another_release_are_fine() {
+    fn comments_of_another_release_are_accepted() {
         let body = body(&sample());
         let lines: Vec<&str> = body.lines().filter(|line| !line.starts_with('#')).collect();
         for comments in ["", "# one\n", "# one\n#\n# three\n"] {
@@ -735,7 +735,7 @@ mod tests {
 
     /// A life that found nothing and gave no ID: the next start may have any epoch, like one without a record.
     #[test]
-    fn no_ids_have_no_epoch() {
+    fn a_record_without_ids_accepts_any_epoch() {
         let nothing = Record { point: SavePoint::NOTHING, ..sample() };
         for epoch in [0, Epoch::UNIX_MS_MAX] {
             let configured = record(epoch, [2, 9, 10], 3, 0, 0).identity;

@@ -232,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bad_row_blocks_the_number_that_its_key_has() {
+    fn a_damaged_row_blocks_the_server_id_of_its_key() {
         for (key, server_id) in
             [("claim/3", Some(3)), ("claim/3 ", Some(3)), ("claim/03", Some(3)), ("claim/x", None), ("worker/3", None)]
         {

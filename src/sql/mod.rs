@@ -297,8 +297,8 @@ impl OpenPeriodRequest {
     /// one.
     pub fn refused_by(&self, found: &Generator) -> Option<Verdict> {
         if found.declaration != self.declaration && !self.redeclares {
-            let (stored, asked) = (found.declaration.clone(), self.declaration.clone());
-            return Some(Verdict::Declared { stored, asked });
+            let (stored, configured) = (found.declaration.clone(), self.declaration.clone());
+            return Some(Verdict::Declared { stored, configured });
         }
         let newest = found.newest_as(self.reset);
         (*newest > *self.key.period()).then_some(Verdict::Newer { period: newest })
@@ -669,7 +669,7 @@ pub enum Verdict {
         /// Declaration in the row.
         stored: String,
         /// Declaration of the server.
-        asked: String,
+        configured: String,
     },
     /// The row cannot be used, such as a step of 0 or a remainder that is not below delta. The text has the remedy.
     BadRow(String),

@@ -205,8 +205,8 @@ impl Server {
 async fn a_new_claim_is_taken_and_kept() {
     let fleet = Fleet::new();
     let mut a = fleet.start("a", 0).await;
-    let taken = a.step().await.unwrap_err();
-    assert!(matches!(taken, SaveError::ClaimRetaken { found: None, term: Term(1), .. }), "{taken:?}");
+    let retaken = a.step().await.unwrap_err();
+    assert!(matches!(retaken, SaveError::ClaimRetaken { found: None, term: Term(1), .. }), "{retaken:?}");
     assert!(a.claim().claim.hold().is_none(), "nothing is saved yet");
     a.step().await.unwrap();
     let record = fleet.record(0);
@@ -224,7 +224,7 @@ async fn a_new_claim_is_taken_and_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_standby_takes_a_released_claim_at_once_and_goes_on_exactly() {
+async fn a_standby_takes_a_released_claim_at_once_and_continues_exactly() {
     let fleet = Fleet::new();
     let mut a = fleet.start("host-a", 0).await;
     a.until_holder(1000).await;
@@ -302,8 +302,8 @@ async fn a_dropped_save_is_reported_by_the_next_one() {
     let given_up = tokio::time::timeout(Duration::from_millis(5), claim.save(point, Arc::default(), Term(0))).await;
     assert!(given_up.is_err());
     fleet.store.fail(PlantedFault::Not);
-    let taken = a.claim().claim.save(point, Arc::default(), Term(0)).await;
-    assert!(matches!(taken, Err(SaveError::ClaimRetaken { term: Term(1), .. })), "{taken:?}");
+    let retaken = a.claim().claim.save(point, Arc::default(), Term(0)).await;
+    assert!(matches!(retaken, Err(SaveError::ClaimRetaken { term: Term(1), .. })), "{retaken:?}");
     // Nothing is ever saved for the old term.
     for _ in 0..3 {
         let again = a.claim().claim.save(point, Arc::default(), Term(0)).await;

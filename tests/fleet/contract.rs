@@ -109,7 +109,7 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     a_write_names_the_stamp_that_it_replaces,
     a_record_that_is_gone_is_a_conflict,
     keys_are_compared_byte_for_byte,
-    any_text_comes_back_as_it_was,
+    any_text_is_read_as_written,
     the_largest_stamp_and_text_fit,
     lists_are_in_the_order_of_keys,
     a_list_is_read_page_by_page,
@@ -201,7 +201,7 @@ fn keys_are_compared_byte_for_byte(fixture: &dyn StoreFixture) {
     assert_eq!(listed, sorted, "the order is that of bytes");
 }
 
-fn any_text_comes_back_as_it_was(fixture: &dyn StoreFixture) {
+fn any_text_is_read_as_written(fixture: &dyn StoreFixture) {
     let store = Records(fixture.store());
     let texts = [
         "",

@@ -211,7 +211,7 @@ fn a_server_without_a_server_id_pretends_none() {
 /// Clients know the LOADING error, and continue with another server.
 #[test]
 #[ignore = "needs python3 with redis (its path in GETID_TEST_PYTHON)"]
-fn redis_py_knows_that_a_standby_is_loading() {
+fn redis_py_reports_a_standby_as_loading() {
     const SCRIPT: &str = "\
 import os, redis
 standby, holder = (redis.Redis(port=int(port)) for port in os.environ['PORTS'].split(','))
@@ -256,10 +256,10 @@ fn haproxy_follows_the_claim() {
     assert!(id() > last);
 }
 
-/// Returns the rest of the first reply line to `asked` that begins with `before`, or `None` if the connection ends.
-fn reply_field(proxy: &HaProxy, asked: &str, before: &str) -> Option<String> {
+/// Returns the rest of the first reply line to `command` that begins with `before`, or `None` if the connection ends.
+fn reply_field(proxy: &HaProxy, command: &str, before: &str) -> Option<String> {
     let mut wire = proxy.connect();
-    wire.try_send(format!("{asked}\r\n")).ok()?;
+    wire.try_send(format!("{command}\r\n")).ok()?;
     let mut lines = (0..1000).map_while(|_| wire.try_line().ok());
     lines.find_map(|line| line.strip_prefix(before).map(str::to_owned))
 }

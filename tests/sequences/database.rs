@@ -253,7 +253,7 @@ impl State {
         });
         if generator.declaration != ask.declaration && !ask.redeclares {
             let (stored, asked) = (generator.declaration, ask.declaration.clone());
-            return Err(Verdict::Declared { stored, asked });
+            return Err(Verdict::Declared { stored, configured: asked });
         }
         if *generator.newest > *period {
             return Err(Verdict::Newer { period: generator.newest });

@@ -33,19 +33,19 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     values_given_back_are_given_again_once,
     nothing_is_given_back_after_another_has_reserved,
     nothing_is_given_back_after_a_change,
-    a_name_that_was_dropped_goes_on_above_it,
+    a_dropped_name_continues_above_its_position,
     a_sequence_dropped_long_ago_may_restart,
     a_maximum_of_a_counter_in_redis_is_read,
     there_are_only_so_many_rows,
     a_raise_only_goes_up,
-    an_altered_row_goes_on_above_all,
+    an_altered_row_continues_above_all_values,
     a_row_that_went_back_gives_nothing_until_it_is_confirmed,
     changes_are_listed_in_order,
     more_changes_than_one_answer_has,
     lists_are_read_page_by_page,
     a_period_begins_with_its_row,
     periods_never_go_back,
-    a_generator_that_is_declared_otherwise_goes_on_above_all,
+    a_redeclared_generator_continues_above_all_values,
     a_reset_that_changes_repeats_nothing_at_the_border_of_a_period,
     periods_that_have_begun_are_noted,
     ended_periods_are_removed_and_never_begun_again,
@@ -349,7 +349,7 @@ fn nothing_is_given_back_after_a_change(fixture: &dyn StoreFixture) {
     }
 }
 
-fn a_name_that_was_dropped_goes_on_above_it(fixture: &dyn StoreFixture) {
+fn a_dropped_name_continues_above_its_position(fixture: &dyn StoreFixture) {
     let mut db = Db::open(fixture);
     db.create("orders", "");
     db.reserve("orders", 100).unwrap();
@@ -466,7 +466,7 @@ fn a_raise_only_goes_up(fixture: &dyn StoreFixture) {
     assert_eq!(range(&db.reserve("orders", 1).unwrap()), (1_000_003, 1_000_003));
 }
 
-fn an_altered_row_goes_on_above_all(fixture: &dyn StoreFixture) {
+fn an_altered_row_continues_above_all_values(fixture: &dyn StoreFixture) {
     let mut db = Db::open(fixture);
     db.create("orders", "cache 7 policy error");
     let before = db.reserve("orders", 100).unwrap().row;
@@ -699,14 +699,16 @@ fn periods_never_go_back(fixture: &dyn StoreFixture) {
 
 /// A serial changes from a daily to a monthly reset: it continues above the days' values, because its texts show the
 /// day and would repeat. The periods are 20260101 and 202601.
-fn a_generator_that_is_declared_otherwise_goes_on_above_all(fixture: &dyn StoreFixture) {
+fn a_redeclared_generator_continues_above_all_values(fixture: &dyn StoreFixture) {
     let mut db = Db::open(fixture);
     db.reserve_in("other@2026", 99).unwrap();
     db.reserve_in("invoice@20260101", 5).unwrap();
     db.reserve_in("invoice@20260102", 9).unwrap();
     let month = opening("invoice@202601", "");
-    let Err(Verdict::Declared { stored, asked }) = db.open_period(&month) else { panic!("its declaration differs") };
-    assert_eq!((stored.as_str(), asked.as_str()), ("serial X{n:6} reset day", "serial X{n:6} reset month"));
+    let Err(Verdict::Declared { stored, configured }) = db.open_period(&month) else {
+        panic!("its declaration differs")
+    };
+    assert_eq!((stored.as_str(), configured.as_str()), ("serial X{n:6} reset day", "serial X{n:6} reset month"));
     let seen = db.changes(None).upto;
     let redeclared = db.open_period(&OpenPeriodRequest { redeclares: true, ..month }).unwrap();
     assert_eq!((redeclared.newest.as_str(), redeclared.reset.as_str()), ("202601", "month"));

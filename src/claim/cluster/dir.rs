@@ -139,7 +139,7 @@ mod tests {
     use crate::claim::{Identity, Mark, Owner, Record, RecordLocation};
 
     #[test]
-    fn one_server_a_folder_and_one_token_for_ever() {
+    fn a_folder_has_one_server_and_a_permanent_token() {
         let dir = TempDir::new().unwrap();
         let first = FleetDir::lock(dir.path()).unwrap();
         let token = first.token.clone();

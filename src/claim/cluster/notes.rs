@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_goes_down_and_a_restart_knows() {
+    fn notes_never_decrease_and_survive_a_restart() {
         let dir = TempDir::new().unwrap();
         let mut notes = ClaimNotes::open(dir.path(), "etcd://a");
         notes.note(3, 7, Tick(100));

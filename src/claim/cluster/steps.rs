@@ -287,7 +287,7 @@ impl<C: Clock> ClusterClaim<C> {
             Event::Saved { point, hold } => {
                 self.record_saved(point, hold.sent);
                 // An earlier write may be confirmed here, whose point is not the requested one.
-                matches!(ask, Ask::Save { point: asked, .. } if asked == point).then_some(Ok(()))
+                matches!(ask, Ask::Save { point: requested, .. } if requested == point).then_some(Ok(()))
             }
             Event::Taken { found, cause } => Some(self.begin_tenure(found, cause)),
             Event::Released => {

@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn a_free_one_and_a_moved_one() {
+    fn free_and_moved_claims_read_back() {
         let identity = Identity { server_id: 0, layout: Layout::default() };
         let new = ClaimRecord::new(identity, 2000, 1_795_219_200_000);
         assert!(

@@ -294,7 +294,7 @@ pub(in crate::cli) fn sentence(name: &str, verdict: Verdict) -> String {
         }
         Verdict::TooMany { max } => format!("there are {max} sequences, which is the most there may be"),
         Verdict::Newer { period } => format!("the generator '{name}' has begun its period {period}"),
-        Verdict::Declared { stored, asked } => {
+        Verdict::Declared { stored, configured: asked } => {
             format!("the generator '{name}' is declared as '{stored}' in its store, and here as '{asked}'")
         }
         Verdict::BadRow(said) => format!("the sequence '{name}' cannot be used: {said}"),

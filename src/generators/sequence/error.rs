@@ -86,7 +86,7 @@ pub(super) fn refusal_of(verdict: Verdict) -> SequenceRefusal {
         Verdict::Dropped { last } => SequenceRefusal::Dropped { last },
         Verdict::WentBack { .. } => SequenceRefusal::WentBack,
         Verdict::Newer { period } => SequenceRefusal::Newer { period: period.into() },
-        Verdict::Declared { stored, asked } => SequenceRefusal::BadRow(
+        Verdict::Declared { stored, configured: asked } => SequenceRefusal::BadRow(
             format!(
                 "its store has it declared as '{stored}', and this server as '{asked}'. Change this server's configuration, \
                  or replace the store's by 'SEQUENCE DECLARE' with its name: then servers that declare it otherwise are \

@@ -174,10 +174,10 @@ impl MysqlRecordConnection {
     /// Runs a query in a packet that begins with [`TAKES_WRITES`].
     async fn select(&mut self, sql: &str) -> Result<Vec<RawRecord>, StoreError> {
         let mut packet = Packet::new();
-        let takes = packet.add(format_args!("{TAKES_WRITES}"));
+        let writable = packet.add(format_args!("{TAKES_WRITES}"));
         let rows = packet.add(format_args!("{sql}"));
         let done = self.link.run(&packet).await?;
-        self.check_writable(&done[takes])?;
+        self.check_writable(&done[writable])?;
         Ok(done[rows].rows.iter().map(raw).collect())
     }
 
@@ -191,7 +191,7 @@ impl MysqlRecordConnection {
         }
         let (writer, beat, text) = (writer_column(new.stamp), beat_column(new.stamp), hex(new.text.as_bytes()));
         let mut packet = Packet::transaction();
-        let takes = packet.add(format_args!("{TAKES_WRITES}"));
+        let writable = packet.add(format_args!("{TAKES_WRITES}"));
         let written = match expect {
             // A key that was edited may end with blanks, which MySQL does not compare.
             ExpectedRow::Exists { writer: was, beat: was_beat } => packet.add(format_args!(
@@ -210,7 +210,7 @@ impl MysqlRecordConnection {
             Ok(done) => {
                 let affected = done[written].affected;
                 if affected > 0 {
-                    self.check_writable(&done[takes])?;
+                    self.check_writable(&done[writable])?;
                 }
                 Ok(affected == 1)
             }

@@ -504,14 +504,14 @@ async fn give_back(
         (&life, Type::TEXT),
         (&at_least, Type::INT8),
     ];
-    let mut taken = vec![false; ends.len()];
+    let mut accepted = vec![false; ends.len()];
     for row in query(client, statements::GIVE_BACK, params).await? {
         let nth = usize::try_from(get::<i64>(&row, 0)?).unwrap_or(0);
-        if let Some(taken) = taken.get_mut(nth.wrapping_sub(1)) {
-            *taken = true;
+        if let Some(accepted) = accepted.get_mut(nth.wrapping_sub(1)) {
+            *accepted = true;
         }
     }
-    Ok(taken)
+    Ok(accepted)
 }
 
 async fn create_all(

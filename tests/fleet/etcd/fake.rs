@@ -239,7 +239,7 @@ fn a_write_without_an_answer_is_unknown_and_not_sent_again() {
 }
 
 #[test]
-fn a_read_goes_on_to_the_next_member() {
+fn a_read_is_sent_to_the_next_member() {
     let (other, claim) = (Gateway::new(|_| empty()), key("claim/1"));
     for does in [|| GatewayReply::Ends, || GatewayReply::Nothing, || error(503, 14, "etcdserver: request timed out")] {
         let gateway = Gateway::new(move |_| does());

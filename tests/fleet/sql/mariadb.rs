@@ -115,7 +115,7 @@ fn weak_settings_of_mysql_are_warned_of() {
 
 #[test]
 #[ignore = "needs mariadb"]
-fn the_table_takes_no_row_that_is_no_record() {
+fn the_table_rejects_rows_that_are_not_records() {
     let server = MariadbServer::start(&[]);
     records(&server.url()).put("claim/1", None, &row(1, 1, "1"));
     for set in ["beat = 0", "writer = 'x'", "writer = UPPER('abcdef78901234567890123456789012')", "record_key = ''"] {

@@ -90,7 +90,7 @@ fn foreign_files_are_left_unchanged() {
 }
 
 #[test]
-fn a_row_that_somebody_edited_is_refused_by_name() {
+fn an_edited_row_is_refused_by_name() {
     let folder = folder();
     let store = records("sqlite:", folder.path());
     store.put("claim/1", None, &row(1, 1, "1"));
