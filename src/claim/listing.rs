@@ -224,7 +224,7 @@ mod tests {
         assert_eq!(lister.list(|| 9).await.claims.len(), 4);
     }
 
-    /// The behaviour of the next reads of a [`UnreliableStore`] store.
+    /// The behaviour of the next reads of an [`UnreliableStore`].
     #[derive(Clone, Copy)]
     enum StoreState {
         Answers,

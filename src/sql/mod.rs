@@ -142,8 +142,8 @@ pub trait Connection: Send {
         Box::pin(async { Ok(Vec::new()) })
     }
 
-    /// Begins a period of a generator, or finds its row, as [`OpenPeriodRequest`] describes. Returns the generator's row. Native
-    /// tables only.
+    /// Begins a period of a generator, or finds its row, as [`OpenPeriodRequest`] describes. Returns the generator's
+    /// row. Native tables only.
     fn open_period<'a>(&'a mut self, _ask: &'a OpenPeriodRequest) -> StoreFuture<'a, Result<Generator, Verdict>> {
         Box::pin(async { Ok(Err(no_generators())) })
     }

@@ -70,8 +70,9 @@ enum FailureKind {
 
 /// etcd's messages, each with its meaning for a request, and the remedy.
 ///
-/// Some [`FailureKind::Unknown`] messages look as if nothing was done. But the write by which the database becomes too large
-/// is done and refused at once (`quotaApplierV3.Txn` of etcd). `no leader` may also answer a write that is in flight.
+/// Some [`FailureKind::Unknown`] messages look as if nothing was done. But the write by which the database becomes too
+/// large is done and refused at once (`quotaApplierV3.Txn` of etcd). `no leader` may also answer a write that is in
+/// flight.
 const MESSAGES: [(&str, FailureKind, &str); 20] = [
     ("authentication failed", FailureKind::Refused, "the user or the password is wrong"),
     ("user name is empty", FailureKind::LoginExpired, ""),

@@ -1,8 +1,8 @@
 //! getid's own tables in MySQL: their SQL, and the operations of a connection.
 //!
 //! A reservation is one packet with a transaction: the rows are locked and read, MySQL computes each new `next` as
-//! [`native::apply_reservation`] does, and the rows are read again. A range counts only if the function, applied to the row
-//! before, agrees with MySQL's result.
+//! [`native::apply_reservation`] does, and the rows are read again. A range counts only if the function, applied to the
+//! row before, agrees with MySQL's result.
 //!
 //! Every other change locks and reads a row, changes it by the functions of [`native`], and writes it.
 //!

@@ -254,8 +254,8 @@ pub(super) const RAISE_ROWS: &str = concat!(
 );
 
 /// Gives values from `$4` on back to each of `$1` (names) and `$2` (periods) whose version is still `$3`. Returns the
-/// positions of the rows that changed, from 1. The rule is that of `native::apply_give_back`. `own` locks the server's row;
-/// its beat stays.
+/// positions of the rows that changed, from 1. The rule is that of `native::apply_give_back`. `own` locks the server's
+/// row; its beat stays.
 pub(super) const GIVE_BACK: &str = concat!(
     "WITH safe AS MATERIALIZED (SELECT ",
     safe!(),

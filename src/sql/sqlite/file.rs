@@ -62,7 +62,8 @@ struct Database {
     rows: Option<u64>,
 }
 
-/// Checks that the file may be absent: none was `seen` before, else it was `replaced_error`; and that one can be created.
+/// Checks that the file may be absent: none was `seen` before, else the error is `replaced`; and that one can be
+/// created.
 pub(super) fn check_absence(
     path: &Path,
     seen: &OnceLock<FileId>,
