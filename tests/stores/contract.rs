@@ -971,12 +971,12 @@ fn both(fixture: &dyn StoreFixture, work: impl Fn(usize, &mut Db) + Sync) {
     drop(Db::open(fixture));
     let begin = Barrier::new(2);
     std::thread::scope(|scope| {
-        for who in 0..2 {
+        for client in 0..2 {
             let (begin, work) = (&begin, &work);
             scope.spawn(move || {
                 let mut db = Db::open(fixture);
                 begin.wait();
-                work(who, &mut db);
+                work(client, &mut db);
             });
         }
     });
@@ -991,8 +991,8 @@ fn no_value_twice_by_two_connections(fixture: &dyn StoreFixture) {
     }
     drop(db);
     let ranges = std::sync::Mutex::new(Vec::new());
-    both(fixture, |who, db| {
-        let mut random = Random(7 + who as u64);
+    both(fixture, |client, db| {
+        let mut random = Random(7 + client as u64);
         let mut below = |limit: u32| u32::try_from(random.below(limit.into())).unwrap();
         for _ in 0..ROUNDS {
             // The order is random: workers that lock rows in argument order would deadlock.

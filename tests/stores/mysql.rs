@@ -327,7 +327,7 @@ fn refused_logins_name_the_reason(server: &MariadbServer) {
         ("getid", "ids", ["rejects the login of 'getid' in", "using password: NO", "", ""]),
         ("mine", "ids", ["rejects the login of 'mine' in", "1698", "", ""]),
         ("app:app-secret", "shut", ["'app' may not use the database 'shut'", "GRANT SELECT, INSERT, UPDATE", "", ""]),
-        ("root", "nowhere", ["no database 'nowhere'", "(error 1049)", "make it", ""]),
+        ("root", "nowhere", ["no database 'nowhere'", "(error 1049)", "create it", ""]),
     ] {
         assert_refused(&server.url_of(login, database, ""), &expected);
     }

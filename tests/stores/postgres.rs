@@ -214,7 +214,7 @@ fn refused_logins_name_the_reason() {
     for (login, database, expected) in [
         ("postgres:wrong-secret", "postgres", &["password authentication failed", "user is 'postgres'"]),
         ("stranger:wrong-secret", "postgres", &["password authentication failed", "user is 'stranger'"]),
-        ("app", "postgres", &["wants a password of 'app'", "password-file="]),
+        ("app", "postgres", &["requires a password of 'app'", "password-file="]),
         ("app:app-secret", "nowhere", &["\"nowhere\" does not exist", "CREATE DATABASE \"nowhere\""]),
         ("app:app-secret", "shut", &["permission denied", "GRANT CONNECT ON DATABASE \"shut\" TO \"app\""]),
     ] {

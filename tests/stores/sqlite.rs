@@ -114,7 +114,7 @@ fn the_address_names_the_file() {
     let url = StoreUrl::parse(&format!("sqlite:{}", absolute.display())).unwrap();
     refused(
         &*open(&url, TableKind::Native, dir, 12).unwrap(),
-        &["there/x.db' cannot be made: No such file or directory"],
+        &["there/x.db' cannot be created: No such file or directory"],
     );
 }
 
@@ -398,7 +398,7 @@ fn another_file_in_its_place_is_refused_for_this_life() {
     assert!(matches!(&message, StoreError::Refused(text) if text.contains(replaced)), "{message:?}");
     drop(db);
     refused(&*store, &[replaced]);
-    refused(&*folder.store(), &["cannot be made: No such file or directory"]);
+    refused(&*folder.store(), &["cannot be created: No such file or directory"]);
     std::fs::create_dir(folder.dir.path()).unwrap();
 }
 

@@ -47,7 +47,7 @@ pub(super) struct StatusPublisher {
 enum LoggedState {
     Holder,
     Standby(String),
-    /// Not eligible, with the reason. `None` stands for a clock gap, whose size changes all the time.
+    /// Not eligible, with the reason. `None` means a clock gap, whose size changes all the time.
     NotEligible(Option<String>),
     NeedsOperator(String),
 }

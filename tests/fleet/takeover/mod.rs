@@ -165,7 +165,7 @@ fn cable_is_cut(store: &mut dyn Backend) {
     load.judge();
 }
 
-/// The store stops for longer than any server may give IDs, and comes back unchanged.
+/// The store stops for longer than any server may give IDs, and starts again unchanged.
 fn store_stops(store: &mut dyn Backend) {
     let mut fleet = two(store);
     let load = fleet.load(4);
@@ -189,7 +189,7 @@ fn store_stops(store: &mut dyn Backend) {
     load.judge();
 }
 
-/// The store stops and comes back with an older state: no server gives an ID until an operator sets the position.
+/// The store stops and starts again with an older state: no server gives an ID until an operator sets the position.
 fn store_goes_back(store: &mut dyn Backend) {
     let mut fleet = two(store);
     let load = fleet.load(4);

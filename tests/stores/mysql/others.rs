@@ -400,7 +400,7 @@ fn missing_features_of_these_tables_are_done_in_sql(server: &MariadbServer) {
             Err(Verdict::Unsupported(text)) => text,
             answer => panic!("{answer:?}"),
         };
-        let sql_of = |text: &str| text[text.find(": ").unwrap() + 2..].split(", and more").next().unwrap().to_owned();
+        let sql_of = |text: &str| text[text.find(": ").unwrap() + 2..].split(", and higher").next().unwrap().to_owned();
         let text = unsupported(db.create_of(&create("orders", "")));
         assert_eq!(db.count(), 0);
         server.sql(&sql_of(&text));
