@@ -216,8 +216,7 @@ impl Mysql {
             StoreError::Refused(format!(
                 "the table getid_store in the database '{}' has lost its row, though there are sequences: put it \
                  back from a backup, or INSERT INTO getid_store SELECT 1, '{:032x}', MAX(changed) FROM \
-                 getid_sequence, and then \
-                 getid cannot detect whether sequences went back as well",
+                 getid_sequence; after that getid cannot detect whether sequences went back as well",
                 self.context.database,
                 noise::bits()
             ))
