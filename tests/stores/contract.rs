@@ -1001,7 +1001,7 @@ fn no_value_twice_by_two_connections(fixture: &dyn StoreFixture) {
             let count = 1 + below(4);
             let asks: Vec<ReserveRequest> = (0..count).zip(order).map(|(_, name)| ask(name, 1 + below(50))).collect();
             let answers: Vec<_> = db.reserve_all(&asks).into_iter().map(Result::unwrap).collect();
-            let noted = answers.iter().map(|got| (got.row.key.to_string(), got.first, got.last, who));
+            let noted = answers.iter().map(|got| (got.row.key.to_string(), got.first, got.last, client));
             ranges.lock().unwrap().extend(noted);
             let got = &answers[0];
             if below(3) == 0 && got.last > got.first {
@@ -1009,14 +1009,14 @@ fn no_value_twice_by_two_connections(fixture: &dyn StoreFixture) {
                 if db.give_back(&got.row, next) {
                     let mut ranges = ranges.lock().unwrap();
                     let name = got.row.key.to_string();
-                    let at = ranges.iter().rposition(|r| *r == (name.clone(), got.first, got.last, who)).unwrap();
+                    let at = ranges.iter().rposition(|r| *r == (name.clone(), got.first, got.last, client)).unwrap();
                     ranges[at].2 = got.first;
                 }
             }
         }
     });
     let ranges = ranges.into_inner().unwrap();
-    assert!((0..2).all(|who| ranges.iter().any(|range| range.3 == who)));
+    assert!((0..2).all(|client| ranges.iter().any(|range| range.3 == client)));
     for name in names {
         let mut values = BTreeSet::new();
         for (_, first, last, _) in ranges.iter().filter(|range| range.0 == name) {
