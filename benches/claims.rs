@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use getid::records::etcd::EtcdStore;
-use getid::records::{Key, RecordStore, RecordStoreError, Row, Stamp, Written};
+use getid::records::{Key, RecordRow, RecordStore, RecordStoreError, Stamp, WriteResult};
 use getid::text::store_url::{StoreKind, StoreUrl};
 use hdrhistogram::Histogram;
 use tokio::time::{Instant, sleep_until};
@@ -114,8 +114,8 @@ fn open(url: &StoreUrl) -> Result<Arc<dyn RecordStore>, String> {
     }
 }
 
-fn row(server: u32, beat: u64) -> Row {
-    Row { stamp: Stamp { writer: u128::from(server) + 1, beat }, text: "x".repeat(TEXT_BYTES) }
+fn row(server: u32, beat: u64) -> RecordRow {
+    RecordRow { stamp: Stamp { writer: u128::from(server) + 1, beat }, text: "x".repeat(TEXT_BYTES) }
 }
 
 /// Writes the first record of a server, whatever the store contains.
@@ -125,8 +125,8 @@ async fn take(store: &dyn RecordStore, server: u32) -> Result<Stamp, RecordStore
     loop {
         let new = row(server, found.map_or(1, |stamp| stamp.beat + 1));
         match store.write(&key, found, &new).await? {
-            Written::Done => return Ok(new.stamp),
-            Written::Conflict(now) => found = now.map(|row| row.stamp),
+            WriteResult::Done => return Ok(new.stamp),
+            WriteResult::Conflict(now) => found = now.map(|row| row.stamp),
         }
     }
 }
@@ -145,8 +145,8 @@ async fn hold(
         sleep_until(due).await;
         let new = row(server, stamp.beat + 1);
         match store.write(&key, Some(stamp), &new).await? {
-            Written::Done => stamp = new.stamp,
-            Written::Conflict(found) => return Err(failed(format!("{key} was somebody else's: {found:?}"))),
+            WriteResult::Done => stamp = new.stamp,
+            WriteResult::Conflict(found) => return Err(failed(format!("{key} was somebody else's: {found:?}"))),
         }
         let us = u64::try_from(due.elapsed().as_micros()).unwrap_or(u64::MAX);
         latencies_us.saturating_record(us);

@@ -17,7 +17,7 @@ use getid::command::Vocabulary;
 use getid::generators::sequence::{CreateOptions, DrawOutcome, SequenceNotes, SequenceSettings, Sequences};
 use getid::resp::{DecodeLimits, DecodeStep, Decoder, IdWriter, write_id};
 use getid::session::{Session, Settings, TURN_IDS_MAX, Timing, Turn};
-use getid::sql::Table;
+use getid::sql::TableKind;
 use getid::system::clock::{Clock, SystemClock};
 use getid::text::name_hash::hash_of;
 use getid::text::store_url::StoreUrl;
@@ -241,7 +241,7 @@ fn name_count() -> u32 {
 fn sequence(c: &mut Criterion) {
     let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a folder");
     let url = StoreUrl::parse("sqlite:").expect("an address");
-    let stores = vec![getid::sql::open(&url, Table::Native, dir.path(), 1).expect("a store")];
+    let stores = vec![getid::sql::open(&url, TableKind::Native, dir.path(), 1).expect("a store")];
     let clock = Box::new(SystemClock::new());
     let sequences =
         Sequences::start(stores, SequenceSettings::default(), SequenceNotes::default(), clock).expect("a thread");

@@ -28,12 +28,12 @@ const PAST_ID: &str = " past-id ";
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Declarations {
     generators: Vec<Arc<Declaration>>,
-    forgotten: Vec<Forgotten>,
+    forgotten: Vec<ForgottenName>,
 }
 
 /// A name that an operator has forgotten. A generator that gets the name again must begin past this ID.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Forgotten {
+pub struct ForgottenName {
     /// Name of the forgotten generator.
     pub name: String,
     /// Largest ID that was given, in the text form of its generator.
@@ -44,7 +44,7 @@ pub struct Forgotten {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Conflict {
     /// The change could make IDs repeat.
-    #[error("generator '{}' can't be declared so: {change}, and its IDs could be given again", recorded.name())]
+    #[error("generator '{}' cannot be declared so: {change}, and its IDs could be given again", recorded.name())]
     Change {
         /// The change that is not permitted.
         change: Change,
@@ -53,7 +53,7 @@ pub enum Conflict {
     },
     /// The generator would not begin past the IDs that were given under its name.
     #[error(
-        "generator '{name}' would not begin past {past_id}, the ID that it was forgotten with, or not in a way that can be \
+        "generator '{name}' would not begin past {past_id}, the last ID before it was forgotten, or the two cannot be \
          compared: IDs could be given again"
     )]
     Forgotten {
@@ -64,8 +64,8 @@ pub enum Conflict {
     },
     /// The record has no room for another declaration.
     #[error(
-        "generator '{name}' is one too many: the record has {DECLARATIONS_MAX} declarations, those of generators included \
-         that were removed"
+        "generator '{name}' does not fit: the record has its maximum of {DECLARATIONS_MAX} declarations, including \
+         those of removed generators"
     )]
     TooMany {
         /// Name of the first generator without room.
@@ -85,7 +85,7 @@ impl Declarations {
     }
 
     /// The forgotten names.
-    pub fn forgotten(&self) -> &[Forgotten] {
+    pub fn forgotten(&self) -> &[ForgottenName] {
         &self.forgotten
     }
 
@@ -152,12 +152,13 @@ impl Declarations {
         if self.forgotten.len() == DECLARATIONS_MAX {
             let first = &self.forgotten[0].name;
             return Err(format!(
-                "the record has {DECLARATIONS_MAX} forgotten names already; give one of them to a generator again ('{first}')"
+                "the record has {DECLARATIONS_MAX} forgotten names already; reuse one of them for a generator \
+                 ('{first}')"
             ));
         }
         let mut all = self.clone();
         all.generators.retain(|known| known.name() != name);
-        all.forgotten.push(Forgotten { name: name.to_owned(), past_id: past_id.to_owned() });
+        all.forgotten.push(ForgottenName { name: name.to_owned(), past_id: past_id.to_owned() });
         Ok(all)
     }
 
@@ -187,7 +188,7 @@ impl Declarations {
     pub(super) fn lines(&self) -> impl Iterator<Item = String> {
         let generators = self.generators.iter().map(|known| format!("{GENERATOR}{}", known.to_text()));
         let forgotten =
-            self.forgotten.iter().map(|Forgotten { name, past_id }| format!("{FORGOTTEN}{name}{PAST_ID}{past_id}"));
+            self.forgotten.iter().map(|ForgottenName { name, past_id }| format!("{FORGOTTEN}{name}{PAST_ID}{past_id}"));
         generators.chain(forgotten)
     }
 
@@ -233,7 +234,7 @@ impl Declarations {
         if !is_name(name) || self.has(name) || self.forgotten.len() == DECLARATIONS_MAX {
             return Err("forgotten with a new name");
         }
-        self.forgotten.push(Forgotten { name: name.to_owned(), past_id: past_id.to_owned() });
+        self.forgotten.push(ForgottenName { name: name.to_owned(), past_id: past_id.to_owned() });
         Ok(())
     }
 
@@ -279,7 +280,7 @@ mod tests {
     #[test]
     fn a_change_that_could_repeat_ids_is_refused() {
         let layout = "layout time:41@1ms server-id:5 place:5 counter:12 place 3";
-        for (old, new, said) in [
+        for (old, new, expected_text) in [
             ("twitter", "twitter", ""),
             (layout, layout, ""),
             // Harmless: IDs are larger, or belong to another server or another constant.
@@ -308,13 +309,17 @@ mod tests {
             let result = known.with(&[Arc::clone(&new)], NOW, |_| 0);
             match result {
                 Ok(after) => {
-                    assert_eq!(said, "", "{} is accepted", new.to_text());
+                    assert_eq!(expected_text, "", "{} is accepted", new.to_text());
                     assert_eq!(after.generators.len(), 1);
                 }
                 Err(conflict) => {
                     let conflict = conflict.to_string();
-                    assert!(!said.is_empty() && conflict.contains(said), "{}: {conflict}", new.to_text());
-                    assert!(conflict.starts_with("generator 'g' can't be declared so: "), "{conflict}");
+                    assert!(
+                        !expected_text.is_empty() && conflict.contains(expected_text),
+                        "{}: {conflict}",
+                        new.to_text()
+                    );
+                    assert!(conflict.starts_with("generator 'g' cannot be declared so: "), "{conflict}");
                 }
             }
         }
@@ -331,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn drawn_fields_keep_their_values_for_ever() {
+    fn drawn_fields_keep_their_values() {
         let mut draws = 0;
         let mut draw = |_| {
             draws += 1;
@@ -379,8 +384,8 @@ mod tests {
                 Err(conflict) => assert_eq!(
                     conflict.to_string(),
                     format!(
-                        "generator 'g' would not begin past {past_id}, the ID that it was forgotten with, or not in a way \
-                         that can be compared: IDs could be given again"
+                        "generator 'g' would not begin past {past_id}, the last ID before it was forgotten, or the two \
+                         cannot be compared: IDs could be given again"
                     )
                 ),
             }
@@ -388,15 +393,15 @@ mod tests {
     }
 
     #[test]
-    fn there_is_a_most_of_each() {
+    fn declarations_and_forgotten_names_have_a_maximum() {
         let many: Vec<_> = (0..DECLARATIONS_MAX).map(|n| declared(&format!("g{n} uuid7"))).collect();
         let full = Declarations::default().with(&many, NOW, |_| 0).unwrap();
         assert_eq!(full.with(&many, NOW, |_| 0), Ok(full.clone()));
         let error = full.with(&[declared("more uuid7")], NOW, |_| 0).unwrap_err().to_string();
         assert_eq!(
             error,
-            "generator 'more' is one too many: the record has 1000 declarations, those of generators included that were \
-             removed"
+            "generator 'more' does not fit: the record has its maximum of 1000 declarations, including those of removed \
+             generators"
         );
         let mut forgotten = full;
         for n in 0..DECLARATIONS_MAX {

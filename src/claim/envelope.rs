@@ -113,7 +113,7 @@ pub struct Envelope {
 
 /// An envelope that [`Envelope::parse`] read, and the position of its body.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Opened {
+pub struct ParsedEnvelope {
     /// The parsed envelope.
     pub envelope: Envelope,
     /// Line number at which the body begins, from 1.
@@ -139,7 +139,7 @@ impl Envelope {
     /// # Errors
     ///
     /// [`RecordError`] for anything but the exact text of an envelope.
-    pub fn parse(bytes: &[u8]) -> Result<Opened, RecordError> {
+    pub fn parse(bytes: &[u8]) -> Result<ParsedEnvelope, RecordError> {
         let text = plain_text(bytes)?;
         let (version, body) = verified_body(text)?;
         if version > VERSION {
@@ -147,7 +147,7 @@ impl Envelope {
         }
         let mut lines = body.lines().zip(1..).skip(1).peekable();
         while lines.next_if(|(line, _)| line.starts_with('#')).is_some() {}
-        let mut head = Head { lines };
+        let mut head = HeadReader { lines };
         let envelope = if version == 1 {
             let key = head.value("server-id", "a number", |text| number(text).map(|key| key.to_string()))?;
             let kind = "time".to_owned();
@@ -167,7 +167,7 @@ impl Envelope {
         };
         let body_line = head.lines.peek().map_or(body.lines().count() + 1, |(_, number)| *number);
         let body = head.lines.map(|(line, _)| line.to_owned()).collect();
-        Ok(Opened { envelope: Envelope { body, ..envelope }, body_line })
+        Ok(ParsedEnvelope { envelope: Envelope { body, ..envelope }, body_line })
     }
 }
 
@@ -182,10 +182,10 @@ pub(crate) fn salvaged_borrow_ms(bytes: &[u8], bound_ms: u64) -> u64 {
 /// Returns the largest number up to `bound` in the lines of a damaged record that begin with `name`; 0 if none.
 pub(crate) fn salvaged_number(bytes: &[u8], name: &str, bound: u64) -> u64 {
     let bytes = &bytes[..bytes.len().min(TEXT_BYTES_MAX)];
-    let said = bytes
+    let numbers = bytes
         .split(|&byte| byte == b'\n')
         .filter_map(|line| number(std::str::from_utf8(line).ok()?.strip_prefix(name)?).filter(|&found| found <= bound));
-    said.max().unwrap_or(0)
+    numbers.max().unwrap_or(0)
 }
 
 /// Returns a text of `version` with its checksum.
@@ -204,11 +204,11 @@ pub(super) fn sealed<'a>(version: u32, comments: &[String], lines: impl Iterator
 }
 
 /// Reader of the lines that every record has.
-struct Head<'a, I: Iterator<Item = (&'a str, usize)>> {
+struct HeadReader<'a, I: Iterator<Item = (&'a str, usize)>> {
     lines: std::iter::Peekable<I>,
 }
 
-impl<'a, I: Iterator<Item = (&'a str, usize)>> Head<'a, I> {
+impl<'a, I: Iterator<Item = (&'a str, usize)>> HeadReader<'a, I> {
     /// Returns the value of the next line, which has the form `name value`.
     fn value<T>(
         &mut self,
@@ -302,7 +302,7 @@ pub enum RecordError {
         bytes: usize,
     },
     /// A byte that no record contains.
-    #[error("byte {byte:#04x} at offset {offset} is no printable ASCII")]
+    #[error("byte {byte:#04x} at offset {offset} is not printable ASCII")]
     NotText {
         /// Offset of the byte, from 0.
         offset: usize,

@@ -106,19 +106,19 @@ pub enum TakeError {
     },
     /// Another process holds the claim.
     #[error(
-        "{whose} is in use: {} is locked by {holder}; stop that process, or set another server-id or dir",
+        "{subject} is in use: {} is locked by {holder}; stop that process, or set another server-id or dir",
         path.display()
     )]
     Held {
         /// Path of the lock file.
         path: PathBuf,
         /// Name of what is locked, such as "server-id 0".
-        whose: String,
+        subject: String,
         /// The other process, such as "pid 123".
         holder: String,
     },
     /// The record cannot be parsed: it is damaged, or of a newer format.
-    #[error("cannot use the record {}: {source}; to go on, {remedy}", path.display())]
+    #[error("cannot use the record {}: {source}; to continue, {remedy}", path.display())]
     Record {
         /// Path of the record's file.
         path: PathBuf,
@@ -128,7 +128,7 @@ pub enum TakeError {
         remedy: String,
     },
     /// The record does not fit this configuration.
-    #[error("cannot use the record {}: {source}; to go on, {remedy}", path.display())]
+    #[error("cannot use the record {}: {source}; to continue, {remedy}", path.display())]
     Mismatch {
         /// Path of the record's file.
         path: PathBuf,
@@ -141,7 +141,7 @@ pub enum TakeError {
 
 fn folder_remedy(path: &Path, error: &io::Error) -> String {
     match error.kind() {
-        io::ErrorKind::NotFound => "make it, or name another with dir".to_owned(),
+        io::ErrorKind::NotFound => "create it, or set another one with dir".to_owned(),
         io::ErrorKind::NotADirectory => "dir must name a folder".to_owned(),
         _ => {
             ownership::remedy(path, error).unwrap_or_else(|| "getid must be able to read and write it (dir)".to_owned())

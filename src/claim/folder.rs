@@ -33,10 +33,11 @@ use nix::unistd::{AccessFlags, eaccess};
 use tokio::sync::oneshot;
 
 use super::envelope::salvaged_borrow_ms;
-use super::lock::{LockedFolder, Lost, Names};
+use super::lock::{FileNames, LockLoss, LockedFolder};
 use super::saver::SaverThread;
 use super::{
-    Claim, Conflict, Declarations, Identity, Mismatch, Place, Record, RecordError, SaveError, TakeError, Taken, Term,
+    AcquiredClaim, Claim, Conflict, Declarations, Identity, Mismatch, Record, RecordError, RecordLocation, SaveError,
+    TakeError, Term,
 };
 use crate::text::shell::shell_word;
 
@@ -62,14 +63,14 @@ pub struct Folder {
 #[derive(Debug)]
 pub struct FolderClaim {
     thread: SaverThread,
-    saver: State,
+    saver: SaverState,
     /// Path of the record.
     path: PathBuf,
 }
 
 /// Location of the saver: here, or on its thread, which returns it with the result.
 #[derive(Debug)]
-enum State {
+enum SaverState {
     Idle(Box<Saver>),
     Saving(oneshot::Receiver<(Box<Saver>, Result<(), SaveError>)>),
     /// The thread has ended, which is a defect.
@@ -85,56 +86,58 @@ impl FolderClaim {
     /// # Errors
     ///
     /// [`TakeError`].
-    pub fn take_blocking(folder: &Folder) -> Result<Taken<FolderClaim>, TakeError> {
+    pub fn take_blocking(folder: &Folder) -> Result<AcquiredClaim<FolderClaim>, TakeError> {
         let thread = start_thread(folder)?;
-        Ok(taken(thread, Saver::open(folder)?))
+        Ok(acquired(thread, Saver::open(folder)?))
     }
 
     /// Waits for a save that is still running. The next save reports its result again: a disk error by failing too, and
     /// a claim taken again by its term.
-    async fn finish_save_under_way(&mut self) -> Result<(), SaveError> {
-        let State::Saving(running) = &mut self.saver else { return Ok(()) };
+    async fn finish_running_save(&mut self) -> Result<(), SaveError> {
+        let SaverState::Saving(running) = &mut self.saver else { return Ok(()) };
         // The receiver stays in place during the wait, so this future can be dropped at any time.
         let Ok((saver, result)) = running.await else {
-            self.saver = State::Gone;
-            return Err(self.gone());
+            self.saver = SaverState::Gone;
+            return Err(self.gone_error());
         };
-        self.saver = State::Idle(saver);
+        self.saver = SaverState::Idle(saver);
         result
     }
 
-    fn gone(&self) -> SaveError {
+    fn gone_error(&self) -> SaveError {
         let source = Arc::new(io::Error::other("the thread that saves has ended"));
         SaveError::Io { action: "save", path: self.path.clone(), source }
     }
 }
 
 impl Claim for FolderClaim {
-    type Place = Folder;
+    type Config = Folder;
     type Point = SavePoint;
 
-    async fn take(folder: Folder) -> Result<Taken<FolderClaim>, TakeError> {
+    async fn take(folder: Folder) -> Result<AcquiredClaim<FolderClaim>, TakeError> {
         let thread = start_thread(&folder)?;
         let place = folder.clone();
         match thread.run(move || Saver::open(&place)).await {
-            Ok(saver) => Ok(taken(thread, saver?)),
+            Ok(saver) => Ok(acquired(thread, saver?)),
             Err(ended) => Err(TakeError::Folder { path: folder.dir, source: io::Error::other(ended) }),
         }
     }
 
     async fn save(&mut self, point: SavePoint, declarations: Arc<Declarations>, term: Term) -> Result<(), SaveError> {
-        let _ = self.finish_save_under_way().await;
-        let State::Idle(mut saver) = std::mem::replace(&mut self.saver, State::Gone) else { return Err(self.gone()) };
-        self.saver = State::Saving(self.thread.run(move || {
+        let _ = self.finish_running_save().await;
+        let SaverState::Idle(mut saver) = std::mem::replace(&mut self.saver, SaverState::Gone) else {
+            return Err(self.gone_error());
+        };
+        self.saver = SaverState::Saving(self.thread.run(move || {
             // A panic can only leave a file that the next save removes.
             let result = catch_unwind(AssertUnwindSafe(|| saver.save(point, declarations, term)));
             let result = result.unwrap_or_else(|_| {
-                let source = Arc::new(io::Error::other("it ran into a bug"));
+                let source = Arc::new(io::Error::other("the save panicked"));
                 Err(SaveError::Io { action: "finish the save of", path: saver.locked.state_path(), source })
             });
             (saver, result)
         }));
-        self.finish_save_under_way().await
+        self.finish_running_save().await
     }
 }
 
@@ -142,11 +145,11 @@ fn start_thread(folder: &Folder) -> Result<SaverThread, TakeError> {
     SaverThread::start().map_err(|source| TakeError::Thread { path: folder.dir.clone(), source })
 }
 
-fn taken(thread: SaverThread, (saver, point): (Saver, Option<SavePoint>)) -> Taken<FolderClaim> {
+fn acquired(thread: SaverThread, (saver, point): (Saver, Option<SavePoint>)) -> AcquiredClaim<FolderClaim> {
     let (term, path, is_copy) = (saver.locked.owner().term, saver.locked.state_path(), saver.locked.is_copy());
     let declarations = Arc::clone(&saver.declarations);
-    Taken {
-        claim: FolderClaim { thread, saver: State::Idle(Box::new(saver)), path },
+    AcquiredClaim {
+        claim: FolderClaim { thread, saver: SaverState::Idle(Box::new(saver)), path },
         point,
         declarations,
         term,
@@ -171,7 +174,7 @@ struct Saver {
 
 impl Saver {
     fn open(folder: &Folder) -> Result<(Saver, Option<SavePoint>), TakeError> {
-        let locked = LockedFolder::lock(&folder.dir, Names::of(folder.identity.server_id))?;
+        let locked = LockedFolder::lock(&folder.dir, FileNames::of(folder.identity.server_id))?;
         for warning in locked.warnings() {
             tracing::warn!("{warning}");
         }
@@ -188,13 +191,13 @@ impl Saver {
             return Err(self.retake(lost));
         }
         if self.is_lost {
-            let lost = self.locked.check_owner()?.unwrap_or(Lost::ForAWhile);
+            let lost = self.locked.check_owner()?.unwrap_or(LockLoss::Temporary);
             return Err(self.retake(lost));
         }
         let owner = self.locked.owner();
         if term != owner.term {
             // A dropped save has already found the loss.
-            return Err(self.retaken());
+            return Err(self.retaken_error());
         }
         self.found = None;
         self.declare(declarations, point)?;
@@ -222,19 +225,21 @@ impl Saver {
     }
 
     /// Takes the claim again if that is as safe as a restart (see the module). Returns what was found.
-    fn retake(&mut self, lost: Lost) -> SaveError {
+    fn retake(&mut self, lost: LockLoss) -> SaveError {
         self.is_lost = true;
         let what = self.locked.describe(lost);
         // The record found must be compatible with the declarations of this life.
         self.folder.generators = self.declarations.generators().to_vec();
-        let taken = match lost {
-            Lost::FolderGone | Lost::FolderHidden | Lost::Overwritten { .. } => return SaveError::ClaimLost { what },
-            Lost::OlderRecord { .. } | Lost::ForAWhile => {
+        let acquired_record = match lost {
+            LockLoss::FolderGone | LockLoss::FolderHidden | LockLoss::Overwritten { .. } => {
+                return SaveError::ClaimLost { what };
+            }
+            LockLoss::OlderRecord { .. } | LockLoss::Temporary => {
                 let found = read_record(&self.locked, &self.folder);
                 found.inspect(|_| self.locked.begin_term())
             }
-            Lost::FolderReplaced | Lost::LockGone | Lost::LockReplaced => {
-                LockedFolder::lock(self.locked.dir(), Names::of(self.folder.identity.server_id)).and_then(
+            LockLoss::FolderReplaced | LockLoss::LockGone | LockLoss::LockReplaced => {
+                LockedFolder::lock(self.locked.dir(), FileNames::of(self.folder.identity.server_id)).and_then(
                     |mut locked| {
                         let found = read_record(&locked, &self.folder)?;
                         locked.raise_term_above(self.locked.owner().term);
@@ -244,7 +249,7 @@ impl Saver {
                 )
             }
         };
-        match taken {
+        match acquired_record {
             Ok(found) => {
                 self.is_lost = false;
                 if let Some(Record { point, declarations, .. }) = found {
@@ -252,13 +257,13 @@ impl Saver {
                     self.floor = self.floor.max(point.watermark);
                     self.found = Some(self.found.map_or(point, |known| known.later(point)));
                 }
-                self.retaken()
+                self.retaken_error()
             }
             Err(error) => SaveError::ClaimLost { what: format!("{what}, and {error}") },
         }
     }
 
-    fn retaken(&self) -> SaveError {
+    fn retaken_error(&self) -> SaveError {
         let declarations = Arc::clone(&self.declarations);
         SaveError::ClaimRetaken { found: self.found, declarations, term: self.locked.owner().term, is_watched: false }
     }
@@ -276,7 +281,7 @@ fn read_record(locked: &LockedFolder, folder: &Folder) -> Result<Option<Record>,
 ///
 /// Returns the error of such a start.
 pub fn check_record(folder: &Folder) -> Result<(), TakeError> {
-    let names = Names::of(folder.identity.server_id);
+    let names = FileNames::of(folder.identity.server_id);
     let lock = folder.dir.join(names.lock);
     // A save creates a file, too.
     let makes = eaccess(&folder.dir, AccessFlags::W_OK | AccessFlags::X_OK);
@@ -302,7 +307,7 @@ fn usable(bytes: &[u8], dir: &Path, path: &Path, folder: &Folder) -> Result<Reco
     let record = Record::parse(bytes).map_err(|source| {
         let remedy = remedy(salvaged_borrow_ms(bytes, BORROW_MS_MAX), None);
         let remedy = match &source {
-            RecordError::Marked(mark) => mark.remedy(identity.server_id, &Place::of_folder(dir)),
+            RecordError::Marked(mark) => mark.remedy(identity.server_id, &RecordLocation::of_folder(dir)),
             RecordError::Newer { .. } => format!("start the newer getid that wrote it, or run {remedy}"),
             _ => format!("run {remedy}"),
         };
@@ -374,7 +379,7 @@ pub(crate) fn generator_remedy(dir: &Path, server_id: u32, conflict: &Conflict) 
         ),
         Conflict::Forgotten { .. } => "give it another name".to_owned(),
         Conflict::TooMany { .. } => {
-            format!("take it out of the configuration, or let go of one that was removed: {}", forget("NAME"))
+            format!("remove it from the configuration, or forget a removed one: {}", forget("NAME"))
         }
     }
 }
@@ -400,11 +405,11 @@ mod tests {
     #[tokio::test]
     async fn one_save_at_a_time() {
         let (dir, folder) = folder();
-        let Taken { mut claim, term, .. } = FolderClaim::take_blocking(&folder).unwrap();
+        let AcquiredClaim { mut claim, term, .. } = FolderClaim::take_blocking(&folder).unwrap();
 
         let (hang, disk) = std::sync::mpsc::channel::<()>();
-        let State::Idle(saver) = std::mem::replace(&mut claim.saver, State::Gone) else { panic!() };
-        claim.saver = State::Saving(claim.thread.run(move || {
+        let SaverState::Idle(saver) = std::mem::replace(&mut claim.saver, SaverState::Gone) else { panic!() };
+        claim.saver = SaverState::Saving(claim.thread.run(move || {
             let _ = disk.recv();
             (saver, Ok(()))
         }));
@@ -422,7 +427,7 @@ mod tests {
     #[tokio::test]
     async fn a_thread_that_is_gone() {
         let (_dir, folder) = folder();
-        let Taken { mut claim, term, .. } = FolderClaim::take(folder).await.unwrap();
+        let AcquiredClaim { mut claim, term, .. } = FolderClaim::take(folder).await.unwrap();
         assert!(claim.thread.run(|| panic!("planted")).await.is_err());
         for _ in 0..2 {
             let error = claim.save(POINT, Arc::default(), term).await.unwrap_err().to_string();

@@ -13,7 +13,7 @@ use tokio::sync::Mutex as Turn;
 use tokio::time::{Instant, timeout};
 
 use super::fleet::{ClaimRecord, Holding};
-use crate::records::{CLAIMS, LIST_MAX, RecordStore, Row};
+use crate::records::{CLAIMS, LIST_MAX, RecordRow, RecordStore};
 
 /// Age of a list above which a request starts another read.
 const LIST_EVERY: Duration = Duration::from_secs(5);
@@ -152,7 +152,7 @@ async fn read(store: &dyn RecordStore, now_unix_ms: impl Fn() -> i64) -> Result<
 }
 
 impl ListedClaim {
-    fn of_row(server_id: u32, row: &Row) -> ListedClaim {
+    fn of_row(server_id: u32, row: &RecordRow) -> ListedClaim {
         let Ok(claim) = ClaimRecord::of_row(row, server_id) else {
             return ListedClaim { server_id, state: "unreadable", ..ListedClaim::default() };
         };
@@ -184,10 +184,13 @@ impl ListedClaim {
 mod tests {
     use getid_core::{Epoch, Layout, SavePoint};
 
-    use super::super::fleet::Holder;
+    use super::super::fleet::ClaimHolder;
     use super::super::record::Identity;
     use super::*;
-    use crate::records::{About, Answer, BadRow, Key, Listed, RecordStoreError, Stamp, Written, memory::MemoryStore};
+    use crate::records::{
+        DamagedRow, Key, RecordFuture, RecordPage, RecordStoreError, RecordStoreInfo, Stamp, WriteResult,
+        memory::MemoryStore,
+    };
 
     #[tokio::test(start_paused = true)]
     async fn claims_are_sorted_by_id_and_read_once_for_all_requests() {
@@ -198,14 +201,15 @@ mod tests {
             if let Some(name) = holder {
                 let reference = Tick(1_795_000_000_500 - Epoch::default().unix_ms());
                 claim.record.point = SavePoint { watermark: reference, reference, max_borrow_ms: 0 };
-                claim.holding = Holding::Held(Holder { instance: 1, name: name.to_owned(), ..Holder::default() });
+                claim.holding =
+                    Holding::Held(ClaimHolder { instance: 1, name: name.to_owned(), ..ClaimHolder::default() });
             }
             let row = claim.to_row(1).unwrap();
             store.write(&Key::of_claim(server_id), None, &row).await.unwrap();
         };
         put(10, Some("host-b")).await;
         put(2, None).await;
-        let row = Row { stamp: Stamp { writer: 1, beat: 1 }, text: "no record".to_owned() };
+        let row = RecordRow { stamp: Stamp { writer: 1, beat: 1 }, text: "no record".to_owned() };
         store.write(&Key::of_claim(3), None, &row).await.unwrap();
         let lister = ClaimLister::new(Arc::clone(&store) as _);
         let list = lister.list(|| 7).await;
@@ -220,74 +224,75 @@ mod tests {
         assert_eq!(lister.list(|| 9).await.claims.len(), 4);
     }
 
-    /// The behaviour of the next reads of a [`Fickle`] store.
+    /// The behaviour of the next reads of an [`UnreliableStore`].
     #[derive(Clone, Copy)]
-    enum Mood {
+    enum StoreState {
         Answers,
         Fails,
         Hangs,
     }
 
     /// A store of `claims` claims that answers, fails or hangs.
-    struct Fickle {
+    struct UnreliableStore {
         claims: u32,
-        mood: Mutex<Mood>,
+        mood: Mutex<StoreState>,
     }
 
-    impl RecordStore for Fickle {
+    impl RecordStore for UnreliableStore {
         fn shown(&self) -> &'static str {
             "fickle"
         }
 
-        fn read<'a>(&'a self, _: &'a Key) -> Answer<'a, Option<Row>> {
+        fn read<'a>(&'a self, _: &'a Key) -> RecordFuture<'a, Option<RecordRow>> {
             unreachable!("a lister only lists")
         }
 
-        fn list<'a>(&'a self, _: &'a str, after: &'a str, limit: usize) -> Answer<'a, Listed> {
+        fn list<'a>(&'a self, _: &'a str, after: &'a str, limit: usize) -> RecordFuture<'a, RecordPage> {
             Box::pin(async move {
                 let mood = *self.mood.lock().unwrap();
                 match mood {
-                    Mood::Answers => {}
-                    Mood::Fails => return Err(RecordStoreError::Away("connection refused".to_owned())),
-                    Mood::Hangs => std::future::pending().await,
+                    StoreState::Answers => {}
+                    StoreState::Fails => return Err(RecordStoreError::Away("connection refused".to_owned())),
+                    StoreState::Hangs => std::future::pending().await,
                 }
                 let keys = (0..self.claims).map(Key::of_claim);
                 let mut keys: Vec<_> = keys.filter(|key| key.as_str() > after).collect();
                 keys.sort_by(|one, other| one.as_str().cmp(other.as_str()));
-                let row = Row { stamp: Stamp { writer: 1, beat: 1 }, text: "no record".to_owned() };
+                let row = RecordRow { stamp: Stamp { writer: 1, beat: 1 }, text: "no record".to_owned() };
                 let rows = keys.into_iter().take(limit).map(|key| (key, row.clone())).collect();
-                Ok(Listed { rows, ..Listed::default() })
+                Ok(RecordPage { rows, ..RecordPage::default() })
             })
         }
 
-        fn write<'a>(&'a self, _: &'a Key, _: Option<Stamp>, _: &'a Row) -> Answer<'a, Written> {
+        fn write<'a>(&'a self, _: &'a Key, _: Option<Stamp>, _: &'a RecordRow) -> RecordFuture<'a, WriteResult> {
             unreachable!("a lister only lists")
         }
 
-        fn mend<'a>(&'a self, _: &'a Key, _: &'a BadRow, _: &'a Row) -> Answer<'a, bool> {
+        fn mend<'a>(&'a self, _: &'a Key, _: &'a DamagedRow, _: &'a RecordRow) -> RecordFuture<'a, bool> {
             unreachable!("a lister only lists")
         }
 
-        fn about(&self) -> Answer<'_, About> {
+        fn info(&self) -> RecordFuture<'_, RecordStoreInfo> {
             unreachable!("a lister only lists")
         }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_store_that_does_not_answer_holds_up_no_request_and_the_last_list_stays() {
-        let store = Arc::new(Fickle { claims: 2, mood: Mutex::new(Mood::Hangs) });
+    async fn a_store_that_does_not_answer_delays_no_request_and_the_last_list_stays() {
+        let store = Arc::new(UnreliableStore { claims: 2, mood: Mutex::new(StoreState::Hangs) });
         let first = ClaimLister::new(Arc::clone(&store) as _);
         let begun = Instant::now();
         let list = first.list(|| 1).await;
         assert_eq!((begun.elapsed(), list.claims.len(), list.read_unix_ms), (WAIT, 0, None));
         assert_eq!(list.error.as_deref(), Some("the claim store has not answered yet"));
 
-        *store.mood.lock().unwrap() = Mood::Answers;
+        *store.mood.lock().unwrap() = StoreState::Answers;
         let lister = ClaimLister::new(Arc::clone(&store) as _);
         assert_eq!(lister.list(|| 2).await.claims.len(), 2);
-        for (mood, waits, error) in
-            [(Mood::Fails, Duration::ZERO, Some("connection refused")), (Mood::Hangs, WAIT, Some("connection refused"))]
-        {
+        for (mood, waits, error) in [
+            (StoreState::Fails, Duration::ZERO, Some("connection refused")),
+            (StoreState::Hangs, WAIT, Some("connection refused")),
+        ] {
             *store.mood.lock().unwrap() = mood;
             tokio::time::advance(LIST_EVERY).await;
             let begun = Instant::now();
@@ -299,7 +304,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_time_of_a_reading_is_that_of_its_page() {
-        let lister = ClaimLister::new(Arc::new(Fickle { claims: 1010, mood: Mutex::new(Mood::Answers) }));
+        let lister =
+            ClaimLister::new(Arc::new(UnreliableStore { claims: 1010, mood: Mutex::new(StoreState::Answers) }));
         let clock = std::sync::atomic::AtomicI64::new(0);
         let list = lister.list(move || clock.fetch_add(1, std::sync::atomic::Ordering::Relaxed)).await;
         let second = list.claims.iter().filter(|claim| claim.read_unix_ms == 1).count();

@@ -94,7 +94,7 @@ impl SaveStep {
 pub(crate) struct LockedFolder {
     /// Absolute path, so that it stays valid if the working directory changes.
     dir: PathBuf,
-    names: Names,
+    names: FileNames,
     folder: File,
     lock: File,
     /// Temporary file, between the steps of a save.
@@ -108,32 +108,32 @@ pub(crate) struct LockedFolder {
     /// Owner of the record in the folder: the one found, then this process. `None` if no valid record was found.
     written_by: Option<Owner>,
     /// Whether a newer getid wrote the record that was found.
-    newer_was_found: bool,
+    has_newer_record: bool,
     /// Open descriptors. One is closed if a file must be opened at the descriptor limit.
     spares: Vec<OwnedFd>,
 }
 
 /// Names of the files in the folder.
 #[derive(Clone, Debug)]
-pub(crate) struct Names {
+pub(crate) struct FileNames {
     pub(crate) state: String,
     pub(crate) temp: String,
     pub(crate) lock: String,
     /// Name of the record's subject, for errors.
-    whose: String,
+    subject: String,
 }
 
-impl Names {
-    pub(crate) fn of(server_id: u32) -> Names {
+impl FileNames {
+    pub(crate) fn of(server_id: u32) -> FileNames {
         let state = format!("getid-{server_id}.state");
-        let whose = format!("server-id {server_id}");
-        Names { temp: format!("{state}.tmp"), lock: format!("getid-{server_id}.lock"), state, whose }
+        let subject = format!("server-id {server_id}");
+        FileNames { temp: format!("{state}.tmp"), lock: format!("getid-{server_id}.lock"), state, subject }
     }
 }
 
 /// How a claim was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lost {
+pub(crate) enum LockLoss {
     /// The path does not exist.
     FolderGone,
     /// The path leads to another folder, and the opened folder was deleted.
@@ -149,12 +149,12 @@ pub(crate) enum Lost {
     /// The record is from an earlier life: put back by hand, or written by a holder that has lost its lock.
     OlderRecord { by: Owner },
     /// The claim was lost in one of the other ways, and the former state is restored.
-    ForAWhile,
+    Temporary,
 }
 
 impl LockedFolder {
     /// Opens the folder and locks its lock file.
-    pub(crate) fn lock(dir: &Path, names: Names) -> Result<LockedFolder, TakeError> {
+    pub(crate) fn lock(dir: &Path, names: FileNames) -> Result<LockedFolder, TakeError> {
         let dir = std::path::absolute(dir).map_err(|source| TakeError::Folder { path: dir.to_owned(), source })?;
         let folder = open(&dir, OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC, Mode::empty())
             .map(File::from)
@@ -175,12 +175,12 @@ impl LockedFolder {
                     Ok(true) => break lock,
                     Ok(false) if tries < LOCK_TRIES => {}
                     Ok(false) => return Err(failed("keep the lock file", Errno::ESTALE.into())),
-                    Err(errno) => return Err(failed("look at the lock file", errno.into())),
+                    Err(errno) => return Err(failed("inspect the lock file", errno.into())),
                 },
                 Err(TryLockError::WouldBlock) if tries < LOCK_TRIES => {}
                 Err(TryLockError::WouldBlock) => {
-                    let holder = Holder::read(lock).name();
-                    return Err(TakeError::Held { path: lock_path, whose: names.whose, holder });
+                    let holder = LockHolder::read(lock).name();
+                    return Err(TakeError::Held { path: lock_path, subject: names.subject, holder });
                 }
                 Err(TryLockError::Error(source)) => return Err(failed("lock", source)),
             }
@@ -195,7 +195,7 @@ impl LockedFolder {
         let mode = fstatat(&folder, names.state.as_str(), AtFlags::AT_SYMLINK_NOFOLLOW)
             .ok()
             .map(|found| Mode::from_bits_truncate(found.st_mode & STATE_MODE.bits()));
-        let last = lock.try_clone().map(Holder::read).unwrap_or_default();
+        let last = lock.try_clone().map(LockHolder::read).unwrap_or_default();
         let is_copy = last.file.is_none() || last.file != file_number(&lock);
         let mut locked = LockedFolder {
             dir,
@@ -207,7 +207,7 @@ impl LockedFolder {
             owner: last.owner.unwrap_or_default(),
             is_copy,
             written_by: None,
-            newer_was_found: false,
+            has_newer_record: false,
             spares: Vec::new(),
         };
         locked.begin_term();
@@ -237,7 +237,7 @@ impl LockedFolder {
     pub(crate) fn begin_term(&mut self) {
         // The caller decides about a record that cannot be parsed.
         let found = read_at(&self.folder, &self.names.state).ok().flatten().map(|bytes| owner_in(&bytes));
-        self.newer_was_found = matches!(found, Some(Err(RecordError::Newer { .. })));
+        self.has_newer_record = matches!(found, Some(Err(RecordError::Newer { .. })));
         self.written_by = found.and_then(Result::ok);
         let last = self.owner.term.max(self.written_by.map_or(Term(0), |by| by.term));
         // Nonce 0 is reserved for a missing owner.
@@ -276,9 +276,9 @@ impl LockedFolder {
         let mut warnings = Vec::new();
         if let Some(kind) = fstatfs(&self.folder).ok().and_then(|found| network_file_system(found.filesystem_type())) {
             warnings.push(format!(
-                "{dir} is on a network file system ({kind}), which may lose a lock without a word: two servers that hold \
-                 one record are noticed at their next save only, and until then may give the same IDs. Use a local disk, \
-                 or a server-id for each server"
+                "{dir} is on a network file system ({kind}), which may lose a lock silently: two servers with one \
+                 record detect each other only at their next save, and may give the same IDs until then. Use a local \
+                 disk, or a server-id for each server"
             ));
         }
         let sticky = 0o1000;
@@ -308,58 +308,58 @@ impl LockedFolder {
     }
 
     /// Checks that the lock file and the folder are still the opened ones.
-    pub(crate) fn check(&self) -> Result<Option<Lost>, SaveError> {
-        let failed = |errno: Errno| io_error("look at", &self.dir, errno.into());
+    pub(crate) fn check(&self) -> Result<Option<LockLoss>, SaveError> {
+        let failed = |errno: Errno| io_error("inspect", &self.dir, errno.into());
         let opened = fstat(&self.folder).map_err(failed)?;
         match stat(&self.dir) {
             Ok(found) if same_file(&found, &opened) => {}
-            Ok(_) if opened.st_nlink == 0 => return Ok(Some(Lost::FolderReplaced)),
-            Ok(_) => return Ok(Some(Lost::FolderHidden)),
-            Err(Errno::ENOENT | Errno::ENOTDIR) => return Ok(Some(Lost::FolderGone)),
+            Ok(_) if opened.st_nlink == 0 => return Ok(Some(LockLoss::FolderReplaced)),
+            Ok(_) => return Ok(Some(LockLoss::FolderHidden)),
+            Err(Errno::ENOENT | Errno::ENOTDIR) => return Ok(Some(LockLoss::FolderGone)),
             Err(errno) => return Err(failed(errno)),
         }
         match fstatat(&self.folder, self.names.lock.as_str(), AtFlags::AT_SYMLINK_NOFOLLOW) {
             Ok(found) if same_file(&found, &fstat(&self.lock).map_err(failed)?) => Ok(None),
-            Ok(_) => Ok(Some(Lost::LockReplaced)),
-            Err(Errno::ENOENT) => Ok(Some(Lost::LockGone)),
-            Err(errno) => Err(io_error("look at", &self.dir.join(&self.names.lock), errno.into())),
+            Ok(_) => Ok(Some(LockLoss::LockReplaced)),
+            Err(Errno::ENOENT) => Ok(Some(LockLoss::LockGone)),
+            Err(errno) => Err(io_error("inspect", &self.dir.join(&self.names.lock), errno.into())),
         }
     }
 
     /// Returns the meaning of `lost`, as the end of "claim lost: ".
-    pub(crate) fn describe(&self, lost: Lost) -> String {
+    pub(crate) fn describe(&self, lost: LockLoss) -> String {
         let dir = self.dir.display();
         let lock = &self.names.lock;
         match lost {
-            Lost::FolderGone => format!("the folder {dir} is gone; put it back, or make it anew"),
-            Lost::FolderReplaced => format!("the folder {dir} was deleted and made anew"),
-            Lost::FolderHidden => format!(
-                "{dir} is another folder than at the start, and that one still exists (moved, or hidden by a mount); \
-                 put it back, or restart this server"
+            LockLoss::FolderGone => format!("the folder {dir} does not exist; put it back, or create it again"),
+            LockLoss::FolderReplaced => format!("the folder {dir} was deleted and created again"),
+            LockLoss::FolderHidden => format!(
+                "{dir} is not the folder that was opened at the start, which still exists (moved, or hidden by a \
+                 mount); put it back, or restart this server"
             ),
-            Lost::LockGone => format!("the lock file {dir}/{lock} was deleted"),
-            Lost::LockReplaced => format!("the lock file {dir}/{lock} is another one than at the start"),
-            Lost::Overwritten { by } => format!(
-                "another server (term {}; this one has term {}) has written {dir}/{} or its lock file, although this one \
-                 holds the lock, as can happen on a network file system; stop one of the two, then restart this one",
+            LockLoss::LockGone => format!("the lock file {dir}/{lock} was deleted"),
+            LockLoss::LockReplaced => format!("the lock file {dir}/{lock} is not the one that was locked at the start"),
+            LockLoss::Overwritten { by } => format!(
+                "another server (term {}; this one has term {}) has written {dir}/{} or its lock file, although this \
+                 one holds the lock, as can happen on a network file system; stop one of the two, then restart this one",
                 by.term, self.owner.term, self.names.state
             ),
-            Lost::OlderRecord { by } => format!(
+            LockLoss::OlderRecord { by } => format!(
                 "{dir}/{} is one of an earlier life (term {}; this one has term {})",
                 self.names.state, by.term, self.owner.term
             ),
-            Lost::ForAWhile => format!("another server may have had a folder {dir} meanwhile"),
+            LockLoss::Temporary => format!("another server may have had a folder {dir} meanwhile"),
         }
     }
 
     /// Writes `text` so that after any crash the record's file is either the old one or the new one. Returns how the
     /// claim was lost, if it was; the text may then be written or not.
-    pub(crate) fn save(&mut self, text: &str) -> Result<Option<Lost>, SaveError> {
+    pub(crate) fn save(&mut self, text: &str) -> Result<Option<LockLoss>, SaveError> {
         self.save_watched(text, |_| {})
     }
 
     /// Does [`LockedFolder::save`]; a test interferes in `before`.
-    fn save_watched(&mut self, text: &str, mut before: impl FnMut(SaveStep)) -> Result<Option<Lost>, SaveError> {
+    fn save_watched(&mut self, text: &str, mut before: impl FnMut(SaveStep)) -> Result<Option<LockLoss>, SaveError> {
         for step in SaveStep::ALL {
             before(step);
             // The sync of the file takes longest, and the rename could damage another server's record.
@@ -395,24 +395,25 @@ impl LockedFolder {
     ///
     /// A missing or damaged record has no owner and is replaced, because this server knows the right values. So is a
     /// lock file without an owner.
-    pub(crate) fn check_owner(&mut self) -> Result<Option<Lost>, SaveError> {
+    pub(crate) fn check_owner(&mut self) -> Result<Option<LockLoss>, SaveError> {
         let path = self.state_path();
         let bytes = self.with_spares(|locked| read_at(&locked.folder, &locked.names.state));
         match bytes.map_err(|source| io_error("read back", &path, source))?.as_deref().map(owner_in) {
             Some(Ok(by)) if by != self.owner && Some(by) != self.written_by => {
                 let older = by.term < self.owner.term;
-                return Ok(Some(if older { Lost::OlderRecord { by } } else { Lost::Overwritten { by } }));
+                return Ok(Some(if older { LockLoss::OlderRecord { by } } else { LockLoss::Overwritten { by } }));
             }
-            Some(Err(RecordError::Newer { .. })) if !self.newer_was_found => {
+            Some(Err(RecordError::Newer { .. })) if !self.has_newer_record => {
                 let by = Owner { term: self.owner.term.next(), nonce: 0 };
-                return Ok(Some(Lost::Overwritten { by }));
+                return Ok(Some(LockLoss::Overwritten { by }));
             }
             _ => {}
         }
         let path = self.dir.join(&self.names.lock);
         let lock = self.with_spares(|locked| read_at(&locked.folder, &locked.names.lock));
-        match lock.map_err(|source| io_error("read back", &path, source))?.and_then(|text| Holder::of(&text).owner) {
-            Some(by) if by != self.owner && by.term >= self.owner.term => Ok(Some(Lost::Overwritten { by })),
+        match lock.map_err(|source| io_error("read back", &path, source))?.and_then(|text| LockHolder::of(&text).owner)
+        {
+            Some(by) if by != self.owner && by.term >= self.owner.term => Ok(Some(LockLoss::Overwritten { by })),
             _ => Ok(None),
         }
     }
@@ -446,9 +447,9 @@ impl LockedFolder {
             }
             SaveStep::ReadBack => {}
             SaveStep::Rename => {
-                let Names { state, temp, .. } = &self.names;
+                let FileNames { state, temp, .. } = &self.names;
                 renameat(&self.folder, temp.as_str(), &self.folder, state.as_str())?;
-                (self.written_by, self.newer_was_found) = (Some(self.owner), false);
+                (self.written_by, self.has_newer_record) = (Some(self.owner), false);
             }
             SaveStep::SyncFolder => self.folder.sync_all()?,
         }
@@ -479,9 +480,9 @@ impl LockedFolder {
     /// Keeps a descriptor that is no longer needed, if a spare is missing. `dup3` does it in one step, so that no other
     /// thread gets its number.
     fn keep_as_spare(&mut self, file: File) {
-        let mut kept = OwnedFd::from(file);
-        if self.spares.len() < SPARES && dup3(&self.folder, &mut kept, OFlag::O_CLOEXEC).is_ok() {
-            self.spares.push(kept);
+        let mut spare = OwnedFd::from(file);
+        if self.spares.len() < SPARES && dup3(&self.folder, &mut spare, OFlag::O_CLOEXEC).is_ok() {
+            self.spares.push(spare);
         }
     }
 
@@ -503,7 +504,7 @@ impl LockedFolder {
 pub(crate) fn holder_of(dir: &Path, server_id: u32) -> io::Result<Option<String>> {
     // A symbolic link, or a pipe without a writer, must not block a start.
     let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits();
-    let path = dir.join(Names::of(server_id).lock);
+    let path = dir.join(FileNames::of(server_id).lock);
     let lock = match File::options().read(true).custom_flags(flags).open(path) {
         Ok(lock) => lock,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -512,17 +513,17 @@ pub(crate) fn holder_of(dir: &Path, server_id: u32) -> io::Result<Option<String>
     match lock.try_lock_shared() {
         // The lock ends at once, when the file is closed. A server that starts in this moment tries again.
         Ok(()) => Ok(None),
-        Err(TryLockError::WouldBlock) => Ok(Some(Holder::read(lock).name())),
+        Err(TryLockError::WouldBlock) => Ok(Some(LockHolder::read(lock).name())),
         Err(TryLockError::Error(error)) => Err(error),
     }
 }
 
 /// Returns the error of [`LockedFolder::lock`] if another process holds the claim to `server_id` in `dir`. `None` if no
 /// process does, or this process may not read the file.
-pub(crate) fn held(dir: &Path, server_id: u32) -> Option<TakeError> {
+pub(crate) fn held_error(dir: &Path, server_id: u32) -> Option<TakeError> {
     let holder = holder_of(dir, server_id).ok()??;
-    let Names { lock, whose, .. } = Names::of(server_id);
-    Some(TakeError::Held { path: dir.join(lock), whose, holder })
+    let FileNames { lock, subject, .. } = FileNames::of(server_id);
+    Some(TakeError::Held { path: dir.join(lock), subject, holder })
 }
 
 /// Returns the bytes of a regular file in `folder`, at most one more than a record may have; `None` if it does not
@@ -557,7 +558,7 @@ fn owner_in(bytes: &[u8]) -> Result<Owner, RecordError> {
 
 /// Content of a lock file about its holder. Empty between the lock and the write, or on a full disk.
 #[derive(Default)]
-struct Holder {
+struct LockHolder {
     pid: Option<u32>,
     /// Owner; missing in the file of an older getid.
     owner: Option<Owner>,
@@ -573,18 +574,18 @@ fn host_word() -> Option<String> {
     Some(host::name()).filter(|name| !name.is_empty() && name.len() <= 64 && name.bytes().all(is_of_names))
 }
 
-impl Holder {
+impl LockHolder {
     const BYTES_MAX: u64 = 256;
 
-    fn read(mut lock: File) -> Holder {
+    fn read(mut lock: File) -> LockHolder {
         let mut text = Vec::new();
         // A cloned descriptor shares its offset with the original.
-        let _ = lock.rewind().and_then(|()| lock.take(Holder::BYTES_MAX).read_to_end(&mut text));
-        Holder::of(&text)
+        let _ = lock.rewind().and_then(|()| lock.take(LockHolder::BYTES_MAX).read_to_end(&mut text));
+        LockHolder::of(&text)
     }
 
-    fn of(text: &[u8]) -> Holder {
-        let mut holder = Holder::default();
+    fn of(text: &[u8]) -> LockHolder {
+        let mut holder = LockHolder::default();
         let (mut term, mut nonce, mut device, mut inode) = (None, None, None, None);
         let text = String::from_utf8_lossy(text);
         // The pid comes first: an older getid wrote only the pid, and scripts read it there.
@@ -701,13 +702,13 @@ mod tests {
                 let above = TempDir::new().unwrap();
                 let dir = above.path().join("dir");
                 fs::create_dir(&dir).unwrap();
-                let mut first = LockedFolder::lock(&dir, Names::of(0)).unwrap();
+                let mut first = LockedFolder::lock(&dir, FileNames::of(0)).unwrap();
                 assert_eq!(first.save("before").unwrap(), None);
                 let mut second = None;
                 let saved = first.save_watched("first", |step| {
                     if step == at {
                         mischief(&dir);
-                        let mut locked = LockedFolder::lock(&dir, Names::of(0)).unwrap();
+                        let mut locked = LockedFolder::lock(&dir, FileNames::of(0)).unwrap();
                         assert_eq!(locked.save("second").unwrap(), None);
                         second = Some(locked);
                     }
@@ -751,7 +752,7 @@ mod tests {
         );
         for (mode, warns) in [(0o700, false), (0o755, false), (0o1777, false), (0o777, true), (0o770, true)] {
             fs::set_permissions(dir.path(), fs::Permissions::from_mode(mode)).unwrap();
-            let locked = LockedFolder::lock(dir.path(), Names::of(0)).unwrap();
+            let locked = LockedFolder::lock(dir.path(), FileNames::of(0)).unwrap();
             let warnings: Vec<String> =
                 locked.warnings().into_iter().filter(|text| text.contains("other users")).collect();
             assert_eq!(warnings, if warns { vec![expected.clone()] } else { Vec::new() }, "{mode:o}");
@@ -766,7 +767,7 @@ mod tests {
         let uid = if geteuid().is_root() { 12_345 } else { geteuid().as_raw() };
         let gid = if geteuid().is_root() { 12_345 } else { nix::unistd::getegid().as_raw() };
         std::os::unix::fs::chown(dir.path(), Some(uid), Some(gid)).unwrap();
-        let mut locked = LockedFolder::lock(dir.path(), Names::of(0)).unwrap();
+        let mut locked = LockedFolder::lock(dir.path(), FileNames::of(0)).unwrap();
         locked.save("text").unwrap();
         for name in ["getid-0.state", "getid-0.lock"] {
             let found = fs::metadata(dir.path().join(name)).unwrap();

@@ -38,8 +38,8 @@ pub struct MachineClaim {
 pub enum MachineError {
     /// Another process has the claim.
     #[error(
-        "server-id {server_id} is in use on this machine: {holder}. Two servers with one server-id give the same IDs. Stop \
-         that process, or set another server-id; or, where this is meant, set id-machine-claim no"
+        "server-id {server_id} is in use on this machine: {holder}. Two servers with one server-id give the same IDs. \
+         Stop that process, or set another server-id; or, if this is intended, set id-machine-claim no"
     )]
     Held {
         /// Server-id of the claim.
@@ -49,8 +49,8 @@ pub enum MachineError {
     },
     /// The system has no such names, or denies them to this process.
     #[error(
-        "cannot claim server-id {server_id} for this machine: {source}. Another server with it in another folder would not \
-         be noticed (id-machine-claim no takes this line away)"
+        "cannot claim server-id {server_id} for this machine: {source}. Another server with it in another folder would \
+         not be noticed (id-machine-claim no disables this check)"
     )]
     Io {
         /// Server-id of the claim.
@@ -125,12 +125,13 @@ mod tests {
     }
 
     #[test]
-    fn one_claim_a_machine() {
+    fn one_claim_per_machine() {
         let claim = MachineClaim::bind(3, epoch(0), Some(Path::new("/a folder"))).unwrap();
         let refused = MachineClaim::bind(3, epoch(0), Some(Path::new("/another"))).unwrap_err().to_string();
         let expected = format!(
-            "server-id 3 is in use on this machine: pid {} has it, with /a folder. Two servers with one server-id give the \
-             same IDs. Stop that process, or set another server-id; or, where this is meant, set id-machine-claim no",
+            "server-id 3 is in use on this machine: pid {} has it, with /a folder. Two servers with one server-id give \
+             the same IDs. Stop that process, or set another server-id; or, if this is intended, set id-machine-claim \
+             no",
             std::process::id()
         );
         assert_eq!(refused, expected);

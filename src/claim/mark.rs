@@ -26,14 +26,14 @@ const FOLDER: &str = "file:";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mark {
     /// The move has begun, and the record there may be complete or not.
-    MovingTo(Place),
+    MovingTo(RecordLocation),
     /// The move is complete.
-    MovedTo(Place),
+    MovedTo(RecordLocation),
 }
 
 impl Mark {
     /// Returns the destination.
-    pub fn place(&self) -> &Place {
+    pub fn place(&self) -> &RecordLocation {
         match self {
             Mark::MovingTo(place) | Mark::MovedTo(place) => place,
         }
@@ -51,7 +51,7 @@ impl Mark {
     /// Parses the line of a record; `None` for any other line.
     pub fn from_line(line: &str) -> Option<Mark> {
         let (word, place) = line.strip_prefix(MARK)?.split_once(' ')?;
-        let place = Place::read(place)?;
+        let place = RecordLocation::read(place)?;
         match word {
             MOVING_TO => Some(Mark::MovingTo(place)),
             MOVED_TO => Some(Mark::MovedTo(place)),
@@ -60,9 +60,9 @@ impl Mark {
     }
 
     /// Returns the remedy for this mark in the record of `server_id` at `here`, as the end of a sentence.
-    pub fn remedy(&self, server_id: u32, here: &Place) -> String {
-        let command = |from: &Place, to: &Place| {
-            let [from, to] = [from, to].map(Place::argument);
+    pub fn remedy(&self, server_id: u32, here: &RecordLocation) -> String {
+        let command = |from: &RecordLocation, to: &RecordLocation| {
+            let [from, to] = [from, to].map(RecordLocation::argument);
             format!("`getid state move --server-id {server_id} --from {from} --to {to}`")
         };
         let place = self.place();
@@ -73,7 +73,7 @@ impl Mark {
                     Some(dir) => format!("claim-store file and dir {}", dir.display()),
                     None => format!("claim-store {}", for_command(place.as_str())),
                 };
-                format!("start the server with {directive}; or, to have it here again, run {}", command(place, here))
+                format!("start the server with {directive}; or, to move it back here, run {}", command(place, here))
             }
         }
     }
@@ -91,17 +91,17 @@ impl fmt::Display for Mark {
 
 /// The place of a record: printable ASCII without blanks, and without a password.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place(String);
+pub struct RecordLocation(String);
 
-impl Place {
+impl RecordLocation {
     /// Returns the place of a store, from its address without a password.
-    pub fn of_store(shown: &str) -> Place {
-        Place(percent_encoded(shown.as_bytes(), b""))
+    pub fn of_store(shown: &str) -> RecordLocation {
+        RecordLocation(percent_encoded(shown.as_bytes(), b""))
     }
 
     /// Returns the place of a folder, from its absolute path.
-    pub fn of_folder(dir: &Path) -> Place {
-        Place(format!("{FOLDER}{}", percent_encoded(dir.as_os_str().as_bytes(), b"%")))
+    pub fn of_folder(dir: &Path) -> RecordLocation {
+        RecordLocation(format!("{FOLDER}{}", percent_encoded(dir.as_os_str().as_bytes(), b"%")))
     }
 
     /// Returns the path if the place is a folder.
@@ -125,9 +125,9 @@ impl Place {
     }
 
     /// Parses the text of a record; `None` if it is not a place.
-    fn read(text: &str) -> Option<Place> {
+    fn read(text: &str) -> Option<RecordLocation> {
         let fits = (1..=PLACE_BYTES_MAX).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic());
-        fits.then(|| Place(text.to_owned()))
+        fits.then(|| RecordLocation(text.to_owned()))
     }
 
     /// Returns the text as written in a record.
@@ -144,7 +144,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for RecordLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
@@ -186,20 +186,20 @@ mod tests {
             (b"/\xff\n", "file:/%FF%0A"),
         ] {
             let path = Path::new(OsStr::from_bytes(path));
-            let found = Place::of_folder(path);
+            let found = RecordLocation::of_folder(path);
             assert_eq!((found.as_str(), found.folder().as_deref()), (place, Some(path)));
             let mark = Mark::MovedTo(found);
             assert_eq!(Mark::from_line(&mark.to_line()), Some(mark));
         }
-        let long = Place::of_folder(Path::new(OsStr::from_bytes(&[0xff; 4096])));
-        assert_eq!(Place::read(long.as_str()).as_ref(), Some(&long), "the longest path");
-        assert_eq!(Place::of_store("etcd://a,b/p%20").folder(), None);
-        assert_eq!(Place::of_store("etcd://a,b/p%20").as_str(), "etcd://a,b/p%20");
+        let long = RecordLocation::of_folder(Path::new(OsStr::from_bytes(&[0xff; 4096])));
+        assert_eq!(RecordLocation::read(long.as_str()).as_ref(), Some(&long), "the longest path");
+        assert_eq!(RecordLocation::of_store("etcd://a,b/p%20").folder(), None);
+        assert_eq!(RecordLocation::of_store("etcd://a,b/p%20").as_str(), "etcd://a,b/p%20");
     }
 
     #[test]
     fn only_lines_of_marks_are_marks() {
-        let moving = Mark::MovingTo(Place::of_store("etcd://a:2379/getid"));
+        let moving = Mark::MovingTo(RecordLocation::of_store("etcd://a:2379/getid"));
         assert_eq!(moving.to_line(), "mark moving-to etcd://a:2379/getid");
         assert_eq!(Mark::from_line(&moving.to_line()), Some(moving));
         for other in
@@ -212,15 +212,15 @@ mod tests {
 
     #[test]
     fn remedies_are_commands() {
-        let (folder, store) = (Place::of_folder(Path::new("/my ids")), Place::of_store("etcd://a/x"));
+        let (folder, store) = (RecordLocation::of_folder(Path::new("/my ids")), RecordLocation::of_store("etcd://a/x"));
         assert_eq!(
             Mark::MovingTo(store.clone()).remedy(3, &folder),
             "finish the move: run `getid state move --server-id 3 --from '/my ids' --to etcd://a/x` once more"
         );
         assert_eq!(
             Mark::MovedTo(store.clone()).remedy(3, &folder),
-            "start the server with claim-store etcd://a/x; or, to have it here again, run `getid state move --server-id 3 \
-             --from etcd://a/x --to '/my ids'`"
+            "start the server with claim-store etcd://a/x; or, to move it back here, run `getid state move --server-id \
+             3 --from etcd://a/x --to '/my ids'`"
         );
         assert!(
             Mark::MovedTo(folder)

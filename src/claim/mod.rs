@@ -30,13 +30,13 @@ use std::time::Duration;
 use getid_core::SavePoint;
 use getid_core::claim::Hold;
 
-pub use self::declarations::{Conflict, Declarations, Forgotten};
+pub use self::declarations::{Conflict, Declarations, ForgottenName};
 pub use self::envelope::{Owner, RecordError, Term};
 pub use self::error::{SaveError, TakeError};
 pub use self::folder::{Folder, FolderClaim, check_record};
 pub use self::lock::SaveStep;
 pub use self::machine::{MachineClaim, MachineError};
-pub use self::mark::{Mark, Place};
+pub use self::mark::{Mark, RecordLocation};
 pub use self::record::{Identity, MarkedRecord, Mismatch, Record};
 
 /// The right to write one record, and the way to do it.
@@ -46,20 +46,20 @@ pub use self::record::{Identity, MarkedRecord, Mismatch, Record};
 /// So a holder learns of the loss however many saves are dropped.
 pub trait Claim: Sized + Send + 'static {
     /// Place and identity of the record.
-    type Place: Send + 'static;
+    type Config: Send + 'static;
     /// Saved position at which the next run starts.
     type Point: Copy + Send + 'static;
 
     /// Whether a server may run without the claim, as a standby that waits for it. Then [`Claim::take`] finds nothing.
     /// Saves return [`SaveError::Standby`] until the claim is taken, and then [`SaveError::ClaimRetaken`].
-    const MAY_COME_LATER: bool = false;
+    const MAY_START_WITHOUT: bool = false;
 
     /// Takes the claim, and reads the record of the last holder.
     ///
     /// # Errors
     ///
     /// [`TakeError`], whose text names path, cause and remedy.
-    fn take(place: Self::Place) -> impl Future<Output = Result<Taken<Self>, TakeError>> + Send;
+    fn take(place: Self::Config) -> impl Future<Output = Result<AcquiredClaim<Self>, TakeError>> + Send;
 
     /// Makes `point` and `declarations` durable, and is fenced: it succeeds only if the record is still the one that
     /// this holder wrote or found last. `Ok` means that no crash can undo it. `term` is that of `take`, or of the last
@@ -118,7 +118,7 @@ pub trait Claim: Sized + Send + 'static {
 
 /// A claim that was taken, and the record found with it.
 #[derive(Debug)]
-pub struct Taken<S: Claim> {
+pub struct AcquiredClaim<S: Claim> {
     /// The claim, which saves.
     pub claim: S,
     /// Position that the last holder left; `None` if there was no record.
@@ -132,7 +132,7 @@ pub struct Taken<S: Claim> {
     pub is_copy: bool,
 }
 
-impl<S: Claim> Taken<S> {
+impl<S: Claim> AcquiredClaim<S> {
     /// Saves with these declarations in this term. After [`SaveError::ClaimRetaken`] it keeps the new ones of both.
     ///
     /// # Errors
@@ -165,17 +165,17 @@ pub struct NoClaim;
 
 impl NoClaim {
     /// Returns the claim of a first start, or of a start that found `point` (for tests).
-    pub fn taken(point: Option<SavePoint>) -> Taken<NoClaim> {
-        Taken { claim: NoClaim, point, declarations: Arc::default(), term: Term::default(), is_copy: false }
+    pub fn acquired(point: Option<SavePoint>) -> AcquiredClaim<NoClaim> {
+        AcquiredClaim { claim: NoClaim, point, declarations: Arc::default(), term: Term::default(), is_copy: false }
     }
 }
 
 impl Claim for NoClaim {
-    type Place = ();
+    type Config = ();
     type Point = SavePoint;
 
-    async fn take((): ()) -> Result<Taken<NoClaim>, TakeError> {
-        Ok(NoClaim::taken(None))
+    async fn take((): ()) -> Result<AcquiredClaim<NoClaim>, TakeError> {
+        Ok(NoClaim::acquired(None))
     }
 
     async fn save(&mut self, _: SavePoint, _: Arc<Declarations>, _: Term) -> Result<(), SaveError> {

@@ -106,7 +106,8 @@ impl Record {
                 format!("server-id {server_id} gives no ID from this record any more, but from where it was moved.")
             }
             None => format!(
-                "server-id {server_id} has given no ID at or past the watermark, and after a restart gives none before it."
+                "server-id {server_id} has given no ID at or past the watermark, and after a restart gives none before \
+                 it."
             ),
         };
         [
@@ -148,7 +149,7 @@ impl Record {
         [(own, own_line), (generators, generators_line)]: [(&[String], usize); 2],
     ) -> Result<Record, RecordError> {
         let server_id = number(key).and_then(|id| u32::try_from(id).ok()).ok_or(RecordError::Range)?;
-        let mut fields = Fields { lines: own.iter().map(String::as_str).zip(own_line..) };
+        let mut fields = BodyReader { lines: own.iter().map(String::as_str).zip(own_line..) };
         let [epoch] = fields.numbers("epoch", ["epoch"], "a Unix time in ms")?;
         let [id_range, shard_range, random_range] =
             fields.numbers("layout", ["layout id-range", "shard-range", "random-range"], "widths that sum to 21")?;
@@ -265,7 +266,7 @@ fn tick_line(name: &str, tick: Tick, epoch: Epoch) -> String {
 /// time agree by `epoch`, which no damaged line does by chance. They serve a remedy that goes past them, never a start.
 pub(crate) fn salvaged_ticks(bytes: &[u8], epoch: Epoch) -> (Tick, Tick) {
     let bytes = &bytes[..bytes.len().min(TEXT_BYTES_MAX)];
-    let said = |name: &str| {
+    let largest = |name: &str| {
         let ticks = bytes.split(|&byte| byte == b'\n').filter_map(|line| {
             let line = std::str::from_utf8(line).ok()?;
             let tick = line.strip_prefix(name)?.split(' ').nth(1).and_then(number).map(Tick)?;
@@ -273,7 +274,7 @@ pub(crate) fn salvaged_ticks(bytes: &[u8], epoch: Epoch) -> (Tick, Tick) {
         });
         ticks.max().unwrap_or(Tick(0))
     };
-    (said("watermark"), said("reference"))
+    (largest("watermark"), largest("reference"))
 }
 
 /// Returns the declarations in the intact lines of a damaged record. They serve a remedy, never a start.
@@ -283,11 +284,11 @@ pub(crate) fn salvaged_declarations(bytes: &[u8]) -> Declarations {
 }
 
 /// Reader of the body's lines, in order, with their numbers.
-struct Fields<'a, I: Iterator<Item = (&'a str, usize)>> {
+struct BodyReader<'a, I: Iterator<Item = (&'a str, usize)>> {
     lines: I,
 }
 
-impl<'a, I: Iterator<Item = (&'a str, usize)>> Fields<'a, I> {
+impl<'a, I: Iterator<Item = (&'a str, usize)>> BodyReader<'a, I> {
     /// Returns the numbers of the next line, which has the form `word number word number ...`. The rest of the line is
     /// checked later.
     fn numbers<const N: usize>(
@@ -479,7 +480,7 @@ mod tests {
     /// A server refuses a record that was moved, and a tool can read it. An older getid refuses its version.
     #[test]
     fn a_record_that_was_moved() {
-        let place = crate::claim::Place::of_store("etcd://a:2379,b:2379/getid");
+        let place = crate::claim::RecordLocation::of_store("etcd://a:2379,b:2379/getid");
         for (mark, words) in [
             (Mark::MovingTo(place.clone()), "it is being moved to etcd://a:2379,b:2379/getid, and no server"),
             (Mark::MovedTo(place.clone()), "it was moved to etcd://a:2379,b:2379/getid, and no server"),
@@ -611,8 +612,8 @@ mod tests {
             &vec![b'x'; TEXT_BYTES_MAX + 1],
             &format!("it has {} bytes, a record has at most {TEXT_BYTES_MAX}", TEXT_BYTES_MAX + 1),
         );
-        check(&[0; 512], "byte 0x00 at offset 0 is no printable ASCII");
-        check("gétid".as_bytes(), "byte 0xc3 at offset 1 is no printable ASCII");
+        check(&[0; 512], "byte 0x00 at offset 0 is not printable ASCII");
+        check("gétid".as_bytes(), "byte 0xc3 at offset 1 is not printable ASCII");
         check(b"port 7890\n", "it starts with 'port 7890' where 'getid state 4' is expected");
         check(
             format!("{}\n", "y".repeat(100)).as_bytes(),
@@ -665,7 +666,7 @@ mod tests {
     }
 
     #[test]
-    fn comments_of_another_release_are_fine() {
+    fn comments_of_another_release_are_accepted() {
         let body = body(&sample());
         let lines: Vec<&str> = body.lines().filter(|line| !line.starts_with('#')).collect();
         for comments in ["", "# one\n", "# one\n#\n# three\n"] {
@@ -734,7 +735,7 @@ mod tests {
 
     /// A life that found nothing and gave no ID: the next start may have any epoch, like one without a record.
     #[test]
-    fn no_ids_have_no_epoch() {
+    fn a_record_without_ids_accepts_any_epoch() {
         let nothing = Record { point: SavePoint::NOTHING, ..sample() };
         for epoch in [0, Epoch::UNIX_MS_MAX] {
             let configured = record(epoch, [2, 9, 10], 3, 0, 0).identity;

@@ -15,14 +15,14 @@ use tokio::sync::oneshot;
 /// A thread that runs closures one after the other. It ends when this value is dropped and the last closure is done.
 #[derive(Debug)]
 pub(crate) struct SaverThread {
-    work: mpsc::Sender<Work>,
+    work: mpsc::Sender<SaverTask>,
 }
 
-type Work = Box<dyn FnOnce() + Send>;
+type SaverTask = Box<dyn FnOnce() + Send>;
 
 impl SaverThread {
     pub(crate) fn start() -> io::Result<SaverThread> {
-        let (work, todo) = mpsc::channel::<Work>();
+        let (work, todo) = mpsc::channel::<SaverTask>();
         thread::Builder::new().name("getid-saver".to_owned()).spawn(move || {
             for work in todo {
                 work();

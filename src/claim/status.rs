@@ -16,14 +16,14 @@ pub struct ClaimView {
     is_standby: AtomicBool,
     status: Mutex<Arc<ClaimStatus>>,
     upkeep: Mutex<StoreUpkeep>,
-    listener: OnceLock<Listener>,
+    listener: OnceLock<RoleListener>,
     lister: OnceLock<ClaimLister>,
 }
 
 /// Callback for each change of the role.
-struct Listener(Box<dyn Fn(ClaimRole) + Send + Sync>);
+struct RoleListener(Box<dyn Fn(ClaimRole) + Send + Sync>);
 
-impl fmt::Debug for Listener {
+impl fmt::Debug for RoleListener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Listener")
     }
@@ -42,20 +42,20 @@ impl ClaimView {
     }
 
     /// Sets the status, and calls the listener if the role changed.
-    pub fn tell(&self, mut status: ClaimStatus) {
+    pub fn publish(&self, mut status: ClaimStatus) {
         status.upkeep = *self.upkeep.lock().unwrap_or_else(PoisonError::into_inner);
         let role = status.role;
         *self.status.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(status);
         let was_standby = self.is_standby.swap(role == ClaimRole::Standby, Relaxed);
         if was_standby != (role == ClaimRole::Standby)
-            && let Some(Listener(listener)) = self.listener.get()
+            && let Some(RoleListener(listener)) = self.listener.get()
         {
             listener(role);
         }
     }
 
-    /// Sets the state of the store's database, shown from the next [`ClaimView::tell`] on.
-    pub fn tell_upkeep(&self, upkeep: StoreUpkeep) {
+    /// Sets the state of the store's database, shown from the next [`ClaimView::publish`] on.
+    pub fn publish_upkeep(&self, upkeep: StoreUpkeep) {
         *self.upkeep.lock().unwrap_or_else(PoisonError::into_inner) = upkeep;
     }
 
@@ -72,7 +72,7 @@ impl ClaimView {
     /// Calls `listener` with the present role, and at each change of it, on the driver's thread. It must not block.
     /// Works once.
     pub fn on_role(&self, listener: impl Fn(ClaimRole) + Send + Sync + 'static) {
-        let Listener(listener) = self.listener.get_or_init(|| Listener(Box::new(listener)));
+        let RoleListener(listener) = self.listener.get_or_init(|| RoleListener(Box::new(listener)));
         listener(self.status().role);
     }
 
@@ -80,7 +80,7 @@ impl ClaimView {
     pub fn refusal(&self) -> Option<String> {
         self.is_standby().then(|| {
             let status = self.status();
-            let code = if status.waits() { "LOADING" } else { "MISCONF" };
+            let code = if status.is_waiting() { "LOADING" } else { "MISCONF" };
             format!("{code} {}", status.reason())
         })
     }
@@ -89,7 +89,7 @@ impl ClaimView {
 impl ClaimStatus {
     /// Returns true for a standby that takes over without help. False if an operator is needed: the store went back,
     /// the record was moved, the clock is absurd.
-    pub fn waits(&self) -> bool {
+    pub fn is_waiting(&self) -> bool {
         self.role == ClaimRole::Standby && self.reason().starts_with("standby")
     }
 
@@ -156,7 +156,7 @@ pub struct ClaimStatus {
     pub losses: u64,
     /// The last time that this process took a claim.
     pub last_takeover: Option<TakeoverStatus>,
-    /// State of the store's database, from [`ClaimView::tell_upkeep`].
+    /// State of the store's database, from [`ClaimView::publish_upkeep`].
     pub upkeep: StoreUpkeep,
 }
 

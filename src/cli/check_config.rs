@@ -17,7 +17,7 @@ use crate::generators::end_of_life;
 use crate::generators::sequence::no_token_table;
 use crate::server::listen;
 use crate::server::tls;
-use crate::sql::Reserve;
+use crate::sql::ReserveRequest;
 use crate::system::clock::wall_unix_ms;
 use crate::system::files;
 use crate::system::usage;
@@ -198,7 +198,7 @@ fn describe_store(opened: &mut OpenStore<'_>, has_tokens: bool) -> Result<Vec<St
     let count = opened.read(|connection| connection.count())?;
     let key = Key::new(ABSENT_SEQUENCE).ok_or("the name of the test sequence is not valid")?;
     if opened.read(|connection| connection.row(&key))?.is_none() {
-        let asks = [Reserve { key, values: 1, floor: 0 }];
+        let asks = [ReserveRequest { key, values: 1, floor: 0 }];
         opened.read(|connection| connection.reserve(&asks))?;
     }
     let ahead_s = (about.unix_ms - wall_unix_ms()) / 1000;

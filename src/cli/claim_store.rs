@@ -22,7 +22,9 @@ use crate::claim::fleet::{ClaimRecord, ClusterRecord};
 use crate::config::{Config, Dir, RealFiles, Sources, read_store_password};
 #[cfg(feature = "fleet")]
 use crate::records::etcd::EtcdStore;
-use crate::records::{BadRow, CLAIMS, Key, LIST_MAX, Listed, RecordStore, RecordStoreError, Row, Stamp, Written};
+use crate::records::{
+    CLAIMS, DamagedRow, Key, LIST_MAX, RecordPage, RecordRow, RecordStore, RecordStoreError, Stamp, WriteResult,
+};
 use crate::system::clock::{Clock as _, SystemClock};
 use crate::system::io_threads;
 use crate::text::printable::printable;
@@ -152,7 +154,7 @@ pub(super) struct ClaimStore {
 }
 
 /// A claim's row, and its record or why it cannot be used.
-pub(super) type ClaimRead = (Row, Result<ClaimRecord, RecordError>);
+pub(super) type ClaimRead = (RecordRow, Result<ClaimRecord, RecordError>);
 
 /// The state of a claim's key in a store.
 pub(super) enum ClaimLookup {
@@ -161,22 +163,22 @@ pub(super) enum ClaimLookup {
     /// There is a record.
     Claim(Box<ClaimRead>),
     /// There is a row that is no record.
-    Unreadable(BadRow),
+    Unreadable(DamagedRow),
 }
 
 /// All claims of a store.
 #[derive(Default)]
 pub(super) struct Claims {
     /// Rows by server-id.
-    pub(super) rows: BTreeMap<u32, Row>,
+    pub(super) rows: BTreeMap<u32, RecordRow>,
     /// Rows that are no records.
-    pub(super) bad: Vec<BadRow>,
+    pub(super) bad: Vec<DamagedRow>,
 }
 
 impl Claims {
     /// Returns the server-ids that have a row, readable or not.
     pub(super) fn server_ids(&self) -> BTreeSet<u32> {
-        self.rows.keys().copied().chain(self.bad.iter().filter_map(BadRow::server_id)).collect()
+        self.rows.keys().copied().chain(self.bad.iter().filter_map(DamagedRow::server_id)).collect()
     }
 }
 
@@ -186,7 +188,7 @@ pub(super) enum WatchOutcome {
     /// The record did not change for its whole time-out, ms.
     Silent(u64),
     /// The record was written; this is the new row.
-    Written(Option<Row>),
+    Written(Option<RecordRow>),
 }
 
 impl ClaimStore {
@@ -205,18 +207,18 @@ impl ClaimStore {
         self.store.schema()
     }
 
-    pub(super) fn read(&self, key: &Key) -> Result<Option<Row>, String> {
+    pub(super) fn read(&self, key: &Key) -> Result<Option<RecordRow>, String> {
         self.runtime.block_on(self.store.read(key)).map_err(|error| self.failed(&error))
     }
 
     /// Returns a sentence for each unsound property of the store.
     pub(super) fn warnings(&self) -> Result<Vec<String>, String> {
-        let about = self.runtime.block_on(self.store.about()).map_err(|error| self.failed(&error))?;
+        let about = self.runtime.block_on(self.store.info()).map_err(|error| self.failed(&error))?;
         Ok(about.warnings)
     }
 
     /// Returns the record that all servers share; `None` if it was never made.
-    pub(super) fn cluster(&self) -> Result<Option<(Row, ClusterRecord)>, String> {
+    pub(super) fn cluster(&self) -> Result<Option<(RecordRow, ClusterRecord)>, String> {
         let Some(row) = self.read(&Key::of_cluster())? else { return Ok(None) };
         let record = ClusterRecord::parse(row.text.as_bytes()).map_err(|error| {
             format!(
@@ -256,7 +258,7 @@ impl ClaimStore {
         let mut after = String::new();
         loop {
             let page = self.runtime.block_on(self.store.list(CLAIMS, &after, LIST_MAX));
-            let Listed { rows, bad } = page.map_err(|error| self.failed(&error))?;
+            let RecordPage { rows, bad } = page.map_err(|error| self.failed(&error))?;
             claims.bad.extend(bad);
             let Some((last, _)) = rows.last() else { return Ok(claims) };
             last.as_str().clone_into(&mut after);
@@ -265,7 +267,7 @@ impl ClaimStore {
     }
 
     /// Returns the message about a row that is left out.
-    pub(super) fn left_out(&self, bad: &BadRow) -> String {
+    pub(super) fn left_out(&self, bad: &DamagedRow) -> String {
         match bad.server_id() {
             Some(server_id) => unusable_record(self, server_id, bad),
             None => format!("{}: {}; it is left out: delete that row", self.shown(), printable(&bad.what)),
@@ -273,7 +275,7 @@ impl ClaimStore {
     }
 
     /// Replaces a row that is no record by `new`. An unknown outcome is settled.
-    pub(super) fn mend(&self, key: &Key, bad: &BadRow, new: &Row) -> Result<bool, String> {
+    pub(super) fn mend(&self, key: &Key, bad: &DamagedRow, new: &RecordRow) -> Result<bool, String> {
         let mended = self.runtime.block_on(self.store.mend(key, bad, new));
         match mended {
             Ok(done) => Ok(done),
@@ -289,12 +291,12 @@ impl ClaimStore {
     }
 
     /// Writes `new` if the record has the stamp `expect`. An unknown outcome is settled.
-    pub(super) fn write(&self, key: &Key, expect: Option<Stamp>, new: &Row) -> Result<Written, String> {
+    pub(super) fn write(&self, key: &Key, expect: Option<Stamp>, new: &RecordRow) -> Result<WriteResult, String> {
         let mut unknown: Option<RecordStoreError> = None;
         for _ in 0..WRITES_MAX {
             match self.runtime.block_on(self.store.write(key, expect, new)) {
-                Ok(Written::Conflict(Some(found))) if found.stamp == new.stamp => return Ok(Written::Done),
-                Ok(Written::Conflict(found)) if unknown.is_some() => {
+                Ok(WriteResult::Conflict(Some(found))) if found.stamp == new.stamp => return Ok(WriteResult::Done),
+                Ok(WriteResult::Conflict(found)) if unknown.is_some() => {
                     // The answer was lost, and another writer has written since: before this write, or after it.
                     let now = found.map_or_else(|| "gone".to_owned(), |found| format!("at {}", found.stamp));
                     return Err(format!(
@@ -317,7 +319,7 @@ impl ClaimStore {
     }
 
     /// Watches held claims, each until it is written or was silent for its time-out, ms.
-    pub(super) fn watch(&self, claims: &BTreeMap<u32, (Row, u64)>) -> Result<BTreeMap<u32, WatchOutcome>, String> {
+    pub(super) fn watch(&self, claims: &BTreeMap<u32, (RecordRow, u64)>) -> Result<BTreeMap<u32, WatchOutcome>, String> {
         let longest_ms = claims.values().map(|(_, timeout_ms)| *timeout_ms).max().unwrap_or(0);
         if longest_ms > WATCH_ANNOUNCE_MS {
             print_error(&format!("watching for up to {}, the longest time-out", duration(longest_ms)));
@@ -327,12 +329,12 @@ impl ClaimStore {
 
     async fn watch_all(
         &self,
-        claims: &BTreeMap<u32, (Row, u64)>,
+        claims: &BTreeMap<u32, (RecordRow, u64)>,
         at_most: Duration,
     ) -> Result<BTreeMap<u32, WatchOutcome>, String> {
         let clock = SystemClock::new();
         let began = clocks(clock);
-        let watch = |row: &Row, timeout_ms: u64| Watch::new(began, seen(row, timeout_ms));
+        let watch = |row: &RecordRow, timeout_ms: u64| Watch::new(began, seen(row, timeout_ms));
         let mut left: BTreeMap<u32, Watch> =
             claims.iter().map(|(id, (row, timeout_ms))| (*id, watch(row, *timeout_ms))).collect();
         let mut done = BTreeMap::new();
@@ -375,7 +377,7 @@ impl ClaimStore {
     }
 
     /// Returns the current records of these claims.
-    async fn read_claims(&self, claims: &BTreeMap<u32, Watch>) -> Result<BTreeMap<u32, Row>, RecordStoreError> {
+    async fn read_claims(&self, claims: &BTreeMap<u32, Watch>) -> Result<BTreeMap<u32, RecordRow>, RecordStoreError> {
         let mut found = BTreeMap::new();
         if claims.len() <= WATCHED_ONE_BY_ONE_MAX {
             for &server_id in claims.keys() {
@@ -408,7 +410,7 @@ fn clocks(clock: SystemClock) -> Clocks {
 }
 
 /// Returns a record as a watch sees it: only its stamp and its time-out matter.
-fn seen(row: &Row, timeout_ms: u64) -> ClaimSnapshot {
+fn seen(row: &RecordRow, timeout_ms: u64) -> ClaimSnapshot {
     let (holder, point) = (Some(row.stamp.writer), getid_core::SavePoint::NOTHING);
     ClaimSnapshot { stamp: row.stamp, holder, timeout_ms, point, is_this_folder: false, is_moved: false }
 }
@@ -424,7 +426,7 @@ pub(super) mod testing {
 
     use super::*;
     use crate::claim::Identity;
-    use crate::claim::fleet::{Holder, Holding, IdRanges};
+    use crate::claim::fleet::{ClaimHolder, Holding, IdRanges};
     use crate::cli::sequence::ToolError;
     use crate::records::memory::MemoryStore;
 
@@ -466,13 +468,13 @@ pub(super) mod testing {
 
     /// Returns a claim as of [`free`], held by host-a, with a time-out of 20 ms.
     pub(in crate::cli) fn held(server_id: u32) -> ClaimRecord {
-        let holder = Holder {
+        let holder = ClaimHolder {
             instance: HOLDER,
             name: "host-a".to_owned(),
             host: "a.example".to_owned(),
             address: "10.1.0.7:7890".to_owned(),
             since_unix_ms: NOW - 60_000,
-            ..Holder::default()
+            ..ClaimHolder::default()
         };
         ClaimRecord { holding: Holding::Held(holder), ..free(server_id) }
     }
@@ -482,7 +484,7 @@ pub(super) mod testing {
         memory.set(Key::of_claim(claim.record.identity.server_id), Some(row_of(claim)));
     }
 
-    fn row_of(claim: &ClaimRecord) -> Row {
+    fn row_of(claim: &ClaimRecord) -> RecordRow {
         let writer = claim.holder().map_or(1, |holder| holder.instance);
         claim.to_row(writer).unwrap()
     }
@@ -514,7 +516,7 @@ pub(super) mod testing {
                         claim.timeout_ms = timeout_ms;
                     }
                     let key = Key::of_claim(claim.record.identity.server_id);
-                    if memory.write_now(&key, Some(expect), &row_of(&claim)) != Written::Done || ends {
+                    if memory.write_now(&key, Some(expect), &row_of(&claim)) != WriteResult::Done || ends {
                         return;
                     }
                     thread::sleep(Duration::from_millis(2));
@@ -553,7 +555,7 @@ mod tests {
     use super::testing::*;
     use super::*;
     use crate::records::memory::MemoryStore;
-    use crate::records::{About, Answer};
+    use crate::records::{RecordFuture, RecordStoreInfo};
 
     /// A store that loses the answers of writes, both of writes that took effect and of writes that did not.
     struct LossyStore {
@@ -567,16 +569,21 @@ mod tests {
         fn shown(&self) -> &'static str {
             "lossy"
         }
-        fn read<'a>(&'a self, key: &'a Key) -> Answer<'a, Option<Row>> {
+        fn read<'a>(&'a self, key: &'a Key) -> RecordFuture<'a, Option<RecordRow>> {
             self.store.read(key)
         }
-        fn list<'a>(&'a self, prefix: &'a str, after: &'a str, limit: usize) -> Answer<'a, Listed> {
+        fn list<'a>(&'a self, prefix: &'a str, after: &'a str, limit: usize) -> RecordFuture<'a, RecordPage> {
             self.store.list(prefix, after, limit)
         }
-        fn mend<'a>(&'a self, key: &'a Key, bad: &'a BadRow, new: &'a Row) -> Answer<'a, bool> {
+        fn mend<'a>(&'a self, key: &'a Key, bad: &'a DamagedRow, new: &'a RecordRow) -> RecordFuture<'a, bool> {
             self.store.mend(key, bad, new)
         }
-        fn write<'a>(&'a self, key: &'a Key, expect: Option<Stamp>, new: &'a Row) -> Answer<'a, Written> {
+        fn write<'a>(
+            &'a self,
+            key: &'a Key,
+            expect: Option<Stamp>,
+            new: &'a RecordRow,
+        ) -> RecordFuture<'a, WriteResult> {
             Box::pin(async move {
                 let is_lost = self.writes.fetch_add(1, Relaxed) < self.lost;
                 if !is_lost || self.takes_effect {
@@ -588,8 +595,8 @@ mod tests {
                 Err(RecordStoreError::Unknown("no answer".to_owned()))
             })
         }
-        fn about(&self) -> Answer<'_, About> {
-            self.store.about()
+        fn info(&self) -> RecordFuture<'_, RecordStoreInfo> {
+            self.store.info()
         }
     }
 
@@ -612,7 +619,7 @@ mod tests {
             let mut next = free(1);
             next.beat += 1;
             let new = next.to_row(99).unwrap();
-            assert_eq!(store.write(&key, expect, &new), Ok(Written::Done));
+            assert_eq!(store.write(&key, expect, &new), Ok(WriteResult::Done));
             assert_eq!(memory.get(&key), Some(new), "{takes_effect}");
         }
         let (memory, store) = lossy(u32::MAX, false);

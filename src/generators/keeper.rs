@@ -14,7 +14,7 @@ use getid_core::{Limits, Refusal, SAVE_SLACK_MS, SavePoint};
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
 use super::time::{DueSave, Issuer, NextServe};
-use crate::claim::{Claim, Identity, SaveError, Taken};
+use crate::claim::{AcquiredClaim, Claim, Identity, SaveError};
 use crate::stats::{RefusalNews, Refusals};
 use crate::system::clock::Clock;
 use crate::text::plural::counted;
@@ -42,7 +42,7 @@ const NO_START_PAUSE: &str = "GETID_TEST_NO_START_PAUSE";
 /// The task beside the issuer.
 pub struct Keeper<C: Clock, S: Claim> {
     issuer: CloseOnDrop<C>,
-    claim: Taken<S>,
+    claim: AcquiredClaim<S>,
 }
 
 /// Error at the end of a keeper.
@@ -65,16 +65,21 @@ impl<C: Clock, S: Claim<Point = SavePoint>> Keeper<C, S> {
     ///
     /// Without a record, or with a copy of one, it takes 250 ms longer: another server that had the state folder before
     /// must not be giving IDs any more.
-    pub async fn prepare(clock: C, identity: Identity, limits: Limits, claim: Taken<S>) -> (Arc<Issuer<C>>, Self) {
+    pub async fn prepare(
+        clock: C,
+        identity: Identity,
+        limits: Limits,
+        claim: AcquiredClaim<S>,
+    ) -> (Arc<Issuer<C>>, Self) {
         let is_copy = claim.is_copy && !planted(Fault::NoPauseForACopy);
         // A claim that may come later does not exist yet, and its own rules make such a pause.
-        if !S::MAY_COME_LATER && (claim.point.is_none() || is_copy) && !skips_pause() {
+        if !S::MAY_START_WITHOUT && (claim.point.is_none() || is_copy) && !skips_pause() {
             tokio::time::sleep(LOST_RUN_PAUSE).await;
         }
         let declarations = Arc::clone(&claim.declarations);
         let issuer = Arc::new(Issuer::with_declarations(clock, identity, limits, claim.point, declarations));
-        if S::MAY_COME_LATER {
-            issuer.stand_by("standby: the claim store was not asked yet");
+        if S::MAY_START_WITHOUT {
+            issuer.stand_by("standby: the claim store has not been read yet");
         }
         let keeper = Keeper { issuer: CloseOnDrop(Arc::clone(&issuer)), claim };
         (issuer, keeper)
@@ -88,7 +93,7 @@ impl<C: Clock, S: Claim<Point = SavePoint>> Keeper<C, S> {
     /// Returns an error if the first write fails: a server that cannot keep its promise does not start. With a claim
     /// that may come later, nothing is written yet.
     pub async fn first_save(&mut self) -> Result<(), SaveError<SavePoint>> {
-        if S::MAY_COME_LATER {
+        if S::MAY_START_WITHOUT {
             return Ok(());
         }
         let issuer = &self.issuer.0;
@@ -194,7 +199,7 @@ fn skips_pause() -> bool {
 /// Closes the issuer permanently, stores the position, and releases the claim.
 async fn last_act<C: Clock, S: Claim<Point = SavePoint>>(
     issuer: &Issuer<C>,
-    claim: Option<Taken<S>>,
+    claim: Option<AcquiredClaim<S>>,
 ) -> Result<(), KeeperError> {
     match (issuer.close(), claim) {
         _ if issuer.has_panicked() && !planted(Fault::PoisonedCloseIsStored) => Err(KeeperError::Bug),
@@ -225,9 +230,9 @@ fn next_step<C: Clock>(issuer: &Issuer<C>, beat_at: Option<Instant>) -> Option<K
 
 async fn perform<C: Clock, S: Claim<Point = SavePoint>>(
     issuer: &Issuer<C>,
-    mut claim: Taken<S>,
+    mut claim: AcquiredClaim<S>,
     act: KeeperStep,
-) -> (Taken<S>, Result<(), SaveError<SavePoint>>) {
+) -> (AcquiredClaim<S>, Result<(), SaveError<SavePoint>>) {
     let result = match act {
         KeeperStep::Save(wanted) => issuer.save(&mut claim, wanted).await,
         KeeperStep::StepDown(why) => {

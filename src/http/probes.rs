@@ -155,7 +155,7 @@ impl Readiness {
         };
         let standby = http.server.claim().filter(|claim| claim.is_standby());
         let standby = standby.map(|claim| claim.status());
-        let takes_over = standby.as_ref().is_some_and(|status| status.waits());
+        let takes_over = standby.as_ref().is_some_and(|status| status.is_waiting());
         let standby = standby.map(|status| printable(status.reason()).into_owned());
         Readiness { standby, takes_over, refusing, names }
     }

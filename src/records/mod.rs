@@ -20,7 +20,7 @@ use std::pin::Pin;
 pub use getid_core::claim::Stamp;
 
 /// Future answer of a store.
-pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, RecordStoreError>> + Send + 'a>>;
+pub type RecordFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, RecordStoreError>> + Send + 'a>>;
 
 /// Most bytes of a record's text.
 pub const TEXT_BYTES_MAX: usize = 512 * 1024;
@@ -38,12 +38,12 @@ pub trait RecordStore: Send + Sync + 'static {
     fn shown(&self) -> &str;
 
     /// Returns the record under a key.
-    fn read<'a>(&'a self, key: &'a Key) -> Answer<'a, Option<Row>>;
+    fn read<'a>(&'a self, key: &'a Key) -> RecordFuture<'a, Option<RecordRow>>;
 
     /// Lists records whose keys begin with `prefix` and follow the key `after`, in the order of their keys (bytes).
     /// Returns at most `limit`, which is at most [`LIST_MAX`]; fewer are the last ones. A row that is not a valid
-    /// record is skipped and named in [`Listed::bad`]; more than [`LIST_MAX`] of them fail the list.
-    fn list<'a>(&'a self, prefix: &'a str, after: &'a str, limit: usize) -> Answer<'a, Listed>;
+    /// record is skipped and named in [`RecordPage::bad`]; more than [`LIST_MAX`] of them fail the list.
+    fn list<'a>(&'a self, prefix: &'a str, after: &'a str, limit: usize) -> RecordFuture<'a, RecordPage>;
 
     /// Writes `new` if the record under the key has exactly the stamp `expect`, or if `expect` is `None` and there is
     /// no record.
@@ -52,11 +52,11 @@ pub trait RecordStore: Send + Sync + 'static {
     ///
     /// [`RecordStoreError::Unknown`]: the write may have been done, or may still be done.
     /// [`RecordStoreError::Refused`]: it was not done, and will not be.
-    fn write<'a>(&'a self, key: &'a Key, expect: Option<Stamp>, new: &'a Row) -> Answer<'a, Written>;
+    fn write<'a>(&'a self, key: &'a Key, expect: Option<Stamp>, new: &'a RecordRow) -> RecordFuture<'a, WriteResult>;
 
     /// Writes `new` in place of a row that is not a valid record, as in [`RecordStoreError::Damaged`]. Returns true if
     /// it was done; false if the row has changed since.
-    fn mend<'a>(&'a self, key: &'a Key, bad: &'a BadRow, new: &'a Row) -> Answer<'a, bool>;
+    fn mend<'a>(&'a self, key: &'a Key, bad: &'a DamagedRow, new: &'a RecordRow) -> RecordFuture<'a, bool>;
 
     /// Returns the SQL that creates the tables before the first record, for an administrator: one statement at a time,
     /// each with its semicolon. Empty if nothing needs to be created.
@@ -66,21 +66,21 @@ pub trait RecordStore: Send + Sync + 'static {
 
     /// Returns the product and version of the store, and warnings: settings by which an acknowledged write may be lost,
     /// each as a sentence with its remedy.
-    fn about(&self) -> Answer<'_, About>;
+    fn info(&self) -> RecordFuture<'_, RecordStoreInfo>;
 }
 
 /// Result of a write with an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Written {
+pub enum WriteResult {
     /// The write was done.
     Done,
     /// The record had another stamp, existed already, or was gone: this is its present state.
-    Conflict(Option<Row>),
+    Conflict(Option<RecordRow>),
 }
 
 /// A record with its stamp.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Row {
+pub struct RecordRow {
     /// Writer and write counter of the record.
     pub stamp: Stamp,
     /// Text of the record, at most [`TEXT_BYTES_MAX`] bytes of UTF-8.
@@ -89,31 +89,31 @@ pub struct Row {
 
 /// The result of a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Listed {
+pub struct RecordPage {
     /// Valid records.
-    pub rows: Vec<(Key, Row)>,
+    pub rows: Vec<(Key, RecordRow)>,
     /// Rows between them that are not valid records, without their texts.
-    pub bad: Vec<BadRow>,
+    pub bad: Vec<DamagedRow>,
 }
 
-impl Listed {
+impl RecordPage {
     /// Adds a row that is not a valid record, without its text.
     ///
     /// # Errors
     ///
     /// Fails if there are more than [`LIST_MAX`].
-    pub fn skip(&mut self, bad: BadRow) -> Result<(), RecordStoreError> {
+    pub fn skip(&mut self, bad: DamagedRow) -> Result<(), RecordStoreError> {
         if self.bad.len() == LIST_MAX {
             return Err(RecordStoreError::Refused(format!("more than {LIST_MAX} rows are no records, such as: {bad}")));
         }
-        self.bad.push(BadRow { text: Vec::new(), ..bad });
+        self.bad.push(DamagedRow { text: Vec::new(), ..bad });
         Ok(())
     }
 }
 
 /// A row under a key of getid that is not a valid record: its stamp or its key was edited, or another program wrote it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BadRow {
+pub struct DamagedRow {
     /// Key of the row, as in the store.
     pub key: String,
     /// Error in the row: a sentence that begins with "the row" or "the key", and names it.
@@ -126,14 +126,14 @@ pub struct BadRow {
     pub text: Vec<u8>,
 }
 
-impl BadRow {
+impl DamagedRow {
     /// Returns the server-id whose claim is or was in this row, from its key in any spelling.
     pub fn server_id(&self) -> Option<u32> {
         self.key.trim().strip_prefix(CLAIMS)?.parse().ok()
     }
 }
 
-impl fmt::Display for BadRow {
+impl fmt::Display for DamagedRow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.what)
     }
@@ -192,7 +192,7 @@ pub const CLAIMS: &str = "claim/";
 
 /// Product and warnings of a store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct About {
+pub struct RecordStoreInfo {
     /// Product and version, such as `etcd 3.5.28`.
     pub product: String,
     /// Warnings, each a sentence with its remedy.
@@ -217,8 +217,8 @@ pub enum RecordStoreError {
     #[error("{0}")]
     Refused(String),
     /// The row under the key is not a valid record; nothing was done.
-    #[error("{0}; put back what was there before somebody edited it")]
-    Damaged(Box<BadRow>),
+    #[error("{0}; restore the row as it was before the edit")]
+    Damaged(Box<DamagedRow>),
     /// The store was not reached, and nothing was done. It may recover soon.
     #[error("{0}")]
     Away(String),
@@ -232,11 +232,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bad_row_blocks_the_number_that_its_key_has() {
+    fn a_damaged_row_blocks_the_server_id_of_its_key() {
         for (key, server_id) in
             [("claim/3", Some(3)), ("claim/3 ", Some(3)), ("claim/03", Some(3)), ("claim/x", None), ("worker/3", None)]
         {
-            let bad = BadRow { key: key.to_owned(), what: String::new(), writer: String::new(), beat: 0, text: vec![] };
+            let bad =
+                DamagedRow { key: key.to_owned(), what: String::new(), writer: String::new(), beat: 0, text: vec![] };
             assert_eq!(bad.server_id(), server_id, "{key}");
         }
     }

@@ -27,7 +27,7 @@ impl Server {
             DeclareError::Conflict(conflict) => {
                 let config = self.config.get();
                 let remedy = generator_remedy(&config.state_dir, config.server_id, conflict);
-                format!("{error}; to go on, {remedy}")
+                format!("{error}; to continue, {remedy}")
             }
             DeclareError::ServerId { .. } | DeclareError::TooManyChanges | DeclareError::TooMuchRandom => {
                 error.to_string()

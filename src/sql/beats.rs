@@ -77,7 +77,7 @@ pub(super) fn answer(rows: Vec<RawServer>) -> Result<(Vec<ServerRow>, u64), Stor
 }
 
 /// Returns the error if a server's row does not permit its request: the server must read the rows again.
-pub(super) fn not_allowed() -> StoreError {
+pub(super) fn server_row_error() -> StoreError {
     StoreError::Unknown(
         "the row of this server in getid_beat is not as this server left it: the store may have lost writes".to_owned(),
     )

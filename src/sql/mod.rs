@@ -38,7 +38,7 @@ use getid_core::{Key, Reset, Spec, VALUE_MAX};
 pub use self::open::{open, open_all, open_records, same_store};
 
 /// Future answer of a database.
-pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
+pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
 /// A database that keeps sequences. Creating one opens nothing.
 pub trait Store: Send + Sync {
@@ -46,7 +46,7 @@ pub trait Store: Send + Sync {
     fn shown(&self) -> &str;
 
     /// Returns the kind of its tables.
-    fn table(&self) -> Table;
+    fn table(&self) -> TableKind;
 
     /// Returns true if other servers may use the same rows. False for a file that this process has locked.
     fn is_shared(&self) -> bool;
@@ -59,35 +59,39 @@ pub trait Store: Send + Sync {
 
     /// Opens a connection. Missing native tables are created if the user has the permission; else the error names the
     /// missing table and the command that prints its SQL. The caller sets the deadline.
-    fn connect(&self) -> Answer<'_, Box<dyn Connection>>;
+    fn connect(&self) -> StoreFuture<'_, Box<dyn Connection>>;
 }
 
 /// An open connection, for one statement at a time. Each method is a single transaction. The caller sets the deadline,
 /// and drops a connection that has returned [`StoreError::Unknown`] or whose answer it no longer awaits.
 pub trait Connection: Send {
     /// Returns what was found when the connection was opened.
-    fn about(&self) -> &About;
+    fn info(&self) -> &StoreInfo;
 
     /// Reserves values for some sequences: one answer for each, in their order. At most [`BATCH_MAX`].
     ///
     /// With `server`, the beat of that server grows by 1 in the same transaction. If its row does not permit that, the
     /// answer is [`StoreError::Unknown`], and the reserved values must not be used.
-    fn reserve_as<'a>(&'a mut self, server: Option<Credentials>, asks: &'a [Reserve]) -> Answer<'a, Reservations>;
+    fn reserve_as<'a>(
+        &'a mut self,
+        server: Option<Credentials>,
+        asks: &'a [ReserveRequest],
+    ) -> StoreFuture<'a, Reservations>;
 
     /// Does [`Connection::reserve_as`] for a tool, or in a store of one server.
-    fn reserve<'a>(&'a mut self, asks: &'a [Reserve]) -> Answer<'a, Vec<Result<Reserved, Verdict>>> {
+    fn reserve<'a>(&'a mut self, asks: &'a [ReserveRequest]) -> StoreFuture<'a, Vec<Result<Reservation, Verdict>>> {
         Box::pin(async move { Ok(self.reserve_as(None, asks).await?.each) })
     }
 
     /// Reads and writes the rows of servers, as [`BeatRequest::apply`] decides. Shared stores only.
-    fn beat<'a>(&'a mut self, _ask: &'a BeatRequest) -> Answer<'a, BeatAnswer> {
+    fn beat<'a>(&'a mut self, _ask: &'a BeatRequest) -> StoreFuture<'a, BeatAnswer> {
         Box::pin(async { Err(no_beats()) })
     }
 
     /// Raises rows that are lower than their notes, and adds 1 to the beat of the server in the same transaction.
     /// Returns that beat and the number of raised rows; `None` if the server's row does not permit it. At most
     /// [`BATCH_MAX`] notes. Shared stores only.
-    fn compare<'a>(&'a mut self, _server: Credentials, _notes: &'a [NotedRow]) -> Answer<'a, Option<Compared>> {
+    fn compare<'a>(&'a mut self, _server: Credentials, _notes: &'a [NotedRow]) -> StoreFuture<'a, Option<Comparison>> {
         Box::pin(async { Err(no_beats()) })
     }
 
@@ -96,15 +100,19 @@ pub trait Connection: Send {
     ///
     /// With `server`, nothing is given back if the row of that server does not permit it, as in
     /// [`Connection::reserve_as`]. A store that lost writes may have another row of the same version.
-    fn give_back<'a>(&'a mut self, server: Option<Credentials>, ends: &'a [GiveBack]) -> Answer<'a, Vec<bool>>;
+    fn give_back<'a>(
+        &'a mut self,
+        server: Option<Credentials>,
+        ends: &'a [GiveBackRequest],
+    ) -> StoreFuture<'a, Vec<bool>>;
 
     /// Creates rows in one transaction: one answer for each, in their order. [`Verdict::Exists`] if the row exists,
     /// [`Verdict::Dropped`] if it was dropped. With `above_dropped` a new row continues above the dropped one. At most
     /// [`BATCH_MAX`], none twice, all with the same `rows_max` and `server`.
-    fn create_all<'a>(&'a mut self, new: &'a [Create]) -> Answer<'a, Vec<Result<Row, Verdict>>>;
+    fn create_all<'a>(&'a mut self, new: &'a [CreateRequest]) -> StoreFuture<'a, Vec<Result<SequenceRow, Verdict>>>;
 
     /// Does [`Connection::create_all`] for one row.
-    fn create<'a>(&'a mut self, new: &'a Create) -> Answer<'a, Result<Row, Verdict>> {
+    fn create<'a>(&'a mut self, new: &'a CreateRequest) -> StoreFuture<'a, Result<SequenceRow, Verdict>> {
         Box::pin(async move {
             let made = self.create_all(std::slice::from_ref(new)).await?.pop();
             made.ok_or_else(|| StoreError::Unknown(format!("no answer for the row of '{}'", new.key)))
@@ -112,64 +120,64 @@ pub trait Connection: Send {
     }
 
     /// Changes an existing row, and adds 1 to its generation.
-    fn change<'a>(&'a mut self, key: &'a Key, change: &'a RowChange) -> Answer<'a, Result<Row, Verdict>>;
+    fn change<'a>(&'a mut self, key: &'a Key, change: &'a RowChange) -> StoreFuture<'a, Result<SequenceRow, Verdict>>;
 
     /// Returns one row, even a dropped one.
-    fn row<'a>(&'a mut self, key: &'a Key) -> Answer<'a, Option<Row>>;
+    fn row<'a>(&'a mut self, key: &'a Key) -> StoreFuture<'a, Option<SequenceRow>>;
 
     /// Lists rows in the order of their names (bytes), from the cursor `after`, at most `limit`. Dropped rows are
     /// omitted, and rows of periods too unless `periods` is true.
-    fn list<'a>(&'a mut self, after: &'a str, limit: u32, periods: bool) -> Answer<'a, Listed>;
+    fn list<'a>(&'a mut self, after: &'a str, limit: u32, periods: bool) -> StoreFuture<'a, RowPage>;
 
     /// Returns the number of rows, without those of periods and dropped ones.
-    fn count(&mut self) -> Answer<'_, u64>;
+    fn count(&mut self) -> StoreFuture<'_, u64>;
 
     /// Returns the rows whose generation has changed since `seen`, the `upto` of an earlier answer. With `None` only
     /// `upto` is returned.
-    fn changes(&mut self, seen: Option<u64>) -> Answer<'_, Changes>;
+    fn changes(&mut self, seen: Option<u64>) -> StoreFuture<'_, Changes>;
 
     /// Returns rows of generators: those with these names, or all, in the order of their names, at most
     /// [`GENERATORS_MAX`]. Native tables only.
-    fn generators<'a>(&'a mut self, _names: Option<&'a [String]>) -> Answer<'a, Vec<Generator>> {
+    fn generators<'a>(&'a mut self, _names: Option<&'a [String]>) -> StoreFuture<'a, Vec<Generator>> {
         Box::pin(async { Ok(Vec::new()) })
     }
 
-    /// Begins a period of a generator, or finds its row, as [`Opening`] describes. Returns the generator's row. Native
-    /// tables only.
-    fn open_period<'a>(&'a mut self, _ask: &'a Opening) -> Answer<'a, Result<Generator, Verdict>> {
+    /// Begins a period of a generator, or finds its row, as [`OpenPeriodRequest`] describes. Returns the generator's
+    /// row. Native tables only.
+    fn open_period<'a>(&'a mut self, _ask: &'a OpenPeriodRequest) -> StoreFuture<'a, Result<Generator, Verdict>> {
         Box::pin(async { Ok(Err(no_generators())) })
     }
 
     /// Records periods that have begun as the newest of their generators. A row with a later period or another
     /// declaration stays unchanged. At most [`GENERATORS_MAX`]. Native tables only.
-    fn begin_periods<'a>(&'a mut self, _begun: &'a [Begun]) -> Answer<'a, ()> {
+    fn begin_periods<'a>(&'a mut self, _begun: &'a [BegunPeriod]) -> StoreFuture<'a, ()> {
         Box::pin(async { Ok(()) })
     }
 
     /// Closes the ended periods of a generator, and deletes their rows, [`PRUNED_MAX`] per call. Native tables only.
-    fn prune<'a>(&'a mut self, _ask: &'a Prune) -> Answer<'a, Result<Pruned, Verdict>> {
+    fn prune<'a>(&'a mut self, _ask: &'a PruneRequest) -> StoreFuture<'a, Result<PruneResult, Verdict>> {
         Box::pin(async { Ok(Err(no_generators())) })
     }
 
     /// Returns `current_max_id` of the row with this `id` in `id_generator` or a similar table, which keeps the maximum
     /// of a counter in Redis. `None` if there is no such row. The table's name has letters, digits and underscores
     /// only.
-    fn maximum<'a>(&'a mut self, _table: &'a str, _id: i64) -> Answer<'a, Result<Option<i64>, Verdict>> {
-        let said = "a table of maximums is adopted from a store in MySQL or PostgreSQL with 'sequence-table native'";
-        Box::pin(async move { Ok(Err(Verdict::Unsupported(said.to_owned()))) })
+    fn maximum<'a>(&'a mut self, _table: &'a str, _id: i64) -> StoreFuture<'a, Result<Option<i64>, Verdict>> {
+        let message = "a table of maximums is adopted from a store in MySQL or PostgreSQL with 'sequence-table native'";
+        Box::pin(async move { Ok(Err(Verdict::Unsupported(message.to_owned()))) })
     }
 
     /// Writes a copy of the store, as of one moment, into an empty file. Fails if that takes longer than
     /// [`BACKUP_TIME_MAX`]. For a file that only this server uses.
-    fn backup<'a>(&'a mut self, _to: &'a Path) -> Answer<'a, ()> {
-        let said =
+    fn backup<'a>(&'a mut self, _to: &'a Path) -> StoreFuture<'a, ()> {
+        let message =
             "it is kept by a database server, whose own tools make backups: mysqldump --single-transaction, pg_dump";
-        Box::pin(async move { Err(StoreError::Refused(said.to_owned())) })
+        Box::pin(async move { Err(StoreError::Refused(message.to_owned())) })
     }
 
     /// Returns the tokens of Tinyid's clients, from a table `tiny_id_token` beside any of the tables of sequences: at
     /// most [`TOKENS_MAX`] plus one. `None` if there is no such table.
-    fn tokens(&mut self) -> Answer<'_, Option<Vec<Token>>> {
+    fn tokens(&mut self) -> StoreFuture<'_, Option<Vec<Token>>> {
         Box::pin(async { Ok(None) })
     }
 }
@@ -194,7 +202,7 @@ pub const BATCH_MAX: usize = 64;
 
 /// Kind of a store's tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Table {
+pub enum TableKind {
     /// getid's own tables.
     Native,
     /// Leaf's table `leaf_alloc`.
@@ -205,7 +213,7 @@ pub enum Table {
 
 /// Facts found when a store is opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct About {
+pub struct StoreInfo {
     /// The database and its version, such as `MariaDB 10.11.6`.
     pub product: String,
     /// Permanent id of the store, drawn when its tables were created. For tables of Leaf and Tinyid it is derived from
@@ -219,7 +227,7 @@ pub struct About {
 
 /// A request for values of a sequence.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reserve {
+pub struct ReserveRequest {
     /// Key of the sequence.
     pub key: Key,
     /// Number of values, 1 to [`getid_core::RESERVED_MAX`]. Tables of Leaf and Tinyid may have their own rules for it.
@@ -249,7 +257,7 @@ pub struct Generator {
 /// The counter's row is created if it is missing, and the generator's row is written. Both happen under one lock, so a
 /// period that [`Connection::prune`] has closed does not begin again.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Opening {
+pub struct OpenPeriodRequest {
     /// Key of the counter's row.
     pub key: Key,
     /// The declaration on this server, as in [`Generator::declaration`].
@@ -284,13 +292,13 @@ impl Generator {
     }
 }
 
-impl Opening {
+impl OpenPeriodRequest {
     /// Returns why the period must not be drawn from, by the row of its generator. A closed period is before the newest
     /// one.
     pub fn refused_by(&self, found: &Generator) -> Option<Verdict> {
         if found.declaration != self.declaration && !self.redeclares {
-            let (stored, asked) = (found.declaration.clone(), self.declaration.clone());
-            return Some(Verdict::Declared { stored, asked });
+            let (stored, configured) = (found.declaration.clone(), self.declaration.clone());
+            return Some(Verdict::Declared { stored, configured });
         }
         let newest = found.newest_as(self.reset);
         (*newest > *self.key.period()).then_some(Verdict::Newer { period: newest })
@@ -299,7 +307,7 @@ impl Opening {
 
 /// A period that has begun.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Begun {
+pub struct BegunPeriod {
     /// Key of its counter.
     pub key: Key,
     /// The declaration on the server in which it has begun, as in [`Generator::declaration`].
@@ -308,7 +316,7 @@ pub struct Begun {
 
 /// Request to remove ended periods of a generator.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Prune {
+pub struct PruneRequest {
     /// Name of the generator.
     pub name: String,
     /// Last day whose periods are removed, if they ended by its end. The newest period, and others of its day, stay.
@@ -319,7 +327,7 @@ pub struct Prune {
 
 /// Result of [`Connection::prune`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Pruned {
+pub struct PruneResult {
     /// Number of rows to remove, those of later calls included.
     pub rows: u64,
     /// First of their periods.
@@ -390,7 +398,7 @@ pub const PRUNED_MAX: u64 = 5_000;
 
 /// A reservation that was committed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reserved {
+pub struct Reservation {
     /// First value.
     pub first: i64,
     /// Last value, inclusive; below `first` if the row has reached its max.
@@ -398,12 +406,12 @@ pub struct Reserved {
     /// The row's `next` before the reservation.
     pub found_next: i64,
     /// The row after the reservation.
-    pub row: Row,
+    pub row: SequenceRow,
 }
 
 /// State of the requesting server as of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Beaten {
+pub struct ServerBeat {
     /// The server's beat after the transaction.
     pub beat: u64,
     /// Instance of the database, as in [`BeatAnswer::instance`].
@@ -414,9 +422,9 @@ pub struct Beaten {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reservations {
     /// State of the server, if the request named one.
-    pub server: Option<Beaten>,
+    pub server: Option<ServerBeat>,
     /// One answer for each sequence.
-    pub each: Vec<Result<Reserved, Verdict>>,
+    pub each: Vec<Result<Reservation, Verdict>>,
 }
 
 /// A server's note of a row.
@@ -441,7 +449,7 @@ impl NotedRow {
 
 /// Result of [`Connection::compare`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Compared {
+pub struct Comparison {
     /// The server's beat after the comparison.
     pub beat: u64,
     /// Number of rows that were missing or lower than their notes.
@@ -458,7 +466,7 @@ fn no_beats() -> StoreError {
 
 /// The unused end of a reservation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GiveBack {
+pub struct GiveBackRequest {
     /// Key of the sequence.
     pub key: Key,
     /// Version of the row after the last reservation of this server.
@@ -469,7 +477,7 @@ pub struct GiveBack {
 
 /// A row to be created.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Create {
+pub struct CreateRequest {
     /// Key of the row.
     pub key: Key,
     /// Options of the row.
@@ -526,7 +534,7 @@ pub enum RowChange {
 
 /// A row of a sequence.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Row {
+pub struct SequenceRow {
     /// Key of the sequence.
     pub key: Key,
     /// First value that is not reserved.
@@ -545,7 +553,7 @@ pub struct Row {
     pub updated_unix_ms: i64,
 }
 
-impl Row {
+impl SequenceRow {
     /// Returns the last value that counts as given; one increment below its first value if there is none.
     pub fn last(&self) -> i64 {
         let increment = i64::from(self.spec.increment);
@@ -566,31 +574,34 @@ pub enum RowState {
 
 /// A page of a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Listed {
+pub struct RowPage {
     /// Rows that can be read.
-    pub rows: Vec<Row>,
+    pub rows: Vec<SequenceRow>,
     /// Rows that cannot be read, because they were edited by hand.
-    pub bad: Vec<BadRow>,
+    pub bad: Vec<UnreadableRow>,
     /// Cursor of the next page; `None` after the last.
     pub next: Option<String>,
 }
 
 /// A row that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BadRow {
+pub struct UnreadableRow {
     /// Name of the row, which may not be a valid name of a sequence.
     pub name: String,
     /// The error in the row, and the remedy.
-    pub said: String,
+    pub error: String,
 }
 
-impl Listed {
+impl RowPage {
     /// Builds a page from rows with their names and periods. The row is `None` if it is not a sequence's, and is not
     /// listed.
     ///
     /// `each` has every row that the database returned: a page with fewer than `limit` is the last one.
-    pub fn new(limit: u32, each: impl Iterator<Item = (String, String, Option<Result<Row, String>>)>) -> Listed {
-        let mut listed = Listed::default();
+    pub fn new(
+        limit: u32,
+        each: impl Iterator<Item = (String, String, Option<Result<SequenceRow, String>>)>,
+    ) -> RowPage {
+        let mut listed = RowPage::default();
         let mut last = String::new();
         let mut left = limit;
         for (name, period, row) in each {
@@ -598,7 +609,7 @@ impl Listed {
             last = if period.is_empty() && !name.contains('@') { name.clone() } else { format!("{name}@{period}") };
             match row {
                 Some(Ok(row)) => listed.rows.push(row),
-                Some(Err(said)) => listed.bad.push(BadRow { name, said }),
+                Some(Err(message)) => listed.bad.push(UnreadableRow { name, error: message }),
                 None => {}
             }
         }
@@ -627,7 +638,7 @@ pub enum Verdict {
     /// There is no row.
     NoSuch,
     /// The row exists.
-    Exists(Box<Row>),
+    Exists(Box<SequenceRow>),
     /// The row was dropped.
     Dropped {
         /// Last value that counts as given.
@@ -641,7 +652,7 @@ pub enum Verdict {
     /// The change would lower the row.
     Lower {
         /// The present row.
-        row: Box<Row>,
+        row: Box<SequenceRow>,
     },
     /// The store has its maximum of rows.
     TooMany {
@@ -658,7 +669,7 @@ pub enum Verdict {
         /// Declaration in the row.
         stored: String,
         /// Declaration of the server.
-        asked: String,
+        configured: String,
     },
     /// The row cannot be used, such as a step of 0 or a remainder that is not below delta. The text has the remedy.
     BadRow(String),
@@ -680,7 +691,7 @@ pub enum StoreError {
 
 /// Reason why there is no connection to a server.
 #[cfg(any(feature = "mysql", feature = "postgres"))]
-struct NotConnected {
+struct ConnectError {
     error: StoreError,
     /// Whether no server that could refuse it has answered: the same address may work in a moment.
     is_away: bool,
@@ -696,22 +707,22 @@ fn check_pinned(address: &crate::text::store_url::ServerAddress, found: &str) ->
     }
     let found = if found.is_empty() { "has no tables of getid".to_owned() } else { format!("is the store {found}") };
     Err(StoreError::Refused(format!(
-        "the address has uuid={uuid}, and the database '{}' {found}: put the right one back; to use this one, leave uuid= \
-         out or change it",
+        "the address has uuid={uuid}, and the database '{}' {found}: restore the right one; to use this one, omit uuid= \
+         or change it",
         address.database
     )))
 }
 
 #[cfg(any(feature = "mysql", feature = "postgres"))]
-impl NotConnected {
-    fn refused(error: StoreError) -> NotConnected {
-        NotConnected { error, is_away: false }
+impl ConnectError {
+    fn refused(error: StoreError) -> ConnectError {
+        ConnectError { error, is_away: false }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Listed;
+    use super::RowPage;
 
     #[test]
     fn a_full_page_has_another_after_it_whatever_its_rows_are() {
@@ -723,7 +734,7 @@ mod tests {
             (vec![unlisted("-")], None),
             (vec![], None),
         ] {
-            let listed = Listed::new(2, rows.into_iter());
+            let listed = RowPage::new(2, rows.into_iter());
             assert!(listed.rows.is_empty() && listed.next.as_deref() == next, "{listed:?}");
         }
     }

@@ -34,7 +34,7 @@
 //! The functions here decide about a row as it was read, inside the transaction that writes it. SQLite uses them for
 //! each row; a database server for all operations but a reservation, which is one statement there.
 //!
-//! Invariant: only [`given_back`] lowers `next`, and each write increases `version`. So a row of a version that a
+//! Invariant: only [`apply_give_back`] lowers `next`, and each write increases `version`. So a row of a version that a
 //! server knows is as that server has left it.
 
 use getid_core::{CivilTime, INCREMENT_MAX, Key, RESERVED_MAX, Reset, Spec, VALUE_MAX, WaitPolicy};
@@ -42,7 +42,8 @@ use getid_core::{CivilTime, INCREMENT_MAX, Key, RESERVED_MAX, Reset, Spec, VALUE
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 use super::NotedRow;
 use super::{
-    Create, Day, Generator, GiveBack, Listed, Opening, PRUNED_MAX, Reserve, Reserved, Row, RowChange, RowState, Verdict,
+    CreateRequest, Day, Generator, GiveBackRequest, OpenPeriodRequest, PRUNED_MAX, Reservation, ReserveRequest,
+    RowChange, RowPage, RowState, SequenceRow, Verdict,
 };
 use crate::text::printable::printable;
 
@@ -76,22 +77,22 @@ pub(super) const COLUMNS: &str = "name, period, next, version, generation, start
 pub(super) const GENERATOR_COLUMNS: &str = "name, declaration, reset, newest, closed_through";
 
 /// Returns the error of a row whose name is not valid. Its numbers may be in use, so the remedy is not to delete it.
-fn no_key(shown: &str, name: &str, period: &str) -> String {
+fn invalid_name(shown: &str, name: &str, period: &str) -> String {
     let shown = shown.escape_debug();
     let [name, period] = [name, period].map(|text| printable(&text.replace('\'', "''")).into_owned());
     format!(
-        "the row '{shown}' of getid_sequence has a name that none can have: rename it, as its values may be in use: UPDATE \
-         getid_sequence SET name = '...' WHERE name = '{name}' AND period = '{period}'"
+        "the row '{shown}' of getid_sequence has a name that is not valid: rename it, as its values may be in use: \
+         UPDATE getid_sequence SET name = '...' WHERE name = '{name}' AND period = '{period}'"
     )
 }
 
 impl RawRow {
     /// Parses the row. Returns the error in a row that was edited, with the remedy.
-    pub(super) fn read(self) -> Result<Row, String> {
+    pub(super) fn read(self) -> Result<SequenceRow, String> {
         let RawRow { name, period, .. } = &self;
         let key = if period.is_empty() { Key::new(name) } else { Key::of_period(name, period) };
         let shown = if period.is_empty() { name.clone() } else { format!("{name}@{period}") };
-        let key = key.ok_or_else(|| no_key(&shown, name, period))?;
+        let key = key.ok_or_else(|| invalid_name(&shown, name, period))?;
         let bad = |column: &str, found: &dyn std::fmt::Display, expected: &str| {
             format!("the row of '{key}' in getid_sequence has {column} {found}, must be {expected}: UPDATE it by hand")
         };
@@ -125,7 +126,7 @@ impl RawRow {
                 return Err(bad("state", &found, "'live', 'dropped' or 'went-back'"));
             }
         };
-        Ok(Row {
+        Ok(SequenceRow {
             next: number("next", self.next, 0, NEXT_MAX)?,
             version: number("version", self.version, 0, i64::MAX)?.unsigned_abs(),
             generation: number("generation", self.generation, 0, i64::MAX)?.unsigned_abs(),
@@ -139,8 +140,8 @@ impl RawRow {
 }
 
 /// Returns a page of rows as read from a database.
-pub(super) fn listed(limit: u32, rows: Vec<RawRow>) -> Listed {
-    Listed::new(limit, rows.into_iter().map(|row| (row.name.clone(), row.period.clone(), Some(row.read()))))
+pub(super) fn page_of(limit: u32, rows: Vec<RawRow>) -> RowPage {
+    RowPage::new(limit, rows.into_iter().map(|row| (row.name.clone(), row.period.clone(), Some(row.read()))))
 }
 
 /// Largest `next`: past the last possible value, with room for one more step.
@@ -170,12 +171,12 @@ pub(super) fn column(number: u64) -> i64 {
 }
 
 /// Returns the last value that counts as given: the one before `next`.
-pub(super) fn last_of(row: &Row) -> i64 {
+pub(super) fn last_of(row: &SequenceRow) -> i64 {
     row.next - i64::from(row.spec.increment)
 }
 
 /// Returns why a row gives no values; `None` if it gives some.
-pub(super) fn refusal(row: &Row) -> Option<Verdict> {
+pub(super) fn refusal(row: &SequenceRow) -> Option<Verdict> {
     match row.state {
         RowState::Live => None,
         RowState::Dropped => Some(Verdict::Dropped { last: last_of(row) }),
@@ -184,7 +185,11 @@ pub(super) fn refusal(row: &Row) -> Option<Verdict> {
 }
 
 /// Returns a reservation from a row, with the row after it. A row that has reached its max stays as it is.
-pub(super) fn reserved(row: &Row, ask: &Reserve, now_unix_ms: i64) -> Result<Reserved, Verdict> {
+pub(super) fn apply_reservation(
+    row: &SequenceRow,
+    ask: &ReserveRequest,
+    now_unix_ms: i64,
+) -> Result<Reservation, Verdict> {
     if let Some(refusal) = refusal(row) {
         return Err(refusal);
     }
@@ -199,16 +204,16 @@ pub(super) fn reserved(row: &Row, ask: &Reserve, now_unix_ms: i64) -> Result<Res
         after.version += 1;
         after.updated_unix_ms = now_unix_ms;
     }
-    Ok(Reserved { first, last: first + (values - 1) * increment, found_next: row.next, row: after })
+    Ok(Reservation { first, last: first + (values - 1) * increment, found_next: row.next, row: after })
 }
 
 /// Returns the number of requested values.
-pub(super) fn values_of(ask: &Reserve) -> i64 {
+pub(super) fn values_of(ask: &ReserveRequest) -> i64 {
     ask.values.clamp(1, RESERVED_MAX).into()
 }
 
 /// Returns the lower bound of a request.
-pub(super) fn floor_of(ask: &Reserve) -> i64 {
+pub(super) fn floor_of(ask: &ReserveRequest) -> i64 {
     ask.floor.min(VALUE_MAX + 1)
 }
 
@@ -221,14 +226,14 @@ const HELD_MS_MAX: i64 = 86_400_000;
 pub(super) struct PeriodOpening {
     pub(super) generator: Generator,
     /// The counter's row, if it must be written: created, raised or revived.
-    pub(super) row: Option<Row>,
+    pub(super) row: Option<SequenceRow>,
     /// Change of the generator's other rows.
-    pub(super) others: Others,
+    pub(super) others: OtherRowsChange,
 }
 
 /// Change of the other rows of a generator whose period is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Others {
+pub(super) enum OtherRowsChange {
     /// No change.
     Stay,
     /// Rows whose values servers may hold get a new generation, so that those are discarded.
@@ -242,26 +247,26 @@ pub(super) enum Others {
 
 /// Selects rows with periods of other lengths that count for a period's floor. They were written at `since_unix_ms` or
 /// later, and have no period or one that is not before `year`.
-pub(super) struct Recent {
+pub(super) struct RecentRows {
     pub(super) since_unix_ms: i64,
     pub(super) year: String,
 }
 
 /// Returns the rows above which a period's row is created. A generator that had a longer or shorter interval has given
 /// the texts of this period from them, or may still. Its texts contain the time, so earlier rows do no harm.
-pub(super) fn recent(ask: &Opening) -> Recent {
+pub(super) fn recent_rows(ask: &OpenPeriodRequest) -> RecentRows {
     let since_unix_ms = ask.from_unix_ms.saturating_sub(HELD_MS_MAX);
     // The zone may be half a day from UTC.
     let year = Day::of_unix_ms(since_unix_ms.saturating_sub(HELD_MS_MAX)).map(|day| day.text()[..4].to_owned());
-    Recent { since_unix_ms: since_unix_ms.max(0), year: year.filter(|_| since_unix_ms > 0).unwrap_or_default() }
+    RecentRows { since_unix_ms: since_unix_ms.max(0), year: year.filter(|_| since_unix_ms > 0).unwrap_or_default() }
 }
 
-/// Returns the changes that open a period. `highest` is the largest `next` of the [`recent`] rows.
-pub(super) fn opened_period(
+/// Returns the changes that open a period. `highest` is the largest `next` of the [`recent_rows`] rows.
+pub(super) fn apply_period_opening(
     found: Option<&Generator>,
-    row: Option<&Row>,
+    row: Option<&SequenceRow>,
     highest: i64,
-    ask: &Opening,
+    ask: &OpenPeriodRequest,
     now_unix_ms: i64,
 ) -> Result<PeriodOpening, Verdict> {
     let period = ask.key.period();
@@ -286,10 +291,10 @@ pub(super) fn opened_period(
         Some(found) if !is_same => {
             let before = Reset::ALL.into_iter().find(|reset| reset.word() == found.reset);
             let length = before.and_then(|reset| reset.period(CivilTime::FIRST)).map_or(0, |period| period.len());
-            Others::Dropped { length }
+            OtherRowsChange::Dropped { length }
         }
-        Some(_) if is_changed => Others::Renewed,
-        _ => Others::Stay,
+        Some(_) if is_changed => OtherRowsChange::Renewed,
+        _ => OtherRowsChange::Stay,
     };
     let generator = Generator {
         name: ask.key.name().to_owned(),
@@ -303,21 +308,21 @@ pub(super) fn opened_period(
 
 /// Returns the counter's row, if it must be written.
 fn opened_row(
-    row: Option<&Row>,
+    row: Option<&SequenceRow>,
     is_known: bool,
     is_same: bool,
     is_changed: bool,
     highest: i64,
-    ask: &Opening,
+    ask: &OpenPeriodRequest,
     now_unix_ms: i64,
-) -> Result<Option<Row>, Verdict> {
+) -> Result<Option<SequenceRow>, Verdict> {
     let above = |spec: &Spec, next: i64| spec.next_from(next.max(ask.floor).max(highest).min(VALUE_MAX + 1));
     let Some(row) = row else {
         if !ask.may_begin {
             return Err(Verdict::NoSuch);
         }
-        let row = opened(&ask.key, ask.spec, now_unix_ms);
-        return Ok(Some(Row { next: above(&row.spec, row.next), ..row }));
+        let row = new_row(&ask.key, ask.spec, now_unix_ms);
+        return Ok(Some(SequenceRow { next: above(&row.spec, row.next), ..row }));
     };
     let is_dropped = row.state == RowState::Dropped;
     // Only a change of the interval drops the row of a period; an operator may drop a row without a period.
@@ -327,7 +332,7 @@ fn opened_row(
     let next = if is_same && !is_dropped { row.next } else { above(&row.spec, row.next) };
     let Spec { max, cache, .. } = if is_changed && ask.is_serial { ask.spec } else { row.spec };
     let is_written = next != row.next || is_dropped || is_changed;
-    Ok(is_written.then(|| Row {
+    Ok(is_written.then(|| SequenceRow {
         next,
         state: if is_dropped { RowState::Live } else { row.state },
         spec: Spec { max, cache, ..row.spec },
@@ -341,14 +346,14 @@ fn opened_row(
 /// Returns the error of a period that has begun according to the generator's row, but whose counter's row is missing.
 fn lost_counter(key: &Key) -> Verdict {
     Verdict::BadRow(format!(
-        "its counter '{key}' has begun, and its row is missing in getid_sequence: put it back; else 'SEQUENCE RAISE {} \
-         N', above all that was given, lets it go on",
+        "its counter '{key}' has begun, and its row is missing in getid_sequence: restore it; or continue it with \
+         'SEQUENCE RAISE {} N', with N above all values that were given",
         key.name()
     ))
 }
 
 /// The parameters of [`super::Connection::prune`] for a generator.
-pub(super) struct Pruning {
+pub(super) struct PrunePlan {
     /// The generator's row after the operation.
     pub(super) closed: Generator,
     /// Condition that selects its ended periods, in the SQL of all three databases. A row that went back is excluded:
@@ -356,10 +361,10 @@ pub(super) struct Pruning {
     pub(super) condition: String,
 }
 
-impl Pruning {
+impl PrunePlan {
     /// Returns the parameters for pruning a generator through a day; `None` if nothing has ended. The newest period
     /// stays, with the others of its day.
-    pub(super) fn new(found: &Generator, through: &Day) -> Option<Pruning> {
+    pub(super) fn new(found: &Generator, through: &Day) -> Option<PrunePlan> {
         // The name is written into SQL unchanged.
         let name = Key::new(&found.name)?;
         let before = Day::before(&found.newest)?;
@@ -370,7 +375,7 @@ impl Pruning {
              OR LENGTH(period) = 6 AND period <= '{month}' OR LENGTH(period) >= 8 AND SUBSTR(period, 1, 8) <= '{day}')"
         );
         let closed_through = found.closed_through.clone().max(day);
-        Some(Pruning { closed: Generator { closed_through, ..found.clone() }, condition })
+        Some(PrunePlan { closed: Generator { closed_through, ..found.clone() }, condition })
     }
 
     /// Returns the SQL that counts the rows, and selects the first and the last of their periods.
@@ -403,10 +408,10 @@ pub(super) fn without_closed(notes: &[NotedRow], generators: &[Generator]) -> Ve
 }
 
 /// Returns the row with the end of a reservation given back; `None` if the row was written since.
-pub(super) fn given_back(row: &Row, end: &GiveBack, now_unix_ms: i64) -> Option<Row> {
+pub(super) fn apply_give_back(row: &SequenceRow, end: &GiveBackRequest, now_unix_ms: i64) -> Option<SequenceRow> {
     let is_ours = row.state == RowState::Live && row.version == end.version;
     let is_value = end.next < row.next && row.spec.next_from(end.next) == end.next;
-    (is_ours && is_value).then(|| Row {
+    (is_ours && is_value).then(|| SequenceRow {
         next: end.next,
         version: row.version + 1,
         updated_unix_ms: now_unix_ms,
@@ -415,20 +420,27 @@ pub(super) fn given_back(row: &Row, end: &GiveBack, now_unix_ms: i64) -> Option<
 }
 
 /// Returns the row that a creation writes. `found` is the present row of its name.
-pub(super) fn created(found: Option<&Row>, new: &Create, rows: u64, now_unix_ms: i64) -> Result<Row, Verdict> {
-    let fresh = opened(&new.key, new.spec, now_unix_ms);
+pub(super) fn apply_creation(
+    found: Option<&SequenceRow>,
+    new: &CreateRequest,
+    rows: u64,
+    now_unix_ms: i64,
+) -> Result<SequenceRow, Verdict> {
+    let fresh = new_row(&new.key, new.spec, now_unix_ms);
     let above = |next: i64| new.spec.next_from(next.max(new.floor).min(VALUE_MAX + 1));
     let row = match found {
         None if new.fresh_after_ms.is_some() => fresh,
-        None => Row { next: above(fresh.next), ..fresh },
+        None => SequenceRow { next: above(fresh.next), ..fresh },
         Some(row) if row.state != RowState::Dropped => return Err(Verdict::Exists(Box::new(row.clone()))),
-        Some(row) if new.fresh_after_ms.is_some() => Row {
+        Some(row) if new.fresh_after_ms.is_some() => SequenceRow {
             version: row.version + 1,
             generation: row.generation + 1,
-            ..begun_anew(row, new, fresh, now_unix_ms)?
+            ..restarted_row(row, new, fresh, now_unix_ms)?
         },
         Some(row) if !new.above_dropped => return Err(Verdict::Dropped { last: last_of(row) }),
-        Some(row) => Row { next: above(row.next), version: row.version + 1, generation: row.generation + 1, ..fresh },
+        Some(row) => {
+            SequenceRow { next: above(row.next), version: row.version + 1, generation: row.generation + 1, ..fresh }
+        }
     };
     if new.rows_max > 0 && rows >= new.rows_max {
         return Err(Verdict::TooMany { max: new.rows_max });
@@ -437,13 +449,18 @@ pub(super) fn created(found: Option<&Row>, new: &Create, rows: u64, now_unix_ms:
 }
 
 /// Returns a row that begins at its start although the name was dropped. Fails while servers may hold values of it.
-fn begun_anew(row: &Row, new: &Create, fresh: Row, now_unix_ms: i64) -> Result<Row, Verdict> {
+fn restarted_row(
+    row: &SequenceRow,
+    new: &CreateRequest,
+    fresh: SequenceRow,
+    now_unix_ms: i64,
+) -> Result<SequenceRow, Verdict> {
     let wait_ms = new.fresh_after_ms.unwrap_or(0) - (now_unix_ms - row.updated_unix_ms);
     if wait_ms <= 0 {
         return Ok(fresh);
     }
     Err(Verdict::Unsupported(format!(
-        "it was dropped at {} a moment ago, and other servers may have values of it for {} s: FRESH begins anew after that",
+        "it was dropped at {} a moment ago, and other servers may have values of it for {} s: FRESH succeeds after that",
         last_of(row),
         (wait_ms + 999) / 1000
     )))
@@ -465,21 +482,21 @@ pub(super) fn lower_than(notes: &[NotedRow], found: Vec<RawRow>) -> Vec<(Key, i6
 /// Returns new rows for the notes without a row in `found`: the store lost them. They are marked, because only a row
 /// has the position; without one another server could begin the name at its start.
 #[cfg(any(feature = "mysql", feature = "postgres"))]
-pub(super) fn lost_rows(notes: &[NotedRow], found: &[RawRow]) -> Vec<Row> {
+pub(super) fn lost_rows(notes: &[NotedRow], found: &[RawRow]) -> Vec<SequenceRow> {
     let is_found =
         |note: &&NotedRow| found.iter().any(|row| (&*row.name, &*row.period) == (note.key.name(), note.key.period()));
-    let lost = |note: &NotedRow| Row {
+    let lost = |note: &NotedRow| SequenceRow {
         next: note.next.min(VALUE_MAX + 1),
         generation: note.generation,
         state: RowState::WentBack,
-        ..opened(&note.key, Spec::default(), note.created_unix_ms)
+        ..new_row(&note.key, Spec::default(), note.created_unix_ms)
     };
     notes.iter().filter(|note| !is_found(note)).map(lost).collect()
 }
 
 /// Returns a new row, without reservations.
-pub(super) fn opened(key: &Key, spec: Spec, now_unix_ms: i64) -> Row {
-    Row {
+pub(super) fn new_row(key: &Key, spec: Spec, now_unix_ms: i64) -> SequenceRow {
+    SequenceRow {
         key: key.clone(),
         next: spec.next_from(spec.start),
         version: 0,
@@ -492,12 +509,12 @@ pub(super) fn opened(key: &Key, spec: Spec, now_unix_ms: i64) -> Row {
 }
 
 /// Returns the row after a change. A raise without `settles` keeps the mark of a row that went back.
-pub(super) fn changed(row: &Row, change: &RowChange, now_unix_ms: i64) -> Result<Row, Verdict> {
+pub(super) fn apply_change(row: &SequenceRow, change: &RowChange, now_unix_ms: i64) -> Result<SequenceRow, Verdict> {
     if row.state == RowState::Dropped {
         return Err(Verdict::Dropped { last: last_of(row) });
     }
     let mut after = row.clone();
-    let at_least = |after: &mut Row, next: i64| {
+    let at_least = |after: &mut SequenceRow, next: i64| {
         after.next = after.spec.next_from(after.next.max(next.min(VALUE_MAX + 1)));
     };
     match change {
@@ -542,9 +559,9 @@ mod tests {
     #[test]
     fn the_remedy_for_a_row_with_an_invalid_name_is_to_rename_it() {
         for (name, place) in [("-", "'-'"), (".", "'.'"), ("..", "'..'"), ("it's", "'it''s'"), ("a\n", r"'a\n'")] {
-            let said = RawRow { name: name.to_owned(), ..RawRow::default() }.read().unwrap_err();
+            let message = RawRow { name: name.to_owned(), ..RawRow::default() }.read().unwrap_err();
             let remedy = format!("UPDATE getid_sequence SET name = '...' WHERE name = {place} AND period = ''");
-            assert!(said.ends_with(&remedy) && !said.contains("delete"), "{said}");
+            assert!(message.ends_with(&remedy) && !message.contains("delete"), "{message}");
         }
     }
 }

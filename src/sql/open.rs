@@ -5,7 +5,7 @@ use std::path::{self, Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Store, Table};
+use super::{Store, TableKind};
 use crate::records::RecordStore;
 use crate::text::store_url::{ServerAddress, StoreKind, StoreUrl};
 
@@ -17,11 +17,11 @@ use crate::text::store_url::{ServerAddress, StoreKind, StoreUrl};
 /// # Errors
 ///
 /// Returns a sentence if this program was built without such stores, or if they have no such tables.
-pub fn open(url: &StoreUrl, table: Table, dir: &Path, server_id: u32) -> Result<Box<dyn Store>, String> {
+pub fn open(url: &StoreUrl, table: TableKind, dir: &Path, server_id: u32) -> Result<Box<dyn Store>, String> {
     match url.kind() {
         StoreKind::Sqlite { path } => {
-            if table != Table::Native {
-                let word = if table == Table::Leaf { "leaf" } else { "tinyid" };
+            if table != TableKind::Native {
+                let word = if table == TableKind::Leaf { "leaf" } else { "tinyid" };
                 return Err(format!(
                     "sequence-table {word} is a table in MySQL; '{}' has getid's own (sequence-table native)",
                     url.shown()
@@ -41,7 +41,12 @@ pub fn open(url: &StoreUrl, table: Table, dir: &Path, server_id: u32) -> Result<
 ///
 /// The errors of [`open`], or if two of them are one file. Whether two are one database is only known once they are
 /// connected.
-pub fn open_all(urls: &[StoreUrl], table: Table, dir: &Path, server_id: u32) -> Result<Vec<Box<dyn Store>>, String> {
+pub fn open_all(
+    urls: &[StoreUrl],
+    table: TableKind,
+    dir: &Path,
+    server_id: u32,
+) -> Result<Vec<Box<dyn Store>>, String> {
     let mut stores = Vec::<Box<dyn Store>>::new();
     let mut files = Vec::<Option<PathBuf>>::new();
     for url in urls {
@@ -97,12 +102,15 @@ pub fn open_records(url: &StoreUrl, dir: &Path, deadline: Duration) -> Result<Ar
         StoreKind::Sqlite { path } => sqlite_records(path.as_deref(), dir, url, deadline),
         StoreKind::Mysql(address) => mysql_records(address, url, deadline),
         StoreKind::Postgres(address) => postgres_records(address, url, deadline),
-        StoreKind::Etcd(_) => Err(format!("'{}' is etcd, and no SQL database", url.shown())),
+        StoreKind::Etcd(_) => Err(format!("'{}' is etcd, not a SQL database", url.shown())),
     }
 }
 
 #[cfg(feature = "sqlite")]
-fn kept(server: Box<dyn super::records::RecordServer>, deadline: Duration) -> Result<Arc<dyn RecordStore>, String> {
+fn sql_records(
+    server: Box<dyn super::records::RecordServer>,
+    deadline: Duration,
+) -> Result<Arc<dyn RecordStore>, String> {
     Ok(Arc::new(super::records::SqlRecords::new(server, deadline)?))
 }
 
@@ -113,22 +121,22 @@ fn sqlite_records(
     _: &StoreUrl,
     deadline: Duration,
 ) -> Result<Arc<dyn RecordStore>, String> {
-    kept(Box::new(super::sqlite::SqliteRecords::new(path, dir)), deadline)
+    sql_records(Box::new(super::sqlite::SqliteRecords::new(path, dir)), deadline)
 }
 
 #[cfg(not(feature = "sqlite"))]
 fn sqlite_records(_: Option<&Path>, _: &Path, url: &StoreUrl, _: Duration) -> Result<Arc<dyn RecordStore>, String> {
-    Err(not_built(url, "sqlite"))
+    Err(not_built_error(url, "sqlite"))
 }
 
 #[cfg(feature = "mysql")]
 fn mysql_records(address: &ServerAddress, url: &StoreUrl, deadline: Duration) -> Result<Arc<dyn RecordStore>, String> {
-    kept(Box::new(super::mysql::MysqlRecords::new(address, url.shown())), deadline)
+    sql_records(Box::new(super::mysql::MysqlRecords::new(address, url.shown())), deadline)
 }
 
 #[cfg(not(feature = "mysql"))]
 fn mysql_records(_: &ServerAddress, url: &StoreUrl, _: Duration) -> Result<Arc<dyn RecordStore>, String> {
-    Err(not_built(url, "mysql"))
+    Err(not_built_error(url, "mysql"))
 }
 
 #[cfg(feature = "postgres")]
@@ -137,12 +145,12 @@ fn postgres_records(
     url: &StoreUrl,
     deadline: Duration,
 ) -> Result<Arc<dyn RecordStore>, String> {
-    kept(Box::new(super::postgres::PostgresRecords::new(address, url.shown())?), deadline)
+    sql_records(Box::new(super::postgres::PostgresRecords::new(address, url.shown())?), deadline)
 }
 
 #[cfg(not(feature = "postgres"))]
 fn postgres_records(_: &ServerAddress, url: &StoreUrl, _: Duration) -> Result<Arc<dyn RecordStore>, String> {
-    Err(not_built(url, "postgres"))
+    Err(not_built_error(url, "postgres"))
 }
 
 #[cfg(feature = "sqlite")]
@@ -153,32 +161,32 @@ fn sqlite(path: std::path::PathBuf, _: &StoreUrl) -> Result<Box<dyn Store>, Stri
 
 #[cfg(not(feature = "sqlite"))]
 fn sqlite(_: std::path::PathBuf, url: &StoreUrl) -> Result<Box<dyn Store>, String> {
-    Err(not_built(url, "sqlite"))
+    Err(not_built_error(url, "sqlite"))
 }
 
 #[cfg(feature = "mysql")]
 #[expect(clippy::unnecessary_wraps, reason = "the variant without the feature fails")]
-fn mysql(address: &ServerAddress, table: Table, url: &StoreUrl) -> Result<Box<dyn Store>, String> {
+fn mysql(address: &ServerAddress, table: TableKind, url: &StoreUrl) -> Result<Box<dyn Store>, String> {
     Ok(Box::new(super::mysql::Mysql::new(address, url.shown(), table)))
 }
 
 #[cfg(not(feature = "mysql"))]
-fn mysql(_: &ServerAddress, _: Table, url: &StoreUrl) -> Result<Box<dyn Store>, String> {
-    Err(not_built(url, "mysql"))
+fn mysql(_: &ServerAddress, _: TableKind, url: &StoreUrl) -> Result<Box<dyn Store>, String> {
+    Err(not_built_error(url, "mysql"))
 }
 
 #[cfg(feature = "postgres")]
-fn postgres(address: &ServerAddress, table: Table, url: &StoreUrl) -> Result<Box<dyn Store>, String> {
+fn postgres(address: &ServerAddress, table: TableKind, url: &StoreUrl) -> Result<Box<dyn Store>, String> {
     Ok(Box::new(super::postgres::Postgres::new(address, url.shown(), table)?))
 }
 
 #[cfg(not(feature = "postgres"))]
-fn postgres(_: &ServerAddress, _: Table, url: &StoreUrl) -> Result<Box<dyn Store>, String> {
-    Err(not_built(url, "postgres"))
+fn postgres(_: &ServerAddress, _: TableKind, url: &StoreUrl) -> Result<Box<dyn Store>, String> {
+    Err(not_built_error(url, "postgres"))
 }
 
 #[cfg(not(all(feature = "sqlite", feature = "mysql", feature = "postgres")))]
-fn not_built(url: &StoreUrl, feature: &str) -> String {
+fn not_built_error(url: &StoreUrl, feature: &str) -> String {
     format!("'{}': this getid was built without the feature '{feature}'", url.shown())
 }
 
@@ -193,7 +201,7 @@ mod tests {
         std::os::unix::fs::symlink("sub", dir.path().join("link")).unwrap();
         let open = |words: [&str; 2]| {
             let urls = words.map(|word| StoreUrl::parse(word).unwrap());
-            open_all(&urls, Table::Native, dir.path(), 0).map(|stores| stores.len())
+            open_all(&urls, TableKind::Native, dir.path(), 0).map(|stores| stores.len())
         };
         for words in [
             ["sqlite:a", "sqlite:./a"],
@@ -201,8 +209,8 @@ mod tests {
             ["sqlite:sub/a", "sqlite:link/a"],
             ["sqlite:sequences-0.sqlite", "sqlite:"],
         ] {
-            let said = open(words).unwrap_err();
-            assert!(said.contains(": this is the same store as sqlite:") && !said.contains("uuid"), "{said}");
+            let message = open(words).unwrap_err();
+            assert!(message.contains(": this is the same store as sqlite:") && !message.contains("uuid"), "{message}");
         }
         assert_eq!(open(["sqlite:a", "sqlite:sub/a"]), Ok(2));
         fs::write(dir.path().join("a"), "").unwrap();

@@ -2,7 +2,7 @@
 
 /// Purpose of the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Purpose {
+pub(super) enum TablePurpose {
     /// Sequences, also in the tables of Leaf and Tinyid.
     Sequences,
     /// Records that servers share: [`super::records`].
@@ -12,28 +12,28 @@ pub(super) enum Purpose {
 /// Permissions that are needed on the tables of either purpose.
 pub(super) const RIGHTS: &str = "SELECT, INSERT, UPDATE";
 
-impl Purpose {
+impl TablePurpose {
     /// Returns the tables, as written in a GRANT.
     pub(super) fn tables(self) -> &'static str {
         match self {
-            Purpose::Sequences => "getid_beat, getid_generator, getid_sequence, getid_store",
-            Purpose::Records => "getid_record",
+            TablePurpose::Sequences => "getid_beat, getid_generator, getid_sequence, getid_store",
+            TablePurpose::Records => "getid_record",
         }
     }
 
     /// Returns the command that prints the SQL of the tables.
     pub(super) fn schema_command(self) -> &'static str {
         match self {
-            Purpose::Sequences => "getid sequence schema",
-            Purpose::Records => "getid claim schema",
+            TablePurpose::Sequences => "getid sequence schema",
+            TablePurpose::Records => "getid claim schema",
         }
     }
 
     /// Returns what a crash may lose if a setting permits it.
     pub(super) fn what_is_lost(self) -> &'static str {
         match self {
-            Purpose::Sequences => "values that were given",
-            Purpose::Records => "records that were written",
+            TablePurpose::Sequences => "values that were given",
+            TablePurpose::Records => "records that were written",
         }
     }
 }

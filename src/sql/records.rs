@@ -15,9 +15,10 @@ use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::{Answer, StoreError};
+use super::{StoreError, StoreFuture};
 use crate::records::{
-    self, About, BadRow, Key, LIST_MAX, Listed, RecordStore, RecordStoreError, Row, Stamp, TEXT_BYTES_MAX, Written,
+    self, DamagedRow, Key, LIST_MAX, RecordPage, RecordRow, RecordStore, RecordStoreError, RecordStoreInfo, Stamp,
+    TEXT_BYTES_MAX, WriteResult,
 };
 use crate::system::{io_threads, threads};
 #[cfg(any(feature = "mysql", feature = "postgres"))]
@@ -28,13 +29,13 @@ use crate::text::printable::printable_up_to;
 const CONNECTIONS_MAX: usize = 2;
 
 /// Longest time to open a connection, which may exceed that of a call: opening continues for the next call.
-const CONNECT: Duration = Duration::from_secs(10);
+const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// Idle time after which a connection is not used again: a firewall or proxy may have cut it.
 const IDLE_MAX: Duration = Duration::from_secs(30);
 
 /// Time for which a refused connection is not tried again, so that a wrong password is not tried ten times a second.
-const REFUSED: Duration = Duration::from_secs(1);
+const REFUSED_FOR: Duration = Duration::from_secs(1);
 
 /// Columns of a record's row, in the order in which they are read.
 pub(super) const COLUMNS: &str = "record_key, writer, beat, text";
@@ -53,13 +54,13 @@ pub(super) trait RecordServer: Send + Sync + 'static {
     }
 
     /// Opens a connection, checks the table, and creates it if it is missing and the user has the permission.
-    fn connect(&self) -> records::Answer<'_, Box<dyn RecordConnection>>;
+    fn connect(&self) -> records::RecordFuture<'_, Box<dyn RecordConnection>>;
 }
 
 /// An open connection, for one statement at a time. After [`StoreError::Unknown`] it is not used again.
 pub(super) trait RecordConnection: Send + 'static {
     /// Returns what was found when it was opened.
-    fn about(&self) -> &About;
+    fn info(&self) -> &RecordStoreInfo;
 
     /// Returns true if the connection is known to be unusable.
     fn has_ended(&self) -> bool {
@@ -67,33 +68,36 @@ pub(super) trait RecordConnection: Send + 'static {
     }
 
     /// Returns the row of a key.
-    fn read(&mut self, key: Key) -> Answer<'_, Option<RawRecord>>;
+    fn read(&mut self, key: Key) -> StoreFuture<'_, Option<RawRecord>>;
 
     /// Returns the rows of a range, in the order of their keys.
-    fn list(&mut self, range: Range) -> Answer<'_, Vec<RawRecord>>;
+    fn list(&mut self, range: KeyRange) -> StoreFuture<'_, Vec<RawRecord>>;
 
     /// Does [`RecordStore::write`]; returns true if it was done.
-    fn write(&mut self, key: Key, expect: Expected, new: Row) -> Answer<'_, bool>;
+    fn write(&mut self, key: Key, expect: ExpectedRow, new: RecordRow) -> StoreFuture<'_, bool>;
 }
 
 /// Expected state of a row before a write.
 #[derive(Clone, Debug)]
-pub(super) enum Expected {
+pub(super) enum ExpectedRow {
     /// The row does not exist.
     Absent,
     /// The row has these columns.
-    Row { writer: String, beat: i64 },
+    Exists { writer: String, beat: i64 },
 }
 
-impl From<Option<Stamp>> for Expected {
-    fn from(expect: Option<Stamp>) -> Expected {
-        expect.map_or(Expected::Absent, |was| Expected::Row { writer: writer_column(was), beat: beat_column(was) })
+impl From<Option<Stamp>> for ExpectedRow {
+    fn from(expect: Option<Stamp>) -> ExpectedRow {
+        expect.map_or(ExpectedRow::Absent, |was| ExpectedRow::Exists {
+            writer: writer_column(was),
+            beat: beat_column(was),
+        })
     }
 }
 
 /// Range of the records in a list.
 #[derive(Clone, Debug)]
-pub(super) struct Range {
+pub(super) struct KeyRange {
     /// First key, inclusive.
     pub(super) from: String,
     /// Last key, exclusive.
@@ -104,11 +108,11 @@ pub(super) struct Range {
     pub(super) limit: u32,
 }
 
-impl Range {
-    fn new(prefix: &str, after: &str, limit: usize) -> Range {
+impl KeyRange {
+    fn new(prefix: &str, after: &str, limit: usize) -> KeyRange {
         // No character of a key is above 'z', which is below '~'.
         let limit = u32::try_from(limit.min(LIST_MAX)).unwrap_or(u32::MAX);
-        Range { from: prefix.to_owned(), below: format!("{prefix}~"), after: after.to_owned(), limit }
+        KeyRange { from: prefix.to_owned(), below: format!("{prefix}~"), after: after.to_owned(), limit }
     }
 }
 
@@ -123,15 +127,15 @@ pub(super) struct RawRecord {
 
 impl RawRecord {
     /// Parses the record, or returns the error in the row.
-    fn parse(self) -> Result<(Key, Row), BadRow> {
+    fn parse(self) -> Result<(Key, RecordRow), DamagedRow> {
         let shown = printable_up_to(&self.key, 80);
         let what = match (self.stamp(), Key::new(&*self.key)) {
-            (Ok(stamp), Some(key)) => return Ok((key, Row { stamp, text: self.text })),
-            (_, None) => "has a record_key that is no key".to_owned(),
+            (Ok(stamp), Some(key)) => return Ok((key, RecordRow { stamp, text: self.text })),
+            (_, None) => "has a record_key that is not a valid key".to_owned(),
             (Err(what), Some(_)) => what,
         };
         let what = format!("the row '{shown}' of the table getid_record {what}");
-        Err(BadRow { key: self.key, what, writer: self.writer, beat: self.beat, text: self.text.into_bytes() })
+        Err(DamagedRow { key: self.key, what, writer: self.writer, beat: self.beat, text: self.text.into_bytes() })
     }
 
     fn stamp(&self) -> Result<Stamp, String> {
@@ -168,33 +172,33 @@ pub(super) fn beat_column(stamp: Stamp) -> i64 {
 
 /// Records in a database. The thread ends when this value is dropped.
 pub(super) struct SqlRecords {
-    shared: Arc<Shared>,
+    shared: Arc<ConnectionPool>,
     runtime: Handle,
     /// Ends the thread when it is dropped; nothing is sent.
     _end: oneshot::Sender<()>,
 }
 
 /// State that calls share.
-struct Shared {
+struct ConnectionPool {
     server: Box<dyn RecordServer>,
     deadline: Duration,
-    idle: Mutex<Vec<Idle>>,
-    places: Arc<Semaphore>,
+    idle: Mutex<Vec<IdleConnection>>,
+    permits: Arc<Semaphore>,
     refused: Mutex<Option<(Instant, RecordStoreError)>>,
 }
 
 /// An idle connection.
-struct Idle {
+struct IdleConnection {
     connection: Box<dyn RecordConnection>,
     since: Instant,
 }
 
 /// A connection that a call uses, with its permit.
-struct Lent {
+struct BorrowedConnection {
     connection: Box<dyn RecordConnection>,
     /// Whether it was opened before this call.
     was_idle: bool,
-    _place: OwnedSemaphorePermit,
+    _permit: OwnedSemaphorePermit,
 }
 
 impl SqlRecords {
@@ -204,8 +208,8 @@ impl SqlRecords {
     ///
     /// Returns a sentence if the thread cannot be started.
     pub(super) fn new(server: Box<dyn RecordServer>, deadline: Duration) -> Result<SqlRecords, String> {
-        let failed = |error: io::Error| format!("no thread could be made for '{}': {error}", server.shown());
-        let places = Arc::new(Semaphore::new(server.connections_max()));
+        let failed = |error: io::Error| format!("cannot start a thread for '{}': {error}", server.shown());
+        let permits = Arc::new(Semaphore::new(server.connections_max()));
         let (end, ended) = oneshot::channel::<()>();
         let (ready, is_ready) = mpsc::sync_channel(1);
         let run = move || {
@@ -223,7 +227,7 @@ impl SqlRecords {
         };
         threads::spawn("getid-records", run).map_err(failed)?;
         let handle = is_ready.recv().map_err(io::Error::other).and_then(|made| made).map_err(failed)?;
-        let shared = Shared { server, deadline, idle: Mutex::default(), places, refused: Mutex::default() };
+        let shared = ConnectionPool { server, deadline, idle: Mutex::default(), permits, refused: Mutex::default() };
         Ok(SqlRecords { shared: Arc::new(shared), runtime: handle, _end: end })
     }
 
@@ -251,31 +255,36 @@ impl RecordStore for SqlRecords {
         self.shared.server.shown()
     }
 
-    fn read<'a>(&'a self, key: &'a Key) -> records::Answer<'a, Option<Row>> {
+    fn read<'a>(&'a self, key: &'a Key) -> records::RecordFuture<'a, Option<RecordRow>> {
         let (shared, key) = (Arc::clone(&self.shared), key.clone());
         let work = async move {
-            let found = shared.ask(move |connection| connection.read(key.clone())).await?;
+            let found = shared.query(move |connection| connection.read(key.clone())).await?;
             row_of(found)
         };
         Box::pin(self.run(work, RecordStoreError::Away))
     }
 
-    fn list<'a>(&'a self, prefix: &'a str, after: &'a str, limit: usize) -> records::Answer<'a, Listed> {
-        let (shared, range) = (Arc::clone(&self.shared), Range::new(prefix, after, limit));
+    fn list<'a>(&'a self, prefix: &'a str, after: &'a str, limit: usize) -> records::RecordFuture<'a, RecordPage> {
+        let (shared, range) = (Arc::clone(&self.shared), KeyRange::new(prefix, after, limit));
         Box::pin(self.run(async move { shared.list(range).await }, RecordStoreError::Away))
     }
 
-    fn write<'a>(&'a self, key: &'a Key, expect: Option<Stamp>, new: &'a Row) -> records::Answer<'a, Written> {
+    fn write<'a>(
+        &'a self,
+        key: &'a Key,
+        expect: Option<Stamp>,
+        new: &'a RecordRow,
+    ) -> records::RecordFuture<'a, WriteResult> {
         let (shared, key, new) = (Arc::clone(&self.shared), key.clone(), new.clone());
         Box::pin(self.run(async move { shared.write(key, expect.into(), new).await }, RecordStoreError::Unknown))
     }
 
-    fn mend<'a>(&'a self, key: &'a Key, bad: &'a BadRow, new: &'a Row) -> records::Answer<'a, bool> {
+    fn mend<'a>(&'a self, key: &'a Key, bad: &'a DamagedRow, new: &'a RecordRow) -> records::RecordFuture<'a, bool> {
         let (shared, key, new) = (Arc::clone(&self.shared), key.clone(), new.clone());
-        let expect = Expected::Row { writer: bad.writer.clone(), beat: bad.beat };
+        let expect = ExpectedRow::Exists { writer: bad.writer.clone(), beat: bad.beat };
         let work = async move {
             match shared.write(key, expect, new).await {
-                Ok(written) => Ok(written == Written::Done),
+                Ok(written) => Ok(written == WriteResult::Done),
                 // The row has changed meanwhile.
                 Err(RecordStoreError::Damaged(_)) => Ok(false),
                 Err(error) => Err(error),
@@ -288,45 +297,45 @@ impl RecordStore for SqlRecords {
         self.shared.server.schema().to_owned()
     }
 
-    fn about(&self) -> records::Answer<'_, About> {
+    fn info(&self) -> records::RecordFuture<'_, RecordStoreInfo> {
         let shared = Arc::clone(&self.shared);
         let work = async move {
-            let lent = shared.lend(Instant::now() + shared.deadline).await?;
-            let about = lent.connection.about().clone();
-            shared.put_back(lent);
-            Ok(about)
+            let borrowed = shared.acquire(Instant::now() + shared.deadline).await?;
+            let info = borrowed.connection.info().clone();
+            shared.release(borrowed);
+            Ok(info)
         };
         Box::pin(self.run(work, RecordStoreError::Away))
     }
 }
 
-impl Shared {
+impl ConnectionPool {
     /// Runs a statement that changes nothing. If an idle connection turns out to be cut, the next one is used.
-    async fn ask<T>(
+    async fn query<T>(
         self: &Arc<Self>,
-        question: impl for<'c> Fn(&'c mut dyn RecordConnection) -> Answer<'c, T>,
+        statement: impl for<'c> Fn(&'c mut dyn RecordConnection) -> StoreFuture<'c, T>,
     ) -> Result<T, RecordStoreError> {
         let end = Instant::now() + self.deadline;
         loop {
-            let mut lent = self.lend(end).await?;
-            match timeout_at(end, question(&mut *lent.connection)).await {
-                Ok(Err(StoreError::Unknown(_))) if lent.was_idle => {}
-                Ok(Err(StoreError::Unknown(said))) => return Err(RecordStoreError::Away(said)),
+            let mut borrowed = self.acquire(end).await?;
+            match timeout_at(end, statement(&mut *borrowed.connection)).await {
+                Ok(Err(StoreError::Unknown(_))) if borrowed.was_idle => {}
+                Ok(Err(StoreError::Unknown(message))) => return Err(RecordStoreError::Away(message)),
                 Ok(answer) => {
-                    self.put_back(lent);
+                    self.release(borrowed);
                     return answer.map_err(|error| RecordStoreError::Refused(error.to_string()));
                 }
-                Err(_) => return Err(RecordStoreError::Away(self.late("has not answered"))),
+                Err(_) => return Err(RecordStoreError::Away(self.timeout_text("has not answered"))),
             }
         }
     }
 
     /// Lists until there are as many records as requested, or no more rows.
-    async fn list(self: &Arc<Self>, mut range: Range) -> Result<Listed, RecordStoreError> {
-        let (limit, mut listed) = (range.limit, Listed::default());
+    async fn list(self: &Arc<Self>, mut range: KeyRange) -> Result<RecordPage, RecordStoreError> {
+        let (limit, mut listed) = (range.limit, RecordPage::default());
         loop {
-            let asked = range.clone();
-            let rows = self.ask(move |connection| connection.list(asked.clone())).await?;
+            let part = range.clone();
+            let rows = self.query(move |connection| connection.list(part.clone())).await?;
             let is_last = rows.len() < usize::try_from(range.limit).unwrap_or(usize::MAX);
             if let Some(last) = rows.last() {
                 range.after.clone_from(&last.key);
@@ -344,81 +353,87 @@ impl Shared {
         }
     }
 
-    async fn write(self: &Arc<Self>, key: Key, expect: Expected, new: Row) -> Result<Written, RecordStoreError> {
-        may_be_written(&key, &new)?;
+    async fn write(
+        self: &Arc<Self>,
+        key: Key,
+        expect: ExpectedRow,
+        new: RecordRow,
+    ) -> Result<WriteResult, RecordStoreError> {
+        check_record(&key, &new)?;
         let end = Instant::now() + self.deadline;
-        let mut lent = self.lend(end).await?;
-        match timeout_at(end, lent.connection.write(key.clone(), expect, new)).await {
+        let mut borrowed = self.acquire(end).await?;
+        match timeout_at(end, borrowed.connection.write(key.clone(), expect, new)).await {
             Ok(Ok(true)) => {
-                self.put_back(lent);
-                return Ok(Written::Done);
+                self.release(borrowed);
+                return Ok(WriteResult::Done);
             }
             Ok(Ok(false)) => {}
-            Ok(Err(StoreError::Refused(said))) => {
-                self.put_back(lent);
-                return Err(RecordStoreError::Refused(said));
+            Ok(Err(StoreError::Refused(message))) => {
+                self.release(borrowed);
+                return Err(RecordStoreError::Refused(message));
             }
-            Ok(Err(StoreError::Unknown(said))) => return Err(RecordStoreError::Unknown(said)),
-            Err(_) => return Err(RecordStoreError::Unknown(self.late("has not answered"))),
+            Ok(Err(StoreError::Unknown(message))) => return Err(RecordStoreError::Unknown(message)),
+            Err(_) => return Err(RecordStoreError::Unknown(self.timeout_text("has not answered"))),
         }
         // The write was not done, whatever the read returns.
-        match timeout_at(end, lent.connection.read(key)).await {
+        match timeout_at(end, borrowed.connection.read(key)).await {
             Ok(Ok(found)) => {
-                self.put_back(lent);
-                row_of(found).map(Written::Conflict)
+                self.release(borrowed);
+                row_of(found).map(WriteResult::Conflict)
             }
-            Ok(Err(StoreError::Refused(said))) => {
-                self.put_back(lent);
-                Err(RecordStoreError::Refused(said))
+            Ok(Err(StoreError::Refused(message))) => {
+                self.release(borrowed);
+                Err(RecordStoreError::Refused(message))
             }
-            Ok(Err(StoreError::Unknown(said))) => Err(RecordStoreError::Away(said)),
-            Err(_) => Err(RecordStoreError::Away(self.late("has not answered"))),
+            Ok(Err(StoreError::Unknown(message))) => Err(RecordStoreError::Away(message)),
+            Err(_) => Err(RecordStoreError::Away(self.timeout_text("has not answered"))),
         }
     }
 
     /// Returns an idle connection, or a new one.
-    async fn lend(self: &Arc<Self>, end: Instant) -> Result<Lent, RecordStoreError> {
-        let Ok(Ok(place)) = timeout_at(end, Arc::clone(&self.places).acquire_owned()).await else {
-            return Err(RecordStoreError::Away(self.late("has answered on none of its connections")));
+    async fn acquire(self: &Arc<Self>, end: Instant) -> Result<BorrowedConnection, RecordStoreError> {
+        let Ok(Ok(permit)) = timeout_at(end, Arc::clone(&self.permits).acquire_owned()).await else {
+            return Err(RecordStoreError::Away(self.timeout_text("has answered on none of its connections")));
         };
         if let Some(connection) = self.take_idle() {
-            return Ok(Lent { connection, was_idle: true, _place: place });
+            return Ok(BorrowedConnection { connection, was_idle: true, _permit: permit });
         }
         if let Some((at, error)) = &*lock(&self.refused)
-            && at.elapsed() < REFUSED
+            && at.elapsed() < REFUSED_FOR
         {
             return Err(error.clone());
         }
-        let (told, opened) = oneshot::channel();
-        tokio::spawn(Arc::clone(self).connect(place, told));
+        let (sender, opened) = oneshot::channel();
+        tokio::spawn(Arc::clone(self).connect(permit, sender));
         match timeout_at(end, opened).await {
-            Ok(Ok(lent)) => lent,
+            Ok(Ok(borrowed)) => borrowed,
             Ok(Err(_)) => Err(RecordStoreError::Away("the runtime ends".to_owned())),
-            Err(_) => Err(RecordStoreError::Away(self.late("let nobody in"))),
+            Err(_) => Err(RecordStoreError::Away(self.timeout_text("accepted no connection"))),
         }
     }
 
     /// Opens a connection for the waiting call, or for the next one if that has ended.
     async fn connect(
         self: Arc<Self>,
-        place: OwnedSemaphorePermit,
-        told: oneshot::Sender<Result<Lent, RecordStoreError>>,
+        permit: OwnedSemaphorePermit,
+        sender: oneshot::Sender<Result<BorrowedConnection, RecordStoreError>>,
     ) {
-        let connected = timeout(CONNECT, self.server.connect()).await;
-        let connected = connected
-            .unwrap_or_else(|_| Err(RecordStoreError::Away(format!("it let nobody in for {} s", CONNECT.as_secs()))));
+        let connected = timeout(CONNECT_TIME_MAX, self.server.connect()).await;
+        let connected = connected.unwrap_or_else(|_| {
+            Err(RecordStoreError::Away(format!("it accepted no connection for {} s", CONNECT_TIME_MAX.as_secs())))
+        });
         if let Err(error @ RecordStoreError::Refused(_)) = &connected {
             *lock(&self.refused) = Some((Instant::now(), error.clone()));
         }
-        let lent = connected.map(|connection| Lent { connection, was_idle: false, _place: place });
-        if let Err(Ok(lent)) = told.send(lent) {
-            self.put_back(lent);
+        let borrowed = connected.map(|connection| BorrowedConnection { connection, was_idle: false, _permit: permit });
+        if let Err(Ok(borrowed)) = sender.send(borrowed) {
+            self.release(borrowed);
         }
     }
 
     fn take_idle(&self) -> Option<Box<dyn RecordConnection>> {
         let mut idle = lock(&self.idle);
-        while let Some(Idle { connection, since }) = idle.pop() {
+        while let Some(IdleConnection { connection, since }) = idle.pop() {
             if since.elapsed() < IDLE_MAX && !connection.has_ended() {
                 return Some(connection);
             }
@@ -427,25 +442,25 @@ impl Shared {
     }
 
     /// Keeps a connection for the next call, and closes idle ones that are too old: a database permits only a few.
-    fn put_back(&self, lent: Lent) {
+    fn release(&self, borrowed: BorrowedConnection) {
         let mut idle = lock(&self.idle);
         idle.retain(|idle| idle.since.elapsed() < IDLE_MAX);
-        idle.push(Idle { connection: lent.connection, since: Instant::now() });
+        idle.push(IdleConnection { connection: borrowed.connection, since: Instant::now() });
     }
 
-    fn late(&self, what: &str) -> String {
+    fn timeout_text(&self, what: &str) -> String {
         format!("{} {what} within {} ms", self.server.shown(), self.deadline.as_millis())
     }
 }
 
 /// Parses the record in the row of its key.
-fn row_of(found: Option<RawRecord>) -> Result<Option<Row>, RecordStoreError> {
+fn row_of(found: Option<RawRecord>) -> Result<Option<RecordRow>, RecordStoreError> {
     let found = found.map(RawRecord::parse).transpose().map_err(|bad| RecordStoreError::Damaged(Box::new(bad)))?;
     Ok(found.map(|(_, row)| row))
 }
 
 /// Refuses records that not all stores accept before they are sent, with the same texts everywhere.
-fn may_be_written(key: &Key, new: &Row) -> Result<(), RecordStoreError> {
+fn check_record(key: &Key, new: &RecordRow) -> Result<(), RecordStoreError> {
     let bytes = new.text.len();
     if bytes > TEXT_BYTES_MAX {
         return Err(RecordStoreError::Refused(format!(
@@ -454,7 +469,7 @@ fn may_be_written(key: &Key, new: &Row) -> Result<(), RecordStoreError> {
     }
     if new.text.contains('\0') {
         return Err(RecordStoreError::Refused(format!(
-            "the record '{key}' has a NUL in it, which PostgreSQL never has"
+            "the record '{key}' contains NUL, which PostgreSQL cannot store"
         )));
     }
     if !(1..=Stamp::BEAT_MAX).contains(&new.stamp.beat) {

@@ -22,7 +22,7 @@ use super::counts::LivePoolCounts;
 use super::error::WorkerError;
 use super::record::{PoolRecord, lease_text, pool_text, read_lease, read_pool};
 use super::{GrantedLease, Host, LeaseToken, LeaseView, PoolView};
-use crate::records::{BadRow, Key, LIST_MAX, RecordStore, RecordStoreError, Row, Stamp, Written};
+use crate::records::{DamagedRow, Key, LIST_MAX, RecordRow, RecordStore, RecordStoreError, Stamp, WriteResult};
 
 /// Shortest interval between two reads of the pool's record, and between two lists of its leases.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -168,14 +168,14 @@ impl LeasePool {
                 }
             };
             let stamp = next_stamp(expect.map_or(0, |stamp| stamp.beat));
-            let row = Row { stamp, text: lease_text(&self.name, id, &lease, stamp) };
+            let row = RecordRow { stamp, text: lease_text(&self.name, id, &lease, stamp) };
             match self.write(&self.lease_key(id)?, expect, &row).await? {
-                Written::Done => {
+                WriteResult::Done => {
                     self.keep(id, lease.clone(), stamp);
                     self.counts.leased();
                     return Ok(GrantedLease::new(id, &token, &lease));
                 }
-                Written::Conflict(found) => {
+                WriteResult::Conflict(found) => {
                     // The record found is that of an earlier attempt, which was done late.
                     if let Some(lease) = self.found(id, found.as_ref()).filter(|lease| lease.token == asked.token) {
                         self.counts.leased();
@@ -235,13 +235,13 @@ impl LeasePool {
             let Some(pool) = opened else { return Ok(()) };
             let record = PoolRecord { pool, written_ms: now_ms };
             let next = next_stamp(stamp.beat);
-            let row = Row { stamp: next, text: pool_text(&self.name, &record, next) };
+            let row = RecordRow { stamp: next, text: pool_text(&self.name, &record, next) };
             match self.write(&self.pool_key()?, Some(stamp), &row).await? {
-                Written::Done => {
+                WriteResult::Done => {
                     self.wrote_pool(record, next);
                     return Ok(());
                 }
-                Written::Conflict(row) => self.found_pool(row)?,
+                WriteResult::Conflict(row) => self.found_pool(row)?,
             }
         }
         Err(WorkerError::Busy)
@@ -292,13 +292,13 @@ impl LeasePool {
                 }
             };
             let next = next_stamp(stamp.beat);
-            let row = Row { stamp: next, text: lease_text(&self.name, id, &new, next) };
+            let row = RecordRow { stamp: next, text: lease_text(&self.name, id, &new, next) };
             match self.write(&key, Some(stamp), &row).await? {
-                Written::Done => {
+                WriteResult::Done => {
                     self.keep(id, new.clone(), next);
                     return Ok(new);
                 }
-                Written::Conflict(found) => {
+                WriteResult::Conflict(found) => {
                     self.found(id, found.as_ref());
                     is_read = true;
                 }
@@ -403,15 +403,15 @@ impl LeasePool {
             };
             let stamp = next_stamp(beat.max(expect.map_or(0, |stamp| stamp.beat)));
             let record = PoolRecord { pool, written_ms: self.host.now_ms() };
-            let row = Row { stamp, text: pool_text(&self.name, &record, stamp) };
+            let row = RecordRow { stamp, text: pool_text(&self.name, &record, stamp) };
             let written = self.write(&key, expect, &row).await;
-            self.known().is_dirty |= was_dirty && !matches!(written, Ok(Written::Done));
+            self.known().is_dirty |= was_dirty && !matches!(written, Ok(WriteResult::Done));
             match written? {
-                Written::Done => {
+                WriteResult::Done => {
                     self.wrote_pool(record, stamp);
                     return Ok(());
                 }
-                Written::Conflict(row) => {
+                WriteResult::Conflict(row) => {
                     let had = self.known().record.is_some();
                     self.found_pool(row)?;
                     let known = self.known();
@@ -461,7 +461,7 @@ impl LeasePool {
     }
 
     /// Takes over the pool's record as read from the store.
-    fn found_pool(&self, row: Option<Row>) -> Result<(), WorkerError> {
+    fn found_pool(&self, row: Option<RecordRow>) -> Result<(), WorkerError> {
         let mut known = self.known();
         let Some(row) = row else {
             known.record = None;
@@ -541,7 +541,7 @@ impl LeasePool {
     }
 
     /// Notes a row that is no valid record. Its id is not leased.
-    fn found_bad(&self, id: u32, bad: &BadRow) {
+    fn found_bad(&self, id: u32, bad: &DamagedRow) {
         let mut known = self.known();
         let entry = known.leases.entry(id).or_default();
         entry.kept = None;
@@ -556,7 +556,7 @@ impl LeasePool {
     }
 
     /// Takes over a record that was read while other requests may have written it.
-    fn found_newer(&self, id: u32, row: &Row) {
+    fn found_newer(&self, id: u32, row: &RecordRow) {
         let read = read_lease(&self.name, id, &row.text);
         let mut known = self.known();
         let entry = known.leases.entry(id).or_default();
@@ -581,7 +581,7 @@ impl LeasePool {
     }
 
     /// Takes over the record of an id that only this request uses, and returns its lease.
-    fn found(&self, id: u32, row: Option<&Row>) -> Option<Lease> {
+    fn found(&self, id: u32, row: Option<&RecordRow>) -> Option<Lease> {
         let before = self.known().leases.get(&id).and_then(|entry| Some(entry.kept.as_ref()?.1.beat));
         match row {
             Some(row) => {
@@ -640,21 +640,21 @@ impl LeasePool {
         }
     }
 
-    async fn read(&self, key: &Key) -> Result<Option<Row>, WorkerError> {
+    async fn read(&self, key: &Key) -> Result<Option<RecordRow>, WorkerError> {
         self.store.read(key).await.map_err(|error| self.failed(error))
     }
 
     /// Writes a record. If the outcome is unknown, settles it by a read.
-    async fn write(&self, key: &Key, expect: Option<Stamp>, row: &Row) -> Result<Written, WorkerError> {
+    async fn write(&self, key: &Key, expect: Option<Stamp>, row: &RecordRow) -> Result<WriteResult, WorkerError> {
         let reason = match self.store.write(key, expect, row).await {
             Ok(written) => return Ok(written),
             Err(RecordStoreError::Unknown(reason)) => reason,
             Err(error) => return Err(self.failed(error)),
         };
         match self.store.read(key).await {
-            Ok(Some(found)) if found.stamp == row.stamp => Ok(Written::Done),
+            Ok(Some(found)) if found.stamp == row.stamp => Ok(WriteResult::Done),
             // A write that is not yet done fails once another write comes first, so the request begins again.
-            Ok(found) => Ok(Written::Conflict(found)),
+            Ok(found) => Ok(WriteResult::Conflict(found)),
             Err(_) => {
                 self.counts.failed();
                 Err(WorkerError::Unknown { reason })

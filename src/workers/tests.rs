@@ -7,7 +7,9 @@ use getid_core::worker::{LeaseRefusal, NoLease, NotNewReason};
 
 use super::*;
 use crate::records::memory::MemoryStore;
-use crate::records::{About, Answer, BadRow, Key, Listed, RecordStoreError, Row, Stamp, Written};
+use crate::records::{
+    DamagedRow, Key, RecordFuture, RecordPage, RecordRow, RecordStoreError, RecordStoreInfo, Stamp, WriteResult,
+};
 
 const NOW: u64 = 1_800_000_000_000;
 
@@ -34,7 +36,7 @@ struct FaultyStore {
     is_away: AtomicBool,
     /// Whether the next write is reported lost, and done when the following write arrives.
     delays: AtomicBool,
-    delayed: Mutex<Option<(Key, Option<Stamp>, Row)>>,
+    delayed: Mutex<Option<(Key, Option<Stamp>, RecordRow)>>,
     writes: AtomicU64,
 }
 
@@ -45,13 +47,13 @@ impl FaultyStore {
     }
 
     /// Returns all rows.
-    fn all(&self) -> Vec<(Key, Row)> {
+    fn all(&self) -> Vec<(Key, RecordRow)> {
         let keys = (0..8).map(|id| format!("worker/orders/{id}")).chain(["worker/orders".to_owned()]);
         keys.filter_map(|key| Key::new(key).and_then(|key| Some((key.clone(), self.rows.get(&key)?)))).collect()
     }
 
     /// Restores an older state of the store, which loses later writes.
-    fn restore(&self, rows: &[(Key, Row)]) {
+    fn restore(&self, rows: &[(Key, RecordRow)]) {
         for (key, _) in self.all() {
             self.rows.set(key, None);
         }
@@ -66,21 +68,21 @@ impl RecordStore for FaultyStore {
         "rough"
     }
 
-    fn read<'a>(&'a self, key: &'a Key) -> Answer<'a, Option<Row>> {
+    fn read<'a>(&'a self, key: &'a Key) -> RecordFuture<'a, Option<RecordRow>> {
         match self.away() {
             Err(error) => Box::pin(async { error }),
             Ok(()) => self.rows.read(key),
         }
     }
 
-    fn list<'a>(&'a self, prefix: &'a str, after: &'a str, limit: usize) -> Answer<'a, Listed> {
+    fn list<'a>(&'a self, prefix: &'a str, after: &'a str, limit: usize) -> RecordFuture<'a, RecordPage> {
         match self.away() {
             Err(error) => Box::pin(async { error }),
             Ok(()) => self.rows.list(prefix, after, limit),
         }
     }
 
-    fn write<'a>(&'a self, key: &'a Key, expect: Option<Stamp>, new: &'a Row) -> Answer<'a, Written> {
+    fn write<'a>(&'a self, key: &'a Key, expect: Option<Stamp>, new: &'a RecordRow) -> RecordFuture<'a, WriteResult> {
         if let Err(error) = self.away() {
             return Box::pin(async { error });
         }
@@ -100,12 +102,12 @@ impl RecordStore for FaultyStore {
         Box::pin(async { Ok(written) })
     }
 
-    fn mend<'a>(&'a self, key: &'a Key, bad: &'a BadRow, new: &'a Row) -> Answer<'a, bool> {
+    fn mend<'a>(&'a self, key: &'a Key, bad: &'a DamagedRow, new: &'a RecordRow) -> RecordFuture<'a, bool> {
         self.rows.mend(key, bad, new)
     }
 
-    fn about(&self) -> Answer<'_, About> {
-        self.rows.about()
+    fn info(&self) -> RecordFuture<'_, RecordStoreInfo> {
+        self.rows.info()
     }
 }
 
@@ -306,7 +308,7 @@ async fn a_record_that_is_damaged_costs_its_id_alone() {
     let key = Key::new("worker/orders/0").unwrap();
     let row = fleet.store.rows.get(&key).unwrap();
     let text = row.text.replace("ttl 30000", "ttl 60000");
-    fleet.store.rows.set(key, Some(Row { text, stamp: Stamp { beat: row.stamp.beat + 1, ..row.stamp } }));
+    fleet.store.rows.set(key, Some(RecordRow { text, stamp: Stamp { beat: row.stamp.beat + 1, ..row.stamp } }));
     fleet.pass(1_000);
     assert!(fleet.renew(0, &granted).await.is_err());
     fleet.pass(60_000);

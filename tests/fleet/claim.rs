@@ -5,18 +5,20 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use getid::claim::cluster::{ClusterClaim, FleetPlace, Hooks};
-use getid::claim::fleet::{ClaimRecord, ClusterRecord, Freed, Holding, IdRanges, WhyFree};
+use getid::claim::cluster::{ClusterClaim, FleetClaimConfig, Hooks};
+use getid::claim::fleet::{ClaimRecord, ClusterRecord, FreeClaim, Holding, IdRanges, ReleaseReason};
 use getid::claim::status::{ClaimRole, ClaimView};
-use getid::claim::{Claim, Declarations, Identity, Mark, Owner, Place, Record, SaveError, Taken, Term};
-use getid::records::{Key, Row, Stamp};
+use getid::claim::{
+    AcquiredClaim, Claim, Declarations, Identity, Mark, Owner, Record, RecordLocation, SaveError, Term,
+};
+use getid::records::{Key, RecordRow, Stamp};
 use getid::system::clock::Clock as _;
 use getid_core::{Declaration, Epoch, Layout, SavePoint, Tick, no_dates};
 use tempfile::TempDir;
 use tokio::time::sleep;
 
 use crate::contract::bad_row;
-use crate::faulty::{Fails, FaultyStore, TestClock};
+use crate::faulty::{FaultyStore, PlantedFault, TestClock};
 
 const TIMEOUT_MS: u64 = 2000;
 
@@ -55,8 +57,8 @@ impl Fleet {
         self.record(server_id).holder().map(|holder| holder.name.clone())
     }
 
-    fn place(&self, name: &str, dir: &Path, server_id: Option<u32>) -> FleetPlace<TestClock> {
-        FleetPlace {
+    fn place(&self, name: &str, dir: &Path, server_id: Option<u32>) -> FleetClaimConfig<TestClock> {
+        FleetClaimConfig {
             store: Arc::clone(&self.store) as _,
             shown: "test://store".to_owned(),
             clock: self.clock.clone(),
@@ -85,7 +87,7 @@ impl Fleet {
     }
 
     /// Returns the error of a server that does not start.
-    async fn refusal(&self, change: impl FnOnce(&mut FleetPlace<TestClock>)) -> String {
+    async fn refusal(&self, change: impl FnOnce(&mut FleetClaimConfig<TestClock>)) -> String {
         let dir = TempDir::new().unwrap();
         let mut place = self.place("a", dir.path(), Some(0));
         change(&mut place);
@@ -103,7 +105,7 @@ fn declared(words: &str) -> Arc<Declaration> {
 
 /// A server reduced to its claim: the operations of its keeper.
 struct Server {
-    claim: Option<Taken<ClusterClaim<TestClock>>>,
+    claim: Option<AcquiredClaim<ClusterClaim<TestClock>>>,
     clock: TestClock,
     view: Arc<ClaimView>,
     hooks: Arc<OnceLock<Hooks>>,
@@ -116,14 +118,14 @@ struct Server {
 }
 
 impl Server {
-    async fn start(place: FleetPlace<TestClock>, dir: TempDir) -> Result<Server, String> {
+    async fn start(place: FleetClaimConfig<TestClock>, dir: TempDir) -> Result<Server, String> {
         let (clock, view, hooks) = (place.clock.clone(), Arc::clone(&place.view), Arc::clone(&place.hooks));
         let claim = ClusterClaim::take(place).await.map_err(|error| error.to_string())?;
         assert!(claim.point.is_none() && view.is_standby());
         Ok(Server { claim: Some(claim), clock, view, hooks, dir, found: None, saved: None, beats: 0 })
     }
 
-    fn claim(&mut self) -> &mut Taken<ClusterClaim<TestClock>> {
+    fn claim(&mut self) -> &mut AcquiredClaim<ClusterClaim<TestClock>> {
         self.claim.as_mut().expect("it runs")
     }
 
@@ -203,8 +205,8 @@ impl Server {
 async fn a_new_claim_is_taken_and_kept() {
     let fleet = Fleet::new();
     let mut a = fleet.start("a", 0).await;
-    let taken = a.step().await.unwrap_err();
-    assert!(matches!(taken, SaveError::ClaimRetaken { found: None, term: Term(1), .. }), "{taken:?}");
+    let retaken = a.step().await.unwrap_err();
+    assert!(matches!(retaken, SaveError::ClaimRetaken { found: None, term: Term(1), .. }), "{retaken:?}");
     assert!(a.claim().claim.hold().is_none(), "nothing is saved yet");
     a.step().await.unwrap();
     let record = fleet.record(0);
@@ -213,7 +215,7 @@ async fn a_new_claim_is_taken_and_kept() {
     assert_eq!(hold.for_ms, TIMEOUT_MS * 3 / 4);
     let status = a.view.status();
     assert_eq!((status.role, status.server_id, status.takeovers), (ClaimRole::Holder, Some(0), 1));
-    assert_eq!(status.last_takeover.as_ref().unwrap().cause, "nobody ever had it");
+    assert_eq!(status.last_takeover.as_ref().unwrap().cause, "no server ever had it");
     // The holder writes a beat each quarter of the time-out, and nothing else.
     let writes = fleet.store.writes.load(std::sync::atomic::Ordering::Relaxed);
     a.run_ms(10_000).await.unwrap();
@@ -222,7 +224,7 @@ async fn a_new_claim_is_taken_and_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_standby_takes_a_released_claim_at_once_and_goes_on_exactly() {
+async fn a_standby_takes_a_released_claim_at_once_and_continues_exactly() {
     let fleet = Fleet::new();
     let mut a = fleet.start("host-a", 0).await;
     a.until_holder(1000).await;
@@ -238,7 +240,7 @@ async fn a_standby_takes_a_released_claim_at_once_and_goes_on_exactly() {
     );
     assert_eq!(b.view.status().holder.as_ref().unwrap().name, "host-a");
     a.stop().await.unwrap();
-    assert!(matches!(fleet.record(0).holding, Holding::Free(Freed { why: WhyFree::Stopped, .. })));
+    assert!(matches!(fleet.record(0).holding, Holding::Free(FreeClaim { why: ReleaseReason::Stopped, .. })));
     assert!(b.until_holder(1000).await <= 200);
     assert_eq!(b.found, a.saved);
     assert_eq!(b.view.status().last_takeover.as_ref().unwrap().cause, "released by host-a");
@@ -269,7 +271,7 @@ async fn a_holder_that_was_paused_finds_out_and_saves_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lost_reply_is_settled_by_reading() {
-    for fails in [Fails::LosesReplies, Fails::LosesRequests] {
+    for fails in [PlantedFault::LosesReplies, PlantedFault::LosesRequests] {
         let fleet = Fleet::new();
         let mut a = fleet.start("a", 0).await;
         // The write that takes the claim loses its reply; the read before it is answered.
@@ -294,14 +296,14 @@ async fn a_lost_reply_is_settled_by_reading() {
 async fn a_dropped_save_is_reported_by_the_next_one() {
     let fleet = Fleet::new();
     let mut a = fleet.start("a", 0).await;
-    fleet.store.fail(Fails::Hangs);
+    fleet.store.fail(PlantedFault::Hangs);
     let point = a.point();
     let claim = &mut a.claim().claim;
     let given_up = tokio::time::timeout(Duration::from_millis(5), claim.save(point, Arc::default(), Term(0))).await;
     assert!(given_up.is_err());
-    fleet.store.fail(Fails::Not);
-    let taken = a.claim().claim.save(point, Arc::default(), Term(0)).await;
-    assert!(matches!(taken, Err(SaveError::ClaimRetaken { term: Term(1), .. })), "{taken:?}");
+    fleet.store.fail(PlantedFault::Not);
+    let retaken = a.claim().claim.save(point, Arc::default(), Term(0)).await;
+    assert!(matches!(retaken, Err(SaveError::ClaimRetaken { term: Term(1), .. })), "{retaken:?}");
     // Nothing is ever saved for the old term.
     for _ in 0..3 {
         let again = a.claim().claim.save(point, Arc::default(), Term(0)).await;
@@ -312,7 +314,7 @@ async fn a_dropped_save_is_reported_by_the_next_one() {
 
 #[tokio::test(start_paused = true)]
 async fn a_store_that_is_away_and_back() {
-    for fails in [Fails::Away, Fails::Hangs, Fails::LosesRequests, Fails::Refuses] {
+    for fails in [PlantedFault::Away, PlantedFault::Hangs, PlantedFault::LosesRequests, PlantedFault::Refuses] {
         let fleet = Fleet::new();
         let mut a = fleet.start("host-a", 0).await;
         a.until_holder(1000).await;
@@ -327,7 +329,7 @@ async fn a_store_that_is_away_and_back() {
             waits.starts_with("standby for server-id 0: waiting for the claim store: claim store test://store: "),
             "{waits}"
         );
-        fleet.store.fail(Fails::Not);
+        fleet.store.fail(PlantedFault::Not);
         // Time without a readable store does not count as silence.
         let _ = b.run_ms(500).await;
         a.run_ms(300).await.unwrap();
@@ -338,7 +340,7 @@ async fn a_store_that_is_away_and_back() {
 #[tokio::test(start_paused = true)]
 async fn at_a_start_without_the_store_it_is_waited_for() {
     let fleet = Fleet::new();
-    fleet.store.fail(Fails::Away);
+    fleet.store.fail(PlantedFault::Away);
     let mut a = fleet.start("a", 0).await;
     assert_eq!(fleet.clock.now_ms() / 1000, 3, "a start waits for three seconds");
     let waits = a.fails().await;
@@ -346,7 +348,7 @@ async fn at_a_start_without_the_store_it_is_waited_for() {
         waits,
         "standby for server-id 0: waiting for the claim store: claim store test://store: connection refused"
     );
-    fleet.store.fail(Fails::Not);
+    fleet.store.fail(PlantedFault::Not);
     a.until_holder(1000).await;
 }
 
@@ -354,7 +356,7 @@ async fn at_a_start_without_the_store_it_is_waited_for() {
 #[tokio::test(start_paused = true)]
 async fn refused_starts() {
     let fleet = Fleet::new();
-    let check = |refusal: String, said: &str| assert!(refusal.contains(said), "{refusal}\nwithout: {said}");
+    let check = |refusal: String, message: &str| assert!(refusal.contains(message), "{refusal}\nwithout: {message}");
     check(
         fleet.refusal(|place| place.server_id = Some(3)).await,
         "run `getid cluster init --store test://store --new 3`",
@@ -378,18 +380,22 @@ async fn refused_starts() {
         fleet.refusal(|place| place.generators = vec![declared("t js53")]).await,
         "generator 't' is declared here as 'js53",
     );
-    let same = |place: &mut FleetPlace<_>| place.generators = vec![declared("t twitter datacenter 1 worker 1")];
-    check(fleet.refusal(same).await, "generator t has the worker fields that it has on server-id 1 (instance-name a)");
-    fleet.store.fail(Fails::Refuses);
+    let same = |place: &mut FleetClaimConfig<_>| place.generators = vec![declared("t twitter datacenter 1 worker 1")];
+    check(
+        fleet.refusal(same).await,
+        "generator t has the same worker fields, given by hand, as on server-id 1 \
+                                      (instance-name a)",
+    );
+    fleet.store.fail(PlantedFault::Refuses);
     check(fleet.refusal(|_| ()).await, "claim store test://store: password authentication failed; set the right one");
-    fleet.store.fail(Fails::Not);
+    fleet.store.fail(PlantedFault::Not);
 
     let good = fleet.store.claim(0).unwrap();
-    for (from, to, said) in [
+    for (from, to, message) in [
         (
             "state 4",
             "state 5",
-            "it is of format version 5, this getid reads versions 1 to 4; to go on, start the newer getid",
+            "it is of format version 5, this getid reads versions 1 to 4; to continue, start the newer getid",
         ),
         ("beat 1", "beat 2", "its checksum is"),
     ] {
@@ -398,10 +404,10 @@ async fn refused_starts() {
             let body = text[..text.find("checksum").unwrap()].to_owned();
             text = format!("{body}checksum crc32 {:08x}\n", crc32fast::hash(body.as_bytes()));
         }
-        fleet.store.memory.set(Key::of_claim(0), Some(Row { text, ..good.clone() }));
-        check(fleet.refusal(|_| ()).await, said);
+        fleet.store.memory.set(Key::of_claim(0), Some(RecordRow { text, ..good.clone() }));
+        check(fleet.refusal(|_| ()).await, message);
     }
-    let mark = Some(Mark::MovedTo(Place::of_store("etcd://b/p")));
+    let mark = Some(Mark::MovedTo(RecordLocation::of_store("etcd://b/p")));
     fleet.set(&ClaimRecord { mark, ..ClaimRecord::new(identity(0), TIMEOUT_MS, 0) });
     check(fleet.refusal(|_| ()).await, "start the server with claim-store etcd://b/p");
     fleet.store.memory.set(Key::of_cluster(), None);
@@ -449,10 +455,10 @@ async fn a_store_that_went_back() {
     a.step().await.unwrap();
     assert!(fleet.record(0).beat > older.stamp.beat + 3);
     // After the hold another server may have held the claim.
-    fleet.store.fail(Fails::Away);
+    fleet.store.fail(PlantedFault::Away);
     let _ = a.run_ms(3000).await;
     fleet.store.memory.set(Key::of_claim(0), Some(older));
-    fleet.store.fail(Fails::Not);
+    fleet.store.fail(PlantedFault::Not);
     let _ = a.step().await;
     let lost = a.run_ms(5000).await.unwrap_err();
     assert!(
@@ -462,7 +468,7 @@ async fn a_store_that_went_back() {
     // A restarted server detects the loss by its notes, which are written with each save.
     tokio::time::resume();
     let SaveError::ClaimLost { what } = &lost else { unreachable!() };
-    let noted = what.split("knows of beat ").nth(1).unwrap().split(';').next().unwrap();
+    let noted = what.split("has seen beat ").nth(1).unwrap().split(';').next().unwrap();
     let notes = a.dir.path().join("claims.notes");
     while !std::fs::read_to_string(&notes).is_ok_and(|text| text.contains(&format!("claim 0 beat {noted} "))) {
         let _ = a.step().await;
@@ -473,7 +479,8 @@ async fn a_store_that_went_back() {
     assert!(again.fails().await.starts_with("claim lost: claim store went back"), "{}", again.why());
     // An operator's advance is above all notes.
     let mut advanced = fleet.record(0);
-    advanced.holding = Holding::Free(Freed { why: WhyFree::Advanced, by: "operator".to_owned(), since_unix_ms: 0 });
+    advanced.holding =
+        Holding::Free(FreeClaim { why: ReleaseReason::Advanced, by: "operator".to_owned(), since_unix_ms: 0 });
     advanced.beat += 1 << 32;
     fleet.set(&advanced);
     again.until_holder(1000).await;
@@ -490,7 +497,7 @@ async fn a_clock_ahead_is_reported_and_takes_nothing_over() {
     for off_ms in [3_000_000, 30_000] {
         let (dir, clock) = (TempDir::new().unwrap(), TestClock::new());
         clock.set_wall_off_ms(off_ms + i64::try_from(fleet.clock.now_ms()).unwrap());
-        let place = FleetPlace { clock, ..fleet.place("ahead", dir.path(), Some(0)) };
+        let place = FleetClaimConfig { clock, ..fleet.place("ahead", dir.path(), Some(0)) };
         standbys.push((Server::start(place, dir).await.unwrap(), off_ms));
     }
     for _ in 0..5 {
@@ -548,7 +555,7 @@ async fn a_clock_that_is_far_off_takes_nothing_over() {
     off.until_holder(5000).await;
     // A holder whose clock becomes absurd releases the claim.
     off.claim().claim.step_down("standby: the clock is absurd").await;
-    assert!(matches!(fleet.record(0).holding, Holding::Free(Freed { why: WhyFree::Clock, .. })));
+    assert!(matches!(fleet.record(0).holding, Holding::Free(FreeClaim { why: ReleaseReason::Clock, .. })));
     assert!(off.view.is_standby() && off.view.status().why == "standby: the clock is absurd");
     off.claim().claim.step_down("standby: the clock is absurd").await;
     assert_eq!(fleet.holder(0), None, "the server does not take the claim back while its clock is absurd");
@@ -568,7 +575,7 @@ async fn a_standby_replies_as_info_reports() {
         let (dir, clock) = (TempDir::new().unwrap(), TestClock::new());
         clock.set_wall_off_ms(-7_200_000);
         let place = fleet.place(name, dir.path(), server_id);
-        Server::start(FleetPlace { clock, ..place }, dir)
+        Server::start(FleetClaimConfig { clock, ..place }, dir)
     };
     let own_id = a.view.status().server_id;
     let mut standbys = [far("spare", None).await.unwrap(), far("standby", own_id).await.unwrap()];
@@ -578,9 +585,9 @@ async fn a_standby_replies_as_info_reports() {
             let reply = standby.fails().await;
             let status = standby.view.status();
             assert_eq!(reply, status.why);
-            let said = reply.split_once("not eligible: ").map(|(_, why)| why);
-            assert!(said.is_none_or(|why| status.not_eligible.as_deref() == Some(why)), "{status:?}");
-            seen += usize::from(said.is_some());
+            let message = reply.split_once("not eligible: ").map(|(_, why)| why);
+            assert!(message.is_none_or(|why| status.not_eligible.as_deref() == Some(why)), "{status:?}");
+            seen += usize::from(message.is_some());
         }
     };
     for _ in 0..10 {
@@ -606,7 +613,8 @@ async fn an_operator_takes_it() {
     let mut b = fleet.start("host-b", 0).await;
     let _ = b.run_ms(200).await;
     let mut freed = fleet.record(0);
-    freed.holding = Holding::Free(Freed { why: WhyFree::Operator, by: "host-a".to_owned(), since_unix_ms: 0 });
+    freed.holding =
+        Holding::Free(FreeClaim { why: ReleaseReason::Operator, by: "host-a".to_owned(), since_unix_ms: 0 });
     freed.beat += 1;
     fleet.set(&freed);
     let error = a.fails().await;
@@ -625,11 +633,11 @@ async fn auto_gives_each_server_an_id_of_its_own() {
         let server = fleet.start(name, None).await;
         let ids = Arc::clone(&ids);
         let hooks = Hooks {
-            has_server_id: Box::new(move |id| {
+            set_server_id: Box::new(move |id| {
                 ids.lock().unwrap().push((name, id));
                 Ok(())
             }),
-            must_end: Box::new(|why| panic!("{why}")),
+            end_server: Box::new(|why| panic!("{why}")),
         };
         assert!(server.hooks.set(hooks).is_ok());
         server
@@ -646,7 +654,7 @@ async fn auto_gives_each_server_an_id_of_its_own() {
     let waits = c.fails().await;
     assert_eq!(
         waits,
-        "standby without a server-id: all 2 that auto may take are held, the first that comes free is taken"
+        "standby without a server-id: all 2 server-ids of auto are held; this server takes the first that is released"
     );
     // A standby takes a released server-id at its next read.
     let freed = a.view.status().server_id.unwrap();
@@ -671,7 +679,7 @@ async fn auto_leaves_a_row_out_that_is_no_record() {
         let mut a = fleet.start("a", None).await;
         assert!(
             a.hooks
-                .set(Hooks { has_server_id: Box::new(|_| Ok(())), must_end: Box::new(|why| panic!("{why}")) })
+                .set(Hooks { set_server_id: Box::new(|_| Ok(())), end_server: Box::new(|why| panic!("{why}")) })
                 .is_ok()
         );
         a.until_holder(2000).await;
@@ -679,7 +687,7 @@ async fn auto_leaves_a_row_out_that_is_no_record() {
         let mut b = fleet.start("b", None).await;
         for _ in 0..100 {
             let waits = b.fails().await;
-            assert!(waits.starts_with("standby without a server-id: all 2 that auto may take are held"), "{waits}");
+            assert!(waits.starts_with("standby without a server-id: all 2 server-ids of auto are held"), "{waits}");
             a.run_ms(1).await.unwrap();
         }
     }
@@ -688,7 +696,7 @@ async fn auto_leaves_a_row_out_that_is_no_record() {
     fleet.store.memory.set_bad(Key::of_claim(0), bad_row("claim/0", Vec::new()));
     let refused = fleet.refusal(|_| {}).await;
     let expected = "cannot use the record claim/0 of test://store: the row 'claim/0' has the beat 0, which must be 1 at \
-                    least; to go on, run `getid state advance --store test://store --server-id 0 --past-id ID`";
+                    least; to continue, run `getid state advance --store test://store --server-id 0 --past-id ID`";
     assert!(refused.contains(expected), "{refused}");
     // A holder whose row was edited gives no more IDs, and its error has the same remedy.
     let mut holder = fleet.start("c", 1).await;
@@ -703,9 +711,11 @@ async fn an_auto_server_whose_id_is_taken_permanently_ends() {
     let fleet = Fleet::new();
     let mut a = fleet.start("a", None).await;
     let ended = Arc::new(Mutex::new(String::new()));
-    let told = Arc::clone(&ended);
-    let hooks =
-        Hooks { has_server_id: Box::new(|_| Ok(())), must_end: Box::new(move |why| *told.lock().unwrap() = why) };
+    let end_reason = Arc::clone(&ended);
+    let hooks = Hooks {
+        set_server_id: Box::new(|_| Ok(())),
+        end_server: Box::new(move |why| *end_reason.lock().unwrap() = why),
+    };
     assert!(a.hooks.set(hooks).is_ok());
     a.until_holder(2000).await;
     let id = a.view.status().server_id.unwrap();
@@ -718,7 +728,9 @@ async fn an_auto_server_whose_id_is_taken_permanently_ends() {
     let ended = ended.lock().unwrap().clone();
     assert_eq!(
         ended,
-        format!("server-id {id} (server-id auto) is another server's for good; a new start takes another one")
+        format!(
+            "another server has taken server-id {id} (server-id auto) over permanently; a restart takes another one"
+        )
     );
 }
 

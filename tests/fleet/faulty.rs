@@ -4,13 +4,16 @@ use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use getid::records::memory::MemoryStore;
-use getid::records::{About, Answer, BadRow, Key, Listed, RecordStore, RecordStoreError, Row, Stamp, Written};
+use getid::records::{
+    DamagedRow, Key, RecordFuture, RecordPage, RecordRow, RecordStore, RecordStoreError, RecordStoreInfo, Stamp,
+    WriteResult,
+};
 use getid::system::clock::Clock;
 use tokio::time::Instant;
 
 /// The outcome of the next calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fails {
+pub(crate) enum PlantedFault {
     /// Calls succeed.
     Not,
     /// Calls are not sent.
@@ -28,7 +31,7 @@ pub(crate) enum Fails {
 /// A store in memory that fails as its test sets it.
 pub(crate) struct FaultyStore {
     pub(crate) memory: MemoryStore,
-    fails: Mutex<Fails>,
+    fails: Mutex<PlantedFault>,
     /// The number of calls that still fail.
     left: AtomicU32,
     pub(crate) writes: AtomicU64,
@@ -38,46 +41,48 @@ impl FaultyStore {
     pub(crate) fn new() -> Arc<FaultyStore> {
         Arc::new(FaultyStore {
             memory: MemoryStore::default(),
-            fails: Mutex::new(Fails::Not),
+            fails: Mutex::new(PlantedFault::Not),
             left: AtomicU32::new(0),
             writes: AtomicU64::new(0),
         })
     }
 
     /// Lets all calls fail in this way from now on.
-    pub(crate) fn fail(&self, fails: Fails) {
+    pub(crate) fn fail(&self, fails: PlantedFault) {
         self.fail_times(fails, u32::MAX);
     }
 
     /// Lets the next `times` calls fail in this way.
-    pub(crate) fn fail_times(&self, fails: Fails, times: u32) {
+    pub(crate) fn fail_times(&self, fails: PlantedFault, times: u32) {
         *self.fails.lock().unwrap() = fails;
         self.left.store(times, Relaxed);
     }
 
-    pub(crate) fn claim(&self, server_id: u32) -> Option<Row> {
+    pub(crate) fn claim(&self, server_id: u32) -> Option<RecordRow> {
         self.memory.get(&Key::of_claim(server_id))
     }
 
-    async fn fate(&self) -> Fails {
+    async fn fate(&self) -> PlantedFault {
         let fails = *self.fails.lock().unwrap();
-        if fails == Fails::Not || self.left.load(Relaxed) == 0 {
-            return Fails::Not;
+        if fails == PlantedFault::Not || self.left.load(Relaxed) == 0 {
+            return PlantedFault::Not;
         }
         if self.left.load(Relaxed) != u32::MAX {
             self.left.fetch_sub(1, Relaxed);
         }
-        if fails == Fails::Hangs {
+        if fails == PlantedFault::Hangs {
             std::future::pending::<()>().await;
         }
         fails
     }
 }
 
-fn failure(fails: Fails) -> RecordStoreError {
+fn failure(fails: PlantedFault) -> RecordStoreError {
     match fails {
-        Fails::Refuses => RecordStoreError::Refused("password authentication failed; set the right one".to_owned()),
-        Fails::Away => RecordStoreError::Away("connection refused".to_owned()),
+        PlantedFault::Refuses => {
+            RecordStoreError::Refused("password authentication failed; set the right one".to_owned())
+        }
+        PlantedFault::Away => RecordStoreError::Away("connection refused".to_owned()),
         _ => RecordStoreError::Unknown("the connection broke".to_owned()),
     }
 }
@@ -87,31 +92,31 @@ impl RecordStore for FaultyStore {
         "test://store"
     }
 
-    fn read<'a>(&'a self, key: &'a Key) -> Answer<'a, Option<Row>> {
+    fn read<'a>(&'a self, key: &'a Key) -> RecordFuture<'a, Option<RecordRow>> {
         Box::pin(async move {
             match self.fate().await {
-                Fails::Not => self.memory.read(key).await,
+                PlantedFault::Not => self.memory.read(key).await,
                 fails => Err(failure(fails)),
             }
         })
     }
 
-    fn list<'a>(&'a self, prefix: &'a str, after: &'a str, limit: usize) -> Answer<'a, Listed> {
+    fn list<'a>(&'a self, prefix: &'a str, after: &'a str, limit: usize) -> RecordFuture<'a, RecordPage> {
         Box::pin(async move {
             match self.fate().await {
-                Fails::Not => self.memory.list(prefix, after, limit).await,
+                PlantedFault::Not => self.memory.list(prefix, after, limit).await,
                 fails => Err(failure(fails)),
             }
         })
     }
 
-    fn write<'a>(&'a self, key: &'a Key, expect: Option<Stamp>, new: &'a Row) -> Answer<'a, Written> {
+    fn write<'a>(&'a self, key: &'a Key, expect: Option<Stamp>, new: &'a RecordRow) -> RecordFuture<'a, WriteResult> {
         Box::pin(async move {
             self.writes.fetch_add(1, Relaxed);
             match self.fate().await {
-                Fails::Not => self.memory.write(key, expect, new).await,
+                PlantedFault::Not => self.memory.write(key, expect, new).await,
                 fails => {
-                    if fails == Fails::LosesReplies {
+                    if fails == PlantedFault::LosesReplies {
                         let _ = self.memory.write(key, expect, new).await;
                     }
                     Err(failure(fails))
@@ -120,12 +125,12 @@ impl RecordStore for FaultyStore {
         })
     }
 
-    fn mend<'a>(&'a self, key: &'a Key, bad: &'a BadRow, new: &'a Row) -> Answer<'a, bool> {
+    fn mend<'a>(&'a self, key: &'a Key, bad: &'a DamagedRow, new: &'a RecordRow) -> RecordFuture<'a, bool> {
         self.memory.mend(key, bad, new)
     }
 
-    fn about(&self) -> Answer<'_, About> {
-        self.memory.about()
+    fn info(&self) -> RecordFuture<'_, RecordStoreInfo> {
+        self.memory.info()
     }
 }
 

@@ -18,8 +18,8 @@ impl Fleet {
     fn new(ids: &[&str]) -> Fleet {
         let fleet = Fleet { dir: tempfile::tempdir().unwrap() };
         let store = fleet.store();
-        let said = run(getid().args(["cluster", "init", "--store", &store]).args(ids), "");
-        assert!(said.contains("made"), "{said}");
+        let message = run(getid().args(["cluster", "init", "--store", &store]).args(ids), "");
+        assert!(message.contains("made"), "{message}");
         fleet
     }
 
@@ -142,24 +142,24 @@ fn prometheus_has_no_alerts_for_healthy_servers() {
         ("standby-c", standbys[1].port, ""),
         ("idle", idle.port, ""),
     ]);
-    let told = |query: &str, count: usize| {
+    let wait_for_series = |query: &str, count: usize| {
         eventually(&format!("{query}: {count}"), || prometheus.query(query).len() == count);
     };
-    told("getid_watermark_last_save_ok == 1", 4);
-    told("getid_claim_standby == 1", 2);
-    told("ALERTS", 0);
+    wait_for_series("getid_watermark_last_save_ok == 1", 4);
+    wait_for_series("getid_claim_standby == 1", 2);
+    wait_for_series("ALERTS", 0);
     assert!(holder.server.stop().success());
     eventually("a standby takes over", || standbys.iter().any(gives_ids));
-    told("getid_claim_standby == 0", 1);
-    told("getid_claim_standby == 1", 1);
+    wait_for_series("getid_claim_standby == 0", 1);
+    wait_for_series("getid_claim_standby == 1", 1);
     // An alert that fires proves that Prometheus evaluates the rules.
     eventually("the folder is removed", || std::fs::remove_dir_all(&idle.server.dir).is_ok());
     eventually("the alert comes", || {
         idle.server.connect().ask("GETID");
         prometheus.query("ALERTS{alertname=\"GetidClaimLost\", job=\"idle\", alertstate=\"firing\"}").len() == 1
     });
-    told("ALERTS{job!=\"idle\"}", 0);
-    told("count_over_time(ALERTS{job!=\"idle\", alertstate=\"firing\"}[1h])", 0);
+    wait_for_series("ALERTS{job!=\"idle\"}", 0);
+    wait_for_series("count_over_time(ALERTS{job!=\"idle\", alertstate=\"firing\"}[1h])", 0);
 }
 
 #[test]
@@ -184,8 +184,8 @@ fn a_standby_takes_over_from_a_killed_holder() {
     servers.remove(holder).server.kill();
     assert!(give(&servers).1 > last, "above all IDs of the other server");
     eventually("the takeover has a cause", || {
-        let told = servers[0].server.connect().ask_bulk("INFO claim");
-        told.lines().any(|line| line.starts_with("claim_last_takeover_cause:") && line.contains("silent"))
+        let info = servers[0].server.connect().ask_bulk("INFO claim");
+        info.lines().any(|line| line.starts_with("claim_last_takeover_cause:") && line.contains("silent"))
     });
 }
 
@@ -211,7 +211,7 @@ fn a_server_without_a_server_id_pretends_none() {
 /// Clients know the LOADING error, and continue with another server.
 #[test]
 #[ignore = "needs python3 with redis (its path in GETID_TEST_PYTHON)"]
-fn redis_py_knows_that_a_standby_is_loading() {
+fn redis_py_reports_a_standby_as_loading() {
     const SCRIPT: &str = "\
 import os, redis
 standby, holder = (redis.Redis(port=int(port)) for port in os.environ['PORTS'].split(','))
@@ -225,9 +225,9 @@ print(standby.ping(), holder.execute_command('GETID') > 0)
     let [holder, standby] = pair(&fleet);
     let python = std::env::var("GETID_TEST_PYTHON").unwrap_or_else(|_| "python3".to_owned());
     let ports = format!("{},{}", standby.server.port, holder.server.port);
-    let said = run(Command::new(python).args(["-c", SCRIPT]).env("PORTS", ports), "");
-    assert!(said.starts_with("loading: standby for server-id 1: held by host-a"), "{said}");
-    assert!(said.ends_with("True True\n"), "{said}");
+    let message = run(Command::new(python).args(["-c", SCRIPT]).env("PORTS", ports), "");
+    assert!(message.starts_with("loading: standby for server-id 1: held by host-a"), "{message}");
+    assert!(message.ends_with("True True\n"), "{message}");
 }
 
 /// `examples/fleet/haproxy.cfg`: clients always reach the holder of the claim.
@@ -245,8 +245,8 @@ fn haproxy_follows_the_claim() {
     ];
     let proxy = HaProxy::of("fleet/haproxy.cfg", &ports);
     // HAProxy considers a server up until its first check, and has no server while the holder stalls.
-    let name = || in_time("an answer", || told(&proxy, "INFO", "claim_instance_name:"));
-    let id = || in_time("an answer", || told(&proxy, "GETID", ":")?.parse::<u64>().ok());
+    let name = || in_time("an answer", || reply_field(&proxy, "INFO", "claim_instance_name:"));
+    let id = || in_time("an answer", || reply_field(&proxy, "GETID", ":")?.parse::<u64>().ok());
     eventually("HAProxy leaves the standby", || (0..20).all(|_| proxy.can_issue_id()));
     assert!((0..20).all(|_| name() == "host-a"));
     let last = id();
@@ -256,10 +256,10 @@ fn haproxy_follows_the_claim() {
     assert!(id() > last);
 }
 
-/// Returns the rest of the first reply line to `asked` that begins with `before`, or `None` if the connection ends.
-fn told(proxy: &HaProxy, asked: &str, before: &str) -> Option<String> {
+/// Returns the rest of the first reply line to `command` that begins with `before`, or `None` if the connection ends.
+fn reply_field(proxy: &HaProxy, command: &str, before: &str) -> Option<String> {
     let mut wire = proxy.connect();
-    wire.try_send(format!("{asked}\r\n")).ok()?;
+    wire.try_send(format!("{command}\r\n")).ok()?;
     let mut lines = (0..1000).map_while(|_| wire.try_line().ok());
     lines.find_map(|line| line.strip_prefix(before).map(str::to_owned))
 }

@@ -39,7 +39,7 @@ fn get(port: u16, path: &str) -> (u16, String) {
 #[test]
 fn a_standby_reports_it_everywhere() {
     let claim = Arc::new(ClaimView::default());
-    claim.tell(standby());
+    claim.publish(standby());
     let server =
         InProcess::start_with(quick(), |config| config.http.apis.leaf = Some(HttpApi::default()), Some(&claim));
     let port = server.port;
@@ -78,7 +78,7 @@ fn a_standby_reports_it_everywhere() {
     }
 
     // The server takes over.
-    claim.tell(holder());
+    claim.publish(holder());
     eventually("the server is ready", || get(port, "/readyz") == (200, "ready\n".to_owned()));
     assert_eq!(get(port, "/readyz?standby=ok"), (200, "ready\n".to_owned()));
     eventually("the page shows it", || ask(port, "GET /v1/status").json()["giving"]["state"] == "giving");
@@ -88,7 +88,7 @@ fn a_standby_reports_it_everywhere() {
     assert!(get(port, "/metrics").1.contains("getid_claim_ride_through_seconds 1.48\n"));
 
     // The store does not answer.
-    claim.tell(ClaimStatus { error: "connection refused".to_owned(), ..holder() });
+    claim.publish(ClaimStatus { error: "connection refused".to_owned(), ..holder() });
     eventually("the page warns", || {
         let status = ask(port, "GET /v1/status").json();
         status["notices"][0]["text"]
@@ -100,7 +100,7 @@ fn a_standby_reports_it_everywhere() {
 
     // No server-id is free.
     let why = "standby: server-id is auto, and none is free";
-    claim.tell(ClaimStatus { server_id: None, holder: None, why: why.to_owned(), ..standby() });
+    claim.publish(ClaimStatus { server_id: None, holder: None, why: why.to_owned(), ..standby() });
     assert_eq!(get(port, "/readyz"), (503, format!("not ready: {why}\n")));
     eventually("the page shows it", || {
         let status = ask(port, "GET /v1/status").json();
@@ -108,8 +108,8 @@ fn a_standby_reports_it_everywhere() {
     });
 
     // The store went back: the server does not recover without an operator.
-    let why = "claim lost: claim store went back: it has beat 7 of server-id 3, and this server knows of beat 9";
-    claim.tell(ClaimStatus { why: why.to_owned(), ..standby() });
+    let why = "claim lost: claim store went back: it has beat 7 of server-id 3, and this server has seen beat 9";
+    claim.publish(ClaimStatus { why: why.to_owned(), ..standby() });
     assert_eq!(get(port, "/readyz?standby=ok"), (503, format!("not ready: {why}\n")));
     assert_eq!(ask(port, "POST /v1/sequences/orders/values").json()["code"], "MISCONF");
     eventually("the page shows it", || ask(port, "GET /v1/status").json()["giving"]["state"] == "refusing");

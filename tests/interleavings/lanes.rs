@@ -33,7 +33,7 @@ impl Clock for StillClock {
 struct Scene {
     issuer: Arc<Issuer<StillClock>>,
     clock: StillClock,
-    claim: getid::claim::Taken<NoClaim>,
+    claim: getid::claim::AcquiredClaim<NoClaim>,
 }
 
 fn layout() -> Layout {
@@ -47,7 +47,7 @@ impl Scene {
         let limits = Limits { max_borrow_ms, lead_ms: max_borrow_ms, ..Limits::default() };
         let found = SavePoint { watermark: now, reference: now, max_borrow_ms: 0 };
         let clock = StillClock(Arc::new(AtomicU64::new(MS)));
-        let claim = NoClaim::taken(Some(found));
+        let claim = NoClaim::acquired(Some(found));
         let issuer = Arc::new(Issuer::new(clock.clone(), identity, limits, Some(found)));
         let mut scene = Scene { issuer, clock, claim };
         scene.save();

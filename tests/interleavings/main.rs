@@ -273,7 +273,7 @@ mod queue {
             let found = SavePoint { watermark: now, reference: now, max_borrow_ms: 2 };
             let clock = SteppedClock::default();
             let identity = Identity { server_id: 0, layout };
-            let mut claim = NoClaim::taken(Some(found));
+            let mut claim = NoClaim::acquired(Some(found));
             let issuer = Arc::new(Issuer::new(clock.clone(), identity, limits, Some(found)));
             let first = issuer.due_save().expect("a start saves");
             block_on(issuer.save(&mut claim, first)).expect("a start");

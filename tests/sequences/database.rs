@@ -7,8 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use getid::sql::{
-    About, Answer, Beaten, Begun, Changes, Compared, Connection, Create, Generator, GiveBack, Listed, NotedRow,
-    Opening, Reservations, Reserve, Reserved, Row, RowChange, RowState, Store, StoreError, Table, Verdict,
+    BegunPeriod, Changes, Comparison, Connection, CreateRequest, Generator, GiveBackRequest, NotedRow,
+    OpenPeriodRequest, Reservation, Reservations, ReserveRequest, RowChange, RowPage, RowState, SequenceRow,
+    ServerBeat, Store, StoreError, StoreFuture, StoreInfo, TableKind, Verdict,
 };
 use getid_core::Key;
 use getid_core::beat::{BeatAnswer, BeatRequest, Credentials, Nonce, ServerRow, ServerState};
@@ -34,7 +35,7 @@ pub(crate) struct Database {
 }
 
 pub(crate) struct State {
-    pub(crate) rows: BTreeMap<Key, Row>,
+    pub(crate) rows: BTreeMap<Key, SequenceRow>,
     pub(crate) generators: BTreeMap<String, Generator>,
     /// Value of `changes` at the last change of each row.
     changed: BTreeMap<Key, u64>,
@@ -86,7 +87,7 @@ impl Database {
     }
 
     pub(crate) fn store(self: &Arc<Self>, is_shared: bool) -> Box<dyn Store> {
-        Box::new(SimStore { database: Arc::clone(self), is_shared, table: Table::Native })
+        Box::new(SimStore { database: Arc::clone(self), is_shared, table: TableKind::Native })
     }
 
     /// Creates a row directly, without a statement.
@@ -95,7 +96,7 @@ impl Database {
         let key = Key::new(name).expect("a name");
         let mut state = self.state();
         state
-            .create(&Create {
+            .create(&CreateRequest {
                 key,
                 spec,
                 above_dropped: false,
@@ -115,7 +116,7 @@ impl Database {
 /// A replica's copy of a database.
 #[derive(Clone)]
 pub(crate) struct Replica {
-    rows: BTreeMap<Key, Row>,
+    rows: BTreeMap<Key, SequenceRow>,
     generators: BTreeMap<String, Generator>,
     changed: BTreeMap<Key, u64>,
     changes: u64,
@@ -184,24 +185,24 @@ impl State {
         })
     }
 
-    fn reserve_as(&mut self, server: Option<Credentials>, asks: &[Reserve]) -> Result<Reservations, StoreError> {
+    fn reserve_as(&mut self, server: Option<Credentials>, asks: &[ReserveRequest]) -> Result<Reservations, StoreError> {
         let beaten = match server {
             None => None,
             Some(server) => {
                 let beat = self.own_beat(server, ServerState::is_live).ok_or_else(not_allowed)?;
-                Some(Beaten { beat, instance: self.instance.to_string() })
+                Some(ServerBeat { beat, instance: self.instance.to_string() })
             }
         };
         Ok(Reservations { server: beaten, each: asks.iter().map(|ask| self.reserve(ask)).collect() })
     }
 
-    fn compare(&mut self, server: Credentials, notes: &[NotedRow]) -> Option<Compared> {
+    fn compare(&mut self, server: Credentials, notes: &[NotedRow]) -> Option<Comparison> {
         let beat = self.own_beat(server, |state| state.is_live() || state == ServerState::Returning)?;
         let mut raised = 0;
         for note in notes {
             if !self.rows.contains_key(&note.key) {
                 let row = new_row(&note.key, getid_core::Spec::default(), note.next);
-                self.rows.insert(note.key.clone(), Row { state: RowState::WentBack, ..row });
+                self.rows.insert(note.key.clone(), SequenceRow { state: RowState::WentBack, ..row });
                 raised += 1;
             }
             if let Some(row) = self.rows.get_mut(&note.key)
@@ -213,7 +214,7 @@ impl State {
                 raised += 1;
             }
         }
-        Some(Compared { beat, raised })
+        Some(Comparison { beat, raised })
     }
 
     fn touch(&mut self, key: &Key) {
@@ -221,7 +222,7 @@ impl State {
         self.changed.insert(key.clone(), self.changes);
     }
 
-    fn reserve(&mut self, ask: &Reserve) -> Result<Reserved, Verdict> {
+    fn reserve(&mut self, ask: &ReserveRequest) -> Result<Reservation, Verdict> {
         self.reservations += 1;
         let row = self.rows.get_mut(&ask.key).ok_or(Verdict::NoSuch)?;
         refused(row)?;
@@ -238,11 +239,11 @@ impl State {
             row.next = last + increment;
             row.version += 1;
         }
-        Ok(Reserved { first, last, found_next, row: row.clone() })
+        Ok(Reservation { first, last, found_next, row: row.clone() })
     }
 
     /// Generators never change their reset here.
-    fn open_period(&mut self, ask: &Opening) -> Result<Generator, Verdict> {
+    fn open_period(&mut self, ask: &OpenPeriodRequest) -> Result<Generator, Verdict> {
         let (name, period) = (ask.key.name().to_owned(), ask.key.period());
         let mut generator = self.generators.get(&name).cloned().unwrap_or_else(|| Generator {
             name: name.clone(),
@@ -252,7 +253,7 @@ impl State {
         });
         if generator.declaration != ask.declaration && !ask.redeclares {
             let (stored, asked) = (generator.declaration, ask.declaration.clone());
-            return Err(Verdict::Declared { stored, asked });
+            return Err(Verdict::Declared { stored, configured: asked });
         }
         if *generator.newest > *period {
             return Err(Verdict::Newer { period: generator.newest });
@@ -272,7 +273,7 @@ impl State {
         Ok(generator)
     }
 
-    fn give_back(&mut self, end: &GiveBack) -> bool {
+    fn give_back(&mut self, end: &GiveBackRequest) -> bool {
         match self.rows.get_mut(&end.key) {
             Some(row) if row.version == end.version && row.state == RowState::Live && end.next < row.next => {
                 row.next = end.next;
@@ -283,7 +284,7 @@ impl State {
         }
     }
 
-    fn create(&mut self, new: &Create) -> Result<Row, Verdict> {
+    fn create(&mut self, new: &CreateRequest) -> Result<SequenceRow, Verdict> {
         let mut row = new_row(&new.key, new.spec, new.spec.next_from(new.spec.start.max(new.floor)));
         if let Some(old) = self.rows.get(&new.key) {
             if old.state != RowState::Dropped {
@@ -305,7 +306,7 @@ impl State {
         Ok(row)
     }
 
-    fn change(&mut self, key: &Key, change: &RowChange) -> Result<Row, Verdict> {
+    fn change(&mut self, key: &Key, change: &RowChange) -> Result<SequenceRow, Verdict> {
         let row = self.rows.get_mut(key).ok_or(Verdict::NoSuch)?;
         if row.state == RowState::Dropped {
             return Err(Verdict::Dropped { last: row.next - i64::from(row.spec.increment) });
@@ -359,13 +360,13 @@ impl State {
     }
 }
 
-fn new_row(key: &Key, spec: getid_core::Spec, next: i64) -> Row {
+fn new_row(key: &Key, spec: getid_core::Spec, next: i64) -> SequenceRow {
     let state = RowState::Live;
     let (created_unix_ms, updated_unix_ms) = (1, 1);
-    Row { key: key.clone(), next, version: 0, generation: 0, spec, state, created_unix_ms, updated_unix_ms }
+    SequenceRow { key: key.clone(), next, version: 0, generation: 0, spec, state, created_unix_ms, updated_unix_ms }
 }
 
-fn refused(row: &Row) -> Result<(), Verdict> {
+fn refused(row: &SequenceRow) -> Result<(), Verdict> {
     match row.state {
         RowState::Live => Ok(()),
         RowState::Dropped => Err(Verdict::Dropped { last: row.next - i64::from(row.spec.increment) }),
@@ -380,7 +381,7 @@ fn not_allowed() -> StoreError {
 struct SimStore {
     database: Arc<Database>,
     is_shared: bool,
-    table: Table,
+    table: TableKind,
 }
 
 impl Store for SimStore {
@@ -388,7 +389,7 @@ impl Store for SimStore {
         "sim://database"
     }
 
-    fn table(&self) -> Table {
+    fn table(&self) -> TableKind {
         self.table
     }
 
@@ -404,7 +405,7 @@ impl Store for SimStore {
         String::new()
     }
 
-    fn connect(&self) -> Answer<'_, Box<dyn Connection>> {
+    fn connect(&self) -> StoreFuture<'_, Box<dyn Connection>> {
         let database = Arc::clone(&self.database);
         Box::pin(async move {
             let latency = database.state().latency;
@@ -416,7 +417,7 @@ impl Store for SimStore {
             if state.is_down {
                 return Err(StoreError::Refused("connection refused".to_owned()));
             }
-            let about = About { product: "Sim 1".to_owned(), uuid: state.uuid.clone(), ..About::default() };
+            let about = StoreInfo { product: "Sim 1".to_owned(), uuid: state.uuid.clone(), ..StoreInfo::default() };
             drop(state);
             Ok(Box::new(SimConnection { database, about }) as Box<dyn Connection>)
         })
@@ -425,7 +426,7 @@ impl Store for SimStore {
 
 struct SimConnection {
     database: Arc<Database>,
-    about: About,
+    about: StoreInfo,
 }
 
 enum Fate {
@@ -509,11 +510,15 @@ impl SimConnection {
 }
 
 impl Connection for SimConnection {
-    fn about(&self) -> &About {
+    fn info(&self) -> &StoreInfo {
         &self.about
     }
 
-    fn reserve_as<'a>(&'a mut self, server: Option<Credentials>, asks: &'a [Reserve]) -> Answer<'a, Reservations> {
+    fn reserve_as<'a>(
+        &'a mut self,
+        server: Option<Credentials>,
+        asks: &'a [ReserveRequest],
+    ) -> StoreFuture<'a, Reservations> {
         Box::pin(async move {
             let is_locked = {
                 let state = self.database.state();
@@ -527,15 +532,19 @@ impl Connection for SimConnection {
         })
     }
 
-    fn beat<'a>(&'a mut self, ask: &'a BeatRequest) -> Answer<'a, BeatAnswer> {
+    fn beat<'a>(&'a mut self, ask: &'a BeatRequest) -> StoreFuture<'a, BeatAnswer> {
         Box::pin(self.quietly(|state| state.beat(ask)))
     }
 
-    fn compare<'a>(&'a mut self, server: Credentials, notes: &'a [NotedRow]) -> Answer<'a, Option<Compared>> {
+    fn compare<'a>(&'a mut self, server: Credentials, notes: &'a [NotedRow]) -> StoreFuture<'a, Option<Comparison>> {
         Box::pin(self.quietly(move |state| state.compare(server, notes)))
     }
 
-    fn give_back<'a>(&'a mut self, server: Option<Credentials>, ends: &'a [GiveBack]) -> Answer<'a, Vec<bool>> {
+    fn give_back<'a>(
+        &'a mut self,
+        server: Option<Credentials>,
+        ends: &'a [GiveBackRequest],
+    ) -> StoreFuture<'a, Vec<bool>> {
         Box::pin(self.transact(move |state| {
             let may = server.is_none_or(|server| {
                 let own = state.servers.get(&server.nonce);
@@ -545,7 +554,7 @@ impl Connection for SimConnection {
         }))
     }
 
-    fn create_all<'a>(&'a mut self, new: &'a [Create]) -> Answer<'a, Vec<Result<Row, Verdict>>> {
+    fn create_all<'a>(&'a mut self, new: &'a [CreateRequest]) -> StoreFuture<'a, Vec<Result<SequenceRow, Verdict>>> {
         Box::pin(async move {
             let server = new.first().and_then(|new| new.server);
             let lost = self.database.state().creations_lost.take();
@@ -564,30 +573,30 @@ impl Connection for SimConnection {
         })
     }
 
-    fn change<'a>(&'a mut self, key: &'a Key, change: &'a RowChange) -> Answer<'a, Result<Row, Verdict>> {
+    fn change<'a>(&'a mut self, key: &'a Key, change: &'a RowChange) -> StoreFuture<'a, Result<SequenceRow, Verdict>> {
         Box::pin(self.transact(|state| state.change(key, change)))
     }
 
-    fn row<'a>(&'a mut self, key: &'a Key) -> Answer<'a, Option<Row>> {
+    fn row<'a>(&'a mut self, key: &'a Key) -> StoreFuture<'a, Option<SequenceRow>> {
         Box::pin(self.transact(|state| state.rows.get(key).cloned()))
     }
 
-    fn list<'a>(&'a mut self, after: &'a str, limit: u32, _periods: bool) -> Answer<'a, Listed> {
+    fn list<'a>(&'a mut self, after: &'a str, limit: u32, _periods: bool) -> StoreFuture<'a, RowPage> {
         Box::pin(self.transact(move |state| {
             let rows = state.rows.values().filter(|row| row.key.as_str() > after && row.state != RowState::Dropped);
             let rows = rows.take(usize::try_from(limit).expect("small"));
-            Listed::new(
+            RowPage::new(
                 limit,
                 rows.map(|row| (row.key.name().to_owned(), row.key.period().to_owned(), Some(Ok(row.clone())))),
             )
         }))
     }
 
-    fn count(&mut self) -> Answer<'_, u64> {
+    fn count(&mut self) -> StoreFuture<'_, u64> {
         Box::pin(self.transact(|state| state.rows.len() as u64))
     }
 
-    fn generators<'a>(&'a mut self, names: Option<&'a [String]>) -> Answer<'a, Vec<Generator>> {
+    fn generators<'a>(&'a mut self, names: Option<&'a [String]>) -> StoreFuture<'a, Vec<Generator>> {
         Box::pin(self.quietly(move |state| {
             let is_asked = |name: &String| names.is_none_or(|names| names.contains(name));
             let found = state.generators.iter().filter(|(name, _)| is_asked(name));
@@ -595,7 +604,7 @@ impl Connection for SimConnection {
         }))
     }
 
-    fn open_period<'a>(&'a mut self, ask: &'a Opening) -> Answer<'a, Result<Generator, Verdict>> {
+    fn open_period<'a>(&'a mut self, ask: &'a OpenPeriodRequest) -> StoreFuture<'a, Result<Generator, Verdict>> {
         Box::pin(async move {
             let opened = self.transact(|state| match ask.server {
                 Some(server) if state.own_beat(server, ServerState::is_live).is_none() => Err(not_allowed()),
@@ -605,9 +614,9 @@ impl Connection for SimConnection {
         })
     }
 
-    fn begin_periods<'a>(&'a mut self, begun: &'a [Begun]) -> Answer<'a, ()> {
+    fn begin_periods<'a>(&'a mut self, begun: &'a [BegunPeriod]) -> StoreFuture<'a, ()> {
         Box::pin(self.quietly(move |state| {
-            for Begun { key, declaration } in begun {
+            for BegunPeriod { key, declaration } in begun {
                 if let Some(generator) = state.generators.get_mut(key.name())
                     && generator.declaration == *declaration
                     && *generator.newest < *key.period()
@@ -618,7 +627,7 @@ impl Connection for SimConnection {
         }))
     }
 
-    fn changes(&mut self, seen: Option<u64>) -> Answer<'_, Changes> {
+    fn changes(&mut self, seen: Option<u64>) -> StoreFuture<'_, Changes> {
         Box::pin(self.quietly(move |state| state.changes(seen)))
     }
 }

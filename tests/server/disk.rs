@@ -77,7 +77,7 @@ fn an_unusable_record_is_refused() {
             [] => " --max-borrow 3000".to_owned(),
             _ => format!(" --epoch {} --max-borrow 3000 --force", later.unix_ms()),
         };
-        let remedy = format!("to go on, {remedy}run {}", advance(dir.path(), &options));
+        let remedy = format!("to continue, {remedy}run {}", advance(dir.path(), &options));
         assert!(log.contains(&format!("cannot use the record {}: ", path.display())), "{name}: {log}");
         assert!(log.contains(cause), "{name}: {log}");
         assert!(log.contains(&remedy), "{name}: {remedy}\n{log}");
@@ -138,7 +138,7 @@ fn a_folder_deleted_and_created_again_is_claimed_again() {
 
     delete(&dir);
     let refusal = ids_until_refused(&mut wire, &mut last);
-    let gone = format!("the folder {} is gone; put it back, or make it anew", dir.display());
+    let gone = format!("the folder {} does not exist; put it back, or create it again", dir.display());
     assert!(refusal.starts_with("-MISCONF claim lost: "), "{refusal}");
     assert!(refusal.contains(&gone), "{refusal}");
     // INFO writes a comma in a text as a semicolon.
@@ -440,7 +440,7 @@ fn two_folders_of_one_machine() {
     first.connect().id();
     let refusal = format!(
         "server-id 0 is in use on this machine: pid {} has it, with {}. Two servers with one server-id give the same IDs. \
-         Stop that process, or set another server-id; or, where this is meant, set id-machine-claim no",
+         Stop that process, or set another server-id; or, if this is intended, set id-machine-claim no",
         first.pid(),
         first_dir.path().display()
     );

@@ -127,7 +127,7 @@ fn changes_between_lives() {
         assert!(text.contains("cannot use the record") && text.contains(reason), "{to}: {text}");
         let dir = fixture.path().display();
         let remedy = |name: &str| format!("`getid state forget {name} {dir} --server-id 0 --past-id ID`");
-        let name = NAMES.iter().find(|name| text.contains(&format!("generator '{name}' can't be declared so")));
+        let name = NAMES.iter().find(|name| text.contains(&format!("generator '{name}' cannot be declared so")));
         let name = name.unwrap_or_else(|| panic!("{to}: {text}"));
         assert!(text.contains("declare it as before (generator ") && text.contains(&remedy(name)), "{to}: {text}");
         assert_eq!(
@@ -157,7 +157,7 @@ fn a_generator_that_is_declared_again() {
     server.kill();
     let text =
         fixture.refused(&without.replace("generator trace uuid7\n", "generator trace uuid7\ngenerator tweets uuid7\n"));
-    assert!(text.contains("generator 'tweets' can't be declared so: its kind was twitter"), "{text}");
+    assert!(text.contains("generator 'tweets' cannot be declared so: its kind was twitter"), "{text}");
     let server = fixture.start(all);
     names(&server, true);
     fixture.draw(&server, &NAMES);

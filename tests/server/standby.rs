@@ -60,7 +60,7 @@ impl ClaimTestServer {
         };
         let settings = Arc::new(session_settings(&config).expect("the default settings"));
         let claim = Arc::new(ClaimView::default());
-        claim.tell(status);
+        claim.publish(status);
         let generators = Generators::new(issuer);
         generators.set_claim(Arc::clone(&claim));
         let server = Server::new(config, settings, generators, process, 1, None, log());
@@ -93,7 +93,7 @@ fn a_standby_refuses_ids_and_values() {
         assert!(reply.starts_with(begins), "{line}: {reply}");
     }
     // After the takeover the next request is served.
-    server.claim.tell(holder());
+    server.claim.publish(holder());
     assert_eq!(server.ask("IDREADY"), "+READY\r\n");
     assert!(server.ask("INCR orders").starts_with("-ERR sequences are off"));
 }
@@ -102,7 +102,7 @@ fn a_standby_refuses_ids_and_values() {
 fn role_is_reported_at_once_everywhere() {
     let mut server = ClaimTestServer::new(standby());
     for (status, word) in [(standby(), "standby"), (holder(), "master"), (standby(), "standby")] {
-        server.claim.tell(status);
+        server.claim.publish(status);
         let bulk = format!("${}\r\n{word}\r\n", word.len());
         assert_eq!(server.ask("ROLE"), format!("*3\r\n{bulk}:0\r\n*0\r\n"));
         assert!(server.ask("HELLO 3").contains(&format!("$4\r\nrole\r\n{bulk}")));
@@ -137,7 +137,7 @@ fn info_reports_the_whole_claim() {
         assert!(of_standby.iter().any(|own| own == line), "{line} is not in {of_standby:#?}");
     }
     assert!(!of_standby.iter().any(|line| line.starts_with("claim_last_takeover")), "{of_standby:#?}");
-    server.claim.tell(holder());
+    server.claim.publish(holder());
     let of_holder = lines(&mut server);
     for line in [
         "claim_role:holder",

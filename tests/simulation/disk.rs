@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use getid::claim::envelope::Envelope;
-use getid::claim::{Claim, Declarations, Identity, Owner, Record, SaveError, SaveStep, TakeError, Taken, Term};
+use getid::claim::{AcquiredClaim, Claim, Declarations, Identity, Owner, Record, SaveError, SaveStep, TakeError, Term};
 use getid_core::SavePoint;
 
 /// A simulated disk. Clones are the same disk.
@@ -76,12 +76,12 @@ impl SimDisk {
     }
 
     /// Returns [`SimDisk::claim`] with the point that it finds.
-    pub(crate) fn open(&self, identity: Identity) -> Taken<SimClaim> {
+    pub(crate) fn open(&self, identity: Identity) -> AcquiredClaim<SimClaim> {
         let claim = self.claim(identity);
         let (point, declarations) = (self.point(identity), Arc::clone(&claim.declarations));
         let term = claim.owner.term;
         let is_copy = !self.lock().is_original;
-        Taken { claim, point, declarations, term, is_copy }
+        AcquiredClaim { claim, point, declarations, term, is_copy }
     }
 
     /// Returns the record's point as a start with `identity` finds it.
@@ -230,10 +230,10 @@ pub(crate) struct SimClaim {
 }
 
 impl Claim for SimClaim {
-    type Place = (SimDisk, Identity);
+    type Config = (SimDisk, Identity);
     type Point = SavePoint;
 
-    async fn take((disk, identity): (SimDisk, Identity)) -> Result<Taken<SimClaim>, TakeError> {
+    async fn take((disk, identity): (SimDisk, Identity)) -> Result<AcquiredClaim<SimClaim>, TakeError> {
         Ok(disk.open(identity))
     }
 

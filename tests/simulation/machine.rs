@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
-use getid::claim::{Claim, Declarations, Identity, Record, SaveError, TakeError, Taken, Term};
+use getid::claim::{AcquiredClaim, Claim, Declarations, Identity, Record, SaveError, TakeError, Term};
 use getid::generators::time::{Issuer, IssuerStatus, MAX_WAIT_MS};
 use getid::generators::{Keeper, KeeperError};
 use getid_core::{Declaration, Layout, Limits, NamedGenerator, RandomCycle, Refusal, SavePoint, Scheme, Tick};
@@ -68,18 +68,21 @@ impl Machine {
         Ok(server)
     }
 
-    async fn start_on(&self, opened: Taken<SimClaim>) -> Result<Server, SaveError> {
+    async fn start_on(&self, opened: AcquiredClaim<SimClaim>) -> Result<Server, SaveError> {
         let Some(patience) = self.patience else { return self.start_with(opened).await };
-        let Taken { claim, point, declarations, term, is_copy } = opened;
+        let AcquiredClaim { claim, point, declarations, term, is_copy } = opened;
         let dropped = Arc::clone(&self.dropped_saves);
         let save_began = Arc::default();
         let began = Arc::clone(&save_began);
         let claim = ImpatientClaim { claim: Arc::new(tokio::sync::Mutex::new(claim)), patience, dropped, began };
-        let server = self.start_with(Taken { claim, point, declarations, term, is_copy }).await?;
+        let server = self.start_with(AcquiredClaim { claim, point, declarations, term, is_copy }).await?;
         Ok(Server { save_began, ..server })
     }
 
-    pub(crate) async fn start_with(&self, claim: Taken<impl Claim<Point = SavePoint>>) -> Result<Server, SaveError> {
+    pub(crate) async fn start_with(
+        &self,
+        claim: AcquiredClaim<impl Claim<Point = SavePoint>>,
+    ) -> Result<Server, SaveError> {
         let (issuer, mut keeper) = Keeper::prepare(self.clock.clone(), self.identity, self.limits, claim).await;
         let named = vec![issuer.declare(&self.generators).expect("declarations that may follow what was found")];
         if let Err(error) = keeper.first_save().await {
@@ -114,10 +117,10 @@ struct ImpatientClaim<S> {
 }
 
 impl<S: Claim> Claim for ImpatientClaim<S> {
-    type Place = ();
+    type Config = ();
     type Point = S::Point;
 
-    async fn take((): ()) -> Result<Taken<Self>, TakeError> {
+    async fn take((): ()) -> Result<AcquiredClaim<Self>, TakeError> {
         unreachable!("it is made of a claim that is open")
     }
 

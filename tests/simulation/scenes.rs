@@ -161,7 +161,7 @@ async fn without_a_record_ids_start_past_a_lost_run() {
     server.kill().await;
     // Four lives without any record: each is past all IDs of the previous one, under any load.
     for _ in 0..3 {
-        let server: Server = machine.start_with(NoClaim::taken(None)).await.expect("a start");
+        let server: Server = machine.start_with(NoClaim::acquired(None)).await.expect("a start");
         let (waited, _) = timed(server.draw(1)).await;
         assert!(waited <= Duration::from_millis(2), "IDs come at once: {waited:?}");
         // And at the layout's rate.
@@ -916,7 +916,7 @@ async fn no_record_that_is_old_or_elsewhere_makes_ids_repeat() {
                     }
                     machine.start().await
                 }
-                None => machine.start_with(NoClaim::taken(None)).await.expect("a start"),
+                None => machine.start_with(NoClaim::acquired(None)).await.expect("a start"),
             };
             let (waited, _) = timed(server.draw(20)).await;
             assert!(waited <= Duration::from_millis(230), "IDs come at once: {waited:?}");

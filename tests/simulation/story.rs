@@ -294,7 +294,7 @@ impl Story {
     async fn begin(&mut self, folder: Option<usize>) -> Option<Server> {
         let patience = Duration::from_secs(3);
         let Some(folder) = folder else {
-            let start = self.machine.start_with(NoClaim::taken(None));
+            let start = self.machine.start_with(NoClaim::acquired(None));
             return Some(start.await.expect("a store that keeps nothing cannot fail"));
         };
         self.machine.disk = self.folders[folder].clone();

@@ -15,7 +15,8 @@ use std::time::{Duration, Instant};
 
 use getid::claim::envelope::Envelope;
 use getid::claim::{
-    Claim, Declarations, Folder, FolderClaim, Identity, Owner, Record, SaveError, SaveStep, Taken, Term, check_record,
+    AcquiredClaim, Claim, Declarations, Folder, FolderClaim, Identity, Owner, Record, SaveError, SaveStep, Term,
+    check_record,
 };
 use getid_core::{Declaration, Epoch, Layout, SavePoint, Tick, no_dates};
 use tempfile::TempDir;
@@ -190,12 +191,12 @@ fn folder(dir: &Path, identity: Identity) -> Folder {
     Folder { dir: dir.to_owned(), identity, max_borrow_ms: 3000, generators: Vec::new() }
 }
 
-fn open(dir: &Path) -> Taken<FolderClaim> {
+fn open(dir: &Path) -> AcquiredClaim<FolderClaim> {
     FolderClaim::take_blocking(&folder(dir, identity(0))).unwrap()
 }
 
 /// Returns the claim in `dir`, which is created if missing, once it has saved `point(10)`.
-async fn claimed(dir: &Path) -> Taken<FolderClaim> {
+async fn claimed(dir: &Path) -> AcquiredClaim<FolderClaim> {
     fs::create_dir_all(dir).unwrap();
     let mut claim = open(dir);
     claim.save(point(10)).await.unwrap();
@@ -297,7 +298,7 @@ fn folders_that_are_none() {
     check(
         &missing,
         &format!(
-            "cannot open the folder {}: No such file or directory (os error 2); make it, or name another with dir",
+            "cannot open the folder {}: No such file or directory (os error 2); create it, or set another one with dir",
             missing.display()
         ),
     );
@@ -332,19 +333,19 @@ fn records_that_are_none() {
     let text = record(10).to_text();
     check(
         |state| fs::write(state, "").unwrap(),
-        "cannot use the record STATE: the file is empty; to go on, run REMEDY",
+        "cannot use the record STATE: the file is empty; to continue, run REMEDY",
     );
     check(
         |state| fs::write(state, &text[..text.find(" show").unwrap()]).unwrap(),
         "cannot use the record STATE: it ends in the middle of the line '# Never delete or edit this file, or IDs are \
-         given twice. To read it: getid stat...'; to go on, run REMEDY",
+         given twice. To read it: getid stat...'; to continue, run REMEDY",
     );
     check(
         |state| {
             let body = "getid state 7\n";
             fs::write(state, format!("{body}checksum crc32 {:08x}\n", crc32fast::hash(body.as_bytes()))).unwrap();
         },
-        "cannot use the record STATE: it is of format version 7, this getid reads versions 1 to 4; to go on, start the newer \
+        "cannot use the record STATE: it is of format version 7, this getid reads versions 1 to 4; to continue, start the newer \
          getid that wrote it, or run REMEDY",
     );
     check(
@@ -352,7 +353,7 @@ fn records_that_are_none() {
             let other = Record { identity: identity(3), ..record(10) };
             fs::write(state, other.to_text()).unwrap();
         },
-        "cannot use the record STATE: it is the record of server-id 3, and this is server-id 0; to go on, put each \
+        "cannot use the record STATE: it is the record of server-id 3, and this is server-id 0; to continue, put each \
          record back under its own name (this one is getid-3.state), or run REMEDY",
     );
     check(
@@ -432,7 +433,7 @@ async fn a_dropped_save_ends_before_the_next_begins() {
     }
 }
 
-async fn lost(claim: &mut Taken<FolderClaim>) -> String {
+async fn lost(claim: &mut AcquiredClaim<FolderClaim>) -> String {
     match claim.save(point(1000)).await {
         Err(error @ SaveError::ClaimLost { .. }) => error.to_string(),
         other => panic!("{other:?}"),
@@ -446,11 +447,11 @@ async fn a_folder_that_goes_and_comes_back() {
     let mut claim = claimed(&here).await;
 
     fs::rename(&here, &away).unwrap();
-    let gone = format!("claim lost: the folder {} is gone; put it back, or make it anew", here.display());
+    let gone = format!("claim lost: the folder {} does not exist; put it back, or create it again", here.display());
     assert_eq!(lost(&mut claim).await, gone);
     // Another folder of that name is refused while the first, with the record, still exists.
     fs::create_dir(&here).unwrap();
-    assert!(lost(&mut claim).await.contains("is another folder than at the start, and that one still exists"));
+    assert!(lost(&mut claim).await.contains("is not the folder that was opened at the start, which still exists"));
     assert!(fs::read_dir(&here).unwrap().next().is_none(), "written to a folder that was not claimed");
     assert_eq!(saved(&away), point(10));
 
@@ -497,7 +498,7 @@ async fn a_second_server_in_the_new_folder() {
     second.save(point(50)).await.unwrap();
 
     let error = lost(&mut first).await;
-    assert!(error.contains("was deleted and made anew, and server-id 0 is in use"), "{error}");
+    assert!(error.contains("was deleted and created again, and server-id 0 is in use"), "{error}");
     assert!(error.contains(&format!("pid {}", std::process::id())), "{error}");
     second.save(point(60)).await.unwrap();
     assert_eq!(saved(&here), point(60));
@@ -520,7 +521,7 @@ async fn a_lock_file_that_is_deleted() {
     assert_eq!(second.point, Some(point(10)));
     second.save(point(50)).await.unwrap();
     let error = lost(&mut first).await;
-    assert!(error.contains("is another one than at the start, and server-id 0 is in use"), "{error}");
+    assert!(error.contains("is not the one that was locked at the start, and server-id 0 is in use"), "{error}");
     assert_eq!(saved(dir.path()), point(50));
     drop(second);
 
@@ -557,8 +558,8 @@ async fn declarations_outlive_their_store() {
     let Err(refused) = FolderClaim::take_blocking(&folder("doc objectid-decimal")) else { panic!("it is taken") };
     let refused = refused.to_string();
     let expected = format!(
-        "cannot use the record {}: generator 'doc' can't be declared so: its kind was objectid and is objectid-decimal now, \
-         and its IDs could be given again; to go on, declare it as before (generator doc objectid process 7), or give it \
+        "cannot use the record {}: generator 'doc' cannot be declared so: its kind was objectid and is objectid-decimal now, \
+         and its IDs could be given again; to continue, declare it as before (generator doc objectid process 7), or give it \
          another name; or, if all its IDs are known, run `getid state forget doc {} --server-id 0 --past-id ID`, ID being \
          its largest in any table",
         state_file(dir.path()).display(),
@@ -607,7 +608,7 @@ async fn declarations_of_another_server_are_taken_over() {
     let known = Arc::clone(&first.declarations);
     first.declarations = self::declarations(&["theirs uuid6"]);
     let error = lost(&mut first).await;
-    assert!(error.contains("generator 'theirs' can't be declared so: its kind was uuid7"), "{error}");
+    assert!(error.contains("generator 'theirs' cannot be declared so: its kind was uuid7"), "{error}");
     assert_eq!(saved(dir.path()), point(70));
     first.declarations = known;
     first.save(point(80)).await.unwrap();
@@ -627,7 +628,7 @@ async fn a_folder_whose_generators_contradict_is_not_claimed() {
     let theirs = Record { declarations: declarations(&["both uuid6"]), ..record };
     fs::write(state_file(dir.path()), theirs.to_text()).unwrap();
     let error = lost(&mut first).await;
-    assert!(error.contains("generator 'both' can't be declared so: its kind was uuid6 and is uuid7 now"), "{error}");
+    assert!(error.contains("generator 'both' cannot be declared so: its kind was uuid6 and is uuid7 now"), "{error}");
     assert_eq!(saved_names(dir.path()), ["both"]);
 }
 

@@ -1,9 +1,9 @@
 //! Tests of server rows (`getid_beat`) that every shared store passes.
 
-use getid::sql::{NotedRow, StoreError, Table};
+use getid::sql::{NotedRow, StoreError, TableKind};
 use getid_core::beat::{BeatKind, BeatRequest, Credentials, Nonce, RestoredServer, ServerState};
 
-use crate::db::{Db, Place, ask, create, key, refusal};
+use crate::db::{Db, StoreFixture, ask, create, key, refusal};
 
 const LIFE: Nonce = Nonce(77);
 
@@ -35,14 +35,14 @@ fn credentials(nonce: u128, at_least: u64) -> Credentials {
 }
 
 /// Server rows are stored and read unchanged, and rounds are counted.
-pub(crate) fn rows_of_servers_are_kept(place: &dyn Place) {
-    let mut db = Db::open(place);
+pub(crate) fn rows_of_servers_are_kept(fixture: &dyn StoreFixture) {
+    let mut db = Db::open(fixture);
     let nothing = db.beat(&asks(1, BeatKind::Look));
     assert_eq!((nothing.is_done, nothing.rows.len(), nothing.round), (true, 0, 0));
     assert!(!nothing.instance.is_empty());
     joins(&mut db, 1, ServerState::Live);
     joins(&mut db, 2, ServerState::Doubt);
-    let mut answer = Db::open(place).beat(&asks(9, BeatKind::Look));
+    let mut answer = Db::open(fixture).beat(&asks(9, BeatKind::Look));
     answer.rows.sort_by_key(|row| row.nonce);
     let rows: Vec<_> = answer.rows.iter().map(|row| (row.nonce.0, row.life, row.beat, row.state)).collect();
     assert_eq!(rows, [(1, LIFE, 1, ServerState::Live), (2, LIFE, 1, ServerState::Doubt)]);
@@ -81,8 +81,8 @@ pub(crate) fn rows_of_servers_are_kept(place: &dyn Place) {
 }
 
 /// A reservation needs the server's row, and adds to its beat.
-pub(crate) fn a_reservation_needs_the_row_of_its_server(place: &dyn Place) {
-    let mut db = Db::open(place);
+pub(crate) fn a_reservation_needs_the_row_of_its_server(fixture: &dyn StoreFixture) {
+    let mut db = Db::open(fixture);
     db.create("orders", "");
     joins(&mut db, 1, ServerState::Live);
     let reserved = db.try_reserve_as(credentials(1, 1), &[ask("orders", 10), ask("missing", 1)]).unwrap();
@@ -97,7 +97,7 @@ pub(crate) fn a_reservation_needs_the_row_of_its_server(place: &dyn Place) {
     assert!(db.give_back_as(credentials(1, 2), row, 9));
     assert_eq!(db.row("orders").unwrap().next, 9);
     for refused in [credentials(1, 3), credentials(5, 0), Credentials { life: Nonce(78), ..credentials(1, 1) }] {
-        let mut other = Db::open(place);
+        let mut other = Db::open(fixture);
         let answer = other.try_reserve_as(refused, &[ask("orders", 10)]);
         assert!(matches!(answer, Err(StoreError::Unknown(_))), "{answer:?}");
     }
@@ -108,16 +108,16 @@ pub(crate) fn a_reservation_needs_the_row_of_its_server(place: &dyn Place) {
     db.beat(&gone);
     let answer = db.try_reserve_as(credentials(1, 1), &[ask("orders", 10)]);
     assert!(matches!(answer, Err(StoreError::Unknown(_))), "{answer:?}");
-    let mut db = Db::open(place);
-    let created = db.try_create(&getid::sql::Create { server: Some(credentials(2, 9)), ..create("more", "") });
+    let mut db = Db::open(fixture);
+    let created = db.try_create(&getid::sql::CreateRequest { server: Some(credentials(2, 9)), ..create("more", "") });
     assert!(matches!(created, Err(StoreError::Unknown(_))), "{created:?}");
-    let mut db = Db::open(place);
+    let mut db = Db::open(fixture);
     assert!(db.row("more").is_none());
 }
 
 /// Rows that are lower than their notes go up, and no other rows.
-pub(crate) fn a_comparison_raises_what_is_lower(place: &dyn Place) {
-    let mut db = Db::open(place);
+pub(crate) fn a_comparison_raises_what_is_lower(fixture: &dyn StoreFixture) {
+    let mut db = Db::open(fixture);
     for name in ["higher", "lower", "odd", "renewed"] {
         db.create(name, if name == "odd" { "increment 7 offset 3" } else { "" });
     }
@@ -148,8 +148,8 @@ pub(crate) fn a_comparison_raises_what_is_lower(place: &dyn Place) {
 }
 
 /// The note of a removed period does not count as a row that the store lost.
-pub(crate) fn a_comparison_leaves_closed_periods(place: &dyn Place) {
-    let mut db = Db::open(place);
+pub(crate) fn a_comparison_leaves_closed_periods(fixture: &dyn StoreFixture) {
+    let mut db = Db::open(fixture);
     for period in ["day@20260131", "day@20260201", "day@20260202"] {
         db.reserve_in(period, 7).unwrap();
     }
@@ -163,19 +163,19 @@ pub(crate) fn a_comparison_leaves_closed_periods(place: &dyn Place) {
 }
 
 /// An address with `uuid=` opens only that store: it refuses another store, and creates no tables in an empty database.
-pub(crate) fn an_address_with_a_uuid_is_for_one_store(place: &dyn Place) {
+pub(crate) fn an_address_with_a_uuid_is_for_one_store(fixture: &dyn StoreFixture) {
     let url = |uuid: &str| {
-        let url = place.url();
+        let url = fixture.url();
         format!("{url}{}uuid={uuid}", if url.contains('?') { '&' } else { '?' })
     };
-    let nothing = refusal(&url(&"0".repeat(32)), Table::Native);
-    assert!(nothing.contains("has no tables of getid") && nothing.contains("leave uuid="), "{nothing}");
-    let again = refusal(&url(&"0".repeat(32)), Table::Native);
+    let nothing = refusal(&url(&"0".repeat(32)), TableKind::Native);
+    assert!(nothing.contains("has no tables of getid") && nothing.contains("omit uuid="), "{nothing}");
+    let again = refusal(&url(&"0".repeat(32)), TableKind::Native);
     assert!(again.contains("has no tables of getid"), "none were made: {again}");
-    let mut db = Db::open(place);
+    let mut db = Db::open(fixture);
     db.create("orders", "");
-    let uuid = db.about().uuid.clone();
-    let other = refusal(&url(&"1".repeat(32)), Table::Native);
-    assert!(other.contains(&format!("is the store {uuid}")) && other.contains("leave uuid="), "{other}");
+    let uuid = db.info().uuid.clone();
+    let other = refusal(&url(&"1".repeat(32)), TableKind::Native);
+    assert!(other.contains(&format!("is the store {uuid}")) && other.contains("omit uuid="), "{other}");
     assert!(crate::db::db(&url(&uuid)).row("orders").is_some());
 }

@@ -17,32 +17,32 @@ const DIR: &str = "GETID_TEST_STORE_DIR";
 const ANSWER: &str = "answer: ";
 
 /// A child process with a store in a folder.
-pub(crate) struct Teller {
+pub(crate) struct ChildStore {
     child: Child,
     input: Option<ChildStdin>,
     output: Lines<BufReader<ChildStdout>>,
 }
 
-impl Teller {
-    pub(crate) fn start(dir: &Path, prepare: impl FnOnce(&mut Command)) -> Teller {
+impl ChildStore {
+    pub(crate) fn start(dir: &Path, prepare: impl FnOnce(&mut Command)) -> ChildStore {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", "--nocapture", "child::the_process_that_tests_start"]).env(DIR, dir);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         prepare(&mut command);
         let mut child = command.spawn().unwrap();
         let (input, output) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()).lines());
-        Teller { child, input, output }
+        ChildStore { child, input, output }
     }
 
     /// Sends a command and returns its answer: `open`, `create NAME`, `reserve NAME VALUES`, `batch ROUND`, `close`.
     #[track_caller]
     pub(crate) fn ask(&mut self, words: &str) -> String {
-        self.tell(words);
+        self.send(words);
         self.answer().expect("an answer")
     }
 
     /// Sends a command without reading the answer. `loop NAME VALUES` reserves until the process ends.
-    pub(crate) fn tell(&mut self, words: &str) {
+    pub(crate) fn send(&mut self, words: &str) {
         writeln!(self.input.as_mut().unwrap(), "{words}").unwrap();
     }
 
@@ -57,7 +57,7 @@ impl Teller {
     }
 }
 
-impl Drop for Teller {
+impl Drop for ChildStore {
     fn drop(&mut self) {
         // A failed test leaves no child process behind.
         self.input = None;
@@ -75,15 +75,15 @@ fn the_process_that_tests_start() {
     println!();
     for line in std::io::stdin().lines().map_while(Result::ok) {
         let words: Vec<&str> = line.split(' ').collect();
-        let said = |error: StoreError| match error {
+        let message = |error: StoreError| match error {
             StoreError::Refused(text) => format!("refused {text}"),
             StoreError::Unknown(text) => format!("unknown {text}"),
         };
         let answer = match (&words[..], &mut db) {
             (["open"], _) => match Db::of(&*store) {
-                Err(error) => said(error),
+                Err(error) => message(error),
                 Ok(opened) => {
-                    let warnings = opened.about().warnings.join("; ");
+                    let warnings = opened.info().warnings.join("; ");
                     db = Some(opened);
                     format!("open {warnings}")
                 }
@@ -93,19 +93,19 @@ fn the_process_that_tests_start() {
                 "closed".to_owned()
             }
             (["create", name], Some(db)) => match db.try_create(&create(name, "")) {
-                Err(error) => said(error),
+                Err(error) => message(error),
                 Ok(created) => format!("{:?}", created.map(|row| row.next)),
             },
-            (["reserve", name, values], Some(db)) => reserve(db, name, values).unwrap_or_else(said),
+            (["reserve", name, values], Some(db)) => reserve(db, name, values).unwrap_or_else(message),
             (["batch"], Some(db)) => {
                 let asks: Vec<_> = (0..getid::sql::BATCH_MAX).map(|n| ask(&format!("s{n}"), 100)).collect();
                 match db.try_reserve(&asks) {
-                    Err(error) => said(error),
+                    Err(error) => message(error),
                     Ok(answers) => format!("{}", answers.iter().filter(|answer| answer.is_ok()).count()),
                 }
             }
             (["loop", name, values], Some(db)) => loop {
-                let answer = reserve(db, name, values).unwrap_or_else(said);
+                let answer = reserve(db, name, values).unwrap_or_else(message);
                 println!("{ANSWER}{answer}");
             },
             _ => panic!("{line}"),

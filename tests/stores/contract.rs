@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Barrier;
 
 use getid::sql::{
-    BATCH_MAX, Begun, Create, GiveBack, Opening, Pruned, Reserve, Row, RowChange, RowState, StoreError, Table, Verdict,
+    BATCH_MAX, BegunPeriod, CreateRequest, GiveBackRequest, OpenPeriodRequest, PruneResult, ReserveRequest, RowChange,
+    RowState, SequenceRow, StoreError, TableKind, Verdict,
 };
 use getid_core::{INCREMENT_MAX, RESERVED_MAX, VALUE_MAX};
 
@@ -12,11 +13,11 @@ use crate::beats::{
     a_comparison_leaves_closed_periods, a_comparison_raises_what_is_lower, a_reservation_needs_the_row_of_its_server,
     an_address_with_a_uuid_is_for_one_store, rows_of_servers_are_kept,
 };
-use crate::db::{Db, Place, ask, create, key, opening, range, spec};
+use crate::db::{Db, StoreFixture, ask, create, key, opening, range, spec};
 use crate::support::Random;
 use crate::support::scenarios::{scenarios, selected_scenarios};
 
-type Scenario = fn(&dyn Place);
+type Scenario = fn(&dyn StoreFixture);
 
 const SCENARIOS: &[(&str, Scenario)] = scenarios![
     Scenario;
@@ -32,19 +33,19 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     values_given_back_are_given_again_once,
     nothing_is_given_back_after_another_has_reserved,
     nothing_is_given_back_after_a_change,
-    a_name_that_was_dropped_goes_on_above_it,
+    a_dropped_name_continues_above_its_position,
     a_sequence_dropped_long_ago_may_restart,
     a_maximum_of_a_counter_in_redis_is_read,
     there_are_only_so_many_rows,
     a_raise_only_goes_up,
-    an_altered_row_goes_on_above_all,
+    an_altered_row_continues_above_all_values,
     a_row_that_went_back_gives_nothing_until_it_is_confirmed,
     changes_are_listed_in_order,
     more_changes_than_one_answer_has,
     lists_are_read_page_by_page,
     a_period_begins_with_its_row,
     periods_never_go_back,
-    a_generator_that_is_declared_otherwise_goes_on_above_all,
+    a_redeclared_generator_continues_above_all_values,
     a_reset_that_changes_repeats_nothing_at_the_border_of_a_period,
     periods_that_have_begun_are_noted,
     ended_periods_are_removed_and_never_begun_again,
@@ -70,31 +71,31 @@ const SHARED: &[(&str, Scenario)] = scenarios![
 ];
 
 /// Runs all scenarios on a store.
-pub(crate) fn check_all(place: &dyn Place) {
-    let store = place.store();
+pub(crate) fn check_all(fixture: &dyn StoreFixture) {
+    let store = fixture.store();
     let shared = if store.is_shared() { SHARED } else { &[] };
     for scenario in selected_scenarios(store.shown(), SCENARIOS).chain(selected_scenarios(store.shown(), shared)) {
-        place.clear();
-        scenario(place);
+        fixture.clear();
+        scenario(fixture);
     }
 }
 
-fn questions_create_nothing(place: &dyn Place) {
-    let mut db = Db::open(place);
+fn questions_create_nothing(fixture: &dyn StoreFixture) {
+    let mut db = Db::open(fixture);
     assert_eq!(db.reserve("orders", 10), Err(Verdict::NoSuch));
     assert_eq!(db.reserve("orders@20260101", 10), Err(Verdict::NoSuch));
     assert_eq!(db.raise("orders", 10), Err(Verdict::NoSuch));
     assert_eq!(db.change("orders", &RowChange::Drop), Err(Verdict::NoSuch));
     assert_eq!(db.change("orders", &RowChange::WentBack { had_next: 9 }), Err(Verdict::NoSuch));
-    assert_eq!(db.give_back_all(&[GiveBack { key: key("orders"), version: 0, next: 1 }]), [false]);
+    assert_eq!(db.give_back_all(&[GiveBackRequest { key: key("orders"), version: 0, next: 1 }]), [false]);
     assert_eq!((db.row("orders"), db.count(), db.list("", 10, true)), (None, 0, Vec::new()));
     assert_eq!(db.changes(Some(0)).rows, []);
     assert_eq!(db.reserve_all(&[]), []);
 }
 
-fn a_new_row_has_the_given_options(place: &dyn Place) {
-    let mut db = Db::open(place);
-    let now = db.about().unix_ms;
+fn a_new_row_has_the_given_options(fixture: &dyn StoreFixture) {
+    let mut db = Db::open(fixture);
+    let now = db.info().unix_ms;
     for (name, options, next) in [
         ("plain", "", 1),
         ("zero", "start 0", 0),
@@ -113,13 +114,13 @@ fn a_new_row_has_the_given_options(place: &dyn Place) {
     assert_eq!(db.count(), 5);
     drop(db);
     assert_eq!(
-        Db::open(place).row("all").unwrap().spec,
+        Db::open(fixture).row("all").unwrap().spec,
         spec("start 100 increment 7 offset 3 cache 0 max 5000 policy error")
     );
 }
 
-fn names_are_compared_byte_for_byte(place: &dyn Place) {
-    let mut db = Db::open(place);
+fn names_are_compared_byte_for_byte(fixture: &dyn StoreFixture) {
+    let mut db = Db::open(fixture);
     let longest = "x".repeat(128);
     let nearly = format!("{}y", "x".repeat(127));
     let names = [
@@ -152,8 +153,8 @@ fn names_are_compared_byte_for_byte(place: &dyn Place) {
     assert_eq!(db.reserve("oRders", 1), Err(Verdict::NoSuch));
 }
 
-fn ranges_follow_each_other(place: &dyn Place) {
-    let mut db = Db::open(place);
+fn ranges_follow_each_other(fixture: &dyn StoreFixture) {
+    let mut db = Db::open(fixture);
     let created = db.create("orders", "");
     let mut before = created.clone();
     for (values, first, last) in [(1, 1, 1), (10, 2, 11), (RESERVED_MAX, 12, 10_000_011), (1, 10_000_012, 10_000_012)] {
@@ -167,14 +168,14 @@ fn ranges_follow_each_other(place: &dyn Place) {
     }
     // The next values are read through a new connection.
     drop(db);
-    assert_eq!(range(&Db::open(place).reserve("orders", 5).unwrap()), (10_000_013, 10_000_017));
+    assert_eq!(range(&Db::open(fixture).reserve("orders", 5).unwrap()), (10_000_013, 10_000_017));
 }
 
-fn none_is_below_the_floor(place: &dyn Place) {
-    let mut db = Db::open(place);
+fn none_is_below_the_floor(fixture: &dyn StoreFixture) {
+    let mut db = Db::open(fixture);
     db.create("orders", "increment 10 offset 4");
     let mut from = |floor: i64, values: u32| {
-        let reserved = db.reserve_of(&Reserve { floor, ..ask("orders", values) }).unwrap();
+        let reserved = db.reserve_of(&ReserveRequest { floor, ..ask("orders", values) }).unwrap();
         (reserved.found_next, reserved.first, reserved.last)
     };
     assert_eq!(from(0, 2), (4, 4, 14));
@@ -184,15 +185,15 @@ fn none_is_below_the_floor(place: &dyn Place) {
     assert_eq!(from(1_000_000, 3), (64, 1_000_004, 1_000_024));
     assert_eq!(db.row("orders").unwrap().next, 1_000_034);
     db.create("short", "max 100");
-    let reserved = db.reserve_of(&Reserve { floor: 99, ..ask("short", 10) }).unwrap();
+    let reserved = db.reserve_of(&ReserveRequest { floor: 99, ..ask("short", 10) }).unwrap();
     assert_eq!(range(&reserved), (99, 100));
     db.create("past", "max 100");
-    let reserved = db.reserve_of(&Reserve { floor: VALUE_MAX, ..ask("past", 10) }).unwrap();
+    let reserved = db.reserve_of(&ReserveRequest { floor: VALUE_MAX, ..ask("past", 10) }).unwrap();
     assert!(reserved.last < reserved.first, "{reserved:?}");
 }
 
-fn values_keep_their_residue(place: &dyn Place) {
-    let mut db = Db::open(place);
+fn values_keep_their_residue(fixture: &dyn StoreFixture) {
+    let mut db = Db::open(fixture);
     for (options, first, last, next) in [
         ("increment 2 offset 1", 1, 5, 7),
         ("increment 2 offset 2", 2, 6, 8),
@@ -207,8 +208,8 @@ fn values_keep_their_residue(place: &dyn Place) {
     }
 }
 
-fn the_max_is_given_and_nothing_past_it(place: &dyn Place) {
-    let mut db = Db::open(place);
+fn the_max_is_given_and_nothing_past_it(fixture: &dyn StoreFixture) {
+    let mut db = Db::open(fixture);
     db.create("ten", "max 10");
     assert_eq!(range(&db.reserve("ten", 7).unwrap()), (1, 7));
     assert_eq!(range(&db.reserve("ten", 7).unwrap()), (8, 10), "the values that are left");
@@ -226,8 +227,8 @@ fn the_max_is_given_and_nothing_past_it(place: &dyn Place) {
     assert_eq!(range(&db.reserve("ten", 100).unwrap()), (11, 12));
 }
 
-fn the_largest_numbers_fit(place: &dyn Place) {
-    let mut db = Db::open(place);
+fn the_largest_numbers_fit(fixture: &dyn StoreFixture) {
+    let mut db = Db::open(fixture);
     let start = VALUE_MAX - 3;
     db.create("last", &format!("start {start}"));
     assert_eq!(range(&db.reserve("last", RESERVED_MAX).unwrap()), (start, VALUE_MAX));
@@ -254,8 +255,8 @@ fn the_largest_numbers_fit(place: &dyn Place) {
     }
 }
 
-fn a_batch_answers_in_order(place: &dyn Place) {
-    let mut db = Db::open(place);
+fn a_batch_answers_in_order(fixture: &dyn StoreFixture) {
+    let mut db = Db::open(fixture);
     let names: Vec<String> = (0..BATCH_MAX).map(|n| format!("s{}", (n * 37) % BATCH_MAX)).collect();
     for (at, name) in names.iter().enumerate() {
         match at % 8 {
@@ -269,7 +270,7 @@ fn a_batch_answers_in_order(place: &dyn Place) {
             _ => {}
         }
     }
-    let asks: Vec<Reserve> = names.iter().map(|name| ask(name, 2)).collect();
+    let asks: Vec<ReserveRequest> = names.iter().map(|name| ask(name, 2)).collect();
     let answers = db.reserve_all(&asks);
     for (at, answer) in (0_i64..).zip(&answers) {
         match at % 8 {
@@ -284,21 +285,23 @@ fn a_batch_answers_in_order(place: &dyn Place) {
             }
         }
     }
-    let ends: Vec<GiveBack> =
-        (0..).zip(&names).map(|(at, name)| GiveBack { key: key(name), version: 1, next: at * 100 + 1 }).collect();
+    let ends: Vec<GiveBackRequest> = (0..)
+        .zip(&names)
+        .map(|(at, name)| GiveBackRequest { key: key(name), version: 1, next: at * 100 + 1 })
+        .collect();
     let expected: Vec<bool> = (0..BATCH_MAX).map(|at| !matches!(at % 8, 1 | 2 | 3 | 5)).collect();
     assert_eq!(db.give_back_all(&ends), expected);
     assert_eq!(db.give_back_all(&ends), vec![false; BATCH_MAX]);
 }
 
-fn values_given_back_are_given_again_once(place: &dyn Place) {
-    let mut db = Db::open(place);
+fn values_given_back_are_given_again_once(fixture: &dyn StoreFixture) {
+    let mut db = Db::open(fixture);
     db.create("orders", "increment 3 offset 2");
     let reserved = db.reserve("orders", 10).unwrap();
     assert_eq!(range(&reserved), (2, 29));
     for (what, row, next) in [
-        ("a version before", Row { version: reserved.row.version - 1, ..reserved.row.clone() }, 11),
-        ("a version to come", Row { version: reserved.row.version + 1, ..reserved.row.clone() }, 11),
+        ("a version before", SequenceRow { version: reserved.row.version - 1, ..reserved.row.clone() }, 11),
+        ("a version to come", SequenceRow { version: reserved.row.version + 1, ..reserved.row.clone() }, 11),
         ("nothing", reserved.row.clone(), 32),
         ("more than was reserved", reserved.row.clone(), 35),
     ] {
@@ -315,8 +318,8 @@ fn values_given_back_are_given_again_once(place: &dyn Place) {
     assert!(!db.give_back(&reserved.row, 5), "after it was given again");
 }
 
-fn nothing_is_given_back_after_another_has_reserved(place: &dyn Place) {
-    let mut db = Db::open(place);
+fn nothing_is_given_back_after_another_has_reserved(fixture: &dyn StoreFixture) {
+    let mut db = Db::open(fixture);
     db.create("orders", "");
     let first = db.reserve("orders", 100).unwrap();
     let second = db.reserve("orders", 100).unwrap();
@@ -329,8 +332,8 @@ fn nothing_is_given_back_after_another_has_reserved(place: &dyn Place) {
     assert!(!db.give_back(&second.row, 150));
 }
 
-fn nothing_is_given_back_after_a_change(place: &dyn Place) {
-    let mut db = Db::open(place);
+fn nothing_is_given_back_after_a_change(fixture: &dyn StoreFixture) {
+    let mut db = Db::open(fixture);
     for (name, change) in [
         ("raised", RowChange::Raise { last: 1000, settles: None }),
         ("altered", RowChange::Alter { spec: spec("cache 5"), next_from: 0 }),
@@ -346,8 +349,8 @@ fn nothing_is_given_back_after_a_change(place: &dyn Place) {
     }
 }
 
-fn a_name_that_was_dropped_goes_on_above_it(place: &dyn Place) {
-    let mut db = Db::open(place);
+fn a_dropped_name_continues_above_its_position(fixture: &dyn StoreFixture) {
+    let mut db = Db::open(fixture);
     db.create("orders", "");
     db.reserve("orders", 100).unwrap();
     let dropped = db.change("orders", &RowChange::Drop).unwrap();
@@ -362,7 +365,7 @@ fn a_name_that_was_dropped_goes_on_above_it(place: &dyn Place) {
     assert_eq!(db.create_of(&create("orders", "")), Err(refused()));
     assert_eq!((db.count(), db.list("", 10, true)), (0, Vec::new()));
     assert_eq!(db.row("orders"), Some(dropped.clone()), "its tombstone");
-    let again = Create { above_dropped: true, ..create("orders", "increment 10 offset 10 cache 7") };
+    let again = CreateRequest { above_dropped: true, ..create("orders", "increment 10 offset 10 cache 7") };
     let row = db.create_of(&again).unwrap();
     assert_eq!((row.next, row.spec, row.state), (110, again.spec, RowState::Live));
     assert!(row.generation > dropped.generation && row.version > dropped.version, "{row:?}");
@@ -370,51 +373,51 @@ fn a_name_that_was_dropped_goes_on_above_it(place: &dyn Place) {
     let row = db.row("orders").unwrap();
     assert_eq!(db.create_of(&again), Err(Verdict::Exists(Box::new(row))), "it is no tombstone any more");
     db.change("orders", &RowChange::Drop).unwrap();
-    let later = Create { above_dropped: true, ..create("orders", "start 5000") };
+    let later = CreateRequest { above_dropped: true, ..create("orders", "start 5000") };
     assert_eq!(db.create_of(&later).unwrap().next, 5000);
 }
 
-fn a_sequence_dropped_long_ago_may_restart(place: &dyn Place) {
-    let mut db = Db::open(place);
-    let fresh = |after_ms| Create { fresh_after_ms: Some(after_ms), ..create("orders", "start 5 increment 2") };
+fn a_sequence_dropped_long_ago_may_restart(fixture: &dyn StoreFixture) {
+    let mut db = Db::open(fixture);
+    let fresh = |after_ms| CreateRequest { fresh_after_ms: Some(after_ms), ..create("orders", "start 5 increment 2") };
     let first = db.create_of(&fresh(0)).unwrap();
     db.reserve("orders", 100).unwrap();
     assert!(matches!(db.create_of(&fresh(0)), Err(Verdict::Exists(_))), "the sequence exists");
     let dropped = db.change("orders", &RowChange::Drop).unwrap();
-    let Err(Verdict::Unsupported(said)) = db.create_of(&fresh(3_600_000)) else {
+    let Err(Verdict::Unsupported(message)) = db.create_of(&fresh(3_600_000)) else {
         panic!("it may be created again at once")
     };
-    let left = said.split("other servers may have values of it for ").nth(1).and_then(|rest| rest.split(' ').next());
+    let left = message.split("other servers may have values of it for ").nth(1).and_then(|rest| rest.split(' ').next());
     let left = left.and_then(|digits| digits.parse::<u32>().ok());
-    assert!(left.is_some_and(|left| (3500..=3600).contains(&left)), "{said}");
+    assert!(left.is_some_and(|left| (3500..=3600).contains(&left)), "{message}");
     let again = db.create_of(&fresh(0)).unwrap();
     assert_eq!((again.next, again.spec), (first.next, first.spec));
     assert!(again.generation > dropped.generation && again.version > dropped.version, "{again:?}");
     assert_eq!(range(&db.reserve("orders", 3).unwrap()), (5, 9));
 }
 
-fn a_maximum_of_a_counter_in_redis_is_read(place: &dyn Place) {
-    match Db::open(place).maximum("id_generator", 1) {
+fn a_maximum_of_a_counter_in_redis_is_read(fixture: &dyn StoreFixture) {
+    match Db::open(fixture).maximum("id_generator", 1) {
         // A SQLite file has only getid's own tables.
-        Ok(Err(Verdict::Unsupported(said))) => {
-            return assert!(place.store().shown().starts_with("sqlite:") && said.contains("MySQL"), "{said}");
+        Ok(Err(Verdict::Unsupported(message))) => {
+            return assert!(fixture.store().shown().starts_with("sqlite:") && message.contains("MySQL"), "{message}");
         }
-        Err(StoreError::Refused(said)) => assert!(said.contains("id_generator"), "{said}"),
+        Err(StoreError::Refused(message)) => assert!(message.contains("id_generator"), "{message}"),
         other => panic!("there is no such table, but the answer is {other:?}"),
     }
     let table = "CREATE TABLE id_generator (id int PRIMARY KEY, current_max_id bigint, increment_step int);";
-    place
+    fixture
         .sql(&format!("{table} INSERT INTO id_generator VALUES (1, 123456789012, 1000), (2, 7, 1), (3, NULL, 1);"))
         .unwrap();
-    let mut db = Db::open(place);
+    let mut db = Db::open(fixture);
     let found = [1, 2, 9].map(|id| db.maximum("id_generator", id));
     assert_eq!(found, [Ok(Ok(Some(123_456_789_012))), Ok(Ok(Some(7))), Ok(Ok(None))]);
     assert!(!matches!(db.maximum("id_generator", 3), Ok(Ok(Some(_)))), "the store has no such table");
 }
 
-fn there_are_only_so_many_rows(place: &dyn Place) {
-    let mut db = Db::open(place);
-    let new = |name: &str| Create { rows_max: 3, ..create(name, "") };
+fn there_are_only_so_many_rows(fixture: &dyn StoreFixture) {
+    let mut db = Db::open(fixture);
+    let new = |name: &str| CreateRequest { rows_max: 3, ..create(name, "") };
     let full = Err(Verdict::TooMany { max: 3 });
     db.reserve_in("invoice@2026", 1).unwrap();
     for name in ["a", "b", "c"] {
@@ -431,15 +434,15 @@ fn there_are_only_so_many_rows(place: &dyn Place) {
     }
     assert_eq!(db.count(), 2, "a tombstone is not counted");
     assert!(db.create_of(&new("d")).is_ok());
-    assert_eq!(db.create_of(&Create { above_dropped: true, ..new("a") }), full);
+    assert_eq!(db.create_of(&CreateRequest { above_dropped: true, ..new("a") }), full);
     drop(db);
-    let mut db = Db::open(place);
+    let mut db = Db::open(fixture);
     assert_eq!(db.create_of(&new("f")), full, "a new connection counts again");
     assert_eq!(db.count(), 3);
 }
 
-fn a_raise_only_goes_up(place: &dyn Place) {
-    let mut db = Db::open(place);
+fn a_raise_only_goes_up(fixture: &dyn StoreFixture) {
+    let mut db = Db::open(fixture);
     db.create("orders", "increment 10 offset 3");
     let before = db.reserve("orders", 3).unwrap().row;
     assert_eq!(before.next, 33);
@@ -463,8 +466,8 @@ fn a_raise_only_goes_up(place: &dyn Place) {
     assert_eq!(range(&db.reserve("orders", 1).unwrap()), (1_000_003, 1_000_003));
 }
 
-fn an_altered_row_goes_on_above_all(place: &dyn Place) {
-    let mut db = Db::open(place);
+fn an_altered_row_continues_above_all_values(fixture: &dyn StoreFixture) {
+    let mut db = Db::open(fixture);
     db.create("orders", "cache 7 policy error");
     let before = db.reserve("orders", 100).unwrap().row;
     let mut alter = |options: &str, next_from: i64| {
@@ -483,8 +486,8 @@ fn an_altered_row_goes_on_above_all(place: &dyn Place) {
     assert!(empty.last < empty.first, "{empty:?}");
 }
 
-fn a_row_that_went_back_gives_nothing_until_it_is_confirmed(place: &dyn Place) {
-    let mut db = Db::open(place);
+fn a_row_that_went_back_gives_nothing_until_it_is_confirmed(fixture: &dyn StoreFixture) {
+    let mut db = Db::open(fixture);
     db.create("orders", "increment 10 offset 5");
     let before = db.reserve("orders", 1).unwrap().row;
     let marked = db.change("orders", &RowChange::WentBack { had_next: 201 }).unwrap();
@@ -531,11 +534,11 @@ fn a_row_that_went_back_gives_nothing_until_it_is_confirmed(place: &dyn Place) {
     assert_eq!(db.count(), 1, "with the mark and without it, it is a row");
 }
 
-fn changes_are_listed_in_order(place: &dyn Place) {
-    let mut db = Db::open(place);
+fn changes_are_listed_in_order(fixture: &dyn StoreFixture) {
+    let mut db = Db::open(fixture);
     let begin = db.changes(None);
     assert_eq!(begin.rows, []);
-    let told = |db: &mut Db, seen: u64| {
+    let changes_since = |db: &mut Db, seen: u64| {
         let changes = db.changes(Some(seen));
         let rows = changes.rows.iter().map(|(key, generation)| (key.to_string(), *generation)).collect::<Vec<_>>();
         (rows, changes.upto)
@@ -543,31 +546,31 @@ fn changes_are_listed_in_order(place: &dyn Place) {
     let a = db.create("a", "");
     let b = db.create("b", "");
     let expected = vec![("a".to_owned(), a.generation), ("b".to_owned(), b.generation)];
-    let (rows, upto) = told(&mut db, begin.upto);
+    let (rows, upto) = changes_since(&mut db, begin.upto);
     assert_eq!(rows, expected);
     assert_eq!(db.changes(None).upto, upto);
-    assert_eq!(told(&mut db, upto), (vec![], upto));
+    assert_eq!(changes_since(&mut db, upto), (vec![], upto));
     // None of these changes a generation.
     let reserved = db.reserve("b", 10).unwrap();
     assert!(db.give_back(&reserved.row, 5));
     assert!(matches!(db.raise("a", 0), Err(Verdict::Lower { .. })));
     assert!(matches!(db.create_of(&create("a", "")), Err(Verdict::Exists(_))));
-    assert_eq!(told(&mut db, upto), (vec![], upto));
+    assert_eq!(changes_since(&mut db, upto), (vec![], upto));
     let b = db.raise("b", 1000).unwrap();
     db.raise("a", 1000).unwrap();
     let a = db.change("a", &RowChange::Drop).unwrap();
-    let (rows, later) = told(&mut db, upto);
+    let (rows, later) = changes_since(&mut db, upto);
     assert_eq!(rows, [("b".to_owned(), b.generation), ("a".to_owned(), a.generation)]);
     assert!(later > upto);
-    let a = db.create_of(&Create { above_dropped: true, ..create("a", "") }).unwrap();
-    assert_eq!(told(&mut db, later).0, [("a".to_owned(), a.generation)]);
+    let a = db.create_of(&CreateRequest { above_dropped: true, ..create("a", "") }).unwrap();
+    assert_eq!(changes_since(&mut db, later).0, [("a".to_owned(), a.generation)]);
     drop(db);
-    let mut db = Db::open(place);
-    assert_eq!(told(&mut db, later).0, [("a".to_owned(), a.generation)], "after reopening, too");
+    let mut db = Db::open(fixture);
+    assert_eq!(changes_since(&mut db, later).0, [("a".to_owned(), a.generation)], "after reopening, too");
 }
 
 /// Inserts live rows without getid. With `are_changes`, each has its own `changed`: its position, from 2 on.
-fn insert(place: &dyn Place, names: impl ExactSizeIterator<Item = String>, are_changes: bool) {
+fn insert(fixture: &dyn StoreFixture, names: impl ExactSizeIterator<Item = String>, are_changes: bool) {
     let changes = names.len() + 1;
     let rows: Vec<String> = (2..)
         .zip(names)
@@ -581,17 +584,17 @@ fn insert(place: &dyn Place, names: impl ExactSizeIterator<Item = String>, are_c
         rows.chunks(1000).map(|rows| format!("INSERT INTO getid_sequence ({columns}) VALUES {};", rows.join(",")));
     let counted = are_changes.then(|| format!("UPDATE getid_store SET changes = {changes};"));
     let statements: String = inserts.chain(counted).collect();
-    place.sql(&statements).unwrap();
+    fixture.sql(&statements).unwrap();
 }
 
-fn more_changes_than_one_answer_has(place: &dyn Place) {
+fn more_changes_than_one_answer_has(fixture: &dyn StoreFixture) {
     const ROWS: usize = 2100;
-    let mut db = Db::open(place);
+    let mut db = Db::open(fixture);
     db.create("orders", "");
     let mut seen = db.changes(None).upto;
     drop(db);
-    insert(place, (0..ROWS).map(|n| format!("s{n}")), true);
-    let mut db = Db::open(place);
+    insert(fixture, (0..ROWS).map(|n| format!("s{n}")), true);
+    let mut db = Db::open(fixture);
     let (mut found, mut answers) = (Vec::new(), 0);
     loop {
         let changes = db.changes(Some(seen));
@@ -609,8 +612,8 @@ fn more_changes_than_one_answer_has(place: &dyn Place) {
     assert_eq!(answers, 3);
 }
 
-fn lists_are_read_page_by_page(place: &dyn Place) {
-    let mut db = Db::open(place);
+fn lists_are_read_page_by_page(fixture: &dyn StoreFixture) {
+    let mut db = Db::open(fixture);
     for name in ["b", "a", "a.b", "B", "c", "gone", "d"] {
         db.create(name, "");
     }
@@ -640,11 +643,11 @@ fn lists_are_read_page_by_page(place: &dyn Place) {
     assert_eq!(db.count(), 6);
 }
 
-fn a_period_begins_with_its_row(place: &dyn Place) {
-    let mut db = Db::open(place);
+fn a_period_begins_with_its_row(fixture: &dyn StoreFixture) {
+    let mut db = Db::open(fixture);
     assert_eq!(db.generators(None), []);
     let day = |day: u32, options: &str| opening(&format!("invoice@2026010{day}"), options);
-    let waits = Opening { may_begin: false, ..day(1, "") };
+    let waits = OpenPeriodRequest { may_begin: false, ..day(1, "") };
     assert_eq!(db.open_period(&waits), Err(Verdict::NoSuch));
     let generator = db.open_period(&day(1, "max 999999 cache 3")).unwrap();
     assert_eq!((generator.name.as_str(), generator.newest.as_str()), ("invoice", "20260101"));
@@ -670,7 +673,7 @@ fn a_period_begins_with_its_row(place: &dyn Place) {
     let last = db.reserve("invoice@20260102", 5).unwrap();
     assert!(db.give_back(&last.row, 12));
     assert_eq!(range(&db.reserve("invoice@20260102", 1).unwrap()), (12, 12));
-    let above = Opening { floor: 500, ..day(3, "") };
+    let above = OpenPeriodRequest { floor: 500, ..day(3, "") };
     db.open_period(&above).unwrap();
     assert_eq!(range(&db.reserve("invoice@20260103", 1).unwrap()), (500, 500));
     let newest: Vec<_> = db.generators(None).into_iter().map(|found| (found.name, found.newest)).collect();
@@ -679,14 +682,14 @@ fn a_period_begins_with_its_row(place: &dyn Place) {
 }
 
 /// Two servers' clocks disagree: after one server has begun a period, no server uses an earlier one.
-fn periods_never_go_back(place: &dyn Place) {
-    let mut db = Db::open(place);
+fn periods_never_go_back(fixture: &dyn StoreFixture) {
+    let mut db = Db::open(fixture);
     db.open_period(&opening("invoice@20260102", "")).unwrap();
     let newer = Err(Verdict::Newer { period: "20260102".to_owned() });
     assert_eq!(db.open_period(&opening("invoice@20260101", "")), newer);
     assert_eq!(db.row("invoice@20260101"), None);
     // A row that is created before its period begins does not begin the period.
-    let ahead = Opening { has_begun: false, ..opening("invoice@20260103", "") };
+    let ahead = OpenPeriodRequest { has_begun: false, ..opening("invoice@20260103", "") };
     assert_eq!(db.open_period(&ahead).unwrap().newest, "20260102");
     assert_eq!(range(&db.reserve("invoice@20260103", 1).unwrap()), (1, 1));
     assert_eq!(range(&db.reserve_in("invoice@20260102", 1).unwrap()), (1, 1));
@@ -696,46 +699,50 @@ fn periods_never_go_back(place: &dyn Place) {
 
 /// A serial changes from a daily to a monthly reset: it continues above the days' values, because its texts show the
 /// day and would repeat. The periods are 20260101 and 202601.
-fn a_generator_that_is_declared_otherwise_goes_on_above_all(place: &dyn Place) {
-    let mut db = Db::open(place);
+fn a_redeclared_generator_continues_above_all_values(fixture: &dyn StoreFixture) {
+    let mut db = Db::open(fixture);
     db.reserve_in("other@2026", 99).unwrap();
     db.reserve_in("invoice@20260101", 5).unwrap();
     db.reserve_in("invoice@20260102", 9).unwrap();
     let month = opening("invoice@202601", "");
-    let Err(Verdict::Declared { stored, asked }) = db.open_period(&month) else { panic!("its declaration differs") };
-    assert_eq!((stored.as_str(), asked.as_str()), ("serial X{n:6} reset day", "serial X{n:6} reset month"));
+    let Err(Verdict::Declared { stored, configured }) = db.open_period(&month) else {
+        panic!("its declaration differs")
+    };
+    assert_eq!((stored.as_str(), configured.as_str()), ("serial X{n:6} reset day", "serial X{n:6} reset month"));
     let seen = db.changes(None).upto;
-    let redeclared = db.open_period(&Opening { redeclares: true, ..month }).unwrap();
+    let redeclared = db.open_period(&OpenPeriodRequest { redeclares: true, ..month }).unwrap();
     assert_eq!((redeclared.newest.as_str(), redeclared.reset.as_str()), ("202601", "month"));
     assert_eq!(range(&db.reserve("invoice@202601", 3).unwrap()), (10, 12));
     // A server that still uses daily periods gets no more of their values and sees the change.
     assert_eq!(db.reserve("invoice@20260102", 1), Err(Verdict::Dropped { last: 9 }));
     let changed: Vec<String> = db.changes(Some(seen)).rows.iter().map(|(key, _)| key.to_string()).collect();
-    if place.store().is_shared() {
+    if fixture.store().is_shared() {
         assert!(changed.contains(&"invoice@20260102".to_owned()), "{changed:?}");
     }
     assert!(matches!(db.open_period(&opening("invoice@20260103", "")), Err(Verdict::Declared { .. })));
     // Daily periods are declared again on the same day.
-    db.open_period(&Opening { redeclares: true, ..opening("invoice@20260102", "") }).unwrap();
+    db.open_period(&OpenPeriodRequest { redeclares: true, ..opening("invoice@20260102", "") }).unwrap();
     assert_eq!(range(&db.reserve("invoice@20260102", 1).unwrap()), (13, 13));
     // The next day starts above the month's values, because servers may hold values of it. A later day does not,
     // because no texts of it were given.
     assert_eq!(range(&db.reserve_in("invoice@20260103", 1).unwrap()), (13, 13));
     let now = getid::system::clock::wall_unix_ms();
-    let far = Opening { from_unix_ms: now + 3 * 86_400_000, ..opening("invoice@20260104", "") };
+    let far = OpenPeriodRequest { from_unix_ms: now + 3 * 86_400_000, ..opening("invoice@20260104", "") };
     db.open_period(&far).unwrap();
     assert_eq!(range(&db.reserve("invoice@20260104", 1).unwrap()), (1, 1));
     // Another template with the same periods: the row continues, and other servers discard the values that they hold.
     let before = db.row("invoice@20260104").unwrap();
-    let other =
-        Opening { declaration: "serial Y{n:7}".to_owned(), ..opening("invoice@20260104", "max 9999999 cache 7") };
+    let other = OpenPeriodRequest {
+        declaration: "serial Y{n:7}".to_owned(),
+        ..opening("invoice@20260104", "max 9999999 cache 7")
+    };
     assert!(matches!(db.open_period(&other), Err(Verdict::Declared { .. })));
     let (yesterday, seen) = (db.row("invoice@20260103").unwrap(), db.changes(None).upto);
-    db.open_period(&Opening { redeclares: true, ..other }).unwrap();
+    db.open_period(&OpenPeriodRequest { redeclares: true, ..other }).unwrap();
     let after = db.row("invoice@20260104").unwrap();
     assert_eq!((after.next, after.generation), (before.next, before.generation + 1));
     assert_eq!((after.spec.max, after.spec.cache), (9_999_999, 7), "there is room for the new template");
-    if place.store().is_shared() {
+    if fixture.store().is_shared() {
         assert_eq!(db.row("invoice@20260103").unwrap().generation, yesterday.generation + 1);
         assert_eq!(db.changes(Some(seen)).rows.len(), 3, "as far as servers may hold values");
     }
@@ -743,14 +750,17 @@ fn a_generator_that_is_declared_otherwise_goes_on_above_all(place: &dyn Place) {
 
 /// A generator's reset changes while servers disagree on the time: the newest period is kept, and no counter restarts
 /// in a period whose texts were given.
-fn a_reset_that_changes_repeats_nothing_at_the_border_of_a_period(place: &dyn Place) {
-    let mut db = Db::open(place);
+fn a_reset_that_changes_repeats_nothing_at_the_border_of_a_period(fixture: &dyn StoreFixture) {
+    let mut db = Db::open(fixture);
     db.reserve_in("a@20261130", 5).unwrap();
     // Server B's clock is ahead, and B declares the month that is about to begin. Server C's clock is right.
-    let redeclared = |period: &str| Opening { redeclares: true, ..opening(period, "") };
-    let ahead = Opening { has_begun: false, ..redeclared("a@202612") };
-    let Err(Verdict::BadRow(said)) = db.open_period(&ahead) else { panic!("it has not begun") };
-    assert!(said.contains("each month") && said.contains("202612 has not begun by the store's clock"), "{said}");
+    let redeclared = |period: &str| OpenPeriodRequest { redeclares: true, ..opening(period, "") };
+    let ahead = OpenPeriodRequest { has_begun: false, ..redeclared("a@202612") };
+    let Err(Verdict::BadRow(message)) = db.open_period(&ahead) else { panic!("it has not begun") };
+    assert!(
+        message.contains("each month") && message.contains("202612 has not begun by the store's clock"),
+        "{message}"
+    );
     assert_eq!(db.open_period(&redeclared("a@202611")).unwrap().newest, "202611");
     assert_eq!(range(&db.reserve("a@202611", 1).unwrap()), (6, 6));
     assert_eq!(range(&db.reserve_in("a@202612", 1).unwrap()), (6, 6), "above the days");
@@ -762,7 +772,7 @@ fn a_reset_that_changes_repeats_nothing_at_the_border_of_a_period(place: &dyn Pl
     assert_eq!(range(&db.reserve("b@202612", 1).unwrap()), (51, 51));
     // A day is prepared before a month is declared and the daily reset is declared again.
     db.reserve_in("c@20261130", 3).unwrap();
-    db.open_period(&Opening { has_begun: false, ..opening("c@20261201", "") }).unwrap();
+    db.open_period(&OpenPeriodRequest { has_begun: false, ..opening("c@20261201", "") }).unwrap();
     db.reserve("c@20261201", 8).unwrap();
     db.open_period(&redeclared("c@202611")).unwrap();
     db.open_period(&redeclared("c@20261130")).unwrap();
@@ -772,10 +782,10 @@ fn a_reset_that_changes_repeats_nothing_at_the_border_of_a_period(place: &dyn Pl
 }
 
 /// A period that a server has begun is noted without a reservation, and the note is never reverted.
-fn periods_that_have_begun_are_noted(place: &dyn Place) {
-    let mut db = Db::open(place);
+fn periods_that_have_begun_are_noted(fixture: &dyn StoreFixture) {
+    let mut db = Db::open(fixture);
     let first = db.open_period(&opening("a@20260101", "")).unwrap();
-    let begun = |period: &str, declaration: &str| Begun { key: key(period), declaration: declaration.to_owned() };
+    let begun = |period: &str, declaration: &str| BegunPeriod { key: key(period), declaration: declaration.to_owned() };
     let declared = first.declaration.as_str();
     db.begin_periods(&[begun("a@20260103", declared), begun("b@20260103", declared)]);
     db.begin_periods(&[begun("a@20260102", declared), begun("a@20260105", "serial Y{n:6}")]);
@@ -783,12 +793,12 @@ fn periods_that_have_begun_are_noted(place: &dyn Place) {
     assert_eq!((generators.len(), generators[0].newest.as_str()), (1, "20260103"));
     assert_eq!(db.open_period(&opening("a@20260102", "")), Err(Verdict::Newer { period: "20260103".to_owned() }));
     // The row of the begun period is missing, and the store does not restart it at its start value.
-    let Err(Verdict::BadRow(said)) = db.open_period(&opening("a@20260103", "")) else { panic!("its row is lost") };
-    assert!(said.contains("'a@20260103' has begun") && said.contains("SEQUENCE RAISE a N"), "{said}");
+    let Err(Verdict::BadRow(message)) = db.open_period(&opening("a@20260103", "")) else { panic!("its row is lost") };
+    assert!(message.contains("'a@20260103' has begun") && message.contains("SEQUENCE RAISE a N"), "{message}");
 }
 
-fn ended_periods_are_removed_and_never_begun_again(place: &dyn Place) {
-    let mut db = Db::open(place);
+fn ended_periods_are_removed_and_never_begun_again(fixture: &dyn StoreFixture) {
+    let mut db = Db::open(fixture);
     db.create("day", "");
     for period in ["20260130", "20260131", "20260201", "20260202", "20260203"] {
         db.reserve_in(&format!("day@{period}"), 7).unwrap();
@@ -803,7 +813,7 @@ fn ended_periods_are_removed_and_never_begun_again(place: &dyn Place) {
     assert_eq!((counted.rows, counted.deleted), (2, 0));
     assert_eq!((counted.first.as_str(), counted.last.as_str()), ("20260131", "20260201"));
     assert_eq!(db.generators(Some(&["day"]))[0].closed_through, "");
-    assert_eq!(db.prune("day", "2026-02-01", true).unwrap(), Pruned { deleted: 2, ..counted });
+    assert_eq!(db.prune("day", "2026-02-01", true).unwrap(), PruneResult { deleted: 2, ..counted });
     assert_eq!(db.generators(Some(&["day"]))[0].closed_through, "20260201");
     // A row that must be settled stays, and so does a sequence of the same name.
     assert_eq!(db.list("day", 9, true)[..3], ["day@20260130", "day@20260202", "day@20260203"]);
@@ -812,7 +822,7 @@ fn ended_periods_are_removed_and_never_begun_again(place: &dyn Place) {
     // A server whose clock is in the removed period, or that has another reset, does not recreate it.
     let newer = |period: &str| Err(Verdict::Newer { period: period.to_owned() });
     assert_eq!(db.open_period(&opening("day@20260131", "")), newer("20260203"));
-    assert_eq!(db.open_period(&Opening { redeclares: true, ..opening("day@202601", "") }), newer("202602"));
+    assert_eq!(db.open_period(&OpenPeriodRequest { redeclares: true, ..opening("day@202601", "") }), newer("202602"));
     // The newest period always stays, with the rows of its day.
     for (name, through, rows) in [
         ("day", "20991231", 1),
@@ -831,40 +841,40 @@ fn ended_periods_are_removed_and_never_begun_again(place: &dyn Place) {
     assert_eq!(range(&db.reserve_in("day@20260203", 1).unwrap()), (8, 8));
 }
 
-fn a_store_reports_about_itself(place: &dyn Place) {
-    let store = place.store();
-    assert_eq!(store.table(), Table::Native);
+fn a_store_reports_about_itself(fixture: &dyn StoreFixture) {
+    let store = fixture.store();
+    assert_eq!(store.table(), TableKind::Native);
     assert!((1..=2).contains(&store.connections_max()));
-    let mut db = Db::open(place);
+    let mut db = Db::open(fixture);
     db.create("orders", "");
     drop(db);
-    let first = Db::open(place).about().clone();
-    let second = Db::open(place).about().clone();
+    let first = Db::open(fixture).info().clone();
+    let second = Db::open(fixture).info().clone();
     assert!(!first.uuid.is_empty() && first.uuid == second.uuid, "{first:?} {second:?}");
     assert!(!first.product.is_empty());
     let now = getid::system::clock::wall_unix_ms();
     assert!((first.unix_ms - now).abs() < 60_000, "{} at {now}", first.unix_ms);
-    place.clear();
-    let mut db = Db::open(place);
+    fixture.clear();
+    let mut db = Db::open(fixture);
     db.create("orders", "");
     drop(db);
-    assert_ne!(Db::open(place).about().uuid, first.uuid, "another store has another uuid");
+    assert_ne!(Db::open(fixture).info().uuid, first.uuid, "another store has another uuid");
 }
 
-fn the_printed_schema_is_enough(place: &dyn Place) {
-    let schema = place.store().schema();
+fn the_printed_schema_is_enough(fixture: &dyn StoreFixture) {
+    let schema = fixture.store().schema();
     assert!(
         schema.trim_end().ends_with(';')
             && ["getid_sequence", "getid_store", "getid_generator"].iter().all(|table| schema.contains(table))
     );
-    place.sql(&schema).unwrap();
-    let mut db = Db::open(place);
+    fixture.sql(&schema).unwrap();
+    let mut db = Db::open(fixture);
     db.create("orders", "");
     assert_eq!(range(&db.reserve("orders", 2).unwrap()), (1, 2));
-    assert!(!db.about().uuid.is_empty());
+    assert!(!db.info().uuid.is_empty());
 }
 
-fn a_row_that_was_edited_is_refused_by_name(place: &dyn Place) {
+fn a_row_that_was_edited_is_refused_by_name(fixture: &dyn StoreFixture) {
     let edits = [
         ("increment", "0", "increment 0, must be 1 to 1000000"),
         ("increment", "-5", "increment -5"),
@@ -877,16 +887,16 @@ fn a_row_that_was_edited_is_refused_by_name(place: &dyn Place) {
         ("next", "9223372036854775807", "next 9223372036854775807, must be"),
         ("offset_", "-9223372036854775807", "offset_ -9223372036854775807, must be"),
     ];
-    let mut db = Db::open(place);
+    let mut db = Db::open(fixture);
     db.create("others", "");
     (0..edits.len()).for_each(|at| drop(db.create(&format!("s{at}"), "")));
     drop(db);
     let edited = |at: usize, (column, value, _)| {
-        place.sql(&format!("UPDATE getid_sequence SET {column} = {value} WHERE name = 's{at}';")).is_ok()
+        fixture.sql(&format!("UPDATE getid_sequence SET {column} = {value} WHERE name = 's{at}';")).is_ok()
     };
     let edited: Vec<bool> = (0..).zip(edits).map(|(at, edit)| edited(at, edit)).collect();
-    let mut db = Db::open(place);
-    for (at, (column, value, said)) in edits.into_iter().enumerate() {
+    let mut db = Db::open(fixture);
+    for (at, (column, value, message)) in edits.into_iter().enumerate() {
         let name = format!("s{at}");
         if !edited[at] {
             // The table rejects such a value.
@@ -895,23 +905,23 @@ fn a_row_that_was_edited_is_refused_by_name(place: &dyn Place) {
         }
         let answers = db.reserve_all(&[ask(&name, 1), ask("others", 1)]);
         let Err(Verdict::BadRow(text)) = &answers[0] else { panic!("{column} {value}: {answers:?}") };
-        assert!(text.contains(said) && text.contains(&format!("'{name}'")), "{text}");
+        assert!(text.contains(message) && text.contains(&format!("'{name}'")), "{text}");
         assert!(answers[1].is_ok(), "the others continue: {answers:?}");
         assert!(matches!(db.raise(&name, 10), Err(Verdict::BadRow(_))), "{column} {value}");
         assert!(matches!(db.create_of(&create(&name, "")), Err(Verdict::BadRow(_))), "{column} {value}");
     }
 }
 
-fn a_list_names_rows_that_cannot_be_read(place: &dyn Place) {
-    let mut db = Db::open(place);
+fn a_list_names_rows_that_cannot_be_read(fixture: &dyn StoreFixture) {
+    let mut db = Db::open(fixture);
     for name in ["a", "bad", "b", "worse", "x"] {
         db.create(name, "");
     }
     drop(db);
     for (name, bad) in [("bad", "a/d"), ("worse", "a@d")] {
-        place.sql(&format!("UPDATE getid_sequence SET name = '{bad}' WHERE name = '{name}';")).unwrap();
+        fixture.sql(&format!("UPDATE getid_sequence SET name = '{bad}' WHERE name = '{name}';")).unwrap();
     }
-    let mut db = Db::open(place);
+    let mut db = Db::open(fixture);
     for limit in [1, 2, 5, 100] {
         let (mut rows, mut bad, mut after) = (Vec::new(), Vec::new(), String::new());
         for _ in 0..6 {
@@ -924,17 +934,17 @@ fn a_list_names_rows_that_cannot_be_read(place: &dyn Place) {
         assert_eq!(rows, ["a", "b", "x"], "limit {limit}");
         let [slash, at] = &bad[..] else { panic!("limit {limit}: {bad:?}") };
         assert!(slash.name == "a/d" && at.name == "a@d", "{bad:?}");
-        assert!(slash.said.contains("'a/d'") && slash.said.contains("name that none can have"), "{slash:?}");
+        assert!(slash.error.contains("'a/d'") && slash.error.contains("name that is not valid"), "{slash:?}");
     }
 }
 
-fn rows_are_created_together(place: &dyn Place) {
-    let mut db = Db::open(place);
+fn rows_are_created_together(fixture: &dyn StoreFixture) {
+    let mut db = Db::open(fixture);
     db.create("there", "");
     db.create("gone", "");
     db.change("gone", &RowChange::Drop).unwrap();
     let seen = db.changes(None).upto;
-    let new = |name: &str| Create { above_dropped: true, rows_max: 4, ..create(name, "cache 7") };
+    let new = |name: &str| CreateRequest { above_dropped: true, rows_max: 4, ..create(name, "cache 7") };
     let each = db.create_all(&["a", "there", "gone", "b", "c"].map(new));
     let [Ok(a), Err(Verdict::Exists(there)), Ok(gone), Ok(b), Err(Verdict::TooMany { max: 4 })] = &each[..] else {
         panic!("{each:?}")
@@ -951,47 +961,47 @@ fn rows_are_created_together(place: &dyn Place) {
 }
 
 /// Runs two workers, concurrently where the store allows two connections.
-fn both(place: &dyn Place, work: impl Fn(usize, &mut Db) + Sync) {
-    let store = place.store();
+fn both(fixture: &dyn StoreFixture, work: impl Fn(usize, &mut Db) + Sync) {
+    let store = fixture.store();
     if !store.is_shared() {
-        let mut db = Db::open(place);
+        let mut db = Db::open(fixture);
         (0..2).for_each(|who| work(who, &mut db));
         return;
     }
-    drop(Db::open(place));
+    drop(Db::open(fixture));
     let begin = Barrier::new(2);
     std::thread::scope(|scope| {
-        for who in 0..2 {
+        for client in 0..2 {
             let (begin, work) = (&begin, &work);
             scope.spawn(move || {
-                let mut db = Db::open(place);
+                let mut db = Db::open(fixture);
                 begin.wait();
-                work(who, &mut db);
+                work(client, &mut db);
             });
         }
     });
 }
 
-fn no_value_twice_by_two_connections(place: &dyn Place) {
+fn no_value_twice_by_two_connections(fixture: &dyn StoreFixture) {
     const ROUNDS: usize = 80;
     let names = ["a", "b", "c", "d"];
-    let mut db = Db::open(place);
+    let mut db = Db::open(fixture);
     for name in names {
         db.create(name, "increment 2 offset 1");
     }
     drop(db);
     let ranges = std::sync::Mutex::new(Vec::new());
-    both(place, |who, db| {
-        let mut random = Random(7 + who as u64);
+    both(fixture, |client, db| {
+        let mut random = Random(7 + client as u64);
         let mut below = |limit: u32| u32::try_from(random.below(limit.into())).unwrap();
         for _ in 0..ROUNDS {
             // The order is random: workers that lock rows in argument order would deadlock.
             let mut order = names;
             order.sort_by_cached_key(|_| below(1000));
             let count = 1 + below(4);
-            let asks: Vec<Reserve> = (0..count).zip(order).map(|(_, name)| ask(name, 1 + below(50))).collect();
+            let asks: Vec<ReserveRequest> = (0..count).zip(order).map(|(_, name)| ask(name, 1 + below(50))).collect();
             let answers: Vec<_> = db.reserve_all(&asks).into_iter().map(Result::unwrap).collect();
-            let noted = answers.iter().map(|got| (got.row.key.to_string(), got.first, got.last, who));
+            let noted = answers.iter().map(|got| (got.row.key.to_string(), got.first, got.last, client));
             ranges.lock().unwrap().extend(noted);
             let got = &answers[0];
             if below(3) == 0 && got.last > got.first {
@@ -999,14 +1009,14 @@ fn no_value_twice_by_two_connections(place: &dyn Place) {
                 if db.give_back(&got.row, next) {
                     let mut ranges = ranges.lock().unwrap();
                     let name = got.row.key.to_string();
-                    let at = ranges.iter().rposition(|r| *r == (name.clone(), got.first, got.last, who)).unwrap();
+                    let at = ranges.iter().rposition(|r| *r == (name.clone(), got.first, got.last, client)).unwrap();
                     ranges[at].2 = got.first;
                 }
             }
         }
     });
     let ranges = ranges.into_inner().unwrap();
-    assert!((0..2).all(|who| ranges.iter().any(|range| range.3 == who)));
+    assert!((0..2).all(|client| ranges.iter().any(|range| range.3 == client)));
     for name in names {
         let mut values = BTreeSet::new();
         for (_, first, last, _) in ranges.iter().filter(|range| range.0 == name) {
@@ -1015,15 +1025,15 @@ fn no_value_twice_by_two_connections(place: &dyn Place) {
             }
         }
         // No value was lost: the given values are all values below the row's `next`.
-        let next = Db::open(place).row(name).unwrap().next;
+        let next = Db::open(fixture).row(name).unwrap().next;
         let all: BTreeSet<i64> = (1..next).step_by(2).collect();
         assert_eq!(values, all, "{name}");
     }
 }
 
-fn one_row_for_a_period_that_two_open(place: &dyn Place) {
+fn one_row_for_a_period_that_two_open(fixture: &dyn StoreFixture) {
     let found = std::sync::Mutex::new(BTreeSet::new());
-    both(place, |_, db| {
+    both(fixture, |_, db| {
         for year in 0..50 {
             // Each worker has its own generator, because the other worker may be ahead.
             let period = format!("invoice{year}@2026");
@@ -1035,9 +1045,9 @@ fn one_row_for_a_period_that_two_open(place: &dyn Place) {
     assert_eq!(found.into_inner().unwrap(), expected);
 }
 
-fn one_row_for_a_name_that_two_create(place: &dyn Place) {
+fn one_row_for_a_name_that_two_create(fixture: &dyn StoreFixture) {
     let made = std::sync::Mutex::new(Vec::new());
-    both(place, |_, db| {
+    both(fixture, |_, db| {
         for n in 0..50 {
             match db.create_of(&create(&format!("s{n}"), "")) {
                 Ok(_) => made.lock().unwrap().push(n),
@@ -1049,20 +1059,20 @@ fn one_row_for_a_name_that_two_create(place: &dyn Place) {
     let mut made = made.into_inner().unwrap();
     made.sort_unstable();
     assert_eq!(made, (0..50).collect::<Vec<_>>());
-    let mut db = Db::open(place);
+    let mut db = Db::open(fixture);
     let mut seen: Vec<String> = db.changes(Some(0)).rows.into_iter().map(|(key, _)| key.to_string()).collect();
     seen.sort();
     seen.dedup();
     assert_eq!(seen.len(), 50, "each creation is a change of its own");
 }
 
-fn unused_rows_cost_nothing(place: &dyn Place) {
+fn unused_rows_cost_nothing(fixture: &dyn StoreFixture) {
     const ROWS: u32 = 20_000;
-    let mut db = Db::open(place);
+    let mut db = Db::open(fixture);
     db.create("orders", "");
     drop(db);
-    insert(place, (0..ROWS as usize).map(|n| format!("many-{:07}", n + 1)), false);
-    let mut db = Db::open(place);
+    insert(fixture, (0..ROWS as usize).map(|n| format!("many-{:07}", n + 1)), false);
+    let mut db = Db::open(fixture);
     assert_eq!(db.count(), u64::from(ROWS) + 1);
     assert_eq!(range(&db.reserve("orders", 1).unwrap()), (1, 1));
     assert_eq!(range(&db.reserve(&format!("many-{ROWS:07}"), 1).unwrap()), (1, 1));
@@ -1070,7 +1080,7 @@ fn unused_rows_cost_nothing(place: &dyn Place) {
     assert_eq!(db.list("many-9999999", 3, false), ["orders"]);
     assert_eq!(db.changes(Some(0)).rows.len(), 1);
     let rows_max = u64::from(ROWS) + 2;
-    let new = Create { rows_max, ..create("one", "") };
+    let new = CreateRequest { rows_max, ..create("one", "") };
     assert!(db.create_of(&new).is_ok());
-    assert_eq!(db.create_of(&Create { key: key("two"), ..new }), Err(Verdict::TooMany { max: rows_max }));
+    assert_eq!(db.create_of(&CreateRequest { key: key("two"), ..new }), Err(Verdict::TooMany { max: rows_max }));
 }

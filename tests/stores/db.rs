@@ -5,8 +5,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use getid::sql::{
-    About, Begun, Changes, Compared, Connection, Create, Day, Generator, GiveBack, Listed, NotedRow, Opening, Prune,
-    Pruned, Reservations, Reserve, Reserved, Row, RowChange, Store, StoreError, Table, Verdict, open,
+    BegunPeriod, Changes, Comparison, Connection, CreateRequest, Day, Generator, GiveBackRequest, NotedRow,
+    OpenPeriodRequest, PruneRequest, PruneResult, Reservation, Reservations, ReserveRequest, RowChange, RowPage,
+    SequenceRow, Store, StoreError, StoreInfo, TableKind, Verdict, open,
 };
 use getid::text::store_url::StoreUrl;
 use getid_core::beat::{BeatAnswer, BeatRequest, Credentials};
@@ -17,7 +18,7 @@ use crate::support::backend::SqlBackend;
 use crate::support::scenarios;
 
 /// An empty database in which scenarios may run any statement.
-pub(crate) trait Place: Sync {
+pub(crate) trait StoreFixture: Sync {
     /// Makes it a database without tables. No client is connected.
     fn clear(&self);
 
@@ -37,13 +38,13 @@ pub(crate) trait Place: Sync {
 /// The database of a database server that scenarios share.
 pub(crate) struct Shared<'a>(pub(crate) &'a dyn SqlBackend);
 
-impl Place for Shared<'_> {
+impl StoreFixture for Shared<'_> {
     fn clear(&self) {
         self.0.clear();
     }
 
     fn store(&self) -> Box<dyn Store> {
-        store(&self.0.url(), Table::Native)
+        store(&self.0.url(), TableKind::Native)
     }
 
     fn url(&self) -> String {
@@ -55,19 +56,19 @@ impl Place for Shared<'_> {
     }
 }
 
-pub(crate) fn store(url: &str, table: Table) -> Box<dyn Store> {
+pub(crate) fn store(url: &str, table: TableKind) -> Box<dyn Store> {
     open(&StoreUrl::parse(url).unwrap(), table, Path::new("."), 0).unwrap()
 }
 
 /// Connects to getid's own tables.
 #[track_caller]
 pub(crate) fn db(url: &str) -> Db {
-    Db::opened(&*store(url, Table::Native))
+    Db::opened(&*store(url, TableKind::Native))
 }
 
 /// Returns the error of opening a store, which must not contain a password.
 #[track_caller]
-pub(crate) fn refusal(url: &str, table: Table) -> String {
+pub(crate) fn refusal(url: &str, table: TableKind) -> String {
     let error = match Db::of(&*store(url, table)) {
         Ok(_) => panic!("{url} is opened"),
         Err(error) => format!("{error} {error:?}"),
@@ -78,10 +79,10 @@ pub(crate) fn refusal(url: &str, table: Table) -> String {
 
 /// Asserts that opening the store fails with an error that contains these words.
 #[track_caller]
-pub(crate) fn says(url: &str, expected: &[&str]) {
-    let said = refusal(url, Table::Native);
+pub(crate) fn assert_refused(url: &str, expected: &[&str]) {
+    let message = refusal(url, TableKind::Native);
     for expected in expected {
-        assert!(said.contains(expected), "{expected}: {said}");
+        assert!(message.contains(expected), "{expected}: {message}");
     }
 }
 
@@ -96,7 +97,7 @@ pub(crate) struct Db {
 
 impl Db {
     #[track_caller]
-    pub(crate) fn open(place: &dyn Place) -> Db {
+    pub(crate) fn open(place: &dyn StoreFixture) -> Db {
         Db::opened(&*place.store())
     }
 
@@ -111,8 +112,8 @@ impl Db {
         Ok(Db { runtime, connection: Some(connection) })
     }
 
-    pub(crate) fn about(&self) -> &About {
-        self.connection.as_ref().unwrap().about()
+    pub(crate) fn info(&self) -> &StoreInfo {
+        self.connection.as_ref().unwrap().info()
     }
 
     pub(crate) fn maximum(&mut self, table: &str, id: i64) -> Result<Result<Option<i64>, Verdict>, StoreError> {
@@ -121,20 +122,27 @@ impl Db {
     }
 
     /// Reserves, and returns the answer or the error.
-    pub(crate) fn try_reserve(&mut self, asks: &[Reserve]) -> Result<Vec<Result<Reserved, Verdict>>, StoreError> {
+    pub(crate) fn try_reserve(
+        &mut self,
+        asks: &[ReserveRequest],
+    ) -> Result<Vec<Result<Reservation, Verdict>>, StoreError> {
         let connection = self.connection.as_mut().unwrap();
         self.runtime.block_on(in_time(connection.reserve(asks)))
     }
 
     #[track_caller]
-    pub(crate) fn reserve_all(&mut self, asks: &[Reserve]) -> Vec<Result<Reserved, Verdict>> {
+    pub(crate) fn reserve_all(&mut self, asks: &[ReserveRequest]) -> Vec<Result<Reservation, Verdict>> {
         let answers = answered(|| self.try_reserve(asks));
         assert_eq!(answers.len(), asks.len());
         answers
     }
 
     /// Reserves for a server, and returns the answer or the error.
-    pub(crate) fn try_reserve_as(&mut self, server: Credentials, asks: &[Reserve]) -> Result<Reservations, StoreError> {
+    pub(crate) fn try_reserve_as(
+        &mut self,
+        server: Credentials,
+        asks: &[ReserveRequest],
+    ) -> Result<Reservations, StoreError> {
         let connection = self.connection.as_mut().unwrap();
         self.runtime.block_on(in_time(connection.reserve_as(Some(server), asks)))
     }
@@ -146,46 +154,46 @@ impl Db {
     }
 
     #[track_caller]
-    pub(crate) fn compare(&mut self, server: Credentials, notes: &[NotedRow]) -> Option<Compared> {
+    pub(crate) fn compare(&mut self, server: Credentials, notes: &[NotedRow]) -> Option<Comparison> {
         let connection = self.connection.as_mut().unwrap();
         answered(|| self.runtime.block_on(in_time(connection.compare(server, notes))))
     }
 
     #[track_caller]
-    pub(crate) fn reserve_of(&mut self, ask: &Reserve) -> Result<Reserved, Verdict> {
+    pub(crate) fn reserve_of(&mut self, ask: &ReserveRequest) -> Result<Reservation, Verdict> {
         self.reserve_all(std::slice::from_ref(ask)).remove(0)
     }
 
     /// Reserves `values` values of a sequence.
     #[track_caller]
-    pub(crate) fn reserve(&mut self, name: &str, values: u32) -> Result<Reserved, Verdict> {
+    pub(crate) fn reserve(&mut self, name: &str, values: u32) -> Result<Reservation, Verdict> {
         self.reserve_of(&ask(name, values))
     }
 
     #[track_caller]
-    fn give_back_by(&mut self, server: Option<Credentials>, ends: &[GiveBack]) -> Vec<bool> {
+    fn give_back_by(&mut self, server: Option<Credentials>, ends: &[GiveBackRequest]) -> Vec<bool> {
         let connection = self.connection.as_mut().unwrap();
         answered(|| self.runtime.block_on(in_time(connection.give_back(server, ends))))
     }
 
     #[track_caller]
-    pub(crate) fn give_back_all(&mut self, ends: &[GiveBack]) -> Vec<bool> {
+    pub(crate) fn give_back_all(&mut self, ends: &[GiveBackRequest]) -> Vec<bool> {
         self.give_back_by(None, ends)
     }
 
     /// Gives back all reserved values from `next` on, for a server. Returns whether the row took them.
     #[track_caller]
-    pub(crate) fn give_back_as(&mut self, server: Credentials, of: &Row, next: i64) -> bool {
+    pub(crate) fn give_back_as(&mut self, server: Credentials, of: &SequenceRow, next: i64) -> bool {
         self.give_back_by(Some(server), &[end_of(of, next)]).remove(0)
     }
 
     /// Gives back all reserved values from `next` on. Returns whether the row took them.
     #[track_caller]
-    pub(crate) fn give_back(&mut self, of: &Row, next: i64) -> bool {
+    pub(crate) fn give_back(&mut self, of: &SequenceRow, next: i64) -> bool {
         self.give_back_by(None, &[end_of(of, next)]).remove(0)
     }
 
-    pub(crate) fn try_create(&mut self, new: &Create) -> Result<Result<Row, Verdict>, StoreError> {
+    pub(crate) fn try_create(&mut self, new: &CreateRequest) -> Result<Result<SequenceRow, Verdict>, StoreError> {
         let connection = self.connection.as_mut().unwrap();
         self.runtime.block_on(in_time(connection.create(new)))
     }
@@ -196,35 +204,35 @@ impl Db {
     }
 
     #[track_caller]
-    pub(crate) fn create_all(&mut self, new: &[Create]) -> Vec<Result<Row, Verdict>> {
+    pub(crate) fn create_all(&mut self, new: &[CreateRequest]) -> Vec<Result<SequenceRow, Verdict>> {
         let connection = self.connection.as_mut().unwrap();
         answered(|| self.runtime.block_on(in_time(connection.create_all(new))))
     }
 
     #[track_caller]
-    pub(crate) fn create_of(&mut self, new: &Create) -> Result<Row, Verdict> {
+    pub(crate) fn create_of(&mut self, new: &CreateRequest) -> Result<SequenceRow, Verdict> {
         answered(|| self.try_create(new))
     }
 
     /// Creates a sequence with these options.
     #[track_caller]
-    pub(crate) fn create(&mut self, name: &str, options: &str) -> Row {
+    pub(crate) fn create(&mut self, name: &str, options: &str) -> SequenceRow {
         self.create_of(&create(name, options)).unwrap()
     }
 
     #[track_caller]
-    pub(crate) fn change(&mut self, name: &str, change: &RowChange) -> Result<Row, Verdict> {
+    pub(crate) fn change(&mut self, name: &str, change: &RowChange) -> Result<SequenceRow, Verdict> {
         let connection = self.connection.as_mut().unwrap();
         answered(|| self.runtime.block_on(in_time(connection.change(&key(name), change))))
     }
 
     #[track_caller]
-    pub(crate) fn raise(&mut self, name: &str, last: i64) -> Result<Row, Verdict> {
+    pub(crate) fn raise(&mut self, name: &str, last: i64) -> Result<SequenceRow, Verdict> {
         self.change(name, &RowChange::Raise { last, settles: None })
     }
 
     #[track_caller]
-    pub(crate) fn row(&mut self, name: &str) -> Option<Row> {
+    pub(crate) fn row(&mut self, name: &str) -> Option<SequenceRow> {
         let connection = self.connection.as_mut().unwrap();
         answered(|| self.runtime.block_on(in_time(connection.row(&key(name)))))
     }
@@ -240,7 +248,7 @@ impl Db {
 
     /// Returns one page of the listing, with all rows.
     #[track_caller]
-    pub(crate) fn page(&mut self, after: &str, limit: u32) -> Listed {
+    pub(crate) fn page(&mut self, after: &str, limit: u32) -> RowPage {
         let connection = self.connection.as_mut().unwrap();
         answered(|| self.runtime.block_on(in_time(connection.list(after, limit, false))))
     }
@@ -257,25 +265,25 @@ impl Db {
         answered(|| self.runtime.block_on(in_time(connection.changes(seen))))
     }
 
-    pub(crate) fn try_open(&mut self, ask: &Opening) -> Result<Result<Generator, Verdict>, StoreError> {
+    pub(crate) fn try_open(&mut self, ask: &OpenPeriodRequest) -> Result<Result<Generator, Verdict>, StoreError> {
         let connection = self.connection.as_mut().unwrap();
         self.runtime.block_on(in_time(connection.open_period(ask)))
     }
 
     #[track_caller]
-    pub(crate) fn open_period(&mut self, ask: &Opening) -> Result<Generator, Verdict> {
+    pub(crate) fn open_period(&mut self, ask: &OpenPeriodRequest) -> Result<Generator, Verdict> {
         answered(|| self.try_open(ask))
     }
 
     /// Opens a period and reserves `values` values of it.
     #[track_caller]
-    pub(crate) fn reserve_in(&mut self, period: &str, values: u32) -> Result<Reserved, Verdict> {
+    pub(crate) fn reserve_in(&mut self, period: &str, values: u32) -> Result<Reservation, Verdict> {
         self.open_period(&opening(period, ""))?;
         self.reserve(period, values)
     }
 
     #[track_caller]
-    pub(crate) fn begin_periods(&mut self, begun: &[Begun]) {
+    pub(crate) fn begin_periods(&mut self, begun: &[BegunPeriod]) {
         let connection = self.connection.as_mut().unwrap();
         answered(|| self.runtime.block_on(in_time(connection.begin_periods(begun))));
     }
@@ -288,8 +296,8 @@ impl Db {
     }
 
     #[track_caller]
-    pub(crate) fn prune(&mut self, name: &str, through: &str, deletes: bool) -> Result<Pruned, Verdict> {
-        let ask = Prune { name: name.to_owned(), through: Day::parse(through).unwrap(), deletes };
+    pub(crate) fn prune(&mut self, name: &str, through: &str, deletes: bool) -> Result<PruneResult, Verdict> {
+        let ask = PruneRequest { name: name.to_owned(), through: Day::parse(through).unwrap(), deletes };
         let connection = self.connection.as_mut().unwrap();
         answered(|| self.runtime.block_on(in_time(connection.prune(&ask))))
     }
@@ -305,7 +313,7 @@ impl Drop for Db {
 
 /// Returns true if a statement was refused only because of its time limit.
 pub(crate) fn is_over_time(error: &StoreError) -> bool {
-    matches!(error, StoreError::Refused(said) if scenarios::is_over_time(said))
+    matches!(error, StoreError::Refused(message) if scenarios::is_over_time(message))
 }
 
 /// The outcome of a creation whose future may have been dropped before its answer.
@@ -320,7 +328,7 @@ pub(crate) enum Creation {
 /// transaction was cut off in the middle.
 #[track_caller]
 pub(crate) fn creation<T: std::fmt::Debug>(
-    created: Option<Result<Result<Row, Verdict>, StoreError>>,
+    created: Option<Result<Result<SequenceRow, Verdict>, StoreError>>,
     after: &Result<T, StoreError>,
 ) -> Creation {
     match created {
@@ -358,8 +366,8 @@ pub(crate) fn key(text: &str) -> Key {
     Key::parse(text).unwrap()
 }
 
-fn end_of(row: &Row, next: i64) -> GiveBack {
-    GiveBack { key: row.key.clone(), version: row.version, next }
+fn end_of(row: &SequenceRow, next: i64) -> GiveBackRequest {
+    GiveBackRequest { key: row.key.clone(), version: row.version, next }
 }
 
 /// Parses options as they are written after a name.
@@ -368,17 +376,17 @@ pub(crate) fn spec(options: &str) -> Spec {
     Spec::default().with(&options.split_whitespace().collect::<Vec<_>>()).unwrap()
 }
 
-pub(crate) fn ask(name: &str, values: u32) -> Reserve {
-    Reserve { key: key(name), values, floor: 0 }
+pub(crate) fn ask(name: &str, values: u32) -> ReserveRequest {
+    ReserveRequest { key: key(name), values, floor: 0 }
 }
 
 /// Returns the request by which a server opens a period, with these options for its row. The form of the period
 /// determines its reset.
-pub(crate) fn opening(period: &str, options: &str) -> Opening {
+pub(crate) fn opening(period: &str, options: &str) -> OpenPeriodRequest {
     let key = key(period);
     let is_of = |reset: &Reset| reset.first_of(key.period()).is_some();
     let reset = Reset::ALL.into_iter().find(is_of).unwrap_or(Reset::Never);
-    Opening {
+    OpenPeriodRequest {
         declaration: format!("serial X{{n:6}} reset {}", reset.word()),
         key,
         reset,
@@ -393,8 +401,8 @@ pub(crate) fn opening(period: &str, options: &str) -> Opening {
     }
 }
 
-pub(crate) fn create(name: &str, options: &str) -> Create {
-    Create {
+pub(crate) fn create(name: &str, options: &str) -> CreateRequest {
+    CreateRequest {
         key: key(name),
         spec: spec(options),
         above_dropped: false,
@@ -406,6 +414,6 @@ pub(crate) fn create(name: &str, options: &str) -> Create {
 }
 
 /// Returns the first and the last value.
-pub(crate) fn range(reserved: &Reserved) -> (i64, i64) {
+pub(crate) fn range(reserved: &Reservation) -> (i64, i64) {
     (reserved.first, reserved.last)
 }

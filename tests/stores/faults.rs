@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-use getid::sql::{StoreError, Table};
+use getid::sql::{StoreError, TableKind};
 
 use crate::db::{Creation, Db, ask, create, creation, db, is_over_time, range, store};
 use crate::support::backend::{SqlBackend, while_locked};
@@ -39,11 +39,11 @@ pub(crate) fn check_all(server: &mut dyn SqlBackend) {
 
 /// The values that all clients of a test reserved, each value once.
 #[derive(Default)]
-pub(crate) struct Given {
+pub(crate) struct GivenRanges {
     pub(crate) values: Mutex<BTreeSet<i64>>,
 }
 
-impl Given {
+impl GivenRanges {
     #[track_caller]
     pub(crate) fn add(&self, first: i64, last: i64) {
         self.add_all(first..=last);
@@ -67,10 +67,10 @@ impl Given {
 
 /// Reserves three values at a time until `stop`, and reconnects after each unknown outcome. Returns the number of
 /// unknown outcomes.
-fn works_through(url: &str, given: &Given, stop: &AtomicBool) -> u32 {
+fn works_through(url: &str, given: &GivenRanges, stop: &AtomicBool) -> u32 {
     let mut unknown = 0;
     while !stop.load(Ordering::Relaxed) {
-        let Ok(mut db) = Db::of(&*store(url, Table::Native)) else {
+        let Ok(mut db) = Db::of(&*store(url, TableKind::Native)) else {
             std::thread::sleep(Duration::from_millis(5));
             continue;
         };
@@ -85,7 +85,7 @@ fn works_through(url: &str, given: &Given, stop: &AtomicBool) -> u32 {
                     break;
                 }
                 Err(error) if is_over_time(&error) => {}
-                Err(StoreError::Refused(said)) => panic!("{said}"),
+                Err(StoreError::Refused(message)) => panic!("{message}"),
             }
         }
     }
@@ -95,7 +95,7 @@ fn works_through(url: &str, given: &Given, stop: &AtomicBool) -> u32 {
 fn killed_under_load(server: &mut dyn SqlBackend) {
     let url = server.url();
     db(&url).create("orders", "");
-    let (given, stop) = (Given::default(), AtomicBool::new(false));
+    let (given, stop) = (GivenRanges::default(), AtomicBool::new(false));
     let lost = std::thread::scope(|scope| {
         let workers: Vec<_> = (0..3).map(|_| scope.spawn(|| works_through(&url, &given, &stop))).collect();
         for round in 0..2 {
@@ -126,7 +126,7 @@ fn next_of_orders(server: &dyn SqlBackend) -> i64 {
 fn the_reply_to_a_commit_is_lost(server: &mut dyn SqlBackend) {
     db(&server.url()).create("orders", "");
     let (proxy, url) = server.proxy();
-    let given = Given::default();
+    let given = GivenRanges::default();
     for round in 1..=3 {
         let mut client = db(&url);
         let answers = client.try_reserve(&[ask("orders", 10)]).unwrap();
@@ -173,7 +173,7 @@ fn it_stands_still(server: &mut dyn SqlBackend) {
     db(&url).create("orders", "");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let store = store(&url, Table::Native);
+        let store = store(&url, TableKind::Native);
         let mut connection = store.connect().await.unwrap();
         let asks = [ask("orders", 10)];
         let first = connection.reserve(&asks).await.unwrap().remove(0).unwrap();
@@ -204,7 +204,7 @@ fn a_statement_that_was_let_go(server: &mut dyn SqlBackend) {
     db(&url).create("orders", "");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let store = store(&url, Table::Native);
+        let store = store(&url, TableKind::Native);
         let (mut made, mut let_go, mut refused) = (0_u32, 0, 0);
         while made < 3 {
             for _ in 0..3 {
@@ -271,7 +271,7 @@ fn the_tables_are_made_once(server: &mut dyn SqlBackend) {
         server.clear();
         let url = server.url();
         let uuids: BTreeSet<String> = std::thread::scope(|scope| {
-            let openers: Vec<_> = (0..6).map(|_| scope.spawn(|| db(&url).about().uuid.clone())).collect();
+            let openers: Vec<_> = (0..6).map(|_| scope.spawn(|| db(&url).info().uuid.clone())).collect();
             openers.into_iter().map(|opener| opener.join().unwrap()).collect()
         });
         assert_eq!(uuids.len(), 1, "{uuids:?}");

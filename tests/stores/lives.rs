@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
-use self::book::{Book, Counted, End};
+use self::book::{Book, Counted, StopFlag};
 use crate::support::backend::{SqlBackend, restore, save};
 #[cfg(feature = "mysql")]
 use crate::support::mariadb::MariadbServer;
@@ -82,7 +82,7 @@ fn answer_in_time(wire: &mut Wire, request: &str, is_good: impl Fn(&str) -> bool
 
 /// Returns numeric fields of one `SEQUENCE INFO`.
 #[track_caller]
-fn told<const N: usize>(wire: &mut Wire, name: &str, fields: [&str; N]) -> [i64; N] {
+fn info_fields<const N: usize>(wire: &mut Wire, name: &str, fields: [&str; N]) -> [i64; N] {
     wire.send(format!("SEQUENCE INFO {name}\r\n"));
     let reply = String::from_utf8(wire.reply()).unwrap();
     fields.map(|field| {
@@ -93,7 +93,7 @@ fn told<const N: usize>(wire: &mut Wire, name: &str, fields: [&str; N]) -> [i64;
 
 /// Clients of each server in turn draw values while `during` runs, and then stop.
 fn under_load<T>(clients: usize, servers: &[&Counted<'_>], during: impl FnOnce() -> T) -> T {
-    let end = End::default();
+    let end = StopFlag::default();
     std::thread::scope(|scope| {
         // It is also set when `during` panics, because nothing else would stop the clients.
         let _ends = end.at_drop();
@@ -183,14 +183,14 @@ fn skips_only_what_info_reported(mut server: Server, start: impl Fn() -> Server,
         (server.connect(), server)
     };
     (wire, server) = again(server, Signal::SIGTERM);
-    let has_failed = |wire: &mut Wire| told(wire, "orders", ["errors"]) > [0];
+    let has_failed = |wire: &mut Wire| info_fields(wire, "orders", ["errors"]) > [0];
     let (mut kills, mut stops) = (0, 0);
     for _ in 0..20 {
         last = value_in_time(&mut wire, "INCRBY orders 250").max(last);
         // No client draws values, so running reservations end soon.
         let mut left = 0;
         eventually("no reservation is running", || {
-            let [before, skips] = told(&mut wire, "orders", ["left", "a_kill_skips"]);
+            let [before, skips] = info_fields(&mut wire, "orders", ["left", "a_kill_skips"]);
             left = skips;
             before == skips
         });
@@ -297,9 +297,9 @@ fn one_of_two_stores_ends(databases: &mut [&mut dyn SqlBackend; 2]) {
     under_load(8, &[&counted], || {
         counted.wait_for_more("of two stores");
         for database in databases {
-            let told = server.count_log(DOWN);
+            let logged = server.count_log(DOWN);
             database.kill();
-            eventually("the store's failure is logged", || server.count_log(DOWN) > told);
+            eventually("the store's failure is logged", || server.count_log(DOWN) > logged);
             // Longer than the values in memory last.
             for _ in 0..15 {
                 counted.wait_for_more("of the other store");
@@ -468,8 +468,8 @@ fn all_rows_are_lost(database: &dyn SqlBackend) {
         database.sql("DELETE FROM getid_sequence");
         let server = start(dir.path(), 1, &[database.url()], &words);
         let mut wire = server.connect();
-        let said = answer_in_time(&mut wire, "INCR orders", |reply| reply.contains("has no row of it"));
-        assert!(said.starts_with("-MISCONF sequence 'orders': ") && !said.contains("CREATE"), "{said}");
+        let message = answer_in_time(&mut wire, "INCR orders", |reply| reply.contains("has no row of it"));
+        assert!(message.starts_with("-MISCONF sequence 'orders': ") && !message.contains("CREATE"), "{message}");
         assert!(done_in_time(&mut wire, remedy).starts_with("+OK"), "{remedy}");
         let next = value_in_time(&mut wire, "INCR orders");
         assert!(next > last, "{next} after {last}, by {remedy}");
@@ -548,10 +548,10 @@ fn a_store_is_down_at_the_start(database: &mut dyn SqlBackend) {
     for _ in 0..3 {
         wire.id();
         // The error is reported after the first attempt to connect.
-        let said = answer_in_time(&mut wire, "INCR first", |said| !said.starts_with("-BUSY"));
-        assert!(said.starts_with("-MISCONF sequence store "), "{said}");
-        assert!(said.contains("***") || !said.contains("getid:"), "{said}");
-        assert!(!said.contains("secret"), "{said}");
+        let message = answer_in_time(&mut wire, "INCR first", |message| !message.starts_with("-BUSY"));
+        assert!(message.starts_with("-MISCONF sequence store "), "{message}");
+        assert!(message.contains("***") || !message.contains("getid:"), "{message}");
+        assert!(!message.contains("secret"), "{message}");
     }
     server.wait_log(DOWN);
     database.start_again();
@@ -605,8 +605,8 @@ fn an_older_sqlite_file_is_put_back() {
         fs::write(&store, old).unwrap();
         let mut server = start(dir.path(), 1, &[], &[]);
         let mut wire = server.connect();
-        let said = answer_in_time(&mut wire, "INCR orders", |reply| reply.contains("went back"));
-        assert!(said.starts_with("-MISCONF sequence 'orders': its store went back below"), "{said}");
+        let message = answer_in_time(&mut wire, "INCR orders", |reply| reply.contains("went back"));
+        assert!(message.starts_with("-MISCONF sequence 'orders': its store went back below"), "{message}");
         server.wait_log("the sequence 'orders' went back: its next value in ");
         assert_eq!(done_in_time(&mut wire, "SEQUENCE RAISE orders 300"), "+OK");
         assert_eq!(value_in_time(&mut wire, "INCR orders"), 301);
@@ -629,8 +629,8 @@ fn a_raise_by_a_tool_is_noted() {
     assert!(raised.status.success(), "{raised:?}");
     fs::write(&store, old).unwrap();
     let server = start(dir.path(), 1, &[], &[]);
-    let said = answer_in_time(&mut server.connect(), "INCR orders", |reply| reply.contains("went back"));
-    assert!(said.starts_with("-MISCONF sequence 'orders': its store went back below"), "{said}");
+    let message = answer_in_time(&mut server.connect(), "INCR orders", |reply| reply.contains("went back"));
+    assert!(message.starts_with("-MISCONF sequence 'orders': its store went back below"), "{message}");
 }
 
 #[test]

@@ -6,10 +6,10 @@ mod others;
 use std::io::Write;
 use std::net::TcpListener;
 
-use getid::sql::{Begun, StoreError, Table, Verdict};
+use getid::sql::{BegunPeriod, StoreError, TableKind, Verdict};
 
-use crate::db::{ask, create, db, is_over_time, key, range, says, store};
-use crate::faults::{self, Given};
+use crate::db::{ask, assert_refused, create, db, is_over_time, key, range, store};
+use crate::faults::{self, GivenRanges};
 use crate::support::backend::{Backend, while_locked};
 use crate::support::mariadb::{MariadbServer, PASSWORD};
 use crate::support::scenarios::{scenarios, selected_scenarios};
@@ -94,8 +94,8 @@ fn a_deadlock_is_refused(server: &MariadbServer) {
                 Ok(answers) => given.push(answers[0].as_ref().unwrap().first),
                 // The other transaction stalled as long as this one waits.
                 Err(error) if is_over_time(&error) => {}
-                Err(StoreError::Refused(said)) => {
-                    assert!(said.contains("(error 1213)"), "{said}");
+                Err(StoreError::Refused(message)) => {
+                    assert!(message.contains("(error 1213)"), "{message}");
                     refused += 1;
                 }
                 Err(error) => panic!("{error:?}"),
@@ -140,9 +140,9 @@ fn another_isolation_and_time_zone_and_all_that() {
         );
         let url = server.url();
         let mut client = db(&url);
-        assert_eq!(client.about().warnings, [""; 0]);
+        assert_eq!(client.info().warnings, [""; 0]);
         let now = getid::system::clock::wall_unix_ms();
-        assert!((client.about().unix_ms - now).abs() < 60_000, "{}", client.about().unix_ms);
+        assert!((client.info().unix_ms - now).abs() < 60_000, "{}", client.info().unix_ms);
         let row = client.create("orders", "");
         assert!((row.created_unix_ms - now).abs() < 60_000, "{row:?}");
         // The settings of a writing transaction, as a trigger sees them.
@@ -190,7 +190,7 @@ fn settings_that_lose_commits_are_warned_of() {
     let url = server.url();
     drop(db(&url));
     server.sql("ALTER TABLE getid_sequence ENGINE=MyISAM");
-    let warnings = db(&url).about().warnings.clone();
+    let warnings = db(&url).info().warnings.clone();
     for (warning, expected) in warnings.iter().zip([
         ("innodb_flush_log_at_trx_commit is 2", "set it to 1"),
         ("sync_binlog is 0 with log_bin", "set it to 1"),
@@ -204,21 +204,21 @@ fn settings_that_lose_commits_are_warned_of() {
         "ALTER TABLE getid_sequence ENGINE=InnoDB; SET GLOBAL innodb_flush_log_at_trx_commit = 1; \
          SET GLOBAL sync_binlog = 1",
     );
-    assert_eq!(db(&url).about().warnings.len(), 1, "the warning that needs a restart");
+    assert_eq!(db(&url).info().warnings.len(), 1, "the warning that needs a restart");
     // First a replica that accepts writes, then a read-only replica, which is refused as a store.
     server.sql(
         "CHANGE MASTER TO MASTER_HOST = 'db.invalid', MASTER_USER = 'x'; \
          GRANT REPLICA MONITOR ON *.* TO getid@localhost",
     );
-    let warnings = db(&url).about().warnings.clone();
+    let warnings = db(&url).info().warnings.clone();
     assert!(warnings[1].contains("it is a replica of another server"), "{warnings:?}");
     let mut client = db(&url);
     client.create("orders", "");
     server.sql("SET GLOBAL read_only = 1");
-    says(&url, &["read_only on", "takes no writes", "Name the primary"]);
+    assert_refused(&url, &["read_only on", "accepts no writes", "name the primary"]);
     // An existing connection ends: its server is no longer the primary.
     let error = client.try_reserve(&[ask("orders", 1)]).unwrap_err();
-    assert!(matches!(&error, StoreError::Unknown(said) if said.contains("name the primary")), "{error:?}");
+    assert!(matches!(&error, StoreError::Unknown(message) if message.contains("name the primary")), "{error:?}");
     server.sql("SET GLOBAL read_only = 0");
     assert_eq!(range(&db(&url).reserve("orders", 1).unwrap()), (1, 1));
 }
@@ -228,7 +228,7 @@ fn no_value_twice_in_a_table_without_transactions(server: &MariadbServer) {
     let url = server.url();
     db(&url).create("orders", "");
     server.sql("ALTER TABLE getid_sequence ENGINE=MyISAM");
-    let given = Given::default();
+    let given = GivenRanges::default();
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
@@ -236,7 +236,7 @@ fn no_value_twice_in_a_table_without_transactions(server: &MariadbServer) {
                 for _ in 0..300 {
                     match client.reserve("orders", 7) {
                         Ok(got) => given.add(got.first, got.last),
-                        Err(Verdict::BadRow(said)) => assert!(said.contains("changed by others"), "{said}"),
+                        Err(Verdict::BadRow(message)) => assert!(message.contains("changed by others"), "{message}"),
                         Err(verdict) => panic!("{verdict:?}"),
                     }
                 }
@@ -252,7 +252,7 @@ fn a_trigger_that_changes_rows_is_noticed(server: &MariadbServer) {
     client.create("orders", "");
     server.sql("CREATE TRIGGER meddle BEFORE UPDATE ON getid_sequence FOR EACH ROW SET NEW.next = OLD.next");
     let answer = client.reserve("orders", 5);
-    assert!(matches!(&answer, Err(Verdict::BadRow(said)) if said.contains("'orders'")), "{answer:?}");
+    assert!(matches!(&answer, Err(Verdict::BadRow(message)) if message.contains("'orders'")), "{answer:?}");
 }
 
 fn rights_and_tables_that_are_missing_are_named(server: &MariadbServer) {
@@ -260,22 +260,28 @@ fn rights_and_tables_that_are_missing_are_named(server: &MariadbServer) {
         .sql("CREATE OR REPLACE USER app@localhost IDENTIFIED BY 'app-secret'; GRANT SELECT ON ids.* TO app@localhost");
     let url = server.url_of("app:app-secret", "ids", "");
     let schema = "`getid sequence schema --store 'mysql://app@/ids?socket=";
-    says(&url, &["getid_beat is missing in the database 'ids'", "'app' cannot make it", "(error 1142)", schema]);
-    server.sql(&store(&url, Table::Native).schema());
-    server.sql(&store(&url, Table::Native).schema());
-    says(&url, &["UPDATE command denied", "GRANT SELECT, INSERT, UPDATE ON `ids`.* TO 'app'"]);
+    assert_refused(
+        &url,
+        &["getid_beat is missing in the database 'ids'", "'app' cannot create it", "(error 1142)", schema],
+    );
+    server.sql(&store(&url, TableKind::Native).schema());
+    server.sql(&store(&url, TableKind::Native).schema());
+    assert_refused(&url, &["UPDATE command denied", "GRANT SELECT, INSERT, UPDATE ON `ids`.* TO 'app'"]);
     // A user without INSERT may still reserve from existing rows.
     server.sql("GRANT UPDATE ON ids.* TO app@localhost");
-    says(&url, &["INSERT command denied", "getid_beat", "GRANT SELECT, INSERT, UPDATE ON `ids`.* TO 'app'"]);
+    assert_refused(&url, &["INSERT command denied", "getid_beat", "GRANT SELECT, INSERT, UPDATE ON `ids`.* TO 'app'"]);
     server.sql("GRANT INSERT ON ids.getid_beat TO app@localhost");
     db(&server.url()).create("orders", "");
     let mut client = db(&url);
-    let warnings = client.about().warnings.join("\n");
+    let warnings = client.info().warnings.join("\n");
     assert!(warnings.contains("INSERT command denied") && warnings.contains("GRANT INSERT"), "{warnings}");
     assert_eq!(range(&client.reserve("orders", 2).unwrap()), (1, 2));
     let error = client.try_create(&create("others", "")).unwrap_err();
-    let said = error.to_string();
-    assert!(matches!(error, StoreError::Refused(_)) && said.contains("GRANT") && said.contains("1142"), "{said}");
+    let message = error.to_string();
+    assert!(
+        matches!(error, StoreError::Refused(_)) && message.contains("GRANT") && message.contains("1142"),
+        "{message}"
+    );
     assert_eq!(range(&client.reserve("orders", 2).unwrap()), (3, 4), "the session stays usable");
     // The documented grants suffice, for periods too.
     server.sql("GRANT INSERT ON ids.* TO app@localhost");
@@ -283,60 +289,72 @@ fn rights_and_tables_that_are_missing_are_named(server: &MariadbServer) {
     for period in ["invoice@20260101", "invoice@20260102"] {
         assert_eq!(range(&periods.reserve_in(period, 2).unwrap()), (1, 2));
     }
-    periods.begin_periods(&[Begun { key: key("invoice@20260103"), declaration: "serial X{n:6} reset day".to_owned() }]);
+    periods.begin_periods(&[BegunPeriod {
+        key: key("invoice@20260103"),
+        declaration: "serial X{n:6} reset day".to_owned(),
+    }]);
     assert_eq!(periods.generators(None)[0].newest, "20260103");
     drop(periods);
     // A column is missing, then a row, then one of the tables.
     let owner = server.url();
     server.sql("ALTER TABLE getid_sequence CHANGE offset_ remainder INT NOT NULL");
-    says(&owner, &["offset_", "(error 1054)", "of another version", "getid sequence schema"]);
+    assert_refused(&owner, &["offset_", "(error 1054)", "of another version", "getid sequence schema"]);
     server.sql("ALTER TABLE getid_sequence CHANGE remainder offset_ INT NOT NULL; DELETE FROM getid_store");
-    says(&owner, &["getid_store in the database 'ids' has lost its row", "INSERT INTO getid_store SELECT 1, '"]);
+    assert_refused(
+        &owner,
+        &["getid_store in the database 'ids' has lost its row", "INSERT INTO getid_store SELECT 1, '"],
+    );
     let error = client.try_create(&create("others", "")).unwrap_err();
-    assert!(matches!(&error, StoreError::Unknown(said) if said.contains("lost its row")), "{error:?}");
+    assert!(matches!(&error, StoreError::Unknown(message) if message.contains("lost its row")), "{error:?}");
     // The transaction ends with its connection.
     drop(client);
     server.sql("ALTER TABLE getid_store RENAME TO gone");
-    says(&owner, &["'ids' has the table getid_sequence, and has lost getid_store", "backup"]);
+    assert_refused(&owner, &["'ids' has the table getid_sequence, and has lost getid_store", "backup"]);
     server.sql("ALTER TABLE gone RENAME TO getid_store; DROP TABLE getid_sequence");
-    says(&owner, &["'ids' has the table getid_store, and has lost getid_sequence", "backup"]);
+    assert_refused(&owner, &["'ids' has the table getid_store, and has lost getid_sequence", "backup"]);
 }
 
 fn refused_logins_name_the_reason(server: &MariadbServer) {
     server.sql(
-        "CREATE OR REPLACE USER app@localhost IDENTIFIED BY 'app-secret'; CREATE OR REPLACE DATABASE shut; \
-         CREATE OR REPLACE USER mine@localhost IDENTIFIED VIA unix_socket; CREATE OR REPLACE USER one@localhost IDENTIFIED BY 'one-secret' \
-         WITH MAX_USER_CONNECTIONS 1; GRANT ALL ON ids.* TO one@localhost",
+        "CREATE OR REPLACE USER app@localhost IDENTIFIED BY 'app-secret'; CREATE OR REPLACE DATABASE shut; CREATE OR \
+         REPLACE USER mine@localhost IDENTIFIED VIA unix_socket; CREATE OR REPLACE USER one@localhost IDENTIFIED BY \
+         'one-secret' WITH MAX_USER_CONNECTIONS 1; GRANT ALL ON ids.* TO one@localhost",
     );
     let socket = server.socket().display().to_string();
     for (login, database, expected) in [
-        ("getid:wrong-secret", "ids", [&*socket, "does not let 'getid' in", "(error 1045)", "check the user"]),
-        ("nobody:wrong-secret", "ids", ["does not let 'nobody' in", "(error 1045)", "from which hosts", ""]),
-        ("getid", "ids", ["does not let 'getid' in", "using password: NO", "", ""]),
-        ("mine", "ids", ["does not let 'mine' in", "1698", "", ""]),
+        ("getid:wrong-secret", "ids", [&*socket, "rejects the login of 'getid' in", "(error 1045)", "check the user"]),
+        ("stranger:wrong-secret", "ids", ["rejects the login of 'stranger'", "(error 1045)", "from which hosts", ""]),
+        ("getid", "ids", ["rejects the login of 'getid' in", "using password: NO", "", ""]),
+        ("mine", "ids", ["rejects the login of 'mine' in", "1698", "", ""]),
         ("app:app-secret", "shut", ["'app' may not use the database 'shut'", "GRANT SELECT, INSERT, UPDATE", "", ""]),
-        ("root", "nowhere", ["no database 'nowhere'", "(error 1049)", "make it", ""]),
+        ("root", "nowhere", ["no database 'nowhere'", "(error 1049)", "create it", ""]),
     ] {
-        says(&server.url_of(login, database, ""), &expected);
+        assert_refused(&server.url_of(login, database, ""), &expected);
     }
     let one = server.url_of("one:one-secret", "ids", "");
     let first = db(&one);
-    says(&one, &["as many connections as it may", "max_user_connections"]);
+    assert_refused(&one, &["its maximum of connections", "max_user_connections"]);
     drop(first);
-    let nobody = support::free_port();
-    let place = format!("127.0.0.1:{nobody}");
-    says(&format!("mysql://app:app-secret@{place}/ids"), &[&place, "cannot be reached", "refused", "is the server up"]);
-    says("mysql://app:app-secret@db.invalid/ids?tls=no", &["db.invalid:3306", "is not found", "check the name"]);
-    says("mysql://app:app-secret@/ids?socket=/nowhere", &["there is no socket /nowhere"]);
-    says("mysql://app:app-secret@/ids?socket=/nowhere&tls=yes", &["there is no TLS on a socket"]);
+    let free_port = support::free_port();
+    let place = format!("127.0.0.1:{free_port}");
+    assert_refused(
+        &format!("mysql://app:app-secret@{place}/ids"),
+        &[&place, "cannot be reached", "refused", "is the server up"],
+    );
+    assert_refused(
+        "mysql://app:app-secret@db.invalid/ids?tls=no",
+        &["db.invalid:3306", "is not found", "check the name"],
+    );
+    assert_refused("mysql://app:app-secret@/ids?socket=/nowhere", &["there is no socket /nowhere"]);
+    assert_refused("mysql://app:app-secret@/ids?socket=/nowhere&tls=yes", &["there is no TLS on a socket"]);
     let file = server.dir().join("no-such-file");
     let url = server.url_of("app", "ids", &format!("&password-file={}", file.display()));
-    says(&url, &["no-such-file cannot be read", "No such file"]);
+    assert_refused(&url, &["no-such-file cannot be read", "No such file"]);
     std::fs::write(&file, format!("{PASSWORD}\n")).unwrap();
     db(&server.url_of("getid", "ids", &format!("&password-file={}", file.display())));
     // A server without TLS, and another program that listens on the port.
     let (_proxy, url) = server.proxy();
-    says(&format!("{url}?tls=yes"), &["offers no TLS", "tls=no"]);
+    assert_refused(&format!("{url}?tls=yes"), &["offers no TLS", "tls=no"]);
     let redis = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = redis.local_addr().unwrap().port();
     std::thread::spawn(move || {
@@ -344,7 +362,7 @@ fn refused_logins_name_the_reason(server: &MariadbServer) {
             let _ = client.write_all(b"-ERR unknown command\r\n");
         }
     });
-    says(&format!("mysql://app:app-secret@127.0.0.1:{port}/ids"), &[&format!("127.0.0.1:{port}")]);
+    assert_refused(&format!("mysql://app:app-secret@127.0.0.1:{port}/ids"), &[&format!("127.0.0.1:{port}")]);
 }
 
 #[test]
@@ -367,16 +385,19 @@ fn tls_follows_the_address() {
         &format!("--ssl-cert={}", path("server.crt")),
         &format!("--ssl-key={}", path("server.key")),
     ]);
-    server.sql("CREATE OR REPLACE USER app@localhost IDENTIFIED BY 'app-secret' REQUIRE SSL; GRANT ALL ON ids.* TO app@localhost");
+    server.sql(
+        "CREATE OR REPLACE USER app@localhost IDENTIFIED BY 'app-secret' REQUIRE SSL; GRANT ALL ON ids.* TO \
+                app@localhost",
+    );
     let (proxy, _) = server.proxy();
     let url = |options: &str| format!("mysql://app:app-secret@127.0.0.1:{}/ids?{options}", proxy.port);
     for options in ["tls=yes".to_owned(), format!("tls=verify&ca-file={}", path("ca.crt"))] {
         // The user must use TLS.
         db(&url(&options)).count();
     }
-    says(&url("tls=no"), &["does not let 'app' in"]);
-    says(&url("tls=verify"), &["UnknownIssuer", "ca-file="]);
-    says(&url(&format!("tls=verify&ca-file={}", path("other.crt"))), &["certificate", "ca-file="]);
-    says(&url("tls=verify&ca-file=/nowhere/ca.crt"), &["/nowhere/ca.crt", "No such file"]);
-    says(&url(&format!("tls=verify&ca-file={}", path("empty"))), &["no certificate in it"]);
+    assert_refused(&url("tls=no"), &["rejects the login of 'app'"]);
+    assert_refused(&url("tls=verify"), &["UnknownIssuer", "ca-file="]);
+    assert_refused(&url(&format!("tls=verify&ca-file={}", path("other.crt"))), &["certificate", "ca-file="]);
+    assert_refused(&url("tls=verify&ca-file=/nowhere/ca.crt"), &["/nowhere/ca.crt", "No such file"]);
+    assert_refused(&url(&format!("tls=verify&ca-file={}", path("empty"))), &["no certificate in it"]);
 }

@@ -3,10 +3,10 @@
 use std::io::{Read, Write};
 use std::net::TcpListener;
 
-use getid::sql::{StoreError, Table, Verdict};
+use getid::sql::{StoreError, TableKind, Verdict};
 
-use crate::db::{Db, ask, create, db, opening, range, refusal, says, store};
-use crate::faults::{self, Given};
+use crate::db::{Db, ask, assert_refused, create, db, opening, range, refusal, store};
+use crate::faults::{self, GivenRanges};
 use crate::support::backend::{Backend as _, SqlBackend as _};
 use crate::support::postgres::{OWNER_PASSWORD, Pooler, PostgresServer};
 use crate::support::scenarios::{scenarios, selected_scenarios};
@@ -72,9 +72,9 @@ fn another_isolation_and_time_zone_and_all_that(server: &PostgresServer) {
     );
     let url = server.url_of("app:app-secret", "postgres", "");
     let mut client = db(&url);
-    assert_eq!(client.about().warnings, [""; 0]);
+    assert_eq!(client.info().warnings, [""; 0]);
     let now = getid::system::clock::wall_unix_ms();
-    assert!((client.about().unix_ms - now).abs() < 60_000);
+    assert!((client.info().unix_ms - now).abs() < 60_000);
     client.create("orders", "");
     // The settings of a writing transaction, as a trigger sees them.
     server.psql(
@@ -126,7 +126,7 @@ fn a_trigger_that_changes_rows_is_noticed(server: &PostgresServer) {
          CREATE TRIGGER meddle BEFORE UPDATE ON getid_sequence FOR EACH ROW EXECUTE FUNCTION meddle()",
     );
     let error = client.try_reserve(&[ask("orders", 5)]).unwrap_err();
-    assert!(matches!(&error, StoreError::Unknown(said) if said.contains("trigger")), "{error:?}");
+    assert!(matches!(&error, StoreError::Unknown(message) if message.contains("trigger")), "{error:?}");
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn settings_that_lose_commits_are_warned_of() {
     let url = server.url();
     drop(db(&url));
     server.psql("ALTER TABLE getid_sequence SET UNLOGGED");
-    let warnings = db(&url).about().warnings.clone();
+    let warnings = db(&url).info().warnings.clone();
     for (warning, expected) in warnings.iter().zip([
         ("fsync is off", "set fsync = on in postgresql.conf"),
         ("full_page_writes is off", "set full_page_writes = on in postgresql.conf"),
@@ -146,42 +146,46 @@ fn settings_that_lose_commits_are_warned_of() {
     }
     assert_eq!(warnings.len(), 3, "{warnings:?}");
     server.psql("ALTER TABLE getid_sequence SET LOGGED");
-    assert_eq!(db(&url).about().warnings.len(), 2);
+    assert_eq!(db(&url).info().warnings.len(), 2);
     // A standby is refused as a store, because its rows could not be written.
     server.stop_immediate();
     std::fs::write(server.dir().join("data/standby.signal"), "").unwrap();
     server.start_again();
-    says(&url, &["is a standby", "name the primary", "127.0.0.1"]);
+    assert_refused(&url, &["is a standby", "name the primary", "127.0.0.1"]);
 }
 
 fn rights_and_tables_that_are_missing_are_named(server: &PostgresServer) {
     server.psql("CREATE ROLE app LOGIN PASSWORD 'app-secret'; REVOKE CREATE ON SCHEMA public FROM PUBLIC");
     let url = server.url_of("app:app-secret", "postgres", "");
     let schema = "getid sequence schema --store URL";
-    says(
+    assert_refused(
         &url,
         &[
-            "'postgres' lacks a table of getid_beat, getid_generator, getid_sequence and getid_store, and 'app' may not make it",
+            "'postgres' lacks a table of getid_beat, getid_generator, getid_sequence and getid_store, and 'app' may not \
+             create it",
             "permission denied",
             schema,
         ],
     );
-    server.psql(&store(&url, Table::Native).schema());
-    server.psql(&store(&url, Table::Native).schema());
-    says(&url, &["'app' may not SELECT the table getid_store", "GRANT SELECT, INSERT, UPDATE ON"]);
+    server.psql(&store(&url, TableKind::Native).schema());
+    server.psql(&store(&url, TableKind::Native).schema());
+    assert_refused(&url, &["'app' may not SELECT the table getid_store", "GRANT SELECT, INSERT, UPDATE ON"]);
     server.psql("GRANT SELECT, UPDATE ON getid_store, getid_beat, getid_generator TO app");
     server.psql("GRANT SELECT ON getid_sequence TO app");
-    says(&url, &["'app' may not UPDATE the table getid_sequence", "TO \"app\""]);
+    assert_refused(&url, &["'app' may not UPDATE the table getid_sequence", "TO \"app\""]);
     // A user without INSERT may still reserve from existing rows.
     server.psql("GRANT UPDATE ON getid_sequence TO app");
-    says(&url, &["'app' may not INSERT the table getid_beat", "GRANT SELECT, INSERT, UPDATE ON"]);
+    assert_refused(&url, &["'app' may not INSERT the table getid_beat", "GRANT SELECT, INSERT, UPDATE ON"]);
     server.psql("GRANT INSERT ON getid_beat TO app");
     db(&server.url()).create("orders", "");
     let mut client = db(&url);
     assert_eq!(range(&client.reserve("orders", 2).unwrap()), (1, 2));
     let error = client.try_create(&create("others", "")).unwrap_err();
-    let said = error.to_string();
-    assert!(matches!(error, StoreError::Refused(_)) && said.contains("GRANT") && said.contains("42501"), "{said}");
+    let message = error.to_string();
+    assert!(
+        matches!(error, StoreError::Refused(_)) && message.contains("GRANT") && message.contains("42501"),
+        "{message}"
+    );
     assert_eq!(range(&client.reserve("orders", 2).unwrap()), (3, 4), "the session stays usable");
     let refused = client.try_open(&opening("invoice@2026", "")).unwrap_err().to_string();
     assert!(refused.contains("GRANT") && refused.contains("42501"), "{refused}");
@@ -190,14 +194,14 @@ fn rights_and_tables_that_are_missing_are_named(server: &PostgresServer) {
     client.open_period(&opening("invoice@2026", "")).unwrap();
     // A column is missing, then a row, then one of the tables.
     server.psql("ALTER TABLE getid_sequence RENAME COLUMN offset_ TO remainder");
-    says(&url, &["offset_", "does not exist", schema]);
+    assert_refused(&url, &["offset_", "does not exist", schema]);
     server.psql("ALTER TABLE getid_sequence RENAME COLUMN remainder TO offset_; DELETE FROM getid_store");
-    says(&url, &["the table getid_store has no row", schema]);
+    assert_refused(&url, &["the table getid_store has no row", schema]);
     server.psql("ALTER TABLE getid_store RENAME TO gone");
-    says(&url, &["'postgres' has no table getid_store, though it has others", schema]);
-    says(&server.url(), &["'postgres' has no table getid_store, though it has others", schema]);
+    assert_refused(&url, &["'postgres' has no table getid_store, though it has others", schema]);
+    assert_refused(&server.url(), &["'postgres' has no table getid_store, though it has others", schema]);
     server.psql("ALTER TABLE gone RENAME TO getid_store; DROP TABLE getid_sequence");
-    says(&server.url(), &["has no table getid_sequence, though it has others", "backup"]);
+    assert_refused(&server.url(), &["has no table getid_sequence, though it has others", "backup"]);
 }
 
 #[test]
@@ -209,22 +213,25 @@ fn refused_logins_name_the_reason() {
     server.psql("REVOKE CONNECT ON DATABASE shut FROM PUBLIC");
     for (login, database, expected) in [
         ("postgres:wrong-secret", "postgres", &["password authentication failed", "user is 'postgres'"]),
-        ("nobody:wrong-secret", "postgres", &["password authentication failed", "user is 'nobody'"]),
-        ("app", "postgres", &["wants a password of 'app'", "password-file="]),
+        ("stranger:wrong-secret", "postgres", &["password authentication failed", "user is 'stranger'"]),
+        ("app", "postgres", &["requires a password of 'app'", "password-file="]),
         ("app:app-secret", "nowhere", &["\"nowhere\" does not exist", "CREATE DATABASE \"nowhere\""]),
         ("app:app-secret", "shut", &["permission denied", "GRANT CONNECT ON DATABASE \"shut\" TO \"app\""]),
     ] {
-        says(&server.url_of(login, database, ""), expected);
+        assert_refused(&server.url_of(login, database, ""), expected);
     }
-    says(&server.url_of("app:app-secret", "postgres", "?tls=yes"), &["127.0.0.1", "has no TLS", "tls=no"]);
-    let nobody = support::free_port();
-    says(
-        &format!("postgres://app:app-secret@127.0.0.1:{nobody}/ids"),
-        &[&format!("127.0.0.1:{nobody}"), "refused", "is PostgreSQL running there"],
+    assert_refused(&server.url_of("app:app-secret", "postgres", "?tls=yes"), &["127.0.0.1", "has no TLS", "tls=no"]);
+    let free_port = support::free_port();
+    assert_refused(
+        &format!("postgres://app:app-secret@127.0.0.1:{free_port}/ids"),
+        &[&format!("127.0.0.1:{free_port}"), "refused", "is PostgreSQL running there"],
     );
-    says("postgres://app:app-secret@db.invalid/ids?tls=no", &["db.invalid:5432", "cannot be reached"]);
-    says("postgres://app:app-secret@/ids?socket=/nowhere", &["/nowhere", "cannot be reached", "No such file"]);
-    says("postgres://app:app-secret@/ids?socket=/nowhere&tls=yes", &["there is no TLS on a socket"]);
+    assert_refused("postgres://app:app-secret@db.invalid/ids?tls=no", &["db.invalid:5432", "cannot be reached"]);
+    assert_refused(
+        "postgres://app:app-secret@/ids?socket=/nowhere",
+        &["/nowhere", "cannot be reached", "No such file"],
+    );
+    assert_refused("postgres://app:app-secret@/ids?socket=/nowhere&tls=yes", &["there is no TLS on a socket"]);
     // Another program listens on the port.
     let redis = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = redis.local_addr().unwrap().port();
@@ -234,26 +241,26 @@ fn refused_logins_name_the_reason() {
             let _ = client.write_all(b"-ERR unknown command\r\n");
         }
     });
-    says(&format!("postgres://app:app-secret@127.0.0.1:{port}/ids"), &[&format!("127.0.0.1:{port}")]);
+    assert_refused(&format!("postgres://app:app-secret@127.0.0.1:{port}/ids"), &[&format!("127.0.0.1:{port}")]);
     // As many connections as the server allows, and one more.
     let app = server.url_of("app:app-secret", "postgres", "");
-    server.psql(&store(&app, Table::Native).schema());
+    server.psql(&store(&app, TableKind::Native).schema());
     server.psql("GRANT ALL ON getid_beat, getid_generator, getid_sequence, getid_store TO app");
     let mut in_use: Vec<Db> = Vec::new();
     eventually("earlier connections are closed", || {
-        in_use.extend(Db::of(&*store(&app, Table::Native)));
+        in_use.extend(Db::of(&*store(&app, TableKind::Native)));
         in_use.len() == 3
     });
     // The error is not "too many connections" because of refused connections that are still open.
     eventually("room for the owner", || server.try_psql("postgres", "").is_ok());
-    says(&app, &["remaining connection slots are reserved", "each getid needs two"]);
+    assert_refused(&app, &["remaining connection slots are reserved", "each getid needs two"]);
     drop(in_use);
 }
 
 fn a_socket_is_named_by_its_folder_or_its_file(server: &PostgresServer) {
     let mut client = db(&server.socket_url());
     client.create("orders", "");
-    assert!(client.about().product.starts_with("PostgreSQL 1"), "{}", client.about().product);
+    assert!(client.info().product.starts_with("PostgreSQL 1"), "{}", client.info().product);
     drop(client);
     let file = server.dir().join(format!(".s.PGSQL.{}", server.port));
     let url = format!("postgres://postgres:{OWNER_PASSWORD}@localhost/postgres?socket={}", file.display());
@@ -295,17 +302,20 @@ fn tls_follows_the_address() {
         drop(client);
         eventually("its end", || uses_tls().is_empty());
     }
-    says(&url("?tls=verify"), &["UnknownIssuer", "ca-file="]);
-    says(&url(&format!("?tls=verify&ca-file={}", other.display())), &["certificate", "ca-file="]);
-    says(&url("?tls=verify&ca-file=/nowhere/ca.crt"), &["/nowhere/ca.crt", "No such file"]);
-    says(&url(&format!("?tls=verify&ca-file={}", server.dir().join("password").display())), &["no certificate in it"]);
+    assert_refused(&url("?tls=verify"), &["UnknownIssuer", "ca-file="]);
+    assert_refused(&url(&format!("?tls=verify&ca-file={}", other.display())), &["certificate", "ca-file="]);
+    assert_refused(&url("?tls=verify&ca-file=/nowhere/ca.crt"), &["/nowhere/ca.crt", "No such file"]);
+    assert_refused(
+        &url(&format!("?tls=verify&ca-file={}", server.dir().join("password").display())),
+        &["no certificate in it"],
+    );
 }
 
 fn the_same_name_twice_in_a_batch_is_refused(server: &PostgresServer) {
     let mut client = db(&server.url());
     client.create("orders", "");
     let error = client.try_reserve(&[ask("orders", 1), ask("orders", 2)]).unwrap_err();
-    assert!(matches!(&error, StoreError::Refused(said) if said.contains("'orders' is twice")), "{error:?}");
+    assert!(matches!(&error, StoreError::Refused(message) if message.contains("'orders' is twice")), "{error:?}");
     assert_eq!(range(&client.reserve("orders", 1).unwrap()), (1, 1));
     assert_eq!(client.reserve("missing", 1), Err(Verdict::NoSuch));
 }
@@ -363,7 +373,7 @@ fn which_errors_leave_the_outcome_unknown() {
     ] {
         let port = fake(error_message(severity, code));
         let url = format!("postgres://app:app-secret@127.0.0.1:{port}/ids");
-        let Err(error) = Db::of(&*store(&url, Table::Native)) else {
+        let Err(error) = Db::of(&*store(&url, TableKind::Native)) else {
             panic!("{severity} {code} is no answer");
         };
         assert_eq!(matches!(error, StoreError::Unknown(_)), is_unknown, "{severity} {code}: {error:?}");
@@ -384,7 +394,7 @@ fn a_server_that_answers_something_else() {
     for reply in replies {
         let port = fake(reply);
         let url = format!("postgres://app:app-secret@127.0.0.1:{port}/ids");
-        refusal(&url, Table::Native);
+        refusal(&url, TableKind::Native);
     }
 }
 
@@ -431,7 +441,7 @@ fn a_version_that_is_too_old_is_named() {
         }
     });
     let url = format!("postgres://app:app-secret@127.0.0.1:{port}/ids");
-    says(&url, &["is version 11.22, must be 12 or newer", &format!("127.0.0.1:{port}")]);
+    assert_refused(&url, &["is version 11.22, must be 12 or newer", &format!("127.0.0.1:{port}")]);
     server.join().unwrap();
 }
 
@@ -445,7 +455,7 @@ fn through_a_pooler_of_transactions(server: &PostgresServer) {
          (current_setting('synchronous_commit'), pg_backend_pid()); RETURN NEW; END $$; \
          CREATE TRIGGER note BEFORE INSERT OR UPDATE ON getid_sequence FOR EACH ROW EXECUTE FUNCTION note()",
     );
-    let given = Given::default();
+    let given = GivenRanges::default();
     std::thread::scope(|scope| {
         for who in 0..4 {
             let (pooler, given) = (&pooler, &given);

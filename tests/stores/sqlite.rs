@@ -4,13 +4,13 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use getid::sql::{Store, StoreError, Table, Verdict, open};
+use getid::sql::{Store, StoreError, TableKind, Verdict, open};
 use getid::text::store_url::StoreUrl;
 use tempfile::TempDir;
 
-use crate::child::Teller;
+use crate::child::ChildStore;
 use crate::contract;
-use crate::db::{Db, Place, ask, range, spec};
+use crate::db::{Db, StoreFixture, ask, range, spec};
 use crate::support;
 
 /// A SQLite file in its own folder.
@@ -33,10 +33,10 @@ impl Folder {
 }
 
 pub(crate) fn store_in(dir: &Path) -> Box<dyn Store> {
-    open(&StoreUrl::default_file(), Table::Native, dir, 7).unwrap()
+    open(&StoreUrl::default_file(), TableKind::Native, dir, 7).unwrap()
 }
 
-impl Place for Folder {
+impl StoreFixture for Folder {
     fn clear(&self) {
         for entry in std::fs::read_dir(self.dir.path()).unwrap() {
             std::fs::remove_file(entry.unwrap().path()).unwrap();
@@ -64,9 +64,9 @@ fn sqlite_keeps_the_contract() {
 #[track_caller]
 fn refused(store: &dyn Store, expected: &[&str]) {
     match Db::of(store) {
-        Err(StoreError::Refused(said)) => {
+        Err(StoreError::Refused(message)) => {
             for expected in expected {
-                assert!(said.contains(expected), "{said}");
+                assert!(message.contains(expected), "{message}");
             }
         }
         Err(error) => panic!("{error:?}"),
@@ -105,14 +105,17 @@ fn the_address_names_the_file() {
         (format!("sqlite:{}", absolute.display()), absolute.clone()),
     ] {
         let url = StoreUrl::parse(&url).unwrap();
-        let store = open(&url, Table::Native, dir, 12).unwrap();
+        let store = open(&url, TableKind::Native, dir, 12).unwrap();
         assert_eq!(store.shown(), format!("sqlite:{}", path.display()));
         assert!(!store.is_shared());
-        let said = open(&url, Table::Leaf, dir, 12).err().unwrap();
-        assert!(said.contains("sequence-table leaf is a table in MySQL"), "{said}");
+        let message = open(&url, TableKind::Leaf, dir, 12).err().unwrap();
+        assert!(message.contains("sequence-table leaf is a table in MySQL"), "{message}");
     }
     let url = StoreUrl::parse(&format!("sqlite:{}", absolute.display())).unwrap();
-    refused(&*open(&url, Table::Native, dir, 12).unwrap(), &["there/x.db' cannot be made: No such file or directory"]);
+    refused(
+        &*open(&url, TableKind::Native, dir, 12).unwrap(),
+        &["there/x.db' cannot be created: No such file or directory"],
+    );
 }
 
 #[test]
@@ -120,13 +123,13 @@ fn a_second_process_is_refused() {
     let folder = Folder::new();
     let mut db = Db::open(&folder);
     db.create("orders", "");
-    let expected = ["sequences-7.sqlite' is locked", "by its SEQUENCE commands", "stop it first"];
+    let expected = ["sequences-7.sqlite' is locked", "use the SEQUENCE commands", "stop it first"];
     // Each process waits one second for the lock, so both wait at the same time.
-    let mut other = Teller::start(folder.dir.path(), |_| {});
-    other.tell("open");
+    let mut other = ChildStore::start(folder.dir.path(), |_| {});
+    other.send("open");
     refused(&*folder.store(), &expected);
-    let said = other.answer().unwrap();
-    assert!(expected.iter().all(|expected| said.contains(expected)) && said.starts_with("refused"), "{said}");
+    let message = other.answer().unwrap();
+    assert!(expected.iter().all(|expected| message.contains(expected)) && message.starts_with("refused"), "{message}");
     assert_eq!(range(&db.reserve("orders", 5).unwrap()), (1, 5), "and the first process continues");
     drop(db);
     assert_eq!(other.ask("open"), "open ");
@@ -142,18 +145,18 @@ fn no_value_twice_over_kills() {
     Db::open(&folder).create("orders", "");
     let (mut last, mut given, mut skipped) = (0, 0, 0);
     for life in 0..LIVES {
-        let mut teller = Teller::start(folder.dir.path(), |_| {});
-        assert_eq!(teller.ask("open"), "open ");
-        teller.tell("loop orders 3");
+        let mut child = ChildStore::start(folder.dir.path(), |_| {});
+        assert_eq!(child.ask("open"), "open ");
+        child.send("loop orders 3");
         for _ in 0..20 + life * 7 {
-            let range = teller.answer().unwrap();
+            let range = child.answer().unwrap();
             let (first, to) = range.split_once(' ').unwrap();
             let (first, to): (i64, i64) = (first.parse().unwrap(), to.parse().unwrap());
             assert!(first > last && to == first + 2, "{range} after {last}");
             (skipped, given, last) = (skipped + first - last - 1, given + 3, to);
         }
-        teller.kill();
-        while let Some(range) = teller.answer() {
+        child.kill();
+        while let Some(range) = child.answer() {
             // The line may be printed completely or in part before the kill.
             last = range.split_once(' ').and_then(|(_, to)| to.parse().ok()).unwrap_or(last).max(last);
         }
@@ -168,9 +171,9 @@ fn no_value_twice_over_kills() {
 }
 
 /// Starts a child process whose disk operations are logged, and fail as the file `fail` directs.
-fn watched(folder: &Folder, work: &Path) -> Teller {
+fn watched(folder: &Folder, work: &Path) -> ChildStore {
     let library = support::preload::layer(work, "fail");
-    Teller::start(folder.dir.path(), |command| {
+    ChildStore::start(folder.dir.path(), |command| {
         command.env("LD_PRELOAD", library).env("GETID_TEST_FAIL_DIR", folder.dir.path());
         command.env("GETID_TEST_FAIL", work.join("fail")).env("GETID_TEST_FAIL_LOG", work.join("log"));
     })
@@ -187,26 +190,26 @@ fn done_since(work: &Path) -> Vec<String> {
 #[test]
 fn an_answered_statement_is_on_disk() {
     let (folder, work) = (Folder::new(), support::folder());
-    let mut teller = watched(&folder, work.path());
-    assert_eq!(teller.ask("open"), "open ");
+    let mut child = watched(&folder, work.path());
+    assert_eq!(child.ask("open"), "open ");
     assert_eq!(done_since(work.path()), [""; 0]);
-    assert_eq!(teller.ask("create orders"), "Ok(1)");
+    assert_eq!(child.ask("create orders"), "Ok(1)");
     let done = done_since(work.path());
     assert_eq!(done[0], "sync .", "the new file's name: {done:?}");
-    teller.ask("close");
-    teller.ask("open");
+    child.ask("close");
+    child.ask("open");
     done_since(work.path());
-    assert_eq!(teller.ask("reserve orders 1"), "1 1");
+    assert_eq!(child.ask("reserve orders 1"), "1 1");
     let done = done_since(work.path());
     assert!(done.contains(&"sync .".to_owned()), "the new log's name: {done:?}");
     for n in 0..64 {
-        teller.ask(&format!("create s{n}"));
+        child.ask(&format!("create s{n}"));
     }
     let is_sync = |done: &&String| done.starts_with("sync ");
     let log = "sync sequences-7.sqlite-wal";
     done_since(work.path());
     for round in 2..1500 {
-        assert_eq!(teller.ask("reserve orders 1"), format!("{round} {round}"));
+        assert_eq!(child.ask("reserve orders 1"), format!("{round} {round}"));
         let done = done_since(work.path());
         let writes = done.iter().filter(|done| *done == "write sequences-7.sqlite-wal").count();
         assert!(writes > 0, "{done:?}");
@@ -214,80 +217,83 @@ fn an_answered_statement_is_on_disk() {
         let last_sync = done.iter().rposition(|done| done == log);
         assert!(last_sync > last_write, "the log is synced after the last write to it: {done:?}");
     }
-    teller.ask("batch");
+    child.ask("batch");
     done_since(work.path());
-    assert_eq!(teller.ask("batch"), "64");
+    assert_eq!(child.ask("batch"), "64");
     let done = done_since(work.path());
     assert_eq!(done.iter().filter(is_sync).count(), 1, "one sync for all of them: {done:?}");
-    assert_eq!(teller.ask("reserve nobody 1"), "NoSuch");
+    assert_eq!(child.ask("reserve missing 1"), "NoSuch");
     assert_eq!(done_since(work.path()), [""; 0], "a statement without a write syncs nothing");
 }
 
 #[test]
 fn a_full_disk_is_reported_and_loses_nothing() {
     let (folder, work) = (Folder::new(), support::folder());
-    let mut teller = watched(&folder, work.path());
-    teller.ask("open");
-    teller.ask("create orders");
-    assert_eq!(teller.ask("reserve orders 10"), "1 10");
+    let mut child = watched(&folder, work.path());
+    child.ask("open");
+    child.ask("create orders");
+    assert_eq!(child.ask("reserve orders 10"), "1 10");
     for _ in 0..3 {
         std::fs::write(work.path().join("fail"), "full").unwrap();
-        let said = teller.ask("reserve orders 10");
-        assert!(said.starts_with("refused") && said.contains("the disk is full: make room in"), "{said}");
-        let said = teller.ask("create others");
-        assert!(said.starts_with("refused") && said.contains("the disk is full"), "{said}");
+        let message = child.ask("reserve orders 10");
+        assert!(message.starts_with("refused") && message.contains("the disk is full: make room in"), "{message}");
+        let message = child.ask("create others");
+        assert!(message.starts_with("refused") && message.contains("the disk is full"), "{message}");
         std::fs::remove_file(work.path().join("fail")).unwrap();
     }
-    assert_eq!(teller.ask("reserve orders 10"), "11 20", "without a new connection, and without a gap");
-    teller.kill();
+    assert_eq!(child.ask("reserve orders 10"), "11 20", "without a new connection, and without a gap");
+    child.kill();
     assert_eq!(range(&Db::open(&folder).reserve("orders", 10).unwrap()), (21, 30));
 }
 
 #[test]
 fn a_failed_sync_leaves_the_outcome_unknown() {
     let (folder, work) = (Folder::new(), support::folder());
-    let mut teller = watched(&folder, work.path());
-    teller.ask("open");
-    teller.ask("create orders");
-    assert_eq!(teller.ask("reserve orders 10"), "1 10");
+    let mut child = watched(&folder, work.path());
+    child.ask("open");
+    child.ask("create orders");
+    assert_eq!(child.ask("reserve orders 10"), "1 10");
     std::fs::write(work.path().join("fail"), "sync").unwrap();
-    let said = teller.ask("reserve orders 10");
-    assert!(said.starts_with("unknown") && said.contains("sequences-7.sqlite': disk I/O error"), "{said}");
-    teller.ask("close");
-    let said = teller.ask("open");
-    assert!(said.starts_with("unknown") || said.starts_with("refused"), "it still fails: {said}");
+    let message = child.ask("reserve orders 10");
+    assert!(message.starts_with("unknown") && message.contains("sequences-7.sqlite': disk I/O error"), "{message}");
+    child.ask("close");
+    let message = child.ask("open");
+    assert!(message.starts_with("unknown") || message.starts_with("refused"), "it still fails: {message}");
     std::fs::remove_file(work.path().join("fail")).unwrap();
     done_since(work.path());
-    assert_eq!(teller.ask("open"), "open ");
+    assert_eq!(child.ask("open"), "open ");
     let done = done_since(work.path());
     assert!(done.iter().any(|done| done == "sync sequences-7.sqlite"), "the log is synced: {done:?}");
-    let said = teller.ask("reserve orders 10");
-    let (first, _) = said.split_once(' ').unwrap();
-    assert!(matches!(first, "11" | "21"), "done or not, none of the first ten is given again: {said}");
+    let message = child.ask("reserve orders 10");
+    let (first, _) = message.split_once(' ').unwrap();
+    assert!(matches!(first, "11" | "21"), "done or not, none of the first ten is given again: {message}");
 }
 
 #[test]
 fn an_unwritable_file_is_reported() {
     let (folder, work) = (Folder::new(), support::folder());
-    let mut teller = watched(&folder, work.path());
+    let mut child = watched(&folder, work.path());
     let fail = |how: Option<&str>| match how {
         Some(how) => std::fs::write(work.path().join("fail"), how).unwrap(),
         None => std::fs::remove_file(work.path().join("fail")).unwrap(),
     };
-    teller.ask("open");
+    child.ask("open");
     fail(Some("read-only"));
-    let said = teller.ask("create orders");
-    assert!(said.starts_with("refused") && said.contains("cannot be made: Read-only file system"), "{said}");
+    let message = child.ask("create orders");
+    assert!(
+        message.starts_with("refused") && message.contains("cannot be created: Read-only file system"),
+        "{message}"
+    );
     fail(None);
-    assert_eq!(teller.ask("create orders"), "Ok(1)");
-    teller.ask("close");
+    assert_eq!(child.ask("create orders"), "Ok(1)");
+    child.ask("close");
     fail(Some("read-only"));
-    let said = teller.ask("open");
-    assert!(said.starts_with("refused") && said.contains("cannot be written"), "{said}");
-    assert!(said.contains("give this user the right to write"), "{said}");
+    let message = child.ask("open");
+    assert!(message.starts_with("refused") && message.contains("cannot be written"), "{message}");
+    assert!(message.contains("give this user the right to write"), "{message}");
     fail(None);
-    assert_eq!(teller.ask("open"), "open ");
-    assert_eq!(teller.ask("reserve orders 1"), "1 1");
+    assert_eq!(child.ask("open"), "open ");
+    assert_eq!(child.ask("reserve orders 1"), "1 1");
 }
 
 #[test]
@@ -305,12 +311,15 @@ fn foreign_files_are_refused_by_name() {
     folder.clear();
     Db::open(&folder).create("orders", "");
     folder.sql("PRAGMA user_version = 2;").unwrap();
-    refused(&*folder.store(), &["was written by a newer getid (tables of version 2, this one knows 1)"]);
+    refused(&*folder.store(), &["was written by a newer getid (tables of version 2, this one supports 1)"]);
     folder.clear();
     Db::open(&folder).create("orders", "");
     folder.sql("DROP TABLE getid_sequence;").unwrap();
-    let said = Db::open(&folder).try_reserve(&[ask("orders", 1)]).unwrap_err().to_string();
-    assert!(said.contains("no such table: getid_sequence") && said.contains("`getid sequence schema`"), "{said}");
+    let message = Db::open(&folder).try_reserve(&[ask("orders", 1)]).unwrap_err().to_string();
+    assert!(
+        message.contains("no such table: getid_sequence") && message.contains("`getid sequence schema`"),
+        "{message}"
+    );
     // An empty file becomes a new store. A folder is refused.
     put(b"");
     assert_eq!(Db::open(&folder).create("orders", "").next, 1);
@@ -329,7 +338,7 @@ fn a_damaged_file_gives_nothing() {
     }
     drop(db);
     let whole = std::fs::read(folder.file()).unwrap();
-    let mut told = 0;
+    let mut refusals = 0;
     for page in 1..whole.len() / 4096 {
         let mut bytes = whole.clone();
         bytes[page * 4096..(page + 1) * 4096].fill(0xa5);
@@ -338,7 +347,7 @@ fn a_damaged_file_gives_nothing() {
             Ok(db) => db,
             Err(error) => {
                 assert!(error.to_string().contains("is damaged"), "{error}");
-                told += 1;
+                refusals += 1;
                 continue;
             }
         };
@@ -347,12 +356,12 @@ fn a_damaged_file_gives_nothing() {
                 Ok(answers) => assert!(answers[0].as_ref().is_ok_and(|got| range(got) == (1, 1)), "{answers:?}"),
                 Err(error) => {
                     assert!(error.to_string().contains("is damaged"), "{error}");
-                    told += 1;
+                    refusals += 1;
                 }
             }
         }
     }
-    assert!(told > 100, "{told}");
+    assert!(refusals > 100, "{refusals}");
 }
 
 #[test]
@@ -367,9 +376,9 @@ fn another_file_in_its_place_is_refused_for_this_life() {
     let mut db = Db::of(&*store).unwrap();
     db.reserve("orders", 100).unwrap();
     std::fs::rename(&old, folder.file()).unwrap();
-    let replaced = "was removed or replaced while this process had it";
-    let said = db.try_reserve(&[ask("orders", 1)]).unwrap_err();
-    assert!(matches!(&said, StoreError::Refused(text) if text.contains(replaced)), "{said:?}");
+    let replaced = "was removed or replaced while this process had it open";
+    let message = db.try_reserve(&[ask("orders", 1)]).unwrap_err();
+    assert!(matches!(&message, StoreError::Refused(text) if text.contains(replaced)), "{message:?}");
     drop(db);
     refused(&*store, &[replaced]);
     // An empty file in place of the known one stays empty. Any other empty file gets tables.
@@ -385,11 +394,11 @@ fn another_file_in_its_place_is_refused_for_this_life() {
     let mut db = Db::of(&*store).unwrap();
     db.create("orders", "");
     std::fs::remove_dir_all(folder.dir.path()).unwrap();
-    let said = db.try_reserve(&[ask("orders", 1)]).unwrap_err();
-    assert!(matches!(&said, StoreError::Refused(text) if text.contains(replaced)), "{said:?}");
+    let message = db.try_reserve(&[ask("orders", 1)]).unwrap_err();
+    assert!(matches!(&message, StoreError::Refused(text) if text.contains(replaced)), "{message:?}");
     drop(db);
     refused(&*store, &[replaced]);
-    refused(&*folder.store(), &["cannot be made: No such file or directory"]);
+    refused(&*folder.store(), &["cannot be created: No such file or directory"]);
     std::fs::create_dir(folder.dir.path()).unwrap();
 }
 
@@ -402,45 +411,45 @@ fn a_copy_is_warned_about_once_with_each_position() {
         db.reserve(name, u32::try_from(n + 1).unwrap() * 100).unwrap();
     }
     drop(db);
-    assert_eq!(Db::open(&folder).about().warnings, [""; 0], "its own file");
+    assert_eq!(Db::open(&folder).info().warnings, [""; 0], "its own file");
     let copy = folder.dir.path().join("copy");
     std::fs::copy(folder.file(), &copy).unwrap();
     std::fs::rename(&copy, folder.file()).unwrap();
-    let warnings = Db::open(&folder).about().warnings.clone();
+    let warnings = Db::open(&folder).info().warnings.clone();
     let [warning] = &warnings[..] else { panic!("{warnings:?}") };
-    for expected in ["is a copy, or was put back", "RAISE", "'a' is at 200", "'e' is at 600", "tells of the others"] {
+    for expected in ["is a copy, or was put back", "RAISE", "'a' is at 200", "'e' is at 600", "shows the others"] {
         assert!(warning.contains(expected), "{warning}");
     }
     assert!(!warning.contains("'orders'"), "five are named: {warning}");
-    assert_eq!(Db::open(&folder).about().warnings, [""; 0], "once");
+    assert_eq!(Db::open(&folder).info().warnings, [""; 0], "once");
 }
 
 #[test]
 fn a_file_that_was_left_open_long_ago_is_warned_of() {
     let folder = Folder::new();
-    let mut teller = Teller::start(folder.dir.path(), |_| {});
-    teller.ask("open");
-    teller.ask("create orders");
-    teller.ask("reserve orders 100");
-    teller.kill();
+    let mut child = ChildStore::start(folder.dir.path(), |_| {});
+    child.ask("open");
+    child.ask("create orders");
+    child.ask("reserve orders 100");
+    child.kill();
     let log = folder.dir.path().join("sequences-7.sqlite-wal");
     assert!(std::fs::metadata(&log).unwrap().len() > 0);
     let mut db = Db::open(&folder);
-    assert_eq!(db.about().warnings, [""; 0], "a crash just now");
+    assert_eq!(db.info().warnings, [""; 0], "a crash just now");
     db.reserve("orders", 1).unwrap();
     drop(db);
-    let mut teller = Teller::start(folder.dir.path(), |_| {});
-    teller.ask("open");
-    teller.ask("reserve orders 100");
-    teller.kill();
+    let mut child = ChildStore::start(folder.dir.path(), |_| {});
+    child.ask("open");
+    child.ask("reserve orders 100");
+    child.kill();
     let long_ago = std::fs::metadata(&log).unwrap().modified().unwrap() - Duration::from_hours(30);
     std::fs::File::options().write(true).open(&log).unwrap().set_modified(long_ago).unwrap();
-    let warnings = Db::open(&folder).about().warnings.clone();
+    let warnings = Db::open(&folder).info().warnings.clone();
     let [warning] = &warnings[..] else { panic!("{warnings:?}") };
-    for expected in ["was not closed by who had it last, 30 hours ago", "'orders' is at 201", "RAISE"] {
+    for expected in ["was not closed by its last process, 30 hours ago", "'orders' is at 201", "RAISE"] {
         assert!(warning.contains(expected), "{warning}");
     }
-    assert_eq!(Db::open(&folder).about().warnings, [""; 0]);
+    assert_eq!(Db::open(&folder).info().warnings, [""; 0]);
 }
 
 #[test]
@@ -450,18 +459,18 @@ fn a_backup_is_the_store_as_it_was() {
     std::fs::write(&to, "").unwrap();
     let mut db = Db::open(&folder);
     let error = db.backup(&to).unwrap_err();
-    assert!(matches!(&error, StoreError::Refused(said) if said.contains("is not made yet")), "{error:?}");
+    assert!(matches!(&error, StoreError::Refused(message) if message.contains("does not exist yet")), "{error:?}");
     db.create("orders", "cache 7");
     db.reserve("orders", 100).unwrap();
-    let uuid = db.about().uuid.clone();
+    let uuid = db.info().uuid.clone();
     db.backup(&to).unwrap();
     assert_eq!(range(&db.reserve("orders", 1).unwrap()), (101, 101), "it continues");
     let error = db.backup(&to).unwrap_err();
-    assert!(matches!(&error, StoreError::Refused(said) if said.contains("copy.backup' failed")), "{error:?}");
+    assert!(matches!(&error, StoreError::Refused(message) if message.contains("copy.backup' failed")), "{error:?}");
     drop(db);
     std::fs::rename(&to, folder.file()).unwrap();
     let mut db = Db::open(&folder);
-    assert_eq!((db.about().uuid.clone(), db.about().warnings.len()), (uuid, 1), "a copy is warned of");
+    assert_eq!((db.info().uuid.clone(), db.info().warnings.len()), (uuid, 1), "a copy is warned of");
     assert_eq!(db.row("orders").unwrap().spec, spec("cache 7"));
     assert_eq!(range(&db.reserve("orders", 1).unwrap()), (101, 101));
 }
@@ -469,10 +478,10 @@ fn a_backup_is_the_store_as_it_was() {
 #[test]
 fn a_log_without_its_file_is_refused() {
     let folder = Folder::new();
-    let mut teller = Teller::start(folder.dir.path(), |_| {});
-    teller.ask("open");
-    teller.ask("create orders");
-    teller.kill();
+    let mut child = ChildStore::start(folder.dir.path(), |_| {});
+    child.ask("open");
+    child.ask("create orders");
+    child.kill();
     let aside = folder.dir.path().join("aside");
     std::fs::rename(folder.file(), &aside).unwrap();
     refused(&*folder.store(), &["sequences-7.sqlite' is missing, and its log", "put the file back"]);
@@ -498,7 +507,7 @@ fn a_statement_whose_caller_is_gone_is_finished() {
                 next = db.row("orders").unwrap().next;
                 true
             }
-            Err(StoreError::Refused(said)) if said.contains("is locked") => false,
+            Err(StoreError::Refused(message)) if message.contains("is locked") => false,
             Err(error) => panic!("{error:?}"),
         });
         assert_eq!(next, round * 10 + 1);

@@ -25,7 +25,7 @@ pub(crate) fn roomy_issuer<C: Clock>(
     let now = identity.layout.epoch().tick_at(clock.wall_unix_ms()).expect("a sane clock");
     let found = SavePoint { watermark: now, reference: now, max_borrow_ms: 0 };
     runtime.block_on(async {
-        let (issuer, mut keeper) = Keeper::prepare(clock, identity, small, NoClaim::taken(Some(found))).await;
+        let (issuer, mut keeper) = Keeper::prepare(clock, identity, small, NoClaim::acquired(Some(found))).await;
         keeper.first_save().await.expect("a store that keeps nothing cannot fail");
         tokio::spawn(keeper.run(std::future::pending()));
         issuer.set_limits(limits);

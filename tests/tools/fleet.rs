@@ -80,7 +80,7 @@ fn a_fleet_from_its_initialisation_to_a_move() {
     );
     // A server does not start with a moved record, and names its new place.
     let refused = "cannot use the record DIR/state/getid-1.state: it was moved to sqlite:DIR/fleet.db, and no server may \
-                   start with it here; to go on, start the server with claim-store sqlite:DIR/fleet.db; or";
+                   start with it here; to continue, start the server with claim-store sqlite:DIR/fleet.db; or";
     let start = fleet.output("serve --dir DIR/state --server-id 1 --port 0 --unixsocket DIR/s");
     let output = [start.stdout, start.stderr].concat();
     let output = String::from_utf8_lossy(&output).replace(fleet.path().to_str().unwrap(), "DIR");

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 use std::thread;
 
-use getid::sql::{Opening, Table, open};
+use getid::sql::{OpenPeriodRequest, TableKind, open};
 use getid::text::store_url::StoreUrl;
 use getid_core::{Key, Reset, Spec};
 use tempfile::TempDir;
@@ -165,7 +165,7 @@ fn a_list_continues_after_unreadable_rows() {
     drop(file);
     let (code, out, err) = dir.run("sequence list");
     assert_eq!((code, out.lines().count()), (1, 3), "{out}{err}");
-    for expected in ["the row 'a/b' of getid_sequence has a name that none can have", "1 row left out"] {
+    for expected in ["the row 'a/b' of getid_sequence has a name that is not valid", "1 row left out"] {
         assert!(err.contains(expected), "{err}");
     }
     dir.check_parts("sequence list --pattern c", 0, &["c  "]);
@@ -174,10 +174,10 @@ fn a_list_continues_after_unreadable_rows() {
 /// Opens periods of a generator in the store of a folder, as a server does.
 fn open_periods(dir: &Path, generator: &str, periods: &[&str]) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let store = open(&StoreUrl::default_file(), Table::Native, dir, 0).unwrap();
+    let store = open(&StoreUrl::default_file(), TableKind::Native, dir, 0).unwrap();
     let mut connection = runtime.block_on(store.connect()).unwrap();
     for period in periods {
-        let ask = Opening {
+        let ask = OpenPeriodRequest {
             key: Key::of_period(generator, period).unwrap(),
             declaration: "serial {yyyyMMdd}{n:6} zone UTC".to_owned(),
             reset: Reset::Day,

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Parser;
-use getid::claim::{Folder as Place, FolderClaim, Identity, Mark, MarkedRecord, Owner, Record, Term};
+use getid::claim::{Folder as RecordLocation, FolderClaim, Identity, Mark, MarkedRecord, Owner, Record, Term};
 use getid::cli::state::{StateArgs, run_at};
 use getid_core::{Epoch, Layout, SavePoint, Tick};
 use tempfile::TempDir;
@@ -278,7 +278,7 @@ fn advance_makes_a_record() {
     assert_eq!(folder.point(), (600_000 + MARGIN, 600_201), "IDs come at once from R on");
     let identity = folder.record().identity;
     assert_eq!(identity, Identity { server_id: 0, layout });
-    let place = Place { dir: folder.path().to_owned(), identity, max_borrow_ms: 3000, generators: Vec::new() };
+    let place = RecordLocation { dir: folder.path().to_owned(), identity, max_borrow_ms: 3000, generators: Vec::new() };
     assert_eq!(FolderClaim::take_blocking(&place).unwrap().point, Some(folder.record().point));
 }
 
@@ -424,7 +424,7 @@ fn advance_replaces_a_damaged_file_and_keeps_a_copy() {
 fn a_moved_record_is_unchanged() {
     let folder = Folder::new();
     let record = folder.put(0, 0);
-    let place = getid::claim::Place::of_store("etcd://10.0.0.1:2379/getid");
+    let place = getid::claim::RecordLocation::of_store("etcd://10.0.0.1:2379/getid");
     for (mark, shown_mark, word, remedy) in [
         (
             Mark::MovingTo(place.clone()),
@@ -436,7 +436,7 @@ fn a_moved_record_is_unchanged() {
             Mark::MovedTo(place.clone()),
             "it was moved to etcd://10.0.0.1:2379/getid, and no server may start with it here",
             "moved_to",
-            "start the server with claim-store etcd://10.0.0.1:2379/getid; or, to have it here again, run `getid state \
+            "start the server with claim-store etcd://10.0.0.1:2379/getid; or, to move it back here, run `getid state \
              move --server-id 0 --from etcd://10.0.0.1:2379/getid --to DIR`",
         ),
     ] {
@@ -456,10 +456,11 @@ fn a_moved_record_is_unchanged() {
         folder.check_refusal(&advance, &format!("DIR/getid-0.state: {shown_mark}. To go on, {remedy}"));
         fs::write(folder.state(0), &text).unwrap();
         let identity = record.identity;
-        let start = Place { dir: folder.path().to_owned(), identity, max_borrow_ms: 3000, generators: Vec::new() };
+        let start =
+            RecordLocation { dir: folder.path().to_owned(), identity, max_borrow_ms: 3000, generators: Vec::new() };
         let refused = FolderClaim::take_blocking(&start).unwrap_err().to_string();
         let refused = refused.replace(folder.path().to_str().unwrap(), "DIR");
-        assert_eq!(refused, format!("cannot use the record DIR/getid-0.state: {shown_mark}; to go on, {remedy}"));
+        assert_eq!(refused, format!("cannot use the record DIR/getid-0.state: {shown_mark}; to continue, {remedy}"));
     }
 }
 
@@ -577,8 +578,12 @@ fn advance_keeps_the_layout_by_default() {
 async fn the_record_of_a_running_server_is_unchanged() {
     let folder = Folder::new();
     let before = folder.put(0, 0);
-    let place =
-        Place { dir: folder.path().to_owned(), identity: before.identity, max_borrow_ms: 3000, generators: Vec::new() };
+    let place = RecordLocation {
+        dir: folder.path().to_owned(),
+        identity: before.identity,
+        max_borrow_ms: 3000,
+        generators: Vec::new(),
+    };
     let mut store = FolderClaim::take_blocking(&place).unwrap();
     let pid = std::process::id();
     folder.check_refusal(

@@ -6,12 +6,12 @@ use std::time::Duration;
 use getid_core::claim::{Candidate, Claimant, Clocks, IdChoice, StandbyReason, Watch, choose, own_name_in_use};
 use tokio::time::Instant;
 
-use super::joining::not_joined;
-use super::sight::Sight;
-use super::{ClusterClaim, NotJoined, options};
+use super::joining::join_error;
+use super::usable_claim::UsableClaim;
+use super::{ClusterClaim, JoinError, options};
 use crate::claim::fleet::{Holding, IdRanges};
 use crate::claim::{Identity, SaveError};
-use crate::records::{BadRow, CLAIMS, Key, LIST_MAX, Row};
+use crate::records::{CLAIMS, DamagedRow, Key, LIST_MAX, RecordRow};
 use crate::system::clock::Clock;
 
 /// Most server-ids without a record that are candidates at a time. More servers than this do not start at once.
@@ -28,7 +28,7 @@ const LOST_FOR_MIN: Duration = Duration::from_secs(5);
 pub(super) struct Chooser {
     /// Offset at which this server starts among the new server-ids; random, so servers choose different ones.
     spread: u64,
-    known: BTreeMap<u32, Known>,
+    known: BTreeMap<u32, KnownClaim>,
     /// Server-ids that this server does not take for a while: the start of the exclusion and its reason.
     excluded: BTreeMap<u32, (Instant, String)>,
     /// Server-ids whose rows are not valid records.
@@ -42,8 +42,8 @@ pub(super) struct Chooser {
 
 /// A claim from the list of the store.
 #[derive(Debug)]
-struct Known {
-    sight: Sight,
+struct KnownClaim {
+    usable_claim: UsableClaim,
     watch: Watch,
     is_own_name: bool,
 }
@@ -84,7 +84,7 @@ impl Chooser {
     }
 
     fn exclude(&mut self, server_id: u32, why: String) {
-        if self.excluded.get(&server_id).is_none_or(|(_, told)| *told != why) {
+        if self.excluded.get(&server_id).is_none_or(|(_, logged)| *logged != why) {
             tracing::warn!("server-id {server_id} is not taken: {why}");
         }
         self.known.remove(&server_id);
@@ -101,58 +101,58 @@ impl<C: Clock> ClusterClaim<C> {
     pub(super) async fn choose(&mut self) -> Result<(), SaveError> {
         let ids = match &self.joined {
             Some(joined) => joined.record.auto.clone(),
-            None => return Err(self.store_is_away("it was not asked yet".to_owned())),
+            None => return Err(self.store_away_error("it has not been read yet".to_owned())),
         };
         self.list(&ids).await.map_err(|error| match error {
-            NotJoined::Refused(why) | NotJoined::Away(why) => self.store_is_away(why),
+            JoinError::Refused(why) | JoinError::Away(why) => self.store_away_error(why),
         })?;
         if let Some(why) = self.obstacle.clone() {
-            return Err(self.not_eligible(why));
+            return Err(self.not_eligible_error(why));
         }
         loop {
             let candidates = self.chooser.candidates(&ids);
             self.warn_of_own_name(&candidates);
             let server_id = match choose(&candidates, self.chooser.spread) {
                 IdChoice::Take(server_id) => server_id,
-                IdChoice::Look => return Err(no_server_id("its own record is looked at")),
+                IdChoice::Look => return Err(no_server_id_error("its own record is being read")),
                 IdChoice::Wait if ids.is_empty() => {
-                    return Err(no_server_id(
-                        "the cluster record lists none for auto; run getid cluster init --auto with some",
+                    return Err(no_server_id_error(
+                        "the cluster record lists no server-ids for auto; add some with getid cluster init --auto",
                     ));
                 }
                 IdChoice::Wait => {
                     // A claim may be free and excluded because this server is not eligible.
-                    if let Some(why) = self.ineligible(self.place.clock.clocks()) {
-                        return Err(self.not_eligible(why));
+                    if let Some(why) = self.ineligible_reason(self.config.clock.clocks()) {
+                        return Err(self.not_eligible_error(why));
                     }
                     let of = format!(
-                        "all {} that auto may take are held, the first that comes free is taken",
+                        "all {} server-ids of auto are held; this server takes the first that is released",
                         ids.iter().count()
                     );
-                    return Err(no_server_id(&of));
+                    return Err(no_server_id_error(&of));
                 }
             };
             let Some(why) = self.dir.unmoved_record(server_id, self.link.shown()) else {
-                self.set_out_for(server_id);
+                self.select_claim(server_id);
                 return Ok(());
             };
             self.chooser.exclude(server_id, why);
         }
     }
 
-    fn set_out_for(&mut self, server_id: u32) {
+    fn select_claim(&mut self, server_id: u32) {
         let known = self.chooser.known.get(&server_id);
         let watch = known.map(|known| known.watch);
-        self.sight = known.map(|known| known.sight.clone());
-        self.seen_since = Some(self.place.clock.clocks());
+        self.usable_claim = known.map(|known| known.usable_claim.clone());
+        self.seen_since = Some(self.config.clock.clocks());
         self.server_id = Some(server_id);
         let noted = self.notes.of(server_id).beat;
-        self.machine = Claimant::new(self.me, options(&self.place, watch.is_none()), noted, watch);
+        self.machine = Claimant::new(self.me, options(&self.config, watch.is_none()), noted, watch);
     }
 
     /// Drops the chosen claim after a save that showed that another server got it or that it cannot be taken.
     pub(super) fn choose_again(&mut self, result: &Result<(), SaveError>) {
-        let is_auto = self.place.server_id.is_none() && !self.chooser.is_settled;
+        let is_auto = self.config.server_id.is_none() && !self.chooser.is_settled;
         if !is_auto || self.machine.is_holder() {
             return;
         }
@@ -177,16 +177,16 @@ impl<C: Clock> ClusterClaim<C> {
             _ => return,
         }
         self.server_id = None;
-        self.sight = None;
+        self.usable_claim = None;
     }
 
     /// Reads the records of all claims that `server-id auto` may take.
-    async fn list(&mut self, ids: &IdRanges) -> Result<(), NotJoined> {
+    async fn list(&mut self, ids: &IdRanges) -> Result<(), JoinError> {
         let mut found = BTreeMap::new();
         let mut bad = Vec::new();
         let mut after = String::new();
         loop {
-            let sent = self.place.clock.clocks();
+            let sent = self.config.clock.clocks();
             let rows = match self.link.list(CLAIMS, &after, LIST_MAX).await {
                 Ok(listed) => {
                     bad.extend(listed.bad);
@@ -194,13 +194,13 @@ impl<C: Clock> ClusterClaim<C> {
                 }
                 Err(error) => {
                     self.chooser.known.values_mut().for_each(|known| known.watch.failed(sent));
-                    return Err(not_joined(&self.link, &error));
+                    return Err(join_error(&self.link, &error));
                 }
             };
-            let now = self.place.clock.clocks();
+            let now = self.config.clock.clocks();
             for (key, row) in &rows {
                 if let Some(server_id) = key.server_id().filter(|&id| ids.contains(id))
-                    && let Some(known) = self.see_listed(server_id, row, (sent, now))
+                    && let Some(known) = self.observe_listed(server_id, row, (sent, now))
                 {
                     found.insert(server_id, known);
                 }
@@ -212,72 +212,73 @@ impl<C: Clock> ClusterClaim<C> {
         }
         self.chooser.known = found;
         // The positions of these server-ids' IDs are unknown.
-        self.chooser.bad = bad.iter().filter_map(BadRow::server_id).collect();
-        self.link.tell_skipped(bad);
+        self.chooser.bad = bad.iter().filter_map(DamagedRow::server_id).collect();
+        self.link.log_skipped(bad);
         Ok(())
     }
 
-    fn see_listed(&mut self, server_id: u32, row: &Row, (sent, now): (Clocks, Clocks)) -> Option<Known> {
+    fn observe_listed(&mut self, server_id: u32, row: &RecordRow, (sent, now): (Clocks, Clocks)) -> Option<KnownClaim> {
         let before = self.chooser.known.remove(&server_id);
-        let identity = Identity { server_id, layout: self.place.layout };
-        let (sight, mut watch) = match before {
-            Some(known) if known.sight.stamp == row.stamp => (known.sight, Some(known.watch)),
-            before => match Sight::of_row(row, identity, self.link.shown()) {
-                Ok(sight) => (sight, before.map(|known| known.watch)),
+        let identity = Identity { server_id, layout: self.config.layout };
+        let (usable_claim, mut watch) = match before {
+            Some(known) if known.usable_claim.stamp == row.stamp => (known.usable_claim, Some(known.watch)),
+            before => match UsableClaim::of_row(row, identity, self.link.shown()) {
+                Ok(usable_claim) => (usable_claim, before.map(|known| known.watch)),
                 Err(why) => {
                     self.chooser.exclude(server_id, why);
                     return None;
                 }
             },
         };
-        if let Err(conflict) = sight.declared(&self.declarations, identity) {
+        if let Err(conflict) = usable_claim.declared(&self.declarations, identity) {
             self.chooser.exclude(server_id, conflict.to_string());
             return None;
         }
-        self.notes.note(server_id, sight.stamp.beat, sight.point.watermark);
-        let (name, folder, boot_id) = match &sight.claim.holding {
+        self.notes.note(server_id, usable_claim.stamp.beat, usable_claim.point.watermark);
+        let (name, folder, boot_id) = match &usable_claim.claim.holding {
             Holding::Held(holder) => (&holder.name, holder.folder.as_str(), holder.boot_id.as_str()),
             Holding::Free(freed) => (&freed.by, "", ""),
         };
-        let is_own_name = *name == self.place.name;
-        let seen = sight.seen(self.dir.is_named(folder, boot_id));
+        let is_own_name = *name == self.config.name;
+        let seen = usable_claim.seen(self.dir.is_named(folder, boot_id));
         match &mut watch {
             Some(watch) => watch.saw(sent, now, seen),
             None => watch = Some(Watch::new(now, seen)),
         }
-        Some(Known { watch: watch?, sight, is_own_name })
+        Some(KnownClaim { watch: watch?, usable_claim, is_own_name })
     }
 
     fn warn_of_own_name(&mut self, candidates: &[Candidate]) {
         let Some(server_id) = own_name_in_use(candidates) else { return };
         if self.chooser.warned_of.replace(server_id) != Some(server_id) {
             tracing::warn!(
-                "another server that lives has the name of this one, '{}', and server-id {server_id}; give each its own \
+                "a live server has the instance-name of this one, '{}', and server-id {server_id}; give each its own \
                  instance-name. This one takes another server-id",
-                crate::text::printable::printable(&self.place.name)
+                crate::text::printable::printable(&self.config.name)
             );
         }
     }
 
     /// Ends a server with `server-id auto` whose server-id another server has held for long enough. Its supervisor
     /// starts it again, and the new process takes another server-id.
-    pub(super) fn end_if_lost_for_good(&mut self, waiting: StandbyReason) {
-        let Some(lost_at) = self.chooser.lost_at.filter(|_| self.place.server_id.is_none()) else { return };
+    pub(super) fn end_if_permanently_lost(&mut self, waiting: StandbyReason) {
+        let Some(lost_at) = self.chooser.lost_at.filter(|_| self.config.server_id.is_none()) else { return };
         let StandbyReason::Held { silent_ns, timeout_ms, .. } = waiting else { return };
         let timeout = Duration::from_millis(timeout_ms);
         let for_good = (timeout * u32::try_from(LOST_FOR_TIMEOUTS).unwrap_or(1)).max(LOST_FOR_MIN);
         if Duration::from_nanos(silent_ns) < timeout
             && lost_at.elapsed() >= for_good
-            && let Some(hooks) = self.place.hooks.get()
+            && let Some(hooks) = self.config.hooks.get()
         {
             let server_id = self.identity().server_id;
-            (hooks.must_end)(format!(
-                "server-id {server_id} (server-id auto) is another server's for good; a new start takes another one"
+            (hooks.end_server)(format!(
+                "another server has taken server-id {server_id} (server-id auto) over permanently; a restart takes \
+                 another one"
             ));
             self.chooser.lost_at = None;
         }
     }
 }
-fn no_server_id(why: &str) -> SaveError {
+fn no_server_id_error(why: &str) -> SaveError {
     SaveError::Standby { what: format!("standby without a server-id: {why}") }
 }

@@ -51,20 +51,20 @@ impl FleetDir {
             match error {
                 std::fs::TryLockError::WouldBlock if tries < TRIES => {}
                 std::fs::TryLockError::WouldBlock => {
-                    let holder = line_of(&mut lock).and_then(|line| line.split(' ').next()?.parse::<u32>().ok());
+                    let holder = first_line(&mut lock).and_then(|line| line.split(' ').next()?.parse::<u32>().ok());
                     let holder = holder.map_or_else(|| "another process".to_owned(), |pid| format!("pid {pid}"));
-                    let whose =
+                    let subject =
                         format!("the folder {} (a server with a claim store has one of its own)", dir.display());
-                    return Err(TakeError::Held { path, whose, holder });
+                    return Err(TakeError::Held { path, subject, holder });
                 }
                 std::fs::TryLockError::Error(source) => return Err(failed("lock", source)),
             }
             tries += 1;
             std::thread::sleep(PAUSE);
         }
-        let found = lock.metadata().map_err(|source| failed("look at the lock file", source))?;
+        let found = lock.metadata().map_err(|source| failed("inspect the lock file", source))?;
         let file = format!("{}-{}", found.dev(), found.ino());
-        let known = line_of(&mut lock).and_then(|line| Some(line.split_once(' ')?.1.trim_end().to_owned()));
+        let known = first_line(&mut lock).and_then(|line| Some(line.split_once(' ')?.1.trim_end().to_owned()));
         let is_own = |token: &String| token.strip_suffix(&file).is_some_and(|random| random.len() == 33);
         let token = known.filter(is_own).unwrap_or_else(|| format!("{:032x}-{file}", rand::random::<u128>()));
         let write = |lock: &mut File| {
@@ -75,7 +75,7 @@ impl FleetDir {
         // Without the token the next start waits until the claim is silent.
         if let Err(error) = write(&mut lock) {
             tracing::warn!(
-                "cannot write {}: {error}; after a kill this server waits until its claim is silent",
+                "cannot write {}: {error}; after a kill this server waits for the time-out of its claim",
                 path.display()
             );
         }
@@ -97,7 +97,7 @@ impl FleetDir {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,
             Err(error) => {
                 return Some(format!(
-                    "cannot read {}: {error}; a server with a claim store has to know whether it was moved there",
+                    "cannot read {}: {error}; a server with a claim store must check that it was moved there",
                     path.display()
                 ));
             }
@@ -110,12 +110,12 @@ impl FleetDir {
         match MarkedRecord::parse(&bytes) {
             Ok(MarkedRecord { mark: Some(_), .. }) | Err(RecordError::Marked(_)) => None,
             Ok(_) => Some(format!(
-                "server-id {server_id} has a record in {}, and claim-store is {store}: only one of them can be in force; \
-                 {remedy}",
+                "server-id {server_id} has a record in {}, and claim-store is {store}: only one of them can be in \
+                 force; {remedy}",
                 path.display()
             )),
             Err(error) => Some(format!(
-                "cannot use the record {}: {error}; mend it with getid state advance, then {remedy}",
+                "cannot use the record {}: {error}; repair it with getid state advance, then {remedy}",
                 path.display()
             )),
         }
@@ -123,7 +123,7 @@ impl FleetDir {
 }
 
 /// Returns the first line of the lock file.
-fn line_of(lock: &mut File) -> Option<String> {
+fn first_line(lock: &mut File) -> Option<String> {
     lock.rewind().ok()?;
     let mut text = String::new();
     lock.take(LINE_BYTES_MAX).read_to_string(&mut text).ok()?;
@@ -136,19 +136,19 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
-    use crate::claim::{Identity, Mark, Owner, Place, Record};
+    use crate::claim::{Identity, Mark, Owner, Record, RecordLocation};
 
     #[test]
-    fn one_server_a_folder_and_one_token_for_ever() {
+    fn a_folder_has_one_server_and_a_permanent_token() {
         let dir = TempDir::new().unwrap();
         let first = FleetDir::lock(dir.path()).unwrap();
         let token = first.token.clone();
         assert!(first.is_named(&token, &first.boot_id));
         assert!(!first.is_named(&token, "") && !first.is_named("", &first.boot_id) && !first.is_named(&token, "other"));
         let refused = FleetDir::lock(dir.path()).unwrap_err().to_string();
-        let said =
+        let message =
             format!("is locked by pid {}; stop that process, or set another server-id or dir", std::process::id());
-        assert!(refused.contains(&said), "{refused}");
+        assert!(refused.contains(&message), "{refused}");
         drop(first);
         assert_eq!(FleetDir::lock(dir.path()).unwrap().token, token, "the folder keeps its token");
     }
@@ -169,20 +169,20 @@ mod tests {
     fn a_record_in_the_folder_has_to_be_moved_first() {
         let dir = TempDir::new().unwrap();
         let locked = FleetDir::lock(dir.path()).unwrap();
-        let said = |server_id| locked.unmoved_record(server_id, "etcd://a/p");
-        assert_eq!(said(3), None);
+        let message = |server_id| locked.unmoved_record(server_id, "etcd://a/p");
+        assert_eq!(message(3), None);
         let path = dir.path().join("getid-3.state");
         let identity = Identity { server_id: 3, layout: Layout::default() };
         let point = SavePoint { watermark: Tick(10), reference: Tick(5), max_borrow_ms: 3000 };
         let record = Record { identity, point, declarations: std::sync::Arc::default(), owner: Owner::default() };
         std::fs::write(&path, record.to_text()).unwrap();
         let remedy = format!("move it: getid state move --server-id 3 --from {} --to etcd://a/p", dir.path().display());
-        assert!(said(3).unwrap().contains(&remedy), "{:?}", said(3));
-        assert_eq!(said(2), None, "the record of another server-id");
-        let moved = MarkedRecord { record, mark: Some(Mark::MovedTo(Place::of_store("etcd://a/p"))) };
+        assert!(message(3).unwrap().contains(&remedy), "{:?}", message(3));
+        assert_eq!(message(2), None, "the record of another server-id");
+        let moved = MarkedRecord { record, mark: Some(Mark::MovedTo(RecordLocation::of_store("etcd://a/p"))) };
         std::fs::write(&path, moved.to_text()).unwrap();
-        assert_eq!(said(3), None);
+        assert_eq!(message(3), None);
         std::fs::write(&path, "rubbish").unwrap();
-        assert!(said(3).unwrap().contains("cannot use the record"), "{:?}", said(3));
+        assert!(message(3).unwrap().contains("cannot use the record"), "{:?}", message(3));
     }
 }

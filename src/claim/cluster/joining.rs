@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use getid_core::{CounterDeclaration, Declaration, Layout, Role};
 
-use super::link::Link;
+use super::link::StoreLink;
 use crate::claim::Declarations;
 use crate::claim::envelope::RecordError;
 use crate::claim::fleet::{ClaimRecord, ClusterRecord};
-use crate::records::{CLAIMS, Key, LIST_MAX, RecordStoreError, Stamp, Written};
+use crate::records::{CLAIMS, Key, LIST_MAX, RecordStoreError, Stamp, WriteResult};
 use crate::text::printable::printable;
 use crate::text::shell::shell_word;
 use crate::text::store_url::for_command;
@@ -19,7 +19,7 @@ const TRIES: u32 = 20;
 
 /// Reason why a server has not joined the fleet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum NotJoined {
+pub(super) enum JoinError {
     /// The configuration or the store does not permit it: the reason and the remedy.
     Refused(String),
     /// The store does not answer: its error.
@@ -28,7 +28,7 @@ pub(super) enum NotJoined {
 
 /// The declarations that a server joins with.
 #[derive(Clone, Debug)]
-pub(super) struct Joining<'a> {
+pub(super) struct JoinRequest<'a> {
     pub(super) layout: Layout,
     pub(super) generators: &'a [Arc<Declaration>],
     pub(super) counters: &'a [Arc<CounterDeclaration>],
@@ -38,44 +38,44 @@ pub(super) struct Joining<'a> {
 
 /// The record of the fleet, with its stamp in the store.
 #[derive(Clone, Debug)]
-pub(super) struct Joined {
+pub(super) struct FleetRecord {
     pub(super) stamp: Stamp,
     pub(super) record: ClusterRecord,
 }
 
-impl Joining<'_> {
+impl JoinRequest<'_> {
     /// Compares the server with the fleet's record, and adds the declarations that are new.
-    pub(super) async fn join(&self, link: &mut Link) -> Result<Joined, NotJoined> {
+    pub(super) async fn join(&self, link: &mut StoreLink) -> Result<FleetRecord, JoinError> {
         for _ in 0..TRIES {
-            let row = link.read(&Key::of_cluster()).await.map_err(|error| not_joined(link, &error))?;
+            let row = link.read(&Key::of_cluster()).await.map_err(|error| join_error(link, &error))?;
             let shown = link.shown().to_owned();
-            let Some(row) = row else { return Err(NotJoined::Refused(no_fleet(&shown))) };
+            let Some(row) = row else { return Err(JoinError::Refused(no_fleet_error(&shown))) };
             let record = ClusterRecord::parse(row.text.as_bytes()).map_err(|error| damaged(&error, &shown))?;
             let joined = record.joined_by(self.layout, self.generators, self.counters);
-            let joined = joined.map_err(|error| NotJoined::Refused(format!("claim store {shown}: {error}")))?;
-            let Some(joined) = joined else { return Ok(Joined { stamp: row.stamp, record }) };
+            let joined = joined.map_err(|error| JoinError::Refused(format!("claim store {shown}: {error}")))?;
+            let Some(joined) = joined else { return Ok(FleetRecord { stamp: row.stamp, record }) };
             let stamp = Stamp { writer: self.me, beat: row.stamp.beat.saturating_add(1) };
-            let new = joined.to_row(stamp).map_err(NotJoined::Refused)?;
+            let new = joined.to_row(stamp).map_err(JoinError::Refused)?;
             match link.write(&Key::of_cluster(), Some(row.stamp), &new).await {
-                Ok(Written::Done) => return Ok(Joined { stamp, record: joined }),
+                Ok(WriteResult::Done) => return Ok(FleetRecord { stamp, record: joined }),
                 // Another server wrote first, or the result is unknown: the next read shows it.
-                Ok(Written::Conflict(_)) | Err(RecordStoreError::Unknown(_)) => {}
-                Err(error) => return Err(not_joined(link, &error)),
+                Ok(WriteResult::Conflict(_)) | Err(RecordStoreError::Unknown(_)) => {}
+                Err(error) => return Err(join_error(link, &error)),
             }
         }
-        Err(NotJoined::Away(format!("claim store {}: others write its record 'cluster' all the time", link.shown())))
+        Err(JoinError::Away(format!("claim store {}: other servers keep writing its record 'cluster'", link.shown())))
     }
 
     /// Fails if another server that holds a claim gives the same IDs, because worker fields given by hand have the same
     /// values. `server_id` is this server's, if known.
-    pub(super) async fn check_by_hand(&self, link: &mut Link, server_id: Option<u32>) -> Result<(), NotJoined> {
+    pub(super) async fn check_by_hand(&self, link: &mut StoreLink, server_id: Option<u32>) -> Result<(), JoinError> {
         let by_hand: Vec<_> = self.generators.iter().filter(|generator| !generator.by_hand().is_empty()).collect();
         if by_hand.is_empty() {
             return Ok(());
         }
         let mut after = String::new();
         loop {
-            let rows = link.list(CLAIMS, &after, LIST_MAX).await.map_err(|error| not_joined(link, &error))?;
+            let rows = link.list(CLAIMS, &after, LIST_MAX).await.map_err(|error| join_error(link, &error))?;
             // A row that is not a valid record has no holder that gives IDs.
             let rows = rows.rows;
             let is_last = rows.len() < LIST_MAX;
@@ -85,11 +85,11 @@ impl Joining<'_> {
                 let Ok(claim) = ClaimRecord::of_row(row, other_id) else { continue };
                 let Some(holder) = claim.holder() else { continue };
                 let known = &claim.record.declarations;
-                if let Some(same) = by_hand.iter().find(|mine| gives_the_same(mine, server_id, known, other_id)) {
+                if let Some(same) = by_hand.iter().find(|mine| can_give_same_ids(mine, server_id, known, other_id)) {
                     let name = same.name();
-                    return Err(NotJoined::Refused(format!(
-                        "generator {name} has the worker fields that it has on server-id {other_id} (instance-name {}), which \
-                         are given by hand: both would give the same IDs; give it others",
+                    return Err(JoinError::Refused(format!(
+                        "generator {name} has the same worker fields, given by hand, as on server-id {other_id} \
+                         (instance-name {}): both would give the same IDs; give it other values",
                         holder.name
                     )));
                 }
@@ -104,7 +104,7 @@ impl Joining<'_> {
 
 /// Whether IDs of `mine` may equal those of the same generator on `other_id`: all fields that distinguish servers are
 /// equal.
-fn gives_the_same(mine: &Declaration, server_id: Option<u32>, known: &Declarations, other_id: u32) -> bool {
+fn can_give_same_ids(mine: &Declaration, server_id: Option<u32>, known: &Declarations, other_id: u32) -> bool {
     let Some(other) = known.find(mine.name()) else { return false };
     let values = |declaration: &Declaration| -> BTreeMap<String, u64> {
         let fields = declaration.layout().fields().iter();
@@ -122,33 +122,34 @@ fn gives_the_same(mine: &Declaration, server_id: Option<u32>, known: &Declaratio
 }
 
 /// Converts an error of the store into the reason why the server has not joined.
-pub(super) fn not_joined(link: &Link, error: &RecordStoreError) -> NotJoined {
+pub(super) fn join_error(link: &StoreLink, error: &RecordStoreError) -> JoinError {
     match error {
-        RecordStoreError::Refused(_) => NotJoined::Refused(link.error.clone()),
+        RecordStoreError::Refused(_) => JoinError::Refused(link.error.clone()),
         RecordStoreError::Damaged(_) => {
-            NotJoined::Refused(format!("claim store {}: {}", link.shown(), printable(&error.to_string())))
+            JoinError::Refused(format!("claim store {}: {}", link.shown(), printable(&error.to_string())))
         }
-        RecordStoreError::Away(_) | RecordStoreError::Unknown(_) => NotJoined::Away(link.error.clone()),
+        RecordStoreError::Away(_) | RecordStoreError::Unknown(_) => JoinError::Away(link.error.clone()),
     }
 }
 
-fn no_fleet(store: &str) -> String {
+fn no_fleet_error(store: &str) -> String {
     format!(
-        "the claim store {store} has no record 'cluster': if a fleet has been there, address or prefix are wrong, or the store \
-         is empty; for a new one run `getid cluster init --store {} --new ID` with the configuration of its servers",
+        "the claim store {store} has no record 'cluster': if a fleet has used it, the address or the prefix is wrong, \
+         or the store is empty; for a new fleet run `getid cluster init --store {} --new ID` with the configuration of \
+         its servers",
         shell_word(&for_command(store))
     )
 }
 
-fn damaged(error: &RecordError, store: &str) -> NotJoined {
+fn damaged(error: &RecordError, store: &str) -> JoinError {
     let remedy = match error {
         RecordError::Newer { .. } => "start the newer getid that wrote it",
         _ => {
-            "restore it from a backup of the store; or delete it there, and run `getid cluster init` with the configuration \
-             that servers had (claims of server-ids are other records, and stay)"
+            "restore it from a backup of the store; or delete it there, and run `getid cluster init` with the servers' \
+             configuration (claims of server-ids are other records, and are kept)"
         }
     };
-    NotJoined::Refused(format!("cannot use the record 'cluster' of {store}: {error}; {remedy}"))
+    JoinError::Refused(format!("cannot use the record 'cluster' of {store}: {error}; {remedy}"))
 }
 
 #[cfg(test)]
@@ -173,7 +174,7 @@ mod tests {
         ] {
             let mut known = Declarations::default();
             known.push(declared(other)).unwrap();
-            assert_eq!(gives_the_same(&declared(mine), ids.0, &known, ids.1), is_same, "{mine} {other} {ids:?}");
+            assert_eq!(can_give_same_ids(&declared(mine), ids.0, &known, ids.1), is_same, "{mine} {other} {ids:?}");
         }
     }
 }

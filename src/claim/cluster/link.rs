@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::texts;
-use crate::records::{BadRow, Key, Listed, Row, Stamp, Written};
+use crate::records::{DamagedRow, Key, RecordPage, RecordRow, Stamp, WriteResult};
 use crate::records::{RecordStore, RecordStoreError};
 use crate::text::printable::printable;
 
@@ -20,7 +20,7 @@ pub fn deadline(timeout_ms: u64) -> Duration {
 }
 
 /// The claim store, with its last error and its counters.
-pub(super) struct Link {
+pub(super) struct StoreLink {
     store: Arc<dyn RecordStore>,
     shown: String,
     limit: Duration,
@@ -29,12 +29,19 @@ pub(super) struct Link {
     /// Error of the last call; empty if it succeeded.
     pub(super) error: String,
     /// Rows that the last list of claims skipped.
-    skipped: Vec<BadRow>,
+    skipped: Vec<DamagedRow>,
 }
 
-impl Link {
-    pub(super) fn new(store: Arc<dyn RecordStore>, shown: String, timeout_ms: u64) -> Link {
-        Link { store, shown, limit: deadline(timeout_ms) + GRACE, errors: 0, error: String::new(), skipped: Vec::new() }
+impl StoreLink {
+    pub(super) fn new(store: Arc<dyn RecordStore>, shown: String, timeout_ms: u64) -> StoreLink {
+        StoreLink {
+            store,
+            shown,
+            limit: deadline(timeout_ms) + GRACE,
+            errors: 0,
+            error: String::new(),
+            skipped: Vec::new(),
+        }
     }
 
     pub(super) fn store(&self) -> &Arc<dyn RecordStore> {
@@ -50,24 +57,29 @@ impl Link {
         &self.shown
     }
 
-    pub(super) async fn read(&mut self, key: &Key) -> Result<Option<Row>, RecordStoreError> {
+    pub(super) async fn read(&mut self, key: &Key) -> Result<Option<RecordRow>, RecordStoreError> {
         let answer = timeout(self.limit, self.store.read(key)).await;
-        self.told(answer.unwrap_or_else(|_| Err(RecordStoreError::Away(self.no_answer()))))
+        self.record_answer(answer.unwrap_or_else(|_| Err(RecordStoreError::Away(self.no_answer()))))
     }
 
-    pub(super) async fn list(&mut self, prefix: &str, after: &str, limit: usize) -> Result<Listed, RecordStoreError> {
+    pub(super) async fn list(
+        &mut self,
+        prefix: &str,
+        after: &str,
+        limit: usize,
+    ) -> Result<RecordPage, RecordStoreError> {
         let answer = timeout(self.limit, self.store.list(prefix, after, limit)).await;
-        self.told(answer.unwrap_or_else(|_| Err(RecordStoreError::Away(self.no_answer()))))
+        self.record_answer(answer.unwrap_or_else(|_| Err(RecordStoreError::Away(self.no_answer()))))
     }
 
     /// Logs the rows that a list of all claims skipped, except those that the previous list skipped too.
-    pub(super) fn tell_skipped(&mut self, skipped: Vec<BadRow>) {
+    pub(super) fn log_skipped(&mut self, skipped: Vec<DamagedRow>) {
         for bad in skipped.iter().filter(|bad| !self.skipped.contains(bad)) {
             let remedy = match bad.server_id() {
                 Some(server_id) => texts::advance_command(server_id, &self.shown),
-                None => "take that row away".to_owned(),
+                None => "delete that row".to_owned(),
             };
-            tracing::warn!("claim store {}: {}; it is left out: {remedy}", self.shown, printable(&bad.what));
+            tracing::warn!("claim store {}: {}; the row is skipped: {remedy}", self.shown, printable(&bad.what));
         }
         self.skipped = skipped;
     }
@@ -76,17 +88,17 @@ impl Link {
         &mut self,
         key: &Key,
         expect: Option<Stamp>,
-        new: &Row,
-    ) -> Result<Written, RecordStoreError> {
+        new: &RecordRow,
+    ) -> Result<WriteResult, RecordStoreError> {
         let answer = timeout(self.limit, self.store.write(key, expect, new)).await;
-        self.told(answer.unwrap_or_else(|_| Err(RecordStoreError::Unknown(self.no_answer()))))
+        self.record_answer(answer.unwrap_or_else(|_| Err(RecordStoreError::Unknown(self.no_answer()))))
     }
 
     fn no_answer(&self) -> String {
         format!("it has not answered within {} ms", self.limit.as_millis())
     }
 
-    fn told<T>(&mut self, answer: Result<T, RecordStoreError>) -> Result<T, RecordStoreError> {
+    fn record_answer<T>(&mut self, answer: Result<T, RecordStoreError>) -> Result<T, RecordStoreError> {
         match &answer {
             // The store has answered.
             Ok(_) | Err(RecordStoreError::Damaged(_)) => self.error.clear(),

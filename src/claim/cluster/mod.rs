@@ -14,10 +14,10 @@ mod dir;
 mod joining;
 mod link;
 mod notes;
-mod sight;
 mod status;
 mod steps;
 mod texts;
+mod usable_claim;
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -29,15 +29,15 @@ use tokio::time::Instant;
 
 use self::auto::Chooser;
 use self::dir::FleetDir;
-use self::joining::{Joined, Joining, NotJoined};
-use self::link::Link;
+use self::joining::{FleetRecord, JoinError, JoinRequest};
+use self::link::StoreLink;
 pub use self::link::deadline;
-use self::notes::Notes;
-use self::sight::Sight;
-use self::status::Teller;
-use crate::claim::fleet::WhyFree;
+use self::notes::ClaimNotes;
+use self::status::StatusPublisher;
+use self::usable_claim::UsableClaim;
+use crate::claim::fleet::ReleaseReason;
 use crate::claim::status::ClaimView;
-use crate::claim::{Claim, Declarations, Identity, SaveError, TakeError, Taken, Term};
+use crate::claim::{AcquiredClaim, Claim, Declarations, Identity, SaveError, TakeError, Term};
 use crate::records::RecordStore;
 use crate::system::clock::Clock;
 
@@ -54,7 +54,7 @@ const JOIN_AGAIN: Duration = Duration::from_secs(5);
 const CHOOSE_EVERY: Duration = Duration::from_millis(500);
 
 /// The claim store of a server, and the identity and settings of the server.
-pub struct FleetPlace<C> {
+pub struct FleetClaimConfig<C> {
     /// The claim store. Its calls are expected to end within [`deadline`].
     pub store: Arc<dyn RecordStore>,
     /// Address of the store as configured, without a password; for errors and their remedies.
@@ -96,23 +96,23 @@ pub struct FleetPlace<C> {
 /// Actions of a claim on its server.
 pub struct Hooks {
     /// Sets the server-id (`server-id auto`) before the first ID is given. Returns why the server cannot use it.
-    pub has_server_id: Box<dyn Fn(u32) -> Result<(), String> + Send + Sync>,
+    pub set_server_id: Box<dyn Fn(u32) -> Result<(), String> + Send + Sync>,
     /// Ends the server for the given reason, such as a lost server-id: only a new start gets another one.
-    pub must_end: Box<dyn Fn(String) + Send + Sync>,
+    pub end_server: Box<dyn Fn(String) + Send + Sync>,
 }
 
 /// The claim of one server in a cluster store, held or waited for.
 pub struct ClusterClaim<C> {
-    place: FleetPlace<C>,
+    config: FleetClaimConfig<C>,
     me: u128,
-    link: Link,
+    link: StoreLink,
     dir: FleetDir,
-    notes: Notes,
+    notes: ClaimNotes,
     /// Server-id of the claim; `None` if none is chosen yet (`server-id auto`).
     server_id: Option<u32>,
     machine: Claimant,
     /// Newest usable record of the claim that was read.
-    sight: Option<Sight>,
+    usable_claim: Option<UsableClaim>,
     /// Time at which the stamp of the newest record was first seen.
     seen_since: Option<Clocks>,
     /// Reason why the newest record cannot be used.
@@ -124,7 +124,7 @@ pub struct ClusterClaim<C> {
     /// Whether all checks of a start have passed.
     is_checked: bool,
     /// The fleet's record as of this server's last comparison.
-    joined: Option<Joined>,
+    joined: Option<FleetRecord>,
     joined_at: Option<Instant>,
     /// Declarations of the caller.
     declarations: Arc<Declarations>,
@@ -135,13 +135,13 @@ pub struct ClusterClaim<C> {
     /// Tenure that begins if a write in progress takes the claim.
     taking: Option<steps::Tenure>,
     /// Reason that a release writes to the record.
-    why_free: WhyFree,
+    release_reason: ReleaseReason,
     chooser: Chooser,
-    teller: Teller,
+    publisher: StatusPublisher,
 }
 
 impl<C: Clock> ClusterClaim<C> {
-    fn new(place: FleetPlace<C>, dir: FleetDir) -> ClusterClaim<C> {
+    fn new(config: FleetClaimConfig<C>, dir: FleetDir) -> ClusterClaim<C> {
         let me = loop {
             // 0 is reserved: no server has it.
             let random = rand::random::<u128>();
@@ -149,11 +149,11 @@ impl<C: Clock> ClusterClaim<C> {
                 break random;
             }
         };
-        let link = Link::new(Arc::clone(&place.store), place.shown.clone(), place.timeout_ms);
-        let notes = Notes::open(&dir.path, link.shown());
-        let server_id = place.server_id;
+        let link = StoreLink::new(Arc::clone(&config.store), config.shown.clone(), config.timeout_ms);
+        let notes = ClaimNotes::open(&dir.path, link.shown());
+        let server_id = config.server_id;
         let noted = server_id.map_or(0, |id| notes.of(id).beat);
-        let machine = Claimant::new(me, options(&place, false), noted, None);
+        let machine = Claimant::new(me, options(&config, false), noted, None);
         ClusterClaim {
             me,
             link,
@@ -161,7 +161,7 @@ impl<C: Clock> ClusterClaim<C> {
             notes,
             server_id,
             machine,
-            sight: None,
+            usable_claim: None,
             seen_since: None,
             problem: None,
             obstacle: None,
@@ -173,10 +173,10 @@ impl<C: Clock> ClusterClaim<C> {
             pinned: Arc::default(),
             tenure: None,
             taking: None,
-            why_free: WhyFree::Stopped,
+            release_reason: ReleaseReason::Stopped,
             chooser: Chooser::new(me),
-            teller: Teller::default(),
-            place,
+            publisher: StatusPublisher::default(),
+            config,
         }
     }
 
@@ -186,44 +186,44 @@ impl<C: Clock> ClusterClaim<C> {
     }
 
     fn identity(&self) -> Identity {
-        Identity { server_id: self.server_id.unwrap_or(0), layout: self.place.layout }
+        Identity { server_id: self.server_id.unwrap_or(0), layout: self.config.layout }
     }
 
     /// Does the checks of a start: compares this server with the fleet and reads its claim.
-    async fn first_look(&mut self) -> Result<(), NotJoined> {
+    async fn check_at_start(&mut self) -> Result<(), JoinError> {
         self.join().await?;
         self.check_by_hand().await?;
-        if let Some(server_id) = self.place.server_id {
+        if let Some(server_id) = self.config.server_id {
             if let Some(unmoved) = self.dir.unmoved_record(server_id, self.link.shown()) {
-                return Err(NotJoined::Refused(unmoved));
+                return Err(JoinError::Refused(unmoved));
             }
-            self.look().await?;
+            self.check_claim().await?;
         }
         self.is_checked = true;
         Ok(())
     }
 
-    async fn check_by_hand(&mut self) -> Result<(), NotJoined> {
-        let joining = Joining {
-            layout: self.place.layout,
-            generators: &self.place.generators,
-            counters: &self.place.counters,
+    async fn check_by_hand(&mut self) -> Result<(), JoinError> {
+        let joining = JoinRequest {
+            layout: self.config.layout,
+            generators: &self.config.generators,
+            counters: &self.config.counters,
             me: self.me,
         };
         joining.check_by_hand(&mut self.link, self.server_id).await
     }
 
     /// Compares the configuration with the cluster record, and adds new declarations to it.
-    async fn join(&mut self) -> Result<(), NotJoined> {
-        let joining = Joining {
-            layout: self.place.layout,
-            generators: &self.place.generators,
-            counters: &self.place.counters,
+    async fn join(&mut self) -> Result<(), JoinError> {
+        let joining = JoinRequest {
+            layout: self.config.layout,
+            generators: &self.config.generators,
+            counters: &self.config.counters,
             me: self.me,
         };
         let joined = joining.join(&mut self.link).await?;
         if self.joined.as_ref().is_some_and(|before| before.stamp != joined.stamp) {
-            tracing::info!("the record of the cluster has changed; this server still fits in");
+            tracing::info!("the record of the cluster has changed; this server's configuration still matches it");
         }
         self.joined = Some(joined);
         self.joined_at = Some(Instant::now());
@@ -231,11 +231,11 @@ impl<C: Clock> ClusterClaim<C> {
     }
 
     /// Adds generators that were declared after the start to the cluster record.
-    async fn pin(&mut self) -> Result<(), NotJoined> {
+    async fn pin(&mut self) -> Result<(), JoinError> {
         let is_new = |generator: &&Arc<Declaration>| self.pinned.find(generator.name()) != Some(*generator);
         let new: Vec<_> = self.declarations.generators().iter().filter(is_new).cloned().collect();
         if !new.is_empty() && self.joined.is_some() && !self.pinned.is_empty() {
-            let joining = Joining { layout: self.place.layout, generators: &new, counters: &[], me: self.me };
+            let joining = JoinRequest { layout: self.config.layout, generators: &new, counters: &[], me: self.me };
             self.joined = Some(joining.join(&mut self.link).await?);
         }
         self.pinned = Arc::clone(&self.declarations);
@@ -246,22 +246,22 @@ impl<C: Clock> ClusterClaim<C> {
     async fn prepare(&mut self) -> Result<(), SaveError> {
         let is_old = self.joined_at.is_none_or(|at| at.elapsed() >= JOIN_AGAIN);
         if is_old && !self.machine.is_holder() {
-            let compared = if self.is_checked { self.join().await } else { self.first_look().await };
+            let compared = if self.is_checked { self.join().await } else { self.check_at_start().await };
             match compared {
                 Ok(()) => self.obstacle = None,
-                Err(NotJoined::Refused(why)) => {
+                Err(JoinError::Refused(why)) => {
                     // Try again after [`JOIN_AGAIN`].
                     self.joined_at = Some(Instant::now());
                     self.obstacle = Some(why);
                 }
-                Err(NotJoined::Away(_)) if self.is_checked => {}
-                Err(NotJoined::Away(why)) => return Err(self.store_is_away(why)),
+                Err(JoinError::Away(_)) if self.is_checked => {}
+                Err(JoinError::Away(why)) => return Err(self.store_away_error(why)),
             }
         }
         Ok(())
     }
 
-    fn store_is_away(&self, why: String) -> SaveError {
+    fn store_away_error(&self, why: String) -> SaveError {
         if self.machine.is_holder() {
             SaveError::Store { text: why }
         } else {
@@ -277,68 +277,68 @@ impl<C: Clock> ClusterClaim<C> {
         self.prepare().await?;
         if self.machine.is_holder() {
             if term.0 != self.machine.term() {
-                return Err(self.retaken());
+                return Err(self.retaken_error());
             }
             self.pin().await.map_err(|error| match error {
-                NotJoined::Refused(what) => SaveError::ClaimLost { what },
-                NotJoined::Away(text) => SaveError::Store { text },
+                JoinError::Refused(what) => SaveError::ClaimLost { what },
+                JoinError::Away(text) => SaveError::Store { text },
             })?;
         } else if self.server_id.is_none() {
             self.choose().await?;
         }
-        let result = self.act(ClaimRequest::Save { point, term: term.0 }).await;
+        let result = self.perform(ClaimRequest::Save { point, term: term.0 }).await;
         self.choose_again(&result);
         result
     }
 }
 
 /// Returns the options of the claim machine.
-fn options<C>(place: &FleetPlace<C>, creates: bool) -> ClaimOptions {
+fn options<C>(config: &FleetClaimConfig<C>, creates: bool) -> ClaimOptions {
     ClaimOptions {
-        timeout_ms: place.timeout_ms,
-        max_ahead_ms: place.max_clock_ahead_ms,
-        max_behind_ms: place.max_clock_jump_ms,
-        takes_any: place.takes_any,
+        timeout_ms: config.timeout_ms,
+        max_ahead_ms: config.max_clock_ahead_ms,
+        max_behind_ms: config.max_clock_jump_ms,
+        takes_any: config.takes_any,
         creates,
-        epoch: place.layout.epoch(),
+        epoch: config.layout.epoch(),
     }
 }
 
 impl<C: Clock> Claim for ClusterClaim<C> {
-    type Place = FleetPlace<C>;
+    type Config = FleetClaimConfig<C>;
     type Point = SavePoint;
 
-    const MAY_COME_LATER: bool = true;
+    const MAY_START_WITHOUT: bool = true;
 
     /// Fails only if this server certainly must not serve with this store. A store that does not answer is retried by
     /// [`Claim::save`].
-    async fn take(place: FleetPlace<C>) -> Result<Taken<ClusterClaim<C>>, TakeError> {
-        let dir = FleetDir::lock(&place.dir)?;
-        let end = Instant::now() + place.first_try;
-        let mut claim = ClusterClaim::new(place, dir);
+    async fn take(config: FleetClaimConfig<C>) -> Result<AcquiredClaim<ClusterClaim<C>>, TakeError> {
+        let dir = FleetDir::lock(&config.dir)?;
+        let end = Instant::now() + config.first_try;
+        let mut claim = ClusterClaim::new(config, dir);
         loop {
-            match claim.first_look().await {
+            match claim.check_at_start().await {
                 Ok(()) => break,
-                Err(NotJoined::Refused(why)) => return Err(TakeError::Store { why }),
-                Err(NotJoined::Away(why)) if Instant::now() >= end => {
+                Err(JoinError::Refused(why)) => return Err(TakeError::Store { why }),
+                Err(JoinError::Away(why)) if Instant::now() >= end => {
                     tracing::warn!(
                         "{why}. This server starts as a standby and serves IDs once the claim store answers"
                     );
                     break;
                 }
-                Err(NotJoined::Away(_)) => tokio::time::sleep(FIRST_TRY_PAUSE).await,
+                Err(JoinError::Away(_)) => tokio::time::sleep(FIRST_TRY_PAUSE).await,
             }
         }
-        claim.greet().await;
-        claim.tell(None);
-        Ok(Taken { claim, point: None, declarations: Arc::default(), term: Term::default(), is_copy: false })
+        claim.read_store_info().await;
+        claim.publish(None);
+        Ok(AcquiredClaim { claim, point: None, declarations: Arc::default(), term: Term::default(), is_copy: false })
     }
 
     async fn save(&mut self, point: SavePoint, declarations: Arc<Declarations>, term: Term) -> Result<(), SaveError> {
         self.declare(declarations);
-        self.why_free = WhyFree::Stopped;
+        self.release_reason = ReleaseReason::Stopped;
         let result = self.save_once(point, term).await;
-        self.tell(result.as_ref().err());
+        self.publish(result.as_ref().err());
         result
     }
 
@@ -346,7 +346,9 @@ impl<C: Clock> Claim for ClusterClaim<C> {
         Some(match self.server_id {
             None => CHOOSE_EVERY,
             // Retry sooner after a failure: the hold runs out meanwhile.
-            Some(_) if !self.link.error.is_empty() => Duration::from_millis((self.place.timeout_ms / 8).clamp(50, 250)),
+            Some(_) if !self.link.error.is_empty() => {
+                Duration::from_millis((self.config.timeout_ms / 8).clamp(50, 250))
+            }
             Some(_) => Duration::from_millis(self.machine.pace_ms()),
         })
     }
@@ -356,30 +358,30 @@ impl<C: Clock> Claim for ClusterClaim<C> {
     }
 
     async fn step_down(&mut self, why: &str) {
-        self.why_free = WhyFree::Clock;
+        self.release_reason = ReleaseReason::Clock;
         let standing = self.obstacle.replace(why.to_owned());
         if self.machine.is_holder() {
             tracing::error!("server-id {} is given up: {why}", self.identity().server_id);
             // Without a save in this term, the machine knows which point to record.
             let saved = self.tenure.as_ref().and_then(|tenure| tenure.saved);
             let (point, term) = saved.map_or((SavePoint::NOTHING, u64::MAX), |point| (point, self.machine.term()));
-            let _ = self.act(ClaimRequest::Release { point, term }).await;
+            let _ = self.perform(ClaimRequest::Release { point, term }).await;
         } else if self.server_id.is_some() {
-            let _ = self.act(ClaimRequest::Watch).await;
+            let _ = self.perform(ClaimRequest::Watch).await;
         }
-        self.tell(Some(&SaveError::Standby { what: why.to_owned() }));
+        self.publish(Some(&SaveError::Standby { what: why.to_owned() }));
         self.obstacle = standing;
     }
 
     async fn release(mut self, point: SavePoint, declarations: Arc<Declarations>, term: Term) -> Result<(), SaveError> {
         self.declare(declarations);
-        self.why_free = WhyFree::Stopped;
+        self.release_reason = ReleaseReason::Stopped;
         if self.server_id.is_none() {
             return Ok(());
         }
-        let result = self.act(ClaimRequest::Release { point, term: term.0 }).await;
+        let result = self.perform(ClaimRequest::Release { point, term: term.0 }).await;
         self.notes.keep();
-        self.tell(result.as_ref().err());
+        self.publish(result.as_ref().err());
         result
     }
 }

@@ -31,17 +31,17 @@ const FILE_BYTES_MAX: u64 = 8 << 20;
 
 /// The highest beat and watermark known of one claim.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Note {
+pub(super) struct ClaimNote {
     pub(super) beat: u64,
     pub(super) watermark: Tick,
 }
 
 /// The notes of all claims of one store.
 #[derive(Debug)]
-pub(super) struct Notes {
+pub(super) struct ClaimNotes {
     path: PathBuf,
     store: String,
-    claims: BTreeMap<u32, Note>,
+    claims: BTreeMap<u32, ClaimNote>,
     /// Thread that writes the file, so that a slow disk delays no beat.
     thread: Option<SaverThread>,
     is_writing: Arc<AtomicBool>,
@@ -49,9 +49,9 @@ pub(super) struct Notes {
     is_dirty: bool,
 }
 
-impl Notes {
+impl ClaimNotes {
     /// Reads the notes of `store` from a folder. A file of another store yields no notes.
-    pub(super) fn open(dir: &Path, store: &str) -> Notes {
+    pub(super) fn open(dir: &Path, store: &str) -> ClaimNotes {
         let path = dir.join(NOTES);
         let is_small = std::fs::metadata(&path).is_ok_and(|found| found.len() <= FILE_BYTES_MAX);
         let text = if is_small { std::fs::read_to_string(&path).unwrap_or_default() } else { String::new() };
@@ -59,11 +59,11 @@ impl Notes {
             .inspect_err(|error| tracing::warn!("cannot start a thread that keeps {}: {error}", path.display()))
             .ok();
         let claims = read(&text, store);
-        Notes { path, store: store.to_owned(), claims, thread, is_writing: Arc::default(), is_dirty: false }
+        ClaimNotes { path, store: store.to_owned(), claims, thread, is_writing: Arc::default(), is_dirty: false }
     }
 
     /// Returns the note of this claim; zeros if there is none.
-    pub(super) fn of(&self, server_id: u32) -> Note {
+    pub(super) fn of(&self, server_id: u32) -> ClaimNote {
         self.claims.get(&server_id).copied().unwrap_or_default()
     }
 
@@ -73,7 +73,7 @@ impl Notes {
             return;
         }
         let known = self.claims.entry(server_id).or_default();
-        let new = Note { beat: beat.max(known.beat), watermark: watermark.max(known.watermark) };
+        let new = ClaimNote { beat: beat.max(known.beat), watermark: watermark.max(known.watermark) };
         self.is_dirty |= new != *known;
         *known = new;
     }
@@ -99,7 +99,7 @@ impl Notes {
 
     fn text(&self) -> String {
         let mut text = format!("{FIRST_LINE}\nstore {}\n", self.store);
-        for (server_id, Note { beat, watermark }) in &self.claims {
+        for (server_id, ClaimNote { beat, watermark }) in &self.claims {
             // Writing to a String does not fail.
             let _ = writeln!(text, "claim {server_id} beat {beat} watermark {}", watermark.0);
         }
@@ -108,7 +108,7 @@ impl Notes {
 }
 
 /// Parses the notes of this store. Damaged lines are skipped.
-fn read(text: &str, store: &str) -> BTreeMap<u32, Note> {
+fn read(text: &str, store: &str) -> BTreeMap<u32, ClaimNote> {
     let mut lines = text.lines();
     if lines.next() != Some(FIRST_LINE) || lines.next().and_then(|line| line.strip_prefix("store ")) != Some(store) {
         return BTreeMap::new();
@@ -118,7 +118,7 @@ fn read(text: &str, store: &str) -> BTreeMap<u32, Note> {
         let server_id = words.next()?.parse().ok()?;
         let beat = words.next().filter(|word| *word == "beat").and(words.next())?.parse().ok()?;
         let watermark = words.next().filter(|word| *word == "watermark").and(words.next())?.parse().ok()?;
-        Some((server_id, Note { beat, watermark: Tick(watermark).min(Tick::END) }))
+        Some((server_id, ClaimNote { beat, watermark: Tick(watermark).min(Tick::END) }))
     });
     claims.take(CLAIMS_MAX).collect()
 }
@@ -130,13 +130,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_goes_down_and_a_restart_knows() {
+    fn notes_never_decrease_and_survive_a_restart() {
         let dir = TempDir::new().unwrap();
-        let mut notes = Notes::open(dir.path(), "etcd://a");
+        let mut notes = ClaimNotes::open(dir.path(), "etcd://a");
         notes.note(3, 7, Tick(100));
         notes.note(3, 5, Tick(200));
-        let expected = Note { beat: 7, watermark: Tick(200) };
-        assert_eq!((notes.of(3), notes.of(4)), (expected, Note::default()));
+        let expected = ClaimNote { beat: 7, watermark: Tick(200) };
+        assert_eq!((notes.of(3), notes.of(4)), (expected, ClaimNote::default()));
         let text = notes.text();
         assert_eq!(read(&text, "etcd://a"), BTreeMap::from([(3, expected)]));
         assert_eq!(read(&text, "etcd://b"), BTreeMap::new(), "notes of another store are not used");
@@ -145,20 +145,20 @@ mod tests {
         while !path.exists() {
             std::thread::yield_now();
         }
-        assert_eq!(Notes::open(dir.path(), "etcd://a").of(3), expected);
+        assert_eq!(ClaimNotes::open(dir.path(), "etcd://a").of(3), expected);
     }
 
     #[test]
     fn damaged_lines_are_skipped() {
         let head = "getid notes 1\nstore s\n";
-        for (line, says) in [
+        for (line, is_valid) in [
             ("claim 3 beat 7 watermark 9", true),
             ("claim 3 beat 7", false),
             ("claim x beat 7 watermark 9", false),
             ("claim 3 watermark 7 beat 9", false),
             ("claim 3 beat -7 watermark 9", false),
         ] {
-            assert_eq!(!read(&format!("{head}{line}\n"), "s").is_empty(), says, "{line}");
+            assert_eq!(!read(&format!("{head}{line}\n"), "s").is_empty(), is_valid, "{line}");
         }
         assert!(read("getid notes 2\nstore s\nclaim 3 beat 7 watermark 9", "s").is_empty());
     }

@@ -23,7 +23,7 @@ const CLOCK_GAP_CLOSED_MS: u64 = 2500;
 
 /// What was logged last, and the counters of a claim.
 #[derive(Debug, Default)]
-pub(super) struct Teller {
+pub(super) struct StatusPublisher {
     pub(super) beats: u64,
     pub(super) last_beat_us: u64,
     takeovers: u64,
@@ -35,7 +35,7 @@ pub(super) struct Teller {
     product: String,
     last_answer_unix_ms: u64,
     /// Standing that was logged last; logged again when it changes.
-    told: Option<Told>,
+    logged: Option<LoggedState>,
     /// Time since which the store has not answered.
     away_since: Option<Clocks>,
     /// Whether the log has reported a clock gap that is still open.
@@ -44,80 +44,80 @@ pub(super) struct Teller {
 
 /// Standing of this server, as far as it is logged.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Told {
+enum LoggedState {
     Holder,
     Standby(String),
-    /// Not eligible, with the reason. `None` stands for a clock gap, whose size changes all the time.
+    /// Not eligible, with the reason. `None` means a clock gap, whose size changes all the time.
     NotEligible(Option<String>),
     NeedsOperator(String),
 }
 
 impl<C: Clock> ClusterClaim<C> {
     /// Logs the warnings of the store once, and keeps its product name.
-    pub(super) async fn greet(&mut self) {
-        if !self.teller.product.is_empty() {
+    pub(super) async fn read_store_info(&mut self) {
+        if !self.publisher.product.is_empty() {
             return;
         }
         let store = Arc::clone(self.link.store());
-        let about = tokio::time::timeout(super::deadline(self.place.timeout_ms), store.about()).await;
-        let Ok(Ok(about)) = about else { return };
-        for warning in &about.warnings {
+        let info = tokio::time::timeout(super::deadline(self.config.timeout_ms), store.info()).await;
+        let Ok(Ok(info)) = info else { return };
+        for warning in &info.warnings {
             tracing::warn!("claim store {}: {}", self.link.shown(), printable(warning));
         }
-        self.teller.product = printable(&about.product).into_owned();
+        self.publisher.product = printable(&info.product).into_owned();
     }
 
     /// Publishes the state after each step, whose error is `error`.
-    pub(super) fn tell(&mut self, error: Option<&SaveError>) {
-        let now = self.place.clock.clocks();
-        self.tell_of_store(now);
+    pub(super) fn publish(&mut self, error: Option<&SaveError>) {
+        let now = self.config.clock.clocks();
+        self.log_store_state(now);
         self.notes.keep();
-        let not_eligible = self.told_not_eligible(error, now);
-        self.tell_standing(error, not_eligible.as_deref(), now);
+        let not_eligible = self.ineligibility(error, now);
+        self.log_standing(error, not_eligible.as_deref(), now);
         let clock_gap_ms = self.machine.clock_gap_ms(now);
-        self.tell_clock_gap(clock_gap_ms);
+        self.log_clock_gap(clock_gap_ms);
         let why = match error {
             Some(SaveError::Standby { what }) => what.clone(),
             Some(error) if !self.machine.is_holder() => error.to_string(),
             _ if self.machine.is_holder() => String::new(),
-            _ => format!("standby{}: the claim store was not asked yet", self.for_server_id()),
+            _ => format!("standby{}: the claim store has not been read yet", self.for_server_id()),
         };
-        let teller = &self.teller;
+        let publisher = &self.publisher;
         let status = ClaimStatus {
             store: self.link.shown().to_owned(),
-            product: teller.product.clone(),
+            product: publisher.product.clone(),
             role: if self.machine.is_holder() { ClaimRole::Holder } else { ClaimRole::Standby },
-            server_id: self.server_id.filter(|_| self.place.server_id.is_some() || self.chooser.is_settled),
-            instance_name: self.place.name.clone(),
+            server_id: self.server_id.filter(|_| self.config.server_id.is_some() || self.chooser.is_settled),
+            instance_name: self.config.name.clone(),
             instance: format!("{:032x}", self.me),
             holder: self.holder_status(now),
             why,
             not_eligible,
             clock_gap_ms,
-            timeout_ms: self.place.timeout_ms,
+            timeout_ms: self.config.timeout_ms,
             ride_through_ms: self.ride_through_ms(now),
-            last_answer_unix_ms: teller.last_answer_unix_ms,
-            beats: teller.beats,
+            last_answer_unix_ms: publisher.last_answer_unix_ms,
+            beats: publisher.beats,
             errors: self.link.errors,
             error: self.link.error.clone(),
-            last_beat_us: teller.last_beat_us,
-            takeovers: teller.takeovers,
-            losses: teller.losses,
-            last_takeover: teller.last_takeover.clone(),
+            last_beat_us: publisher.last_beat_us,
+            takeovers: publisher.takeovers,
+            losses: publisher.losses,
+            last_takeover: publisher.last_takeover.clone(),
             // The view fills this in.
             upkeep: StoreUpkeep::default(),
         };
-        self.place.view.tell(status);
+        self.config.view.publish(status);
     }
 
     /// Returns the reason why this standby is not eligible, from the step's error or from its present state. INFO, the
     /// page, metrics and the log all use this value.
-    fn told_not_eligible(&mut self, error: Option<&SaveError>, now: Clocks) -> Option<String> {
-        let refused_for = self.teller.refused_for.take();
+    fn ineligibility(&mut self, error: Option<&SaveError>, now: Clocks) -> Option<String> {
+        let refused_for = self.publisher.refused_for.take();
         match error {
             _ if self.machine.is_holder() => None,
             Some(SaveError::ClaimLost { what }) => Some(what.clone()),
-            _ => refused_for.or_else(|| self.ineligible(now)),
+            _ => refused_for.or_else(|| self.ineligible_reason(now)),
         }
     }
 
@@ -129,15 +129,15 @@ impl<C: Clock> ClusterClaim<C> {
             let until = hold.map_or(now.wall_ms, |hold| hold.sent.wall_ms.saturating_add_unsigned(hold.for_ms));
             return Some(HolderStatus {
                 instance: format!("{:032x}", self.me),
-                name: self.place.name.clone(),
-                host: self.place.host.clone(),
-                address: self.place.address.clone(),
+                name: self.config.name.clone(),
+                host: self.config.host.clone(),
+                address: self.config.address.clone(),
                 since_unix_ms: wall(self.tenure.as_ref().map_or(0, |tenure| tenure.since_unix_ms)),
                 until_unix_ms: wall(until),
             });
         }
-        let sight = self.sight.as_ref()?;
-        let holder = sight.claim.holder()?;
+        let usable_claim = self.usable_claim.as_ref()?;
+        let holder = usable_claim.claim.holder()?;
         // The holder sent its newest beat before this server saw it.
         let seen_since = self.seen_since.unwrap_or(now);
         let silent_ms = now.boot_ns.saturating_sub(seen_since.boot_ns) / NS_PER_MS;
@@ -148,7 +148,7 @@ impl<C: Clock> ClusterClaim<C> {
             host: holder.host.clone(),
             address: holder.address.clone(),
             since_unix_ms: wall(holder.since_unix_ms),
-            until_unix_ms: wall(seen_at.saturating_add_unsigned(sight.seen(false).timeout_ms * 3 / 4)),
+            until_unix_ms: wall(seen_at.saturating_add_unsigned(usable_claim.seen(false).timeout_ms * 3 / 4)),
         })
     }
 
@@ -165,18 +165,18 @@ impl<C: Clock> ClusterClaim<C> {
     }
 
     /// Logs when the store stops answering and when it answers again, once each.
-    fn tell_of_store(&mut self, now: Clocks) {
+    fn log_store_state(&mut self, now: Clocks) {
         if self.link.error.is_empty() {
-            self.teller.last_answer_unix_ms = now.wall_ms.max(0).cast_unsigned();
-            if let Some(since) = self.teller.away_since.take() {
+            self.publisher.last_answer_unix_ms = now.wall_ms.max(0).cast_unsigned();
+            if let Some(since) = self.publisher.away_since.take() {
                 let for_ns = now.boot_ns.saturating_sub(since.boot_ns);
                 tracing::warn!("claim store {} answers again, after {}", self.link.shown(), texts::seconds(for_ns));
             }
-        } else if self.teller.away_since.is_none() {
-            self.teller.away_since = Some(now);
+        } else if self.publisher.away_since.is_none() {
+            self.publisher.away_since = Some(now);
             let goes_on = if self.machine.is_holder() {
                 format!(
-                    "; IDs go on for {}, then requests are refused with MISCONF until it answers",
+                    "; IDs continue for {}, then requests are refused with MISCONF until it answers",
                     texts::seconds(self.ride_through_ms(now).saturating_mul(NS_PER_MS))
                 )
             } else {
@@ -187,21 +187,21 @@ impl<C: Clock> ClusterClaim<C> {
     }
 
     /// Logs when a standby's clock gap opens and when it closes, once each.
-    fn tell_clock_gap(&mut self, gap_ms: Option<i64>) {
+    fn log_clock_gap(&mut self, gap_ms: Option<i64>) {
         let Some(gap_ms) = gap_ms else {
-            self.teller.has_clock_gap &= !self.machine.is_holder();
+            self.publisher.has_clock_gap &= !self.machine.is_holder();
             return;
         };
         let (gap, server_id) = (texts::clock_gap(gap_ms), self.identity().server_id);
-        if !self.teller.has_clock_gap && gap_ms.unsigned_abs() > CLOCK_GAP_LOGGED_MS {
-            self.teller.has_clock_gap = true;
+        if !self.publisher.has_clock_gap && gap_ms.unsigned_abs() > CLOCK_GAP_LOGGED_MS {
+            self.publisher.has_clock_gap = true;
             let ahead = if gap_ms > 0 { ", and IDs would run ahead with it after a takeover" } else { "" };
             tracing::warn!(
-                "standby for server-id {server_id}: this machine's clock is {gap} the time of the claim's record{ahead}; \
-                 compare the clocks of both machines"
+                "standby for server-id {server_id}: this machine's clock is {gap} the time of the claim's \
+                 record{ahead}; compare the clocks of both machines"
             );
-        } else if self.teller.has_clock_gap && gap_ms.unsigned_abs() <= CLOCK_GAP_CLOSED_MS {
-            self.teller.has_clock_gap = false;
+        } else if self.publisher.has_clock_gap && gap_ms.unsigned_abs() <= CLOCK_GAP_CLOSED_MS {
+            self.publisher.has_clock_gap = false;
             tracing::info!(
                 "standby for server-id {server_id}: this machine's clock agrees with the record's time again"
             );
@@ -209,40 +209,43 @@ impl<C: Clock> ClusterClaim<C> {
     }
 
     /// Logs the standing of this server when it changes.
-    fn tell_standing(&mut self, error: Option<&SaveError>, not_eligible: Option<&str>, now: Clocks) {
-        let is_apart = self.must_not_take().is_none() && self.machine.apart_by_ms(now).is_some();
+    fn log_standing(&mut self, error: Option<&SaveError>, not_eligible: Option<&str>, now: Clocks) {
+        let is_apart = self.takeover_obstacle().is_none() && self.machine.apart_by_ms(now).is_some();
         let standing = match (error, not_eligible) {
-            _ if self.machine.is_holder() => Told::Holder,
-            (Some(SaveError::ClaimLost { what }), _) => Told::NeedsOperator(what.clone()),
-            (_, Some(why)) => Told::NotEligible((!is_apart).then(|| why.to_owned())),
+            _ if self.machine.is_holder() => LoggedState::Holder,
+            (Some(SaveError::ClaimLost { what }), _) => LoggedState::NeedsOperator(what.clone()),
+            (_, Some(why)) => LoggedState::NotEligible((!is_apart).then(|| why.to_owned())),
             (_, None) if matches!(self.machine.waiting(), Some(StandbyReason::Held { .. })) => {
-                let holder = self.sight.as_ref().and_then(|sight| sight.claim.holder());
-                Told::Standby(format!("held by {}", holder.map_or_else(|| "another server".to_owned(), texts::who)))
+                let holder = self.usable_claim.as_ref().and_then(|usable_claim| usable_claim.claim.holder());
+                LoggedState::Standby(format!(
+                    "held by {}",
+                    holder.map_or_else(|| "another server".to_owned(), texts::holder_text)
+                ))
             }
             // Transient states are not logged.
             _ => return,
         };
-        if self.teller.told.as_ref() == Some(&standing) {
+        if self.publisher.logged.as_ref() == Some(&standing) {
             return;
         }
         let server_id = self.for_server_id();
         match &standing {
-            Told::Holder => {}
-            Told::Standby(why) => tracing::info!("standby{server_id}: {why}"),
-            Told::NotEligible(_) => {
+            LoggedState::Holder => {}
+            LoggedState::Standby(why) => tracing::info!("standby{server_id}: {why}"),
+            LoggedState::NotEligible(_) => {
                 tracing::info!("standby{server_id}: not eligible: {}", not_eligible.unwrap_or_default());
             }
-            Told::NeedsOperator(why) => tracing::error!("no IDs{server_id}: {why}"),
+            LoggedState::NeedsOperator(why) => tracing::error!("no IDs{server_id}: {why}"),
         }
-        self.teller.told = Some(standing);
+        self.publisher.logged = Some(standing);
     }
 
     /// Logs and counts a takeover, after the first save in the new term: IDs can be given.
-    pub(super) fn tell_takeover(&mut self, now: Clocks) {
+    pub(super) fn log_takeover(&mut self, now: Clocks) {
         let Some(tenure) = &self.tenure else { return };
         let took_ns = now.boot_ns.saturating_sub(tenure.cause_seen.boot_ns);
         let line = format!(
-            "server-id {} is this server's: {}; IDs again after {} (claim store {})",
+            "server-id {} was taken: {}; IDs again after {} (claim store {})",
             self.identity().server_id,
             tenure.cause,
             texts::milliseconds(took_ns),
@@ -253,8 +256,8 @@ impl<C: Clock> ClusterClaim<C> {
         } else {
             tracing::info!("{line}");
         }
-        self.teller.takeovers += 1;
-        self.teller.last_takeover = Some(TakeoverStatus {
+        self.publisher.takeovers += 1;
+        self.publisher.last_takeover = Some(TakeoverStatus {
             at_unix_ms: now.wall_ms.max(0).cast_unsigned(),
             cause: tenure.cause.clone(),
             took_ms: took_ns / NS_PER_MS,
@@ -262,23 +265,23 @@ impl<C: Clock> ClusterClaim<C> {
     }
 
     /// Logs and counts the loss of the claim.
-    pub(super) fn tell_loss(&mut self, loss: ClaimLoss) {
-        self.teller.losses += 1;
-        let now = self.place.clock.clocks();
+    pub(super) fn log_loss(&mut self, loss: ClaimLoss) {
+        self.publisher.losses += 1;
+        let now = self.config.clock.clocks();
         let server_id = self.identity().server_id;
         let saved_at = self.tenure.as_ref().and_then(|tenure| tenure.saved_at);
         let since = saved_at.map_or_else(String::new, |at| {
             let silent_ns = now.boot_ns.saturating_sub(at.boot_ns);
             format!(", {} after this server's last beat", texts::seconds(silent_ns))
         });
-        let why = texts::loss(loss, self.sight.as_ref(), server_id, self.link.shown());
+        let why = texts::loss(loss, self.usable_claim.as_ref(), server_id, self.link.shown());
         tracing::error!(
             "server-id {server_id} was lost: {why}{since}. This server gives no IDs and waits as a standby"
         );
     }
 
-    pub(super) fn tell_release(&self) {
+    pub(super) fn log_release(&self) {
         let server_id = self.identity().server_id;
-        tracing::info!("server-id {server_id} is released: its next holder goes on at once");
+        tracing::info!("server-id {server_id} is released: its next holder continues at once");
     }
 }

@@ -39,7 +39,7 @@ use super::super::envelope::{Envelope, Owner, RecordError, VERSION, number, quot
 use super::super::mark::Mark;
 use super::super::record::{Identity, OWN_LINES, Record, same_lines};
 use super::word::{cut, text_of, word};
-use crate::records::{Row, Stamp, TEXT_BYTES_MAX};
+use crate::records::{RecordRow, Stamp, TEXT_BYTES_MAX};
 
 /// The kind of these records.
 pub const KIND: &str = "claim";
@@ -66,14 +66,14 @@ pub struct ClaimRecord {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Holding {
     /// A server holds the claim.
-    Held(Holder),
+    Held(ClaimHolder),
     /// Any eligible server can take the claim at once.
-    Free(Freed),
+    Free(FreeClaim),
 }
 
 /// The holder of a claim. Its texts are cut at 512 bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Holder {
+pub struct ClaimHolder {
     /// Random number of the process, never 0.
     pub instance: u128,
     /// The holder's `instance-name`.
@@ -92,9 +92,9 @@ pub struct Holder {
 
 /// How and when a claim became free.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Freed {
+pub struct FreeClaim {
     /// Reason why the claim is free.
-    pub why: WhyFree,
+    pub why: ReleaseReason,
     /// Name of the server that held the claim, or of its releaser; empty if the claim was never held.
     pub by: String,
     /// Time of the release, by the clock of its writer, in Unix ms.
@@ -103,7 +103,7 @@ pub struct Freed {
 
 /// Reason why a claim has no holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WhyFree {
+pub enum ReleaseReason {
     /// The claim was created (`getid cluster init --new`) and never held.
     New,
     /// The holder stopped.
@@ -118,19 +118,19 @@ pub enum WhyFree {
     Moved,
 }
 
-impl WhyFree {
-    const WORDS: [(&'static str, WhyFree); 6] = [
-        ("new", WhyFree::New),
-        ("stopped", WhyFree::Stopped),
-        ("clock", WhyFree::Clock),
-        ("operator", WhyFree::Operator),
-        ("advanced", WhyFree::Advanced),
-        ("moved", WhyFree::Moved),
+impl ReleaseReason {
+    const WORDS: [(&'static str, ReleaseReason); 6] = [
+        ("new", ReleaseReason::New),
+        ("stopped", ReleaseReason::Stopped),
+        ("clock", ReleaseReason::Clock),
+        ("operator", ReleaseReason::Operator),
+        ("advanced", ReleaseReason::Advanced),
+        ("moved", ReleaseReason::Moved),
     ];
 
     /// Returns the word for this reason in a record.
     pub fn word(self) -> &'static str {
-        WhyFree::WORDS.iter().find(|(_, why)| *why == self).map_or("new", |(word, _)| word)
+        ReleaseReason::WORDS.iter().find(|(_, why)| *why == self).map_or("new", |(word, _)| word)
     }
 }
 
@@ -139,12 +139,12 @@ impl ClaimRecord {
     pub fn new(identity: Identity, timeout_ms: u64, now_unix_ms: i64) -> ClaimRecord {
         let record =
             Record { identity, point: SavePoint::NOTHING, declarations: Arc::default(), owner: Owner::default() };
-        let freed = Freed { why: WhyFree::New, by: String::new(), since_unix_ms: now_unix_ms };
+        let freed = FreeClaim { why: ReleaseReason::New, by: String::new(), since_unix_ms: now_unix_ms };
         ClaimRecord { record, beat: 1, timeout_ms, holding: Holding::Free(freed), mark: None }
     }
 
     /// Returns the holder, if there is one.
-    pub fn holder(&self) -> Option<&Holder> {
+    pub fn holder(&self) -> Option<&ClaimHolder> {
         match &self.holding {
             Holding::Held(holder) => Some(holder),
             Holding::Free(_) => None,
@@ -182,16 +182,16 @@ impl ClaimRecord {
     /// # Errors
     ///
     /// Returns a sentence if the text is too long for a store.
-    pub fn to_row(&self, writer: u128) -> Result<Row, String> {
+    pub fn to_row(&self, writer: u128) -> Result<RecordRow, String> {
         let text = self.to_text();
         if text.len() > TEXT_BYTES_MAX {
             let (found, server_id) = (text.len(), self.record.identity.server_id);
             return Err(format!(
-                "the record of server-id {server_id} would have {found} bytes, and a claim store takes {TEXT_BYTES_MAX}: \
+                "the record of server-id {server_id} would have {found} bytes, and a claim store accepts {TEXT_BYTES_MAX}: \
                  declare fewer generators"
             ));
         }
-        Ok(Row { stamp: Stamp { writer, beat: self.beat }, text })
+        Ok(RecordRow { stamp: Stamp { writer, beat: self.beat }, text })
     }
 
     fn body(&self) -> Vec<String> {
@@ -199,13 +199,13 @@ impl ClaimRecord {
         lines.extend([format!("beat {}", self.beat), format!("timeout-ms {}", self.timeout_ms)]);
         let since = |unix_ms: i64| format!("since {unix_ms} {}", UtcMs(unix_ms));
         match &self.holding {
-            Holding::Held(Holder { instance, name, host, address, since_unix_ms, boot_id, folder }) => {
+            Holding::Held(ClaimHolder { instance, name, host, address, since_unix_ms, boot_id, folder }) => {
                 lines.push(format!("holder {instance:032x} {}", since(*since_unix_ms)));
                 let words = [("name", name), ("host", host), ("address", address), ("boot-id", boot_id)];
                 lines.extend(words.map(|(line, text)| format!("{line} {}", word(text))));
                 lines.push(format!("folder {}", word(folder)));
             }
-            Holding::Free(Freed { why, by, since_unix_ms }) => {
+            Holding::Free(FreeClaim { why, by, since_unix_ms }) => {
                 lines.push(format!("free {} {}", why.word(), since(*since_unix_ms)));
                 lines.push(format!("name {}", word(by)));
                 lines.extend(["host -", "address -", "boot-id -", "folder -"].map(str::to_owned));
@@ -236,7 +236,7 @@ impl ClaimRecord {
         }
         let first_line = opened.body_line;
         let (own, rest) = body.split_at(OWN_LINES.min(body.len()));
-        let mut reader = Reader { lines: rest.iter().map(String::as_str).zip(first_line + OWN_LINES..) };
+        let mut reader = ClaimReader { lines: rest.iter().map(String::as_str).zip(first_line + OWN_LINES..) };
         let beat = reader.value("beat", "a number", number)?;
         let timeout_ms = reader.value("timeout-ms", "a number of ms", number)?;
         let holding = reader.holding()?;
@@ -258,7 +258,7 @@ impl ClaimRecord {
     /// # Errors
     ///
     /// [`RecordError`], also if row and text contradict each other.
-    pub fn of_row(row: &Row, server_id: u32) -> Result<ClaimRecord, RecordError> {
+    pub fn of_row(row: &RecordRow, server_id: u32) -> Result<ClaimRecord, RecordError> {
         let claim = ClaimRecord::parse(row.text.as_bytes())?;
         let Stamp { writer, beat } = row.stamp;
         let is_holders = claim.holder().is_none_or(|holder| holder.instance == writer);
@@ -276,10 +276,10 @@ impl ClaimRecord {
     }
 }
 
-impl Holder {
+impl ClaimHolder {
     /// Cuts the texts as a record does.
     #[must_use]
-    pub fn cut(mut self) -> Holder {
+    pub fn cut(mut self) -> ClaimHolder {
         for text in [&mut self.name, &mut self.host, &mut self.address, &mut self.boot_id, &mut self.folder] {
             text.truncate(cut(text).len());
         }
@@ -288,11 +288,11 @@ impl Holder {
 }
 
 /// Reader of the lines about a claim, in order, with their numbers.
-struct Reader<'a, I: Iterator<Item = (&'a str, usize)>> {
+struct ClaimReader<'a, I: Iterator<Item = (&'a str, usize)>> {
     lines: I,
 }
 
-impl<'a, I: Iterator<Item = (&'a str, usize)>> Reader<'a, I> {
+impl<'a, I: Iterator<Item = (&'a str, usize)>> ClaimReader<'a, I> {
     fn line(&mut self, name: &'static str) -> Result<(&'a str, usize), RecordError> {
         self.lines.next().ok_or(RecordError::Missing { name })
     }
@@ -312,7 +312,7 @@ impl<'a, I: Iterator<Item = (&'a str, usize)>> Reader<'a, I> {
     /// Reads the lines from `holder` or `free` to `folder`.
     fn holding(&mut self) -> Result<Holding, RecordError> {
         let (line, number) = self.line("holder")?;
-        let said = line.split_once(' ').and_then(|(first, rest)| {
+        let words = line.split_once(' ').and_then(|(first, rest)| {
             let (who, since) = rest.split_once(" since ")?;
             let since_unix_ms = since.split(' ').next()?.parse::<i64>().ok()?;
             Some((first, who, since_unix_ms))
@@ -320,14 +320,14 @@ impl<'a, I: Iterator<Item = (&'a str, usize)>> Reader<'a, I> {
         let mut text = |name| self.value(name, "a word", text_of);
         let [name, host, address] = [text("name")?, text("host")?, text("address")?];
         let [boot_id, folder] = [text("boot-id")?, text("folder")?];
-        let holding = said.and_then(|(first, who, since_unix_ms)| match first {
+        let holding = words.and_then(|(first, who, since_unix_ms)| match first {
             "holder" => {
                 let instance = u128::from_str_radix(who, 16).ok().filter(|&instance| instance != 0)?;
-                Some(Holding::Held(Holder { instance, name, host, address, since_unix_ms, boot_id, folder }))
+                Some(Holding::Held(ClaimHolder { instance, name, host, address, since_unix_ms, boot_id, folder }))
             }
             "free" => {
-                let (_, why) = WhyFree::WORDS.iter().find(|(word, _)| *word == who)?;
-                Some(Holding::Free(Freed { why: *why, by: name, since_unix_ms }))
+                let (_, why) = ReleaseReason::WORDS.iter().find(|(word, _)| *word == who)?;
+                Some(Holding::Free(FreeClaim { why: *why, by: name, since_unix_ms }))
             }
             _ => None,
         });
@@ -346,7 +346,7 @@ mod tests {
 
     use super::*;
     use crate::claim::envelope::{LAST_WORDS, Term};
-    use crate::claim::mark::Place;
+    use crate::claim::mark::RecordLocation;
 
     fn sample() -> ClaimRecord {
         let identity = Identity { server_id: 3, layout: Layout::default() };
@@ -356,7 +356,7 @@ mod tests {
         let lines = ["generator tweets twitter time:41@1ms datacenter:5 worker:5 counter:12 epoch 1288834974657"];
         let declarations = Declarations::parse(&lines.map(str::to_owned), 1).unwrap();
         let record = Record { identity, point, declarations: Arc::new(declarations), owner };
-        let holder = Holder {
+        let holder = ClaimHolder {
             instance: 0x0f1e_2d3c_4b5a_6978_8796_a5b4_c3d2_e1f0,
             name: "host a".to_owned(),
             host: "host-a.example".to_owned(),
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn a_free_one_and_a_moved_one() {
+    fn free_and_moved_claims_read_back() {
         let identity = Identity { server_id: 0, layout: Layout::default() };
         let new = ClaimRecord::new(identity, 2000, 1_795_219_200_000);
         assert!(
@@ -398,9 +398,10 @@ mod tests {
                 && new.to_text().contains("\nfree new since 1795219200000 2026-11-21T00:00:00.000Z\nname -\n")
         );
         assert_eq!(ClaimRecord::parse(new.to_text().as_bytes()), Ok(new.clone()));
-        for (_, why) in WhyFree::WORDS {
-            let holding = Holding::Free(Freed { why, by: "host-a".to_owned(), since_unix_ms: -1 });
-            let moved = ClaimRecord { holding, mark: Some(Mark::MovedTo(Place::of_store("etcd://a/p"))), ..sample() };
+        for (_, why) in ReleaseReason::WORDS {
+            let holding = Holding::Free(FreeClaim { why, by: "host-a".to_owned(), since_unix_ms: -1 });
+            let moved =
+                ClaimRecord { holding, mark: Some(Mark::MovedTo(RecordLocation::of_store("etcd://a/p"))), ..sample() };
             assert_eq!(ClaimRecord::parse(moved.to_text().as_bytes()), Ok(moved));
         }
     }
@@ -410,7 +411,7 @@ mod tests {
     fn any_deviation_from_the_text_is_refused() {
         let text = sample().to_text();
         let body = &text[..text.find(LAST_WORDS).unwrap()];
-        for (from, to, said) in [
+        for (from, to, expected_text) in [
             ("state 4", "state 5", "it is of format version 5, this getid reads versions 1 to 4"),
             ("state 4", "state 3", "line 1 is 'getid state 3' where 'getid state 4' is expected"),
             ("kind claim", "kind time", "it is a record of kind 'time' where 'claim' is expected"),
@@ -432,7 +433,7 @@ mod tests {
             assert!(body.contains(from), "{from}");
             let edited = sealed(&body.replacen(from, to, 1));
             let error = ClaimRecord::parse(edited.as_bytes()).unwrap_err().to_string();
-            assert!(error.contains(said), "{from} -> {to}: {error}");
+            assert!(error.contains(expected_text), "{from} -> {to}: {error}");
         }
         let damaged = text.replace("watermark 375145820123", "watermark 375145820124");
         assert!(ClaimRecord::parse(damaged.as_bytes()).unwrap_err().to_string().starts_with("its checksum is"));
@@ -445,7 +446,7 @@ mod tests {
         assert_eq!(ClaimRecord::of_row(&row, 3), Ok(sample()));
         assert_eq!(ClaimRecord::of_row(&row, 2), Err(RecordError::Range));
         for stamp in [Stamp { beat: 4712, ..row.stamp }, Stamp { writer: 1, ..row.stamp }] {
-            assert_eq!(ClaimRecord::of_row(&Row { stamp, text: row.text.clone() }, 3), Err(RecordError::Range));
+            assert_eq!(ClaimRecord::of_row(&RecordRow { stamp, text: row.text.clone() }, 3), Err(RecordError::Range));
         }
     }
 
@@ -458,20 +459,20 @@ mod tests {
         let (generators, forgotten) = (lines[1000..].to_vec(), lines[..1000].to_vec());
         let declarations = Declarations::parse(&[generators, forgotten].concat(), 1).unwrap();
         let refused = sample().with_declarations(Arc::new(declarations)).to_row(1).unwrap_err();
-        assert!(refused.contains("and a claim store takes 524288: declare fewer generators"), "{refused}");
+        assert!(refused.contains("and a claim store accepts 524288: declare fewer generators"), "{refused}");
     }
 
     fn any_claim() -> impl Strategy<Value = ClaimRecord> {
         let text = || "[ -~ü\n]{0,20}";
         let holder = (1..=u128::MAX, text(), text(), text(), any::<i64>(), text(), text()).prop_map(
             |(instance, name, host, address, since_unix_ms, boot_id, folder)| {
-                Holding::Held(Holder { instance, name, host, address, since_unix_ms, boot_id, folder })
+                Holding::Held(ClaimHolder { instance, name, host, address, since_unix_ms, boot_id, folder })
             },
         );
-        let free = (0..WhyFree::WORDS.len(), text(), any::<i64>()).prop_map(|(why, by, since_unix_ms)| {
-            Holding::Free(Freed { why: WhyFree::WORDS[why].1, by, since_unix_ms })
+        let free = (0..ReleaseReason::WORDS.len(), text(), any::<i64>()).prop_map(|(why, by, since_unix_ms)| {
+            Holding::Free(FreeClaim { why: ReleaseReason::WORDS[why].1, by, since_unix_ms })
         });
-        let mark = prop::option::of("[!-~]{1,9}".prop_map(|place| Mark::MovingTo(Place::of_store(&place))));
+        let mark = prop::option::of("[!-~]{1,9}".prop_map(|place| Mark::MovingTo(RecordLocation::of_store(&place))));
         (prop_oneof![holder, free], mark, any::<u64>(), any::<u64>(), 0..=Tick::END.0, any::<bool>()).prop_map(
             |(holding, mark, beat, timeout_ms, watermark, has_generators)| {
                 let mut claim = ClaimRecord { beat, timeout_ms, holding, mark, ..sample() };

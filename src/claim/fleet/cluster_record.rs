@@ -30,7 +30,7 @@ use getid_core::{CounterDeclaration, Declaration, Epoch, Layout, Tick, UtcMs, is
 use super::super::declarations::Declarations;
 use super::super::envelope::{DECLARATIONS_MAX, Envelope, Owner, RecordError, VERSION, number, quoted};
 use super::super::record::same_lines;
-use crate::records::{Row, Stamp, TEXT_BYTES_MAX};
+use crate::records::{RecordRow, Stamp, TEXT_BYTES_MAX};
 
 /// The kind of this record.
 pub const KIND: &str = "cluster";
@@ -63,7 +63,7 @@ pub struct ClusterRecord {
 pub enum OtherCluster {
     /// Ticks are counted from another epoch.
     #[error(
-        "id-epoch is {} ({}), and this fleet's is {} ({}): IDs of one would be IDs of the other; set the fleet's, or name \
+        "id-epoch is {} ({}), and this fleet's is {} ({}): both would give the same IDs; set the fleet's, or name \
          another claim-store",
         configured.unix_ms(), UtcMs(Tick(0).unix_ms(*configured)), cluster.unix_ms(), UtcMs(Tick(0).unix_ms(*cluster))
     )]
@@ -75,8 +75,8 @@ pub enum OtherCluster {
     },
     /// The server-id has another width.
     #[error(
-        "id-range is {configured}, and this fleet's is {cluster}: two servers could give the same ID; set the fleet's, or \
-         name another claim-store"
+        "id-range is {configured}, and this fleet's is {cluster}: two servers could give the same ID; set the fleet's, \
+         or name another claim-store"
     )]
     IdRange {
         /// Width in bits on this server.
@@ -86,8 +86,8 @@ pub enum OtherCluster {
     },
     /// A generator has another declaration.
     #[error(
-        "generator '{name}' is declared here as '{configured}', and in this fleet as '{cluster}': declare it as the fleet \
-         does, or give it another name; or, if all its IDs are known, run `getid cluster forget-generator {name}`"
+        "generator '{name}' is declared here as '{configured}', and in this fleet as '{cluster}': declare it as the \
+         fleet does, or give it another name; or, if all its IDs are known, run `getid cluster forget-generator {name}`"
     )]
     Generator {
         /// Name of the generator.
@@ -99,8 +99,8 @@ pub enum OtherCluster {
     },
     /// The record has no room for another generator.
     #[error(
-        "generator '{name}' is one too many: this fleet has {DECLARATIONS_MAX} already, those included that no server \
-         declares any more; let go of one with `getid cluster forget-generator`"
+        "generator '{name}' does not fit: this fleet has its maximum of {DECLARATIONS_MAX}, including those that no \
+         server declares any more; forget one with `getid cluster forget-generator`"
     )]
     TooMany {
         /// Name of the first generator without room.
@@ -210,16 +210,16 @@ impl ClusterRecord {
     /// # Errors
     ///
     /// Returns a sentence if the text is too long for a store.
-    pub fn to_row(&self, stamp: Stamp) -> Result<Row, String> {
+    pub fn to_row(&self, stamp: Stamp) -> Result<RecordRow, String> {
         let text = self.to_text();
         if text.len() > TEXT_BYTES_MAX {
             return Err(format!(
-                "the record of the cluster would have {} bytes, and a claim store takes {TEXT_BYTES_MAX}: declare fewer \
-                 generators, or let go of some with `getid cluster forget-generator`",
+                "the record of the cluster would have {} bytes, and a claim store accepts {TEXT_BYTES_MAX}: declare fewer \
+                 generators, or forget some with `getid cluster forget-generator`",
                 text.len()
             ));
         }
-        Ok(Row { stamp, text })
+        Ok(RecordRow { stamp, text })
     }
 
     fn body(&self) -> Vec<String> {
@@ -426,7 +426,7 @@ mod tests {
             Layout::new(Epoch::from_unix_ms(epoch).unwrap(), widths[0], widths[1], widths[2]).unwrap()
         };
         let default = Epoch::DEFAULT.unix_ms();
-        for (layout, words, said) in [
+        for (layout, words, expected_text) in [
             (layout(default, [2, 9, 10]), "tweets twitter datacenter 1 worker 2", ""),
             (layout(default, [2, 19, 0]), "doc objectid process 7", ""),
             (
@@ -449,10 +449,10 @@ mod tests {
             ),
         ] {
             match sample().joined_by(layout, &[declared(words)], &[]) {
-                Ok(joined) => assert_eq!((joined, said), (None, ""), "{words}"),
+                Ok(joined) => assert_eq!((joined, expected_text), (None, ""), "{words}"),
                 Err(error) => {
                     let error = error.to_string();
-                    assert!(!said.is_empty() && error.starts_with(said), "{words}: {error}");
+                    assert!(!expected_text.is_empty() && error.starts_with(expected_text), "{words}: {error}");
                 }
             }
         }
@@ -482,7 +482,7 @@ mod tests {
     fn any_deviation_from_the_text_is_refused() {
         let text = sample().to_text();
         let body = &text[..text.find(LAST_WORDS).unwrap()];
-        for (from, to, said) in [
+        for (from, to, expected_text) in [
             ("state 4", "state 9", "it is of format version 9, this getid reads versions 1 to 4"),
             ("kind cluster", "kind claim", "it is a record of kind 'claim' where 'cluster' is expected"),
             ("key cluster", "key other", "its numbers contradict each other"),
@@ -497,7 +497,7 @@ mod tests {
             let edited = body.replacen(from, to, 1);
             let sealed = format!("{edited}{LAST_WORDS}{:08x}\n", crc32fast::hash(edited.as_bytes()));
             let error = ClusterRecord::parse(sealed.as_bytes()).unwrap_err().to_string();
-            assert!(error.contains(said), "{from} -> {to}: {error}");
+            assert!(error.contains(expected_text), "{from} -> {to}: {error}");
         }
         assert!(ClusterRecord::parse(body.as_bytes()).is_err());
     }

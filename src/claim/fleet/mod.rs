@@ -7,5 +7,5 @@ pub mod claim_record;
 pub mod cluster_record;
 mod word;
 
-pub use self::claim_record::{ClaimRecord, Freed, Holder, Holding, WhyFree};
+pub use self::claim_record::{ClaimHolder, ClaimRecord, FreeClaim, Holding, ReleaseReason};
 pub use self::cluster_record::{ClusterRecord, IdRanges};

@@ -5,12 +5,12 @@ use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Write};
 use clap::Args;
 
 use super::{check_unclaimed, describe_holder, describe_release, freed, unusable_record};
-use crate::claim::Place;
-use crate::claim::fleet::{ClaimRecord, Holding, WhyFree};
+use crate::claim::RecordLocation;
+use crate::claim::fleet::{ClaimRecord, Holding, ReleaseReason};
 use crate::cli::claim_store::{ClaimStore, ClaimStoreArgs, new_stamp};
 use crate::cli::sequence::ToolError;
 use crate::cli::state::texts::{duration, push_line};
-use crate::records::{Key, Row, Written};
+use crate::records::{Key, RecordRow, WriteResult};
 
 pub(super) const RELEASE_EXAMPLES: &str = "\
 Example:
@@ -46,7 +46,7 @@ pub(super) struct ClaimTakeArgs {
 }
 
 /// Returns the claim of a server-id. Fails if there is no record, if it is damaged, or if it was moved.
-pub(in crate::cli) fn read_usable_claim(store: &ClaimStore, server_id: u32) -> Result<(Row, ClaimRecord), ToolError> {
+pub(in crate::cli) fn read_usable_claim(store: &ClaimStore, server_id: u32) -> Result<(RecordRow, ClaimRecord), ToolError> {
     let Some((row, claim)) = store.claim(server_id)? else {
         return Err(ToolError::Negative(format!(
             "{}: there is no record of server-id {server_id}. If the server-id never gave an ID, run \
@@ -56,7 +56,7 @@ pub(in crate::cli) fn read_usable_claim(store: &ClaimStore, server_id: u32) -> R
     };
     let claim = claim.map_err(|error| ToolError::Negative(unusable_record(store, server_id, &error)))?;
     if let Some(mark) = &claim.mark {
-        let remedy = mark.remedy(server_id, &Place::of_store(store.shown()));
+        let remedy = mark.remedy(server_id, &RecordLocation::of_store(store.shown()));
         return Err(ToolError::Negative(format!(
             "{}: server-id {server_id}: {mark}. To go on, {remedy}",
             store.shown()
@@ -87,10 +87,10 @@ pub(super) fn release(
     );
     check_unclaimed(store, server_id, &row, &claim, &why).map_err(ToolError::Negative)?;
     let new =
-        freed(&claim, WhyFree::Operator, 1, now_unix_ms).to_row(new_stamp(0).writer).map_err(ToolError::Negative)?;
+        freed(&claim, ReleaseReason::Operator, 1, now_unix_ms).to_row(new_stamp(0).writer).map_err(ToolError::Negative)?;
     match store.write(&Key::of_claim(server_id), Some(row.stamp), &new)? {
-        Written::Done => {}
-        Written::Conflict(_) => {
+        WriteResult::Done => {}
+        WriteResult::Conflict(_) => {
             return Err(ToolError::Negative(format!(
                 "server-id {server_id}: another process wrote the record at the same time: its holder beats again, or a \
                  standby has taken the claim; `getid claim show {server_id}` shows the holder"
@@ -119,10 +119,11 @@ pub(super) fn take(
     }
     let (mut row, mut claim) = (row, claim);
     for _ in 0..TAKES_MAX {
-        let new = freed(&claim, WhyFree::Operator, 1, now_unix_ms)
+        let new =
+            freed(&claim, ReleaseReason::Operator, 1, now_unix_ms)
             .to_row(new_stamp(0).writer)
             .map_err(ToolError::Negative)?;
-        if store.write(&Key::of_claim(server_id), Some(row.stamp), &new)? == Written::Done {
+        if store.write(&Key::of_claim(server_id), Some(row.stamp), &new)? == WriteResult::Done {
             writeln!(out, "server-id {server_id}: {}", store.shown())?;
             let text = format!("from {}; a standby takes it at once", describe_holder(&holder));
             out.write_all(line("taken", &text).as_bytes())?;

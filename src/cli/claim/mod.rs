@@ -20,8 +20,8 @@ use self::show::{ClaimShowArgs, SHOW_EXAMPLES};
 use super::claim_store::{CLAIM_STORE_HELP, ClaimStore, ClaimStoreArgs, TIMEOUT_MS_MAX, WatchOutcome};
 use super::sequence::{ToolError, run_and_report};
 use super::state::texts::duration;
-use crate::claim::fleet::{ClaimRecord, Freed, Holder, Holding, WhyFree};
-use crate::records::{Row, Stamp};
+use crate::claim::fleet::{ClaimHolder, ClaimRecord, FreeClaim, Holding, ReleaseReason};
+use crate::records::{RecordRow, Stamp};
 use crate::system::clock::wall_unix_ms;
 use crate::text::printable::printable_up_to;
 use crate::text::shell::shell_word;
@@ -93,7 +93,7 @@ fn schema(store: &ClaimStore, out: &mut dyn Write) -> Result<(), ToolError> {
 pub(super) fn check_unclaimed(
     store: &ClaimStore,
     server_id: u32,
-    row: &Row,
+    row: &RecordRow,
     claim: &ClaimRecord,
     why: &str,
 ) -> Result<(), String> {
@@ -114,7 +114,7 @@ pub(super) fn timeout_ms(claim: &ClaimRecord) -> u64 {
 }
 
 /// Describes a holder by name, address and host.
-pub(super) fn describe_holder(holder: &Holder) -> String {
+pub(super) fn describe_holder(holder: &ClaimHolder) -> String {
     let shown = |text: &str| printable_up_to(text, 200);
     let name = if holder.name.is_empty() { "a server without a name".to_owned() } else { shown(&holder.name) };
     let places: Vec<_> = [&holder.address, &holder.host]
@@ -126,33 +126,33 @@ pub(super) fn describe_holder(holder: &Holder) -> String {
 }
 
 /// Describes why a claim has no holder.
-pub(super) fn describe_release(freed: &Freed) -> String {
+pub(super) fn describe_release(freed: &FreeClaim) -> String {
     let by = if freed.by.is_empty() { "its holder".to_owned() } else { printable_up_to(&freed.by, 200) };
     match freed.why {
-        WhyFree::New => "it was never held".to_owned(),
-        WhyFree::Stopped => format!("{by} stopped"),
-        WhyFree::Clock => format!("{by} released it, because its clock was absurd"),
-        WhyFree::Operator => format!("an operator took it from {by}"),
-        WhyFree::Advanced => "it was advanced by an operator".to_owned(),
-        WhyFree::Moved => "it was moved here".to_owned(),
+        ReleaseReason::New => "it was never held".to_owned(),
+        ReleaseReason::Stopped => format!("{by} stopped"),
+        ReleaseReason::Clock => format!("{by} released it, because its clock was absurd"),
+        ReleaseReason::Operator => format!("an operator took it from {by}"),
+        ReleaseReason::Advanced => "it was advanced by an operator".to_owned(),
+        ReleaseReason::Moved => "it was moved here".to_owned(),
     }
 }
 
 /// Returns this claim without a holder, as the next record to write.
-pub(super) fn freed(claim: &ClaimRecord, why: WhyFree, beats: u64, now_unix_ms: i64) -> ClaimRecord {
+pub(super) fn freed(claim: &ClaimRecord, why: ReleaseReason, beats: u64, now_unix_ms: i64) -> ClaimRecord {
     let by = match &claim.holding {
         Holding::Held(holder) => holder.name.clone(),
         Holding::Free(freed) => freed.by.clone(),
     };
     let beat = claim.beat.saturating_add(beats).min(Stamp::BEAT_MAX);
-    let holding = Holding::Free(Freed { why, by, since_unix_ms: now_unix_ms });
+    let holding = Holding::Free(FreeClaim { why, by, since_unix_ms: now_unix_ms });
     ClaimRecord { beat, holding, ..claim.clone() }
 }
 
 /// Returns the error for a record that cannot be used, with the remedy.
 pub(in crate::cli) fn unusable_record(store: &ClaimStore, server_id: u32, error: &impl std::fmt::Display) -> String {
     format!(
-        "{}: cannot use the record of server-id {server_id}: {error}; to go on, run `getid state advance --store {} \
+        "{}: cannot use the record of server-id {server_id}: {error}; to continue, run `getid state advance --store {} \
          --server-id {server_id} --past-id ID`, ID being the largest in any table",
         store.shown(),
         shell_word(&for_command(store.shown()))

@@ -9,13 +9,13 @@ use getid_core::UtcMs;
 use serde_json::{Value, json};
 
 use super::{describe_holder, describe_release, timeout_ms, timeout_words, unusable_record};
-use crate::claim::fleet::{ClaimRecord, Holder, Holding};
-use crate::claim::{Mark, Place};
+use crate::claim::fleet::{ClaimHolder, ClaimRecord, Holding};
+use crate::claim::{Mark, RecordLocation};
 use crate::cli::claim_store::{ClaimStore, ClaimStoreArgs, WatchOutcome};
 use crate::cli::output::print_error;
 use crate::cli::sequence::ToolError;
 use crate::cli::state::texts::{push_line, push_record, record_json};
-use crate::records::Row;
+use crate::records::RecordRow;
 
 pub(super) const SHOW_EXAMPLES: &str = "\
 Examples:
@@ -42,7 +42,7 @@ pub(super) struct ClaimShowArgs {
 pub(in crate::cli) struct ClaimEntry<'a> {
     store: &'a ClaimStore,
     server_id: u32,
-    row: Row,
+    row: RecordRow,
     claim: Result<ClaimRecord, String>,
     watched: Option<WatchOutcome>,
 }
@@ -111,7 +111,7 @@ pub(in crate::cli) fn list_claims(
 }
 
 impl<'a> ClaimEntry<'a> {
-    fn of(store: &'a ClaimStore, server_id: u32, row: Row) -> ClaimEntry<'a> {
+    fn of(store: &'a ClaimStore, server_id: u32, row: RecordRow) -> ClaimEntry<'a> {
         let claim = ClaimRecord::of_row(&row, server_id).map_err(|error| unusable_record(store, server_id, &error));
         ClaimEntry { store, server_id, row, claim, watched: None }
     }
@@ -134,7 +134,7 @@ impl<'a> ClaimEntry<'a> {
         let mut line = |name: &str, value: &dyn Display| push_line(&mut text, name, value);
         match &claim.holding {
             Holding::Held(holder) => {
-                let Holder { instance, since_unix_ms, .. } = holder;
+                let ClaimHolder { instance, since_unix_ms, .. } = holder;
                 let since = UtcMs(*since_unix_ms);
                 line("held by", &format_args!("{} since {since}, instance {instance:032x}", describe_holder(holder)));
             }
@@ -153,7 +153,7 @@ impl<'a> ClaimEntry<'a> {
         push_record(&mut text, &claim.record, now_unix_ms);
         if let Some(mark) = &claim.mark {
             push_line(&mut text, "mark", mark);
-            let remedy = mark.remedy(self.server_id, &Place::of_store(self.store.shown()));
+            let remedy = mark.remedy(self.server_id, &RecordLocation::of_store(self.store.shown()));
             push_line(&mut text, "remedy", &remedy);
         }
         text
@@ -190,7 +190,7 @@ impl<'a> ClaimEntry<'a> {
                 more["timeout_ms"] = json!(claim.timeout_ms);
                 more["holder"] = match &claim.holding {
                     Holding::Free(_) => Value::Null,
-                    Holding::Held(Holder { instance, name, host, address, since_unix_ms, .. }) => json!({
+                    Holding::Held(ClaimHolder { instance, name, host, address, since_unix_ms, .. }) => json!({
                         "instance": format!("{instance:032x}"), "name": name, "host": host, "address": address,
                         "since_unix_ms": since_unix_ms,
                     }),

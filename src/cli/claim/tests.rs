@@ -2,8 +2,8 @@
 
 use super::change::{ClaimReleaseArgs, ClaimTakeArgs, confirm, release, take};
 use super::show::{ClaimShowArgs, show};
-use crate::claim::fleet::{ClaimRecord, Holding, WhyFree};
-use crate::claim::{Mark, Place};
+use crate::claim::fleet::{ClaimRecord, Holding, ReleaseReason};
+use crate::claim::{Mark, RecordLocation};
 use crate::cli::claim_store::ClaimStore;
 use crate::cli::claim_store::testing::*;
 use crate::records::Key;
@@ -24,7 +24,7 @@ fn run_take(words: &str, store: &ClaimStore) -> Result<String, String> {
 }
 
 #[track_caller]
-fn freed_by(claim: &ClaimRecord) -> (WhyFree, &str) {
+fn freed_by(claim: &ClaimRecord) -> (ReleaseReason, &str) {
     match &claim.holding {
         Holding::Free(freed) => (freed.why, freed.by.as_str()),
         Holding::Held(holder) => panic!("held by {}", holder.name),
@@ -76,7 +76,7 @@ fn show_prints_all_claims_in_order() {
     );
     assert!(heads[3].starts_with("  held by    a\\u{1b}[2J\\n (10.1.0.7:7890"), "{}", heads[3]);
 
-    let moved = Mark::MovedTo(Place::of_store("etcd://b/getid"));
+    let moved = Mark::MovedTo(RecordLocation::of_store("etcd://b/getid"));
     put(&memory, &ClaimRecord { mark: Some(moved), ..free(0) });
     let mut row = memory.get(&Key::of_claim(1)).unwrap();
     row.text.insert(0, 'x');
@@ -111,7 +111,7 @@ fn release_ends_only_a_silent_claim() {
                 it\n";
     assert_eq!(text, expected);
     let after = stored_claim(&memory, 0);
-    assert_eq!(freed_by(&after), (WhyFree::Operator, "host-a"));
+    assert_eq!(freed_by(&after), (ReleaseReason::Operator, "host-a"));
     assert_eq!((after.beat, &after.record), (before.beat + 1, &before.record), "nothing else has changed");
     let text = run_release("0", &store).unwrap();
     assert!(text.ends_with("  free       already: an operator took it from host-a\n"), "{text}");
@@ -127,7 +127,7 @@ fn a_holder_that_beats_loses_its_claim_to_take() {
                 once\n";
     assert_eq!(text, expected);
     drop(beats);
-    assert_eq!(freed_by(&stored_claim(&memory, 0)), (WhyFree::Operator, "host-a"), "its next beat was refused");
+    assert_eq!(freed_by(&stored_claim(&memory, 0)), (ReleaseReason::Operator, "host-a"), "its next beat was refused");
     let refused = run_take("0 --yes", &store).unwrap_err();
     assert_eq!(refused, "server-id 0 has no holder: any standby takes it at once");
 }
@@ -153,7 +153,7 @@ fn take_asks_for_confirmation() {
 #[test]
 fn marked_and_damaged_records_are_unchanged() {
     let (memory, store) = fleet();
-    let moving = Mark::MovingTo(Place::of_store("etcd://b/getid"));
+    let moving = Mark::MovingTo(RecordLocation::of_store("etcd://b/getid"));
     put(&memory, &ClaimRecord { mark: Some(moving), ..free(0) });
     put(&memory, &held(1));
     let mut row = memory.get(&Key::of_claim(1)).unwrap();

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use clap::Args;
 
 use super::init::generator_lines;
-use crate::claim::fleet::{ClaimRecord, WhyFree};
+use crate::claim::fleet::{ClaimRecord, ReleaseReason};
 use crate::cli::claim::{check_unclaimed, freed};
 use crate::cli::claim_store::{ClaimStore, ClaimStoreArgs, new_stamp};
 use crate::cli::sequence::ToolError;
 use crate::cli::state::canonical;
 use crate::cli::state::texts::push_line;
-use crate::records::{Key, Row, Written};
+use crate::records::{Key, RecordRow, WriteResult};
 
 pub(super) const FORGET_EXAMPLES: &str = "\
 Examples:
@@ -85,7 +85,7 @@ pub(super) fn forget(
     for (server_id, (row, claim)) in claims {
         let past_id = past_id.as_deref().unwrap_or_default();
         let declarations = claim.record.declarations.without(name, past_id).map_err(ToolError::Negative)?;
-        let claim = freed(&claim, WhyFree::Operator, 1, now_unix_ms).with_declarations(Arc::new(declarations));
+        let claim = freed(&claim, ReleaseReason::Operator, 1, now_unix_ms).with_declarations(Arc::new(declarations));
         let new = claim.to_row(new_stamp(0).writer).map_err(ToolError::Negative)?;
         let key = Key::of_claim(server_id);
         check_written(&store.write(&key, Some(row.stamp), &new)?, key.as_str())?;
@@ -100,7 +100,7 @@ pub(super) fn forget(
 }
 
 /// Returns the claims whose records declare a generator of this name.
-fn claims_declaring(name: &str, store: &ClaimStore) -> Result<BTreeMap<u32, (Row, ClaimRecord)>, ToolError> {
+fn claims_declaring(name: &str, store: &ClaimStore) -> Result<BTreeMap<u32, (RecordRow, ClaimRecord)>, ToolError> {
     let mut found = BTreeMap::new();
     let claims = store.claims()?;
     if let Some(bad) = claims.bad.first() {
@@ -117,10 +117,10 @@ fn claims_declaring(name: &str, store: &ClaimStore) -> Result<BTreeMap<u32, (Row
     Ok(found)
 }
 
-fn check_written(written: &Written, key: &str) -> Result<(), ToolError> {
+fn check_written(written: &WriteResult, key: &str) -> Result<(), ToolError> {
     match written {
-        Written::Done => Ok(()),
-        Written::Conflict(_) => Err(ToolError::Negative(format!(
+        WriteResult::Done => Ok(()),
+        WriteResult::Conflict(_) => Err(ToolError::Negative(format!(
             "another process wrote the record '{key}' at the same time, such as a server that starts; run the command again"
         ))),
     }

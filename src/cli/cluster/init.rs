@@ -13,7 +13,7 @@ use crate::cli::claim_store::{ClaimStore, ClaimStoreArgs, new_stamp};
 use crate::cli::sequence::ToolError;
 use crate::cli::state::{sets_layout, texts::push_line};
 use crate::config::Config;
-use crate::records::{Key, Row, Written};
+use crate::records::{Key, RecordRow, WriteResult};
 
 pub(super) const INIT_EXAMPLES: &str = "\
 Examples:
@@ -60,8 +60,8 @@ pub(super) fn init(
         None => Some((None, 1)),
     };
     if let Some((expect, beat)) = is_new {
-        let row: Row = record.to_row(new_stamp(beat)).map_err(ToolError::Negative)?;
-        if let Written::Conflict(_) = store.write(&Key::of_cluster(), expect, &row)? {
+        let row: RecordRow = record.to_row(new_stamp(beat)).map_err(ToolError::Negative)?;
+        if let WriteResult::Conflict(_) = store.write(&Key::of_cluster(), expect, &row)? {
             return Err(ToolError::Negative(format!(
                 "{}: another process wrote the record 'cluster' at the same time; run the command again",
                 store.shown()
@@ -82,8 +82,8 @@ pub(super) fn init(
         let claim = ClaimRecord::new(identity, config.claim.timeout_ms, now_unix_ms);
         let row = claim.to_row(new_stamp(claim.beat).writer).map_err(ToolError::Negative)?;
         let done = match store.write(&Key::of_claim(server_id), None, &row)? {
-            Written::Done => "a record was created for its first start".to_owned(),
-            Written::Conflict(_) => "it has a record already, which is unchanged".to_owned(),
+            WriteResult::Done => "a record was created for its first start".to_owned(),
+            WriteResult::Conflict(_) => "it has a record already, which is unchanged".to_owned(),
         };
         let mut text = String::new();
         push_line(&mut text, "new", &format_args!("server-id {server_id}: {done}"));

@@ -7,7 +7,7 @@ use getid_core::{Declaration, Layout, SavePoint, no_dates};
 use super::forget::{ForgetGeneratorArgs, forget};
 use super::init::{ClusterInitArgs, init};
 use super::show::{ClusterShowArgs, show};
-use crate::claim::{Mark, Place};
+use crate::claim::{Mark, RecordLocation};
 use crate::cli::claim_store::ClaimStore;
 use crate::cli::claim_store::testing::*;
 use crate::config::Config;
@@ -155,7 +155,7 @@ fn a_generator_is_forgotten_once_no_server_has_it() {
         let declarations = claim.record.declarations.with(&config.generators, 0, |_| 0).unwrap();
         claim.with_declarations(Arc::new(declarations))
     };
-    let moved = Mark::MovedTo(Place::of_store("etcd://b"));
+    let moved = Mark::MovedTo(RecordLocation::of_store("etcd://b"));
     put(&memory, &crate::claim::fleet::ClaimRecord { mark: Some(moved), ..with_tweets(free(2)) });
     put(&memory, &with_tweets(free(3)));
     let beats = BeatThread::of(&memory, with_tweets(held(1)));

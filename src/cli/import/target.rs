@@ -4,7 +4,7 @@ use getid_core::{Key, Spec};
 
 use crate::cli::sequence::stores::{OpenStore, Stores, drop_held_segments, sentence, spec_of_store};
 use crate::cli::server_args::ServerArgs;
-use crate::sql::{Create, Row, RowChange, RowState, Verdict};
+use crate::sql::{CreateRequest, RowChange, RowState, SequenceRow, Verdict};
 use crate::text::printable::printable_up_to;
 use crate::tools::client::{Connection, Endpoint};
 use crate::tools::replies::push_request;
@@ -99,7 +99,7 @@ fn import_into_store(
         Some(row) => row,
         None if is_dry => return Ok(ImportOutcome::Created { next: spec.next_from(last + 1) }),
         None => {
-            let new = Create {
+            let new = CreateRequest {
                 key: key.clone(),
                 spec,
                 above_dropped: false,
@@ -119,7 +119,7 @@ fn import_into_store(
     raise(opened, key, last, &found, is_dry)
 }
 
-fn raise(opened: &mut OpenStore<'_>, key: &Key, last: i64, found: &Row, is_dry: bool) -> Result<ImportOutcome, String> {
+fn raise(opened: &mut OpenStore<'_>, key: &Key, last: i64, found: &SequenceRow, is_dry: bool) -> Result<ImportOutcome, String> {
     let at = found.last();
     if found.next > last {
         if !is_dry {

@@ -11,7 +11,7 @@ use getid_core::{Spec, VALUE_MAX};
 use super::show::json_of;
 use super::stores::{OpenStore, StoreArgs, drop_held_segments, sentence, spec_of_store};
 use super::{ToolError, key};
-use crate::sql::{Create, Row, RowChange, RowState, Verdict};
+use crate::sql::{CreateRequest, RowChange, RowState, SequenceRow, Verdict};
 use crate::text::shell::shell_word;
 
 pub(super) const CREATE_EXAMPLES: &str = "\
@@ -101,7 +101,7 @@ pub(super) fn create(args: &CreateArgs, out: &mut dyn Write) -> Result<(), ToolE
         return Err(ToolError::Negative(sentence(&args.name, Verdict::Exists(Box::new(row)))));
     }
     for (opened, spec) in missing {
-        let new = Create {
+        let new = CreateRequest {
             key: key.clone(),
             spec,
             above_dropped: true,
@@ -121,7 +121,7 @@ pub(super) fn create(args: &CreateArgs, out: &mut dyn Write) -> Result<(), ToolE
 
 /// Returns the message about a created row. It names the store, because a command without `--config` uses the store of
 /// an installed server, which may not be intended.
-fn created_message(row: &Row, opened: &OpenStore<'_>) -> String {
+fn created_message(row: &SequenceRow, opened: &OpenStore<'_>) -> String {
     let above = if row.generation > 0 { ", above the values of the dropped sequence" } else { "" };
     format!("created '{}' in {}: {} is the first value{above}", row.key, opened.store.shown(), row.next)
 }

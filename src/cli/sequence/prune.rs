@@ -9,7 +9,7 @@ use clap::Args;
 
 use super::ToolError;
 use super::stores::{OpenStore, StoreArgs, sentence};
-use crate::sql::{Day, Prune, Pruned};
+use crate::sql::{Day, PruneRequest, PruneResult};
 use crate::text::plural::counted;
 
 pub(super) const PRUNE_EXAMPLES: &str = "\
@@ -51,7 +51,7 @@ pub(super) fn prune(args: &PruneArgs, out: &mut dyn Write) -> Result<(), ToolErr
             )));
         }
         for generator in generators {
-            let ask = Prune { name: generator.name, through: through.clone(), deletes: args.yes };
+            let ask = PruneRequest { name: generator.name, through: through.clone(), deletes: args.yes };
             rows += prune_one(&mut opened, &ask, out)?;
         }
     }
@@ -68,23 +68,23 @@ pub(super) fn prune(args: &PruneArgs, out: &mut dyn Write) -> Result<(), ToolErr
 }
 
 /// Shows the removable rows of one generator, and removes them if asked to. Returns the number of rows.
-fn prune_one(opened: &mut OpenStore<'_>, ask: &Prune, out: &mut dyn Write) -> Result<u64, ToolError> {
-    let counts = Prune { deletes: false, ..ask.clone() };
+fn prune_one(opened: &mut OpenStore<'_>, ask: &PruneRequest, out: &mut dyn Write) -> Result<u64, ToolError> {
+    let counts = PruneRequest { deletes: false, ..ask.clone() };
     let found = call(opened, &counts)?;
-    let Pruned { rows, first, last, .. } = &found;
+    let PruneResult { rows, first, last, .. } = &found;
     if *rows > 0 {
         let shown = opened.store.shown();
         writeln!(out, "{:<24} {:>8} {first} to {last}  {shown}", ask.name, counted(*rows, "row"))?;
     }
     let mut is_over = !ask.deletes;
     while !is_over {
-        let Pruned { rows, deleted, .. } = call(opened, ask)?;
+        let PruneResult { rows, deleted, .. } = call(opened, ask)?;
         is_over = deleted == 0 || deleted == rows;
     }
     Ok(found.rows)
 }
 
-fn call(opened: &mut OpenStore<'_>, ask: &Prune) -> Result<Pruned, ToolError> {
+fn call(opened: &mut OpenStore<'_>, ask: &PruneRequest) -> Result<PruneResult, ToolError> {
     let pruned = opened.write(|connection| connection.prune(ask))?;
     pruned.map_err(|verdict| ToolError::Negative(sentence(&ask.name, verdict)))
 }

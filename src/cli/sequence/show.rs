@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::stores::{OpenStore, StoreArgs, sentence};
 use super::{ToolError, key};
 use crate::cli::output::print_error;
-use crate::sql::{Row, RowState, Verdict};
+use crate::sql::{RowState, SequenceRow, Verdict};
 use crate::text::glob::Pattern;
 use crate::text::plural::counted;
 use crate::text::printable::printable;
@@ -85,7 +85,7 @@ pub(super) fn list(args: &ListArgs, out: &mut dyn Write) -> Result<(), ToolError
             out.flush()?;
             for bad in listed.bad.iter().filter(|bad| is_match(&bad.name)) {
                 left_out += 1;
-                print_error(&format!("{}: {}", opened.store.shown(), bad.said));
+                print_error(&format!("{}: {}", opened.store.shown(), bad.error));
             }
             let Some(next) = listed.next else { break };
             after = next;
@@ -127,12 +127,12 @@ pub(super) fn info(args: &InfoArgs, out: &mut dyn Write) -> Result<(), ToolError
 }
 
 /// Returns the last value that may have been given; `None` if no server has reserved any.
-fn last_reserved(row: &Row) -> Option<i64> {
+fn last_reserved(row: &SequenceRow) -> Option<i64> {
     let is_fresh = row.next <= row.spec.next_from(row.spec.start);
     (!is_fresh).then(|| row.last())
 }
 
-fn line_of(row: &Row) -> String {
+fn line_of(row: &SequenceRow) -> String {
     let words = row.spec.words();
     let state = match row.state {
         RowState::Live => "",
@@ -144,7 +144,7 @@ fn line_of(row: &Row) -> String {
     text.trim_end().to_owned()
 }
 
-fn describe(row: &Row, opened: &OpenStore<'_>, out: &mut dyn Write) -> io::Result<()> {
+fn describe(row: &SequenceRow, opened: &OpenStore<'_>, out: &mut dyn Write) -> io::Result<()> {
     let mut line = |name: &str, value: String| writeln!(out, "  {name:<10} {value}");
     let about = opened.about();
     line("store", format!("{} ({}), {}", opened.store.shown(), printable(&about.product), about.uuid))?;
@@ -182,7 +182,7 @@ fn describe(row: &Row, opened: &OpenStore<'_>, out: &mut dyn Write) -> io::Resul
 }
 
 /// Formats all options, the defaults included.
-fn options(row: &Row) -> String {
+fn options(row: &SequenceRow) -> String {
     let spec = &row.spec;
     let policy = match spec.policy {
         None => "from sequence-policy",
@@ -195,7 +195,7 @@ fn options(row: &Row) -> String {
     )
 }
 
-pub(super) fn json_of(row: &Row, opened: &OpenStore<'_>) -> Value {
+pub(super) fn json_of(row: &SequenceRow, opened: &OpenStore<'_>) -> Value {
     let spec = &row.spec;
     let state = match row.state {
         RowState::Live => "live",

@@ -18,7 +18,9 @@ use crate::cli::output::print_error;
 use crate::cli::server_args::TIMEOUT_MS_DEFAULT;
 use crate::config::{Config, Dir, RealFiles, SequenceTable, Sources};
 use crate::generators::sequence::SequenceNotes;
-use crate::sql::{self, About, Answer, Connection, Row, RowChange, RowState, Store, StoreError, Table, Verdict};
+use crate::sql::{
+    self, Connection, RowChange, RowState, SequenceRow, Store, StoreError, StoreFuture, StoreInfo, TableKind, Verdict,
+};
 use crate::system::io_threads;
 use crate::text::shell::shell_word;
 use crate::text::store_url::{StoreKind, StoreUrl};
@@ -167,7 +169,7 @@ impl Stores {
             };
             format!("{}: {error}{help}", store.shown())
         })?;
-        let uuid = &connection.about().uuid;
+        let uuid = &connection.info().uuid;
         let mut seen = self.seen.borrow_mut();
         if let Some(other) = seen.get(uuid).filter(|other| **other != index && !uuid.is_empty()) {
             return Err(sql::same_store(store.shown(), self.all[*other].shown(), uuid));
@@ -199,7 +201,7 @@ impl Stores {
         (0..self.count()).map(|index| self.connect_existing(index)).collect()
     }
 
-    fn wait<T>(&self, answer: Answer<'_, T>) -> Result<T, StoreError> {
+    fn wait<T>(&self, answer: StoreFuture<'_, T>) -> Result<T, StoreError> {
         let within = async { tokio::time::timeout(self.timeout, answer).await };
         let ms = self.timeout.as_millis();
         self.runtime.block_on(within).unwrap_or_else(|_| Err(StoreError::Unknown(format!("no answer within {ms} ms"))))
@@ -214,14 +216,14 @@ pub(in crate::cli) struct OpenStore<'a> {
 }
 
 impl OpenStore<'_> {
-    pub(in crate::cli) fn about(&self) -> &About {
-        self.connection.about()
+    pub(in crate::cli) fn about(&self) -> &StoreInfo {
+        self.connection.info()
     }
 
     /// Runs one statement that reads.
     pub(in crate::cli) fn read<'s, T>(
         &'s mut self,
-        statement: impl FnOnce(&'s mut dyn Connection) -> Answer<'s, T>,
+        statement: impl FnOnce(&'s mut dyn Connection) -> StoreFuture<'s, T>,
     ) -> Result<T, String> {
         let (stores, shown) = (self.stores, self.store.shown());
         stores.wait(statement(self.connection.as_mut())).map_err(|error| format!("{shown}: {error}"))
@@ -230,7 +232,7 @@ impl OpenStore<'_> {
     /// Runs one statement that changes something.
     pub(in crate::cli) fn write<'s, T>(
         &'s mut self,
-        statement: impl FnOnce(&'s mut dyn Connection) -> Answer<'s, T>,
+        statement: impl FnOnce(&'s mut dyn Connection) -> StoreFuture<'s, T>,
     ) -> Result<T, String> {
         let (stores, shown) = (self.stores, self.store.shown());
         stores.wait(statement(self.connection.as_mut())).map_err(|error| match error {
@@ -247,10 +249,10 @@ impl OpenStore<'_> {
     /// the server does.
     pub(in crate::cli) fn write_row<'s>(
         &'s mut self,
-        statement: impl FnOnce(&'s mut dyn Connection) -> Answer<'s, Result<Row, Verdict>>,
-    ) -> Result<Result<Row, Verdict>, String> {
+        statement: impl FnOnce(&'s mut dyn Connection) -> StoreFuture<'s, Result<SequenceRow, Verdict>>,
+    ) -> Result<Result<SequenceRow, Verdict>, String> {
         let (stores, is_shared, shown) = (self.stores, self.store.is_shared(), self.store.shown());
-        let uuid = self.connection.about().uuid.clone();
+        let uuid = self.connection.info().uuid.clone();
         let changed = self.write(statement)?;
         if let (Ok(row), Some(notes), false) = (&changed, &stores.notes, is_shared)
             && !stores.runtime.block_on(notes.note_row(&uuid, row))
@@ -266,11 +268,11 @@ impl OpenStore<'_> {
 }
 
 /// Returns the tables that a configuration selects.
-pub(in crate::cli) fn table_of(table: SequenceTable) -> Table {
+pub(in crate::cli) fn table_of(table: SequenceTable) -> TableKind {
     match table {
-        SequenceTable::Native => Table::Native,
-        SequenceTable::Leaf => Table::Leaf,
-        SequenceTable::Tinyid => Table::Tinyid,
+        SequenceTable::Native => TableKind::Native,
+        SequenceTable::Leaf => TableKind::Leaf,
+        SequenceTable::Tinyid => TableKind::Tinyid,
     }
 }
 
@@ -294,7 +296,7 @@ pub(in crate::cli) fn sentence(name: &str, verdict: Verdict) -> String {
         }
         Verdict::TooMany { max } => format!("there are {max} sequences, which is the maximum"),
         Verdict::Newer { period } => format!("the generator '{name}' has begun its period {period}"),
-        Verdict::Declared { stored, asked } => {
+        Verdict::Declared { stored, configured: asked } => {
             format!("the generator '{name}' is declared as '{stored}' in its store, and here as '{asked}'")
         }
         Verdict::BadRow(fault) => format!("the sequence '{name}' cannot be used: {fault}"),
@@ -307,10 +309,10 @@ pub(in crate::cli) fn sentence(name: &str, verdict: Verdict) -> String {
 pub(in crate::cli) fn drop_held_segments(
     opened: &mut OpenStore<'_>,
     key: &Key,
-    row: &Row,
+    row: &SequenceRow,
     last: i64,
-) -> Result<Option<Row>, String> {
-    if !opened.store.is_shared() || opened.store.table() != Table::Native || row.state != RowState::Live {
+) -> Result<Option<SequenceRow>, String> {
+    if !opened.store.is_shared() || opened.store.table() != TableKind::Native || row.state != RowState::Live {
         return Ok(None);
     }
     let change = RowChange::Alter { spec: row.spec, next_from: last.saturating_add(1) };

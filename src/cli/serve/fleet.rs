@@ -8,10 +8,10 @@ use getid_core::SavePoint;
 use tokio::task::JoinSet;
 
 use super::ServeError;
-use crate::claim::cluster::{ClusterClaim, FIRST_TRY, FleetPlace, Hooks, deadline};
+use crate::claim::cluster::{ClusterClaim, FIRST_TRY, FleetClaimConfig, Hooks, deadline};
 use crate::claim::listing::ClaimLister;
 use crate::claim::status::ClaimView;
-use crate::claim::{Claim as _, Taken};
+use crate::claim::{AcquiredClaim, Claim as _};
 use crate::cli::claim_store::open_record_store;
 use crate::config::Config;
 use crate::server::Server;
@@ -24,7 +24,7 @@ use crate::{
     claim::status::StoreUpkeep,
     records::{
         RecordStoreError,
-        etcd::{EtcdStore, Rounds},
+        etcd::{CompactionRounds, EtcdStore},
     },
     text::{printable::printable, store_url::StoreKind},
 };
@@ -46,7 +46,7 @@ impl FleetMember {
         config: &Config,
         store: &StoreUrl,
         listeners: &[Listener],
-    ) -> Result<(FleetMember, Taken<ClusterClaim<SystemClock>>), ServeError> {
+    ) -> Result<(FleetMember, AcquiredClaim<ClusterClaim<SystemClock>>), ServeError> {
         let open = || {
             open_record_store(store, &config.state_dir, deadline(config.claim.timeout_ms))
                 .map_err(|error| ServeError(format!("claim-store: {error}")))
@@ -58,7 +58,7 @@ impl FleetMember {
         let upkeep = upkeep(store, &view);
         let fleet = FleetMember { view, hooks: Arc::default(), ends: Arc::default(), _upkeep: upkeep };
         let host = host::name();
-        let place = FleetPlace {
+        let place = FleetClaimConfig {
             store: open()?,
             shown: store.shown().to_owned(),
             clock: SystemClock::new(),
@@ -90,10 +90,10 @@ impl FleetMember {
         let (named, stopped) = (Arc::downgrade(server), Arc::downgrade(server));
         let ends = Arc::clone(&self.ends);
         let hooks = Hooks {
-            has_server_id: Box::new(move |server_id| {
+            set_server_id: Box::new(move |server_id| {
                 named.upgrade().map_or(Ok(()), |server| server.set_server_id(server_id))
             }),
-            must_end: Box::new(move |why| {
+            end_server: Box::new(move |why| {
                 tracing::error!("{why}");
                 *ends.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
                 if let Some(server) = stopped.upgrade() {
@@ -140,7 +140,7 @@ fn upkeep(store: &StoreUrl, view: &Arc<ClaimView>) -> JoinSet<()> {
     let etcd = EtcdStore::new(address, store.shown(), UPKEEP_DEADLINE);
     let view = Arc::clone(view);
     task.spawn(async move {
-        let mut rounds = Rounds::new(rand::random::<u128>().max(1));
+        let mut rounds = CompactionRounds::new(rand::random::<u128>().max(1));
         let mut known = StoreUpkeep { size: None, compactions: Some(0) };
         let (mut compacted_at, mut refused) = (None::<Instant>, String::new());
         loop {
@@ -168,7 +168,7 @@ fn upkeep(store: &StoreUrl, view: &Arc<ClaimView>) -> JoinSet<()> {
                     }
                 }
             }
-            view.tell_upkeep(known);
+            view.publish_upkeep(known);
             tokio::time::sleep(etcd.compact_every().unwrap_or(SIZE_EVERY).min(SIZE_EVERY)).await;
         }
     });

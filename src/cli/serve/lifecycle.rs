@@ -22,7 +22,7 @@ use super::startup::{self, LoadPurpose, Startup};
 use super::supervision::Supervision;
 use super::{ServeError, memory, messages, sequences, warn_on_error, workers};
 use crate::claim::lock;
-use crate::claim::{Claim, Folder, FolderClaim, Identity, MachineClaim, MachineError, NoClaim, Taken};
+use crate::claim::{AcquiredClaim, Claim, Folder, FolderClaim, Identity, MachineClaim, MachineError, NoClaim};
 use crate::config::{Config, StateKind};
 use crate::generators::{Generators, Keeper, KeeperError};
 use crate::logging::{Log, LogOptions, SYSLOG_SOCKET, SyslogOptions};
@@ -134,14 +134,14 @@ impl PreparedServer {
                 let claim = FolderClaim::take(Folder { dir, identity, max_borrow_ms, generators }).await?;
                 self.serve(opening, claim).await
             }
-            (StateKind::None, None) => self.serve(opening, NoClaim::taken(None)).await,
+            (StateKind::None, None) => self.serve(opening, NoClaim::acquired(None)).await,
         }
     }
 
     async fn serve<S: Claim<Point = SavePoint>>(
         mut self,
         opening: StartResources,
-        claim: Taken<S>,
+        claim: AcquiredClaim<S>,
     ) -> Result<(), ServeError> {
         let found = claim.point;
         let mut signals = Signals::listen();
@@ -239,7 +239,7 @@ fn claim_machine(config: &Config, identity: Identity) -> Result<Option<MachineCl
 /// claim is taken later. It may succeed then, if the other server was just killed and has ended.
 fn state_in_use(config: &Config) -> Option<String> {
     let is_in_folder = config.id_state == StateKind::File && config.claim.store.is_none();
-    is_in_folder.then(|| lock::held(&config.state_dir, config.server_id))?.map(|held| held.to_string())
+    is_in_folder.then(|| lock::held_error(&config.state_dir, config.server_id))?.map(|held| held.to_string())
 }
 
 /// Returns the constructor of runtimes for threads that use the claim. A claim in a store needs a blocking pool.
@@ -251,7 +251,7 @@ fn runtime_of(config: &Config) -> fn() -> io::Result<Runtime> {
 async fn begin_life<S: Claim<Point = SavePoint>>(
     config: &Config,
     identity: Identity,
-    claim: Taken<S>,
+    claim: AcquiredClaim<S>,
     signals: &mut Signals,
 ) -> Result<Option<(Generators, Keeper<SystemClock, S>)>, ServeError> {
     let nothing_served = |name| tracing::info!("{name} received, stopping. Nothing was served");

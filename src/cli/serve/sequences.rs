@@ -7,16 +7,16 @@ use super::ServeError;
 use crate::config::{Config, SequenceTable};
 use crate::generators::sequence::{SequenceNotes, Sequences, StopReport};
 use crate::server::settings;
-use crate::sql::{self, Table};
+use crate::sql::{self, TableKind};
 use crate::system::clock::SystemClock;
 use crate::text::plural::counted;
 
 /// Starts the sequences' thread, if there are stores. An unreachable store does not prevent the start.
 pub(super) fn start(config: &Config) -> Result<Option<Arc<Sequences>>, ServeError> {
     let table = match config.sequences.table {
-        SequenceTable::Native => Table::Native,
-        SequenceTable::Leaf => Table::Leaf,
-        SequenceTable::Tinyid => Table::Tinyid,
+        SequenceTable::Native => TableKind::Native,
+        SequenceTable::Leaf => TableKind::Leaf,
+        SequenceTable::Tinyid => TableKind::Tinyid,
     };
     let urls = config.sequence_stores();
     let stores = sql::open_all(&urls, table, &config.state_dir, config.server_id).map_err(ServeError)?;

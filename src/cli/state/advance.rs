@@ -15,10 +15,12 @@ use super::texts::{describe, describe_layout, duration, first_id, push_line};
 use crate::claim::envelope::salvaged_borrow_ms;
 use crate::claim::fleet::ClusterRecord;
 use crate::claim::folder::BORROW_MS_MAX;
-use crate::claim::lock::{LockedFolder, Names};
+use crate::claim::lock::{FileNames, LockedFolder};
 use crate::claim::mark::salvaged_mark;
 use crate::claim::record::{salvaged_declarations, salvaged_ticks};
-use crate::claim::{Declarations, Identity, MachineClaim, MachineError, Mark, Owner, Place, Record, RecordError};
+use crate::claim::{
+    Declarations, Identity, MachineClaim, MachineError, Mark, Owner, Record, RecordError, RecordLocation,
+};
 use crate::text::timestamp::TimeSpec;
 
 const DAY_MS: u64 = 86_400_000;
@@ -146,10 +148,10 @@ pub(super) fn advance(args: &AdvanceArgs, now_unix_ms: i64, configured: &StateCo
     if let Some(Err(held @ MachineError::Held { .. })) = &machine {
         return Err(held.to_string());
     }
-    let mut locked = LockedFolder::lock(&dir.path, Names::of(server_id)).map_err(|error| error.to_string())?;
+    let mut locked = LockedFolder::lock(&dir.path, FileNames::of(server_id)).map_err(|error| error.to_string())?;
     let bytes = locked.read().map_err(|error| error.to_string())?;
     if let Some(mark) = OldRecord::mark(bytes.as_deref()) {
-        let (path, remedy) = (locked.state_path(), mark.remedy(server_id, &Place::of_folder(locked.dir())));
+        let (path, remedy) = (locked.state_path(), mark.remedy(server_id, &RecordLocation::of_folder(locked.dir())));
         return Err(format!("{}: {mark}. To go on, {remedy}", path.display()));
     }
     let before = OldRecord::of(bytes, server_id);

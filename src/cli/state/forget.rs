@@ -8,7 +8,7 @@ use getid_core::Declaration;
 use super::StateConfig;
 use super::texts::push_line;
 use crate::claim::Record;
-use crate::claim::lock::{LockedFolder, Names};
+use crate::claim::lock::{FileNames, LockedFolder};
 
 pub(super) const FORGET_EXAMPLES: &str = "\
 Examples:
@@ -41,7 +41,7 @@ pub(super) struct StateForgetArgs {
 pub(super) fn forget(args: &StateForgetArgs, configured: &StateConfig) -> Result<String, String> {
     let server_id = configured.server_id(args.server_id)?;
     let dir = configured.dir(args.dir.as_ref())?.path;
-    let mut locked = LockedFolder::lock(&dir, Names::of(server_id)).map_err(|error| error.to_string())?;
+    let mut locked = LockedFolder::lock(&dir, FileNames::of(server_id)).map_err(|error| error.to_string())?;
     let path = locked.state_path();
     let bytes = locked.read().map_err(|error| error.to_string())?;
     let bytes =

@@ -15,14 +15,14 @@ use getid_core::SavePoint;
 
 use super::StateConfig;
 use super::texts::{describe, push_line};
-use crate::claim::fleet::{ClaimRecord, Freed, Holding, WhyFree};
-use crate::claim::lock::{LockedFolder, Names};
-use crate::claim::{Identity, Mark, MarkedRecord, Place, Record, RecordError};
+use crate::claim::fleet::{ClaimRecord, FreeClaim, Holding, ReleaseReason};
+use crate::claim::lock::{FileNames, LockedFolder};
+use crate::claim::{Identity, Mark, MarkedRecord, Record, RecordError, RecordLocation};
 use crate::cli::claim::{check_unclaimed, freed};
 use crate::cli::claim_store::{ClaimStore, new_stamp, open_url, parse_url};
 use crate::cli::cluster::fleet_layout;
 use crate::cli::server_args::TIMEOUT_MS_DEFAULT;
-use crate::records::{Key, Row, Written};
+use crate::records::{Key, RecordRow, WriteResult};
 
 pub(super) const MOVE_EXAMPLES: &str = "\
 A place is a folder (DIR, or file:PATH) or a claim store (etcd://..., postgres://..., mysql://...).
@@ -68,7 +68,7 @@ struct StoreMoveEnd {
     key: Key,
     server_id: u32,
     /// The record as last read or written.
-    row: Option<Row>,
+    row: Option<RecordRow>,
     claim: Option<ClaimRecord>,
     /// Time-out for a record from a folder, which has none.
     timeout_ms: u64,
@@ -86,7 +86,7 @@ pub(super) fn move_(args: &MoveArgs, configured: &StateConfig, now_unix_ms: i64)
 }
 
 /// Whether a place is the one that an argument names, because its lock must not be taken twice.
-fn is_same(place: &Place, argument: &str) -> bool {
+fn is_same(place: &RecordLocation, argument: &str) -> bool {
     match (place.folder(), folder_of(argument)) {
         (Some(dir), Some(other)) => dir == other || std::fs::canonicalize(&other).is_ok_and(|other| other == dir),
         _ => false,
@@ -121,7 +121,7 @@ impl MoveEnd {
     }
 
     fn folder(dir: &Path, server_id: u32) -> Result<MoveEnd, String> {
-        let locked = LockedFolder::lock(dir, Names::of(server_id)).map_err(|error| error.to_string())?;
+        let locked = LockedFolder::lock(dir, FileNames::of(server_id)).map_err(|error| error.to_string())?;
         Ok(MoveEnd::Folder(Box::new(locked)))
     }
 
@@ -130,10 +130,10 @@ impl MoveEnd {
         MoveEnd::Store(Box::new(StoreMoveEnd { store, key, server_id, row: None, claim: None, timeout_ms }))
     }
 
-    fn place(&self) -> Place {
+    fn place(&self) -> RecordLocation {
         match self {
-            MoveEnd::Folder(locked) => Place::of_folder(locked.dir()),
-            MoveEnd::Store(end) => Place::of_store(end.store.shown()),
+            MoveEnd::Folder(locked) => RecordLocation::of_folder(locked.dir()),
+            MoveEnd::Store(end) => RecordLocation::of_store(end.store.shown()),
         }
     }
 
@@ -177,7 +177,7 @@ impl MoveEnd {
 
     /// Whether the record at this end may be replaced: there is none, it was moved from here to `other`, or its claim
     /// was never used.
-    fn is_open_to(&self, found: Option<&MarkedRecord>, other: &Place) -> bool {
+    fn is_open_to(&self, found: Option<&MarkedRecord>, other: &RecordLocation) -> bool {
         let is_never_used = match self {
             MoveEnd::Folder(_) => false,
             MoveEnd::Store(end) => end.claim.as_ref().is_some_and(ClaimRecord::is_never_used),
@@ -205,7 +205,7 @@ impl MoveEnd {
             }
             MoveEnd::Store(end) => {
                 let claim = end.claim.as_ref().ok_or("the record was not read")?;
-                let mut claim = freed(claim, WhyFree::Moved, 1, now_unix_ms);
+                let mut claim = freed(claim, ReleaseReason::Moved, 1, now_unix_ms);
                 claim.mark = Some(mark);
                 end.write(claim)
             }
@@ -220,8 +220,11 @@ impl MoveEnd {
             }
             MoveEnd::Store(end) => {
                 let there = end.row.as_ref().map_or(0, |row| row.stamp.beat);
-                let holding =
-                    Holding::Free(Freed { why: WhyFree::Moved, by: String::new(), since_unix_ms: now_unix_ms });
+                let holding = Holding::Free(FreeClaim {
+                    why: ReleaseReason::Moved,
+                    by: String::new(),
+                    since_unix_ms: now_unix_ms,
+                });
                 let timeout_ms = end.timeout_ms;
                 let beat = there.max(beat).saturating_add(1);
                 end.write(ClaimRecord { record: record.clone(), beat, timeout_ms, holding, mark: None })
@@ -250,11 +253,11 @@ impl StoreMoveEnd {
         let row = claim.to_row(new_stamp(0).writer)?;
         let expect = self.row.as_ref().map(|row| row.stamp);
         match self.store.write(&self.key, expect, &row)? {
-            Written::Done => {
+            WriteResult::Done => {
                 (self.row, self.claim) = (Some(row), Some(claim));
                 Ok(())
             }
-            Written::Conflict(_) => Err(format!(
+            WriteResult::Conflict(_) => Err(format!(
                 "{}: another process wrote the record of server-id {} at the same time, such as a server that starts; \
                  stop it, and run the command again",
                 self.store.shown(),

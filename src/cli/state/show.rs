@@ -10,8 +10,8 @@ use super::stored::StoredArgs;
 use super::texts::{push_line, push_record, record_json};
 use super::{CommandOutput, StateConfig};
 use crate::claim::folder::advance_command;
-use crate::claim::lock::{self, Names, holder_of};
-use crate::claim::{Identity, Mark, MarkedRecord, Place, Record};
+use crate::claim::lock::{self, FileNames, holder_of};
+use crate::claim::{Identity, Mark, MarkedRecord, Record, RecordLocation};
 use crate::config::Config;
 
 pub(super) const SHOW_EXAMPLES: &str = "\
@@ -68,7 +68,7 @@ pub(super) fn show(args: &StateShowArgs, now_unix_ms: i64, configured: &StateCon
         return Ok(CommandOutput { text: format!("{:#}\n", serde_json::Value::Array(list)), good });
     }
     if records.is_empty() {
-        let whose = args.server_id.map_or_else(|| "getid-*.state".to_owned(), |id| Names::of(id).state);
+        let whose = args.server_id.map_or_else(|| "getid-*.state".to_owned(), |id| FileNames::of(id).state);
         return Err(format!("no record ({whose}) in {}", dir.display()));
     }
     let texts: Vec<_> = records.iter().map(|record| record.to_text(now_unix_ms)).collect();
@@ -82,14 +82,14 @@ fn server_ids(dir: &Path) -> io::Result<Vec<u32>> {
         let name = entry?.file_name();
         let id = name.to_str().and_then(|name| name.strip_prefix("getid-")?.strip_suffix(".state")?.parse().ok());
         // `parse` also accepts "+1" and "01", which no server writes.
-        ids.extend(id.filter(|&id| name == *Names::of(id).state));
+        ids.extend(id.filter(|&id| name == *FileNames::of(id).state));
     }
     ids.sort_unstable();
     Ok(ids)
 }
 
 fn inspect(dir: &Path, server_id: u32, config: &Config) -> FolderRecord {
-    let path = dir.join(Names::of(server_id).state);
+    let path = dir.join(FileNames::of(server_id).state);
     let found = lock::read(&path)
         .map_err(|error| error.to_string())
         .and_then(|bytes| MarkedRecord::parse(&bytes.unwrap_or_default()).map_err(|error| error.to_string()));
@@ -101,7 +101,7 @@ fn inspect(dir: &Path, server_id: u32, config: &Config) -> FolderRecord {
     let holder = holder_of(dir, server_id).map_err(|error| error.to_string());
     let remedy = advance_command(dir, Identity { server_id, layout: config.layout }, config.id_max_borrow_ms, None);
     let remedy = match &mark {
-        Some(mark) => mark.remedy(server_id, &Place::of_folder(dir)),
+        Some(mark) => mark.remedy(server_id, &RecordLocation::of_folder(dir)),
         None => format!("run {remedy}; do not delete the file"),
     };
     FolderRecord { server_id, path, record, mark, remedy, holder }

@@ -13,13 +13,13 @@ use super::advance::{AdvanceArgs, AdvancePlan, OldRecord, describe_written, plan
 use super::texts::push_line;
 use super::{CommandOutput, StateConfig};
 use crate::claim::envelope::salvaged_number;
-use crate::claim::fleet::{ClaimRecord, ClusterRecord, WhyFree};
+use crate::claim::fleet::{ClaimRecord, ClusterRecord, ReleaseReason};
 use crate::claim::mark::salvaged_mark;
-use crate::claim::{Mark, Place, RecordError};
+use crate::claim::{Mark, RecordError, RecordLocation};
 use crate::cli::claim::{ClaimListing, check_unclaimed, freed, list_claims};
 use crate::cli::claim_store::{ClaimLookup, ClaimStore, TIMEOUT_MS_MAX, WatchOutcome, new_stamp, open_url, parse_url};
 use crate::cli::server_args::TIMEOUT_MS_DEFAULT;
-use crate::records::{BadRow, Key, Row, Written};
+use crate::records::{DamagedRow, Key, RecordRow, WriteResult};
 use crate::text::printable::printable;
 
 /// Beats that an advance adds to a record: more than any server counts in a life. So a server that has noted a beat of
@@ -100,18 +100,18 @@ pub(super) fn advance(
         }
         Err(_) => silent_record(store, server_id, &row, &record, configured, now_unix_ms)?,
     };
-    let mut new = freed(&found, WhyFree::Advanced, ADVANCE_BEATS, now_unix_ms);
+    let mut new = freed(&found, ReleaseReason::Advanced, ADVANCE_BEATS, now_unix_ms);
     new.record = record;
     let new_row = new.to_row(new_stamp(0).writer)?;
     let copy = before.copy_aside(server_id, now_unix_ms)?;
-    if let Written::Conflict(_) = store.write(&Key::of_claim(server_id), Some(row.stamp), &new_row)? {
+    if let WriteResult::Conflict(_) = store.write(&Key::of_claim(server_id), Some(row.stamp), &new_row)? {
         return Err(conflict_error(shown, server_id));
     }
     Ok(describe_advance(shown, &before, copy, floor, &new, now_unix_ms))
 }
 
 fn marked_error(mark: &Mark, shown: &str, server_id: u32) -> String {
-    let remedy = mark.remedy(server_id, &Place::of_store(shown));
+    let remedy = mark.remedy(server_id, &RecordLocation::of_store(shown));
     format!("{shown}: server-id {server_id}: {mark}. To go on, {remedy}")
 }
 
@@ -129,7 +129,7 @@ fn recreate_record(
     store: &ClaimStore,
     server_id: u32,
     (configured, fleet): (&StateConfig, Option<ClusterRecord>),
-    bad: Option<&BadRow>,
+    bad: Option<&DamagedRow>,
     now_unix_ms: i64,
 ) -> Result<String, String> {
     let shown = store.shown();
@@ -149,13 +149,13 @@ fn recreate_record(
     let AdvancePlan { floor, record } = plan(args, &before, server_id, (configured, Some(&fleet)), now_unix_ms)?;
     args.check_distance(&record, now_unix_ms)?;
     let claim = ClaimRecord::new(record.identity, configured.config.claim.timeout_ms, now_unix_ms);
-    let new = ClaimRecord { record, ..freed(&claim, WhyFree::Advanced, ADVANCE_BEATS, now_unix_ms) };
+    let new = ClaimRecord { record, ..freed(&claim, ReleaseReason::Advanced, ADVANCE_BEATS, now_unix_ms) };
     let new_row = new.to_row(new_stamp(0).writer)?;
     let copy = before.copy_aside(server_id, now_unix_ms)?;
     let key = Key::of_claim(server_id);
     let is_done = match bad {
         Some(bad) => store.mend(&key, bad, &new_row)?,
-        None => store.write(&key, None, &new_row)? == Written::Done,
+        None => store.write(&key, None, &new_row)? == WriteResult::Done,
     };
     if !is_done {
         return Err(conflict_error(shown, server_id));
@@ -212,7 +212,7 @@ fn copy_aside(bytes: &[u8], server_id: u32, now_unix_ms: i64) -> Result<PathBuf,
 }
 
 fn old_record(
-    row: &Row,
+    row: &RecordRow,
     claim: &Result<ClaimRecord, RecordError>,
     shown: &str,
     server_id: u32,
@@ -233,7 +233,7 @@ fn old_record(
 fn silent_record(
     store: &ClaimStore,
     server_id: u32,
-    row: &Row,
+    row: &RecordRow,
     record: &crate::claim::Record,
     configured: &StateConfig,
     now_unix_ms: i64,

@@ -16,7 +16,7 @@ use tokio::sync::SemaphorePermit;
 use super::Sequences;
 use super::error::SequenceError;
 use super::pool::StorePool;
-use crate::sql::{Beaten, Compared, NotedRow, Row, StoreError};
+use crate::sql::{Comparison, NotedRow, SequenceRow, ServerBeat, StoreError};
 use crate::system::{host, noise};
 
 /// Maximum number of beats in one turn: joining takes three, comparing some more.
@@ -231,7 +231,7 @@ impl Sequences {
             };
             // Either all rows are raised, or nothing is confirmed.
             if let Some(bad) = listed.bad.into_iter().next() {
-                return Err(SequenceError::Not(bad.said));
+                return Err(SequenceError::Not(bad.error));
             }
             if listed.rows.is_empty() {
                 // Pages after an empty one may have rows.
@@ -239,7 +239,7 @@ impl Sequences {
                 after = next;
                 continue;
             }
-            let raised = |row: Row| NotedRow {
+            let raised = |row: SequenceRow| NotedRow {
                 next: row.next.saturating_add(i64::from(margin) * i64::from(row.spec.increment)).min(VALUE_MAX + 1),
                 generation: row.generation,
                 created_unix_ms: row.created_unix_ms,
@@ -258,7 +258,7 @@ impl Sequences {
     }
 
     /// Applies the beat of a reservation. Returns true if its values may be used.
-    pub(super) fn take_beat(&self, pool: &StorePool, beaten: Option<&Beaten>) -> bool {
+    pub(super) fn take_beat(&self, pool: &StorePool, beaten: Option<&ServerBeat>) -> bool {
         let Some(beaten) = beaten else { return true };
         let is_good = pool.member().as_mut().is_some_and(|member| member.reserved(beaten.beat, &beaten.instance));
         if !is_good {
@@ -287,7 +287,7 @@ async fn compare_page(
     slots: &SemaphorePermit<'_>,
     credentials: Credentials,
     notes: Vec<NotedRow>,
-) -> Result<Option<Compared>, StoreError> {
+) -> Result<Option<Comparison>, StoreError> {
     let comparing = pool.run(slots, move |mut connection| {
         Box::pin(async move {
             let compared = connection.compare(credentials, &notes).await;

@@ -10,11 +10,11 @@ use std::sync::Arc;
 
 use super::Sequences;
 use super::pool::StorePool;
-use crate::sql::{Begun, StoreError};
+use crate::sql::{BegunPeriod, StoreError};
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The waiting periods of each store, with their begin, Unix ms.
-pub(super) struct BegunPeriods(Vec<Mutex<Vec<(i64, Begun)>>>);
+pub(super) struct BegunPeriods(Vec<Mutex<Vec<(i64, BegunPeriod)>>>);
 
 impl BegunPeriods {
     /// Makes an empty list for each of `stores` stores.
@@ -22,7 +22,7 @@ impl BegunPeriods {
         BegunPeriods((0..stores).map(|_| Mutex::default()).collect())
     }
 
-    pub(super) fn push(&self, from_unix_ms: i64, begun: &Begun) {
+    pub(super) fn push(&self, from_unix_ms: i64, begun: &BegunPeriod) {
         for mut waiting in self.0.iter().map(lock) {
             waiting.retain(|(_, other)| other.key.name() != begun.key.name());
             waiting.push((from_unix_ms, begun.clone()));
@@ -30,20 +30,20 @@ impl BegunPeriods {
     }
 
     /// Returns the periods of a store that have begun by its clock.
-    fn due(&self, store: u8, now_unix_ms: i64) -> Vec<Begun> {
+    fn due(&self, store: u8, now_unix_ms: i64) -> Vec<BegunPeriod> {
         let waiting = self.0.get(usize::from(store)).map(lock);
         let due = waiting.iter().flat_map(|waiting| waiting.iter()).filter(|(from, _)| *from <= now_unix_ms);
         due.map(|(_, begun)| begun.clone()).collect()
     }
 
-    fn remove(&self, store: u8, noted: &[Begun]) {
+    fn remove(&self, store: u8, noted: &[BegunPeriod]) {
         if let Some(mut waiting) = self.0.get(usize::from(store)).map(lock) {
             waiting.retain(|(_, begun)| !noted.contains(begun));
         }
     }
 }
 
-fn lock(waiting: &Mutex<Vec<(i64, Begun)>>) -> MutexGuard<'_, Vec<(i64, Begun)>> {
+fn lock(waiting: &Mutex<Vec<(i64, BegunPeriod)>>) -> MutexGuard<'_, Vec<(i64, BegunPeriod)>> {
     waiting.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

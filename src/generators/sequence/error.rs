@@ -2,7 +2,7 @@
 
 use getid_core::SequenceRefusal;
 
-use crate::sql::{Row, StoreError, Verdict};
+use crate::sql::{SequenceRow, StoreError, Verdict};
 
 /// Error of an operator's request. [`SequenceError::of`] returns the text of an error reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -10,7 +10,7 @@ pub enum SequenceError {
     /// A refusal, as for a request for values.
     Refused(SequenceRefusal),
     /// A sequence of that name exists.
-    Exists(Box<Row>),
+    Exists(Box<SequenceRow>),
     /// The request would lower the sequence.
     Lower {
         /// The last given value.
@@ -86,7 +86,7 @@ pub(super) fn refusal_of(verdict: Verdict) -> SequenceRefusal {
         Verdict::Dropped { last } => SequenceRefusal::Dropped { last },
         Verdict::WentBack { .. } => SequenceRefusal::WentBack,
         Verdict::Newer { period } => SequenceRefusal::Newer { period: period.into() },
-        Verdict::Declared { stored, asked } => SequenceRefusal::BadRow(
+        Verdict::Declared { stored, configured: asked } => SequenceRefusal::BadRow(
             format!(
                 "its store declares it as '{stored}', and this server as '{asked}'. Change this server's \
                  configuration, or replace the store's declaration by 'SEQUENCE DECLARE' with its name: then servers \

@@ -18,8 +18,8 @@ use super::pool::{JobQueue, StorePool};
 use super::table::{CounterOpening, SequenceEntry, Table};
 use super::verbs::row_of;
 use crate::sql::{
-    BATCH_MAX, Beaten, Connection, Create, Generator, Opening, Reserve, Reserved, Row, RowChange, RowState, StoreError,
-    Verdict,
+    BATCH_MAX, Connection, CreateRequest, Generator, OpenPeriodRequest, Reservation, ReserveRequest, RowChange,
+    RowState, SequenceRow, ServerBeat, StoreError, Verdict,
 };
 use crate::text::plural::{counted, thousands};
 
@@ -57,7 +57,7 @@ struct PendingFetch {
 }
 
 /// Answer to one fetch of a batch.
-type FetchAnswer = Result<Result<Reserved, Verdict>, StoreError>;
+type FetchAnswer = Result<Result<Reservation, Verdict>, StoreError>;
 
 impl Sequences {
     /// Serves the fetch queue with one statement, up to its maximum size. Returns false if the queue was empty.
@@ -122,7 +122,7 @@ impl Sequences {
         self: &Arc<Self>,
         pool: &Arc<StorePool>,
         asked: PendingFetch,
-        reserved: Reserved,
+        reserved: Reservation,
         had: Option<i64>,
         is_one: bool,
     ) {
@@ -136,7 +136,7 @@ impl Sequences {
         });
     }
 
-    async fn compare_lanes(&self, pool: &StorePool, asked: &PendingFetch, row: &Row) -> Result<(), String> {
+    async fn compare_lanes(&self, pool: &StorePool, asked: &PendingFetch, row: &SequenceRow) -> Result<(), String> {
         for _ in 0..COMPARISONS_MAX {
             let alterations = self.alterations(asked);
             let lanes = self.lanes_of_others(pool, row).await?;
@@ -185,7 +185,7 @@ impl Sequences {
 
     /// Returns increment and offset of a sequence's row in each other store; `None` where it has no row. If a store
     /// does not answer, this server's notes count instead.
-    async fn lanes_of_others(&self, pool: &StorePool, row: &Row) -> Result<Lanes, String> {
+    async fn lanes_of_others(&self, pool: &StorePool, row: &SequenceRow) -> Result<Lanes, String> {
         let mut lanes = Lanes::default();
         for (other, lane) in self.pools.iter().zip(&mut lanes).filter(|(other, _)| other.index != pool.index) {
             match row_of(JobQueue::Fetches, other, &row.key).await {
@@ -211,7 +211,7 @@ impl Sequences {
 
     /// Returns increment and offset of the rows in the other stores from the notes; `None` unless the notes have
     /// exactly one row for each, or if the own row was altered since.
-    async fn noted_lanes(&self, pool: &StorePool, row: &Row) -> Option<Lanes> {
+    async fn noted_lanes(&self, pool: &StorePool, row: &SequenceRow) -> Option<Lanes> {
         let uuid = pool.about()?.uuid.clone();
         let noted = self.notes.lanes(&uuid, row.key.clone(), row.generation).await;
         // A store that was replaced by another one has left a note too.
@@ -364,20 +364,15 @@ impl Sequences {
         };
         let asks = batch.iter().zip(had).map(|(asked, had)| {
             let floor = if is_alone { 0 } else { asked.fetch.floor.max(had) };
-            let reserve = Reserve { key: asked.key.clone(), values: asked.fetch.values, floor };
+            let reserve = ReserveRequest { key: asked.key.clone(), values: asked.fetch.values, floor };
             let counter_opening = asked.counter_opening.as_ref().filter(|_| pool.is_native());
             let may_begin = asked.may_begin;
-            let opening = counter_opening.map(|counter_opening| Opening {
-                floor,
-                may_begin,
-                ..self.opening(pool, server, &asked.key, counter_opening)
-            });
-            (reserve, opening)
+ let opening = counter_opening.map(|counter_opening| OpenPeriodRequest { floor, may_begin, ..self.opening(pool, server, &asked.key, counter_opening) });             (reserve, opening)
         });
         let mut asks: Vec<_> = asks.enumerate().collect();
         // All servers lock rows in the same order.
         asks.sort_by(|(_, a), (_, b)| a.0.key.cmp(&b.0.key));
-        let (places, asks): (Vec<usize>, Vec<(Reserve, Option<Opening>)>) = asks.into_iter().unzip();
+        let (places, asks): (Vec<usize>, Vec<(ReserveRequest, Option<OpenPeriodRequest>)>) = asks.into_iter().unzip();
         let answers = pool
             .run(slot, move |mut connection| {
                 Box::pin(async move {
@@ -407,8 +402,8 @@ impl Sequences {
         server: Option<Credentials>,
         key: &Key,
         counter_opening: &CounterOpening,
-    ) -> Opening {
-        Opening {
+    ) -> OpenPeriodRequest {
+        OpenPeriodRequest {
             key: key.clone(),
             declaration: counter_opening.declaration.to_string(),
             reset: counter_opening.reset,
@@ -439,7 +434,7 @@ impl Sequences {
                 let server = pool.credentials().map_err(SequenceError::from_store)?;
                 let opening = own.opening(pool, server, &key, &counter_opening);
                 let may_begin = opening.may_begin && !is_begun;
-                let ask = Opening { redeclares: true, floor, may_begin, ..opening };
+                let ask = OpenPeriodRequest { redeclares: true, floor, may_begin, ..opening };
                 let opened = pool.run_job(move |mut connection| {
                     Box::pin(async move {
                         let opened = connection.open_period(&ask).await;
@@ -509,7 +504,7 @@ impl Sequences {
             Err(error) => return vec![Err(error); keys.len()],
         };
         let settings = self.settings();
-        let new = |key: &Key| Create {
+        let new = |key: &Key| CreateRequest {
             key: key.clone(),
             spec: settings.spec(),
             above_dropped: false,
@@ -518,7 +513,7 @@ impl Sequences {
             rows_max: settings.rows_max,
             server,
         };
-        let new: Vec<Create> = keys.iter().map(new).collect();
+        let new: Vec<CreateRequest> = keys.iter().map(new).collect();
         let created = pool.run(slot, |mut connection| {
             Box::pin(async move {
                 let created = connection.create_all(&new).await;
@@ -718,13 +713,7 @@ impl Sequences {
     }
 
     /// Checks a reservation's row. Refuses it if this server cannot draw from such a row.
-    fn check_row(
-        &self,
-        pool: &StorePool,
-        entry: &mut SequenceEntry,
-        reserved: &Reserved,
-    ) -> Result<Fetched, SequenceRefusal> {
-        let spec = reserved.row.spec;
+ fn check_row( &self, pool: &StorePool, entry: &mut SequenceEntry, reserved: &Reservation) -> Result<Fetched, SequenceRefusal> {         let spec = reserved.row.spec;
         if self.pools.len() > 1 && pool.is_native() {
             if spec.cache == 0 {
                 let what =
@@ -767,7 +756,7 @@ impl Sequences {
     }
 
     /// Logs once when 80, and when 95 percent of the values up to the max are reserved.
-    fn warn_of_end(&self, entry: &mut SequenceEntry, reserved: &Reserved) {
+    fn warn_of_end(&self, entry: &mut SequenceEntry, reserved: &Reservation) {
         let spec = reserved.row.spec;
         let percent = spec.used_share(reserved.last) / 100;
         let reached = if percent >= 95 {
@@ -902,8 +891,8 @@ fn days_left(values: u64, per_s: f64) -> Option<u64> {
 async fn reserve_with_periods(
     connection: &mut dyn Connection,
     server: Option<Credentials>,
-    asks: &[(Reserve, Option<Opening>)],
-) -> Result<(Option<Beaten>, Vec<FetchAnswer>), StoreError> {
+    asks: &[(ReserveRequest, Option<OpenPeriodRequest>)],
+) -> Result<(Option<ServerBeat>, Vec<FetchAnswer>), StoreError> {
     let serials = asks.iter().filter_map(|(_, opening)| opening.as_ref().filter(|opening| opening.is_serial));
     let names: Vec<String> = serials.map(|opening| opening.key.name().to_owned()).collect();
     let mut answers: Vec<Option<FetchAnswer>> = vec![None; asks.len()];
@@ -912,7 +901,7 @@ async fn reserve_with_periods(
         let verdict = opening.as_ref().and_then(|opening| refused_by(&generators, opening));
         *answer = verdict.map(|verdict| Ok(Err(verdict)));
     }
-    let is_undeclared = |opening: &Opening| {
+    let is_undeclared = |opening: &OpenPeriodRequest| {
         let found = generator_of(&generators, opening);
         opening.is_serial && found.is_none_or(|found| found.declaration != opening.declaration)
     };
@@ -948,11 +937,11 @@ async fn reserve_with_periods(
 async fn reserve_missing(
     connection: &mut dyn Connection,
     server: Option<Credentials>,
-    asks: &[(Reserve, Option<Opening>)],
+    asks: &[(ReserveRequest, Option<OpenPeriodRequest>)],
     answers: &mut [Option<FetchAnswer>],
-) -> Result<Option<Beaten>, StoreError> {
+) -> Result<Option<ServerBeat>, StoreError> {
     let missing: Vec<usize> = (0..asks.len()).filter(|at| answers[*at].is_none()).collect();
-    let reserves: Vec<Reserve> = missing.iter().map(|at| asks[*at].0.clone()).collect();
+    let reserves: Vec<ReserveRequest> = missing.iter().map(|at| asks[*at].0.clone()).collect();
     if reserves.is_empty() {
         return Ok(None);
     }
@@ -966,7 +955,7 @@ async fn reserve_missing(
 /// Opens the periods of these requests. An opened one then has no answer, and is to be reserved from.
 async fn open_periods(
     connection: &mut dyn Connection,
-    asks: &[(Reserve, Option<Opening>)],
+    asks: &[(ReserveRequest, Option<OpenPeriodRequest>)],
     answers: &mut [Option<FetchAnswer>],
     which: Vec<usize>,
 ) -> Result<(), StoreError> {
@@ -988,11 +977,11 @@ async fn open_periods(
 }
 
 /// Returns why a serial number's counter may not be drawn from, by the rows of generators.
-fn refused_by(generators: &[Generator], opening: &Opening) -> Option<Verdict> {
+fn refused_by(generators: &[Generator], opening: &OpenPeriodRequest) -> Option<Verdict> {
     generator_of(generators, opening).filter(|_| opening.is_serial).and_then(|found| opening.refused_by(found))
 }
 
-fn generator_of<'a>(generators: &'a [Generator], opening: &Opening) -> Option<&'a Generator> {
+fn generator_of<'a>(generators: &'a [Generator], opening: &OpenPeriodRequest) -> Option<&'a Generator> {
     generators.iter().find(|generator| generator.name == opening.key.name())
 }
 

@@ -9,7 +9,7 @@
 use getid_core::Key;
 use getid_core::beat::{Nonce, NotedServer};
 
-use crate::sql::{NotedRow, Row};
+use crate::sql::{NotedRow, SequenceRow};
 #[cfg(feature = "sqlite")]
 use crate::system::patience::patience;
 
@@ -29,7 +29,7 @@ pub(super) struct RowNote {
 
 impl RowNote {
     /// Returns the note of a row whose `next` was `found_next` before. `has_lanes`: there are several stores.
-    pub(super) fn of(row: &Row, found_next: i64, has_lanes: bool) -> RowNote {
+    pub(super) fn of(row: &SequenceRow, found_next: i64, has_lanes: bool) -> RowNote {
         RowNote {
             key: row.key.clone(),
             found_next,
@@ -84,7 +84,7 @@ impl SequenceNotes {
     }
 
     /// Notes nothing.
-    pub async fn note_row(&self, _uuid: &str, _row: &Row) -> bool {
+    pub async fn note_row(&self, _uuid: &str, _row: &SequenceRow) -> bool {
         true
     }
 
@@ -154,7 +154,7 @@ impl SequenceNotes {
 
     /// Notes a row that a tool has changed in a server's own file, so that the server notices if the file is replaced
     /// by an older one. Returns true if that succeeded.
-    pub async fn note_row(&self, uuid: &str, row: &Row) -> bool {
+    pub async fn note_row(&self, uuid: &str, row: &SequenceRow) -> bool {
         let (uuid, had) = (uuid.to_owned(), [RowNote::of(row, row.next, false)]);
         self.on_file(move |file| file.check(&uuid, &had, None)).await.is_some()
     }

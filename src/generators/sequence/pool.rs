@@ -19,7 +19,7 @@ use getid_core::beat::{Credentials, Member};
 use tokio::sync::{Notify, Semaphore, SemaphorePermit, watch};
 use tokio::time::{Instant, timeout};
 
-use crate::sql::{About, Connection, Store, StoreError, Table, same_store};
+use crate::sql::{Connection, Store, StoreError, StoreInfo, TableKind, same_store};
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 use crate::system::clock::wall_unix_ms;
 use crate::system::patience::patience;
@@ -123,7 +123,7 @@ impl StoreUuids {
 /// State found at the opening of a connection, and its time.
 #[derive(Clone)]
 struct StoreReport {
-    about: Arc<About>,
+    about: Arc<StoreInfo>,
     at: Instant,
 }
 
@@ -190,7 +190,7 @@ impl StorePool {
     }
 
     /// Returns what the store reported at the opening of the last connection.
-    pub(super) fn about(&self) -> Option<Arc<About>> {
+    pub(super) fn about(&self) -> Option<Arc<StoreInfo>> {
         lock(&self.about).as_ref().map(|seen| Arc::clone(&seen.about))
     }
 
@@ -351,9 +351,9 @@ impl StorePool {
     fn learn_uuid(&self, connection: &dyn Connection) -> Result<(), StoreError> {
         if let Some(seen) = &mut *lock(&self.about)
             && seen.about.uuid.is_empty()
-            && !connection.about().uuid.is_empty()
+            && !connection.info().uuid.is_empty()
         {
-            seen.about = Arc::new(connection.about().clone());
+            seen.about = Arc::new(connection.info().clone());
             self.places.note(self.index, self.store.shown(), &seen.about.uuid)?;
         }
         Ok(())
@@ -374,9 +374,9 @@ impl StorePool {
         let opened = self.bounded(CONNECT_DEADLINE, opening).await.and_then(|opened| opened);
         let connection = opened.map_err(|error| self.failed(error))?;
         self.places
-            .note(self.index, self.store.shown(), &connection.about().uuid)
+            .note(self.index, self.store.shown(), &connection.info().uuid)
             .map_err(|error| self.failed(error))?;
-        let about = Arc::new(connection.about().clone());
+        let about = Arc::new(connection.info().clone());
         *lock(&self.about) = Some(StoreReport { about, at: Instant::now() });
         Ok(connection)
     }
@@ -470,7 +470,7 @@ impl StorePool {
 
     /// Returns true if values can be given back to the store, and its rows have all of getid's columns.
     pub(super) fn is_native(&self) -> bool {
-        self.store.table() == Table::Native
+        self.store.table() == TableKind::Native
     }
 }
 

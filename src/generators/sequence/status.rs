@@ -8,7 +8,7 @@ use getid_core::{Key, SequenceStatus};
 use super::Sequences;
 use super::pool::{Health, StorePool};
 use super::table::{SHARDS, Table};
-use crate::sql::Table as Tables;
+use crate::sql::TableKind as Tables;
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 use crate::text::name_hash::hash_of;
 
@@ -342,7 +342,7 @@ fn store_status(pool: &StorePool) -> StoreStatus {
     let held = pool.held().filter(|_| is_up == Some(true));
     let (servers, awaited) = pool.member().as_ref().map(|own| (own.others_live(), own.awaited())).unwrap_or_default();
     let ms = |passed: std::time::Duration| u64::try_from(passed.as_millis()).unwrap_or(u64::MAX);
-    let text = |of: fn(&crate::sql::About) -> &String| about.as_deref().map(of).cloned().unwrap_or_default();
+    let text = |of: fn(&crate::sql::StoreInfo) -> &String| about.as_deref().map(of).cloned().unwrap_or_default();
     StoreStatus {
         shown: pool.store.shown().to_owned(),
         product: text(|about| &about.product),

@@ -11,7 +11,7 @@ use tokio::time::sleep;
 
 use super::Sequences;
 use super::table::{ENTRIES_MAX, SHARDS};
-use crate::sql::{BATCH_MAX, GiveBack};
+use crate::sql::{BATCH_MAX, GiveBackRequest};
 
 /// Interval at which a part of the sequences is swept: all of them take 16 s.
 const EVERY: Duration = Duration::from_millis(250);
@@ -113,9 +113,9 @@ impl Sequences {
                     return;
                 }
             }
-            let ends: Vec<GiveBack> = batch
+            let ends: Vec<GiveBackRequest> = batch
                 .iter()
-                .map(|(key, own)| GiveBack { key: key.clone(), version: own.version, next: own.next })
+                .map(|(key, own)| GiveBackRequest { key: key.clone(), version: own.version, next: own.next })
                 .collect();
             let Ok(slot) = pool.slot().await else { return };
             let Ok(server) = pool.credentials() else { return };

@@ -16,7 +16,7 @@ use getid_core::{Key, Reset, Run, STORES_MAX, Sequence, SequenceRefusal, Spec};
 use hashbrown::HashTable;
 use tokio::sync::oneshot;
 
-use crate::sql::Begun;
+use crate::sql::BegunPeriod;
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 use crate::text::name_hash::hash_of;
 
@@ -106,13 +106,13 @@ impl SequenceEntry {
 
     /// Returns its period and the period's begin in Unix ms, at the first draw; `None` afterwards, and for an entry
     /// without a period.
-    pub(super) fn take_begun(&mut self) -> Option<(i64, Begun)> {
+    pub(super) fn take_begun(&mut self) -> Option<(i64, BegunPeriod)> {
         let rare = self.rare.as_deref_mut()?;
         let counter_opening = rare
             .counter_opening
             .as_ref()
             .filter(|counter_opening| counter_opening.is_serial && !rare.has_noted_begun)?;
-        let begun = Begun { key: self.key.clone(), declaration: counter_opening.declaration.to_string() };
+        let begun = BegunPeriod { key: self.key.clone(), declaration: counter_opening.declaration.to_string() };
         let from_unix_ms = counter_opening.from_unix_ms;
         rare.has_noted_begun = true;
         (!begun.key.period().is_empty()).then_some((from_unix_ms, begun))

@@ -14,7 +14,7 @@ use super::notes::RowNote;
 use super::pool::{JobQueue, REQUEST_DEADLINE, StorePool};
 use super::table::Table;
 use super::{SequenceError, Sequences};
-use crate::sql::{Create, Listed, Row, RowChange, RowState, Verdict};
+use crate::sql::{CreateRequest, RowChange, RowPage, RowState, SequenceRow, Verdict};
 use crate::text::glob::Pattern;
 use crate::text::name_hash::hash_of;
 
@@ -29,7 +29,7 @@ pub struct SequenceView {
     /// Value for `GET`: the last value given here, otherwise the one before the row's next.
     pub last: i64,
     /// Rows of the sequence, with the index of each one's store; empty if only memory was read.
-    pub rows: Vec<(u8, Row)>,
+    pub rows: Vec<(u8, SequenceRow)>,
     /// Status on this server, if the sequence is in memory.
     pub status: Option<SequenceStatus>,
 }
@@ -94,7 +94,7 @@ impl Sequences {
     }
 
     /// Returns the sequence with these rows, or `None` if all of them are dropped.
-    fn view(&self, key: &Key, rows: Vec<(u8, Row)>) -> Option<SequenceView> {
+    fn view(&self, key: &Key, rows: Vec<(u8, SequenceRow)>) -> Option<SequenceView> {
         let rows: Vec<_> = rows.into_iter().filter(|(_, row)| row.state != RowState::Dropped).collect();
         let of_rows = rows.iter().map(|(_, row)| row.last()).max()?;
         let hash = hash_of(key.as_str().as_bytes());
@@ -140,7 +140,7 @@ impl Sequences {
             let fresh_after_ms = how.is_fresh.then_some(ride_out_ms);
             let above_dropped = how.above_dropped;
             let server = pool.credentials().map_err(SequenceError::from_store)?;
-            let new = Create { key: key.clone(), spec, above_dropped, fresh_after_ms, floor, rows_max, server };
+            let new = CreateRequest { key: key.clone(), spec, above_dropped, fresh_after_ms, floor, rows_max, server };
             let created = pool.run_job(move |mut connection| {
                 Box::pin(async move {
                     let created = connection.create(&new).await;
@@ -269,7 +269,7 @@ impl Sequences {
 
     /// Notes a raise, so that a store that loses it is noticed. A row that was already higher counts as raised too:
     /// values that servers hold of it may be lower, and they drop them.
-    async fn settle_raise(&self, key: &Key, last: i64, each: Vec<(u8, Result<Row, Verdict>)>) -> VerbResult<()> {
+    async fn settle_raise(&self, key: &Key, last: i64, each: Vec<(u8, Result<SequenceRow, Verdict>)>) -> VerbResult<()> {
         let is_alone = each.len() == 1;
         let (mut is_raised, mut refused) = (false, None);
         for (index, result) in each {
@@ -296,7 +296,7 @@ impl Sequences {
     }
 
     /// Returns the last value that any server has, if known: the row is marked, or no other server has the store.
-    fn is_at(&self, key: &Key, row: &Row) -> Option<i64> {
+    fn is_at(&self, key: &Key, row: &SequenceRow) -> Option<i64> {
         if row.state != RowState::Live {
             return Some(row.last());
         }
@@ -407,7 +407,7 @@ impl Sequences {
     /// # Errors
     ///
     /// The store fails.
-    pub async fn list(self: &Arc<Self>, pattern: Option<Pattern>, after: &str, limit: u32) -> VerbResult<Listed> {
+    pub async fn list(self: &Arc<Self>, pattern: Option<Pattern>, after: &str, limit: u32) -> VerbResult<RowPage> {
         let (own, after) = (Arc::clone(self), after.to_owned());
         let limit = limit.clamp(1, PAGE_MAX);
         self.on_driver(async move {
@@ -498,7 +498,7 @@ impl Sequences {
     }
 
     /// Returns the rows in the stores that answer. Fails if none answers.
-    async fn rows(&self, key: &Key) -> VerbResult<Vec<(u8, Row)>> {
+    async fn rows(&self, key: &Key) -> VerbResult<Vec<(u8, SequenceRow)>> {
         let mut rows = Vec::new();
         let mut failed = None;
         let mut answers = 0;
@@ -518,7 +518,7 @@ impl Sequences {
     }
 
     /// Returns the rows in all stores. Fails if one has none.
-    async fn rows_of_all(&self, key: &Key) -> VerbResult<Vec<(u8, Row)>> {
+    async fn rows_of_all(&self, key: &Key) -> VerbResult<Vec<(u8, SequenceRow)>> {
         let mut rows = Vec::new();
         for pool in &self.pools {
             let row =
@@ -537,7 +537,7 @@ impl Sequences {
         &self,
         key: &Key,
         change: impl Fn(u8) -> RowChange,
-    ) -> VerbResult<Vec<(u8, Result<Row, Verdict>)>> {
+    ) -> VerbResult<Vec<(u8, Result<SequenceRow, Verdict>)>> {
         if let Some(reason) = self.pools.iter().find_map(|pool| pool.down()) {
             return Err(SequenceError::Refused(SequenceRefusal::Store(reason)));
         }
@@ -555,7 +555,7 @@ impl Sequences {
         pool: &Arc<StorePool>,
         key: &Key,
         change: RowChange,
-    ) -> VerbResult<Result<Row, Verdict>> {
+    ) -> VerbResult<Result<SequenceRow, Verdict>> {
         let asked = key.clone();
         let changed = pool.run_queued(queue, move |mut connection| {
             Box::pin(async move {
@@ -598,7 +598,7 @@ impl Sequences {
     }
 
     /// Drops the verdict that the store has no row, since rows exist now.
-    fn forget_verdict(&self, key: &Key, rows: &[(u8, Row)]) {
+    fn forget_verdict(&self, key: &Key, rows: &[(u8, SequenceRow)]) {
         for (index, row) in rows {
             self.set_generation(*index, key.as_str(), row.generation);
         }
@@ -637,7 +637,7 @@ impl Sequences {
 }
 
 /// Reads the row of a sequence in one store.
-pub(super) async fn row_of(queue: JobQueue, pool: &Arc<StorePool>, key: &Key) -> VerbResult<Option<Row>> {
+pub(super) async fn row_of(queue: JobQueue, pool: &Arc<StorePool>, key: &Key) -> VerbResult<Option<SequenceRow>> {
     let key = key.clone();
     let row = pool.run_queued(queue, move |mut connection| {
         Box::pin(async move {
@@ -650,6 +650,6 @@ pub(super) async fn row_of(queue: JobQueue, pool: &Arc<StorePool>, key: &Key) ->
 }
 
 /// Returns the first verdict as an error, if there is one.
-fn all_done(each: Vec<(u8, Result<Row, Verdict>)>) -> VerbResult<()> {
+fn all_done(each: Vec<(u8, Result<SequenceRow, Verdict>)>) -> VerbResult<()> {
     each.into_iter().try_for_each(|(_, result)| result.map(drop)).map_err(SequenceError::from_verdict)
 }

@@ -20,7 +20,7 @@ use super::queue::{DrawProgress, Ticket};
 use super::source::{IdSource, SourceSlots};
 use super::status::{IssuerStatus, SaveOutcome, SaveStats};
 use super::wait_slot::WaitSlot;
-use crate::claim::{Claim, Declarations, Identity, SaveError, Taken};
+use crate::claim::{AcquiredClaim, Claim, Declarations, Identity, SaveError};
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 use crate::system::clock::{Clock, SystemClock};
 use crate::system::patience::patience;
@@ -490,7 +490,7 @@ impl<C: Clock> Issuer<C> {
     /// Makes a save, applies its result to the mint, serves waiting draws, and counts and logs the result.
     pub(crate) async fn save<S: Claim<Point = SavePoint>>(
         &self,
-        claim: &mut Taken<S>,
+        claim: &mut AcquiredClaim<S>,
         DueSave { point, declarations }: DueSave,
     ) -> Result<(), SaveError<SavePoint>> {
         let began = Instant::now();
@@ -498,7 +498,7 @@ impl<C: Clock> Issuer<C> {
         claim.declarations = Arc::clone(&declarations);
         let result = claim.save(point).await;
         let hold = claim.claim.hold();
-        self.saves_to_a_store.store(S::MAY_COME_LATER, Relaxed);
+        self.saves_to_a_store.store(S::MAY_START_WITHOUT, Relaxed);
         self.saving_since_ns.store(0, Relaxed);
         let took = began.elapsed();
         self.stats.longest_save_us.fetch_max((ns(took) / 1000).max(1), Relaxed);
@@ -520,7 +520,7 @@ impl<C: Clock> Issuer<C> {
                     SaveError::Io { .. } | SaveError::Store { .. } => mint.save_failed(text),
                     SaveError::Standby { .. } => mint.stand_by(text),
                     SaveError::ClaimLost { what } => mint.claim_lost(what.as_str().into()),
-                    SaveError::ClaimRetaken { found, is_watched, .. } if S::MAY_COME_LATER => {
+                    SaveError::ClaimRetaken { found, is_watched, .. } if S::MAY_START_WITHOUT => {
                         mint.claim_taken(self.clock.boot_ns(), *found, *is_watched, TAKING_OVER.into());
                     }
                     SaveError::ClaimRetaken { found, .. } => mint.claim_retaken(self.clock.boot_ns(), *found, text),

@@ -63,7 +63,7 @@ impl GivingStatus {
         }
         if let Some(claim) = facts.claim.as_ref().filter(|_| facts.is_standby()) {
             let (state, remedy) = match &claim.not_eligible {
-                _ if !claim.waits() => (GivingState::Refusing, NEEDS_OPERATOR),
+                _ if !claim.is_waiting() => (GivingState::Refusing, NEEDS_OPERATOR),
                 Some(_) => (GivingState::Standby, NOT_ELIGIBLE),
                 None => (GivingState::Standby, STANDBY),
             };

@@ -8,7 +8,7 @@ const SHOWN_CHARS: usize = 200;
 
 /// Reason why a member gave no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Failure {
+pub(super) enum MemberFailure {
     /// The cluster refuses the request, and nothing was done. Another member would refuse it too.
     Refused(String),
     /// Nothing was done, and this member cannot be used before an operator acts. Another member may serve the request.
@@ -22,30 +22,30 @@ pub(super) enum Failure {
     /// Nothing was done: the revision was compacted.
     Compacted(String),
     /// Nothing was done: the login has expired.
-    LoginIsOver(String),
+    LoginExpired(String),
     /// Nothing was done: authentication is disabled in etcd.
-    UsersAreOff(String),
+    AuthDisabled(String),
 }
 
-impl Failure {
+impl MemberFailure {
     /// Returns what happened, and the remedy.
     pub(super) fn text(self) -> String {
         match self {
-            Failure::Refused(text)
-            | Failure::Unfit(text)
-            | Failure::Away(text)
-            | Failure::Unknown(text)
-            | Failure::TooLong(text)
-            | Failure::Compacted(text)
-            | Failure::LoginIsOver(text)
-            | Failure::UsersAreOff(text) => text,
+            MemberFailure::Refused(text)
+            | MemberFailure::Unfit(text)
+            | MemberFailure::Away(text)
+            | MemberFailure::Unknown(text)
+            | MemberFailure::TooLong(text)
+            | MemberFailure::Compacted(text)
+            | MemberFailure::LoginExpired(text)
+            | MemberFailure::AuthDisabled(text) => text,
         }
     }
 }
 
 /// The request that an error is about.
 #[derive(Clone, Copy)]
-pub(super) struct Asked<'a> {
+pub(super) struct RequestContext<'a> {
     /// Name of the member, such as `etcd at db1:2379`.
     pub(super) place: &'a str,
     /// Path of the request.
@@ -57,52 +57,53 @@ pub(super) struct Asked<'a> {
 }
 
 #[derive(Clone, Copy)]
-enum Kind {
+enum FailureKind {
     Refused,
     Away,
     Unknown,
     /// The user is unknown, or lacks the permission.
     Right,
-    LoginIsOver,
-    UsersAreOff,
+    LoginExpired,
+    AuthDisabled,
     Compacted,
 }
 
 /// etcd's messages, each with its meaning for a request, and the remedy.
 ///
-/// Some [`Kind::Unknown`] messages look as if nothing was done. But the write by which the database becomes too large
-/// is done and refused at once (`quotaApplierV3.Txn` of etcd). `no leader` may also answer a write that is in flight.
-const SAID: [(&str, Kind, &str); 20] = [
-    ("authentication failed", Kind::Refused, "the user or the password is wrong"),
-    ("user name is empty", Kind::LoginIsOver, ""),
-    ("permission denied", Kind::Right, ""),
-    ("invalid auth token", Kind::LoginIsOver, ""),
-    ("revision of auth store is old", Kind::LoginIsOver, ""),
-    ("authentication is not enabled", Kind::UsersAreOff, ""),
-    ("request is too large", Kind::Refused, TOO_LARGE),
-    ("message larger than max", Kind::Refused, TOO_LARGE),
-    ("too many requests", Kind::Refused, "it has more to write than its disk takes: look at its load"),
-    ("required revision has been compacted", Kind::Compacted, ""),
-    ("not supported for learner", Kind::Away, "it is a learner: name the other members"),
+/// Some [`FailureKind::Unknown`] messages look as if nothing was done. But the write by which the database becomes too
+/// large is done and refused at once (`quotaApplierV3.Txn` of etcd). `no leader` may also answer a write that is in
+/// flight.
+const MESSAGES: [(&str, FailureKind, &str); 20] = [
+    ("authentication failed", FailureKind::Refused, "the user or the password is wrong"),
+    ("user name is empty", FailureKind::LoginExpired, ""),
+    ("permission denied", FailureKind::Right, ""),
+    ("invalid auth token", FailureKind::LoginExpired, ""),
+    ("revision of auth store is old", FailureKind::LoginExpired, ""),
+    ("authentication is not enabled", FailureKind::AuthDisabled, ""),
+    ("request is too large", FailureKind::Refused, TOO_LARGE),
+    ("message larger than max", FailureKind::Refused, TOO_LARGE),
+    ("too many requests", FailureKind::Refused, "it has more writes than its disk can take: check its load"),
+    ("required revision has been compacted", FailureKind::Compacted, ""),
+    ("not supported for learner", FailureKind::Away, "it is a learner: name the other members"),
     (
         "database space exceeded",
-        Kind::Unknown,
+        FailureKind::Unknown,
         "its database is full: compact and defragment it (etcdctl compact, etcdctl defrag) or raise \
          --quota-backend-bytes, then etcdctl alarm disarm; have it compacted from then on \
          (--auto-compaction-mode=periodic --auto-compaction-retention=1h)",
     ),
     (
         "corrupt cluster",
-        Kind::Unknown,
-        "its members have different data: restore it from a snapshot, or ask who runs it",
+        FailureKind::Unknown,
+        "its members have different data: restore it from a snapshot, or ask its operator",
     ),
-    ("connection closed", Kind::Unknown, OWN_CLIENT),
-    ("closed network connection", Kind::Unknown, OWN_CLIENT),
-    ("transport is closing", Kind::Unknown, OWN_CLIENT),
-    ("handshake failed", Kind::Unknown, OWN_CLIENT),
-    ("no leader", Kind::Unknown, MAJORITY),
-    ("leader changed", Kind::Unknown, MAJORITY),
-    ("request timed out", Kind::Unknown, MAJORITY),
+    ("connection closed", FailureKind::Unknown, OWN_CLIENT),
+    ("closed network connection", FailureKind::Unknown, OWN_CLIENT),
+    ("transport is closing", FailureKind::Unknown, OWN_CLIENT),
+    ("handshake failed", FailureKind::Unknown, OWN_CLIENT),
+    ("no leader", FailureKind::Unknown, MAJORITY),
+    ("leader changed", FailureKind::Unknown, MAJORITY),
+    ("request timed out", FailureKind::Unknown, MAJORITY),
 ];
 
 const OWN_CLIENT: &str = "its gateway has lost the server behind it; if that lasts and it has --client-cert-auth, \
@@ -110,47 +111,51 @@ const OWN_CLIENT: &str = "its gateway has lost the server behind it; if that las
 
 const TOO_LARGE: &str = "its --max-request-bytes must be 1572864, which is the default, or more";
 
-const MAJORITY: &str = "its members elect a leader, or most of them are not reached: it comes back by itself if more \
+const MAJORITY: &str = "its members elect a leader, or most of them are not reached: it recovers by itself once more \
                         than half of them run and reach each other";
 
 /// Returns the meaning of an answer with a status other than 200.
-pub(super) fn of_answer(asked: Asked<'_>, status: u16, body: &[u8]) -> Failure {
-    let Asked { place, path, user, prefix } = asked;
+pub(super) fn of_answer(context: RequestContext<'_>, status: u16, body: &[u8]) -> MemberFailure {
+    let RequestContext { place, path, user, prefix } = context;
     let text = String::from_utf8_lossy(body);
-    let Some(said) = message(body) else {
+    let Some(error_message) = message(body) else {
         let shown = printable_up_to(text.trim(), SHOWN_CHARS);
         if text.contains("HTTPS server") {
-            return Failure::Unfit(format!("{place} takes TLS alone: write tls=verify, or leave tls=no out"));
+            return MemberFailure::Unfit(format!("{place} accepts only TLS: write tls=verify, or omit tls=no"));
         }
         let sentence = format!("{place} answered {path} with status {status} and '{shown}'");
-        let expected = "an etcd of 3.4 or newer with its JSON gateway is expected there (--enable-grpc-gateway, which \
+        let expected = "etcd 3.4 or newer with its JSON gateway is expected there (--enable-grpc-gateway, which \
                         etcd 3.4 leaves out when it has a configuration file)";
         return match status {
-            404 | 405 | 501 => Failure::Unfit(format!("{sentence}; {expected}")),
-            _ => Failure::Unknown(format!("{sentence}; {expected}")),
+            404 | 405 | 501 => MemberFailure::Unfit(format!("{sentence}; {expected}")),
+            _ => MemberFailure::Unknown(format!("{sentence}; {expected}")),
         };
     };
-    let shown = printable_up_to(&said, SHOWN_CHARS);
-    let Some((_, kind, remedy)) = SAID.iter().find(|(known, _, _)| said.contains(known)) else {
-        return Failure::Unknown(format!("{place} said '{shown}'"));
+    let shown = printable_up_to(&error_message, SHOWN_CHARS);
+    let Some((_, kind, remedy)) = MESSAGES.iter().find(|(known, _, _)| error_message.contains(known)) else {
+        return MemberFailure::Unknown(format!("{place} answered '{shown}'"));
     };
-    let because = |remedy: &str| format!("{place} said '{shown}': {remedy}");
+    let because = |remedy: &str| format!("{place} answered '{shown}': {remedy}");
     match (kind, user) {
-        (Kind::Refused, _) => Failure::Refused(because(remedy)),
-        (Kind::Away, _) => Failure::Away(because(remedy)),
-        (Kind::Unknown, _) => Failure::Unknown(because(remedy)),
-        (Kind::Compacted, _) => Failure::Compacted(format!("{place} said '{shown}'")),
-        (Kind::UsersAreOff, _) => Failure::UsersAreOff(because("leave the user out, or etcdctl auth enable")),
-        (Kind::LoginIsOver, Some(_)) => Failure::LoginIsOver(because("it forgot the login, and forgets it again")),
-        (Kind::LoginIsOver | Kind::Right, None) => {
-            Failure::Refused(because("it wants a user and a password: write etcd://USER:PASSWORD@HOST/PREFIX"))
+        (FailureKind::Refused, _) => MemberFailure::Refused(because(remedy)),
+        (FailureKind::Away, _) => MemberFailure::Away(because(remedy)),
+        (FailureKind::Unknown, _) => MemberFailure::Unknown(because(remedy)),
+        (FailureKind::Compacted, _) => MemberFailure::Compacted(format!("{place} answered '{shown}'")),
+        (FailureKind::AuthDisabled, _) => {
+            MemberFailure::AuthDisabled(because("leave the user out, or etcdctl auth enable"))
         }
-        (Kind::Right, Some(user)) if path == gateway::COMPACT => Failure::Refused(because(&format!(
+        (FailureKind::LoginExpired, Some(_)) => {
+            MemberFailure::LoginExpired(because("its login has expired, and expires again"))
+        }
+        (FailureKind::LoginExpired | FailureKind::Right, None) => {
+            MemberFailure::Refused(because("it requires a user and a password: write etcd://USER:PASSWORD@HOST/PREFIX"))
+        }
+        (FailureKind::Right, Some(user)) if path == gateway::COMPACT => MemberFailure::Refused(because(&format!(
             "the user '{}' may not compact: start etcd with --auto-compaction-mode=periodic \
              --auto-compaction-retention=1h, and write compact-every-s=0 into the address",
             printable_up_to(user, 64)
         ))),
-        (Kind::Right, Some(user)) => Failure::Refused(because(&format!(
+        (FailureKind::Right, Some(user)) => MemberFailure::Refused(because(&format!(
             "the user '{}' may not read and write there: etcdctl role grant-permission ROLE --prefix=true readwrite \
              {prefix}/",
             printable_up_to(user, 64)
@@ -169,12 +174,12 @@ fn message(body: &[u8]) -> Option<String> {
 mod tests {
     use super::*;
 
-    const ASKED: Asked<'_> =
-        Asked { place: "etcd at db1:2379", path: "/v3/kv/txn", user: Some("ids"), prefix: "getid" };
+    const CONTEXT: RequestContext<'_> =
+        RequestContext { place: "etcd at db1:2379", path: "/v3/kv/txn", user: Some("ids"), prefix: "getid" };
 
-    fn said(message: &str, status: u16) -> Failure {
+    fn failure_of(message: &str, status: u16) -> MemberFailure {
         let body = format!(r#"{{"error":"{message}","message":"{message}","code":3}}"#);
-        of_answer(ASKED, status, body.as_bytes())
+        of_answer(CONTEXT, status, body.as_bytes())
     }
 
     #[test]
@@ -182,23 +187,23 @@ mod tests {
         for (message, expected) in [
             (
                 "etcdserver: authentication failed, invalid user ID or password",
-                Failure::Refused(
-                    "etcd at db1:2379 said 'etcdserver: authentication failed, invalid user ID or password': the user \
-                     or the password is wrong"
+                MemberFailure::Refused(
+                    "etcd at db1:2379 answered 'etcdserver: authentication failed, invalid user ID or password': the \
+                     user or the password is wrong"
                         .to_owned(),
                 ),
             ),
             (
                 "etcdserver: permission denied",
-                Failure::Refused(
-                    "etcd at db1:2379 said 'etcdserver: permission denied': the user 'ids' may not read and write \
+                MemberFailure::Refused(
+                    "etcd at db1:2379 answered 'etcdserver: permission denied': the user 'ids' may not read and write \
                      there: etcdctl role grant-permission ROLE --prefix=true readwrite getid/"
                         .to_owned(),
                 ),
             ),
-            ("something new", Failure::Unknown("etcd at db1:2379 said 'something new'".to_owned())),
+            ("something new", MemberFailure::Unknown("etcd at db1:2379 answered 'something new'".to_owned())),
         ] {
-            assert_eq!(said(message, 400), expected);
+            assert_eq!(failure_of(message, 400), expected);
         }
         for (message, remedy) in [
             ("etcdserver: mvcc: database space exceeded", "etcdctl alarm disarm"),
@@ -207,29 +212,29 @@ mod tests {
             ("etcdserver: leader changed", "more than half of them"),
             ("etcdserver: request timed out, possibly due to previous leader failure", "more than half of them"),
         ] {
-            let found = said(message, 503);
-            assert!(matches!(&found, Failure::Unknown(text) if text.contains(remedy)), "{found:?}");
+            let found = failure_of(message, 503);
+            assert!(matches!(&found, MemberFailure::Unknown(text) if text.contains(remedy)), "{found:?}");
         }
         for message in ["etcdserver: invalid auth token", "etcdserver: user name is empty"] {
-            assert!(matches!(said(message, 401), Failure::LoginIsOver(_)), "{message}");
+            assert!(matches!(failure_of(message, 401), MemberFailure::LoginExpired(_)), "{message}");
             let body = format!(r#"{{"code":16,"message":"{message}","details":[]}}"#);
-            let found = of_answer(Asked { user: None, ..ASKED }, 401, body.as_bytes());
-            assert!(matches!(&found, Failure::Refused(text) if text.contains("USER:PASSWORD@")), "{found:?}");
+            let found = of_answer(RequestContext { user: None, ..CONTEXT }, 401, body.as_bytes());
+            assert!(matches!(&found, MemberFailure::Refused(text) if text.contains("USER:PASSWORD@")), "{found:?}");
         }
-        assert!(matches!(said("etcdserver: rpc not supported for learner", 400), Failure::Away(_)));
-        assert!(matches!(said("etcdserver: authentication is not enabled", 400), Failure::UsersAreOff(_)));
+        assert!(matches!(failure_of("etcdserver: rpc not supported for learner", 400), MemberFailure::Away(_)));
+        assert!(matches!(failure_of("etcdserver: authentication is not enabled", 400), MemberFailure::AuthDisabled(_)));
     }
 
     #[test]
     fn an_answer_that_is_not_etcds_is_shown_as_one_line() {
-        let found = of_answer(ASKED, 404, b"<html>\n\x1b[2J");
-        let Failure::Unfit(text) = &found else { panic!("{found:?}") };
-        assert!(text.contains(r"status 404 and '<html>\n\u{1b}[2J'; an etcd of 3.4 or newer"), "{text}");
-        assert!(matches!(of_answer(ASKED, 502, b"bad gateway"), Failure::Unknown(_)));
-        assert!(matches!(of_answer(ASKED, 500, b"[]"), Failure::Unknown(_)));
-        let found = of_answer(ASKED, 400, b"Client sent an HTTP request to an HTTPS server.\n");
-        assert!(matches!(&found, Failure::Unfit(text) if text.contains("tls=verify")), "{found:?}");
-        let found = said(&"x".repeat(1000), 500);
-        assert!(matches!(&found, Failure::Unknown(text) if text.len() < 300), "{found:?}");
+        let found = of_answer(CONTEXT, 404, b"<html>\n\x1b[2J");
+        let MemberFailure::Unfit(text) = &found else { panic!("{found:?}") };
+        assert!(text.contains(r"status 404 and '<html>\n\u{1b}[2J'; etcd 3.4 or newer"), "{text}");
+        assert!(matches!(of_answer(CONTEXT, 502, b"bad gateway"), MemberFailure::Unknown(_)));
+        assert!(matches!(of_answer(CONTEXT, 500, b"[]"), MemberFailure::Unknown(_)));
+        let found = of_answer(CONTEXT, 400, b"Client sent an HTTP request to an HTTPS server.\n");
+        assert!(matches!(&found, MemberFailure::Unfit(text) if text.contains("tls=verify")), "{found:?}");
+        let found = failure_of(&"x".repeat(1000), 500);
+        assert!(matches!(&found, MemberFailure::Unknown(text) if text.len() < 300), "{found:?}");
     }
 }

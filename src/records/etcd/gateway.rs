@@ -19,7 +19,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::super::{BadRow, Key, Row, Stamp, StoreSize, Written};
+use super::super::{DamagedRow, Key, RecordRow, Stamp, StoreSize, WriteResult};
 use crate::text::printable::printable_up_to;
 
 /// Path of the gateway for reads.
@@ -52,7 +52,7 @@ pub(super) fn list(prefix: &str, begin: &str, after: &[u8], limit: usize) -> Opt
 
 /// Expected state of a key before a write.
 #[derive(Clone, Copy)]
-pub(super) enum Expected<'a> {
+pub(super) enum ExpectedValue<'a> {
     /// The key does not exist.
     Absent,
     /// The record has this stamp.
@@ -62,12 +62,14 @@ pub(super) enum Expected<'a> {
 }
 
 /// Returns the request that writes a record if the key is in the state `expect`.
-pub(super) fn write(prefix: &str, key: &Key, expect: Expected<'_>, new: &Row) -> Vec<u8> {
+pub(super) fn write(prefix: &str, key: &Key, expect: ExpectedValue<'_>, new: &RecordRow) -> Vec<u8> {
     let key = coded(&name(prefix, key.as_str()));
     let compare = match expect {
-        Expected::Value(value) => json!([{ "key": key, "target": "VALUE", "result": "EQUAL", "value": coded(value) }]),
-        Expected::Absent => json!([{ "key": key, "target": "CREATE", "result": "EQUAL", "create_revision": "0" }]),
-        Expected::Stamp(stamp) => {
+        ExpectedValue::Value(value) => {
+            json!([{ "key": key, "target": "VALUE", "result": "EQUAL", "value": coded(value) }])
+        }
+        ExpectedValue::Absent => json!([{ "key": key, "target": "CREATE", "result": "EQUAL", "create_revision": "0" }]),
+        ExpectedValue::Stamp(stamp) => {
             let value = |end: u8| {
                 let mut line = stamp_line(stamp).into_bytes();
                 line.push(end);
@@ -155,11 +157,11 @@ struct WriteAnswer {
 #[derive(Deserialize)]
 struct Operation {
     #[serde(alias = "responseRange")]
-    response_range: Option<Found>,
+    response_range: Option<RangeResponse>,
 }
 
 #[derive(Deserialize)]
-struct Found {
+struct RangeResponse {
     #[serde(default)]
     kvs: Vec<KeyValue>,
 }
@@ -201,48 +203,48 @@ impl StatusAnswer {
 
 /// Error in an answer.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(super) enum AnswerError {
     /// The answer is not etcd's.
-    NoAnswer(String),
+    NotEtcd(String),
     /// The value under the key is not a valid record.
-    NoRecord(Box<BadRow>),
+    NotARecord(Box<DamagedRow>),
 }
 
 /// A page of a list.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Listing {
     /// Each key of the page, in order.
-    pub(super) rows: Vec<Result<(Key, Row), BadRow>>,
+    pub(super) rows: Vec<Result<(Key, RecordRow), DamagedRow>>,
     /// The last key of the page, as in etcd.
     pub(super) last: Vec<u8>,
 }
 
 /// Parses the answer to a read.
-pub(super) fn read_answer(prefix: &str, key: &Key, body: &[u8]) -> Result<Option<Row>, Fault> {
+pub(super) fn read_answer(prefix: &str, key: &Key, body: &[u8]) -> Result<Option<RecordRow>, AnswerError> {
     one(prefix, key, parsed::<RangeAnswer>(body)?.kvs)
 }
 
 /// Parses the answer to a list: the records, and the other keys between them.
-pub(super) fn list_answer(prefix: &str, body: &[u8]) -> Result<Listing, Fault> {
+pub(super) fn list_answer(prefix: &str, body: &[u8]) -> Result<Listing, AnswerError> {
     let found = parsed::<RangeAnswer>(body)?.kvs;
     let last = found.last().map_or(Ok(Vec::new()), |found| decoded(&found.key))?;
     let rows = found.iter().map(|found| match record(prefix, found) {
         Ok(row) => Ok(Ok(row)),
-        Err(Fault::NoRecord(bad)) => Ok(Err(*bad)),
+        Err(AnswerError::NotARecord(bad)) => Ok(Err(*bad)),
         Err(fault) => Err(fault),
     });
     Ok(Listing { rows: rows.collect::<Result<_, _>>()?, last })
 }
 
 /// Parses the answer to a write.
-pub(super) fn write_answer(prefix: &str, key: &Key, body: &[u8]) -> Result<Written, Fault> {
+pub(super) fn write_answer(prefix: &str, key: &Key, body: &[u8]) -> Result<WriteResult, AnswerError> {
     let answer = parsed::<WriteAnswer>(body)?;
     if answer.succeeded {
-        return Ok(Written::Done);
+        return Ok(WriteResult::Done);
     }
     let found = answer.responses.into_iter().next().and_then(|operation| operation.response_range);
-    let found = found.ok_or_else(|| Fault::NoAnswer("it does not say what the record is".to_owned()))?;
-    Ok(Written::Conflict(one(prefix, key, found.kvs)?))
+    let found = found.ok_or_else(|| AnswerError::NotEtcd("it lacks the record".to_owned()))?;
+    Ok(WriteResult::Conflict(one(prefix, key, found.kvs)?))
 }
 
 /// Returns the revision of the store at the time of the answer.
@@ -251,51 +253,51 @@ pub(super) fn revision_of(body: &[u8]) -> Option<u64> {
 }
 
 /// Returns the token of a login.
-pub(super) fn login_answer(body: &[u8]) -> Result<String, Fault> {
+pub(super) fn login_answer(body: &[u8]) -> Result<String, AnswerError> {
     Ok(parsed::<LoginAnswer>(body)?.token)
 }
 
 /// Parses the status of a member.
-pub(super) fn status_answer(body: &[u8]) -> Result<StatusAnswer, Fault> {
+pub(super) fn status_answer(body: &[u8]) -> Result<StatusAnswer, AnswerError> {
     parsed(body)
 }
 
-fn parsed<T: DeserializeOwned>(body: &[u8]) -> Result<T, Fault> {
-    serde_json::from_slice(body).map_err(|error| Fault::NoAnswer(error.to_string()))
+fn parsed<T: DeserializeOwned>(body: &[u8]) -> Result<T, AnswerError> {
+    serde_json::from_slice(body).map_err(|error| AnswerError::NotEtcd(error.to_string()))
 }
 
-fn one(prefix: &str, key: &Key, found: Vec<KeyValue>) -> Result<Option<Row>, Fault> {
+fn one(prefix: &str, key: &Key, found: Vec<KeyValue>) -> Result<Option<RecordRow>, AnswerError> {
     let mut found = found.into_iter();
     match (found.next(), found.next()) {
         (None, _) => Ok(None),
         (Some(one), None) => match record(prefix, &one)? {
             (other, row) if other == *key => Ok(Some(row)),
-            (other, _) => Err(Fault::NoAnswer(format!("it is about the key '{other}'"))),
+            (other, _) => Err(AnswerError::NotEtcd(format!("it is about the key '{other}'"))),
         },
-        _ => Err(Fault::NoAnswer("it has more than one record".to_owned())),
+        _ => Err(AnswerError::NotEtcd("it has more than one record".to_owned())),
     }
 }
 
-fn record(prefix: &str, found: &KeyValue) -> Result<(Key, Row), Fault> {
+fn record(prefix: &str, found: &KeyValue) -> Result<(Key, RecordRow), AnswerError> {
     let key = decoded(&found.key)?;
     let value = decoded(&found.value)?;
     let key = String::from_utf8_lossy(&key);
     let below = key.strip_prefix(prefix).and_then(|rest| rest.strip_prefix('/'));
     let what = match (below.and_then(Key::new), row_of(&value)) {
         (Some(own), Some(row)) => return Ok((own, row)),
-        (None, _) => "is none of getid's",
+        (None, _) => "is not one of getid's",
         (Some(_), None) => "has a value that does not begin with a stamp",
     };
     let what = format!("the key '{}' {what}", printable_up_to(&key, 100));
     let key = below.unwrap_or(&key).to_owned();
-    Err(Fault::NoRecord(Box::new(BadRow { key, what, writer: String::new(), beat: 0, text: value })))
+    Err(AnswerError::NotARecord(Box::new(DamagedRow { key, what, writer: String::new(), beat: 0, text: value })))
 }
 
 fn stamp_line(stamp: Stamp) -> String {
     format!("beat {} of {:032x}", stamp.beat, stamp.writer)
 }
 
-fn value_of(row: &Row) -> Vec<u8> {
+fn value_of(row: &RecordRow) -> Vec<u8> {
     let mut value = stamp_line(row.stamp).into_bytes();
     value.push(LINE_END);
     value.extend_from_slice(row.text.as_bytes());
@@ -303,12 +305,12 @@ fn value_of(row: &Row) -> Vec<u8> {
 }
 
 /// Returns the record of a value; `None` unless [`value_of`] writes the same value.
-fn row_of(value: &[u8]) -> Option<Row> {
+fn row_of(value: &[u8]) -> Option<RecordRow> {
     let (line, text) = str::from_utf8(value).ok()?.split_once(char::from(LINE_END))?;
     let (beat, writer) = line.strip_prefix("beat ")?.split_once(" of ")?;
     let stamp = Stamp { writer: u128::from_str_radix(writer, 16).ok()?, beat: beat.parse().ok()? };
     (stamp_line(stamp) == line && (1..=Stamp::BEAT_MAX).contains(&stamp.beat))
-        .then(|| Row { stamp, text: text.to_owned() })
+        .then(|| RecordRow { stamp, text: text.to_owned() })
 }
 
 fn body(value: &Value) -> Vec<u8> {
@@ -319,16 +321,16 @@ fn coded(bytes: &(impl AsRef<[u8]> + ?Sized)) -> String {
     BASE64_STANDARD.encode(bytes)
 }
 
-fn decoded(text: &str) -> Result<Vec<u8>, Fault> {
-    BASE64_STANDARD.decode(text).map_err(|error| Fault::NoAnswer(format!("a key or value is no Base64: {error}")))
+fn decoded(text: &str) -> Result<Vec<u8>, AnswerError> {
+    BASE64_STANDARD.decode(text).map_err(|error| AnswerError::NotEtcd(format!("a key or value is not Base64: {error}")))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn row(beat: u64, text: &str) -> Row {
-        Row { stamp: Stamp { writer: 0xabc, beat }, text: text.to_owned() }
+    fn row(beat: u64, text: &str) -> RecordRow {
+        RecordRow { stamp: Stamp { writer: 0xabc, beat }, text: text.to_owned() }
     }
 
     /// Returns the result of etcd's comparison for a present value.
@@ -347,7 +349,7 @@ mod tests {
     #[test]
     fn a_stamp_is_compared_whatever_the_text_is() {
         let key = Key::of_claim(3);
-        let request = write("p", &key, Expected::Stamp(row(17, "").stamp), &row(18, "new"));
+        let request = write("p", &key, ExpectedValue::Stamp(row(17, "").stamp), &row(18, "new"));
         for text in ["", "\0", "a", "\n", "\u{10ffff}", "getid state 4\n..."] {
             assert!(is_equal_by_compare(&request, &value_of(&row(17, text))), "{text:?}");
         }
@@ -424,30 +426,30 @@ mod tests {
         let listing = |rows| Ok(Listing { rows, last: b"p/claim/3".to_vec() });
         assert_eq!(list_answer("p", ranged(&one).as_bytes()), listing(vec![Ok((key.clone(), good.clone()))]));
         let conflict = format!(r#"{{{header},"responses":[{{"response_range":{{"header":{{}},"kvs":[{one}]}}}}]}}"#);
-        assert_eq!(write_answer("p", &key, conflict.as_bytes()), Ok(Written::Conflict(Some(good))));
+        assert_eq!(write_answer("p", &key, conflict.as_bytes()), Ok(WriteResult::Conflict(Some(good))));
         let gone = format!(r#"{{{header},"responses":[{{"response_range":{{"header":{{}}}}}}]}}"#);
-        assert_eq!(write_answer("p", &key, gone.as_bytes()), Ok(Written::Conflict(None)));
+        assert_eq!(write_answer("p", &key, gone.as_bytes()), Ok(WriteResult::Conflict(None)));
         let done = format!(r#"{{{header},"succeeded":true,"responses":[{{"response_put":{{}}}}]}}"#);
-        assert_eq!(write_answer("p", &key, done.as_bytes()), Ok(Written::Done));
+        assert_eq!(write_answer("p", &key, done.as_bytes()), Ok(WriteResult::Done));
         // Answers that no etcd gives, and values that no getid writes.
         for none in ["", "{}", "[]", "<html>", r#"{"succeeded":true}"#, &format!("{{{header}}}"), "{\"header\":{}}"] {
-            assert!(matches!(write_answer("p", &key, none.as_bytes()), Err(Fault::NoAnswer(_))), "{none}");
+            assert!(matches!(write_answer("p", &key, none.as_bytes()), Err(AnswerError::NotEtcd(_))), "{none}");
         }
         for none in [
             ranged(r#"{"key":"?","value":""}"#),
             ranged(&format!("{one},{one}")),
             ranged(&kv("p/claim/4", &value_of(&row(1, "text")))),
         ] {
-            assert!(matches!(read_answer("p", &key, none.as_bytes()), Err(Fault::NoAnswer(_))), "{none}");
+            assert!(matches!(read_answer("p", &key, none.as_bytes()), Err(AnswerError::NotEtcd(_))), "{none}");
         }
         for (name, value, expected) in [
             ("p/claim/3", &b"hello"[..], "the key 'p/claim/3' has a value that does not begin with a stamp"),
             ("p/claim/3", b"", "the key 'p/claim/3' has a value that does not begin with a stamp"),
-            ("q/claim/3", b"", "the key 'q/claim/3' is none of getid's"),
-            ("p/cl im\n", b"", "the key 'p/cl im\\n' is none of getid's"),
+            ("q/claim/3", b"", "the key 'q/claim/3' is not one of getid's"),
+            ("p/cl im\n", b"", "the key 'p/cl im\\n' is not one of getid's"),
         ] {
             let found = read_answer("p", &key, ranged(&kv(name, value)).as_bytes());
-            let Err(Fault::NoRecord(bad)) = found else { panic!("{found:?}") };
+            let Err(AnswerError::NotARecord(bad)) = found else { panic!("{found:?}") };
             assert_eq!((bad.what.as_str(), bad.text.as_slice()), (expected, value));
             // A list continues with the records beside it.
             let listed = list_answer("p", ranged(&format!("{},{one}", kv(name, value))).as_bytes());

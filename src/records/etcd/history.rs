@@ -13,10 +13,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::failure::Failure;
-use super::gateway::Expected;
-use super::{ANSWER_BYTES_MAX, Asked, Does, EtcdStore, error_of, gateway, share_of};
-use crate::records::{Key, RecordStoreError, Row, Stamp, StoreSize, Written};
+use super::failure::MemberFailure;
+use super::gateway::ExpectedValue;
+use super::{ANSWER_BYTES_MAX, EtcdStore, GatewayRequest, RequestKind, error_of, gateway, share_of};
+use crate::records::{Key, RecordRow, RecordStoreError, Stamp, StoreSize, WriteResult};
 
 /// Number of revisions without a compaction that trigger a warning: 21 hours of one server, more than an hour of 16.
 const NEVER_COMPACTED_REVISIONS: u64 = 150_000;
@@ -26,7 +26,7 @@ const LONG_REVISIONS: u64 = 1_000_000;
 
 /// State of a server's compaction rounds.
 #[derive(Debug)]
-pub struct Rounds {
+pub struct CompactionRounds {
     writer: u128,
     /// Stamp of the key in the previous round.
     stamp: Option<Stamp>,
@@ -34,10 +34,10 @@ pub struct Rounds {
     revision: Option<u64>,
 }
 
-impl Rounds {
+impl CompactionRounds {
     /// Creates the state before the first round. `writer`: a number that no other process has, not 0.
-    pub fn new(writer: u128) -> Rounds {
-        Rounds { writer, stamp: None, revision: None }
+    pub fn new(writer: u128) -> CompactionRounds {
+        CompactionRounds { writer, stamp: None, revision: None }
     }
 }
 
@@ -62,7 +62,7 @@ impl EtcdStore {
                 Err(failure) => failed.push(failure),
             }
         }
-        largest.ok_or_else(|| error_of(super::summary(failed), Does::Read))
+        largest.ok_or_else(|| error_of(super::summary(failed), RequestKind::Read))
     }
 
     /// Runs a round, and returns the revision up to which it compacted. `None` if another server compacts, or in the
@@ -71,27 +71,27 @@ impl EtcdStore {
     /// # Errors
     ///
     /// [`RecordStoreError::Refused`] if the user has no permission, with the remedy.
-    pub async fn compact(&self, rounds: &mut Rounds) -> Result<Option<u64>, RecordStoreError> {
+    pub async fn compact(&self, rounds: &mut CompactionRounds) -> Result<Option<u64>, RecordStoreError> {
         let beat = rounds.stamp.map_or(1, |stamp| stamp.beat.saturating_add(1).min(Stamp::BEAT_MAX));
         let text = rounds.revision.map_or_else(String::new, |revision| format!("compact to {revision}\n"));
-        let new = Row { stamp: Stamp { writer: rounds.writer, beat }, text };
-        let expect = rounds.stamp.map_or(Expected::Absent, Expected::Stamp);
+        let new = RecordRow { stamp: Stamp { writer: rounds.writer, beat }, text };
+        let expect = rounds.stamp.map_or(ExpectedValue::Absent, ExpectedValue::Stamp);
         let (written, revision) = self.replace(&Key::of_compaction(), expect, &new).await?;
         let before = rounds.revision.replace(revision);
         match written {
-            Written::Done => rounds.stamp = Some(new.stamp),
-            Written::Conflict(found) => {
+            WriteResult::Done => rounds.stamp = Some(new.stamp),
+            WriteResult::Conflict(found) => {
                 rounds.stamp = found.map(|row| row.stamp);
                 return Ok(None);
             }
         }
         let Some(before) = before.filter(|&before| before > 0 && before <= revision) else { return Ok(None) };
         // A repeated compaction has no effect.
-        let request = Asked::new(gateway::COMPACT, gateway::compact(before));
-        match self.ask(Does::Read, request, ANSWER_BYTES_MAX, self.end()).await {
+        let request = GatewayRequest::new(gateway::COMPACT, gateway::compact(before));
+        match self.ask(RequestKind::Read, request, ANSWER_BYTES_MAX, self.end()).await {
             // Another program compacts too.
-            Ok(_) | Err(Failure::Compacted(_)) => Ok(Some(before)),
-            Err(failure) => Err(error_of(failure, Does::Read)),
+            Ok(_) | Err(MemberFailure::Compacted(_)) => Ok(Some(before)),
+            Err(failure) => Err(error_of(failure, RequestKind::Read)),
         }
     }
 
@@ -104,14 +104,14 @@ impl EtcdStore {
             return None;
         }
         Some(format!(
-            "nobody has compacted the last {} revisions: its database grows up to --quota-backend-bytes, and then takes no \
+            "the last {} revisions are not compacted: its database grows to --quota-backend-bytes, and then accepts no \
              beat of any server; start its members with --auto-compaction-mode=periodic --auto-compaction-retention=1h",
             revision - old + 1
         ))
     }
 
-    async fn read_at(&self, revision: Option<u64>, end: Instant) -> Result<bytes::Bytes, Failure> {
-        let request = Asked::new(gateway::READ, gateway::read_at(&self.prefix, &Key::of_cluster(), revision));
-        self.ask(Does::Read, request, ANSWER_BYTES_MAX, end).await
+    async fn read_at(&self, revision: Option<u64>, end: Instant) -> Result<bytes::Bytes, MemberFailure> {
+        let request = GatewayRequest::new(gateway::READ, gateway::read_at(&self.prefix, &Key::of_cluster(), revision));
+        self.ask(RequestKind::Read, request, ANSWER_BYTES_MAX, end).await
     }
 }

@@ -20,7 +20,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{PrivateKeyDer, ServerName};
 use tokio_rustls::rustls::{self, AlertDescription, ClientConfig};
 
-use super::failure::Failure;
+use super::failure::MemberFailure;
 use crate::system::trust::{Trust, TrustError, certificates, read_pem};
 use crate::text::store_url::{EtcdAddress, StoreTls};
 
@@ -28,15 +28,15 @@ use crate::text::store_url::{EtcdAddress, StoreTls};
 const HEAD_BYTES_MAX: usize = 64 * 1024;
 
 /// The answer of a member.
-pub(super) struct Reply {
+pub(super) struct MemberReply {
     pub(super) status: u16,
     pub(super) body: Bytes,
     /// Whether the connection takes another request.
-    pub(super) goes_on: bool,
+    pub(super) is_reusable: bool,
 }
 
 /// A connection with one user at a time.
-pub(super) struct Link {
+pub(super) struct MemberLink {
     sender: SendRequest<Full<Bytes>>,
     /// Future that moves the bytes. It is polled while a request is in progress, so it needs no task. `None` after it
     /// has ended.
@@ -48,7 +48,7 @@ pub(super) struct Link {
 }
 
 /// Reason why a request failed.
-pub(super) enum Broken {
+pub(super) enum ExchangeError {
     /// The request was not sent.
     Unsent(String),
     /// The request may have been sent.
@@ -59,29 +59,37 @@ pub(super) enum Broken {
     TooLong,
 }
 
-impl Link {
+impl MemberLink {
     /// Connects to a member. `place` is its name in errors.
-    pub(super) async fn open(address: &EtcdAddress, host: &str, port: u16, place: &str) -> Result<Link, Failure> {
+    pub(super) async fn open(
+        address: &EtcdAddress,
+        host: &str,
+        port: u16,
+        place: &str,
+    ) -> Result<MemberLink, MemberFailure> {
         let socket = TcpStream::connect((host, port)).await;
-        let socket = socket.map_err(|error| Failure::Away(format!("{place} is not reached: {error}")))?;
+        let socket = socket.map_err(|error| MemberFailure::Away(format!("{place} is not reached: {error}")))?;
         // A request is one write, and the next waits for its answer.
         let _ = socket.set_nodelay(true);
         if address.tls == StoreTls::No {
-            return Link::of(socket, place).await;
+            return MemberLink::of(socket, place).await;
         }
-        let config = tls_config(address).await.map_err(Failure::Unfit)?;
+        let config = tls_config(address).await.map_err(MemberFailure::Unfit)?;
         let name = ServerName::try_from(host.to_owned())
-            .map_err(|_| Failure::Unfit(format!("{place}: a certificate cannot have the name '{host}'")))?;
+            .map_err(|_| MemberFailure::Unfit(format!("{place}: a certificate cannot have the name '{host}'")))?;
         match TlsConnector::from(config).connect(name, socket).await {
-            Ok(socket) => Link::of(socket, place).await,
+            Ok(socket) => MemberLink::of(socket, place).await,
             Err(error) => Err(tls_failure(&error, place)),
         }
     }
 
-    async fn of(socket: impl AsyncRead + AsyncWrite + Send + Unpin + 'static, place: &str) -> Result<Link, Failure> {
+    async fn of(
+        socket: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+        place: &str,
+    ) -> Result<MemberLink, MemberFailure> {
         let made = http1::Builder::new().max_buf_size(HEAD_BYTES_MAX).handshake(TokioIo::new(socket)).await;
-        let (sender, io) = made.map_err(|error| Failure::Away(format!("{place}: {error}")))?;
-        Ok(Link { sender, io: Some(Box::pin(io)), runtime: runtime::Handle::current().id(), is_proven: false })
+        let (sender, io) = made.map_err(|error| MemberFailure::Away(format!("{place}: {error}")))?;
+        Ok(MemberLink { sender, io: Some(Box::pin(io)), runtime: runtime::Handle::current().id(), is_proven: false })
     }
 
     /// Returns true if the connection may be used here: its socket wakes no task of another runtime.
@@ -104,29 +112,33 @@ impl Link {
 
     /// Sends a request, and waits for the whole answer of at most `bytes_max` bytes. A caller that stops waiting must
     /// drop the link.
-    pub(super) async fn ask(&mut self, request: Request<Full<Bytes>>, bytes_max: usize) -> Result<Reply, Broken> {
-        let Link { sender, io, is_proven, .. } = self;
-        let mut talk = pin!(talk(sender, request, bytes_max, !*is_proven));
+    pub(super) async fn ask(
+        &mut self,
+        request: Request<Full<Bytes>>,
+        bytes_max: usize,
+    ) -> Result<MemberReply, ExchangeError> {
+        let MemberLink { sender, io, is_proven, .. } = self;
+        let mut exchange = pin!(exchange(sender, request, bytes_max, !*is_proven));
         let reply = loop {
-            let Some(running) = io else { break talk.await };
+            let Some(running) = io else { break exchange.await };
             tokio::select! {
                 biased;
-                reply = &mut talk => break reply,
-                // Drop the future, so that `talk` learns that no answer will arrive.
+                reply = &mut exchange => break reply,
+                // Drop the future, so that `exchange` learns that no answer will arrive.
                 _ = running => *io = None,
             }
         }?;
         *is_proven = true;
-        Ok(Reply { goes_on: reply.goes_on && io.is_some(), ..reply })
+        Ok(MemberReply { is_reusable: reply.is_reusable && io.is_some(), ..reply })
     }
 }
 
-async fn talk(
+async fn exchange(
     sender: &mut SendRequest<Full<Bytes>>,
     request: Request<Full<Bytes>>,
     bytes_max: usize,
     is_first: bool,
-) -> Result<Reply, Broken> {
+) -> Result<MemberReply, ExchangeError> {
     sender.ready().await.map_err(|error| broken(&error, true, is_first))?;
     let response = sender.try_send_request(request).await;
     let response = response.map_err(|mut failed| {
@@ -136,22 +148,22 @@ async fn talk(
     let status = response.status().as_u16();
     let closes = response.headers().get_all(hyper::header::CONNECTION).iter().any(|value| value == "close");
     match Limited::new(response.into_body(), bytes_max).collect().await {
-        Ok(body) => Ok(Reply { status, body: body.to_bytes(), goes_on: !closes }),
-        Err(error) if error.is::<http_body_util::LengthLimitError>() => Err(Broken::TooLong),
-        Err(error) => Err(Broken::Sent(with_sources(error.as_ref()))),
+        Ok(body) => Ok(MemberReply { status, body: body.to_bytes(), is_reusable: !closes }),
+        Err(error) if error.is::<http_body_util::LengthLimitError>() => Err(ExchangeError::TooLong),
+        Err(error) => Err(ExchangeError::Sent(with_sources(error.as_ref()))),
     }
 }
 
-fn broken(error: &hyper::Error, is_unsent: bool, is_first: bool) -> Broken {
+fn broken(error: &hyper::Error, is_unsent: bool, is_first: bool) -> ExchangeError {
     let tls = std::iter::successors(std::error::Error::source(error), |error| error.source())
         .find_map(|error| error.downcast_ref::<io::Error>()?.get_ref()?.downcast_ref::<rustls::Error>());
     match tls {
         // With TLS 1.3 a server checks a client's certificate after the client's part of the handshake.
         Some(rustls::Error::AlertReceived(alert)) if is_first && is_about_certificate(*alert) => {
-            Broken::NoCertificate(format!("{alert:?}"))
+            ExchangeError::NoCertificate(format!("{alert:?}"))
         }
-        _ if is_unsent => Broken::Unsent(with_sources(error)),
-        _ => Broken::Sent(with_sources(error)),
+        _ if is_unsent => ExchangeError::Unsent(with_sources(error)),
+        _ => ExchangeError::Sent(with_sources(error)),
     }
 }
 
@@ -192,45 +204,50 @@ fn load(verifies: bool, ca_file: Option<&Path>, own: Option<&(PathBuf, PathBuf)>
         Some(path) => Trust::Authorities(path),
         None => Trust::System,
     };
-    let told = |error: TrustError| match error {
-        TrustError::NoAuthorities(_) => format!("{error}: ca-file= names who signed those of etcd's members"),
+    let trust_error = |error: TrustError| match error {
+        TrustError::NoAuthorities(_) => format!(
+            "{error}: set ca-file= to the authority that signed those of etcd's \
+                                                 members"
+        ),
         _ => error.to_string(),
     };
-    let builder = trust.builder().map_err(told)?;
+    let builder = trust.builder().map_err(trust_error)?;
     let config = match own {
         None => builder.with_no_client_auth(),
         Some((cert, key)) => {
             let content = |_| TrustError::Content { path: key.clone(), what: "private key" };
-            let pem = read_pem(key).map_err(told)?;
-            let key = PrivateKeyDer::from_pem_slice(&pem).map_err(content).map_err(told)?;
-            let made = builder.with_client_auth_cert(certificates(cert).map_err(told)?, key);
+            let pem = read_pem(key).map_err(trust_error)?;
+            let key = PrivateKeyDer::from_pem_slice(&pem).map_err(content).map_err(trust_error)?;
+            let made = builder.with_client_auth_cert(certificates(cert).map_err(trust_error)?, key);
             made.map_err(|error| format!("{}: {error}; key-file= must be this certificate's key", cert.display()))?
         }
     };
     Ok(Arc::new(config))
 }
 
-fn tls_failure(error: &io::Error, place: &str) -> Failure {
+fn tls_failure(error: &io::Error, place: &str) -> MemberFailure {
     match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
-        Some(rustls::Error::InvalidCertificate(_)) => Failure::Unfit(format!(
-            "{place} has a certificate that is not good: {error}; ca-file= names who signed it, and its name is the \
-             address's"
+        Some(rustls::Error::InvalidCertificate(_)) => MemberFailure::Unfit(format!(
+            "{place} has an invalid certificate: {error}; set ca-file= to the certificate of its signer; its name must \
+             be that of the address"
         )),
         Some(rustls::Error::InvalidMessage(_)) => {
-            Failure::Unfit(format!("{place} does not speak TLS ({error}): write tls=no, or have etcd speak TLS"))
+            MemberFailure::Unfit(format!("{place} does not use TLS ({error}): write tls=no, or enable TLS in etcd"))
         }
         Some(rustls::Error::AlertReceived(alert)) if is_about_certificate(*alert) => {
-            Failure::Unfit(no_certificate(place, &format!("{alert:?}")))
+            MemberFailure::Unfit(no_certificate(place, &format!("{alert:?}")))
         }
         // An etcd without TLS behaves in the same way: the connection ends, or breaks with unread bytes.
-        _ => Failure::Away(format!("{place} ended the TLS handshake ({error}): if it takes no TLS, write tls=no")),
+        _ => MemberFailure::Away(format!(
+            "{place} ended the TLS handshake ({error}): if it does not use TLS, write tls=no"
+        )),
     }
 }
 
 /// Returns the error if a member rejects this client's certificate, or its absence.
 pub(super) fn no_certificate(place: &str, alert: &str) -> String {
     format!(
-        "{place} does not take this client's certificate ({alert}): cert-file= and key-file= name one that its \
+        "{place} rejects this client's certificate ({alert}): set cert-file= and key-file= to one that its \
          --trusted-ca-file has signed"
     )
 }

@@ -10,8 +10,8 @@ use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue};
 use hyper::{Method, Request};
 use tokio::time::{Instant, timeout_at};
 
-use super::failure::{self, Asked, Failure};
-use super::link::{Broken, Link, Reply, no_certificate};
+use super::failure::{self, MemberFailure, RequestContext};
+use super::link::{ExchangeError, MemberLink, MemberReply, no_certificate};
 use super::{ANSWER_BYTES_MAX, gateway};
 use crate::text::printable::printable;
 use crate::text::store_url::{EtcdAddress, StoreTls};
@@ -29,14 +29,14 @@ pub(super) struct Member {
     port: u16,
     /// Name of the member in errors.
     place: String,
-    idle: Mutex<Vec<Link>>,
+    idle: Mutex<Vec<MemberLink>>,
     /// Locked during a login, so that other requests wait for the same token.
-    login: tokio::sync::Mutex<Login>,
-    users_are_off: AtomicBool,
+    login: tokio::sync::Mutex<LoginState>,
+    is_auth_disabled: AtomicBool,
 }
 
 /// State of a login.
-enum Login {
+enum LoginState {
     /// There was no login, or it has expired.
     None,
     Token(Arc<HeaderValue>),
@@ -45,7 +45,7 @@ enum Login {
 }
 
 /// A request with its time limits.
-pub(super) struct Asking {
+pub(super) struct TimedRequest {
     pub(super) path: &'static str,
     pub(super) body: Bytes,
     /// Most bytes of the answer.
@@ -64,8 +64,8 @@ impl Member {
             port,
             place: format!("etcd at {shown}:{port}"),
             idle: Mutex::new(Vec::new()),
-            login: tokio::sync::Mutex::new(Login::None),
-            users_are_off: AtomicBool::new(false),
+            login: tokio::sync::Mutex::new(LoginState::None),
+            is_auth_disabled: AtomicBool::new(false),
         }
     }
 
@@ -74,54 +74,56 @@ impl Member {
     }
 
     /// Returns true if the address has a user, and etcd reported that authentication is disabled.
-    pub(super) fn users_are_off(&self) -> bool {
-        self.users_are_off.load(Ordering::Relaxed)
+    pub(super) fn is_auth_disabled(&self) -> bool {
+        self.is_auth_disabled.load(Ordering::Relaxed)
     }
 
     /// Sends a request once, or twice if the login has expired.
-    pub(super) async fn ask(&self, asking: Asking) -> Result<Bytes, Failure> {
+    pub(super) async fn ask(&self, asking: TimedRequest) -> Result<Bytes, MemberFailure> {
         let mut tries = 0;
         loop {
-            let token = self.before(asking.connected_by, self.token(asking.connected_by)).await?;
+            let token = self.limited(asking.connected_by, self.token(asking.connected_by)).await?;
             match self.exchange(&asking, token.as_deref()).await {
-                Err(Failure::LoginIsOver(_)) if tries == 0 => {
+                Err(MemberFailure::LoginExpired(_)) if tries == 0 => {
                     tries = 1;
                     self.forget(token.as_ref()).await;
                 }
-                Err(Failure::LoginIsOver(text)) => return Err(Failure::Refused(text)),
+                Err(MemberFailure::LoginExpired(text)) => return Err(MemberFailure::Refused(text)),
                 answer => return answer,
             }
         }
     }
 
     /// Sends a request, and waits for its answer.
-    async fn exchange(&self, asking: &Asking, token: Option<&HeaderValue>) -> Result<Bytes, Failure> {
-        let mut link = self.before(asking.connected_by, self.link()).await?;
+    async fn exchange(&self, asking: &TimedRequest, token: Option<&HeaderValue>) -> Result<Bytes, MemberFailure> {
+        let mut link = self.limited(asking.connected_by, self.link()).await?;
         // A member that only takes TLS closes a connection that begins otherwise.
         let hint = match self.address.tls {
-            StoreTls::No if !link.is_proven() => "; if it takes TLS alone, write tls=verify; or no etcd listens there",
+            StoreTls::No if !link.is_proven() => "; if it accepts only TLS, write tls=verify; or no etcd listens there",
             _ => "",
         };
         let request = self.request(asking, token);
         let Ok(reply) = timeout_at(asking.answer_by, link.ask(request, asking.bytes_max)).await else {
-            return Err(Failure::Unknown(format!("{} has not answered in time", self.place)));
+            return Err(MemberFailure::Unknown(format!("{} has not answered in time", self.place)));
         };
-        let Reply { status, body, goes_on } = reply.map_err(|broken| match broken {
-            Broken::Unsent(what) => Failure::Away(format!("{} ended the connection: {what}", self.place)),
-            Broken::Sent(what) => Failure::Unknown(format!("{} ended the connection: {what}{hint}", self.place)),
-            Broken::NoCertificate(alert) => Failure::Unfit(no_certificate(&self.place, &alert)),
-            Broken::TooLong => {
+        let MemberReply { status, body, is_reusable } = reply.map_err(|broken| match broken {
+            ExchangeError::Unsent(what) => MemberFailure::Away(format!("{} ended the connection: {what}", self.place)),
+            ExchangeError::Sent(what) => {
+                MemberFailure::Unknown(format!("{} ended the connection: {what}{hint}", self.place))
+            }
+            ExchangeError::NoCertificate(alert) => MemberFailure::Unfit(no_certificate(&self.place, &alert)),
+            ExchangeError::TooLong => {
                 let (path, max) = (asking.path, asking.bytes_max);
-                Failure::TooLong(format!("{} answered {path} with more than {max} bytes", self.place))
+                MemberFailure::TooLong(format!("{} answered {path} with more than {max} bytes", self.place))
             }
         })?;
-        if goes_on {
+        if is_reusable {
             self.keep(link);
         }
-        if status == 200 { Ok(body) } else { Err(failure::of_answer(self.asked(asking.path), status, &body)) }
+        if status == 200 { Ok(body) } else { Err(failure::of_answer(self.context(asking.path), status, &body)) }
     }
 
-    fn request(&self, asking: &Asking, token: Option<&HeaderValue>) -> Request<Full<Bytes>> {
+    fn request(&self, asking: &TimedRequest, token: Option<&HeaderValue>) -> Request<Full<Bytes>> {
         let mut request = Request::new(Full::new(asking.body.clone()));
         *request.method_mut() = Method::POST;
         *request.uri_mut() = hyper::Uri::from_static(asking.path);
@@ -138,58 +140,60 @@ impl Member {
     }
 
     /// Returns the token of a login if the address has a user and etcd requires one.
-    async fn token(&self, by: Instant) -> Result<Option<Arc<HeaderValue>>, Failure> {
-        let (Some(user), false) = (&self.address.user, self.users_are_off()) else { return Ok(None) };
+    async fn token(&self, by: Instant) -> Result<Option<Arc<HeaderValue>>, MemberFailure> {
+        let (Some(user), false) = (&self.address.user, self.is_auth_disabled()) else { return Ok(None) };
         let mut login = self.login.lock().await;
         match &*login {
-            Login::Token(token) => return Ok(Some(Arc::clone(token))),
-            Login::Refused(text, until) if Instant::now() < *until => return Err(Failure::Refused(text.clone())),
-            Login::Refused(..) | Login::None => {}
+            LoginState::Token(token) => return Ok(Some(Arc::clone(token))),
+            LoginState::Refused(text, until) if Instant::now() < *until => {
+                return Err(MemberFailure::Refused(text.clone()));
+            }
+            LoginState::Refused(..) | LoginState::None => {}
         }
         let path = gateway::LOGIN;
         let password = self.address.password.as_deref().unwrap_or_default();
         let body = Bytes::from(gateway::login(user, password));
-        let asking = Asking { path, body, bytes_max: ANSWER_BYTES_MAX, connected_by: by, answer_by: by };
+        let asking = TimedRequest { path, body, bytes_max: ANSWER_BYTES_MAX, connected_by: by, answer_by: by };
         let answer = match self.exchange(&asking, None).await {
-            Err(Failure::UsersAreOff(_)) => {
-                self.users_are_off.store(true, Ordering::Relaxed);
+            Err(MemberFailure::AuthDisabled(_)) => {
+                self.is_auth_disabled.store(true, Ordering::Relaxed);
                 return Ok(None);
             }
-            Err(Failure::Refused(text)) => {
-                *login = Login::Refused(text.clone(), Instant::now() + REFUSED_FOR);
-                return Err(Failure::Refused(text));
+            Err(MemberFailure::Refused(text)) => {
+                *login = LoginState::Refused(text.clone(), Instant::now() + REFUSED_FOR);
+                return Err(MemberFailure::Refused(text));
             }
             // A login changes no record.
-            Err(Failure::Unknown(text) | Failure::TooLong(text)) => return Err(Failure::Away(text)),
+            Err(MemberFailure::Unknown(text) | MemberFailure::TooLong(text)) => return Err(MemberFailure::Away(text)),
             answer => answer?,
         };
         let found = gateway::login_answer(&answer).ok().and_then(|token| HeaderValue::try_from(token).ok());
         let Some(mut token) = found else {
-            return Err(Failure::Unfit(format!("{} answered {path} without a token", self.place)));
+            return Err(MemberFailure::Unfit(format!("{} answered {path} without a token", self.place)));
         };
         token.set_sensitive(true);
         let token = Arc::new(token);
-        *login = Login::Token(Arc::clone(&token));
+        *login = LoginState::Token(Arc::clone(&token));
         Ok(Some(token))
     }
 
     /// Clears the login, unless another request has renewed it.
     async fn forget(&self, used: Option<&Arc<HeaderValue>>) {
-        self.users_are_off.store(false, Ordering::Relaxed);
+        self.is_auth_disabled.store(false, Ordering::Relaxed);
         let mut login = self.login.lock().await;
-        if let (Login::Token(token), Some(used)) = (&*login, used)
+        if let (LoginState::Token(token), Some(used)) = (&*login, used)
             && Arc::ptr_eq(token, used)
         {
-            *login = Login::None;
+            *login = LoginState::None;
         }
     }
 
     /// Returns an open idle connection, or a new one.
-    async fn link(&self) -> Result<Link, Failure> {
+    async fn link(&self) -> Result<MemberLink, MemberFailure> {
         loop {
             let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
             match idle {
-                None => return Box::pin(Link::open(&self.address, &self.host, self.port, &self.place)).await,
+                None => return Box::pin(MemberLink::open(&self.address, &self.host, self.port, &self.place)).await,
                 Some(mut link) => {
                     if link.is_of_this_runtime() && link.is_open().await {
                         return Ok(link);
@@ -199,7 +203,7 @@ impl Member {
         }
     }
 
-    fn keep(&self, link: Link) {
+    fn keep(&self, link: MemberLink) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         if idle.len() < IDLE_MAX {
             idle.push(link);
@@ -207,15 +211,19 @@ impl Member {
     }
 
     /// Limits a step before the request is sent; its time-out means that nothing was done.
-    async fn before<T>(&self, end: Instant, step: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    async fn limited<T>(
+        &self,
+        end: Instant,
+        step: impl Future<Output = Result<T, MemberFailure>>,
+    ) -> Result<T, MemberFailure> {
         match timeout_at(end, step).await {
             Ok(done) => done,
-            Err(_) => Err(Failure::Away(format!("{} is not reached in time", self.place))),
+            Err(_) => Err(MemberFailure::Away(format!("{} is not reached in time", self.place))),
         }
     }
 
-    fn asked(&self, path: &'static str) -> Asked<'_> {
+    fn context(&self, path: &'static str) -> RequestContext<'_> {
         let user = self.address.user.as_deref();
-        Asked { place: &self.place, path, user, prefix: &self.address.prefix }
+        RequestContext { place: &self.place, path, user, prefix: &self.address.prefix }
     }
 }

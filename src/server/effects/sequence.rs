@@ -15,7 +15,7 @@ use crate::server::Server;
 use crate::server::audit::AuditAction;
 use crate::server::registry::Client;
 use crate::session::{SEQUENCES_OFF, SequenceEffect};
-use crate::sql::{Row, RowState, Table};
+use crate::sql::{RowState, SequenceRow, TableKind};
 use crate::text::timestamp;
 
 type SequenceResult = Result<Value, String>;
@@ -248,7 +248,7 @@ fn rounded(per_s: f64) -> f64 {
     (per_s * 1000.0).round() / 1000.0
 }
 
-fn of_row(row: &Row, store: &str) -> Value {
+fn of_row(row: &SequenceRow, store: &str) -> Value {
     let time = |unix_ms: i64| match unix_ms {
         0 => Value::Null,
         unix_ms => Value::bulk(timestamp::format_rfc3339(unix_ms)),
@@ -281,7 +281,7 @@ async fn list(sequences: &Arc<Sequences>, pattern: Option<Vec<u8>>, mut after: S
         let rows = left.min(PAGE_ROWS);
         let page = sequences.list(pattern.clone(), &after, rows).await.map_err(|error| error.of("*"))?;
         found.extend(page.rows.iter().map(listed));
-        unreadable.extend(page.bad.into_iter().map(|bad| Value::from(bad.said.as_str())));
+        unreadable.extend(page.bad.into_iter().map(|bad| Value::from(bad.error.as_str())));
         left -= rows;
         after = page.next.unwrap_or_default();
         if after.is_empty() {
@@ -295,7 +295,7 @@ async fn list(sequences: &Arc<Sequences>, pattern: Option<Vec<u8>>, mut after: S
     Ok(Value::Array(fields))
 }
 
-fn listed(row: &Row) -> Value {
+fn listed(row: &SequenceRow) -> Value {
     let mut fields = vec![("name", Value::from(row.key.as_str())), ("next", Value::Integer(row.next))];
     fields.extend(options(&row.spec));
     Value::map(fields)
@@ -336,9 +336,9 @@ fn awaited(server: &AwaitedServer) -> Value {
 fn store(status: &StoreStatus) -> Value {
     let number = |number: u64| Value::Integer(i64::try_from(number).unwrap_or(i64::MAX));
     let table = match status.table {
-        Table::Native => "native",
-        Table::Leaf => "leaf",
-        Table::Tinyid => "tinyid",
+        TableKind::Native => "native",
+        TableKind::Leaf => "leaf",
+        TableKind::Tinyid => "tinyid",
     };
     Value::map([
         ("store", Value::from(status.shown.as_str())),

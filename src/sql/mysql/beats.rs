@@ -2,10 +2,10 @@
 
 use getid_core::beat::{BeatAnswer, BeatKind, BeatRequest, Credentials, Nonce, ServerRow};
 
-use super::link::{Done, Link, NOW, Packet, hex, number, text};
+use super::link::{MysqlLink, NOW, Packet, StatementResult, hex, number, text};
 use crate::sql::beats::{self, ADDRESS_BYTES_MAX, RawServer, SERVERS_MAX};
 use crate::sql::native::column;
-use crate::sql::{Beaten, Compared, StoreError};
+use crate::sql::{Comparison, ServerBeat, StoreError};
 
 /// SQL of the table.
 pub(super) const TABLE: &str = "CREATE TABLE IF NOT EXISTS getid_beat (
@@ -35,13 +35,13 @@ const COLUMNS: &str = "nonce, life, beat, acknowledged, state, address";
 const INSTANCE: &str = "CONCAT(@@hostname, ' ', @@port, ' ', @@server_id)";
 
 /// Positions of the statements in a packet that add 1 to a server's beat.
-pub(super) struct OwnBeat {
+pub(super) struct BeatStatements {
     update: usize,
     select: usize,
 }
 
 /// Adds the statements that add 1 to a server's beat.
-pub(super) fn add_own(packet: &mut Packet, server: Credentials, states: &str) -> OwnBeat {
+pub(super) fn add_own(packet: &mut Packet, server: Credentials, states: &str) -> BeatStatements {
     let Credentials { nonce, life, at_least } = server;
     let update = packet.add(format_args!(
         "UPDATE getid_beat SET beat = beat + 1, updated = {NOW} WHERE nonce = '{nonce}' AND life = '{life}' \
@@ -49,7 +49,7 @@ pub(super) fn add_own(packet: &mut Packet, server: Credentials, states: &str) ->
         column(at_least)
     ));
     let select = packet.add(format_args!("SELECT beat, {INSTANCE} FROM getid_beat WHERE nonce = '{nonce}'"));
-    OwnBeat { update, select }
+    BeatStatements { update, select }
 }
 
 /// Locks the row of a server, and returns the condition that it permits a reservation, for later statements of the
@@ -64,14 +64,14 @@ pub(super) fn add_condition(packet: &mut Packet, server: Credentials) -> String 
     )
 }
 
-impl OwnBeat {
+impl BeatStatements {
     /// Reads the result of the statements. Fails if the server's row does not permit the request.
-    pub(super) fn read(&self, done: &[Done]) -> Result<Beaten, StoreError> {
+    pub(super) fn read(&self, done: &[StatementResult]) -> Result<ServerBeat, StoreError> {
         let row = done.get(self.select).and_then(|done| done.rows.first());
         let is_done = done.get(self.update).is_some_and(|done| done.affected == 1);
         match (is_done, row.and_then(|row| Some((number(row, 0)?, text(row, 1)?)))) {
-            (true, Some((beat, instance))) => Ok(Beaten { beat: beat.unsigned_abs(), instance }),
-            _ => Err(beats::not_allowed()),
+            (true, Some((beat, instance))) => Ok(ServerBeat { beat: beat.unsigned_abs(), instance }),
+            _ => Err(beats::server_row_error()),
         }
     }
 }
@@ -79,10 +79,10 @@ impl OwnBeat {
 /// Raises rows by these statements and adds 1 to the server's beat, in one transaction. Returns `None` if the server's
 /// row does not permit it.
 pub(super) async fn compare(
-    link: &mut Link,
+    link: &mut MysqlLink,
     server: Credentials,
     raises: impl Iterator<Item = String>,
-) -> Result<Option<Compared>, StoreError> {
+) -> Result<Option<Comparison>, StoreError> {
     let mut packet = Packet::transaction();
     let own = add_own(&mut packet, server, COMPARING);
     let raises: Vec<usize> = raises.map(|raise| packet.add(format_args!("{raise}"))).collect();
@@ -90,11 +90,11 @@ pub(super) async fn compare(
     let done = link.run(&packet).await?;
     let Ok(beaten) = own.read(&done) else { return Ok(None) };
     let raised = raises.into_iter().filter(|at| done[*at].affected > 0).count();
-    Ok(Some(Compared { beat: beaten.beat, raised }))
+    Ok(Some(Comparison { beat: beaten.beat, raised }))
 }
 
 /// Reads and writes the rows of servers.
-pub(super) async fn beat(link: &mut Link, ask: &BeatRequest) -> Result<BeatAnswer, StoreError> {
+pub(super) async fn beat(link: &mut MysqlLink, ask: &BeatRequest) -> Result<BeatAnswer, StoreError> {
     let which = if ask.reads_all {
         "TRUE".to_owned()
     } else {
@@ -131,7 +131,7 @@ pub(super) async fn beat(link: &mut Link, ask: &BeatRequest) -> Result<BeatAnswe
     answer(applied.is_done, &link.run(&packet).await?[rows])
 }
 
-fn answer(is_done: bool, done: &Done) -> Result<BeatAnswer, StoreError> {
+fn answer(is_done: bool, done: &StatementResult) -> Result<BeatAnswer, StoreError> {
     let instance = done.rows.first().and_then(|row| text(row, 6)).unwrap_or_default();
     let (rows, round) = beats::answer(done.rows.iter().map(raw).collect())?;
     Ok(BeatAnswer { is_done, rows, round, instance })

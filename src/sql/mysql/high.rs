@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 
 use getid_core::Key;
 
-use super::link::{Done, Packet, number, text};
-use crate::sql::Reserved;
+use super::link::{Packet, StatementResult, number, text};
+use crate::sql::Reservation;
 
 /// SQL of the table.
 pub(super) const TABLE: &str = "CREATE TABLE IF NOT EXISTS getid_high (
@@ -27,13 +27,13 @@ pub(super) fn add_read<'a>(packet: &mut Packet, table: &str, keys: impl Iterator
 }
 
 /// Returns the values that the statement has read, by name.
-pub(super) fn of(done: &Done) -> BTreeMap<String, i64> {
+pub(super) fn of(done: &StatementResult) -> BTreeMap<String, i64> {
     done.rows.iter().filter_map(|row| Some((text(row, 0)?, number(row, 1)?))).collect()
 }
 
 /// Adjusts a reservation from a lowered row: it was found where getid's servers had left it.
-pub(super) fn found(got: Reserved, high: i64) -> Reserved {
-    Reserved { found_next: got.found_next.max(high.min(got.first)), ..got }
+pub(super) fn found(got: Reservation, high: i64) -> Reservation {
+    Reservation { found_next: got.found_next.max(high.min(got.first)), ..got }
 }
 
 /// Adds a statement that records the position of the row of `table` that meets `condition`; `next` is its first free

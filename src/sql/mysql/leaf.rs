@@ -15,12 +15,12 @@ use std::collections::BTreeMap;
 use getid_core::beat::{BeatAnswer, BeatRequest, Credentials};
 use getid_core::{Key, RESERVED_MAX, SEQUENCE_NAME_RULE, Spec, VALUE_MAX};
 
-use super::link::{Link, Packet, hex, number, text, unix_ms_of};
+use super::link::{MysqlLink, Packet, hex, number, text, unix_ms_of};
 use super::tinyid::tokens;
 use super::{beats, high};
 use crate::sql::{
-    About, Answer, Changes, Compared, Connection, Create, GiveBack, Listed, NotedRow, Reservations, Reserve, Reserved,
-    Row, RowChange, RowState, StoreError, Token, Verdict,
+    Changes, Comparison, Connection, CreateRequest, GiveBackRequest, NotedRow, Reservation, Reservations,
+    ReserveRequest, RowChange, RowPage, RowState, SequenceRow, StoreError, StoreFuture, StoreInfo, Token, Verdict,
 };
 use crate::text::plural::counted;
 use crate::text::printable::printable_up_to;
@@ -54,8 +54,8 @@ const NAME_CHARS_MAX: usize = 64;
 
 /// A connection to `leaf_alloc`.
 pub(super) struct LeafConnection {
-    link: Link,
-    about: About,
+    link: MysqlLink,
+    info: StoreInfo,
 }
 
 /// A row as read from the table.
@@ -67,21 +67,26 @@ struct LeafRow {
 }
 
 /// Values that are still needed, and the result of the last try.
-struct Wish {
+struct SegmentRequest {
     values: i64,
     last_seen: Option<i64>,
 }
 
 impl LeafConnection {
-    pub(super) fn new(link: Link, about: About) -> LeafConnection {
-        LeafConnection { link, about }
+    pub(super) fn new(link: MysqlLink, info: StoreInfo) -> LeafConnection {
+        LeafConnection { link, info }
     }
 
-    async fn reserve_all(&mut self, server: Option<Credentials>, asks: &[Reserve]) -> Result<Reservations, StoreError> {
+    async fn reserve_all(
+        &mut self,
+        server: Option<Credentials>,
+        asks: &[ReserveRequest],
+    ) -> Result<Reservations, StoreError> {
         let mut beaten = None;
-        let mut answers: Vec<Option<Result<Reserved, Verdict>>> = vec![None; asks.len()];
-        let wish = |ask: &Reserve| Wish { values: ask.values.clamp(1, RESERVED_MAX).into(), last_seen: None };
-        let mut wishes: Vec<Wish> = asks.iter().map(wish).collect();
+        let mut answers: Vec<Option<Result<Reservation, Verdict>>> = vec![None; asks.len()];
+        let request =
+            |ask: &ReserveRequest| SegmentRequest { values: ask.values.clamp(1, RESERVED_MAX).into(), last_seen: None };
+        let mut requests: Vec<SegmentRequest> = asks.iter().map(request).collect();
         for _ in 0..TRIES {
             let mut left: Vec<usize> = (0..asks.len()).filter(|at| answers[*at].is_none()).collect();
             left.sort_by_key(|at| asks[*at].key.as_str());
@@ -93,7 +98,7 @@ impl LeafConnection {
             let mut packet = Packet::transaction();
             let own = server.map(|server| beats::add_own(&mut packet, server, beats::LIVE));
             let known = high::add_read(&mut packet, TABLE, left.iter().map(|at| &asks[*at].key));
-            let add = |at: &usize| add_update(&mut packet, &asks[*at].key, wishes[*at].values);
+            let add = |at: &usize| add_update(&mut packet, &asks[*at].key, requests[*at].values);
             let updates: Vec<(usize, usize)> = left.iter().map(add).collect();
             let select =
                 packet.add(format_args!("{} WHERE {}", select_sql(), any_of(left.iter().map(|at| &asks[*at]))));
@@ -109,18 +114,20 @@ impl LeafConnection {
                 let before = by_name(&done[before].rows).remove(asks[at].key.as_str());
                 let rows = before.zip(after.get(asks[at].key.as_str()));
                 let high = known.get(asks[at].key.as_str()).copied().unwrap_or(0);
-                let ask = Reserve { floor: asks[at].floor.max(high), ..asks[at].clone() };
-                let answer = answer_of(&ask, rows, done[update].affected == 1, &mut wishes[at]);
+                let ask = ReserveRequest { floor: asks[at].floor.max(high), ..asks[at].clone() };
+                let answer = answer_of(&ask, rows, done[update].affected == 1, &mut requests[at]);
                 answers[at] = answer.map(|answer| answer.map(|got| high::found(got, high)));
             }
         }
-        let all = answers.into_iter().zip(asks.iter().zip(&wishes));
-        let each = all.map(|(answer, (ask, wish))| answer.unwrap_or_else(|| Err(behind(ask, wish)))).collect();
+        let all = answers.into_iter().zip(asks.iter().zip(&requests));
+        let each = all
+            .map(|(answer, (ask, request))| answer.unwrap_or_else(|| Err(no_values_verdict(ask, request))))
+            .collect();
         Ok(Reservations { server: beaten, each })
     }
 
     /// Raises rows like Leaf's own reservation: other users of a row see a segment that was taken.
-    async fn compare_all(&mut self, server: Credentials, notes: &[NotedRow]) -> Result<Option<Compared>, StoreError> {
+    async fn compare_all(&mut self, server: Credentials, notes: &[NotedRow]) -> Result<Option<Comparison>, StoreError> {
         let raise = |note: &NotedRow| {
             let next = note.next;
             format!("UPDATE leaf_alloc SET max_id = {next} WHERE {} AND max_id < {next}", is_row(&note.key))
@@ -136,28 +143,32 @@ impl LeafConnection {
 }
 
 impl Connection for LeafConnection {
-    fn about(&self) -> &About {
-        &self.about
+    fn info(&self) -> &StoreInfo {
+        &self.info
     }
 
-    fn reserve_as<'a>(&'a mut self, server: Option<Credentials>, asks: &'a [Reserve]) -> Answer<'a, Reservations> {
+    fn reserve_as<'a>(
+        &'a mut self,
+        server: Option<Credentials>,
+        asks: &'a [ReserveRequest],
+    ) -> StoreFuture<'a, Reservations> {
         Box::pin(self.reserve_all(server, asks))
     }
 
-    fn beat<'a>(&'a mut self, ask: &'a BeatRequest) -> Answer<'a, BeatAnswer> {
+    fn beat<'a>(&'a mut self, ask: &'a BeatRequest) -> StoreFuture<'a, BeatAnswer> {
         Box::pin(beats::beat(&mut self.link, ask))
     }
 
-    fn compare<'a>(&'a mut self, server: Credentials, notes: &'a [NotedRow]) -> Answer<'a, Option<Compared>> {
+    fn compare<'a>(&'a mut self, server: Credentials, notes: &'a [NotedRow]) -> StoreFuture<'a, Option<Comparison>> {
         Box::pin(self.compare_all(server, notes))
     }
 
-    fn give_back<'a>(&'a mut self, _: Option<Credentials>, ends: &'a [GiveBack]) -> Answer<'a, Vec<bool>> {
+    fn give_back<'a>(&'a mut self, _: Option<Credentials>, ends: &'a [GiveBackRequest]) -> StoreFuture<'a, Vec<bool>> {
         Box::pin(async { Ok(vec![false; ends.len()]) })
     }
 
-    fn create_all<'a>(&'a mut self, new: &'a [Create]) -> Answer<'a, Vec<Result<Row, Verdict>>> {
-        let verdict = |new: &Create| {
+    fn create_all<'a>(&'a mut self, new: &'a [CreateRequest]) -> StoreFuture<'a, Vec<Result<SequenceRow, Verdict>>> {
+        let verdict = |new: &CreateRequest| {
             Err(Verdict::Unsupported(format!(
                 "leaf_alloc is Leaf's: INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES ('{}', 1, 1000)",
                 new.key.name()
@@ -166,7 +177,7 @@ impl Connection for LeafConnection {
         Box::pin(async move { Ok(new.iter().map(verdict).collect()) })
     }
 
-    fn change<'a>(&'a mut self, key: &'a Key, change: &'a RowChange) -> Answer<'a, Result<Row, Verdict>> {
+    fn change<'a>(&'a mut self, key: &'a Key, change: &'a RowChange) -> StoreFuture<'a, Result<SequenceRow, Verdict>> {
         let name = key.name();
         let verdict = Verdict::Unsupported(match change {
             RowChange::Raise { last, .. } => format!(
@@ -176,21 +187,21 @@ impl Connection for LeafConnection {
             ),
             RowChange::WentBack { had_next } | RowChange::HadMore { had_next } => format!(
                 "leaf_alloc has no mark for a row that went back: UPDATE leaf_alloc SET max_id = {had_next} \
-                 WHERE biz_tag = '{name}' AND max_id < {had_next}, and more if others have had more"
+                 WHERE biz_tag = '{name}' AND max_id < {had_next}, and higher if other servers have higher values"
             ),
             RowChange::Alter { .. } => format!(
                 "leaf_alloc has a step and no other options: UPDATE leaf_alloc SET step = 1000 WHERE biz_tag = '{name}'"
             ),
             RowChange::Drop => format!(
-                "leaf_alloc has no tombstones, and one that is made again begins anew: note its max_id, then DELETE \
-                 FROM leaf_alloc WHERE biz_tag = '{name}'"
+                "leaf_alloc has no tombstones, and a row that is created again begins at its start: note its max_id, \
+                 then DELETE FROM leaf_alloc WHERE biz_tag = '{name}'"
             ),
-            RowChange::Confirm => "leaf_alloc has no mark that could be taken off".to_owned(),
+            RowChange::Confirm => "leaf_alloc has no mark to remove".to_owned(),
         });
         Box::pin(async { Ok(Err(verdict)) })
     }
 
-    fn row<'a>(&'a mut self, key: &'a Key) -> Answer<'a, Option<Row>> {
+    fn row<'a>(&'a mut self, key: &'a Key) -> StoreFuture<'a, Option<SequenceRow>> {
         Box::pin(async move {
             let rows = self.rows(is_row(key)).await?;
             let Some(row) = rows.into_iter().find(|row| row.name == key.as_str()) else { return Ok(None) };
@@ -198,33 +209,33 @@ impl Connection for LeafConnection {
         })
     }
 
-    fn list<'a>(&'a mut self, after: &'a str, limit: u32, _: bool) -> Answer<'a, Listed> {
+    fn list<'a>(&'a mut self, after: &'a str, limit: u32, _: bool) -> StoreFuture<'a, RowPage> {
         Box::pin(async move {
             let rows = self.rows(after_sql("biz_tag", after, limit)).await?;
             let each = rows.into_iter().map(|row| {
                 let shown = Key::new(&row.name).map(|key| Ok(row.shown(key)));
                 (row.name, String::new(), shown)
             });
-            Ok(Listed::new(limit, each))
+            Ok(RowPage::new(limit, each))
         })
     }
 
-    fn count(&mut self) -> Answer<'_, u64> {
+    fn count(&mut self) -> StoreFuture<'_, u64> {
         Box::pin(count(&mut self.link, TABLE, "biz_tag"))
     }
 
-    fn changes(&mut self, _: Option<u64>) -> Answer<'_, Changes> {
+    fn changes(&mut self, _: Option<u64>) -> StoreFuture<'_, Changes> {
         Box::pin(no_changes(&mut self.link))
     }
 
-    fn tokens(&mut self) -> Answer<'_, Option<Vec<Token>>> {
+    fn tokens(&mut self) -> StoreFuture<'_, Option<Vec<Token>>> {
         Box::pin(tokens(&mut self.link))
     }
 }
 
 impl LeafRow {
     /// Returns `max_id`, step and the row, or the error in it with the remedy.
-    fn checked(&self, key: &Key) -> Result<(i64, i64, Row), String> {
+    fn checked(&self, key: &Key) -> Result<(i64, i64, SequenceRow), String> {
         let set = |what: &str| format!("UPDATE leaf_alloc SET {what} WHERE biz_tag = '{key}'");
         let step = self.step.filter(|step| *step > 0).ok_or_else(|| {
             let found = self.step.map_or_else(|| "NULL".to_owned(), |step| step.to_string());
@@ -241,9 +252,9 @@ impl LeafRow {
     }
 
     /// Converts the table's row, valid or not.
-    fn shown(&self, key: Key) -> Row {
+    fn shown(&self, key: Key) -> SequenceRow {
         let cache = u32::try_from(self.step.unwrap_or(0).max(0)).unwrap_or(RESERVED_MAX).min(RESERVED_MAX);
-        Row {
+        SequenceRow {
             key,
             next: self.max_id.unwrap_or(0),
             version: 0,
@@ -258,20 +269,20 @@ impl LeafRow {
 
 /// Returns the result of a try, or `None` to try again. `rows`: the row before and after.
 fn answer_of(
-    ask: &Reserve,
+    ask: &ReserveRequest,
     rows: Option<(LeafRow, &LeafRow)>,
     is_updated: bool,
-    wish: &mut Wish,
-) -> Option<Result<Reserved, Verdict>> {
+    request: &mut SegmentRequest,
+) -> Option<Result<Reservation, Verdict>> {
     let Some((before, after)) = rows else { return Some(Err(Verdict::NoSuch)) };
     let (first, step, row) = match before.checked(&ask.key) {
         Ok(good) => good,
         Err(text) => return Some(Err(Verdict::BadRow(text))),
     };
-    let took = step.max(wish.values);
+    let took = step.max(request.values);
     if first > VALUE_MAX - took {
         // No values are left.
-        return Some(Ok(Reserved { first, last: first - 1, found_next: first, row }));
+        return Some(Ok(Reservation { first, last: first - 1, found_next: first, row }));
     }
     let next = first + took;
     if !is_updated || after.max_id != Some(next) || after.step != Some(step) {
@@ -279,21 +290,23 @@ fn answer_of(
         return None;
     }
     if next <= ask.floor {
-        wish.last_seen = Some(next - 1);
-        wish.values = (ask.floor - next).saturating_add(i64::from(ask.values)).min(RESERVED_MAX.into());
+        request.last_seen = Some(next - 1);
+        request.values = (ask.floor - next).saturating_add(i64::from(ask.values)).min(RESERVED_MAX.into());
         return None;
     }
     let row = after.shown(ask.key.clone());
-    Some(Ok(Reserved { first: first.max(ask.floor), last: next - 1, found_next: first, row }))
+    Some(Ok(Reservation { first: first.max(ask.floor), last: next - 1, found_next: first, row }))
 }
 
 /// Returns why there are no values after several tries.
-fn behind(ask: &Reserve, wish: &Wish) -> Verdict {
-    let Reserve { key, floor, .. } = ask;
-    Verdict::BadRow(match wish.last_seen {
-        None => format!("the row '{key}' of leaf_alloc was changed by others {TRIES} times while it was reserved from"),
+fn no_values_verdict(ask: &ReserveRequest, request: &SegmentRequest) -> Verdict {
+    let ReserveRequest { key, floor, .. } = ask;
+    Verdict::BadRow(match request.last_seen {
+        None => {
+            format!("the row '{key}' of leaf_alloc was changed by other servers {TRIES} times during a reservation")
+        }
         Some(last) => format!(
-            "the row '{key}' of leaf_alloc is at {last}, and this server has had values up to {} of another database: \
+            "the row '{key}' of leaf_alloc is at {last}, and this server has received values up to {} of another database: \
              UPDATE leaf_alloc SET max_id = {floor} WHERE biz_tag = '{key}' AND max_id < {floor}",
             floor - 1
         ),
@@ -320,7 +333,7 @@ fn is_row(key: &Key) -> String {
     format!("biz_tag = '{key}' AND CAST(biz_tag AS BINARY) = '{key}'")
 }
 
-fn any_of<'a>(asks: impl Iterator<Item = &'a Reserve>) -> String {
+fn any_of<'a>(asks: impl Iterator<Item = &'a ReserveRequest>) -> String {
     let any: Vec<String> = asks.map(|ask| format!("({})", is_row(&ask.key))).collect();
     any.join(" OR ")
 }
@@ -354,18 +367,18 @@ pub(super) fn after_sql(column: &str, after: &str, limit: u32) -> String {
     )
 }
 
-pub(super) async fn count(link: &mut Link, table: &str, column: &str) -> Result<u64, StoreError> {
+pub(super) async fn count(link: &mut MysqlLink, table: &str, column: &str) -> Result<u64, StoreError> {
     let mut packet = Packet::new();
     packet.add(format_args!("SELECT COUNT(*) FROM {table} WHERE {}", is_name(column)));
     Ok(link.run(&packet).await?[0].number().unwrap_or(0).unsigned_abs())
 }
 
 /// Adds a warning about rows whose names are not valid for sequences: requests for them are not served.
-pub(super) async fn look_at_names(
-    link: &mut Link,
+pub(super) async fn check_names(
+    link: &mut MysqlLink,
     table: &str,
     column: &str,
-    about: &mut About,
+    info: &mut StoreInfo,
 ) -> Result<(), StoreError> {
     let is_name = is_name(column);
     let mut packet = Packet::new();
@@ -376,8 +389,8 @@ pub(super) async fn look_at_names(
     let done = match link.run(&packet).await {
         Ok(done) => done,
         // Values are reserved by the table's key, so a table that is too large to search is served.
-        Err(StoreError::Refused(said)) => {
-            about.warnings.push(format!("{table} was not searched for names that cannot be served: {said}"));
+        Err(StoreError::Refused(message)) => {
+            info.warnings.push(format!("{table} was not searched for names that cannot be served: {message}"));
             return Ok(());
         }
         Err(unknown) => return Err(unknown),
@@ -393,7 +406,7 @@ pub(super) async fn look_at_names(
     let shown: Vec<_> = shown.collect();
     let others = count.saturating_sub(shown.len() as u64);
     let more = if others > 0 { format!(" and {others} more") } else { String::new() };
-    about.warnings.push(format!(
+    info.warnings.push(format!(
         "{} of {table} cannot be served, because a name has {SEQUENCE_NAME_RULE}: {column} {}{more}",
         counted(count, "row"),
         shown.join(", ")
@@ -402,7 +415,7 @@ pub(super) async fn look_at_names(
 }
 
 /// Returns no changes: these tables have no generations. The query detects a connection that has ended.
-pub(super) async fn no_changes(link: &mut Link) -> Result<Changes, StoreError> {
+pub(super) async fn no_changes(link: &mut MysqlLink) -> Result<Changes, StoreError> {
     let mut packet = Packet::new();
     packet.add(format_args!("SELECT 1"));
     link.run(&packet).await.map(|_| Changes::default())

@@ -13,9 +13,9 @@
 use std::fmt;
 
 use mysql_async::prelude::Queryable;
-use mysql_async::{Conn, DriverError, Error, FromValueError, Row, Value};
+use mysql_async::{Conn, DriverError, Error, FromValueError, Row as SqlRow, Value};
 
-use super::errors::Who;
+use super::errors::ErrorContext;
 use crate::sql::StoreError;
 
 /// Statements that are sent together.
@@ -25,7 +25,7 @@ pub(super) struct Packet {
     statements: usize,
     commit: Option<usize>,
     /// Whether it continues a transaction that is open.
-    goes_on: bool,
+    continues: bool,
     leaves_open: bool,
 }
 
@@ -41,7 +41,7 @@ impl Packet {
         packet
     }
 
-    /// Creates a packet that begins a transaction and leaves it open with its locks, until [`Link::rollback`] or a
+    /// Creates a packet that begins a transaction and leaves it open with its locks, until [`MysqlLink::rollback`] or a
     /// packet of [`Packet::within`]. If this process stops meanwhile, the server ends the connection.
     pub(super) fn locking() -> Packet {
         let mut packet = Packet { leaves_open: true, ..Packet::new() };
@@ -52,7 +52,7 @@ impl Packet {
 
     /// Creates a packet that continues such a transaction, and ends it.
     pub(super) fn within() -> Packet {
-        Packet { goes_on: true, ..Packet::new() }
+        Packet { continues: true, ..Packet::new() }
     }
 
     /// Adds a statement; returns its index.
@@ -68,7 +68,7 @@ impl Packet {
     /// Ends the transaction.
     pub(super) fn commit(&mut self) {
         self.commit = Some(self.add(format_args!("COMMIT")));
-        if self.goes_on {
+        if self.continues {
             self.add(format_args!("SET SESSION wait_timeout = DEFAULT"));
         }
     }
@@ -76,12 +76,12 @@ impl Packet {
 
 /// Result of a statement.
 #[derive(Debug)]
-pub(super) struct Done {
+pub(super) struct StatementResult {
     pub(super) affected: u64,
-    pub(super) rows: Vec<Row>,
+    pub(super) rows: Vec<SqlRow>,
 }
 
-impl Done {
+impl StatementResult {
     /// Returns the number in the first column of the first row.
     pub(super) fn number(&self) -> Option<i64> {
         number(self.rows.first()?, 0)
@@ -89,15 +89,15 @@ impl Done {
 }
 
 /// An open connection.
-pub(super) struct Link {
+pub(super) struct MysqlLink {
     conn: Conn,
-    state: State,
-    pub(super) who: Who,
+    state: TransactionState,
+    pub(super) context: ErrorContext,
 }
 
 /// State of a connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum TransactionState {
     Free,
     /// In a transaction that the next packet continues.
     Open,
@@ -105,22 +105,23 @@ enum State {
     Busy,
 }
 
-impl Link {
-    pub(super) fn new(conn: Conn, who: Who) -> Link {
-        Link { conn, state: State::Free, who }
+impl MysqlLink {
+    pub(super) fn new(conn: Conn, context: ErrorContext) -> MysqlLink {
+        MysqlLink { conn, state: TransactionState::Free, context }
     }
 
     /// Runs a packet. Returns the result of each statement; after an error the transaction is rolled back.
-    pub(super) async fn run(&mut self, packet: &Packet) -> Result<Vec<Done>, StoreError> {
+    pub(super) async fn run(&mut self, packet: &Packet) -> Result<Vec<StatementResult>, StoreError> {
         self.run_raw(packet).await.map_err(|(at, error)| {
             let commits = packet.commit.is_some_and(|commit| at >= commit);
-            self.who.failed(&error, commits)
+            self.context.failed(&error, commits)
         })
     }
 
-    /// Runs a packet as [`Link::run`] does, with the server's own error and the index of its statement.
-    pub(super) async fn run_raw(&mut self, packet: &Packet) -> Result<Vec<Done>, (usize, Error)> {
-        self.begin(if packet.goes_on { State::Open } else { State::Free }).map_err(|error| (0, error))?;
+    /// Runs a packet as [`MysqlLink::run`] does, with the server's own error and the index of its statement.
+    pub(super) async fn run_raw(&mut self, packet: &Packet) -> Result<Vec<StatementResult>, (usize, Error)> {
+        self.begin(if packet.continues { TransactionState::Open } else { TransactionState::Free })
+            .map_err(|error| (0, error))?;
         let result = match self.send(packet).await {
             Ok(done) => Ok(done),
             Err((at, error @ Error::Server(_))) => match self.conn.query_drop(ROLLBACK).await {
@@ -130,39 +131,39 @@ impl Link {
             },
             Err(failed) => return Err(failed),
         };
-        self.state = if packet.leaves_open && result.is_ok() { State::Open } else { State::Free };
+        self.state = if packet.leaves_open && result.is_ok() { TransactionState::Open } else { TransactionState::Free };
         result
     }
 
     /// Ends a transaction that an earlier packet has left open.
     pub(super) async fn rollback(&mut self) -> Result<(), StoreError> {
-        self.begin(State::Open).map_err(|error| self.who.failed(&error, true))?;
-        self.conn.query_drop(ROLLBACK).await.map_err(|error| self.who.failed(&error, true))?;
-        self.state = State::Free;
+        self.begin(TransactionState::Open).map_err(|error| self.context.failed(&error, true))?;
+        self.conn.query_drop(ROLLBACK).await.map_err(|error| self.context.failed(&error, true))?;
+        self.state = TransactionState::Free;
         Ok(())
     }
 
-    fn begin(&mut self, from: State) -> Result<(), Error> {
+    fn begin(&mut self, from: TransactionState) -> Result<(), Error> {
         if self.state != from {
             return Err(Error::Driver(DriverError::ConnectionClosed));
         }
-        self.state = State::Busy;
+        self.state = TransactionState::Busy;
         Ok(())
     }
 
-    async fn send(&mut self, packet: &Packet) -> Result<Vec<Done>, (usize, Error)> {
+    async fn send(&mut self, packet: &Packet) -> Result<Vec<StatementResult>, (usize, Error)> {
         let mut result = self.conn.query_iter(packet.sql.as_str()).await.map_err(|error| (0, error))?;
         let mut all = Vec::with_capacity(packet.statements);
         for at in 0..packet.statements {
-            let is_there = result.columns().is_some();
+            let has_result = result.columns().is_some();
             let affected = result.affected_rows();
             // An error of a later statement arrives here.
             let rows = result.collect().await.map_err(|error| (at, error))?;
-            if !is_there {
+            if !has_result {
                 // A proxy between this process and the server has answered for fewer statements than were sent.
                 return Err((at, Error::Driver(DriverError::PacketOutOfOrder)));
             }
-            all.push(Done { affected, rows });
+            all.push(StatementResult { affected, rows });
         }
         Ok(all)
     }
@@ -175,12 +176,12 @@ const ROLLBACK: &str = "ROLLBACK; SET SESSION wait_timeout = DEFAULT";
 const LOCKS_HELD_S: u32 = 10;
 
 /// Returns the number in a column; `None` if it has none.
-pub(super) fn number(row: &Row, column: usize) -> Option<i64> {
+pub(super) fn number(row: &SqlRow, column: usize) -> Option<i64> {
     row.as_ref(column).and_then(|value| mysql_async::from_value_opt(value.clone()).ok())
 }
 
 /// Returns the text in a column, whatever its bytes; `None` for NULL.
-pub(super) fn text(row: &Row, column: usize) -> Option<String> {
+pub(super) fn text(row: &SqlRow, column: usize) -> Option<String> {
     let value: Result<Vec<u8>, FromValueError> = match row.as_ref(column)? {
         Value::NULL => return None,
         value => mysql_async::from_value_opt(value.clone()),

@@ -28,12 +28,12 @@ use std::time::Duration;
 use mysql_async::{Conn, Error, OptsBuilder, SslOpts};
 use tokio_rustls::rustls;
 
-use self::errors::Who;
-use self::link::{Link, Packet, hex, text};
+use self::errors::ErrorContext;
+use self::link::{MysqlLink, Packet, hex, text};
 pub(super) use self::records::MysqlRecords;
 use super::native as native_rows;
-use super::purpose::Purpose;
-use super::{Answer, Connection, NotConnected, Store, StoreError, Table, check_pinned};
+use super::purpose::TablePurpose;
+use super::{ConnectError, Connection, Store, StoreError, StoreFuture, TableKind, check_pinned};
 use crate::system::trust::{Trust, TrustError};
 use crate::system::{files, noise};
 use crate::text::shell::shell_word;
@@ -54,74 +54,75 @@ const PASSWORD_BYTES_MAX: usize = 4096;
 /// A database in MySQL or MariaDB.
 pub(super) struct Mysql {
     address: ServerAddress,
-    table: Table,
-    who: Who,
+    table: TableKind,
+    context: ErrorContext,
 }
 
 impl Mysql {
     /// Creates the store without opening a connection.
-    pub(super) fn new(address: &ServerAddress, shown: &str, table: Table) -> Mysql {
-        Mysql { address: address.clone(), table, who: Who::new(shown, address, Purpose::Sequences) }
+    pub(super) fn new(address: &ServerAddress, shown: &str, table: TableKind) -> Mysql {
+        Mysql { address: address.clone(), table, context: ErrorContext::new(shown, address, TablePurpose::Sequences) }
     }
 
     async fn open(&self) -> Result<Box<dyn Connection>, StoreError> {
         let mut link = self.link().await.map_err(|failure| failure.error)?;
-        let mut about = settings::of(&mut link).await?;
+        let mut info = settings::of(&mut link).await?;
         match self.table {
-            Table::Native => {
-                about.uuid = self.native_tables(&mut link).await?;
-                check_pinned(&self.address, &about.uuid)?;
-                self.beat_table(&mut link).await?;
-                self.own_table(&mut link, "getid_generator", native::GENERATORS).await?;
+            TableKind::Native => {
+                info.uuid = self.prepare_native_tables(&mut link).await?;
+                check_pinned(&self.address, &info.uuid)?;
+                self.prepare_beat_table(&mut link).await?;
+                self.create_if_missing(&mut link, "getid_generator", native::GENERATORS).await?;
                 let tables = [
                     ("getid_store", "changes", "id = 0"),
                     ("getid_sequence", "next", "name = ''"),
                     ("getid_generator", "newest", "name = ''"),
                     ("getid_beat", "beat", "nonce = ''"),
                 ];
-                settings::look_at_tables(&mut link, &tables, &mut about).await?;
-                Ok(Box::new(native::NativeConnection::new(link, about)))
+                settings::check_tables(&mut link, &tables, &mut info).await?;
+                Ok(Box::new(native::NativeConnection::new(link, info)))
             }
-            Table::Leaf => {
-                about.uuid = self.uuid_of_others("leaf_alloc");
-                check_pinned(&self.address, &about.uuid)?;
-                self.others_table(&mut link, leaf::TABLE, leaf::COLUMNS).await?;
-                self.beat_table(&mut link).await?;
-                self.own_table(&mut link, "getid_high", high::TABLE).await?;
+            TableKind::Leaf => {
+                info.uuid = self.derived_uuid("leaf_alloc");
+                check_pinned(&self.address, &info.uuid)?;
+                self.check_foreign_table(&mut link, leaf::TABLE, leaf::COLUMNS).await?;
+                self.prepare_beat_table(&mut link).await?;
+                self.create_if_missing(&mut link, "getid_high", high::TABLE).await?;
                 let tables = [
                     (leaf::TABLE, "max_id", "biz_tag = ''"),
                     ("getid_beat", "beat", "nonce = ''"),
                     ("getid_high", "next", "name = ''"),
                 ];
-                settings::look_at_tables(&mut link, &tables, &mut about).await?;
-                leaf::look_at_names(&mut link, leaf::TABLE, "biz_tag", &mut about).await?;
-                Ok(Box::new(leaf::LeafConnection::new(link, about)))
+                settings::check_tables(&mut link, &tables, &mut info).await?;
+                leaf::check_names(&mut link, leaf::TABLE, "biz_tag", &mut info).await?;
+                Ok(Box::new(leaf::LeafConnection::new(link, info)))
             }
-            Table::Tinyid => {
-                about.uuid = self.uuid_of_others("tiny_id_info");
-                check_pinned(&self.address, &about.uuid)?;
-                self.others_table(&mut link, tinyid::TABLE, tinyid::COLUMNS).await?;
-                self.beat_table(&mut link).await?;
-                self.own_table(&mut link, "getid_high", high::TABLE).await?;
+            TableKind::Tinyid => {
+                info.uuid = self.derived_uuid("tiny_id_info");
+                check_pinned(&self.address, &info.uuid)?;
+                self.check_foreign_table(&mut link, tinyid::TABLE, tinyid::COLUMNS).await?;
+                self.prepare_beat_table(&mut link).await?;
+                self.create_if_missing(&mut link, "getid_high", high::TABLE).await?;
                 let tables = [
                     (tinyid::TABLE, "max_id", "id = 0"),
                     ("getid_beat", "beat", "nonce = ''"),
                     ("getid_high", "next", "name = ''"),
                 ];
-                settings::look_at_tables(&mut link, &tables, &mut about).await?;
-                leaf::look_at_names(&mut link, tinyid::TABLE, "biz_type", &mut about).await?;
-                Ok(Box::new(tinyid::TinyidConnection::new(link, about)))
+                settings::check_tables(&mut link, &tables, &mut info).await?;
+                leaf::check_names(&mut link, tinyid::TABLE, "biz_type", &mut info).await?;
+                Ok(Box::new(tinyid::TinyidConnection::new(link, info)))
             }
         }
     }
 
     /// Opens a connection and logs in.
-    async fn link(&self) -> Result<Link, NotConnected> {
-        let options = self.options().await.map_err(NotConnected::refused)?;
-        let connected = Conn::new(options)
-            .await
-            .map_err(|error| NotConnected { error: self.who.not_connected(&error), is_away: Who::is_away(&error) });
-        Ok(Link::new(connected?, self.who.clone()))
+    async fn link(&self) -> Result<MysqlLink, ConnectError> {
+        let options = self.options().await.map_err(ConnectError::refused)?;
+        let connected = Conn::new(options).await.map_err(|error| ConnectError {
+            error: self.context.not_connected(&error),
+            is_away: ErrorContext::is_away(&error),
+        });
+        Ok(MysqlLink::new(connected?, self.context.clone()))
     }
 
     async fn options(&self) -> Result<OptsBuilder, StoreError> {
@@ -159,7 +160,7 @@ impl Mysql {
         let verifies = match self.address.tls {
             StoreTls::No => return Ok(None),
             _ if self.address.socket.is_some() => {
-                let place = &self.who.place;
+                let place = &self.context.place;
                 return Err(StoreError::Refused(format!("{place}: there is no TLS on a socket; leave out tls=")));
             }
             StoreTls::Yes => false,
@@ -178,7 +179,9 @@ impl Mysql {
         let authorities = match read.await {
             Ok(Ok(authorities)) => authorities,
             Ok(Err(error @ TrustError::NoAuthorities(_))) => {
-                return Err(StoreError::Refused(format!("{error}: ca-file= names who signed the server's")));
+                return Err(StoreError::Refused(format!(
+                    "{error}: set ca-file= to the authority that signed the server's"
+                )));
             }
             Ok(Err(error)) => return Err(StoreError::Refused(error.to_string())),
             Err(_) => {
@@ -190,8 +193,8 @@ impl Mysql {
     }
 
     /// Returns the store's UUID. Missing tables are created if the user has the permission.
-    async fn native_tables(&self, link: &mut Link) -> Result<String, StoreError> {
-        self.find_or_make_tables(link).await?;
+    async fn prepare_native_tables(&self, link: &mut MysqlLink) -> Result<String, StoreError> {
+        self.find_or_create_tables(link).await?;
         // Two servers may do this at the same time: the row of the first stays. If there are sequences, there was a
         // row.
         let mut insert = Packet::transaction();
@@ -205,7 +208,7 @@ impl Mysql {
         let mut look = Packet::new();
         let of_old = look.add(format_args!("SELECT uuid FROM getid_store WHERE id = 1"));
         look.add(format_args!("SELECT {}, changed FROM getid_sequence LIMIT 0", native_rows::COLUMNS));
-        let uuid = |done: &link::Done| done.rows.first().and_then(|row| text(row, 0));
+        let uuid = |done: &link::StatementResult| done.rows.first().and_then(|row| text(row, 0));
         if let Some(uuid) = uuid(&link.run(&look).await?[of_old]) {
             return Ok(uuid);
         }
@@ -213,28 +216,27 @@ impl Mysql {
             StoreError::Refused(format!(
                 "the table getid_store in the database '{}' has lost its row, though there are sequences: put it \
                  back from a backup, or INSERT INTO getid_store SELECT 1, '{:032x}', MAX(changed) FROM \
-                 getid_sequence, and then \
-                 nobody notices if sequences went back as well",
-                self.who.database,
+                 getid_sequence; after that getid cannot detect whether sequences went back as well",
+                self.context.database,
                 noise::bits()
             ))
         })
     }
 
     /// Creates a table of getid's own beside those of Leaf and Tinyid if it is missing.
-    async fn own_table(&self, link: &mut Link, table: &str, sql: &str) -> Result<(), StoreError> {
-        if !self.is_there(link, table).await? {
+    async fn create_if_missing(&self, link: &mut MysqlLink, table: &str, sql: &str) -> Result<(), StoreError> {
+        if !self.table_exists(link, table).await? {
             let mut make = Packet::new();
             make.add(format_args!("{sql}"));
-            link.run_raw(&make).await.map_err(|(_, error)| self.cannot_make(table, &error))?;
+            link.run_raw(&make).await.map_err(|(_, error)| self.cannot_create_error(table, &error))?;
         }
         Ok(())
     }
 
     /// Creates the table of servers and the row of rounds if they are missing. Stores of version 0.1, and those of Leaf
     /// and Tinyid, have none before getid's first connection.
-    async fn beat_table(&self, link: &mut Link) -> Result<(), StoreError> {
-        self.own_table(link, "getid_beat", beats::TABLE).await?;
+    async fn prepare_beat_table(&self, link: &mut MysqlLink) -> Result<(), StoreError> {
+        self.create_if_missing(link, "getid_beat", beats::TABLE).await?;
         let mut look = Packet::new();
         look.add(format_args!("SELECT COUNT(*) FROM getid_beat WHERE nonce = REPEAT('0', 32)"));
         if link.run(&look).await?[0].number() == Some(1) {
@@ -246,15 +248,15 @@ impl Mysql {
     }
 
     /// Finds or creates both tables. If only one is missing, its content was lost, and a new one would begin again.
-    async fn find_or_make_tables(&self, link: &mut Link) -> Result<(), StoreError> {
+    async fn find_or_create_tables(&self, link: &mut MysqlLink) -> Result<(), StoreError> {
         for is_again in [false, true] {
             let (store, sequence) =
-                (self.is_there(link, "getid_store").await?, self.is_there(link, "getid_sequence").await?);
+                (self.table_exists(link, "getid_store").await?, self.table_exists(link, "getid_sequence").await?);
             match (store, sequence) {
                 (true, true) => return Ok(()),
                 (false, false) => {
                     check_pinned(&self.address, "")?;
-                    return self.make_tables(link).await;
+                    return self.create_tables(link).await;
                 }
                 _ if !is_again => tokio::time::sleep(BETWEEN_TABLES).await,
                 _ => {
@@ -262,7 +264,7 @@ impl Mysql {
                         if store { ("getid_store", "getid_sequence") } else { ("getid_sequence", "getid_store") };
                     return Err(StoreError::Refused(format!(
                         "the database '{}' has the table {found}, and has lost {lost}: put both back from a backup",
-                        self.who.database
+                        self.context.database
                     )));
                 }
             }
@@ -270,39 +272,39 @@ impl Mysql {
         Ok(())
     }
 
-    async fn is_there(&self, link: &mut Link, table: &str) -> Result<bool, StoreError> {
+    async fn table_exists(&self, link: &mut MysqlLink, table: &str) -> Result<bool, StoreError> {
         let mut look = Packet::new();
         look.add(format_args!("SELECT 1 FROM {table} LIMIT 0"));
         match link.run_raw(&look).await {
             Ok(_) => Ok(true),
             Err((_, Error::Server(error))) if error.code == 1146 => Ok(false),
-            Err((_, error)) => Err(self.who.failed(&error, false)),
+            Err((_, error)) => Err(self.context.failed(&error, false)),
         }
     }
 
-    async fn make_tables(&self, link: &mut Link) -> Result<(), StoreError> {
+    async fn create_tables(&self, link: &mut MysqlLink) -> Result<(), StoreError> {
         let mut make = Packet::new();
         for table in native::TABLES {
             make.add(format_args!("{table}"));
         }
         let tables = ["getid_beat", "getid_generator", "getid_store", "getid_sequence"];
-        link.run_raw(&make).await.map(drop).map_err(|(at, error)| self.cannot_make(tables[at.min(3)], &error))
+        link.run_raw(&make).await.map(drop).map_err(|(at, error)| self.cannot_create_error(tables[at.min(3)], &error))
     }
 
-    fn cannot_make(&self, table: &str, error: &Error) -> StoreError {
-        let Error::Server(server) = error else { return self.who.failed(error, false) };
+    fn cannot_create_error(&self, table: &str, error: &Error) -> StoreError {
+        let Error::Server(server) = error else { return self.context.failed(error, false) };
         StoreError::Refused(format!(
-            "the table {table} is missing in the database '{}', and '{}' cannot make it: {}; somebody who may runs \
-             what `getid sequence schema --store {}` prints",
-            self.who.database,
-            self.who.user,
-            errors::said(server),
-            shell_word(&for_schema_command(&self.who.shown))
+            "the table {table} is missing in the database '{}', and '{}' cannot create it: {}; a user with the \
+             permission must run the output of `getid sequence schema --store {}`",
+            self.context.database,
+            self.context.user,
+            errors::server_message(server),
+            shell_word(&for_schema_command(&self.context.shown))
         ))
     }
 
     /// Checks that a table of Leaf's or Tinyid's exists. getid does not create it.
-    async fn others_table(&self, link: &mut Link, table: &str, columns: &str) -> Result<(), StoreError> {
+    async fn check_foreign_table(&self, link: &mut MysqlLink, table: &str, columns: &str) -> Result<(), StoreError> {
         let mut look = Packet::new();
         look.add(format_args!("SELECT {columns} FROM {table} LIMIT 0"));
         match link.run_raw(&look).await {
@@ -310,17 +312,17 @@ impl Mysql {
             Err((_, Error::Server(error))) if error.code == 1146 => Err(StoreError::Refused(format!(
                 "the database '{}' has no table {table}: {}; is it the right database? \
                  `getid sequence schema --store {}` prints the table",
-                self.who.database,
-                errors::said(&error),
-                shell_word(&for_schema_command(&self.who.shown))
+                self.context.database,
+                errors::server_message(&error),
+                shell_word(&for_schema_command(&self.context.shown))
             ))),
-            Err((_, error)) => Err(self.who.failed(&error, false)),
+            Err((_, error)) => Err(self.context.failed(&error, false)),
         }
     }
 
     /// Returns the id of a store of Leaf's or Tinyid's tables: they have no UUID, so it is derived from their place.
-    fn uuid_of_others(&self, table: &str) -> String {
-        let place = format!("mysql {} {} {table}", self.who.place.to_ascii_lowercase(), self.address.database);
+    fn derived_uuid(&self, table: &str) -> String {
+        let place = format!("mysql {} {} {table}", self.context.place.to_ascii_lowercase(), self.address.database);
         let digest = ring::digest::digest(&ring::digest::SHA256, place.as_bytes());
         hex(&digest.as_ref()[..16])
     }
@@ -333,10 +335,10 @@ fn own_schema() -> String {
 
 impl Store for Mysql {
     fn shown(&self) -> &str {
-        &self.who.shown
+        &self.context.shown
     }
 
-    fn table(&self) -> Table {
+    fn table(&self) -> TableKind {
         self.table
     }
 
@@ -350,15 +352,15 @@ impl Store for Mysql {
 
     fn schema(&self) -> String {
         match self.table {
-            Table::Native => {
+            TableKind::Native => {
                 native::TABLES.map(|table| format!("{table};\n")).concat() + native::ROW + beats::ROUNDS + ";\n"
             }
-            Table::Leaf => format!("{}{}", leaf::SCHEMA, own_schema()),
-            Table::Tinyid => format!("{}{}", tinyid::SCHEMA, own_schema()),
+            TableKind::Leaf => format!("{}{}", leaf::SCHEMA, own_schema()),
+            TableKind::Tinyid => format!("{}{}", tinyid::SCHEMA, own_schema()),
         }
     }
 
-    fn connect(&self) -> Answer<'_, Box<dyn Connection>> {
+    fn connect(&self) -> StoreFuture<'_, Box<dyn Connection>> {
         Box::pin(self.open())
     }
 }

@@ -1,8 +1,8 @@
 //! getid's own tables in MySQL: their SQL, and the operations of a connection.
 //!
 //! A reservation is one packet with a transaction: the rows are locked and read, MySQL computes each new `next` as
-//! [`native::reserved`] does, and the rows are read again. A range counts only if the function, applied to the row
-//! before, agrees with MySQL's result.
+//! [`native::apply_reservation`] does, and the rows are read again. A range counts only if the function, applied to the
+//! row before, agrees with MySQL's result.
 //!
 //! Every other change locks and reads a row, changes it by the functions of [`native`], and writes it.
 //!
@@ -18,13 +18,15 @@ use getid_core::beat::{BeatAnswer, BeatRequest, Credentials};
 use getid_core::{Key, RESERVED_MAX, VALUE_MAX};
 
 use super::beats;
-use super::link::{Done, Link, NOW, Packet, hex, number, text};
+use super::link::{MysqlLink, NOW, Packet, StatementResult, hex, number, text};
 use super::tinyid::tokens;
-use crate::sql::native::{self, COLUMNS, GENERATOR_COLUMNS, Others, Pruning, RawRow, column, policy_word, state_word};
+use crate::sql::native::{
+    self, COLUMNS, GENERATOR_COLUMNS, OtherRowsChange, PrunePlan, RawRow, column, policy_word, state_word,
+};
 use crate::sql::{
-    About, Answer, Beaten, Begun, Changes, Compared, Connection, Create, GENERATORS_MAX, Generator, GiveBack, Listed,
-    NotedRow, Opening, PRUNED_MAX, Prune, Pruned, Reservations, Reserve, Reserved, Row, RowChange, StoreError, Token,
-    Verdict,
+    BegunPeriod, Changes, Comparison, Connection, CreateRequest, GENERATORS_MAX, Generator, GiveBackRequest, NotedRow,
+    OpenPeriodRequest, PRUNED_MAX, PruneRequest, PruneResult, Reservation, Reservations, ReserveRequest, RowChange,
+    RowPage, SequenceRow, ServerBeat, StoreError, StoreFuture, StoreInfo, Token, Verdict,
 };
 
 /// SQL of the tables, one statement each. Names are ASCII and compare byte for byte.
@@ -83,20 +85,24 @@ const ROWS_MAX: usize = 1000;
 
 /// A connection to getid's own tables.
 pub(super) struct NativeConnection {
-    link: Link,
-    about: About,
+    link: MysqlLink,
+    info: StoreInfo,
     /// Number of rows at the last count plus those created here since, and how many more may be created before the next
     /// count.
     counted: Option<(u64, u64)>,
 }
 
 impl NativeConnection {
-    pub(super) fn new(link: Link, about: About) -> NativeConnection {
-        NativeConnection { link, about, counted: None }
+    pub(super) fn new(link: MysqlLink, info: StoreInfo) -> NativeConnection {
+        NativeConnection { link, info, counted: None }
     }
 
-    async fn reserve_all(&mut self, server: Option<Credentials>, asks: &[Reserve]) -> Result<Reservations, StoreError> {
-        let mut answers: Vec<Option<Result<Reserved, Verdict>>> = vec![None; asks.len()];
+    async fn reserve_all(
+        &mut self,
+        server: Option<Credentials>,
+        asks: &[ReserveRequest],
+    ) -> Result<Reservations, StoreError> {
+        let mut answers: Vec<Option<Result<Reservation, Verdict>>> = vec![None; asks.len()];
         let mut beaten = None;
         for _ in 0..TRIES {
             let mut left: Vec<usize> = (0..asks.len()).filter(|at| answers[*at].is_none()).collect();
@@ -116,10 +122,10 @@ impl NativeConnection {
     async fn try_reserve(
         &mut self,
         server: Option<Credentials>,
-        asks: &[Reserve],
+        asks: &[ReserveRequest],
         left: &[usize],
-        answers: &mut [Option<Result<Reserved, Verdict>>],
-    ) -> Result<Option<Beaten>, StoreError> {
+        answers: &mut [Option<Result<Reservation, Verdict>>],
+    ) -> Result<Option<ServerBeat>, StoreError> {
         let any: Vec<String> = left.iter().map(|at| format!("({})", is_row(&asks[*at].key))).collect();
         let any = any.join(" OR ");
         let mut packet = Packet::transaction();
@@ -147,7 +153,7 @@ impl NativeConnection {
         Ok(beaten)
     }
 
-    async fn compare_all(&mut self, server: Credentials, notes: &[NotedRow]) -> Result<Option<Compared>, StoreError> {
+    async fn compare_all(&mut self, server: Credentials, notes: &[NotedRow]) -> Result<Option<Comparison>, StoreError> {
         let any: Vec<String> = notes.iter().map(|note| format!("({})", is_row(&note.key))).collect();
         let mut packet = Packet::locking();
         let own = beats::add_own(&mut packet, server, beats::COMPARING);
@@ -182,17 +188,21 @@ impl NativeConnection {
         }
         packet.commit();
         self.link.run(&packet).await?;
-        Ok(Some(Compared { beat: beaten.beat, raised: raised.len() + lost.len() }))
+        Ok(Some(Comparison { beat: beaten.beat, raised: raised.len() + lost.len() }))
     }
 
-    async fn give_back_all(&mut self, server: Option<Credentials>, ends: &[GiveBack]) -> Result<Vec<bool>, StoreError> {
+    async fn give_back_all(
+        &mut self,
+        server: Option<Credentials>,
+        ends: &[GiveBackRequest],
+    ) -> Result<Vec<bool>, StoreError> {
         let mut order: Vec<usize> = (0..ends.len()).collect();
         order.sort_by_key(|at| &ends[*at].key);
         let mut packet = Packet::transaction();
         let allowed = server.map_or("TRUE".to_owned(), |server| beats::add_condition(&mut packet, server));
         let mut updates = vec![0; ends.len()];
         for at in order {
-            let GiveBack { key, version, next } = &ends[at];
+            let GiveBackRequest { key, version, next } = &ends[at];
             updates[at] = packet.add(format_args!(
                 "UPDATE getid_sequence SET version = version + 1, updated = {NOW}, next = {next} \
                  WHERE {} AND state = 'live' AND version = {} AND next > {next} AND start <= {next} \
@@ -212,7 +222,7 @@ impl NativeConnection {
         &mut self,
         server: Option<Credentials>,
         keys: impl Iterator<Item = &Key>,
-    ) -> Result<Locked, StoreError> {
+    ) -> Result<LockedRows, StoreError> {
         let any: Vec<String> = keys.map(|key| format!("({})", is_row(key))).collect();
         let mut packet = Packet::locking();
         let own = server.map(|server| beats::add_own(&mut packet, server, beats::LIVE));
@@ -228,21 +238,21 @@ impl NativeConnection {
         }
         let (changes, now) = (done[changes].number(), done[now].number().unwrap_or(0));
         let changes = changes.ok_or_else(lost)?;
-        Ok(Locked { changes, now, rows: by_key(&done[rows]) })
+        Ok(LockedRows { changes, now, rows: by_key(&done[rows]) })
     }
 
-    async fn change_one(&mut self, key: &Key, change: &RowChange) -> Result<Result<Row, Verdict>, StoreError> {
+    async fn change_one(&mut self, key: &Key, change: &RowChange) -> Result<Result<SequenceRow, Verdict>, StoreError> {
         let mut locked = self.lock(None, std::iter::once(key)).await?;
         let decided = match locked.rows.remove(key.as_str()).map(RawRow::read) {
             None => Err(Verdict::NoSuch),
             Some(Err(text)) => Err(Verdict::BadRow(text)),
-            Some(Ok(row)) => native::changed(&row, change, locked.now).map(|after| (row.version, after)),
+            Some(Ok(row)) => native::apply_change(&row, change, locked.now).map(|after| (row.version, after)),
         };
         let decided = vec![decided.map(|(seen, after)| (Some(seen), after))];
-        Ok(self.write_decided(locked.changes, decided).await?.pop().unwrap_or(Err(Verdict::NoSuch)))
+        Ok(self.write_rows(locked.changes, decided).await?.pop().unwrap_or(Err(Verdict::NoSuch)))
     }
 
-    async fn create_each(&mut self, new: &[Create]) -> Result<Vec<Result<Row, Verdict>>, StoreError> {
+    async fn create_each(&mut self, new: &[CreateRequest]) -> Result<Vec<Result<SequenceRow, Verdict>>, StoreError> {
         let Some(first) = new.first() else { return Ok(Vec::new()) };
         let mut there = self.rows_for(first).await?;
         let mut locked = self.lock(first.server, new.iter().map(|new| &new.key)).await?;
@@ -250,13 +260,13 @@ impl NativeConnection {
         for new in new {
             let made = match locked.rows.remove(new.key.as_str()).map(RawRow::read).transpose() {
                 Err(text) => Err(Verdict::BadRow(text)),
-                Ok(found) => native::created(found.as_ref(), new, there, locked.now)
+                Ok(found) => native::apply_creation(found.as_ref(), new, there, locked.now)
                     .map(|after| (found.as_ref().map(|row| row.version), after)),
             };
             there += u64::from(made.is_ok());
             decided.push(made);
         }
-        let made = self.write_decided(locked.changes, decided).await?;
+        let made = self.write_rows(locked.changes, decided).await?;
         if let Some((rows, more)) = &mut self.counted {
             let count = made.iter().filter(|made| made.is_ok()).count() as u64;
             (*rows, *more) = (*rows + count, more.saturating_sub(count));
@@ -265,11 +275,11 @@ impl NativeConnection {
     }
 
     /// Writes rows, each with its previous version if it existed, and ends the transaction of [`Self::lock`].
-    async fn write_decided(
+    async fn write_rows(
         &mut self,
         changes: i64,
-        decided: Vec<Result<(Option<u64>, Row), Verdict>>,
-    ) -> Result<Vec<Result<Row, Verdict>>, StoreError> {
+        decided: Vec<Result<(Option<u64>, SequenceRow), Verdict>>,
+    ) -> Result<Vec<Result<SequenceRow, Verdict>>, StoreError> {
         let mut packet = Packet::within();
         let mut changed = changes;
         let mut each = Vec::with_capacity(decided.len());
@@ -286,7 +296,7 @@ impl NativeConnection {
         packet.add(format_args!("UPDATE getid_store SET changes = {changed} WHERE id = 1"));
         packet.commit();
         let done = self.link.run(&packet).await?;
-        let written = |(at, after): (usize, Row)| {
+        let written = |(at, after): (usize, SequenceRow)| {
             if done[at].affected == 1 {
                 return Ok(after);
             }
@@ -297,7 +307,7 @@ impl NativeConnection {
 
     /// Returns the number of rows, for a creation with a maximum. Counting reads them all, so a count is reused for a
     /// sixteenth of the free rows. If several servers create at a time, each may exceed the maximum by that number.
-    async fn rows_for(&mut self, new: &Create) -> Result<u64, StoreError> {
+    async fn rows_for(&mut self, new: &CreateRequest) -> Result<u64, StoreError> {
         if new.rows_max == 0 {
             return Ok(0);
         }
@@ -327,7 +337,7 @@ impl NativeConnection {
         Ok(self.link.run(&packet).await?[0].rows.iter().map(generator).collect())
     }
 
-    async fn open_one(&mut self, ask: &Opening) -> Result<Result<Generator, Verdict>, StoreError> {
+    async fn open_one(&mut self, ask: &OpenPeriodRequest) -> Result<Result<Generator, Verdict>, StoreError> {
         let (name, period) = (ask.key.name(), ask.key.period());
         let mut packet = Packet::locking();
         let own = ask.server.map(|server| beats::add_own(&mut packet, server, beats::LIVE));
@@ -336,7 +346,7 @@ impl NativeConnection {
         let found = packet
             .add(format_args!("SELECT {GENERATOR_COLUMNS} FROM getid_generator WHERE name = '{name}' FOR UPDATE"));
         // Reservations from rows that are about to be dropped end before, or find them dropped.
-        let native::Recent { since_unix_ms, year } = native::recent(ask);
+        let native::RecentRows { since_unix_ms, year } = native::recent_rows(ask);
         let highest = packet.add(format_args!(
             "SELECT COALESCE(MAX(next), 0) FROM getid_sequence FORCE INDEX (PRIMARY) WHERE name = '{name}' \
              AND (period = '' OR period >= '{year}') AND LENGTH(period) <> {} AND updated >= {since_unix_ms} FOR UPDATE",
@@ -353,7 +363,7 @@ impl NativeConnection {
         let found = done[found].rows.first().map(generator);
         let opening = match done[row].rows.first().map(raw_row).map(RawRow::read).transpose() {
             Err(bad) => Err(Verdict::BadRow(bad)),
-            Ok(row) => native::opened_period(found.as_ref(), row.as_ref(), highest, ask, now)
+            Ok(row) => native::apply_period_opening(found.as_ref(), row.as_ref(), highest, ask, now)
                 .map(|opening| (row.map(|row| row.version), opening)),
         };
         let (seen, opening) = match opening {
@@ -369,9 +379,11 @@ impl NativeConnection {
             packet.add(format_args!("{}", write_sql(next, seen, row)));
         }
         let others = match opening.others {
-            Others::Stay => None,
-            Others::Renewed => Some((String::new(), format!("updated >= {since_unix_ms} AND period <> '{period}'"))),
-            Others::Dropped { length } => {
+            OtherRowsChange::Stay => None,
+            OtherRowsChange::Renewed => {
+                Some((String::new(), format!("updated >= {since_unix_ms} AND period <> '{period}'")))
+            }
+            OtherRowsChange::Dropped { length } => {
                 Some(("state = 'dropped', ".to_owned(), format!("LENGTH(period) = {length}")))
             }
         };
@@ -387,9 +399,9 @@ impl NativeConnection {
         Ok(Ok(opening.generator))
     }
 
-    async fn begin_all(&mut self, begun: &[Begun]) -> Result<(), StoreError> {
+    async fn begin_all(&mut self, begun: &[BegunPeriod]) -> Result<(), StoreError> {
         let mut packet = Packet::transaction();
-        for Begun { key, declaration } in begun {
+        for BegunPeriod { key, declaration } in begun {
             packet.add(format_args!(
                 "UPDATE getid_generator SET newest = '{1}', updated = {NOW} WHERE name = '{0}' AND newest < '{1}' \
                  AND declaration = x'{2}'",
@@ -402,7 +414,7 @@ impl NativeConnection {
         self.link.run(&packet).await.map(drop)
     }
 
-    async fn prune_one(&mut self, ask: &Prune) -> Result<Result<Pruned, Verdict>, StoreError> {
+    async fn prune_one(&mut self, ask: &PruneRequest) -> Result<Result<PruneResult, Verdict>, StoreError> {
         let mut packet = Packet::locking();
         packet.add(format_args!("{LOCK_STORE}"));
         let names = [ask.name.clone()];
@@ -411,10 +423,10 @@ impl NativeConnection {
             generators_sql(&names)
         ));
         let found = self.link.run(&packet).await?[found].rows.first().map(generator);
-        let pruning = found.as_ref().and_then(|found| Pruning::new(found, &ask.through));
+        let pruning = found.as_ref().and_then(|found| PrunePlan::new(found, &ask.through));
         let Some(pruning) = pruning else {
             self.link.rollback().await?;
-            return Ok(found.map(|_| Pruned::default()).ok_or(Verdict::NoSuch));
+            return Ok(found.map(|_| PruneResult::default()).ok_or(Verdict::NoSuch));
         };
         let mut packet = Packet::within();
         let count = packet.add(format_args!("{}", pruning.count_sql()));
@@ -428,10 +440,10 @@ impl NativeConnection {
         let of = |at| counted.and_then(|row| text(row, at)).unwrap_or_default();
         let rows = done[count].number().unwrap_or(0).unsigned_abs();
         let deleted = deleted.map_or(0, |deleted| done[deleted].affected);
-        Ok(Ok(Pruned { rows, first: of(1), last: of(2), deleted }))
+        Ok(Ok(PruneResult { rows, first: of(1), last: of(2), deleted }))
     }
 
-    async fn rows(&mut self, condition: String) -> Result<Vec<Row>, StoreError> {
+    async fn rows(&mut self, condition: String) -> Result<Vec<SequenceRow>, StoreError> {
         let rows = self.raw_rows(condition).await?;
         rows.into_iter().map(|row| row.read().map_err(StoreError::Refused)).collect()
     }
@@ -474,7 +486,7 @@ impl NativeConnection {
 }
 
 /// State that [`NativeConnection::lock`] has locked.
-struct Locked {
+struct LockedRows {
     changes: i64,
     now: i64,
     /// Rows by the text of their keys.
@@ -482,40 +494,48 @@ struct Locked {
 }
 
 impl Connection for NativeConnection {
-    fn about(&self) -> &About {
-        &self.about
+    fn info(&self) -> &StoreInfo {
+        &self.info
     }
 
-    fn reserve_as<'a>(&'a mut self, server: Option<Credentials>, asks: &'a [Reserve]) -> Answer<'a, Reservations> {
+    fn reserve_as<'a>(
+        &'a mut self,
+        server: Option<Credentials>,
+        asks: &'a [ReserveRequest],
+    ) -> StoreFuture<'a, Reservations> {
         Box::pin(self.reserve_all(server, asks))
     }
 
-    fn beat<'a>(&'a mut self, ask: &'a BeatRequest) -> Answer<'a, BeatAnswer> {
+    fn beat<'a>(&'a mut self, ask: &'a BeatRequest) -> StoreFuture<'a, BeatAnswer> {
         Box::pin(beats::beat(&mut self.link, ask))
     }
 
-    fn compare<'a>(&'a mut self, server: Credentials, notes: &'a [NotedRow]) -> Answer<'a, Option<Compared>> {
+    fn compare<'a>(&'a mut self, server: Credentials, notes: &'a [NotedRow]) -> StoreFuture<'a, Option<Comparison>> {
         Box::pin(self.compare_all(server, notes))
     }
 
-    fn give_back<'a>(&'a mut self, server: Option<Credentials>, ends: &'a [GiveBack]) -> Answer<'a, Vec<bool>> {
+    fn give_back<'a>(
+        &'a mut self,
+        server: Option<Credentials>,
+        ends: &'a [GiveBackRequest],
+    ) -> StoreFuture<'a, Vec<bool>> {
         Box::pin(self.give_back_all(server, ends))
     }
 
-    fn create_all<'a>(&'a mut self, new: &'a [Create]) -> Answer<'a, Vec<Result<Row, Verdict>>> {
+    fn create_all<'a>(&'a mut self, new: &'a [CreateRequest]) -> StoreFuture<'a, Vec<Result<SequenceRow, Verdict>>> {
         Box::pin(self.create_each(new))
     }
 
-    fn change<'a>(&'a mut self, key: &'a Key, change: &'a RowChange) -> Answer<'a, Result<Row, Verdict>> {
+    fn change<'a>(&'a mut self, key: &'a Key, change: &'a RowChange) -> StoreFuture<'a, Result<SequenceRow, Verdict>> {
         Box::pin(self.change_one(key, change))
     }
 
-    fn row<'a>(&'a mut self, key: &'a Key) -> Answer<'a, Option<Row>> {
+    fn row<'a>(&'a mut self, key: &'a Key) -> StoreFuture<'a, Option<SequenceRow>> {
         Box::pin(async move { Ok(self.rows(is_row(key)).await?.pop()) })
     }
 
-    fn list<'a>(&'a mut self, after: &'a str, limit: u32, periods: bool) -> Answer<'a, Listed> {
-        let (name, period) = Listed::cursor(after);
+    fn list<'a>(&'a mut self, after: &'a str, limit: u32, periods: bool) -> StoreFuture<'a, RowPage> {
+        let (name, period) = RowPage::cursor(after);
         let condition = if periods {
             format!(
                 "({} OR ({} AND {}))",
@@ -528,60 +548,65 @@ impl Connection for NativeConnection {
         };
         Box::pin(async move {
             let page = format!("{condition} AND state <> 'dropped' ORDER BY name, period LIMIT {limit}");
-            Ok(native::listed(limit, self.raw_rows(page).await?))
+            Ok(native::page_of(limit, self.raw_rows(page).await?))
         })
     }
 
-    fn count(&mut self) -> Answer<'_, u64> {
+    fn count(&mut self) -> StoreFuture<'_, u64> {
         Box::pin(self.count_rows())
     }
 
-    fn changes(&mut self, seen: Option<u64>) -> Answer<'_, Changes> {
+    fn changes(&mut self, seen: Option<u64>) -> StoreFuture<'_, Changes> {
         Box::pin(self.changes_since(seen))
     }
 
-    fn generators<'a>(&'a mut self, names: Option<&'a [String]>) -> Answer<'a, Vec<Generator>> {
+    fn generators<'a>(&'a mut self, names: Option<&'a [String]>) -> StoreFuture<'a, Vec<Generator>> {
         Box::pin(self.generators_of(names))
     }
 
-    fn open_period<'a>(&'a mut self, ask: &'a Opening) -> Answer<'a, Result<Generator, Verdict>> {
+    fn open_period<'a>(&'a mut self, ask: &'a OpenPeriodRequest) -> StoreFuture<'a, Result<Generator, Verdict>> {
         Box::pin(self.open_one(ask))
     }
 
-    fn begin_periods<'a>(&'a mut self, begun: &'a [Begun]) -> Answer<'a, ()> {
+    fn begin_periods<'a>(&'a mut self, begun: &'a [BegunPeriod]) -> StoreFuture<'a, ()> {
         Box::pin(self.begin_all(begun))
     }
 
-    fn prune<'a>(&'a mut self, ask: &'a Prune) -> Answer<'a, Result<Pruned, Verdict>> {
+    fn prune<'a>(&'a mut self, ask: &'a PruneRequest) -> StoreFuture<'a, Result<PruneResult, Verdict>> {
         Box::pin(self.prune_one(ask))
     }
 
-    fn maximum<'a>(&'a mut self, table: &'a str, id: i64) -> Answer<'a, Result<Option<i64>, Verdict>> {
+    fn maximum<'a>(&'a mut self, table: &'a str, id: i64) -> StoreFuture<'a, Result<Option<i64>, Verdict>> {
         Box::pin(async move {
             let mut packet = Packet::new();
             packet.add(format_args!("SELECT current_max_id FROM `{table}` WHERE id = {id}"));
-            Ok(Ok(self.link.run(&packet).await?.first().and_then(super::link::Done::number)))
+            Ok(Ok(self.link.run(&packet).await?.first().and_then(super::link::StatementResult::number)))
         })
     }
 
-    fn tokens(&mut self) -> Answer<'_, Option<Vec<Token>>> {
+    fn tokens(&mut self) -> StoreFuture<'_, Option<Vec<Token>>> {
         Box::pin(tokens(&mut self.link))
     }
 }
 
 /// Returns the result of a reservation, or `None` to try again if the row was changed meanwhile. A transaction excludes
 /// that, but a table without transactions or a trigger does not.
-fn answer_of(ask: &Reserve, before: &RawRow, after: &RawRow, is_updated: bool) -> Option<Result<Reserved, Verdict>> {
+fn answer_of(
+    ask: &ReserveRequest,
+    before: &RawRow,
+    after: &RawRow,
+    is_updated: bool,
+) -> Option<Result<Reservation, Verdict>> {
     let (before, after) = match (before.clone().read(), after.clone().read()) {
         (Ok(before), Ok(after)) => (before, after),
         (Err(text), _) | (_, Err(text)) => return Some(Err(Verdict::BadRow(text))),
     };
-    match native::reserved(&before, ask, after.updated_unix_ms) {
+    match native::apply_reservation(&before, ask, after.updated_unix_ms) {
         Err(verdict) => Some(Err(verdict)),
         Ok(expected) if expected.last < expected.first => Some(Ok(expected)),
         Ok(expected) => {
             let is_ours = is_updated && (expected.row.next, expected.row.spec) == (after.next, after.spec);
-            is_ours.then_some(Ok(Reserved { row: after, ..expected }))
+            is_ours.then_some(Ok(Reservation { row: after, ..expected }))
         }
     }
 }
@@ -612,7 +637,7 @@ fn write_generator_sql(generator: &Generator) -> String {
 }
 
 /// Returns rows by their keys as text.
-fn by_key(done: &Done) -> BTreeMap<String, RawRow> {
+fn by_key(done: &StatementResult) -> BTreeMap<String, RawRow> {
     let key = |row: &RawRow| {
         if row.period.is_empty() { row.name.clone() } else { format!("{}@{}", row.name, row.period) }
     };
@@ -636,7 +661,7 @@ fn lost() -> StoreError {
 }
 
 fn moved(key: &Key) -> Verdict {
-    Verdict::BadRow(format!("the row of '{key}' was changed by others {TRIES} times while it was reserved from"))
+    Verdict::BadRow(format!("the row of '{key}' was changed by other servers {TRIES} times during a reservation"))
 }
 
 /// Returns the condition that a row has this key.
@@ -645,7 +670,7 @@ fn is_row(key: &Key) -> String {
 }
 
 /// Returns the UPDATE of a reservation. It changes nothing if the row gives no values, or has none left.
-fn reserve_sql(ask: &Reserve) -> String {
+fn reserve_sql(ask: &ReserveRequest) -> String {
     let values = ask.values.clamp(1, RESERVED_MAX);
     let floor = ask.floor.clamp(0, VALUE_MAX + 1);
     // The formula of `Spec::next_from` for three numbers.
@@ -661,8 +686,8 @@ fn reserve_sql(ask: &Reserve) -> String {
     )
 }
 
-fn insert_sql(row: &Row, changed: i64, now: &str) -> String {
-    let Row { key, next, version, generation, spec, state, .. } = row;
+fn insert_sql(row: &SequenceRow, changed: i64, now: &str) -> String {
+    let SequenceRow { key, next, version, generation, spec, state, .. } = row;
     format!(
         "INSERT INTO getid_sequence ({COLUMNS}, changed) VALUES ('{}', '{}', {next}, {}, {}, {}, {}, {}, {}, {}, '{}', \
          '{}', {now}, {now}, {changed})",
@@ -681,9 +706,9 @@ fn insert_sql(row: &Row, changed: i64, now: &str) -> String {
 }
 
 /// Returns the statement that writes the whole row, over the one with this version, or as a new one.
-fn write_sql(changed: i64, seen: Option<u64>, row: &Row) -> String {
+fn write_sql(changed: i64, seen: Option<u64>, row: &SequenceRow) -> String {
     let Some(seen) = seen else { return insert_sql(row, changed, &row.updated_unix_ms.to_string()) };
-    let Row { key, next, version, generation, spec, state, created_unix_ms, updated_unix_ms } = row;
+    let SequenceRow { key, next, version, generation, spec, state, created_unix_ms, updated_unix_ms } = row;
     format!(
         "UPDATE getid_sequence SET next = {next}, version = {}, generation = {}, changed = {changed}, start = {}, \
          increment = {}, offset_ = {}, cache = {}, max_value = {}, policy = '{}', state = '{}', \

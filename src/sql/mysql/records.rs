@@ -9,15 +9,15 @@
 
 use mysql_async::Error;
 
-use super::errors::{Who, said};
-use super::link::{Link, Packet, hex, number, text};
+use super::errors::{ErrorContext, server_message};
+use super::link::{MysqlLink, Packet, hex, number, text};
 use super::{Mysql, settings};
-use crate::records::{self, About, Key, RecordStoreError, Row, TEXT_BYTES_MAX};
-use crate::sql::purpose::Purpose;
+use crate::records::{self, Key, RecordRow, RecordStoreError, RecordStoreInfo, TEXT_BYTES_MAX};
+use crate::sql::purpose::TablePurpose;
 use crate::sql::records::{
-    COLUMNS, Expected, Range, RawRecord, RecordConnection, RecordServer, beat_column, replicas_lag, writer_column,
+    COLUMNS, ExpectedRow, KeyRange, RawRecord, RecordConnection, RecordServer, beat_column, replicas_lag, writer_column,
 };
-use crate::sql::{Answer, StoreError, Table};
+use crate::sql::{StoreError, StoreFuture, TableKind};
 use crate::text::shell::shell_word;
 use crate::text::store_url::{ServerAddress, for_schema_command};
 
@@ -48,28 +48,28 @@ pub(in crate::sql) struct MysqlRecords(Mysql);
 impl MysqlRecords {
     /// Creates the store without opening a connection.
     pub(in crate::sql) fn new(address: &ServerAddress, shown: &str) -> MysqlRecords {
-        let who = Who::new(shown, address, Purpose::Records);
-        MysqlRecords(Mysql { address: address.clone(), table: Table::Native, who })
+        let context = ErrorContext::new(shown, address, TablePurpose::Records);
+        MysqlRecords(Mysql { address: address.clone(), table: TableKind::Native, context })
     }
 
     async fn open(&self) -> Result<Box<dyn RecordConnection>, RecordStoreError> {
         let mut link = self.0.link().await.map_err(|failure| {
-            let said = failure.error.to_string();
-            if failure.is_away { RecordStoreError::Away(said) } else { RecordStoreError::Refused(said) }
+            let message = failure.error.to_string();
+            if failure.is_away { RecordStoreError::Away(message) } else { RecordStoreError::Refused(message) }
         })?;
         let looked = self.look(&mut link).await;
-        let (about, packet_max) = looked.map_err(|error| match error {
-            StoreError::Refused(said) => RecordStoreError::Refused(said),
-            StoreError::Unknown(said) => RecordStoreError::Away(said),
+        let (info, packet_max) = looked.map_err(|error| match error {
+            StoreError::Refused(message) => RecordStoreError::Refused(message),
+            StoreError::Unknown(message) => RecordStoreError::Away(message),
         })?;
-        Ok(Box::new(MysqlConnection { link, about, packet_max }))
+        Ok(Box::new(MysqlRecordConnection { link, info, packet_max }))
     }
 
     /// Sets the session up, and checks the tables. Also returns the largest packet that the server takes.
-    async fn look(&self, link: &mut Link) -> Result<(About, usize), StoreError> {
+    async fn look(&self, link: &mut MysqlLink) -> Result<(RecordStoreInfo, usize), StoreError> {
         let mut found = settings::of(link).await?;
-        if !self.0.is_there(link, "getid_record").await? {
-            self.make_table(link).await?;
+        if !self.0.table_exists(link, "getid_record").await? {
+            self.create_table(link).await?;
         }
         let mut packet = Packet::new();
         packet.add(format_args!("SELECT {COLUMNS}, written_at FROM getid_record LIMIT 0"));
@@ -90,7 +90,7 @@ impl MysqlRecords {
             return Err(StoreError::Refused(format!(
                 "the column record_key of the table getid_record compares by {collation}, must compare byte for byte: \
                  `getid claim schema --store {}` prints the table as it must be",
-                shell_word(&for_schema_command(&self.0.who.shown))
+                shell_word(&for_schema_command(&self.0.context.shown))
             )));
         }
         if !done[galera].rows.is_empty() {
@@ -99,8 +99,8 @@ impl MysqlRecords {
             link.run(&wait).await?;
         }
         let packet_max = done[largest].number().and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(1 << 24);
-        settings::look_at_tables(link, &[("getid_record", "beat", "record_key = ''")], &mut found).await?;
-        may_insert(link).await?;
+        settings::check_tables(link, &[("getid_record", "beat", "record_key = ''")], &mut found).await?;
+        check_insert_permission(link).await?;
         if packet_max < 2 * TEXT_BYTES_MAX + PACKET_BYTES {
             found.warnings.push(format!(
                 "max_allowed_packet is {packet_max} bytes: a large record cannot be written; set it to 16M"
@@ -112,44 +112,44 @@ impl MysqlRecords {
             .map(|row| (text(row, 0).unwrap_or_default(), text(row, 1).unwrap_or_default()))
             .collect();
         found.warnings.extend(of_replicas(&status));
-        Ok((About { product: found.product, warnings: found.warnings }, packet_max))
+        Ok((RecordStoreInfo { product: found.product, warnings: found.warnings }, packet_max))
     }
 
-    async fn make_table(&self, link: &mut Link) -> Result<(), StoreError> {
+    async fn create_table(&self, link: &mut MysqlLink) -> Result<(), StoreError> {
         let mut make = Packet::new();
         make.add(format_args!("{}", SCHEMA.trim_end().trim_end_matches(';')));
         match link.run_raw(&make).await {
             Ok(_) => Ok(()),
             Err((_, Error::Server(error))) => {
-                let Who { shown, user, database, .. } = &self.0.who;
+                let ErrorContext { shown, user, database, .. } = &self.0.context;
                 Err(StoreError::Refused(format!(
-                    "the table getid_record is missing in the database '{database}', and '{user}' cannot make it: {}; \
-                     somebody who may runs what `getid claim schema --store {}` prints",
-                    said(&error),
+                    "the table getid_record is missing in the database '{database}', and '{user}' cannot create it: {}; \
+                     a user with the permission must run the output of `getid claim schema --store {}` prints",
+                    server_message(&error),
                     shell_word(&for_schema_command(shown))
                 )))
             }
-            Err((_, error)) => Err(self.0.who.failed(&error, false)),
+            Err((_, error)) => Err(self.0.context.failed(&error, false)),
         }
     }
 }
 
 impl RecordServer for MysqlRecords {
     fn shown(&self) -> &str {
-        &self.0.who.shown
+        &self.0.context.shown
     }
 
     fn schema(&self) -> &'static str {
         SCHEMA
     }
 
-    fn connect(&self) -> records::Answer<'_, Box<dyn RecordConnection>> {
+    fn connect(&self) -> records::RecordFuture<'_, Box<dyn RecordConnection>> {
         Box::pin(self.open())
     }
 }
 
 /// Checks that records can be created, by an INSERT of no rows, which fails without the permission.
-async fn may_insert(link: &mut Link) -> Result<(), StoreError> {
+async fn check_insert_permission(link: &mut MysqlLink) -> Result<(), StoreError> {
     let mut packet = Packet::new();
     packet.add(format_args!("INSERT INTO getid_record SELECT * FROM getid_record WHERE record_key = ''"));
     link.run(&packet).await.map(|_| ())
@@ -164,24 +164,24 @@ fn of_replicas(status: &[(String, String)]) -> Option<String> {
 }
 
 /// An open connection.
-struct MysqlConnection {
-    link: Link,
-    about: About,
+struct MysqlRecordConnection {
+    link: MysqlLink,
+    info: RecordStoreInfo,
     packet_max: usize,
 }
 
-impl MysqlConnection {
+impl MysqlRecordConnection {
     /// Runs a query in a packet that begins with [`TAKES_WRITES`].
     async fn select(&mut self, sql: &str) -> Result<Vec<RawRecord>, StoreError> {
         let mut packet = Packet::new();
-        let takes = packet.add(format_args!("{TAKES_WRITES}"));
+        let writable = packet.add(format_args!("{TAKES_WRITES}"));
         let rows = packet.add(format_args!("{sql}"));
         let done = self.link.run(&packet).await?;
-        self.takes_writes(&done[takes])?;
+        self.check_writable(&done[writable])?;
         Ok(done[rows].rows.iter().map(raw).collect())
     }
 
-    async fn write_row(&mut self, key: &Key, expect: &Expected, new: &Row) -> Result<bool, StoreError> {
+    async fn write_row(&mut self, key: &Key, expect: &ExpectedRow, new: &RecordRow) -> Result<bool, StoreError> {
         let bytes = 2 * new.text.len() + PACKET_BYTES;
         if bytes > self.packet_max {
             return Err(StoreError::Refused(format!(
@@ -191,16 +191,16 @@ impl MysqlConnection {
         }
         let (writer, beat, text) = (writer_column(new.stamp), beat_column(new.stamp), hex(new.text.as_bytes()));
         let mut packet = Packet::transaction();
-        let takes = packet.add(format_args!("{TAKES_WRITES}"));
+        let writable = packet.add(format_args!("{TAKES_WRITES}"));
         let written = match expect {
             // A key that was edited may end with blanks, which MySQL does not compare.
-            Expected::Row { writer: was, beat: was_beat } => packet.add(format_args!(
+            ExpectedRow::Exists { writer: was, beat: was_beat } => packet.add(format_args!(
                 "UPDATE getid_record SET record_key = '{key}', writer = '{writer}', beat = {beat}, \
                  text = _utf8mb4 x'{text}', written_at = UTC_TIMESTAMP(3) \
                  WHERE record_key = '{key}' AND writer = {} AND beat = {was_beat}",
                 literal(was)
             )),
-            Expected::Absent => packet.add(format_args!(
+            ExpectedRow::Absent => packet.add(format_args!(
                 "INSERT INTO getid_record ({COLUMNS}, written_at) \
                  VALUES ('{key}', '{writer}', {beat}, _utf8mb4 x'{text}', UTC_TIMESTAMP(3))"
             )),
@@ -210,46 +210,46 @@ impl MysqlConnection {
             Ok(done) => {
                 let affected = done[written].affected;
                 if affected > 0 {
-                    self.takes_writes(&done[takes])?;
+                    self.check_writable(&done[writable])?;
                 }
                 Ok(affected == 1)
             }
             Err((at, Error::Server(error)))
-                if at == written && matches!(expect, Expected::Absent) && error.code == DUPLICATE =>
+                if at == written && matches!(expect, ExpectedRow::Absent) && error.code == DUPLICATE =>
             {
                 Ok(false)
             }
-            Err((at, error)) => Err(self.link.who.failed(&error, at > written)),
+            Err((at, error)) => Err(self.link.context.failed(&error, at > written)),
         }
     }
 
     /// Fails if the server takes no writes: reads from it may be outdated.
-    fn takes_writes(&self, done: &super::link::Done) -> Result<(), StoreError> {
+    fn check_writable(&self, done: &super::link::StatementResult) -> Result<(), StoreError> {
         let on =
             |at| done.rows.first().and_then(|row| text(row, at)).is_some_and(|value| value != "0" && value != "OFF");
         if on(0) || on(1) {
             return Err(StoreError::Unknown(format!(
-                "{} takes no writes any more (read_only): it is a replica, perhaps; name the primary",
-                self.link.who.place
+                "{} accepts no writes any more (read_only); it may be a replica: name the primary",
+                self.link.context.place
             )));
         }
         Ok(())
     }
 }
 
-impl RecordConnection for MysqlConnection {
-    fn about(&self) -> &About {
-        &self.about
+impl RecordConnection for MysqlRecordConnection {
+    fn info(&self) -> &RecordStoreInfo {
+        &self.info
     }
 
-    fn read(&mut self, key: Key) -> Answer<'_, Option<RawRecord>> {
+    fn read(&mut self, key: Key) -> StoreFuture<'_, Option<RawRecord>> {
         Box::pin(async move {
             let sql = format!("SELECT {COLUMNS} FROM getid_record WHERE record_key = '{key}'");
             Ok(self.select(&sql).await?.pop())
         })
     }
 
-    fn list(&mut self, range: Range) -> Answer<'_, Vec<RawRecord>> {
+    fn list(&mut self, range: KeyRange) -> StoreFuture<'_, Vec<RawRecord>> {
         Box::pin(async move {
             let sql = format!(
                 "SELECT {COLUMNS} FROM getid_record WHERE record_key >= {} AND record_key < {} AND record_key > {} \
@@ -263,7 +263,7 @@ impl RecordConnection for MysqlConnection {
         })
     }
 
-    fn write(&mut self, key: Key, expect: Expected, new: Row) -> Answer<'_, bool> {
+    fn write(&mut self, key: Key, expect: ExpectedRow, new: RecordRow) -> StoreFuture<'_, bool> {
         Box::pin(async move { self.write_row(&key, &expect, &new).await })
     }
 }
@@ -288,8 +288,8 @@ mod tests {
         let status = |rows: &[(&str, &str)]| {
             rows.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect::<Vec<_>>()
         };
-        let said = of_replicas(&status(&[("Slaves_connected", "2")])).unwrap();
-        assert!(said.starts_with("it has 2 replicas"), "{said}");
+        let message = of_replicas(&status(&[("Slaves_connected", "2")])).unwrap();
+        assert!(message.starts_with("it has 2 replicas"), "{message}");
         for sound in
             [&[("Slaves_connected", "0")][..], &[("Slaves_connected", "1"), ("Rpl_semi_sync_master_status", "ON")], &[]]
         {

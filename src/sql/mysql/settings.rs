@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 
 use mysql_async::Error;
 
-use super::errors::said;
-use super::link::{Link, NOW, Packet, number, text};
-use crate::sql::purpose::Purpose;
-use crate::sql::{About, StoreError};
+use super::errors::server_message;
+use super::link::{MysqlLink, NOW, Packet, number, text};
+use crate::sql::purpose::TablePurpose;
+use crate::sql::{StoreError, StoreInfo};
 
 /// Settings of the server that are read. A server omits those that it lacks.
 const READ: &str = "'innodb_flush_log_at_trx_commit', 'sync_binlog', 'log_bin', 'binlog_format', 'innodb_doublewrite', \
@@ -28,7 +28,7 @@ const DEFAULTS: [&str; 3] = [
 /// Sets the session, and reads facts about the server. A server that takes no writes is refused.
 ///
 /// The session is set first: defaults of the server can break the other statements.
-pub(super) async fn of(link: &mut Link) -> Result<About, StoreError> {
+pub(super) async fn of(link: &mut MysqlLink) -> Result<StoreInfo, StoreError> {
     let mut packet = Packet::new();
     for statement in DEFAULTS {
         packet.add(format_args!("{statement}"));
@@ -57,8 +57,8 @@ pub(super) async fn of(link: &mut Link) -> Result<About, StoreError> {
         // MariaDB has words for `read_only`: every value but OFF is on.
         if settings.get(name).is_some_and(|value| value != "OFF" && value != "0") {
             return Err(StoreError::Refused(format!(
-                "{} has {name} on, so it takes no writes: it is a replica, perhaps. Name the primary",
-                link.who.place
+                "{} has {name} on, so it accepts no writes; it may be a replica: name the primary",
+                link.context.place
             )));
         }
     }
@@ -69,37 +69,37 @@ pub(super) async fn of(link: &mut Link) -> Result<About, StoreError> {
     packet.add(format_args!("SET SESSION TRANSACTION ISOLATION LEVEL {isolation}, READ WRITE"));
     link.run(&packet).await?;
     let product = if is_mariadb { "MariaDB" } else { "MySQL" };
-    let mut about = About {
+    let mut info = StoreInfo {
         product: format!("{product} {}", version.split('-').next().unwrap_or_default()),
         uuid: String::new(),
         unix_ms: now.first().and_then(|row| number(row, 1)).unwrap_or(0),
-        warnings: warnings(&settings, link.who.purpose),
+        warnings: warnings(&settings, link.context.purpose),
     };
-    if replicates(link).await? {
-        about.warnings.push(
+    if is_replica(link).await? {
+        info.warnings.push(
             "it is a replica of another server, and getid's writes to it are lost when it is set up again: name the \
              primary (of two that replicate each other, one only)"
                 .to_owned(),
         );
     }
-    Ok(about)
+    Ok(info)
 }
 
 /// Returns the settings by which this server may lose a commit, each with its remedy.
-fn warnings(settings: &BTreeMap<String, String>, purpose: Purpose) -> Vec<String> {
+fn warnings(settings: &BTreeMap<String, String>, purpose: TablePurpose) -> Vec<String> {
     let lost = purpose.what_is_lost();
     let value = |name: &str| settings.get(name).map_or("", String::as_str);
     let mut warnings = Vec::new();
     let flush = value("innodb_flush_log_at_trx_commit");
     if matches!(flush, "0" | "2") {
         warnings.push(format!(
-            "innodb_flush_log_at_trx_commit is {flush}: a crash of the machine may take back {lost}; set it to 1"
+            "innodb_flush_log_at_trx_commit is {flush}: a crash of the machine may lose {lost}; set it to 1"
         ));
     }
     let sync = value("sync_binlog");
     if value("log_bin") == "ON" && sync != "1" && !sync.is_empty() {
         warnings.push(format!(
-            "sync_binlog is {sync} with log_bin: a crash of the machine may take back {lost}, here or on its \
+            "sync_binlog is {sync} with log_bin: a crash of the machine may lose {lost}, here or on its \
              replicas; set it to 1"
         ));
     }
@@ -115,7 +115,7 @@ fn warnings(settings: &BTreeMap<String, String>, purpose: Purpose) -> Vec<String
 
 /// Returns true if the server is a replica and takes writes nevertheless. Without the permission to see that, it
 /// returns false.
-async fn replicates(link: &mut Link) -> Result<bool, StoreError> {
+async fn is_replica(link: &mut MysqlLink) -> Result<bool, StoreError> {
     for statement in ["SHOW REPLICA STATUS", "SHOW SLAVE STATUS"] {
         let mut packet = Packet::new();
         packet.add(format_args!("{statement}"));
@@ -123,7 +123,7 @@ async fn replicates(link: &mut Link) -> Result<bool, StoreError> {
             Ok(done) => return Ok(!done[0].rows.is_empty()),
             // The server does not know the word, or the user has no permission.
             Err((_, Error::Server(_))) => {}
-            Err((_, error)) => return Err(link.who.failed(&error, false)),
+            Err((_, error)) => return Err(link.context.failed(&error, false)),
         }
     }
     Ok(false)
@@ -133,10 +133,10 @@ async fn replicates(link: &mut Link) -> Result<bool, StoreError> {
 const OWN_TABLES: [&str; 2] = ["getid_beat", "getid_high"];
 
 /// Checks that tables can be written, and their engines. Each table has a column and a condition that no row meets.
-pub(super) async fn look_at_tables(
-    link: &mut Link,
+pub(super) async fn check_tables(
+    link: &mut MysqlLink,
     tables: &[(&str, &str, &str)],
-    about: &mut About,
+    info: &mut StoreInfo,
 ) -> Result<(), StoreError> {
     let names: Vec<String> = tables.iter().map(|(table, ..)| format!("'{table}'")).collect();
     let mut packet = Packet::new();
@@ -156,35 +156,35 @@ pub(super) async fn look_at_tables(
     for row in &done[0].rows {
         let (table, engine) = (text(row, 0).unwrap_or_default(), text(row, 1).unwrap_or_default());
         if !engine.eq_ignore_ascii_case("InnoDB") {
-            about.warnings.push(format!(
-                "{table} is a table of {engine}, which has no transactions, and a crash may take back {}: ALTER TABLE {table} \
-                 ENGINE=InnoDB",
-                link.who.purpose.what_is_lost()
+            info.warnings.push(format!(
+                "{table} is a table of {engine}, which has no transactions, and a crash may lose {}: ALTER TABLE \
+                 {table} ENGINE=InnoDB",
+                link.context.purpose.what_is_lost()
             ));
         }
     }
     if tables[0].0 == "getid_store" {
-        may_create(link, about).await?;
+        check_create_permission(link, info).await?;
     }
     Ok(())
 }
 
 /// Adds a warning if the user may not insert rows: then sequences and periods of serial numbers cannot be created.
-async fn may_create(link: &mut Link, about: &mut About) -> Result<(), StoreError> {
+async fn check_create_permission(link: &mut MysqlLink, info: &mut StoreInfo) -> Result<(), StoreError> {
     let mut packet = Packet::new();
     packet.add(format_args!("INSERT INTO getid_sequence SELECT * FROM getid_sequence WHERE name = '' AND period = ''"));
     packet.add(format_args!("INSERT INTO getid_generator SELECT * FROM getid_generator WHERE name = ''"));
     match link.run_raw(&packet).await {
         Ok(_) => Ok(()),
         Err((_, Error::Server(error))) if error.code == 1142 => {
-            let (user, database) = (&link.who.user, &link.who.database);
-            about.warnings.push(format!(
+            let (user, database) = (&link.context.user, &link.context.database);
+            info.warnings.push(format!(
                 "no sequence, and no period of a serial number, can be created: {}; GRANT INSERT ON `{database}`.* TO \
                  '{user}'",
-                said(&error)
+                server_message(&error)
             ));
             Ok(())
         }
-        Err((_, error)) => Err(link.who.failed(&error, false)),
+        Err((_, error)) => Err(link.context.failed(&error, false)),
     }
 }

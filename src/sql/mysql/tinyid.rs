@@ -17,11 +17,12 @@ use getid_core::{INCREMENT_MAX, Key, RESERVED_MAX, Spec, VALUE_MAX};
 use mysql_async::Error;
 
 use super::leaf::{after_sql, count, no_changes};
-use super::link::{Link, Packet, number, text, unix_ms_of};
+use super::link::{MysqlLink, Packet, number, text, unix_ms_of};
 use super::{beats, high};
 use crate::sql::{
-    About, Answer, Beaten, Changes, Compared, Connection, Create, GiveBack, Listed, NotedRow, Reservations, Reserve,
-    Reserved, Row, RowChange, RowState, StoreError, TOKENS_MAX, Token, Verdict,
+    Changes, Comparison, Connection, CreateRequest, GiveBackRequest, NotedRow, Reservation, Reservations,
+    ReserveRequest, RowChange, RowPage, RowState, SequenceRow, ServerBeat, StoreError, StoreFuture, StoreInfo,
+    TOKENS_MAX, Token, Verdict,
 };
 
 pub(super) const TABLE: &str = "tiny_id_info";
@@ -54,8 +55,8 @@ const TRIES: usize = 3;
 
 /// A connection to `tiny_id_info`.
 pub(super) struct TinyidConnection {
-    link: Link,
-    about: About,
+    link: MysqlLink,
+    info: StoreInfo,
 }
 
 /// A row as read from the table.
@@ -73,28 +74,32 @@ struct TinyidRow {
 
 /// A valid row, from which segments can be reserved.
 #[derive(Clone)]
-struct GoodRow {
+struct ValidRow {
     id: i64,
     max_id: i64,
     step: i64,
-    row: Row,
+    row: SequenceRow,
 }
 
 /// Effect of a try on a row.
-enum Plan {
+enum UpdatePlan {
     /// Sets `max_id` to this value.
-    Swap(GoodRow, i64),
-    Done(Result<Reserved, Verdict>),
+    Swap(ValidRow, i64),
+    Done(Result<Reservation, Verdict>),
 }
 
 impl TinyidConnection {
-    pub(super) fn new(link: Link, about: About) -> TinyidConnection {
-        TinyidConnection { link, about }
+    pub(super) fn new(link: MysqlLink, info: StoreInfo) -> TinyidConnection {
+        TinyidConnection { link, info }
     }
 
-    async fn reserve_all(&mut self, server: Option<Credentials>, asks: &[Reserve]) -> Result<Reservations, StoreError> {
+    async fn reserve_all(
+        &mut self,
+        server: Option<Credentials>,
+        asks: &[ReserveRequest],
+    ) -> Result<Reservations, StoreError> {
         let mut beaten = None;
-        let mut answers: Vec<Option<Result<Reserved, Verdict>>> = vec![None; asks.len()];
+        let mut answers: Vec<Option<Result<Reservation, Verdict>>> = vec![None; asks.len()];
         let mut last_seen: Vec<Option<i64>> = vec![None; asks.len()];
         for _ in 0..TRIES {
             let mut left: Vec<usize> = (0..asks.len()).filter(|at| answers[*at].is_none()).collect();
@@ -107,12 +112,13 @@ impl TinyidConnection {
             beaten = self.try_reserve(server, asks, &left, &mut last_seen, &mut answers).await?.or(beaten);
         }
         let all = answers.into_iter().zip(asks.iter().zip(last_seen));
-        let each = all.map(|(answer, (ask, last))| answer.unwrap_or_else(|| Err(behind(ask, last)))).collect();
+        let each =
+            all.map(|(answer, (ask, last))| answer.unwrap_or_else(|| Err(no_values_verdict(ask, last)))).collect();
         Ok(Reservations { server: beaten, each })
     }
 
     /// Raises rows like Tinyid's own reservation.
-    async fn compare_all(&mut self, server: Credentials, notes: &[NotedRow]) -> Result<Option<Compared>, StoreError> {
+    async fn compare_all(&mut self, server: Credentials, notes: &[NotedRow]) -> Result<Option<Comparison>, StoreError> {
         let raise = |note: &NotedRow| {
             let last = note.next - 1;
             format!(
@@ -128,11 +134,11 @@ impl TinyidConnection {
     async fn try_reserve(
         &mut self,
         server: Option<Credentials>,
-        asks: &[Reserve],
+        asks: &[ReserveRequest],
         left: &[usize],
         last_seen: &mut [Option<i64>],
-        answers: &mut [Option<Result<Reserved, Verdict>>],
-    ) -> Result<Option<Beaten>, StoreError> {
+        answers: &mut [Option<Result<Reservation, Verdict>>],
+    ) -> Result<Option<ServerBeat>, StoreError> {
         let any: Vec<String> = left.iter().map(|at| format!("({})", is_row(&asks[*at].key))).collect();
         let mut look = Packet::new();
         let rows = add_select(&mut look, &any.join(" OR "));
@@ -141,8 +147,8 @@ impl TinyidConnection {
         let rows: Vec<TinyidRow> = done[rows].rows.iter().map(tinyid_row).collect();
         let known = high::of(&done[known]);
         let floor = |at: usize| known.get(asks[at].key.as_str()).copied().unwrap_or(0).max(asks[at].floor);
-        let raised: Vec<Reserve> =
-            asks.iter().enumerate().map(|(at, ask)| Reserve { floor: floor(at), ..ask.clone() }).collect();
+        let raised: Vec<ReserveRequest> =
+            asks.iter().enumerate().map(|(at, ask)| ReserveRequest { floor: floor(at), ..ask.clone() }).collect();
         let asks = &raised;
         let rows: BTreeMap<&str, &TinyidRow> = rows.iter().map(|row| (row.name.as_str(), row)).collect();
         let mut packet = Packet::transaction();
@@ -150,8 +156,8 @@ impl TinyidConnection {
         let mut swaps = Vec::new();
         for at in left {
             match plan(&asks[*at], rows.get(asks[*at].key.as_str()).copied()) {
-                Plan::Done(answer) => answers[*at] = Some(answer),
-                Plan::Swap(row, max_id) => {
+                UpdatePlan::Done(answer) => answers[*at] = Some(answer),
+                UpdatePlan::Swap(row, max_id) => {
                     let swap = packet.add(format_args!(
                         "UPDATE tiny_id_info SET max_id = {max_id}, update_time = NOW(), version = version + 1 \
                          WHERE id = {} AND max_id = {} AND version = {} AND biz_type = '{}'",
@@ -186,38 +192,42 @@ impl TinyidConnection {
 }
 
 impl Connection for TinyidConnection {
-    fn about(&self) -> &About {
-        &self.about
+    fn info(&self) -> &StoreInfo {
+        &self.info
     }
 
-    fn reserve_as<'a>(&'a mut self, server: Option<Credentials>, asks: &'a [Reserve]) -> Answer<'a, Reservations> {
+    fn reserve_as<'a>(
+        &'a mut self,
+        server: Option<Credentials>,
+        asks: &'a [ReserveRequest],
+    ) -> StoreFuture<'a, Reservations> {
         Box::pin(self.reserve_all(server, asks))
     }
 
-    fn beat<'a>(&'a mut self, ask: &'a BeatRequest) -> Answer<'a, BeatAnswer> {
+    fn beat<'a>(&'a mut self, ask: &'a BeatRequest) -> StoreFuture<'a, BeatAnswer> {
         Box::pin(beats::beat(&mut self.link, ask))
     }
 
-    fn compare<'a>(&'a mut self, server: Credentials, notes: &'a [NotedRow]) -> Answer<'a, Option<Compared>> {
+    fn compare<'a>(&'a mut self, server: Credentials, notes: &'a [NotedRow]) -> StoreFuture<'a, Option<Comparison>> {
         Box::pin(self.compare_all(server, notes))
     }
 
-    fn give_back<'a>(&'a mut self, _: Option<Credentials>, ends: &'a [GiveBack]) -> Answer<'a, Vec<bool>> {
+    fn give_back<'a>(&'a mut self, _: Option<Credentials>, ends: &'a [GiveBackRequest]) -> StoreFuture<'a, Vec<bool>> {
         Box::pin(async { Ok(vec![false; ends.len()]) })
     }
 
-    fn create_all<'a>(&'a mut self, new: &'a [Create]) -> Answer<'a, Vec<Result<Row, Verdict>>> {
-        let verdict = |new: &Create| {
+    fn create_all<'a>(&'a mut self, new: &'a [CreateRequest]) -> StoreFuture<'a, Vec<Result<SequenceRow, Verdict>>> {
+        let verdict = |new: &CreateRequest| {
             Err(Verdict::Unsupported(format!(
-                "tiny_id_info is Tinyid's: INSERT INTO tiny_id_info (biz_type, begin_id, max_id, step, delta, remainder) \
-                 VALUES ('{}', 0, 0, 1000, 1, 0)",
+                "tiny_id_info is Tinyid's: INSERT INTO tiny_id_info (biz_type, begin_id, max_id, step, delta, \
+                 remainder) VALUES ('{}', 0, 0, 1000, 1, 0)",
                 new.key.name()
             )))
         };
         Box::pin(async move { Ok(new.iter().map(verdict).collect()) })
     }
 
-    fn change<'a>(&'a mut self, key: &'a Key, change: &'a RowChange) -> Answer<'a, Result<Row, Verdict>> {
+    fn change<'a>(&'a mut self, key: &'a Key, change: &'a RowChange) -> StoreFuture<'a, Result<SequenceRow, Verdict>> {
         let name = key.name();
         let raise = |last: i64| {
             format!(
@@ -228,7 +238,7 @@ impl Connection for TinyidConnection {
         let verdict = Verdict::Unsupported(match change {
             RowChange::Raise { last, .. } => format!("tiny_id_info is Tinyid's: {}", raise(*last)),
             RowChange::WentBack { had_next } | RowChange::HadMore { had_next } => format!(
-                "tiny_id_info has no mark for a row that went back: {}, and more if others have had more",
+                "tiny_id_info has no mark for a row that went back: {}, and higher if other servers have higher values",
                 raise(had_next.saturating_sub(1))
             ),
             RowChange::Alter { .. } => format!(
@@ -236,15 +246,15 @@ impl Connection for TinyidConnection {
                  version + 1 WHERE biz_type = '{name}'; delta and remainder only with all of its servers stopped"
             ),
             RowChange::Drop => format!(
-                "tiny_id_info has no tombstones, and one that is made again begins anew: note its max_id, then DELETE \
-                 FROM tiny_id_info WHERE biz_type = '{name}'"
+                "tiny_id_info has no tombstones, and a row that is created again begins at its start: note its max_id, \
+                 then DELETE FROM tiny_id_info WHERE biz_type = '{name}'"
             ),
-            RowChange::Confirm => "tiny_id_info has no mark that could be taken off".to_owned(),
+            RowChange::Confirm => "tiny_id_info has no mark to remove".to_owned(),
         });
         Box::pin(async { Ok(Err(verdict)) })
     }
 
-    fn row<'a>(&'a mut self, key: &'a Key) -> Answer<'a, Option<Row>> {
+    fn row<'a>(&'a mut self, key: &'a Key) -> StoreFuture<'a, Option<SequenceRow>> {
         Box::pin(async move {
             let rows = self.rows(is_row(key)).await?;
             let Some(row) = rows.into_iter().find(|row| row.name == key.as_str()) else { return Ok(None) };
@@ -252,32 +262,32 @@ impl Connection for TinyidConnection {
         })
     }
 
-    fn list<'a>(&'a mut self, after: &'a str, limit: u32, _: bool) -> Answer<'a, Listed> {
+    fn list<'a>(&'a mut self, after: &'a str, limit: u32, _: bool) -> StoreFuture<'a, RowPage> {
         Box::pin(async move {
             let rows = self.rows(after_sql("biz_type", after, limit)).await?;
             let each = rows.into_iter().map(|row| {
                 let shown = Key::new(&row.name).map(|key| Ok(row.shown(key)));
                 (row.name, String::new(), shown)
             });
-            Ok(Listed::new(limit, each))
+            Ok(RowPage::new(limit, each))
         })
     }
 
-    fn count(&mut self) -> Answer<'_, u64> {
+    fn count(&mut self) -> StoreFuture<'_, u64> {
         Box::pin(count(&mut self.link, TABLE, "biz_type"))
     }
 
-    fn changes(&mut self, _: Option<u64>) -> Answer<'_, Changes> {
+    fn changes(&mut self, _: Option<u64>) -> StoreFuture<'_, Changes> {
         Box::pin(no_changes(&mut self.link))
     }
 
-    fn tokens(&mut self) -> Answer<'_, Option<Vec<Token>>> {
+    fn tokens(&mut self) -> StoreFuture<'_, Option<Vec<Token>>> {
         Box::pin(tokens(&mut self.link))
     }
 }
 
 /// Returns the tokens of Tinyid's clients, whichever tables the sequences are in.
-pub(super) async fn tokens(link: &mut Link) -> Result<Option<Vec<Token>>, StoreError> {
+pub(super) async fn tokens(link: &mut MysqlLink) -> Result<Option<Vec<Token>>, StoreError> {
     let mut packet = Packet::new();
     packet.add(format_args!(
         "SELECT token, biz_type FROM tiny_id_token WHERE token <> '' AND biz_type <> '' ORDER BY token, biz_type \
@@ -290,13 +300,13 @@ pub(super) async fn tokens(link: &mut Link) -> Result<Option<Vec<Token>>, StoreE
             Ok(Some(rows.filter_map(|row| Some(Token { token: text(row, 0)?, biz_type: text(row, 1)? })).collect()))
         }
         Err((_, Error::Server(error))) if error.code == NO_SUCH_TABLE => Ok(None),
-        Err((_, error)) => Err(link.who.failed(&error, false)),
+        Err((_, error)) => Err(link.context.failed(&error, false)),
     }
 }
 
 impl TinyidRow {
     /// Returns the row if it is valid, or the error in it with the remedy.
-    fn checked(&self, key: &Key) -> Result<GoodRow, String> {
+    fn checked(&self, key: &Key) -> Result<ValidRow, String> {
         let found = |number: Option<i64>| number.map_or_else(|| "NULL".to_owned(), |number| number.to_string());
         let bad = |column: &str, number: Option<i64>, why: &str, good: &str| {
             format!(
@@ -322,18 +332,18 @@ impl TinyidRow {
         if self.version.is_none() {
             return Err(bad("version", None, "must be a number", "0"));
         }
-        Ok(GoodRow { id: self.id, max_id, step, row: self.shown(key.clone()) })
+        Ok(ValidRow { id: self.id, max_id, step, row: self.shown(key.clone()) })
     }
 
     /// Converts the table's row, valid or not.
-    fn shown(&self, key: Key) -> Row {
+    fn shown(&self, key: Key) -> SequenceRow {
         let small = |number: Option<i64>| u32::try_from(number.unwrap_or(0).max(0)).unwrap_or(u32::MAX);
         let increment = small(self.delta).clamp(1, INCREMENT_MAX);
         let remainder = small(self.remainder) % increment;
         let offset = if remainder == 0 { increment } else { remainder };
         let cache = (small(self.step) / increment).min(RESERVED_MAX);
         let spec = Spec { start: 0, increment, offset, cache, ..Spec::default() };
-        Row {
+        SequenceRow {
             key,
             next: spec.next_from(self.max_id.unwrap_or(0).clamp(0, VALUE_MAX) + 1),
             version: self.version.unwrap_or(0).unsigned_abs(),
@@ -347,29 +357,29 @@ impl TinyidRow {
 }
 
 /// Returns the effect of a try on a row: its new `max_id` if the row is valid.
-fn plan(ask: &Reserve, row: Option<&TinyidRow>) -> Plan {
-    let Some(row) = row else { return Plan::Done(Err(Verdict::NoSuch)) };
+fn plan(ask: &ReserveRequest, row: Option<&TinyidRow>) -> UpdatePlan {
+    let Some(row) = row else { return UpdatePlan::Done(Err(Verdict::NoSuch)) };
     let good = match row.checked(&ask.key) {
         Ok(good) => good,
-        Err(text) => return Plan::Done(Err(Verdict::BadRow(text))),
+        Err(text) => return UpdatePlan::Done(Err(Verdict::BadRow(text))),
     };
-    let GoodRow { max_id, step, row, .. } = &good;
+    let ValidRow { max_id, step, row, .. } = &good;
     let delta = i64::from(row.spec.increment);
     // Both terms are at most 10^7 values, 10^13; a step alone may be larger.
-    let wanted = i64::from(ask.values.clamp(1, RESERVED_MAX)) * delta;
+    let needed = i64::from(ask.values.clamp(1, RESERVED_MAX)) * delta;
     let up = (ask.floor - max_id - 1).clamp(0, i64::from(RESERVED_MAX) * delta);
-    let steps = (wanted + up - 1) / step + 1;
+    let steps = (needed + up - 1) / step + 1;
     let steps = steps.min((VALUE_MAX - max_id) / step);
     if steps == 0 {
         let (next, row) = (row.next, row.clone());
-        return Plan::Done(Ok(Reserved { first: next, last: next - delta, found_next: next, row }));
+        return UpdatePlan::Done(Ok(Reservation { first: next, last: next - delta, found_next: next, row }));
     }
     let next_max_id = max_id + steps * step;
-    Plan::Swap(good, next_max_id)
+    UpdatePlan::Swap(good, next_max_id)
 }
 
 /// Returns the segment of a successful update; `None` if all of it is below this server's values of other databases.
-fn segment(ask: &Reserve, before: GoodRow, max_id: i64, last_seen: &mut Option<i64>) -> Option<Reserved> {
+fn segment(ask: &ReserveRequest, before: ValidRow, max_id: i64, last_seen: &mut Option<i64>) -> Option<Reservation> {
     let found_next = before.row.next;
     let mut row = before.row;
     row.next = row.spec.next_from(max_id + 1);
@@ -380,19 +390,19 @@ fn segment(ask: &Reserve, before: GoodRow, max_id: i64, last_seen: &mut Option<i
         *last_seen = Some(max_id);
         return None;
     }
-    Some(Reserved { first, last, found_next, row })
+    Some(Reservation { first, last, found_next, row })
 }
 
 /// Returns why there are no values after several tries.
-fn behind(ask: &Reserve, last_seen: Option<i64>) -> Verdict {
-    let Reserve { key, floor, .. } = ask;
+fn no_values_verdict(ask: &ReserveRequest, last_seen: Option<i64>) -> Verdict {
+    let ReserveRequest { key, floor, .. } = ask;
     Verdict::BadRow(match last_seen {
         None => format!(
             "get next segmentId conflict: the row '{key}' of tiny_id_info was changed by others {TRIES} times between \
              reading and writing it"
         ),
         Some(last) => format!(
-            "the row '{key}' of tiny_id_info is at {last}, and this server has had values up to {had} of another \
+            "the row '{key}' of tiny_id_info is at {last}, and this server has received values up to {had} of another \
              database: UPDATE tiny_id_info SET max_id = {had}, version = version + 1 WHERE biz_type = '{key}' AND \
              max_id < {had}",
             had = floor - 1

@@ -8,14 +8,14 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{FromSql, ToSql, Type};
 use tokio_postgres::{Client, Row as SqlRow};
 
-use super::session::Session;
+use super::session::PostgresSession;
 use super::{failures, opening, statements};
 use crate::sql::beats::{self, RawServer};
-use crate::sql::native::{self, Others, Pruning, RawRow, column, policy_word, state_word};
+use crate::sql::native::{self, OtherRowsChange, PrunePlan, RawRow, column, policy_word, state_word};
 use crate::sql::{
-    About, Answer, Beaten, Begun, Changes, Compared, Connection, Create, GENERATORS_MAX, Generator, GiveBack, Listed,
-    NotedRow, Opening, Prune, Pruned, Reservations, Reserve, Reserved, Row, RowChange, StoreError, TOKENS_MAX, Token,
-    Verdict,
+    BegunPeriod, Changes, Comparison, Connection, CreateRequest, GENERATORS_MAX, Generator, GiveBackRequest, NotedRow,
+    OpenPeriodRequest, PruneRequest, PruneResult, Reservation, Reservations, ReserveRequest, RowChange, RowPage,
+    SequenceRow, ServerBeat, StoreError, StoreFuture, StoreInfo, TOKENS_MAX, Token, Verdict,
 };
 use crate::text::store_url::ServerAddress;
 
@@ -30,14 +30,14 @@ type Param<'a> = (&'a (dyn ToSql + Sync), Type);
 
 /// An open connection to the tables of sequences.
 pub(super) struct PostgresConnection {
-    session: Session,
-    about: About,
-    counted: Option<Counted>,
+    session: PostgresSession,
+    info: StoreInfo,
+    counted: Option<RowCount>,
 }
 
 /// Number of rows at a moment.
 #[derive(Clone, Copy)]
-struct Counted {
+struct RowCount {
     rows: u64,
     /// Number of the change whose transaction counted the rows.
     change: i64,
@@ -45,20 +45,27 @@ struct Counted {
 
 impl PostgresConnection {
     /// Sets the session up, and checks the tables.
-    pub(super) async fn open(mut session: Session, address: &ServerAddress) -> Result<PostgresConnection, StoreError> {
+    pub(super) async fn open(
+        mut session: PostgresSession,
+        address: &ServerAddress,
+    ) -> Result<PostgresConnection, StoreError> {
         session.begin()?;
         let opened = opening::open(&session.client, address).await;
-        let about = session.finish(opened)?;
-        Ok(PostgresConnection { session, about, counted: None })
+        let info = session.finish(opened)?;
+        Ok(PostgresConnection { session, info, counted: None })
     }
 }
 
 impl Connection for PostgresConnection {
-    fn about(&self) -> &About {
-        &self.about
+    fn info(&self) -> &StoreInfo {
+        &self.info
     }
 
-    fn reserve_as<'a>(&'a mut self, server: Option<Credentials>, asks: &'a [Reserve]) -> Answer<'a, Reservations> {
+    fn reserve_as<'a>(
+        &'a mut self,
+        server: Option<Credentials>,
+        asks: &'a [ReserveRequest],
+    ) -> StoreFuture<'a, Reservations> {
         Box::pin(async move {
             self.session.begin()?;
             let answer = reserve(&self.session.client, server, asks).await;
@@ -66,7 +73,7 @@ impl Connection for PostgresConnection {
         })
     }
 
-    fn beat<'a>(&'a mut self, ask: &'a BeatRequest) -> Answer<'a, BeatAnswer> {
+    fn beat<'a>(&'a mut self, ask: &'a BeatRequest) -> StoreFuture<'a, BeatAnswer> {
         Box::pin(async move {
             self.session.begin()?;
             let answer = beat(&self.session.client, ask).await;
@@ -75,7 +82,7 @@ impl Connection for PostgresConnection {
         })
     }
 
-    fn compare<'a>(&'a mut self, server: Credentials, notes: &'a [NotedRow]) -> Answer<'a, Option<Compared>> {
+    fn compare<'a>(&'a mut self, server: Credentials, notes: &'a [NotedRow]) -> StoreFuture<'a, Option<Comparison>> {
         Box::pin(async move {
             self.session.begin()?;
             let answer = compare(&self.session.client, server, notes).await;
@@ -84,7 +91,11 @@ impl Connection for PostgresConnection {
         })
     }
 
-    fn give_back<'a>(&'a mut self, server: Option<Credentials>, ends: &'a [GiveBack]) -> Answer<'a, Vec<bool>> {
+    fn give_back<'a>(
+        &'a mut self,
+        server: Option<Credentials>,
+        ends: &'a [GiveBackRequest],
+    ) -> StoreFuture<'a, Vec<bool>> {
         Box::pin(async move {
             self.session.begin()?;
             let answer = give_back(&self.session.client, server, ends).await;
@@ -92,7 +103,7 @@ impl Connection for PostgresConnection {
         })
     }
 
-    fn create_all<'a>(&'a mut self, new: &'a [Create]) -> Answer<'a, Vec<Result<Row, Verdict>>> {
+    fn create_all<'a>(&'a mut self, new: &'a [CreateRequest]) -> StoreFuture<'a, Vec<Result<SequenceRow, Verdict>>> {
         Box::pin(async move {
             self.session.begin()?;
             let answer = create_all(&self.session.client, new, &mut self.counted).await;
@@ -101,7 +112,7 @@ impl Connection for PostgresConnection {
         })
     }
 
-    fn change<'a>(&'a mut self, key: &'a Key, change: &'a RowChange) -> Answer<'a, Result<Row, Verdict>> {
+    fn change<'a>(&'a mut self, key: &'a Key, change: &'a RowChange) -> StoreFuture<'a, Result<SequenceRow, Verdict>> {
         Box::pin(async move {
             self.session.begin()?;
             let answer = change_row(&self.session.client, key, change).await;
@@ -110,7 +121,7 @@ impl Connection for PostgresConnection {
         })
     }
 
-    fn row<'a>(&'a mut self, key: &'a Key) -> Answer<'a, Option<Row>> {
+    fn row<'a>(&'a mut self, key: &'a Key) -> StoreFuture<'a, Option<SequenceRow>> {
         Box::pin(async move {
             self.session.begin()?;
             let answer = row(&self.session.client, statements::ROW, key).await;
@@ -118,7 +129,7 @@ impl Connection for PostgresConnection {
         })
     }
 
-    fn list<'a>(&'a mut self, after: &'a str, limit: u32, periods: bool) -> Answer<'a, Listed> {
+    fn list<'a>(&'a mut self, after: &'a str, limit: u32, periods: bool) -> StoreFuture<'a, RowPage> {
         Box::pin(async move {
             self.session.begin()?;
             let answer = list(&self.session.client, after, limit, periods).await;
@@ -126,7 +137,7 @@ impl Connection for PostgresConnection {
         })
     }
 
-    fn count(&mut self) -> Answer<'_, u64> {
+    fn count(&mut self) -> StoreFuture<'_, u64> {
         Box::pin(async move {
             self.session.begin()?;
             let answer = number(&self.session.client, statements::COUNT, &[]).await;
@@ -134,7 +145,7 @@ impl Connection for PostgresConnection {
         })
     }
 
-    fn maximum<'a>(&'a mut self, table: &'a str, id: i64) -> Answer<'a, Result<Option<i64>, Verdict>> {
+    fn maximum<'a>(&'a mut self, table: &'a str, id: i64) -> StoreFuture<'a, Result<Option<i64>, Verdict>> {
         Box::pin(async move {
             self.session.begin()?;
             let sql = format!("SELECT current_max_id::bigint FROM {table} WHERE id = $1");
@@ -143,7 +154,7 @@ impl Connection for PostgresConnection {
         })
     }
 
-    fn tokens(&mut self) -> Answer<'_, Option<Vec<Token>>> {
+    fn tokens(&mut self) -> StoreFuture<'_, Option<Vec<Token>>> {
         Box::pin(async move {
             self.session.begin()?;
             let answer = tokens(&self.session.client).await;
@@ -151,7 +162,7 @@ impl Connection for PostgresConnection {
         })
     }
 
-    fn changes(&mut self, seen: Option<u64>) -> Answer<'_, Changes> {
+    fn changes(&mut self, seen: Option<u64>) -> StoreFuture<'_, Changes> {
         Box::pin(async move {
             self.session.begin()?;
             let answer = changes(&self.session.client, seen).await;
@@ -159,7 +170,7 @@ impl Connection for PostgresConnection {
         })
     }
 
-    fn generators<'a>(&'a mut self, names: Option<&'a [String]>) -> Answer<'a, Vec<Generator>> {
+    fn generators<'a>(&'a mut self, names: Option<&'a [String]>) -> StoreFuture<'a, Vec<Generator>> {
         Box::pin(async move {
             self.session.begin()?;
             let answer = generators(&self.session.client, names).await;
@@ -167,7 +178,7 @@ impl Connection for PostgresConnection {
         })
     }
 
-    fn open_period<'a>(&'a mut self, ask: &'a Opening) -> Answer<'a, Result<Generator, Verdict>> {
+    fn open_period<'a>(&'a mut self, ask: &'a OpenPeriodRequest) -> StoreFuture<'a, Result<Generator, Verdict>> {
         Box::pin(async move {
             self.session.begin()?;
             let answer = open_period(&self.session.client, ask).await;
@@ -176,7 +187,7 @@ impl Connection for PostgresConnection {
         })
     }
 
-    fn begin_periods<'a>(&'a mut self, begun: &'a [Begun]) -> Answer<'a, ()> {
+    fn begin_periods<'a>(&'a mut self, begun: &'a [BegunPeriod]) -> StoreFuture<'a, ()> {
         Box::pin(async move {
             self.session.begin()?;
             let answer = begin_periods(&self.session.client, begun).await;
@@ -184,7 +195,7 @@ impl Connection for PostgresConnection {
         })
     }
 
-    fn prune<'a>(&'a mut self, ask: &'a Prune) -> Answer<'a, Result<Pruned, Verdict>> {
+    fn prune<'a>(&'a mut self, ask: &'a PruneRequest) -> StoreFuture<'a, Result<PruneResult, Verdict>> {
         Box::pin(async move {
             self.session.begin()?;
             let answer = prune(&self.session.client, ask).await;
@@ -229,17 +240,17 @@ async fn write_generator(client: &Client, generator: &Generator, now: i64) -> Re
     written.map(drop).map_err(|error| failures::of_statement(&error))
 }
 
-async fn open_period(client: &Client, ask: &Opening) -> Result<Result<Generator, Verdict>, StoreError> {
+async fn open_period(client: &Client, ask: &OpenPeriodRequest) -> Result<Result<Generator, Verdict>, StoreError> {
     execute(client, statements::BEGIN).await?;
     if let Some(server) = ask.server
         && own_beat(client, statements::BEAT_LIVE, server).await?.is_none()
     {
-        return Err(beats::not_allowed());
+        return Err(beats::server_row_error());
     }
     let (change, now) = tick(client).await?;
     let (name, period) = (ask.key.name(), ask.key.period());
     let found = lock_generator(client, name).await?;
-    let native::Recent { since_unix_ms, year } = native::recent(ask);
+    let native::RecentRows { since_unix_ms, year } = native::recent_rows(ask);
     let params: &[Param<'_>] =
         &[(&name, Type::TEXT), (&period, Type::TEXT), (&since_unix_ms, Type::INT8), (&year, Type::TEXT)];
     let highest = number(client, statements::HIGHEST_OF_OTHER_PERIODS, params).await?;
@@ -248,7 +259,7 @@ async fn open_period(client: &Client, ask: &Opening) -> Result<Result<Generator,
         Ok(row) => row,
     };
     let highest = i64::try_from(highest).unwrap_or(i64::MAX);
-    let opening = match native::opened_period(found.as_ref(), row.as_ref(), highest, ask, now) {
+    let opening = match native::apply_period_opening(found.as_ref(), row.as_ref(), highest, ask, now) {
         Err(verdict) => return Ok(Err(verdict)),
         Ok(opening) => opening,
     };
@@ -260,13 +271,13 @@ async fn open_period(client: &Client, ask: &Opening) -> Result<Result<Generator,
         None => {}
     }
     let written = match opening.others {
-        Others::Stay => Ok(0),
-        Others::Renewed => {
+        OtherRowsChange::Stay => Ok(0),
+        OtherRowsChange::Renewed => {
             let params: &[Param<'_>] =
                 &[(&name, Type::TEXT), (&period, Type::TEXT), (&change, Type::INT8), (&since_unix_ms, Type::INT8)];
             client.execute_typed(statements::RENEW_PERIODS, params).await
         }
-        Others::Dropped { length } => {
+        OtherRowsChange::Dropped { length } => {
             let length = i32::try_from(length).unwrap_or(i32::MAX);
             let params: &[Param<'_>] = &[(&name, Type::TEXT), (&length, Type::INT4), (&change, Type::INT8)];
             client.execute_typed(statements::DROP_PERIODS, params).await
@@ -278,7 +289,7 @@ async fn open_period(client: &Client, ask: &Opening) -> Result<Result<Generator,
     Ok(Ok(opening.generator))
 }
 
-async fn begin_periods(client: &Client, begun: &[Begun]) -> Result<(), StoreError> {
+async fn begin_periods(client: &Client, begun: &[BegunPeriod]) -> Result<(), StoreError> {
     let (names, periods) = names(begun.iter().map(|begun| &begun.key));
     let declarations: Vec<&str> = begun.iter().map(|begun| begun.declaration.as_str()).collect();
     let params: &[Param<'_>] =
@@ -287,17 +298,17 @@ async fn begin_periods(client: &Client, begun: &[Begun]) -> Result<(), StoreErro
     written.map(drop).map_err(|error| failures::of_statement(&error))
 }
 
-async fn prune(client: &Client, ask: &Prune) -> Result<Result<Pruned, Verdict>, StoreError> {
+async fn prune(client: &Client, ask: &PruneRequest) -> Result<Result<PruneResult, Verdict>, StoreError> {
     let (_, now) = begin(client).await?;
     let Some(found) = lock_generator(client, &ask.name).await? else { return Ok(Err(Verdict::NoSuch)) };
-    let Some(pruning) = Pruning::new(&found, &ask.through) else {
+    let Some(pruning) = PrunePlan::new(&found, &ask.through) else {
         execute(client, "ROLLBACK").await?;
-        return Ok(Ok(Pruned::default()));
+        return Ok(Ok(PruneResult::default()));
     };
     let rows = query(client, &pruning.count_sql(), &[]).await?;
     let row = rows.first().ok_or_else(|| unexpected("has not counted"))?;
     let mut pruned =
-        Pruned { rows: get::<i64>(row, 0)?.unsigned_abs(), first: get(row, 1)?, last: get(row, 2)?, deleted: 0 };
+        PruneResult { rows: get::<i64>(row, 0)?.unsigned_abs(), first: get(row, 1)?, last: get(row, 2)?, deleted: 0 };
     if ask.deletes {
         write_generator(client, &pruning.closed, now).await?;
         let deleted = client.execute_typed(&pruning.delete_sql(), &[]).await;
@@ -307,7 +318,11 @@ async fn prune(client: &Client, ask: &Prune) -> Result<Result<Pruned, Verdict>, 
     Ok(Ok(pruned))
 }
 
-async fn reserve(client: &Client, server: Option<Credentials>, asks: &[Reserve]) -> Result<Reservations, StoreError> {
+async fn reserve(
+    client: &Client,
+    server: Option<Credentials>,
+    asks: &[ReserveRequest],
+) -> Result<Reservations, StoreError> {
     let mut keys = HashSet::with_capacity(asks.len());
     if let Some(twice) = asks.iter().find(|ask| !keys.insert(&ask.key)) {
         // One UPDATE writes a row only once.
@@ -328,11 +343,11 @@ async fn reserve(client: &Client, server: Option<Credentials>, asks: &[Reserve])
     ];
     let rows = query(client, statements::RESERVE, params).await?;
     let server = match (server, rows.first()) {
-        (Some(_), Some(row)) => Some(Beaten { beat: get::<i64>(row, 18)?.unsigned_abs(), instance: get(row, 19)? }),
-        (Some(_), None) if !asks.is_empty() => return Err(beats::not_allowed()),
+        (Some(_), Some(row)) => Some(ServerBeat { beat: get::<i64>(row, 18)?.unsigned_abs(), instance: get(row, 19)? }),
+        (Some(_), None) if !asks.is_empty() => return Err(beats::server_row_error()),
         _ => None,
     };
-    let mut answers: Vec<Option<Result<Reserved, Verdict>>> = vec![None; asks.len()];
+    let mut answers: Vec<Option<Result<Reservation, Verdict>>> = vec![None; asks.len()];
     for row in &rows {
         let nth = usize::try_from(get::<i64>(row, 0)?).unwrap_or(0).wrapping_sub(1);
         if let (Some(ask), Some(answer)) = (asks.get(nth), answers.get_mut(nth)) {
@@ -399,7 +414,7 @@ async fn own_beat(client: &Client, sql: &str, server: Credentials) -> Result<Opt
     rows.first().map(|row| Ok(get::<i64>(row, 0)?.unsigned_abs())).transpose()
 }
 
-async fn compare(client: &Client, server: Credentials, notes: &[NotedRow]) -> Result<Option<Compared>, StoreError> {
+async fn compare(client: &Client, server: Credentials, notes: &[NotedRow]) -> Result<Option<Comparison>, StoreError> {
     execute(client, statements::BEGIN).await?;
     let Some(beat) = own_beat(client, statements::BEAT_COMPARING, server).await? else {
         execute(client, "ROLLBACK").await?;
@@ -425,7 +440,7 @@ async fn compare(client: &Client, server: Credentials, notes: &[NotedRow]) -> Re
         written.map_err(|error| failures::of_statement(&error))?;
     }
     execute(client, "COMMIT").await?;
-    Ok(Some(Compared { beat, raised: raised.len() + lost.len() }))
+    Ok(Some(Comparison { beat, raised: raised.len() + lost.len() }))
 }
 
 fn raw_server(row: &SqlRow) -> Result<RawServer, StoreError> {
@@ -446,7 +461,7 @@ fn done<T>(answer: Result<T, Verdict>) -> Result<T, StoreError> {
 
 /// Returns the reservation that the pure rule computes from the row that was found. Fails if the database's result
 /// differs.
-fn reserved(row: &SqlRow, ask: &Reserve) -> Result<Result<Reserved, Verdict>, StoreError> {
+fn reserved(row: &SqlRow, ask: &ReserveRequest) -> Result<Result<Reservation, Verdict>, StoreError> {
     let written = match get::<Option<i64>>(row, 1)? {
         Some(next) => Some((next, get::<i64>(row, 2)?, get::<i64>(row, 3)?)),
         None => None,
@@ -458,7 +473,8 @@ fn reserved(row: &SqlRow, ask: &Reserve) -> Result<Result<Reserved, Verdict>, St
         Ok(found) => found,
         Err(bad) => return Ok(Err(Verdict::BadRow(bad))),
     };
-    let reserved = native::reserved(&found, ask, written.map_or(found.updated_unix_ms, |(_, _, updated)| updated));
+    let reserved =
+        native::apply_reservation(&found, ask, written.map_or(found.updated_unix_ms, |(_, _, updated)| updated));
     let expected = match &reserved {
         Ok(reserved) if reserved.last >= reserved.first => Some((reserved.row.next, column(reserved.row.version))),
         _ => None,
@@ -470,7 +486,11 @@ fn reserved(row: &SqlRow, ask: &Reserve) -> Result<Result<Reserved, Verdict>, St
     }
 }
 
-async fn give_back(client: &Client, server: Option<Credentials>, ends: &[GiveBack]) -> Result<Vec<bool>, StoreError> {
+async fn give_back(
+    client: &Client,
+    server: Option<Credentials>,
+    ends: &[GiveBackRequest],
+) -> Result<Vec<bool>, StoreError> {
     let (names, periods) = names(ends.iter().map(|end| &end.key));
     let versions: Vec<i64> = ends.iter().map(|end| column(end.version)).collect();
     let nexts: Vec<i64> = ends.iter().map(|end| end.next).collect();
@@ -484,27 +504,27 @@ async fn give_back(client: &Client, server: Option<Credentials>, ends: &[GiveBac
         (&life, Type::TEXT),
         (&at_least, Type::INT8),
     ];
-    let mut taken = vec![false; ends.len()];
+    let mut accepted = vec![false; ends.len()];
     for row in query(client, statements::GIVE_BACK, params).await? {
         let nth = usize::try_from(get::<i64>(&row, 0)?).unwrap_or(0);
-        if let Some(taken) = taken.get_mut(nth.wrapping_sub(1)) {
-            *taken = true;
+        if let Some(accepted) = accepted.get_mut(nth.wrapping_sub(1)) {
+            *accepted = true;
         }
     }
-    Ok(taken)
+    Ok(accepted)
 }
 
 async fn create_all(
     client: &Client,
-    new: &[Create],
-    counted: &mut Option<Counted>,
-) -> Result<Vec<Result<Row, Verdict>>, StoreError> {
+    new: &[CreateRequest],
+    counted: &mut Option<RowCount>,
+) -> Result<Vec<Result<SequenceRow, Verdict>>, StoreError> {
     let Some(first) = new.first() else { return Ok(Vec::new()) };
     execute(client, statements::BEGIN).await?;
     if let Some(server) = first.server
         && own_beat(client, statements::BEAT_LIVE, server).await?.is_none()
     {
-        return Err(beats::not_allowed());
+        return Err(beats::server_row_error());
     }
     let (change, now) = tick(client).await?;
     let mut there = if first.rows_max > 0 { count_up_to(client, first.rows_max, change, counted).await? } else { 0 };
@@ -524,7 +544,7 @@ async fn create_all(
             }
             Ok(found) => found,
         };
-        let made = native::created(found.as_ref(), new, there, now);
+        let made = native::apply_creation(found.as_ref(), new, there, now);
         if let Ok(row) = &made {
             if found.is_some() {
                 write_row(client, row, next).await?;
@@ -540,7 +560,7 @@ async fn create_all(
     if insert(client, &inserted, &changes).await? < inserted.len() as u64 {
         let names: Vec<&str> = inserted.iter().map(|row| row.key.as_str()).collect();
         return Err(StoreError::Refused(format!(
-            "somebody makes the row of '{}' at this moment",
+            "another connection is creating the row of '{}' at this moment",
             names.join("' or '")
         )));
     }
@@ -567,7 +587,7 @@ async fn count_up_to(
     client: &Client,
     rows_max: u64,
     change: i64,
-    counted: &mut Option<Counted>,
+    counted: &mut Option<RowCount>,
 ) -> Result<u64, StoreError> {
     if let Some(counted) = counted {
         let rows = counted.rows.saturating_add(change.saturating_sub(counted.change).max(0).unsigned_abs());
@@ -576,18 +596,22 @@ async fn count_up_to(
         }
     }
     let rows = number(client, statements::COUNT_UP_TO, &[(&column(rows_max), Type::INT8)]).await?;
-    *counted = Some(Counted { rows, change });
+    *counted = Some(RowCount { rows, change });
     Ok(rows)
 }
 
-async fn change_row(client: &Client, key: &Key, change: &RowChange) -> Result<Result<Row, Verdict>, StoreError> {
+async fn change_row(
+    client: &Client,
+    key: &Key,
+    change: &RowChange,
+) -> Result<Result<SequenceRow, Verdict>, StoreError> {
     let (number, now) = begin(client).await?;
     let found = match row(client, statements::LOCK_ROW, key).await? {
         None => return Ok(Err(Verdict::NoSuch)),
         Some(Err(bad)) => return Ok(Err(Verdict::BadRow(bad))),
         Some(Ok(found)) => found,
     };
-    let row = match native::changed(&found, change, now) {
+    let row = match native::apply_change(&found, change, now) {
         Ok(row) => row,
         Err(verdict) => return Ok(Err(verdict)),
     };
@@ -620,7 +644,7 @@ async fn settle<T>(
     }
 }
 
-async fn write_row(client: &Client, row: &Row, change: i64) -> Result<(), StoreError> {
+async fn write_row(client: &Client, row: &SequenceRow, change: i64) -> Result<(), StoreError> {
     let (name, period, spec) = (row.key.name(), row.key.period(), &row.spec);
     let (version, generation) = (column(row.version), column(row.generation));
     let [increment, offset, cache] = [spec.increment, spec.offset, spec.cache].map(i64::from);
@@ -653,12 +677,12 @@ async fn write_row(client: &Client, row: &Row, change: i64) -> Result<(), StoreE
 }
 
 /// Inserts rows that do not exist; returns their number.
-async fn insert(client: &Client, rows: &[Row], changes: &[i64]) -> Result<u64, StoreError> {
+async fn insert(client: &Client, rows: &[SequenceRow], changes: &[i64]) -> Result<u64, StoreError> {
     if rows.is_empty() {
         return Ok(0);
     }
     let (names, periods) = names(rows.iter().map(|row| &row.key));
-    let numbers = |number: &dyn Fn(&Row) -> i64| -> Vec<i64> { rows.iter().map(number).collect() };
+    let numbers = |number: &dyn Fn(&SequenceRow) -> i64| -> Vec<i64> { rows.iter().map(number).collect() };
     let columns = [
         numbers(&|row| row.next),
         numbers(&|row| column(row.version)),
@@ -679,21 +703,21 @@ async fn insert(client: &Client, rows: &[Row], changes: &[i64]) -> Result<u64, S
 }
 
 /// Returns a row, or the error in it.
-async fn row(client: &Client, sql: &str, key: &Key) -> Result<Option<Result<Row, String>>, StoreError> {
+async fn row(client: &Client, sql: &str, key: &Key) -> Result<Option<Result<SequenceRow, String>>, StoreError> {
     let (name, period) = (key.name(), key.period());
     let rows = query(client, sql, &[(&name, Type::TEXT), (&period, Type::TEXT)]).await?;
     rows.first().map(|row| Ok(raw(row, 0)?.read())).transpose()
 }
 
-async fn list(client: &Client, after: &str, limit: u32, periods: bool) -> Result<Listed, StoreError> {
-    let (name, period) = Listed::cursor(after);
+async fn list(client: &Client, after: &str, limit: u32, periods: bool) -> Result<RowPage, StoreError> {
+    let (name, period) = RowPage::cursor(after);
     let limit = limit.min(LIST_MAX);
     let rows_max = i64::from(limit);
     let params: &[Param<'_>] =
         &[(&name, Type::TEXT), (&period, Type::TEXT), (&periods, Type::BOOL), (&rows_max, Type::INT8)];
     let rows = query(client, statements::LIST, params).await?;
     let rows: Result<_, StoreError> = rows.iter().map(|row| raw(row, 0)).collect();
-    Ok(native::listed(limit, rows?))
+    Ok(native::page_of(limit, rows?))
 }
 
 async fn tokens(client: &Client) -> Result<Option<Vec<Token>>, StoreError> {

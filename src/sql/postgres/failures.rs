@@ -9,25 +9,25 @@ use std::error::Error as _;
 use tokio_postgres::error::{DbError, Severity, SqlState};
 
 use crate::sql::StoreError;
-use crate::sql::purpose::{Purpose, RIGHTS};
+use crate::sql::purpose::{RIGHTS, TablePurpose};
 use crate::text::printable::printable_up_to;
 use crate::text::store_url::{ServerAddress, StoreTls};
 
 /// Most characters of a server's message.
-const SAID_CHARS_MAX: usize = 300;
+const MESSAGE_CHARS_MAX: usize = 300;
 
 /// Returns why a statement has no answer.
 ///
 /// An error that ends a statement rolls its transaction back, and the session continues. An error that ends the session
 /// may follow the commit. So may a pooler's error about its own connection to the server (class 08).
 pub(super) fn of_statement(error: &tokio_postgres::Error) -> StoreError {
-    of_statement_on(error, Purpose::Sequences)
+    of_statement_on(error, TablePurpose::Sequences)
 }
 
 /// Does [`of_statement`] for the tables of `purpose`.
-pub(super) fn of_statement_on(error: &tokio_postgres::Error, purpose: Purpose) -> StoreError {
+pub(super) fn of_statement_on(error: &tokio_postgres::Error, purpose: TablePurpose) -> StoreError {
     let Some(db) = error.as_db_error() else { return StoreError::Unknown(chain(error)) };
-    let said = said(db) + &statement_remedy(db.code(), purpose);
+    let message = server_message(db) + &statement_remedy(db.code(), purpose);
     let ends_session = match db.parsed_severity() {
         Some(severity) => severity != Severity::Error,
         None => db.severity() != "ERROR",
@@ -39,34 +39,37 @@ pub(super) fn of_statement_on(error: &tokio_postgres::Error, purpose: Purpose) -
         SqlState::T_R_STATEMENT_COMPLETION_UNKNOWN,
     ];
     if ends_session || db.code().code().starts_with("08") || unknown.contains(db.code()) {
-        StoreError::Unknown(said)
+        StoreError::Unknown(message)
     } else {
-        StoreError::Refused(said)
+        StoreError::Refused(message)
     }
 }
 
 /// Returns why there is no connection. No statement was sent yet.
 pub(super) fn of_connect(error: &tokio_postgres::Error, address: &ServerAddress) -> StoreError {
     if let Some(db) = error.as_db_error() {
-        return StoreError::Refused(said(db) + &connect_remedy(db.code(), address));
+        return StoreError::Refused(server_message(db) + &connect_remedy(db.code(), address));
     }
     let (place, why) = (place(address), chain(error));
     let is_io = error.source().is_some_and(<dyn std::error::Error>::is::<std::io::Error>);
     if why.contains("password missing") {
         let user = &address.user;
         return StoreError::Refused(format!(
-            "{place} wants a password of '{user}': write it into the address (USER:PASSWORD@) or name its file with \
+            "{place} requires a password of '{user}': write it into the address (USER:PASSWORD@) or name its file with \
              password-file="
         ));
     }
     if why.contains("server does not support TLS") {
         return StoreError::Refused(format!(
-            "{place} has no TLS: set ssl = on in its postgresql.conf, or tls=no where nobody can listen"
+            "{place} has no TLS: set ssl = on in its postgresql.conf, or tls=no on a trusted network"
         ));
     }
     if why.contains("certificate") || why.contains("TLS") {
         let remedy = match address.tls {
-            StoreTls::Verify => ": ca-file= names who signed the server's certificate, which must be for its host",
+            StoreTls::Verify => {
+                ": set ca-file= to the authority that signed the server's certificate, which must be \
+                                 for its host"
+            }
             StoreTls::Yes | StoreTls::No => "",
         };
         return StoreError::Refused(format!("TLS with {place}: {why}{remedy}"));
@@ -87,7 +90,7 @@ pub(super) fn is_away(error: &tokio_postgres::Error) -> bool {
 
 /// Returns the error that ended the connection, for a statement that found it closed.
 pub(super) fn of_end(error: &tokio_postgres::Error) -> String {
-    error.as_db_error().map_or_else(|| chain(error), said)
+    error.as_db_error().map_or_else(|| chain(error), server_message)
 }
 
 /// Returns the place of the server, without user and password.
@@ -97,7 +100,7 @@ pub(super) fn place(address: &ServerAddress) -> String {
         None if address.host.contains(':') => format!("PostgreSQL on [{}]:{}", address.host, address.port),
         None => format!("PostgreSQL on {}:{}", address.host, address.port),
     };
-    printable_up_to(&place, SAID_CHARS_MAX)
+    printable_up_to(&place, MESSAGE_CHARS_MAX)
 }
 
 /// Joins an error with its causes, as in `connection refused: ...`, without repetitions.
@@ -105,35 +108,35 @@ fn chain(error: &tokio_postgres::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
-        let said = error.to_string();
-        if !text.contains(&said) {
-            text = format!("{text}: {said}");
+        let message = error.to_string();
+        if !text.contains(&message) {
+            text = format!("{text}: {message}");
         }
         cause = error.source();
     }
-    printable_up_to(&text, SAID_CHARS_MAX)
+    printable_up_to(&text, MESSAGE_CHARS_MAX)
 }
 
-fn said(db: &DbError) -> String {
+fn server_message(db: &DbError) -> String {
     let detail = db.detail().map_or_else(String::new, |detail| format!(" ({detail})"));
-    printable_up_to(&format!("{}{detail} [{}]", db.message(), db.code().code()), SAID_CHARS_MAX)
+    printable_up_to(&format!("{}{detail} [{}]", db.message(), db.code().code()), MESSAGE_CHARS_MAX)
 }
 
-fn statement_remedy(code: &SqlState, purpose: Purpose) -> String {
+fn statement_remedy(code: &SqlState, purpose: TablePurpose) -> String {
     let (tables, schema) = (purpose.tables(), purpose.schema_command());
     if *code == SqlState::INSUFFICIENT_PRIVILEGE {
         format!(": its owner may GRANT {RIGHTS} ON {tables} TO the user of the address")
     } else if *code == SqlState::UNDEFINED_TABLE {
-        format!(": '{schema} --store URL' prints the SQL that makes it")
+        format!(": '{schema} --store URL' prints the SQL that creates it")
     } else if *code == SqlState::UNDEFINED_COLUMN {
         format!(
-            ": '{schema} --store URL' prints {tables} as they must be; ALTER what is there, or let another schema come \
+            ": '{schema} --store URL' prints {tables} as they must be; ALTER the existing ones, or put another schema \
              first in search_path"
         )
     } else if *code == SqlState::READ_ONLY_SQL_TRANSACTION {
         ": name a server that can be written, the primary".to_owned()
     } else if *code == SqlState::LOCK_NOT_AVAILABLE {
-        ": another transaction has it for over a second (pg_stat_activity names it)".to_owned()
+        ": another transaction has locked it for over a second (pg_stat_activity names it)".to_owned()
     } else if *code == SqlState::DISK_FULL {
         ": its disk is full".to_owned()
     } else {
@@ -146,15 +149,15 @@ fn connect_remedy(code: &SqlState, address: &ServerAddress) -> String {
     if *code == SqlState::INVALID_PASSWORD {
         format!(": the user is '{user}' and the password that of the address, or of its password-file")
     } else if *code == SqlState::INVALID_AUTHORIZATION_SPECIFICATION {
-        format!(": make the role with CREATE ROLE \"{user}\" LOGIN, or let it in by pg_hba.conf")
+        format!(": create the role with CREATE ROLE \"{user}\" LOGIN, or permit it in pg_hba.conf")
     } else if *code == SqlState::INVALID_CATALOG_NAME {
-        format!(": make it with CREATE DATABASE \"{database}\"")
+        format!(": create it with CREATE DATABASE \"{database}\"")
     } else if *code == SqlState::INSUFFICIENT_PRIVILEGE {
         format!(": GRANT CONNECT ON DATABASE \"{database}\" TO \"{user}\"")
     } else if *code == SqlState::TOO_MANY_CONNECTIONS {
-        ": it has as many connections as it may; each getid needs two".to_owned()
+        ": it has its maximum of connections; each getid needs two".to_owned()
     } else if code.code() == "08P01" {
-        ": a pooler between may not know this server's session; see docs/sequences.md".to_owned()
+        ": a pooler in between may not support this session; see docs/sequences.md".to_owned()
     } else {
         String::new()
     }

@@ -22,12 +22,12 @@ use tokio_postgres::config::SslMode;
 use tokio_postgres::{Config, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::{Answer, Connection, NotConnected, Store, StoreError, Table};
+use super::{ConnectError, Connection, Store, StoreError, StoreFuture, TableKind};
 use crate::system::trust::{Trust, TrustError};
 use crate::text::store_url::{ServerAddress, StoreTls};
 use connection::PostgresConnection;
 pub(super) use records::PostgresRecords;
-use session::Session;
+use session::PostgresSession;
 
 /// Keepalive of the socket: idle time before the first probe, interval of probes, and their number.
 const KEEPALIVE: (Duration, Duration, u32) = (Duration::from_secs(10), Duration::from_secs(3), 3);
@@ -44,13 +44,13 @@ pub(super) struct Postgres {
 
 impl Postgres {
     /// Creates the store without opening a connection. Fails if these tables are not in PostgreSQL.
-    pub(super) fn new(address: &ServerAddress, shown: &str, table: Table) -> Result<Postgres, String> {
+    pub(super) fn new(address: &ServerAddress, shown: &str, table: TableKind) -> Result<Postgres, String> {
         let system = match table {
-            Table::Native => {
+            TableKind::Native => {
                 return Ok(Postgres { address: address.clone(), shown: shown.to_owned(), config: config(address) });
             }
-            Table::Leaf => "leaf",
-            Table::Tinyid => "tinyid",
+            TableKind::Leaf => "leaf",
+            TableKind::Tinyid => "tinyid",
         };
         Err(format!("{shown}: sequence-table {system} is for MySQL, where its tables are; PostgreSQL has native ones"))
     }
@@ -61,24 +61,24 @@ impl Postgres {
     }
 
     /// Opens a session and logs in.
-    async fn session(&self) -> Result<Session, NotConnected> {
+    async fn session(&self) -> Result<PostgresSession, ConnectError> {
         let is_socket = self.address.socket.is_some();
         match self.address.tls {
             StoreTls::No => {
                 let connected = self.config.connect(NoTls).await;
-                connected.map(|(client, socket)| Session::new(client, socket))
+                connected.map(|(client, socket)| PostgresSession::new(client, socket))
             }
             _ if is_socket => {
                 let place = failures::place(&self.address);
-                let said = format!("{place}: there is no TLS on a socket; leave out tls=");
-                return Err(NotConnected::refused(StoreError::Refused(said)));
+                let message = format!("{place}: there is no TLS on a socket; leave out tls=");
+                return Err(ConnectError::refused(StoreError::Refused(message)));
             }
             StoreTls::Yes | StoreTls::Verify => {
-                let connected = self.config.connect(self.tls().await.map_err(NotConnected::refused)?).await;
-                connected.map(|(client, socket)| Session::new(client, socket))
+                let connected = self.config.connect(self.tls().await.map_err(ConnectError::refused)?).await;
+                connected.map(|(client, socket)| PostgresSession::new(client, socket))
             }
         }
-        .map_err(|error| NotConnected {
+        .map_err(|error| ConnectError {
             is_away: failures::is_away(&error),
             error: failures::of_connect(&error, &self.address),
         })
@@ -98,7 +98,7 @@ impl Postgres {
         match made.await {
             Ok(Ok(tls)) => Ok(tls),
             Ok(Err(error @ TrustError::NoAuthorities(_))) => {
-                Err(StoreError::Refused(format!("{error}: ca-file= names who signed the server's")))
+                Err(StoreError::Refused(format!("{error}: set ca-file= to the authority that signed the server's")))
             }
             Ok(Err(error)) => Err(StoreError::Refused(error.to_string())),
             Err(_) => Err(StoreError::Unknown("the certificates could not be read: the runtime ends".to_owned())),
@@ -111,8 +111,8 @@ impl Store for Postgres {
         &self.shown
     }
 
-    fn table(&self) -> Table {
-        Table::Native
+    fn table(&self) -> TableKind {
+        TableKind::Native
     }
 
     fn is_shared(&self) -> bool {
@@ -127,7 +127,7 @@ impl Store for Postgres {
         statements::SCHEMA.to_owned()
     }
 
-    fn connect(&self) -> Answer<'_, Box<dyn Connection>> {
+    fn connect(&self) -> StoreFuture<'_, Box<dyn Connection>> {
         Box::pin(self.open())
     }
 }

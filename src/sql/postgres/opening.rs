@@ -2,10 +2,10 @@
 //! exist and may be used.
 
 use tokio_postgres::types::Type;
-use tokio_postgres::{Client, Row};
+use tokio_postgres::{Client, Row as SqlRow};
 
 use super::{failures, statements};
-use crate::sql::{About, StoreError, check_pinned};
+use crate::sql::{StoreError, StoreInfo, check_pinned};
 use crate::text::printable::printable_up_to;
 use crate::text::store_url::ServerAddress;
 
@@ -13,7 +13,7 @@ use crate::text::store_url::ServerAddress;
 const VERSION_MIN: i32 = 120_000;
 
 /// Properties of an existing table.
-struct Found {
+struct TableInfo {
     name: String,
     persistence: String,
     may_read: bool,
@@ -27,9 +27,9 @@ const TABLES: [&str; 4] = ["getid_store", "getid_sequence", "getid_beat", "getid
 /// Tables that earlier builds lacked.
 const ADDED: [&str; 2] = ["getid_beat", "getid_generator"];
 
-pub(super) async fn open(client: &Client, address: &ServerAddress) -> Result<About, StoreError> {
+pub(super) async fn open(client: &Client, address: &ServerAddress) -> Result<StoreInfo, StoreError> {
     client.batch_execute(statements::SETTINGS).await.map_err(|error| failures::of_statement(&error))?;
-    let mut about = server(client, address).await?;
+    let mut info = server(client, address).await?;
     let mut tables = tables(client).await?;
     let lacks = |name: &&&str| tables.iter().all(|table| table.name != **name);
     let missing = TABLES.iter().filter(lacks).collect::<Vec<_>>();
@@ -38,23 +38,23 @@ pub(super) async fn open(client: &Client, address: &ServerAddress) -> Result<Abo
         let has_store = tables.iter().any(|table| table.name == "getid_store");
         let found = if has_store && address.uuid.is_some() { uuid(client).await? } else { String::new() };
         check_pinned(address, &found)?;
-        make_tables(client, address).await?;
+        create_tables(client, address).await?;
         tables = self::tables(client).await?;
     }
     check(&tables, address)?;
     for table in tables.iter().filter(|table| table.persistence != "p") {
-        about.warnings.push(format!(
+        info.warnings.push(format!(
             "the table {0} is not logged: a crash of the database empties it; ALTER TABLE {0} SET LOGGED",
             table.name
         ));
     }
-    about.uuid = uuid(client).await?;
-    check_pinned(address, &about.uuid)?;
-    Ok(about)
+    info.uuid = uuid(client).await?;
+    check_pinned(address, &info.uuid)?;
+    Ok(info)
 }
 
 /// Returns facts about the server. A server that cannot be written is refused.
-pub(super) async fn server(client: &Client, address: &ServerAddress) -> Result<About, StoreError> {
+pub(super) async fn server(client: &Client, address: &ServerAddress) -> Result<StoreInfo, StoreError> {
     let row = first(client, statements::SERVER).await?;
     let version: String = get(&row, 1)?;
     let version = printable_up_to(&version, 40);
@@ -81,17 +81,17 @@ pub(super) async fn server(client: &Client, address: &ServerAddress) -> Result<A
     if !["on", "remote_apply"].contains(&&*commit) {
         let commit = printable_up_to(&commit, 40);
         warnings.push(format!(
-            "synchronous_commit stays {commit} though it was put on: a crash of the database may lose commits"
+            "synchronous_commit stays {commit} though it was set to on: a crash of the database may lose commits"
         ));
     }
     let unix_ms = get(&row, 5)?;
-    Ok(About { product: format!("PostgreSQL {version}"), uuid: String::new(), unix_ms, warnings })
+    Ok(StoreInfo { product: format!("PostgreSQL {version}"), uuid: String::new(), unix_ms, warnings })
 }
 
-async fn tables(client: &Client) -> Result<Vec<Found>, StoreError> {
+async fn tables(client: &Client) -> Result<Vec<TableInfo>, StoreError> {
     let rows = client.query_typed(statements::TABLES, &[]).await.map_err(|error| failures::of_statement(&error))?;
-    let found = |row: &Row| {
-        Ok(Found {
+    let found = |row: &SqlRow| {
+        Ok(TableInfo {
             name: get(row, 0)?,
             persistence: get(row, 1)?,
             may_read: get(row, 2)?,
@@ -103,26 +103,26 @@ async fn tables(client: &Client) -> Result<Vec<Found>, StoreError> {
 }
 
 /// Creates the missing tables, in one transaction.
-async fn make_tables(client: &Client, address: &ServerAddress) -> Result<(), StoreError> {
+async fn create_tables(client: &Client, address: &ServerAddress) -> Result<(), StoreError> {
     let script = format!("BEGIN; {}; {} COMMIT", statements::SCHEMA_LOCK, statements::SCHEMA);
     let Err(error) = client.batch_execute(&script).await else { return Ok(()) };
     match failures::of_statement(&error) {
-        StoreError::Refused(said) => refused(format!(
-            "the database '{}' lacks a table of getid_beat, getid_generator, getid_sequence and getid_store, and '{}' may \
-             not make it: {said}; let its owner run what 'getid sequence schema --store URL' prints",
+        StoreError::Refused(message) => refused(format!(
+            "the database '{}' lacks a table of getid_beat, getid_generator, getid_sequence and getid_store, and '{}' \
+             may not create it: {message}; let its owner run what 'getid sequence schema --store URL' prints",
             address.database, address.user
         )),
         unknown @ StoreError::Unknown(_) => Err(unknown),
     }
 }
 
-fn check(tables: &[Found], address: &ServerAddress) -> Result<(), StoreError> {
+fn check(tables: &[TableInfo], address: &ServerAddress) -> Result<(), StoreError> {
     let ServerAddress { database, user, .. } = address;
     for name in TABLES {
         let Some(table) = tables.iter().find(|table| table.name == name) else {
             return refused(format!(
                 "the database '{database}' has no table {name}, though it has others: put it back from a \
-                 backup, or, if nothing was ever given of it, run what 'getid sequence schema --store URL' prints"
+                 backup, or, if no value of it was ever given, run what 'getid sequence schema --store URL' prints"
             ));
         };
         // A server inserts its own row. The other tables need no INSERT where no sequence and no period is created.
@@ -149,7 +149,7 @@ async fn uuid(client: &Client) -> Result<String, StoreError> {
     }
 }
 
-async fn first(client: &Client, sql: &str) -> Result<Row, StoreError> {
+async fn first(client: &Client, sql: &str) -> Result<SqlRow, StoreError> {
     let none: &[(&(dyn tokio_postgres::types::ToSql + Sync), Type)] = &[];
     client.query_typed_one(sql, none).await.map_err(|error| failures::of_statement(&error))
 }
@@ -159,7 +159,7 @@ fn refused<T>(what: String) -> Result<T, StoreError> {
 }
 
 /// Returns a column of a row. The statement has changed nothing, so its failure has no consequences.
-fn get<'a, T: tokio_postgres::types::FromSql<'a>>(row: &'a Row, index: usize) -> Result<T, StoreError> {
+fn get<'a, T: tokio_postgres::types::FromSql<'a>>(row: &'a SqlRow, index: usize) -> Result<T, StoreError> {
     row.try_get(index)
         .map_err(|error| StoreError::Refused(format!("the answer of the database has no {index}: {error}")))
 }

@@ -8,15 +8,15 @@
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row as SqlRow};
 
-use super::session::Session;
+use super::session::PostgresSession;
 use super::statements::safe;
 use super::{Postgres, failures, opening, statements};
-use crate::records::{self, About, Key, RecordStoreError, Row};
-use crate::sql::purpose::Purpose;
+use crate::records::{self, Key, RecordRow, RecordStoreError, RecordStoreInfo};
+use crate::sql::purpose::TablePurpose;
 use crate::sql::records::{
-    Expected, Range, RawRecord, RecordConnection, RecordServer, beat_column, replicas_lag, writer_column,
+    ExpectedRow, KeyRange, RawRecord, RecordConnection, RecordServer, beat_column, replicas_lag, writer_column,
 };
-use crate::sql::{Answer, StoreError, Table};
+use crate::sql::{StoreError, StoreFuture, TableKind};
 use crate::text::printable::printable_up_to;
 use crate::text::store_url::ServerAddress;
 
@@ -76,7 +76,7 @@ const INSERT: &str = concat!(
 );
 
 /// A parameter of a statement, and its type.
-type Param<'a> = (&'a (dyn ToSql + Sync), Type);
+type RecordParam<'a> = (&'a (dyn ToSql + Sync), Type);
 
 /// A database with records.
 pub(in crate::sql) struct PostgresRecords(Postgres);
@@ -84,23 +84,23 @@ pub(in crate::sql) struct PostgresRecords(Postgres);
 impl PostgresRecords {
     /// Creates the store without opening a connection. The error is a sentence.
     pub(in crate::sql) fn new(address: &ServerAddress, shown: &str) -> Result<PostgresRecords, String> {
-        Postgres::new(address, shown, Table::Native).map(PostgresRecords)
+        Postgres::new(address, shown, TableKind::Native).map(PostgresRecords)
     }
 
     async fn open(&self) -> Result<Box<dyn RecordConnection>, RecordStoreError> {
         let mut session = self.0.session().await.map_err(|failure| {
-            let said = failure.error.to_string();
-            if failure.is_away { RecordStoreError::Away(said) } else { RecordStoreError::Refused(said) }
+            let message = failure.error.to_string();
+            if failure.is_away { RecordStoreError::Away(message) } else { RecordStoreError::Refused(message) }
         })?;
         let opened = match session.begin() {
             Ok(()) => look(&session.client, &self.0.address).await,
             Err(error) => Err(error),
         };
-        let about = session.finish(opened).map_err(|error| match error {
-            StoreError::Refused(said) => RecordStoreError::Refused(said),
-            StoreError::Unknown(said) => RecordStoreError::Away(said),
+        let info = session.finish(opened).map_err(|error| match error {
+            StoreError::Refused(message) => RecordStoreError::Refused(message),
+            StoreError::Unknown(message) => RecordStoreError::Away(message),
         })?;
-        Ok(Box::new(PostgresConnection { session, about }))
+        Ok(Box::new(PostgresRecordConnection { session, info }))
     }
 }
 
@@ -113,19 +113,19 @@ impl RecordServer for PostgresRecords {
         SCHEMA
     }
 
-    fn connect(&self) -> records::Answer<'_, Box<dyn RecordConnection>> {
+    fn connect(&self) -> records::RecordFuture<'_, Box<dyn RecordConnection>> {
         Box::pin(self.open())
     }
 }
 
 /// Sets the session up, and checks the table.
-async fn look(client: &Client, address: &ServerAddress) -> Result<About, StoreError> {
+async fn look(client: &Client, address: &ServerAddress) -> Result<RecordStoreInfo, StoreError> {
     client.batch_execute(statements::SETTINGS).await.map_err(|error| failed(&error))?;
     let found = opening::server(client, address).await?;
-    let mut about = About { product: found.product, warnings: found.warnings };
+    let mut info = RecordStoreInfo { product: found.product, warnings: found.warnings };
     let mut tables = query(client, TABLE, &[]).await?;
     if tables.is_empty() {
-        make_table(client, address).await?;
+        create_table(client, address).await?;
         tables = query(client, TABLE, &[]).await?;
     }
     let Some(table) = tables.first() else {
@@ -145,23 +145,23 @@ async fn look(client: &Client, address: &ServerAddress) -> Result<About, StoreEr
     }
     query(client, COLUMNS, &[]).await?;
     if persistence != "p" {
-        about.warnings.push(
+        info.warnings.push(
             "the table getid_record is not logged: a crash of the database empties it; ALTER TABLE getid_record SET \
              LOGGED"
                 .to_owned(),
         );
     }
-    about.warnings.extend(of_replicas(client).await?);
-    Ok(about)
+    info.warnings.extend(of_replicas(client).await?);
+    Ok(info)
 }
 
 /// Creates the table if the user has the permission.
-async fn make_table(client: &Client, address: &ServerAddress) -> Result<(), StoreError> {
+async fn create_table(client: &Client, address: &ServerAddress) -> Result<(), StoreError> {
     let script = format!("BEGIN; {}; {SCHEMA} COMMIT", statements::SCHEMA_LOCK);
     let Err(error) = client.batch_execute(&script).await else { return Ok(()) };
     match failed(&error) {
-        StoreError::Refused(said) => Err(StoreError::Refused(format!(
-            "the database '{}' has no table getid_record, and '{}' may not make it: {said}; let its owner run what \
+        StoreError::Refused(message) => Err(StoreError::Refused(format!(
+            "the database '{}' has no table getid_record, and '{}' may not create it: {message}; let its owner run what \
              'getid claim schema --store URL' prints",
             address.database, address.user
         ))),
@@ -179,21 +179,21 @@ async fn of_replicas(client: &Client) -> Result<Option<String>, StoreError> {
 }
 
 /// An open connection.
-struct PostgresConnection {
-    session: Session,
-    about: About,
+struct PostgresRecordConnection {
+    session: PostgresSession,
+    info: RecordStoreInfo,
 }
 
-impl RecordConnection for PostgresConnection {
-    fn about(&self) -> &About {
-        &self.about
+impl RecordConnection for PostgresRecordConnection {
+    fn info(&self) -> &RecordStoreInfo {
+        &self.info
     }
 
     fn has_ended(&self) -> bool {
         self.session.has_ended()
     }
 
-    fn read(&mut self, key: Key) -> Answer<'_, Option<RawRecord>> {
+    fn read(&mut self, key: Key) -> StoreFuture<'_, Option<RawRecord>> {
         Box::pin(async move {
             self.session.begin()?;
             let rows = query(&self.session.client, READ, &[(&key.as_str(), Type::TEXT)]).await;
@@ -202,11 +202,11 @@ impl RecordConnection for PostgresConnection {
         })
     }
 
-    fn list(&mut self, range: Range) -> Answer<'_, Vec<RawRecord>> {
+    fn list(&mut self, range: KeyRange) -> StoreFuture<'_, Vec<RawRecord>> {
         Box::pin(async move {
             self.session.begin()?;
             let limit = i64::from(range.limit);
-            let params: &[Param<'_>] = &[
+            let params: &[RecordParam<'_>] = &[
                 (&range.from, Type::TEXT),
                 (&range.below, Type::TEXT),
                 (&range.after, Type::TEXT),
@@ -217,20 +217,20 @@ impl RecordConnection for PostgresConnection {
         })
     }
 
-    fn write(&mut self, key: Key, expect: Expected, new: Row) -> Answer<'_, bool> {
+    fn write(&mut self, key: Key, expect: ExpectedRow, new: RecordRow) -> StoreFuture<'_, bool> {
         Box::pin(async move {
             self.session.begin()?;
             let (writer, beat) = (writer_column(new.stamp), beat_column(new.stamp));
             let key = key.as_str();
-            let mut params: Vec<Param<'_>> =
+            let mut params: Vec<RecordParam<'_>> =
                 vec![(&key, Type::TEXT), (&writer, Type::TEXT), (&beat, Type::INT8), (&new.text, Type::TEXT)];
             let statement = match &expect {
-                Expected::Row { writer, beat } => {
+                ExpectedRow::Exists { writer, beat } => {
                     params.push((writer, Type::TEXT));
                     params.push((beat, Type::INT8));
                     UPDATE
                 }
-                Expected::Absent => INSERT,
+                ExpectedRow::Absent => INSERT,
             };
             let written = self.session.client.execute_typed(statement, &params).await;
             self.session.finish(written.map(|rows| rows == 1).map_err(|error| failed(&error)))
@@ -254,18 +254,18 @@ fn records_of(rows: &[SqlRow]) -> Result<Vec<RawRecord>, StoreError> {
     Ok(records)
 }
 
-async fn query(client: &Client, sql: &str, params: &[Param<'_>]) -> Result<Vec<SqlRow>, StoreError> {
+async fn query(client: &Client, sql: &str, params: &[RecordParam<'_>]) -> Result<Vec<SqlRow>, StoreError> {
     client.query_typed(sql, params).await.map_err(|error| failed(&error))
 }
 
 fn failed(error: &tokio_postgres::Error) -> StoreError {
-    failures::of_statement_on(error, Purpose::Records)
+    failures::of_statement_on(error, TablePurpose::Records)
 }
 
 /// Returns a column of an answer to a statement that changes nothing.
 fn get<'a, T: tokio_postgres::types::FromSql<'a>>(row: &'a SqlRow, index: usize) -> Result<T, StoreError> {
     row.try_get(index).map_err(|error| {
-        let said = printable_up_to(&error.to_string(), 200);
-        StoreError::Refused(format!("the database has answered without column {index} ({said})"))
+        let message = printable_up_to(&error.to_string(), 200);
+        StoreError::Refused(format!("the database has answered without column {index} ({message})"))
     })
 }

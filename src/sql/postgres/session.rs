@@ -10,7 +10,7 @@ use super::failures;
 use crate::sql::StoreError;
 
 /// An open session, and the task that serves its socket.
-pub(super) struct Session {
+pub(super) struct PostgresSession {
     pub(super) client: Client,
     task: JoinHandle<()>,
     /// Error that ended the connection, once it has ended.
@@ -19,29 +19,29 @@ pub(super) struct Session {
     is_spent: bool,
 }
 
-impl Session {
-    pub(super) fn new<S, T>(client: Client, socket: tokio_postgres::Connection<S, T>) -> Session
+impl PostgresSession {
+    pub(super) fn new<S, T>(client: Client, socket: tokio_postgres::Connection<S, T>) -> PostgresSession
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
         T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let end = Arc::new(OnceLock::new());
-        let said = Arc::clone(&end);
+        let task_end = Arc::clone(&end);
         let mut socket = socket;
         let task = tokio::spawn(async move {
             // The error is set before the socket is dropped, which is when waiting statements fail.
             if let Err(error) = (&mut socket).await {
-                let _ = said.set(failures::of_end(&error));
+                let _ = task_end.set(failures::of_end(&error));
             }
         });
-        Session { client, task, end, is_spent: false }
+        PostgresSession { client, task, end, is_spent: false }
     }
 
-    /// Marks the session as spent before a statement, until [`Session::finish`] clears the mark.
+    /// Marks the session as spent before a statement, until [`PostgresSession::finish`] clears the mark.
     pub(super) fn begin(&mut self) -> Result<(), StoreError> {
         if self.is_spent {
-            let said = self.end.get().map_or("somebody let go of its last statement", String::as_str);
-            return Err(StoreError::Unknown(format!("the connection cannot be used any more: {said}")));
+            let message = self.end.get().map_or("the answer to its last statement was dropped", String::as_str);
+            return Err(StoreError::Unknown(format!("the connection cannot be used any more: {message}")));
         }
         self.is_spent = true;
         Ok(())
@@ -51,8 +51,8 @@ impl Session {
     pub(super) fn finish<T>(&mut self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
         self.is_spent = matches!(answer, Err(StoreError::Unknown(_)));
         answer.map_err(|error| match (error, self.end.get()) {
-            (StoreError::Unknown(said), Some(end)) if !said.contains(end.as_str()) => {
-                StoreError::Unknown(format!("{said}: {end}"))
+            (StoreError::Unknown(message), Some(end)) if !message.contains(end.as_str()) => {
+                StoreError::Unknown(format!("{message}: {end}"))
             }
             (error, _) => error,
         })
@@ -64,7 +64,7 @@ impl Session {
     }
 }
 
-impl Drop for Session {
+impl Drop for PostgresSession {
     /// Closes the socket at once if an answer is outstanding; otherwise the session ends in order.
     fn drop(&mut self) {
         if self.is_spent {

@@ -172,25 +172,25 @@ pub(super) const STORE: &str = concat!(
 ///
 /// `own` adds 1 to the beat of the server with the nonce `$5` and the life `$6`, if it is at least `$7`; else no rows
 /// are returned. An empty nonce is that of a tool. `found` locks the rows in the order of their keys, which all servers
-/// keep, and reads them once locked. `taken` writes those that have a `first`. The SQL computes the same as
-/// `native::reserved`, and the results are compared.
+/// keep, and reads them once locked. `accepted` writes those that have a `first`. The SQL computes the same as
+/// `native::apply_reservation`, and the results are compared.
 pub(super) const RESERVE: &str = concat!(
     "WITH safe AS MATERIALIZED (SELECT ",
     safe!(),
     "), own AS (",
     beat_sql!("$5", "$6", "$7", "'live', 'doubt'"),
-    "), asked AS MATERIALIZED (\
+    "), requested AS MATERIALIZED (\
      SELECT a.* FROM safe, unnest($1, $2, $3, $4) WITH ORDINALITY AS a(of_name, of_period, most, lowest, nth) \
      WHERE $5 = '' OR EXISTS (SELECT 1 FROM own)\
      ), found AS MATERIALIZED (\
      SELECT a.nth, a.most, greatest(s.next, a.lowest, s.start, 0) AS low, s.* \
-     FROM asked a JOIN getid_sequence s ON s.name = a.of_name AND s.period = a.of_period \
+     FROM requested a JOIN getid_sequence s ON s.name = a.of_name AND s.period = a.of_period \
      ORDER BY s.name, s.period FOR UPDATE OF s\
      ), sized AS MATERIALIZED (\
      SELECT f.*, CASE WHEN state = 'live' AND ",
     readable!(),
     " THEN low + ((offset_ - low) % increment + increment) % increment END AS first FROM found f\
-     ), taken AS (\
+     ), accepted AS (\
      UPDATE getid_sequence s SET version = s.version + 1, updated = ",
     now_ms!(),
     ", next = z.first + least(z.most, (z.max_value - z.first) / z.increment + 1) * z.increment \
@@ -200,7 +200,7 @@ pub(super) const RESERVE: &str = concat!(
     row!(),
     ", (SELECT beat FROM own), ",
     instance!(),
-    " FROM asked a LEFT JOIN found f ON f.nth = a.nth LEFT JOIN taken t ON t.nth = a.nth"
+    " FROM requested a LEFT JOIN found f ON f.nth = a.nth LEFT JOIN accepted t ON t.nth = a.nth"
 );
 
 /// Adds 1 to the beat of the server with the nonce `$1` and the life `$2`, if it is at least `$3` and live.
@@ -254,19 +254,19 @@ pub(super) const RAISE_ROWS: &str = concat!(
 );
 
 /// Gives values from `$4` on back to each of `$1` (names) and `$2` (periods) whose version is still `$3`. Returns the
-/// positions of the rows that changed, from 1. The rule is that of `native::given_back`. `own` locks the server's row;
-/// its beat stays.
+/// positions of the rows that changed, from 1. The rule is that of `native::apply_give_back`. `own` locks the server's
+/// row; its beat stays.
 pub(super) const GIVE_BACK: &str = concat!(
     "WITH safe AS MATERIALIZED (SELECT ",
     safe!(),
     "), own AS (",
     "SELECT 1 FROM getid_beat WHERE nonce = $5 AND life = $6 AND beat >= $7 AND state IN ('live', 'doubt') FOR UPDATE",
-    "), asked AS MATERIALIZED (\
+    "), requested AS MATERIALIZED (\
      SELECT a.* FROM safe, unnest($1, $2, $3, $4) WITH ORDINALITY AS a(name, period, seen, back, nth) \
      WHERE $5 = '' OR EXISTS (SELECT 1 FROM own)\
      ), found AS MATERIALIZED (\
      SELECT a.nth, a.back, s.name, s.period \
-     FROM asked a JOIN getid_sequence s ON s.name = a.name AND s.period = a.period \
+     FROM requested a JOIN getid_sequence s ON s.name = a.name AND s.period = a.period \
      WHERE s.version = a.seen AND s.state = 'live' AND a.back < s.next AND a.back >= s.start \
      AND (a.back - s.offset_) % nullif(s.increment, 0) = 0 \
      ORDER BY s.name, s.period FOR UPDATE OF s\

@@ -25,10 +25,11 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavio
 
 use super::super::native::{self, COLUMNS, RawRow, SCHEMA_VERSION, column};
 use super::super::{
-    About, BACKUP_TIME_MAX, Begun, Changes, Create, Generator, GiveBack, Listed, Opening, Prune, Pruned, Reserve,
-    Reserved, Row, RowChange, RowState, StoreError, TOKENS_MAX, Token, Verdict,
+    BACKUP_TIME_MAX, BegunPeriod, Changes, CreateRequest, Generator, GiveBackRequest, OpenPeriodRequest, PruneRequest,
+    PruneResult, Reservation, ReserveRequest, RowChange, RowPage, RowState, SequenceRow, StoreError, StoreInfo,
+    TOKENS_MAX, Token, Verdict,
 };
-use super::rows::{self, APPLICATION_ID, Done, SCHEMA, find, insert, raw, reserve, write_all, write_next};
+use super::rows::{self, APPLICATION_ID, SCHEMA, SqliteResult, find, insert, raw, reserve, write_all, write_next};
 use crate::system::clock::wall_unix_ms;
 use crate::system::files::{self, FileId};
 
@@ -48,7 +49,7 @@ const LONG_AGO_MS: i64 = 60 * 60 * 1000;
 const NAMED_MAX: usize = 5;
 
 /// The path of a file, and the file if it exists.
-pub(super) struct File {
+pub(super) struct SequenceFile {
     path: PathBuf,
     seen: Arc<OnceLock<FileId>>,
     open: Option<Database>,
@@ -57,25 +58,26 @@ pub(super) struct File {
 /// An open file.
 struct Database {
     sqlite: Connection,
-    /// Number of rows that [`File::count`] returns, once it was called.
+    /// Number of rows that [`SequenceFile::count`] returns, once it was called.
     rows: Option<u64>,
 }
 
-/// Checks that the file may be absent: none was `seen` before, else it was `replaced`; and that one can be created.
-pub(super) fn may_be_absent(
+/// Checks that the file may be absent: none was `seen` before, else the error is `replaced`; and that one can be
+/// created.
+pub(super) fn check_absence(
     path: &Path,
     seen: &OnceLock<FileId>,
     replaced: impl FnOnce() -> StoreError,
 ) -> Result<(), StoreError> {
     match seen.get() {
         Some(_) => Err(replaced()),
-        None => can_make(path),
+        None => check_creatable(path),
     }
 }
 
 /// Checks that an absent file can be created: its log is gone too, and the folder is writable.
-fn can_make(path: &Path) -> Result<(), StoreError> {
-    let log = beside(path, "-wal");
+fn check_creatable(path: &Path) -> Result<(), StoreError> {
+    let log = sibling_path(path, "-wal");
     if std::fs::metadata(&log).is_ok_and(|found| found.len() > 0) {
         return Err(StoreError::Refused(format!(
             "'{}' is missing, and its log '{}' is there: put the file back that it belongs to",
@@ -83,31 +85,31 @@ fn can_make(path: &Path) -> Result<(), StoreError> {
             log.display()
         )));
     }
-    files::check_create(path, None).map_err(|error| cannot(path, "made", &error))
+    files::check_create(path, None).map_err(|error| file_error(path, "created", &error))
 }
 
 /// Creates a file for this user alone, unless it exists by now.
-pub(super) fn make_empty(path: &Path) -> Result<(), StoreError> {
+pub(super) fn create_empty(path: &Path) -> Result<(), StoreError> {
     let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
     match made.and_then(|_| sync_folder(path)) {
-        Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(cannot(path, "made", &error)),
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(file_error(path, "created", &error)),
         _ => Ok(()),
     }
 }
 
-impl File {
+impl SequenceFile {
     /// Opens the file if it exists.
-    pub(super) fn open(path: &Path, seen: Arc<OnceLock<FileId>>) -> Result<(File, About), StoreError> {
-        let path = files::resolve_links(path).map_err(|error| cannot(path, "opened", &error))?;
-        let mut file = File { path, seen, open: None };
+    pub(super) fn open(path: &Path, seen: Arc<OnceLock<FileId>>) -> Result<(SequenceFile, StoreInfo), StoreError> {
+        let path = files::resolve_links(path).map_err(|error| file_error(path, "opened", &error))?;
+        let mut file = SequenceFile { path, seen, open: None };
         let product = format!("SQLite {}", rusqlite::version());
-        let mut about = About { product, unix_ms: wall_unix_ms(), ..About::default() };
+        let mut info = StoreInfo { product, unix_ms: wall_unix_ms(), ..StoreInfo::default() };
         match std::fs::symlink_metadata(&file.path) {
-            Ok(_) => file.open_it(&mut about)?,
-            Err(error) if error.kind() == ErrorKind::NotFound => file.may_be_absent()?,
-            Err(error) => return Err(cannot(&file.path, "opened", &error)),
+            Ok(_) => file.open_existing(&mut info)?,
+            Err(error) if error.kind() == ErrorKind::NotFound => file.check_absence()?,
+            Err(error) => return Err(file_error(&file.path, "opened", &error)),
         }
-        Ok((file, about))
+        Ok((file, info))
     }
 
     /// Closes the file: its log is moved into it and removed.
@@ -118,53 +120,53 @@ impl File {
         }
     }
 
-    fn may_be_absent(&self) -> Result<(), StoreError> {
-        may_be_absent(&self.path, &self.seen, || self.replaced())
+    fn check_absence(&self) -> Result<(), StoreError> {
+        check_absence(&self.path, &self.seen, || self.replaced_error())
     }
 
-    fn replaced(&self) -> StoreError {
+    fn replaced_error(&self) -> StoreError {
         StoreError::Refused(format!(
-            "'{}' was removed or replaced while this process had it: an older copy would repeat values. Put the file \
-             back, or restart and see `SEQUENCE LIST` for where each sequence is",
+            "'{}' was removed or replaced while this process had it open: an older copy would repeat values. Put the \
+             file back, or restart and check the position of each sequence with `SEQUENCE LIST`",
             self.path.display()
         ))
     }
 
     /// Creates a file for rows that are about to be created.
-    fn make(&mut self) -> Result<(), StoreError> {
-        self.may_be_absent()?;
+    fn create_file(&mut self) -> Result<(), StoreError> {
+        self.check_absence()?;
         // A file that another process has just created is opened, and so is locked or refused.
-        make_empty(&self.path)?;
-        self.open_it(&mut About::default())
+        create_empty(&self.path)?;
+        self.open_existing(&mut StoreInfo::default())
     }
 
-    fn open_it(&mut self, about: &mut About) -> Result<(), StoreError> {
+    fn open_existing(&mut self, info: &mut StoreInfo) -> Result<(), StoreError> {
         let id = files::id_of(&self.path);
         if self.seen.get().is_some_and(|seen| Some(*seen) != id) {
-            return Err(self.replaced());
+            return Err(self.replaced_error());
         }
-        let found = std::fs::metadata(&self.path).map_err(|error| cannot(&self.path, "opened", &error))?;
+        let found = std::fs::metadata(&self.path).map_err(|error| file_error(&self.path, "opened", &error))?;
         if !found.is_file() {
-            return Err(cannot(&self.path, "opened", &io::Error::other("it is not a regular file")));
+            return Err(file_error(&self.path, "opened", &io::Error::other("it is not a regular file")));
         }
         let unclean_ms = unclean_since(&self.path);
-        let opened = self.prepare().map_err(|error| self.said(&error))?;
+        let opened = self.prepare().map_err(|error| self.store_error(&error))?;
         let sqlite = opened.map_err(StoreError::Refused)?;
         if let Some(id) = id {
             let _ = self.seen.set(id);
         }
         self.open = Some(Database { sqlite, rows: None });
-        self.tell(about, unclean_ms)
+        self.fill_info(info, unclean_ms)
     }
 
     /// Opens, locks and checks the file, and creates its tables; or returns why it cannot be used.
-    fn prepare(&self) -> Done<Result<Connection, String>> {
+    fn prepare(&self) -> SqliteResult<Result<Connection, String>> {
         let flags =
             OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_EXRESCODE;
         let mut sqlite = Connection::open_with_flags(&self.path, flags)?;
         // SQLite opens a file read-only if it may not write to it.
         if sqlite.is_readonly("main")? {
-            return Ok(Err(unwritable(&self.path, "it can only be read")));
+            return Ok(Err(not_writable(&self.path, "it can only be read")));
         }
         sqlite.busy_timeout(BUSY)?;
         sqlite.pragma_update(None, "trusted_schema", false)?;
@@ -181,8 +183,8 @@ impl File {
         }
         if version > SCHEMA_VERSION {
             return Ok(Err(format!(
-                "'{path}' was written by a newer getid (tables of version {version}, this one knows {SCHEMA_VERSION}): \
-                 start that one"
+                "'{path}' was written by a newer getid (tables of version {version}, this one supports \
+                 {SCHEMA_VERSION}): start that one"
             )));
         }
         let mode: String = sqlite.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
@@ -211,7 +213,7 @@ impl File {
     }
 
     /// Reports what was found, and warns if the file may be an old one.
-    fn tell(&mut self, about: &mut About, unclean_ms: Option<i64>) -> Result<(), StoreError> {
+    fn fill_info(&mut self, info: &mut StoreInfo, unclean_ms: Option<i64>) -> Result<(), StoreError> {
         let inode = std::fs::metadata(&self.path).map_or(0, |found| std::os::unix::fs::MetadataExt::ino(&found));
         let inode = inode.cast_signed();
         let path = self.path.display().to_string();
@@ -224,15 +226,15 @@ impl File {
             }
             Ok((uuid, noted))
         })?;
-        about.uuid = uuid;
+        info.uuid = uuid;
         let is_copy = noted != 0 && noted != inode;
-        let old_ms = unclean_ms.map(|then| about.unix_ms - then).filter(|ago| *ago > LONG_AGO_MS);
+        let old_ms = unclean_ms.map(|then| info.unix_ms - then).filter(|ago| *ago > LONG_AGO_MS);
         if !is_copy && old_ms.is_none() {
             return Ok(());
         }
         let found = match old_ms {
             Some(ago) if !is_copy => {
-                format!("'{path}' was not closed by who had it last, {} hours ago", ago / (60 * 60 * 1000))
+                format!("'{path}' was not closed by its last process, {} hours ago", ago / (60 * 60 * 1000))
             }
             _ => format!("'{path}' is a copy, or was put back"),
         };
@@ -241,10 +243,10 @@ impl File {
         let mut at: Vec<String> =
             rows.iter().take(NAMED_MAX).map(|row| format!("'{}' is at {}", row.key, native::last_of(row))).collect();
         if rows.len() > at.len() {
-            at.push("`SEQUENCE LIST` tells of the others".to_owned());
+            at.push("`SEQUENCE LIST` shows the others".to_owned());
         }
         if !at.is_empty() {
-            about.warnings.push(format!(
+            info.warnings.push(format!(
                 "{found}: if values were given since it was written, they would be given again. Compare, and RAISE \
                  what is behind: {}",
                 at.join(", ")
@@ -256,9 +258,9 @@ impl File {
     /// Runs `work` in one transaction: all of it, or nothing.
     ///
     /// A transaction that has written nothing costs no sync.
-    fn transact<T>(&mut self, work: impl FnOnce(&Transaction<'_>, i64) -> Done<T>) -> Result<T, StoreError> {
+    fn transact<T>(&mut self, work: impl FnOnce(&Transaction<'_>, i64) -> SqliteResult<T>) -> Result<T, StoreError> {
         if self.seen.get().copied() != files::id_of(&self.path) {
-            return Err(self.replaced());
+            return Err(self.replaced_error());
         }
         let Some(database) = &mut self.open else {
             return Err(StoreError::Refused(format!("'{}' is not open", self.path.display())));
@@ -271,32 +273,32 @@ impl File {
         let is_over = database.sqlite.is_autocommit();
         done.map_err(|error| {
             database.rows = None;
-            match said(&self.path, &error) {
+            match store_error(&self.path, &error) {
                 StoreError::Refused(text) if !is_over => StoreError::Unknown(text),
                 error => error,
             }
         })
     }
 
-    fn said(&self, error: &rusqlite::Error) -> StoreError {
-        said(&self.path, error)
+    fn store_error(&self, error: &rusqlite::Error) -> StoreError {
+        store_error(&self.path, error)
     }
 
-    pub(super) fn reserve(&mut self, asks: &[Reserve]) -> Result<Vec<Result<Reserved, Verdict>>, StoreError> {
+    pub(super) fn reserve(&mut self, asks: &[ReserveRequest]) -> Result<Vec<Result<Reservation, Verdict>>, StoreError> {
         if self.open.is_none() {
             return Ok(asks.iter().map(|_| Err(Verdict::NoSuch)).collect());
         }
         self.transact(|sqlite, now| asks.iter().map(|ask| reserve(sqlite, ask, now)).collect())
     }
 
-    pub(super) fn give_back(&mut self, ends: &[GiveBack]) -> Result<Vec<bool>, StoreError> {
+    pub(super) fn give_back(&mut self, ends: &[GiveBackRequest]) -> Result<Vec<bool>, StoreError> {
         if self.open.is_none() {
             return Ok(vec![false; ends.len()]);
         }
         self.transact(|sqlite, now| {
-            let give_back = |end: &GiveBack| {
+            let give_back = |end: &GiveBackRequest| {
                 let Some(Ok(row)) = find(sqlite, &end.key)? else { return Ok(false) };
-                let Some(after) = native::given_back(&row, end, now) else { return Ok(false) };
+                let Some(after) = native::apply_give_back(&row, end, now) else { return Ok(false) };
                 write_next(sqlite, &after)?;
                 Ok(true)
             };
@@ -304,22 +306,25 @@ impl File {
         })
     }
 
-    pub(super) fn create_all(&mut self, new: &[Create]) -> Result<Vec<Result<Row, Verdict>>, StoreError> {
+    pub(super) fn create_all(
+        &mut self,
+        new: &[CreateRequest],
+    ) -> Result<Vec<Result<SequenceRow, Verdict>>, StoreError> {
         if self.open.is_none() {
-            self.make()?;
+            self.create_file()?;
         }
-        let counts = |new: &Create| u64::from(new.key.period().is_empty());
+        let counts = |new: &CreateRequest| u64::from(new.key.period().is_empty());
         let is_limited = new.iter().any(|new| counts(new) > 0 && new.rows_max > 0);
         let before = if is_limited { self.count()? } else { 0 };
         let created = self.transact(|sqlite, now| {
             let mut there = before;
-            let mut create_one = |new: &Create| {
+            let mut create_one = |new: &CreateRequest| {
                 let found = match find(sqlite, &new.key)? {
                     Some(Err(bad)) => return Ok(Err(Verdict::BadRow(bad))),
                     Some(Ok(row)) => Some(row),
                     None => None,
                 };
-                let row = match native::created(found.as_ref(), new, there, now) {
+                let row = match native::apply_creation(found.as_ref(), new, there, now) {
                     Err(verdict) => return Ok(Err(verdict)),
                     Ok(row) => row,
                 };
@@ -330,14 +335,14 @@ impl File {
                 there += counts(new);
                 Ok(Ok(row))
             };
-            new.iter().map(&mut create_one).collect::<Done<Vec<_>>>()
+            new.iter().map(&mut create_one).collect::<SqliteResult<Vec<_>>>()
         })?;
         let made = created.iter().zip(new).filter(|(made, _)| made.is_ok());
-        self.counted(made.map(|(_, new)| i64::try_from(counts(new)).unwrap_or(0)).sum());
+        self.adjust_count(made.map(|(_, new)| i64::try_from(counts(new)).unwrap_or(0)).sum());
         Ok(created)
     }
 
-    pub(super) fn change(&mut self, key: &Key, change: &RowChange) -> Result<Result<Row, Verdict>, StoreError> {
+    pub(super) fn change(&mut self, key: &Key, change: &RowChange) -> Result<Result<SequenceRow, Verdict>, StoreError> {
         if self.open.is_none() {
             return Ok(Err(Verdict::NoSuch));
         }
@@ -347,19 +352,19 @@ impl File {
                 Some(Err(bad)) => return Ok(Err(Verdict::BadRow(bad))),
                 Some(Ok(row)) => row,
             };
-            let after = native::changed(&row, change, now);
+            let after = native::apply_change(&row, change, now);
             if let Ok(row) = &after {
                 write_all(sqlite, row)?;
             }
             Ok(after)
         })?;
         if key.period().is_empty() && changed.as_ref().is_ok_and(|row| row.state == RowState::Dropped) {
-            self.counted(-1);
+            self.adjust_count(-1);
         }
         Ok(changed)
     }
 
-    pub(super) fn row(&mut self, key: &Key) -> Result<Option<Row>, StoreError> {
+    pub(super) fn row(&mut self, key: &Key) -> Result<Option<SequenceRow>, StoreError> {
         if self.open.is_none() {
             return Ok(None);
         }
@@ -367,11 +372,11 @@ impl File {
         found.transpose().map_err(StoreError::Refused)
     }
 
-    pub(super) fn list(&mut self, after: &str, limit: u32, periods: bool) -> Result<Listed, StoreError> {
+    pub(super) fn list(&mut self, after: &str, limit: u32, periods: bool) -> Result<RowPage, StoreError> {
         if self.open.is_none() {
-            return Ok(Listed::default());
+            return Ok(RowPage::default());
         }
-        let (name, period) = Listed::cursor(after);
+        let (name, period) = RowPage::cursor(after);
         let limit = limit.min(ROWS_MAX);
         let rows: Vec<RawRow> = self.transact(|sqlite, _| {
             let mut statement = sqlite.prepare_cached(&format!(
@@ -380,7 +385,7 @@ impl File {
             ))?;
             statement.query_map(params![name, period, periods, limit], raw)?.collect()
         })?;
-        Ok(native::listed(limit, rows))
+        Ok(native::page_of(limit, rows))
     }
 
     pub(super) fn count(&mut self) -> Result<u64, StoreError> {
@@ -400,7 +405,7 @@ impl File {
     }
 
     /// Updates the count, which would take long with a million rows. No other process writes to the file.
-    fn counted(&mut self, more: i64) {
+    fn adjust_count(&mut self, more: i64) {
         if let Some(rows) = self.open.as_mut().and_then(|database| database.rows.as_mut()) {
             *rows = rows.saturating_add_signed(more);
         }
@@ -444,24 +449,24 @@ impl File {
         })
     }
 
-    pub(super) fn open_period(&mut self, ask: &Opening) -> Result<Result<Generator, Verdict>, StoreError> {
+    pub(super) fn open_period(&mut self, ask: &OpenPeriodRequest) -> Result<Result<Generator, Verdict>, StoreError> {
         if self.open.is_none() {
             if !ask.may_begin {
                 return Ok(Err(Verdict::NoSuch));
             }
-            self.make()?;
+            self.create_file()?;
         }
         self.transact(|sqlite, now| rows::open_period(sqlite, ask, now))
     }
 
-    pub(super) fn begin_periods(&mut self, begun: &[Begun]) -> Result<(), StoreError> {
+    pub(super) fn begin_periods(&mut self, begun: &[BegunPeriod]) -> Result<(), StoreError> {
         if self.open.is_none() {
             return Ok(());
         }
         self.transact(|sqlite, now| rows::begin_periods(sqlite, begun, now))
     }
 
-    pub(super) fn prune(&mut self, ask: &Prune) -> Result<Result<Pruned, Verdict>, StoreError> {
+    pub(super) fn prune(&mut self, ask: &PruneRequest) -> Result<Result<PruneResult, Verdict>, StoreError> {
         if self.open.is_none() {
             return Ok(Err(Verdict::NoSuch));
         }
@@ -471,11 +476,11 @@ impl File {
     /// Writes a copy into `to`, an empty file, unless that takes longer than [`BACKUP_TIME_MAX`].
     pub(super) fn backup(&mut self, to: &Path) -> Result<(), StoreError> {
         if self.seen.get().copied() != files::id_of(&self.path) {
-            return Err(self.replaced());
+            return Err(self.replaced_error());
         }
         let Some(database) = &self.open else {
             return Err(StoreError::Refused(format!(
-                "'{}' is not made yet: there is nothing to back up before the first sequence",
+                "'{}' does not exist yet: there is nothing to back up before the first sequence",
                 self.path.display()
             )));
         };
@@ -495,7 +500,8 @@ impl File {
                 let copied = database.sqlite.execute("VACUUM INTO ?1", [text]);
                 copied.map_err(|error| match error.sqlite_error_code() {
                     Some(ErrorCode::OperationInterrupted) => format!(
-                        "it takes longer than {} s, for which no value can be reserved: stop the server and copy the file",
+                        "it takes longer than {} s, for which no value can be reserved: stop the server and copy the \
+                         file",
                         BACKUP_TIME_MAX.as_secs()
                     ),
                     Some(ErrorCode::DiskFull) => "the disk is full".to_owned(),
@@ -530,7 +536,7 @@ impl File {
 }
 
 /// Converts an error of SQLite into a sentence for a log or a reply.
-pub(super) fn said(path: &Path, error: &rusqlite::Error) -> StoreError {
+pub(super) fn store_error(path: &Path, error: &rusqlite::Error) -> StoreError {
     let shown = path.display();
     let folder = path.parent().unwrap_or(Path::new(".")).display();
     let Some(code) = error.sqlite_error_code() else {
@@ -539,10 +545,10 @@ pub(super) fn said(path: &Path, error: &rusqlite::Error) -> StoreError {
     StoreError::Refused(match code {
         ErrorCode::DiskFull => format!("'{shown}': the disk is full: make room in {folder}"),
         ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => format!(
-            "'{shown}' is locked: another process has it open (ask a server that runs by its SEQUENCE commands, or \
-             stop it first), or an earlier statement has not ended yet"
+            "'{shown}' is locked: another process has it open (use the SEQUENCE commands of the running server, or stop \
+             it first), or an earlier statement has not ended yet"
         ),
-        ErrorCode::ReadOnly | ErrorCode::PermissionDenied => unwritable(path, &error.to_string()),
+        ErrorCode::ReadOnly | ErrorCode::PermissionDenied => not_writable(path, &error.to_string()),
         ErrorCode::CannotOpen => {
             format!("'{shown}' cannot be opened ({error}): it must be a file that this user may read and write")
         }
@@ -563,18 +569,18 @@ pub(super) fn said(path: &Path, error: &rusqlite::Error) -> StoreError {
     })
 }
 
-pub(super) fn unwritable(path: &Path, why: &str) -> String {
+pub(super) fn not_writable(path: &Path, why: &str) -> String {
     let folder = path.parent().unwrap_or(Path::new(".")).display();
     let shown = path.display();
     format!("'{shown}' cannot be written ({why}): give this user the right to write the file and in {folder}")
 }
 
-pub(super) fn cannot(path: &Path, what: &str, error: &io::Error) -> StoreError {
+pub(super) fn file_error(path: &Path, what: &str, error: &io::Error) -> StoreError {
     StoreError::Refused(format!("'{}' cannot be {what}: {error}", path.display()))
 }
 
 /// Returns the name of a file that SQLite keeps beside another one.
-fn beside(path: &Path, ending: &str) -> PathBuf {
+fn sibling_path(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(ending);
     name.into()
@@ -582,7 +588,7 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
 
 /// Returns the time of the last write to a log that still exists, in Unix ms: its last user did not close the file.
 fn unclean_since(path: &Path) -> Option<i64> {
-    let log = std::fs::metadata(beside(path, "-wal")).ok().filter(|found| found.len() > 0)?;
+    let log = std::fs::metadata(sibling_path(path, "-wal")).ok().filter(|found| found.len() > 0)?;
     std::os::unix::fs::MetadataExt::mtime(&log).checked_mul(1000)
 }
 

@@ -20,11 +20,12 @@ use getid_core::Key;
 use getid_core::beat::Credentials;
 use tokio::sync::oneshot;
 
-use self::file::File;
+use self::file::SequenceFile;
 pub(super) use self::records::SqliteRecords;
 use super::{
-    About, Answer, Begun, Changes, Connection, Create, Generator, GiveBack, Listed, Opening, Prune, Pruned,
-    Reservations, Reserve, Row, RowChange, Store, StoreError, Table, Token, Verdict,
+    BegunPeriod, Changes, Connection, CreateRequest, Generator, GiveBackRequest, OpenPeriodRequest, PruneRequest,
+    PruneResult, Reservations, ReserveRequest, RowChange, RowPage, SequenceRow, Store, StoreError, StoreFuture,
+    StoreInfo, TableKind, Token, Verdict,
 };
 use crate::system::files::FileId;
 use crate::system::threads;
@@ -52,8 +53,8 @@ impl Store for SqliteStore {
         &self.shown
     }
 
-    fn table(&self) -> Table {
-        Table::Native
+    fn table(&self) -> TableKind {
+        TableKind::Native
     }
 
     fn is_shared(&self) -> bool {
@@ -68,18 +69,18 @@ impl Store for SqliteStore {
         format!("{}{}", rows::SCHEMA, rows::GENERATORS)
     }
 
-    fn connect(&self) -> Answer<'_, Box<dyn Connection>> {
+    fn connect(&self) -> StoreFuture<'_, Box<dyn Connection>> {
         let (path, seen) = (self.path.clone(), self.seen.clone());
         Box::pin(async move {
             let (opened, answer) = oneshot::channel();
-            let (work, todo) = sync_channel::<Work>(1);
+            let (work, todo) = sync_channel::<FileTask>(1);
             let (closed, is_closed) = sync_channel::<()>(1);
             let run = move || {
-                match File::open(&path, seen) {
+                match SequenceFile::open(&path, seen) {
                     Err(error) => drop(opened.send(Err(error))),
                     // If the caller is gone, the file is closed again.
-                    Ok((mut file, about)) => {
-                        if opened.send(Ok(about)).is_ok() {
+                    Ok((mut file, info)) => {
+                        if opened.send(Ok(info)).is_ok() {
                             for work in todo {
                                 work(&mut file);
                             }
@@ -89,24 +90,23 @@ impl Store for SqliteStore {
                 }
                 drop(closed);
             };
-            let no_thread =
-                |error| StoreError::Refused(format!("no thread could be made for '{}': {error}", self.shown));
+            let no_thread = |error| StoreError::Refused(format!("cannot start a thread for '{}': {error}", self.shown));
             threads::spawn("getid-sqlite", run).map_err(no_thread)?;
-            let about = answer.await.unwrap_or_else(|_| Err(ended()))?;
-            let connection = SqliteConnection { about, work: Some(work), is_closed, is_busy: false };
+            let info = answer.await.unwrap_or_else(|_| Err(ended()))?;
+            let connection = SqliteConnection { info, work: Some(work), is_closed, is_busy: false };
             Ok(Box::new(connection) as Box<dyn Connection>)
         })
     }
 }
 
 /// A closure that the thread runs.
-type Work = Box<dyn FnOnce(&mut File) + Send>;
+type FileTask = Box<dyn FnOnce(&mut SequenceFile) + Send>;
 
 /// A connection to the thread that has the file open.
 struct SqliteConnection {
-    about: About,
+    info: StoreInfo,
     /// `None` once the connection is being closed.
-    work: Option<SyncSender<Work>>,
+    work: Option<SyncSender<FileTask>>,
     /// Disconnected when the file is closed.
     is_closed: Receiver<()>,
     /// Whether a statement was sent and its answer is outstanding or was dropped.
@@ -121,11 +121,11 @@ impl SqliteConnection {
     /// Runs `statement` on the thread. A file that a statement created gets its uuid here.
     async fn run<T: Send + 'static>(
         &mut self,
-        statement: impl FnOnce(&mut File) -> Result<T, StoreError> + Send + 'static,
+        statement: impl FnOnce(&mut SequenceFile) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let (done, answer) = oneshot::channel();
-        let is_unnamed = self.about.uuid.is_empty();
-        let work: Work = Box::new(move |file| {
+        let is_unnamed = self.info.uuid.is_empty();
+        let work: FileTask = Box::new(move |file| {
             let answer = statement(file);
             let uuid = if is_unnamed { file.uuid() } else { None };
             drop(done.send(answer.map(|answer| (answer, uuid))));
@@ -134,9 +134,7 @@ impl SqliteConnection {
         match sent {
             Some(Ok(())) => self.is_busy = true,
             Some(Err(TrySendError::Full(_))) => {
-                return Err(StoreError::Refused(
-                    "the SQLite file is still at work with an earlier statement".to_owned(),
-                ));
+                return Err(StoreError::Refused("the SQLite file is still executing an earlier statement".to_owned()));
             }
             Some(Err(TrySendError::Disconnected(_))) | None => return Err(ended()),
         }
@@ -144,82 +142,86 @@ impl SqliteConnection {
         self.is_busy = false;
         let (answer, uuid) = answer?;
         if let Some(uuid) = uuid {
-            self.about.uuid = uuid;
+            self.info.uuid = uuid;
         }
         Ok(answer)
     }
 }
 
 impl Connection for SqliteConnection {
-    fn about(&self) -> &About {
-        &self.about
+    fn info(&self) -> &StoreInfo {
+        &self.info
     }
 
-    fn reserve_as<'a>(&'a mut self, _: Option<Credentials>, asks: &'a [Reserve]) -> Answer<'a, Reservations> {
+    fn reserve_as<'a>(
+        &'a mut self,
+        _: Option<Credentials>,
+        asks: &'a [ReserveRequest],
+    ) -> StoreFuture<'a, Reservations> {
         let asks = asks.to_vec();
         Box::pin(self.run(move |file| Ok(Reservations { server: None, each: file.reserve(&asks)? })))
     }
 
-    fn give_back<'a>(&'a mut self, _: Option<Credentials>, ends: &'a [GiveBack]) -> Answer<'a, Vec<bool>> {
+    fn give_back<'a>(&'a mut self, _: Option<Credentials>, ends: &'a [GiveBackRequest]) -> StoreFuture<'a, Vec<bool>> {
         let ends = ends.to_vec();
         Box::pin(self.run(move |file| file.give_back(&ends)))
     }
 
-    fn create_all<'a>(&'a mut self, new: &'a [Create]) -> Answer<'a, Vec<Result<Row, Verdict>>> {
+    fn create_all<'a>(&'a mut self, new: &'a [CreateRequest]) -> StoreFuture<'a, Vec<Result<SequenceRow, Verdict>>> {
         let new = new.to_vec();
         Box::pin(self.run(move |file| file.create_all(&new)))
     }
 
-    fn change<'a>(&'a mut self, key: &'a Key, change: &'a RowChange) -> Answer<'a, Result<Row, Verdict>> {
+    fn change<'a>(&'a mut self, key: &'a Key, change: &'a RowChange) -> StoreFuture<'a, Result<SequenceRow, Verdict>> {
         let (key, change) = (key.clone(), change.clone());
         Box::pin(self.run(move |file| file.change(&key, &change)))
     }
 
-    fn row<'a>(&'a mut self, key: &'a Key) -> Answer<'a, Option<Row>> {
+    fn row<'a>(&'a mut self, key: &'a Key) -> StoreFuture<'a, Option<SequenceRow>> {
         let key = key.clone();
         Box::pin(self.run(move |file| file.row(&key)))
     }
 
-    fn list<'a>(&'a mut self, after: &'a str, limit: u32, periods: bool) -> Answer<'a, Listed> {
+    fn list<'a>(&'a mut self, after: &'a str, limit: u32, periods: bool) -> StoreFuture<'a, RowPage> {
         let after = after.to_owned();
         Box::pin(self.run(move |file| file.list(&after, limit, periods)))
     }
 
-    fn count(&mut self) -> Answer<'_, u64> {
-        Box::pin(self.run(File::count))
+    fn count(&mut self) -> StoreFuture<'_, u64> {
+        Box::pin(self.run(SequenceFile::count))
     }
 
-    fn changes(&mut self, seen: Option<u64>) -> Answer<'_, Changes> {
+    fn changes(&mut self, seen: Option<u64>) -> StoreFuture<'_, Changes> {
         Box::pin(self.run(move |file| file.changes(seen)))
     }
 
-    fn generators<'a>(&'a mut self, names: Option<&'a [String]>) -> Answer<'a, Vec<Generator>> {
+    fn generators<'a>(&'a mut self, names: Option<&'a [String]>) -> StoreFuture<'a, Vec<Generator>> {
         let names = names.map(<[String]>::to_vec);
         Box::pin(self.run(move |file| file.generators(names.as_deref())))
     }
 
-    fn open_period<'a>(&'a mut self, ask: &'a Opening) -> Answer<'a, Result<Generator, Verdict>> {
+    fn open_period<'a>(&'a mut self, ask: &'a OpenPeriodRequest) -> StoreFuture<'a, Result<Generator, Verdict>> {
         let ask = ask.clone();
         Box::pin(self.run(move |file| file.open_period(&ask)))
     }
 
-    fn begin_periods<'a>(&'a mut self, begun: &'a [Begun]) -> Answer<'a, ()> {
+    fn begin_periods<'a>(&'a mut self, begun: &'a [BegunPeriod]) -> StoreFuture<'a, ()> {
         let begun = begun.to_vec();
         Box::pin(self.run(move |file| file.begin_periods(&begun)))
     }
 
-    fn prune<'a>(&'a mut self, ask: &'a Prune) -> Answer<'a, Result<Pruned, Verdict>> {
+    fn prune<'a>(&'a mut self, ask: &'a PruneRequest) -> StoreFuture<'a, Result<PruneResult, Verdict>> {
         let ask = ask.clone();
         Box::pin(self.run(move |file| file.prune(&ask)))
     }
 
-    fn backup<'a>(&'a mut self, to: &'a Path) -> Answer<'a, ()> {
+    fn backup<'a>(&'a mut self, to: &'a Path) -> StoreFuture<'a, ()> {
         let to = to.to_owned();
         Box::pin(self.run(move |file| file.backup(&to)))
     }
 
-    fn tokens(&mut self) -> Answer<'_, Option<Vec<Token>>> {
-        Box::pin(self.run(File::tokens))
+    fn tokens(&mut self) -> StoreFuture<'_, Option<Vec<Token>>> {
+        Box::pin(self.run(SequenceFile::tokens))
     }
 }
 

@@ -11,14 +11,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use rusqlite::{Connection, ErrorCode, OpenFlags, Row as Found, TransactionBehavior, params};
+use rusqlite::{Connection, ErrorCode, OpenFlags, Row as SqliteRow, TransactionBehavior, params};
 
-use super::file::{cannot, make_empty, may_be_absent, said, unwritable};
-use crate::records::{self, About, Key, RecordStoreError, Row};
+use super::file::{check_absence, create_empty, file_error, not_writable, store_error};
+use crate::records::{self, Key, RecordRow, RecordStoreError, RecordStoreInfo};
 use crate::sql::records::{
-    COLUMNS, Expected, Range, RawRecord, RecordConnection, RecordServer, beat_column, writer_column,
+    COLUMNS, ExpectedRow, KeyRange, RawRecord, RecordConnection, RecordServer, beat_column, writer_column,
 };
-use crate::sql::{Answer, StoreError};
+use crate::sql::{StoreError, StoreFuture};
 use crate::system::files::{self, FileId};
 
 /// SQL of the table.
@@ -67,12 +67,12 @@ impl SqliteRecords {
 
     async fn open(&self) -> Result<Box<dyn RecordConnection>, RecordStoreError> {
         let (path, seen) = (self.path.clone(), Arc::clone(&self.seen));
-        let opened = tokio::task::spawn_blocking(move || File::open(&path, seen)).await;
+        let opened = tokio::task::spawn_blocking(move || RecordFile::open(&path, seen)).await;
         let file = opened
             .map_err(|_| RecordStoreError::Away("the runtime ends".to_owned()))?
             .map_err(|error| RecordStoreError::Refused(error.to_string()))?;
-        let about = About { product: format!("SQLite {}", rusqlite::version()), warnings: Vec::new() };
-        Ok(Box::new(SqliteConnection { about, file: Some(file) }))
+        let info = RecordStoreInfo { product: format!("SQLite {}", rusqlite::version()), warnings: Vec::new() };
+        Ok(Box::new(SqliteRecordConnection { info, file: Some(file) }))
     }
 }
 
@@ -90,23 +90,23 @@ impl RecordServer for SqliteRecords {
         1
     }
 
-    fn connect(&self) -> records::Answer<'_, Box<dyn RecordConnection>> {
+    fn connect(&self) -> records::RecordFuture<'_, Box<dyn RecordConnection>> {
         Box::pin(self.open())
     }
 }
 
 /// An open file.
-struct SqliteConnection {
-    about: About,
+struct SqliteRecordConnection {
+    info: RecordStoreInfo,
     /// The open file; `None` while a statement runs.
-    file: Option<File>,
+    file: Option<RecordFile>,
 }
 
-impl SqliteConnection {
+impl SqliteRecordConnection {
     /// Runs `statement` on a blocking thread. If the future is dropped early, the connection has no file afterwards.
     async fn run<T: Send + 'static>(
         &mut self,
-        statement: impl FnOnce(&mut File) -> Result<T, StoreError> + Send + 'static,
+        statement: impl FnOnce(&mut RecordFile) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let ended = || StoreError::Unknown("the last statement has not ended".to_owned());
         let mut file = self.file.take().ok_or_else(ended)?;
@@ -120,39 +120,39 @@ impl SqliteConnection {
     }
 }
 
-impl RecordConnection for SqliteConnection {
-    fn about(&self) -> &About {
-        &self.about
+impl RecordConnection for SqliteRecordConnection {
+    fn info(&self) -> &RecordStoreInfo {
+        &self.info
     }
 
     fn has_ended(&self) -> bool {
         self.file.is_none()
     }
 
-    fn read(&mut self, key: Key) -> Answer<'_, Option<RawRecord>> {
+    fn read(&mut self, key: Key) -> StoreFuture<'_, Option<RawRecord>> {
         Box::pin(self.run(move |file| file.read(&key)))
     }
 
-    fn list(&mut self, range: Range) -> Answer<'_, Vec<RawRecord>> {
+    fn list(&mut self, range: KeyRange) -> StoreFuture<'_, Vec<RawRecord>> {
         Box::pin(self.run(move |file| file.list(&range)))
     }
 
-    fn write(&mut self, key: Key, expect: Expected, new: Row) -> Answer<'_, bool> {
+    fn write(&mut self, key: Key, expect: ExpectedRow, new: RecordRow) -> StoreFuture<'_, bool> {
         Box::pin(self.run(move |file| file.write(&key, &expect, &new)))
     }
 }
 
 /// The path of a file, and the file if it exists; every call blocks.
-struct File {
+struct RecordFile {
     path: PathBuf,
     seen: Arc<OnceLock<FileId>>,
     open: Option<Connection>,
 }
 
-impl File {
-    fn open(path: &Path, seen: Arc<OnceLock<FileId>>) -> Result<File, StoreError> {
-        let path = files::resolve_links(path).map_err(|error| cannot(path, "opened", &error))?;
-        let mut file = File { path, seen, open: None };
+impl RecordFile {
+    fn open(path: &Path, seen: Arc<OnceLock<FileId>>) -> Result<RecordFile, StoreError> {
+        let path = files::resolve_links(path).map_err(|error| file_error(path, "opened", &error))?;
+        let mut file = RecordFile { path, seen, open: None };
         file.find()?;
         Ok(file)
     }
@@ -160,36 +160,36 @@ impl File {
     /// Opens the file if it exists. Another server may have created it meanwhile.
     fn find(&mut self) -> Result<(), StoreError> {
         match std::fs::symlink_metadata(&self.path) {
-            Ok(_) => self.open_it(),
-            Err(error) if error.kind() == ErrorKind::NotFound => self.may_be_absent(),
-            Err(error) => Err(cannot(&self.path, "opened", &error)),
+            Ok(_) => self.open_existing(),
+            Err(error) if error.kind() == ErrorKind::NotFound => self.check_absence(),
+            Err(error) => Err(file_error(&self.path, "opened", &error)),
         }
     }
 
-    fn may_be_absent(&self) -> Result<(), StoreError> {
-        may_be_absent(&self.path, &self.seen, || self.replaced())
+    fn check_absence(&self) -> Result<(), StoreError> {
+        check_absence(&self.path, &self.seen, || self.replaced_error())
     }
 
-    fn replaced(&self) -> StoreError {
+    fn replaced_error(&self) -> StoreError {
         StoreError::Refused(format!(
-            "'{}' was removed or replaced while this process had it: what an older copy says is no longer so. Put the \
-             file back, or restart",
+            "'{}' was removed or replaced while this process had it open: an older copy is out of date. Put the file \
+             back, or restart",
             self.path.display()
         ))
     }
 
-    fn make(&mut self) -> Result<(), StoreError> {
-        self.may_be_absent()?;
-        make_empty(&self.path)?;
-        self.open_it()
+    fn create_file(&mut self) -> Result<(), StoreError> {
+        self.check_absence()?;
+        create_empty(&self.path)?;
+        self.open_existing()
     }
 
-    fn open_it(&mut self) -> Result<(), StoreError> {
+    fn open_existing(&mut self) -> Result<(), StoreError> {
         let id = files::id_of(&self.path);
         if self.seen.get().is_some_and(|seen| Some(*seen) != id) {
-            return Err(self.replaced());
+            return Err(self.replaced_error());
         }
-        let opened = self.prepare().map_err(|error| self.said(&error))?;
+        let opened = self.prepare().map_err(|error| self.store_error(&error))?;
         self.open = Some(opened.map_err(StoreError::Refused)?);
         if let Some(id) = id {
             let _ = self.seen.set(id);
@@ -203,7 +203,7 @@ impl File {
             OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_EXRESCODE;
         let mut sqlite = Connection::open_with_flags(&self.path, flags)?;
         if sqlite.is_readonly("main")? {
-            return Ok(Err(unwritable(&self.path, "it can only be read")));
+            return Ok(Err(not_writable(&self.path, "it can only be read")));
         }
         sqlite.busy_timeout(BUSY)?;
         sqlite.pragma_update(None, "trusted_schema", false)?;
@@ -246,7 +246,7 @@ impl File {
         }
         if version > VERSION {
             return Ok(Err(format!(
-                "'{path}' was written by a newer getid (a table of version {version}, this one knows {VERSION}): \
+                "'{path}' was written by a newer getid (a table of version {version}, this one supports {VERSION}): \
                  start that one"
             )));
         }
@@ -258,18 +258,18 @@ impl File {
         if self.open.is_none() {
             self.find()?;
         } else if self.seen.get().copied() != files::id_of(&self.path) {
-            return Err(self.replaced());
+            return Err(self.replaced_error());
         }
         Ok(self.open.as_mut())
     }
 
     fn read(&mut self, key: &Key) -> Result<Option<RawRecord>, StoreError> {
-        let range = Range { from: key.to_string(), below: format!("{key}~"), after: String::new(), limit: 1 };
+        let range = KeyRange { from: key.to_string(), below: format!("{key}~"), after: String::new(), limit: 1 };
         let first = self.list(&range)?.pop();
         Ok(first.filter(|found| found.key == key.as_str()))
     }
 
-    fn list(&mut self, range: &Range) -> Result<Vec<RawRecord>, StoreError> {
+    fn list(&mut self, range: &KeyRange) -> Result<Vec<RawRecord>, StoreError> {
         let Some(sqlite) = self.database()? else { return Ok(Vec::new()) };
         let found: rusqlite::Result<Vec<RawRecord>> = (|| {
             let mut statement = sqlite.prepare_cached(&format!(
@@ -278,28 +278,28 @@ impl File {
             ))?;
             statement.query_map(params![range.from, range.below, range.after, range.limit], raw)?.collect()
         })();
-        found.map_err(|error| self.said(&error))
+        found.map_err(|error| self.store_error(&error))
     }
 
-    fn write(&mut self, key: &Key, expect: &Expected, new: &Row) -> Result<bool, StoreError> {
+    fn write(&mut self, key: &Key, expect: &ExpectedRow, new: &RecordRow) -> Result<bool, StoreError> {
         if self.database()?.is_none() {
-            if matches!(expect, Expected::Row { .. }) {
+            if matches!(expect, ExpectedRow::Exists { .. }) {
                 return Ok(false);
             }
-            self.make()?;
+            self.create_file()?;
         }
-        let Some(sqlite) = self.database()? else { return Err(self.replaced()) };
+        let Some(sqlite) = self.database()? else { return Err(self.replaced_error()) };
         let (writer, beat) = (writer_column(new.stamp), beat_column(new.stamp));
         let (key, now) = (key.as_str(), "strftime('%Y-%m-%dT%H:%M:%fZ', 'now')");
         let written = match expect {
-            Expected::Row { writer: was, beat: was_beat } => sqlite.execute(
+            ExpectedRow::Exists { writer: was, beat: was_beat } => sqlite.execute(
                 &format!(
                     "UPDATE getid_record SET writer = ?2, beat = ?3, text = ?4, written_at = {now} \
                      WHERE record_key = ?1 AND writer = ?5 AND beat = ?6"
                 ),
                 params![key, writer, beat, new.text, was, was_beat],
             ),
-            Expected::Absent => sqlite.execute(
+            ExpectedRow::Absent => sqlite.execute(
                 &format!(
                     "INSERT INTO getid_record ({COLUMNS}, written_at) VALUES (?1, ?2, ?3, ?4, {now}) \
                      ON CONFLICT (record_key) DO NOTHING"
@@ -307,10 +307,10 @@ impl File {
                 params![key, writer, beat, new.text],
             ),
         };
-        written.map(|rows| rows == 1).map_err(|error| self.said(&error))
+        written.map(|rows| rows == 1).map_err(|error| self.store_error(&error))
     }
 
-    fn said(&self, error: &rusqlite::Error) -> StoreError {
+    fn store_error(&self, error: &rusqlite::Error) -> StoreError {
         match error.sqlite_error_code() {
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Refused(format!(
                 "'{}' is locked by another process for over {} s: see which one has it open",
@@ -321,14 +321,14 @@ impl File {
                 "'{}' is damaged ({error}): put a copy back, and see what was written since",
                 self.path.display()
             )),
-            _ => said(&self.path, error),
+            _ => store_error(&self.path, error),
         }
     }
 }
 
 /// Parses a row in the order of [`COLUMNS`]. SQLite permits texts that are not UTF-8: such a text must not hide other
 /// rows.
-fn raw(row: &Found<'_>) -> rusqlite::Result<RawRecord> {
+fn raw(row: &SqliteRow<'_>) -> rusqlite::Result<RawRecord> {
     let text =
         |at| -> rusqlite::Result<String> { Ok(String::from_utf8_lossy(row.get_ref(at)?.as_bytes()?).into_owned()) };
     Ok(RawRecord { key: text(0)?, writer: text(1)?, beat: row.get(2)?, text: text(3)? })

@@ -1,15 +1,18 @@
 //! The tables in a SQLite file, and the statements that read and write a row, inside the caller's transaction.
 
 use getid_core::Key;
-use rusqlite::{OptionalExtension as _, Row as Found, Transaction, params};
+use rusqlite::{OptionalExtension as _, Row as SqliteRow, Transaction, params};
 
 use super::super::native::{
-    self, COLUMNS, GENERATOR_COLUMNS, Others, Pruning, RawRow, column, policy_word, state_word,
+    self, COLUMNS, GENERATOR_COLUMNS, OtherRowsChange, PrunePlan, RawRow, column, policy_word, state_word,
 };
-use super::super::{Begun, GENERATORS_MAX, Generator, Opening, Prune, Pruned, Reserve, Reserved, Row, Verdict};
+use super::super::{
+    BegunPeriod, GENERATORS_MAX, Generator, OpenPeriodRequest, PruneRequest, PruneResult, Reservation, ReserveRequest,
+    SequenceRow, Verdict,
+};
 
 /// Result of a statement.
-pub(super) type Done<T> = rusqlite::Result<T>;
+pub(super) type SqliteResult<T> = rusqlite::Result<T>;
 
 /// SQL of the tables.
 pub(super) const SCHEMA: &str = "\
@@ -60,13 +63,17 @@ CREATE TABLE IF NOT EXISTS getid_generator (
 ";
 
 /// Reserves values of one row.
-pub(super) fn reserve(sqlite: &Transaction<'_>, ask: &Reserve, now: i64) -> Done<Result<Reserved, Verdict>> {
+pub(super) fn reserve(
+    sqlite: &Transaction<'_>,
+    ask: &ReserveRequest,
+    now: i64,
+) -> SqliteResult<Result<Reservation, Verdict>> {
     let row = match find(sqlite, &ask.key)? {
         Some(Err(bad)) => return Ok(Err(Verdict::BadRow(bad))),
         Some(Ok(row)) => row,
         None => return Ok(Err(Verdict::NoSuch)),
     };
-    let reserved = native::reserved(&row, ask, now);
+    let reserved = native::apply_reservation(&row, ask, now);
     if let Ok(reserved) = &reserved
         && reserved.row != row
     {
@@ -76,18 +83,18 @@ pub(super) fn reserve(sqlite: &Transaction<'_>, ask: &Reserve, now: i64) -> Done
 }
 
 /// Returns the row of a generator.
-pub(super) fn generator(sqlite: &Transaction<'_>, name: &str) -> Done<Option<Generator>> {
+pub(super) fn generator(sqlite: &Transaction<'_>, name: &str) -> SqliteResult<Option<Generator>> {
     let select = format!("SELECT {GENERATOR_COLUMNS} FROM getid_generator WHERE name = ?1");
     sqlite.prepare_cached(&select)?.query_row([name], raw_generator).optional()
 }
 
 /// Returns all generators, in the order of their names.
-pub(super) fn generators(sqlite: &Transaction<'_>) -> Done<Vec<Generator>> {
+pub(super) fn generators(sqlite: &Transaction<'_>) -> SqliteResult<Vec<Generator>> {
     let select = format!("SELECT {GENERATOR_COLUMNS} FROM getid_generator ORDER BY name LIMIT {GENERATORS_MAX}");
     sqlite.prepare_cached(&select)?.query_map([], raw_generator)?.collect()
 }
 
-fn raw_generator(row: &Found<'_>) -> Done<Generator> {
+fn raw_generator(row: &SqliteRow<'_>) -> SqliteResult<Generator> {
     Ok(Generator {
         name: row.get(0)?,
         declaration: row.get(1)?,
@@ -98,7 +105,7 @@ fn raw_generator(row: &Found<'_>) -> Done<Generator> {
 }
 
 /// Writes the row of a generator.
-pub(super) fn write_generator(sqlite: &Transaction<'_>, generator: &Generator, now: i64) -> Done<()> {
+pub(super) fn write_generator(sqlite: &Transaction<'_>, generator: &Generator, now: i64) -> SqliteResult<()> {
     let Generator { name, declaration, reset, newest, closed_through } = generator;
     sqlite
         .prepare_cached("INSERT OR REPLACE INTO getid_generator VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?
@@ -107,19 +114,23 @@ pub(super) fn write_generator(sqlite: &Transaction<'_>, generator: &Generator, n
 }
 
 /// Opens a period of a generator.
-pub(super) fn open_period(sqlite: &Transaction<'_>, ask: &Opening, now: i64) -> Done<Result<Generator, Verdict>> {
+pub(super) fn open_period(
+    sqlite: &Transaction<'_>,
+    ask: &OpenPeriodRequest,
+    now: i64,
+) -> SqliteResult<Result<Generator, Verdict>> {
     let (name, period) = (ask.key.name(), ask.key.period());
     let row = match find(sqlite, &ask.key)?.transpose() {
         Ok(row) => row,
         Err(bad) => return Ok(Err(Verdict::BadRow(bad))),
     };
-    let recent = native::recent(ask);
+    let recent = native::recent_rows(ask);
     let highest = "SELECT coalesce(max(next), 0) FROM getid_sequence WHERE name = ?1 AND length(period) <> length(?2) \
                    AND updated >= ?3 AND (period = '' OR period >= ?4)";
     let columns = params![name, period, recent.since_unix_ms, recent.year];
     let highest = sqlite.query_row(highest, columns, |row| row.get(0))?;
     let found = generator(sqlite, name)?;
-    let opening = match native::opened_period(found.as_ref(), row.as_ref(), highest, ask, now) {
+    let opening = match native::apply_period_opening(found.as_ref(), row.as_ref(), highest, ask, now) {
         Ok(opening) => opening,
         Err(verdict) => return Ok(Err(verdict)),
     };
@@ -131,8 +142,8 @@ pub(super) fn open_period(sqlite: &Transaction<'_>, ask: &Opening, now: i64) -> 
     }
     match opening.others {
         // Other servers hold no values of this file.
-        Others::Stay | Others::Renewed => {}
-        Others::Dropped { length } => {
+        OtherRowsChange::Stay | OtherRowsChange::Renewed => {}
+        OtherRowsChange::Dropped { length } => {
             let drop_others = "UPDATE getid_sequence SET state = 'dropped', version = version + 1, \
                                generation = generation + 1 WHERE name = ?1 AND length(period) = ?2 AND state = 'live'";
             sqlite.execute(drop_others, params![name, i64::try_from(length).unwrap_or(i64::MAX)])?;
@@ -145,7 +156,7 @@ pub(super) fn open_period(sqlite: &Transaction<'_>, ask: &Opening, now: i64) -> 
 }
 
 /// Records that periods have begun.
-pub(super) fn begin_periods(sqlite: &Transaction<'_>, begun: &[Begun], now: i64) -> Done<()> {
+pub(super) fn begin_periods(sqlite: &Transaction<'_>, begun: &[BegunPeriod], now: i64) -> SqliteResult<()> {
     let mut statement = sqlite.prepare_cached(
         "UPDATE getid_generator SET newest = ?2, updated = ?4 WHERE name = ?1 AND declaration = ?3 AND newest < ?2",
     )?;
@@ -156,12 +167,16 @@ pub(super) fn begin_periods(sqlite: &Transaction<'_>, begun: &[Begun], now: i64)
 }
 
 /// Counts ended periods of a generator, and removes some of them.
-pub(super) fn prune(sqlite: &Transaction<'_>, ask: &Prune, now: i64) -> Done<Result<Pruned, Verdict>> {
+pub(super) fn prune(
+    sqlite: &Transaction<'_>,
+    ask: &PruneRequest,
+    now: i64,
+) -> SqliteResult<Result<PruneResult, Verdict>> {
     let Some(found) = generator(sqlite, &ask.name)? else { return Ok(Err(Verdict::NoSuch)) };
-    let Some(pruning) = Pruning::new(&found, &ask.through) else { return Ok(Ok(Pruned::default())) };
-    let count = |row: &Found<'_>| Ok((row.get::<_, i64>(0)?, row.get(1)?, row.get(2)?));
+    let Some(pruning) = PrunePlan::new(&found, &ask.through) else { return Ok(Ok(PruneResult::default())) };
+    let count = |row: &SqliteRow<'_>| Ok((row.get::<_, i64>(0)?, row.get(1)?, row.get(2)?));
     let (rows, first, last) = sqlite.query_row(&pruning.count_sql(), [], count)?;
-    let mut pruned = Pruned { rows: rows.unsigned_abs(), first, last, deleted: 0 };
+    let mut pruned = PruneResult { rows: rows.unsigned_abs(), first, last, deleted: 0 };
     if ask.deletes {
         write_generator(sqlite, &pruning.closed, now)?;
         pruned.deleted = sqlite.execute(&pruning.delete_sql(), [])? as u64;
@@ -170,7 +185,7 @@ pub(super) fn prune(sqlite: &Transaction<'_>, ask: &Prune, now: i64) -> Done<Res
 }
 
 /// Returns the row of this key, or the error in it.
-pub(super) fn find(sqlite: &Transaction<'_>, key: &Key) -> Done<Option<Result<Row, String>>> {
+pub(super) fn find(sqlite: &Transaction<'_>, key: &Key) -> SqliteResult<Option<Result<SequenceRow, String>>> {
     let select = format!("SELECT {COLUMNS} FROM getid_sequence WHERE name = ?1 AND period = ?2");
     let mut statement = sqlite.prepare_cached(&select)?;
     let found = statement.query_row([key.name(), key.period()], raw).optional()?;
@@ -178,7 +193,7 @@ pub(super) fn find(sqlite: &Transaction<'_>, key: &Key) -> Done<Option<Result<Ro
 }
 
 /// Parses a row in the order of [`COLUMNS`].
-pub(super) fn raw(row: &Found<'_>) -> Done<RawRow> {
+pub(super) fn raw(row: &SqliteRow<'_>) -> SqliteResult<RawRow> {
     Ok(RawRow {
         name: row.get(0)?,
         period: row.get(1)?,
@@ -198,7 +213,7 @@ pub(super) fn raw(row: &Found<'_>) -> Done<RawRow> {
 }
 
 /// Inserts a new row; fails if it exists.
-pub(super) fn insert(sqlite: &Transaction<'_>, row: &Row) -> Done<()> {
+pub(super) fn insert(sqlite: &Transaction<'_>, row: &SequenceRow) -> SqliteResult<()> {
     let insert = format!(
         "INSERT INTO getid_sequence ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)"
     );
@@ -223,7 +238,7 @@ pub(super) fn insert(sqlite: &Transaction<'_>, row: &Row) -> Done<()> {
 }
 
 /// Writes the columns that a reservation, or giving one back, changes.
-pub(super) fn write_next(sqlite: &Transaction<'_>, row: &Row) -> Done<()> {
+pub(super) fn write_next(sqlite: &Transaction<'_>, row: &SequenceRow) -> SqliteResult<()> {
     let mut statement = sqlite.prepare_cached(
         "UPDATE getid_sequence SET next = ?3, version = ?4, updated = ?5 WHERE name = ?1 AND period = ?2",
     )?;
@@ -232,7 +247,7 @@ pub(super) fn write_next(sqlite: &Transaction<'_>, row: &Row) -> Done<()> {
 }
 
 /// Writes all columns that a change or a creation may change, and the row's number in the order of changes.
-pub(super) fn write_all(sqlite: &Transaction<'_>, row: &Row) -> Done<()> {
+pub(super) fn write_all(sqlite: &Transaction<'_>, row: &SequenceRow) -> SqliteResult<()> {
     let count = "UPDATE getid_store SET changes = changes + 1 WHERE id = 1 RETURNING changes";
     let changed: i64 = sqlite.query_row(count, [], |row| row.get(0))?;
     let mut statement = sqlite.prepare_cached(
@@ -260,6 +275,6 @@ pub(super) fn write_all(sqlite: &Transaction<'_>, row: &Row) -> Done<()> {
 }
 
 /// Fails, and so rolls the transaction back, unless one row was written: the row was just read.
-fn one(rows: usize) -> Done<()> {
+fn one(rows: usize) -> SqliteResult<()> {
     if rows == 1 { Ok(()) } else { Err(rusqlite::Error::StatementChangedRows(rows)) }
 }

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use getid::records::etcd::Rounds;
-use getid::records::{LIST_MAX, RecordStoreError, Row, Stamp, StoreSize, Written};
+use getid::records::etcd::CompactionRounds;
+use getid::records::{LIST_MAX, RecordRow, RecordStoreError, Stamp, StoreSize, WriteResult};
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
@@ -20,7 +20,7 @@ use crate::contract::{Records, key, row, stamp, wait};
 use crate::support::{PATIENCE, free_port};
 
 /// The gateway's response to one request.
-enum Does {
+enum GatewayReply {
     Answers(u16, String),
     /// Answers, and closes the connection.
     AnswersAndEnds(u16, String),
@@ -53,7 +53,7 @@ struct Gateway {
 }
 
 impl Gateway {
-    fn new(script: impl FnMut(&Request) -> Does + Send + 'static) -> Gateway {
+    fn new(script: impl FnMut(&Request) -> GatewayReply + Send + 'static) -> Gateway {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let (end, ended) = channel();
@@ -148,29 +148,29 @@ fn read(stream: &mut BufReader<TcpStream>) -> Option<Request> {
 }
 
 /// Sends the response. Returns true if the connection stays open.
-fn act(stream: &mut TcpStream, does: Does) -> bool {
+fn act(stream: &mut TcpStream, does: GatewayReply) -> bool {
     let head = |status: u16, length: usize, more: &str| {
         format!("HTTP/1.1 {status} X\r\nContent-Type: application/json\r\nContent-Length: {length}{more}\r\n\r\n")
     };
-    let mut say = |text: &str| stream.write_all(text.as_bytes()).is_ok();
+    let mut send = |text: &str| stream.write_all(text.as_bytes()).is_ok();
     match does {
-        Does::Answers(status, body) => say(&(head(status, body.len(), "") + &body)),
-        Does::AnswersAndEnds(status, body) => {
-            say(&(head(status, body.len(), "") + &body));
+        GatewayReply::Answers(status, body) => send(&(head(status, body.len(), "") + &body)),
+        GatewayReply::AnswersAndEnds(status, body) => {
+            send(&(head(status, body.len(), "") + &body));
             false
         }
-        Does::AnswersLast(body) => {
-            say(&(head(200, body.len(), "\r\nConnection: close") + &body));
+        GatewayReply::AnswersLast(body) => {
+            send(&(head(200, body.len(), "\r\nConnection: close") + &body));
             false
         }
-        Does::Ends => false,
-        Does::Nothing => {
+        GatewayReply::Ends => false,
+        GatewayReply::Nothing => {
             let _ = stream.read(&mut [0]);
             false
         }
-        Does::Endless => {
-            say(&head(200, usize::MAX / 2, ""));
-            while say(&" ".repeat(64 * 1024)) {}
+        GatewayReply::Endless => {
+            send(&head(200, usize::MAX / 2, ""));
+            while send(&" ".repeat(64 * 1024)) {}
             false
         }
     }
@@ -178,19 +178,19 @@ fn act(stream: &mut TcpStream, does: Does) -> bool {
 
 const HEADER: &str = r#""header":{"cluster_id":"1","member_id":"2","revision":"3","raft_term":"4"}"#;
 
-fn done() -> Does {
-    Does::Answers(200, format!(r#"{{{HEADER},"succeeded":true,"responses":[{{"response_put":{{}}}}]}}"#))
+fn done() -> GatewayReply {
+    GatewayReply::Answers(200, format!(r#"{{{HEADER},"succeeded":true,"responses":[{{"response_put":{{}}}}]}}"#))
 }
 
-fn empty() -> Does {
-    Does::Answers(200, format!("{{{HEADER}}}"))
+fn empty() -> GatewayReply {
+    GatewayReply::Answers(200, format!("{{{HEADER}}}"))
 }
 
-fn error(status: u16, code: u8, message: &str) -> Does {
-    Does::Answers(status, format!(r#"{{"error":"{message}","message":"{message}","code":{code}}}"#))
+fn error(status: u16, code: u8, message: &str) -> GatewayReply {
+    GatewayReply::Answers(status, format!(r#"{{"error":"{message}","message":"{message}","code":{code}}}"#))
 }
 
-fn new() -> Row {
+fn new() -> RecordRow {
     row(1, 1, "text")
 }
 
@@ -214,7 +214,7 @@ fn a_write_is_one_request_and_it_is_kept_open() {
         for beat in 1..=5 {
             let new = row(1, beat, "text");
             let written = store.0.write(&key("claim/1"), expect, &new).await;
-            assert_eq!(written, Ok(Written::Done));
+            assert_eq!(written, Ok(WriteResult::Done));
             expect = Some(new.stamp);
         }
     });
@@ -224,7 +224,7 @@ fn a_write_is_one_request_and_it_is_kept_open() {
 #[test]
 fn a_write_without_an_answer_is_unknown_and_not_sent_again() {
     let (other, claim) = (Gateway::new(|_| done()), key("claim/1"));
-    for does in [|| Does::Ends, || Does::Nothing, || Does::Endless] {
+    for does in [|| GatewayReply::Ends, || GatewayReply::Nothing, || GatewayReply::Endless] {
         let gateway = Gateway::new(move |_| does());
         let url = format!("etcd://127.0.0.1:{},127.0.0.1:{}/p", gateway.port, other.port);
         let store = records(&url, DEADLINE);
@@ -233,15 +233,15 @@ fn a_write_without_an_answer_is_unknown_and_not_sent_again() {
         assert!(error.to_string().contains(&format!("etcd at 127.0.0.1:{}", gateway.port)), "{error}");
         assert_eq!((gateway.seen(), other.seen()), (vec![WRITE.to_owned()], vec![]));
         // The next write goes to another member.
-        assert_eq!(store.write("claim/1", None, &new()), Ok(Written::Done));
+        assert_eq!(store.write("claim/1", None, &new()), Ok(WriteResult::Done));
         assert_eq!((gateway.seen(), other.seen()), (vec![], vec![WRITE.to_owned()]));
     }
 }
 
 #[test]
-fn a_read_goes_on_to_the_next_member() {
+fn a_read_is_sent_to_the_next_member() {
     let (other, claim) = (Gateway::new(|_| empty()), key("claim/1"));
-    for does in [|| Does::Ends, || Does::Nothing, || error(503, 14, "etcdserver: request timed out")] {
+    for does in [|| GatewayReply::Ends, || GatewayReply::Nothing, || error(503, 14, "etcdserver: request timed out")] {
         let gateway = Gateway::new(move |_| does());
         let url = format!("etcd://127.0.0.1:{},127.0.0.1:{}/p", gateway.port, other.port);
         let store = records(&url, DEADLINE);
@@ -258,7 +258,7 @@ fn a_read_goes_on_to_the_next_member() {
 fn a_member_that_is_not_there_is_passed_over_by_writes_too() {
     let gateway = Gateway::new(|_| done());
     let store = records(&format!("etcd://127.0.0.1:{},127.0.0.1:{}/p", free_port(), gateway.port), DEADLINE);
-    assert_eq!(store.write("claim/1", None, &new()), Ok(Written::Done));
+    assert_eq!(store.write("claim/1", None, &new()), Ok(WriteResult::Done));
     let store = records(&format!("etcd://127.0.0.1:{},localhost:{}/p", free_port(), free_port()), DEADLINE);
     for error in [store.read("claim/1").unwrap_err(), store.write("claim/1", None, &new()).unwrap_err()] {
         let RecordStoreError::Away(text) = &error else { panic!("{error:?}") };
@@ -269,7 +269,7 @@ fn a_member_that_is_not_there_is_passed_over_by_writes_too() {
 
 #[test]
 fn a_connection_that_was_ended_meanwhile_is_not_used() {
-    for does in [|| Does::AnswersAndEnds(200, body_of(done())), || Does::AnswersLast(body_of(done()))] {
+    for does in [|| GatewayReply::AnswersAndEnds(200, body_of(done())), || GatewayReply::AnswersLast(body_of(done()))] {
         let gateway = Gateway::new(move |request| {
             assert_eq!(request.number, 1, "it is a new connection");
             does()
@@ -279,21 +279,21 @@ fn a_connection_that_was_ended_meanwhile_is_not_used() {
         for _ in 0..20 {
             let key = key("claim/1");
             let written = runtime.block_on(store.0.write(&key, None, &new()));
-            assert_eq!(written, Ok(Written::Done));
+            assert_eq!(written, Ok(WriteResult::Done));
             gateway.ended.recv_timeout(PATIENCE).unwrap();
         }
         assert_eq!(gateway.seen().len(), 20);
     }
 }
 
-fn body_of(does: Does) -> String {
-    let Does::Answers(_, body) = does else { panic!("no answer") };
+fn body_of(does: GatewayReply) -> String {
+    let GatewayReply::Answers(_, body) = does else { panic!("no answer") };
     body
 }
 
 #[test]
 fn slow_calls_end() {
-    let (gateway, claim) = (Gateway::new(|_| Does::Nothing), key("claim/1"));
+    let (gateway, claim) = (Gateway::new(|_| GatewayReply::Nothing), key("claim/1"));
     let store = gateway.store();
     let error = gateway.late(DEADLINE, store.0.read(&claim)).unwrap_err();
     assert!(matches!(&error, RecordStoreError::Away(text) if text.contains("has not answered in time")), "{error:?}");
@@ -301,7 +301,7 @@ fn slow_calls_end() {
     let error = gateway.late(DEADLINE, store.0.write(&claim, None, &new())).unwrap_err();
     assert!(matches!(error, RecordStoreError::Unknown(_)), "{error:?}");
     gateway.seen();
-    assert!(gateway.late(DEADLINE, store.0.about()).is_err());
+    assert!(gateway.late(DEADLINE, store.0.info()).is_err());
     // The port listens, but accepts no connection.
     let full = TcpListener::bind("127.0.0.1:0").unwrap();
     let store = records(&format!("etcd://127.0.0.1:{}/p", full.local_addr().unwrap().port()), DEADLINE);
@@ -310,7 +310,7 @@ fn slow_calls_end() {
 
 #[test]
 fn an_answer_has_a_bound() {
-    let gateway = Gateway::new(|_| Does::Endless);
+    let gateway = Gateway::new(|_| GatewayReply::Endless);
     let error = gateway.store().read("claim/1").unwrap_err();
     assert!(matches!(&error, RecordStoreError::Refused(text) if text.contains("with more than")), "{error:?}");
     let error = gateway.store().write("claim/1", None, &new()).unwrap_err();
@@ -321,7 +321,7 @@ fn an_answer_has_a_bound() {
 fn fewer_records_are_asked_for_where_they_are_long() {
     let gateway = Gateway::new(|request| {
         let limit = request.body["limit"].as_u64().unwrap();
-        if limit > 3 { Does::Endless } else { empty() }
+        if limit > 3 { GatewayReply::Endless } else { empty() }
     });
     assert_eq!(gateway.store().list("claim/", "", LIST_MAX), []);
     assert_eq!(gateway.seen(), [READ; 3], "200, 25, and 3 of them");
@@ -335,7 +335,7 @@ fn a_login_is_renewed_when_it_is_over() {
             assert_eq!(request.body, serde_json::json!({ "name": "ids", "password": "hunter2" }));
             assert!(request.token.is_none());
             logins += 1;
-            return Does::Answers(200, format!(r#"{{{HEADER},"token":"token.{logins}"}}"#));
+            return GatewayReply::Answers(200, format!(r#"{{{HEADER},"token":"token.{logins}"}}"#));
         }
         writes += 1;
         assert_eq!(request.token.as_deref(), Some(format!("token.{logins}").as_str()));
@@ -344,7 +344,7 @@ fn a_login_is_renewed_when_it_is_over() {
     });
     let store = gateway.store_with_user();
     for _ in 0..3 {
-        assert_eq!(store.write("claim/1", None, &new()), Ok(Written::Done));
+        assert_eq!(store.write("claim/1", None, &new()), Ok(WriteResult::Done));
     }
     assert_eq!(gateway.seen(), [LOGIN, WRITE, WRITE, LOGIN, WRITE, WRITE]);
 }
@@ -352,14 +352,14 @@ fn a_login_is_renewed_when_it_is_over() {
 #[test]
 fn a_login_that_is_never_good_is_no_loop() {
     let gateway = Gateway::new(|request| match request.path.as_str() {
-        LOGIN => Does::Answers(200, format!(r#"{{{HEADER},"token":"t"}}"#)),
+        LOGIN => GatewayReply::Answers(200, format!(r#"{{{HEADER},"token":"t"}}"#)),
         _ => error(401, 16, "etcdserver: invalid auth token"),
     });
     let error = gateway.store_with_user().write("claim/1", None, &new()).unwrap_err();
     assert!(matches!(error, RecordStoreError::Refused(_)), "{error:?}");
     assert_eq!(gateway.seen(), [LOGIN, WRITE, LOGIN, WRITE]);
     // A login without an answer changed nothing.
-    let gateway = Gateway::new(|_| Does::Ends);
+    let gateway = Gateway::new(|_| GatewayReply::Ends);
     let error = gateway.store_with_user().write("claim/1", None, &new()).unwrap_err();
     assert!(matches!(error, RecordStoreError::Away(_)), "{error:?}");
     assert!(!error.to_string().contains("hunter2"), "{error}");
@@ -380,33 +380,33 @@ fn a_refused_login_is_not_tried_at_once_again() {
 fn users_may_be_switched_off() {
     let gateway = Gateway::new(|request| match request.path.as_str() {
         LOGIN => error(400, 9, "etcdserver: authentication is not enabled"),
-        "/v3/maintenance/status" => Does::Answers(200, format!(r#"{{{HEADER},"version":"3.6.9"}}"#)),
+        "/v3/maintenance/status" => GatewayReply::Answers(200, format!(r#"{{{HEADER},"version":"3.6.9"}}"#)),
         _ => done(),
     });
     let store = gateway.store_with_user();
     for _ in 0..2 {
-        assert_eq!(store.write("claim/1", None, &new()), Ok(Written::Done));
+        assert_eq!(store.write("claim/1", None, &new()), Ok(WriteResult::Done));
     }
     assert_eq!(gateway.seen(), [LOGIN, WRITE, WRITE]);
-    let about = store.about().unwrap();
-    assert_eq!(about.product, "etcd 3.6.9");
-    assert!(about.warnings.len() == 1 && about.warnings[0].contains("etcdctl auth enable"), "{about:?}");
+    let info = store.info().unwrap();
+    assert_eq!(info.product, "etcd 3.6.9");
+    assert!(info.warnings.len() == 1 && info.warnings[0].contains("etcdctl auth enable"), "{info:?}");
 }
 
 #[test]
 fn other_servers_are_refused_by_name() {
-    let gateway = Gateway::new(|_| Does::Answers(404, "<html>\u{1b}[2Jnot here\n</html>".to_owned()));
+    let gateway = Gateway::new(|_| GatewayReply::Answers(404, "<html>\u{1b}[2Jnot here\n</html>".to_owned()));
     for error in
         [gateway.store().read("claim/1").unwrap_err(), gateway.store().write("claim/1", None, &new()).unwrap_err()]
     {
         let RecordStoreError::Refused(text) = &error else { panic!("{error:?}") };
-        assert!(text.contains("an etcd of 3.4 or newer with its JSON gateway is expected there"), "{text}");
+        assert!(text.contains("etcd 3.4 or newer with its JSON gateway is expected there"), "{text}");
         assert!(!text.contains('\u{1b}') && !text.contains('\n'), "{text:?}");
     }
     // The write may have been executed although the answer does not confirm it.
     for body in ["", "null", "{}", "<html>", r#"{"succeeded":true}"#] {
         let body = body.to_owned();
-        let gateway = Gateway::new(move |_| Does::Answers(200, body.clone()));
+        let gateway = Gateway::new(move |_| GatewayReply::Answers(200, body.clone()));
         let error = gateway.store().write("claim/1", None, &new()).unwrap_err();
         assert!(matches!(error, RecordStoreError::Unknown(_)), "{error:?}");
         let error = gateway.store().read("claim/1").unwrap_err();
@@ -459,7 +459,7 @@ fn a_text_that_is_too_long_is_not_sent() {
     assert!(matches!(error, RecordStoreError::Refused(_)), "{error:?}");
     assert_eq!(gateway.seen(), [""; 0]);
     let most = Stamp { beat: Stamp::BEAT_MAX, ..stamp(u128::MAX, 1) };
-    assert_eq!(gateway.store().write("claim/1", Some(most), &new()), Ok(Written::Done));
+    assert_eq!(gateway.store().write("claim/1", Some(most), &new()), Ok(WriteResult::Done));
 }
 
 /// The state of an etcd that compaction needs.
@@ -472,12 +472,12 @@ struct History {
 }
 
 impl History {
-    fn answer(&self, rest: &str) -> Does {
+    fn answer(&self, rest: &str) -> GatewayReply {
         let revision = self.revision;
-        Does::Answers(200, format!(r#"{{"header":{{"cluster_id":"1","revision":"{revision}"}}{rest}}}"#))
+        GatewayReply::Answers(200, format!(r#"{{"header":{{"cluster_id":"1","revision":"{revision}"}}{rest}}}"#))
     }
 
-    fn does(&mut self, request: &Request) -> Does {
+    fn does(&mut self, request: &Request) -> GatewayReply {
         let number = |name: &str| request.body[name].as_str().map_or(0, |text| text.parse::<u64>().unwrap());
         let bytes = |value: &Value| BASE64_STANDARD.decode(value.as_str().unwrap()).unwrap();
         match request.path.as_str() {
@@ -531,7 +531,8 @@ fn history(history: History) -> (Arc<Mutex<History>>, Gateway) {
 fn one_server_a_round_compacts_older_revisions() {
     let (history, gateway) = history(History { revision: 100, may_compact: true, ..History::default() });
     let url = format!("etcd://127.0.0.1:{}/p", gateway.port);
-    let servers: Vec<_> = (1..=3).map(|writer| (etcd(&url, DEADLINE), Mutex::new(Rounds::new(writer)))).collect();
+    let servers: Vec<_> =
+        (1..=3).map(|writer| (etcd(&url, DEADLINE), Mutex::new(CompactionRounds::new(writer)))).collect();
     let mut began_at = Vec::new();
     for round in 0..10 {
         began_at.push(history.lock().unwrap().revision);
@@ -565,11 +566,13 @@ fn one_server_a_round_compacts_older_revisions() {
 fn a_refused_compaction_names_the_remedy() {
     let (_, gateway) = history(History { revision: 100, ..History::default() });
     let server = etcd(&format!("etcd://ids:hunter2@127.0.0.1:{}/p", gateway.port), DEADLINE);
-    let mut rounds = Rounds::new(7);
+    let mut rounds = CompactionRounds::new(7);
     assert_eq!(wait(server.compact(&mut rounds)), Ok(None));
-    let RecordStoreError::Refused(said) = wait(server.compact(&mut rounds)).unwrap_err() else { panic!("not refused") };
+    let RecordStoreError::Refused(message) = wait(server.compact(&mut rounds)).unwrap_err() else {
+        panic!("not refused")
+    };
     let expected = "the user 'ids' may not compact: start etcd with --auto-compaction-mode=periodic";
-    assert!(said.contains(expected) && said.contains("compact-every-s=0"), "{said}");
+    assert!(message.contains(expected) && message.contains("compact-every-s=0"), "{message}");
 }
 
 #[test]
@@ -582,14 +585,14 @@ fn an_uncompacted_etcd_is_warned_about() {
         (3_000_000, 2_900_000, None),
     ] {
         let (_, gateway) = history(History { revision, compacted, ..History::default() });
-        let about = gateway.store().about().unwrap();
+        let info = gateway.store().info().unwrap();
         match warned {
-            None => assert_eq!(about.warnings, [""; 0], "{revision}"),
+            None => assert_eq!(info.warnings, [""; 0], "{revision}"),
             Some(part) => assert!(
-                about.warnings.len() == 1
-                    && about.warnings[0].contains(part)
-                    && about.warnings[0].contains("--auto-compaction-mode=periodic --auto-compaction-retention=1h"),
-                "{about:?}"
+                info.warnings.len() == 1
+                    && info.warnings[0].contains(part)
+                    && info.warnings[0].contains("--auto-compaction-mode=periodic --auto-compaction-retention=1h"),
+                "{info:?}"
             ),
         }
     }
@@ -598,7 +601,8 @@ fn an_uncompacted_etcd_is_warned_about() {
 #[test]
 fn the_size_is_that_of_the_largest_member() {
     let (_, small) = history(History::default());
-    let large = Gateway::new(|_| Does::Answers(200, format!(r#"{{{HEADER},"version":"3.4.42","dbSize":"1000"}}"#)));
+    let large =
+        Gateway::new(|_| GatewayReply::Answers(200, format!(r#"{{{HEADER},"version":"3.4.42","dbSize":"1000"}}"#)));
     let url = format!("etcd://127.0.0.1:{},127.0.0.1:{},127.0.0.1:{}/p", free_port(), small.port, large.port);
     let size = wait(etcd(&url, DEADLINE).size()).unwrap();
     assert_eq!(size, StoreSize { bytes: 1000, used_bytes: 1000, quota_bytes: None });

@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use getid::records::etcd::{EtcdStore, Rounds};
-use getid::records::{RecordStore, RecordStoreError, Written};
+use getid::records::etcd::{CompactionRounds, EtcdStore};
+use getid::records::{RecordStore, RecordStoreError, WriteResult};
 use getid::text::store_url::{StoreKind, StoreUrl};
 use rcgen::ExtendedKeyUsagePurpose;
 use serde_json::json;
 
-use crate::contract::{Place, Records, check_all, row, wait};
+use crate::contract::{Records, StoreFixture, check_all, row, wait};
 use crate::support::etcd::{EtcdCluster, PASSWORD};
 use crate::support::eventually;
 use crate::support::tls::Files;
@@ -52,7 +52,7 @@ fn refusal(url: &str) -> String {
 
 pub(crate) struct Cluster(pub(crate) EtcdCluster);
 
-impl Place for Cluster {
+impl StoreFixture for Cluster {
     fn clear(&self) {
         self.0.clear();
     }
@@ -63,7 +63,7 @@ impl Place for Cluster {
 
     fn spoil(&self, key: &str) {
         let coded = |text: &str| BASE64_STANDARD.encode(text);
-        let put = json!({ "key": coded(&format!("getid/{key}")), "value": coded("beat 0 of nobody\n") });
+        let put = json!({ "key": coded(&format!("getid/{key}")), "value": coded("beat 0 of none\n") });
         self.0.ask("", "/v3/kv/put", &put);
     }
 }
@@ -87,7 +87,7 @@ fn a_thousand_records_are_listed() {
     runtime.block_on(async {
         for id in 0..1024 {
             let key = crate::contract::key(&format!("claim/{id}"));
-            assert_eq!(store.0.write(&key, None, &row(1, 1, &text)).await, Ok(Written::Done));
+            assert_eq!(store.0.write(&key, None, &row(1, 1, &text)).await, Ok(WriteResult::Done));
         }
     });
     let first = store.list("claim/", "", 1000);
@@ -132,29 +132,29 @@ fn users_and_rights_are_reported() {
     // While authentication is off, a login succeeds, with a warning.
     let early = records(&cluster.url_of(&login, "getid"), DEADLINE);
     early.put("claim/1", None, &row(1, 1, "1"));
-    let warnings = early.about().unwrap().warnings;
-    assert!(warnings.iter().any(|warning| warning.contains("has its users switched off")), "{warnings:?}");
+    let warnings = early.info().unwrap().warnings;
+    assert!(warnings.iter().any(|warning| warning.contains("has authentication disabled")), "{warnings:?}");
     cluster.switch_users_on();
     // The store opened before logs in now.
     early.put("claim/1", Some(row(1, 1, "").stamp), &row(1, 2, "2"));
-    let said = refusal(&cluster.url_of("ids:other-secret@", "getid"));
-    assert!(said.contains("the user or the password is wrong"), "{said}");
-    let said = refusal(&cluster.url());
-    assert!(said.contains("it wants a user and a password: write etcd://USER:PASSWORD@HOST/PREFIX"), "{said}");
+    let message = refusal(&cluster.url_of("ids:other-secret@", "getid"));
+    assert!(message.contains("the user or the password is wrong"), "{message}");
+    let message = refusal(&cluster.url());
+    assert!(message.contains("it requires a user and a password: write etcd://USER:PASSWORD@HOST/PREFIX"), "{message}");
     for (user, prefix) in [("other", "getid"), ("ids", "team")] {
-        let said = refusal(&cluster.url_of(&format!("{user}:{PASSWORD}@"), prefix));
+        let message = refusal(&cluster.url_of(&format!("{user}:{PASSWORD}@"), prefix));
         let expected = format!(
             "the user '{user}' may not read and write there: etcdctl role grant-permission ROLE --prefix=true readwrite \
              {prefix}/"
         );
-        assert!(said.contains(&expected), "{said}");
+        assert!(message.contains(&expected), "{message}");
     }
     // etcd forgets all logins when it ends.
     cluster.kill();
     cluster.start_again();
     early.put("claim/1", Some(row(1, 2, "").stamp), &row(1, 3, "3"));
     assert_eq!(early.read("claim/1"), Ok(Some(row(1, 3, "3"))));
-    assert!(early.list("claim/", "", 10).len() == 1 && early.about().unwrap().product.starts_with("etcd "));
+    assert!(early.list("claim/", "", 10).len() == 1 && early.info().unwrap().product.starts_with("etcd "));
 }
 
 #[test]
@@ -175,10 +175,10 @@ fn certificates_are_verified_both_ways() {
         let beat = found.map_or(1, |stamp| stamp.beat + 1);
         store.put("claim/1", found, &row(1, beat, "1"));
     }
-    let said = refusal(&url("tls=verify"));
-    assert!(said.contains("has a certificate that is not good") && said.contains("ca-file= names who"), "{said}");
-    let said = refusal(&url(&format!("tls=verify&ca-file={}", path("missing.crt"))));
-    assert!(said.contains("missing.crt: No such file"), "{said}");
+    let message = refusal(&url("tls=verify"));
+    assert!(message.contains("has an invalid certificate") && message.contains("set ca-file= to"), "{message}");
+    let message = refusal(&url(&format!("tls=verify&ca-file={}", path("missing.crt"))));
+    assert!(message.contains("missing.crt: No such file"), "{message}");
     let error = records(&url("tls=no"), DEADLINE).read("claim/1").unwrap_err();
     assert!(error.to_string().contains("tls=verify"), "{error}");
     drop(cluster);
@@ -191,8 +191,8 @@ fn certificates_are_verified_both_ways() {
         let store = records(&format!("{}?tls=verify&ca-file={ca}{shown}", cluster.url()), DEADLINE);
         // The gateway's connection may end before it gets the reason.
         eventually("etcd reports the reason", || {
-            let said = store.write("claim/1", None, &row(1, 1, "1")).unwrap_err().to_string();
-            said.contains("extended key usage clientAuth")
+            let message = store.write("claim/1", None, &row(1, 1, "1")).unwrap_err().to_string();
+            message.contains("extended key usage clientAuth")
         });
     }
     let pair = files.authority.sign_with(ExtendedKeyUsagePurpose::ServerAuth, |params| {
@@ -205,10 +205,10 @@ fn certificates_are_verified_both_ways() {
     let url = |options: &str| format!("{}?tls=verify&ca-file={ca}{options}", cluster.url());
     let shown = format!("&cert-file={}&key-file={}", path("client.crt"), path("client.key"));
     records(&url(&shown), DEADLINE).put("claim/1", None, &row(1, 1, "1"));
-    let said = refusal(&url(""));
-    assert!(said.contains("does not take this client's certificate"), "{said}");
-    let said = refusal(&url(&format!("&cert-file={}&key-file={}", path("client.crt"), path("server.key"))));
-    assert!(said.contains("key-file= must be this certificate's key"), "{said}");
+    let message = refusal(&url(""));
+    assert!(message.contains("rejects this client's certificate"), "{message}");
+    let message = refusal(&url(&format!("&cert-file={}&key-file={}", path("client.crt"), path("server.key"))));
+    assert!(message.contains("key-file= must be this certificate's key"), "{message}");
     drop(cluster);
 
     let cluster = EtcdCluster::one(&[]);
@@ -222,13 +222,13 @@ fn write_through(store: &Records, beat: u64) -> bool {
     let new = row(1, beat, "text");
     let expect = (beat > 1).then(|| row(1, beat - 1, "").stamp);
     match store.write("claim/1", expect, &new) {
-        Ok(Written::Done) => true,
-        Ok(Written::Conflict(Some(found))) => {
+        Ok(WriteResult::Done) => true,
+        Ok(WriteResult::Conflict(Some(found))) => {
             // An earlier write was executed after its caller dropped it.
             assert_eq!(found, new);
             true
         }
-        Ok(Written::Conflict(None)) => panic!("the record is gone"),
+        Ok(WriteResult::Conflict(None)) => panic!("the record is gone"),
         Err(error @ (RecordStoreError::Refused(_) | RecordStoreError::Damaged(_))) => panic!("{error}"),
         Err(RecordStoreError::Away(_)) => false,
         Err(RecordStoreError::Unknown(_)) => store.read("claim/1").is_ok_and(|found| found == Some(new)),
@@ -281,7 +281,7 @@ fn a_restart_between_writes_is_not_noticed() {
     for beat in 1..=3 {
         let new = row(1, beat, "text");
         let written = runtime.block_on(store.0.write(&crate::contract::key("claim/1"), expect, &new));
-        assert_eq!(written, Ok(Written::Done));
+        assert_eq!(written, Ok(WriteResult::Done));
         expect = Some(new.stamp);
         cluster.kill();
         let error = runtime.block_on(store.0.read(&crate::contract::key("claim/1"))).unwrap_err();
@@ -302,7 +302,7 @@ fn a_store_that_is_restored_has_the_stamp_of_before() {
     // Another client writes a value with the same revision number as the lost write.
     store.put("claim/1", Some(row(1, 1, "").stamp), &row(9, 2, "another's"));
     let written = store.write("claim/1", Some(row(1, 2, "").stamp), &row(1, 3, "3"));
-    assert_eq!(written, Ok(Written::Conflict(Some(row(9, 2, "another's")))));
+    assert_eq!(written, Ok(WriteResult::Conflict(Some(row(9, 2, "another's")))));
 }
 
 #[test]
@@ -317,7 +317,7 @@ fn a_full_database_is_reported_and_settled_by_reading() {
         let written = store.write("claim/1", last, &new);
         match written {
             Ok(written) => {
-                assert_eq!(written, Written::Done);
+                assert_eq!(written, WriteResult::Done);
                 last = Some(new.stamp);
                 None
             }
@@ -325,12 +325,12 @@ fn a_full_database_is_reported_and_settled_by_reading() {
         }
     });
     let error = error.expect("it is full");
-    let RecordStoreError::Unknown(said) = &error else { panic!("{error:?}") };
-    assert!(said.contains("etcdctl alarm disarm"), "{said}");
+    let RecordStoreError::Unknown(message) = &error else { panic!("{error:?}") };
+    assert!(message.contains("etcdctl alarm disarm"), "{message}");
     // Reads continue, and show whether the write was executed.
     let found = store.read("claim/1").unwrap().unwrap().stamp;
     assert!(Some(found) >= last, "{found}");
-    let warnings = store.about().unwrap().warnings;
+    let warnings = store.info().unwrap().warnings;
     assert!(warnings.iter().any(|warning| warning.contains("NOSPACE")), "{warnings:?}");
 }
 
@@ -339,14 +339,14 @@ fn a_full_database_is_reported_and_settled_by_reading() {
 fn beats_until_full(quota: &str, beats_max: u64, every: Option<u64>) -> u64 {
     let cluster = EtcdCluster::one(&["--quota-backend-bytes", quota]);
     let servers = [etcd(&cluster.url(), DEADLINE), etcd(&cluster.url(), DEADLINE)];
-    let mut rounds = [Rounds::new(1), Rounds::new(2)];
+    let mut rounds = [CompactionRounds::new(1), CompactionRounds::new(2)];
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (claim, text) = (crate::contract::key("claim/1"), "x".repeat(10_000));
     runtime.block_on(async {
         let (mut last, mut compactions) = (None, 0);
         for beat in 1..=beats_max {
             let new = row(1, beat, &text);
-            if servers[0].write(&claim, last, &new).await != Ok(Written::Done) {
+            if servers[0].write(&claim, last, &new).await != Ok(WriteResult::Done) {
                 return beat;
             }
             last = Some(new.stamp);
@@ -383,7 +383,7 @@ fn etcd_forgets_only_compacted_revisions() {
     let server = etcd(&cluster.url_of(&format!("ids:{PASSWORD}@"), "getid"), DEADLINE);
     let store = records(&cluster.url_of(&format!("ids:{PASSWORD}@"), "getid"), DEADLINE);
     store.put("claim/1", None, &row(1, 1, "1"));
-    let mut rounds = Rounds::new(1);
+    let mut rounds = CompactionRounds::new(1);
     assert_eq!(wait(server.compact(&mut rounds)), Ok(None), "what it sees now is compacted in the next round");
     store.put("claim/1", Some(row(1, 1, "").stamp), &row(1, 2, "2"));
     let compacted = wait(server.compact(&mut rounds)).unwrap().expect("its turn");

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use getid::records::RecordStoreError;
 
-use super::{Shared, check_faults, records, says};
+use super::{Shared, assert_refused, check_faults, records};
 use crate::contract::{check_all, key, row, stamp, wait};
 use crate::support::backend::Backend as _;
 use crate::support::eventually;
@@ -39,26 +39,35 @@ fn faults_and_errors_of_mysql() {
 fn refusals_of_mysql_have_a_remedy(server: &mut MariadbServer) {
     server.sql("CREATE USER app@localhost IDENTIFIED BY 'app-secret'; GRANT SELECT ON ids.* TO app@localhost");
     let app = server.url_of("app:app-secret", "ids", "");
-    says(&app, &["the table getid_record is missing", "'app' cannot make it", "`getid claim schema --store 'mysql://"]);
-    says(&server.url_of("app:wrong-secret", "ids", ""), &["does not let 'app' in"]);
-    says(&server.url_of("app:app-secret", "absent", ""), &["absent", "GRANT SELECT, INSERT, UPDATE, CREATE ON"]);
+    assert_refused(
+        &app,
+        &["the table getid_record is missing", "'app' cannot create it", "`getid claim schema --store 'mysql://"],
+    );
+    assert_refused(&server.url_of("app:wrong-secret", "ids", ""), &["rejects the login of 'app'"]);
+    assert_refused(
+        &server.url_of("app:app-secret", "absent", ""),
+        &["absent", "GRANT SELECT, INSERT, UPDATE, CREATE ON"],
+    );
     // The printed statements suffice.
     server.sql(&records(&server.url()).0.schema());
-    says(&app, &["UPDATE command denied", "GRANT SELECT, INSERT, UPDATE ON `ids`.* TO 'app'"]);
+    assert_refused(&app, &["UPDATE command denied", "GRANT SELECT, INSERT, UPDATE ON `ids`.* TO 'app'"]);
     server.sql("GRANT UPDATE ON ids.* TO app@localhost");
-    says(&app, &["INSERT command denied", "GRANT SELECT, INSERT, UPDATE ON `ids`.* TO 'app'"]);
+    assert_refused(&app, &["INSERT command denied", "GRANT SELECT, INSERT, UPDATE ON `ids`.* TO 'app'"]);
     server.sql("GRANT INSERT ON ids.* TO app@localhost");
     let store = records(&app);
     store.put("claim/1", None, &row(1, 1, "1"));
     // The table is dropped, and another program creates it with other columns.
     server.sql("DROP TABLE getid_record");
     let error = store.read("claim/1").unwrap_err();
-    assert!(matches!(&error, RecordStoreError::Refused(said) if said.contains("getid claim schema")), "{error:?}");
+    assert!(
+        matches!(&error, RecordStoreError::Refused(message) if message.contains("getid claim schema")),
+        "{error:?}"
+    );
     server.sql("CREATE TABLE getid_record (record_key VARCHAR(200) PRIMARY KEY)");
-    says(&app, &["prints it as it must be"]);
+    assert_refused(&app, &["prints it as it must be"]);
     let schema = records(&server.url()).0.schema();
     server.sql(&format!("DROP TABLE getid_record; {}", schema.replacen("ascii_bin", "ascii_general_ci", 1)));
-    says(&app, &["compares by ascii_general_ci, must compare byte for byte"]);
+    assert_refused(&app, &["compares by ascii_general_ci, must compare byte for byte"]);
 }
 
 /// A server that becomes read-only is refused by name, also if the user's privileges override `read_only`.
@@ -69,11 +78,11 @@ fn mysql_becomes_a_replica(server: &mut MariadbServer) {
     server.sql("SET GLOBAL read_only = 1");
     let error = store.write("claim/1", Some(stamp(1, 1)), &row(1, 2, "2")).unwrap_err();
     assert!(
-        matches!(&error, RecordStoreError::Unknown(said) if said.contains("takes no writes any more")),
+        matches!(&error, RecordStoreError::Unknown(message) if message.contains("accepts no writes any more")),
         "{error:?}"
     );
     let error = store.read("claim/1").unwrap_err();
-    assert!(matches!(&error, RecordStoreError::Refused(said) if said.contains("has read_only on")), "{error:?}");
+    assert!(matches!(&error, RecordStoreError::Refused(message) if message.contains("has read_only on")), "{error:?}");
     server.sql("SET GLOBAL read_only = 0");
     eventually("an answer", || store.read("claim/1").is_ok());
     server.sql("SET GLOBAL read_only = 1");
@@ -86,27 +95,27 @@ fn mysql_becomes_a_replica(server: &mut MariadbServer) {
 fn weak_settings_of_mysql_are_warned_of() {
     let server = MariadbServer::start(&["--innodb-flush-log-at-trx-commit=2", "--max-allowed-packet=1M"]);
     let store = records(&server.url());
-    let about = store.about().unwrap();
-    assert!(about.product.starts_with("MariaDB "), "{about:?}");
+    let info = store.info().unwrap();
+    assert!(info.product.starts_with("MariaDB "), "{info:?}");
     // Variables that report replicas have these names.
     for name in ["Slaves_connected", "Rpl_semi_sync_master_status"] {
         assert_ne!(server.sql(&format!("SHOW GLOBAL STATUS LIKE '{name}'")), "", "{name}");
     }
-    let expected = ["may take back records that were written; set it to 1", "max_allowed_packet is 1048576 bytes"];
+    let expected = ["may lose records that were written; set it to 1", "max_allowed_packet is 1048576 bytes"];
     for expected in expected {
-        assert!(about.warnings.iter().any(|warning| warning.contains(expected)), "{about:?}");
+        assert!(info.warnings.iter().any(|warning| warning.contains(expected)), "{info:?}");
     }
     let error = store.write("cluster", None, &row(1, 1, &"x".repeat(512 * 1024))).unwrap_err();
-    assert!(matches!(&error, RecordStoreError::Refused(said) if said.contains("set it to 16M")), "{error:?}");
+    assert!(matches!(&error, RecordStoreError::Refused(message) if message.contains("set it to 16M")), "{error:?}");
     store.put("cluster", None, &row(1, 1, &"x".repeat(256 * 1024)));
     server.sql("ALTER TABLE getid_record ENGINE=MyISAM");
-    let warnings = records(&server.url()).about().unwrap().warnings;
+    let warnings = records(&server.url()).info().unwrap().warnings;
     assert!(warnings.iter().any(|warning| warning.contains("is a table of MyISAM")), "{warnings:?}");
 }
 
 #[test]
 #[ignore = "needs mariadb"]
-fn the_table_takes_no_row_that_is_no_record() {
+fn the_table_rejects_rows_that_are_not_records() {
     let server = MariadbServer::start(&[]);
     records(&server.url()).put("claim/1", None, &row(1, 1, "1"));
     for set in ["beat = 0", "writer = 'x'", "writer = UPPER('abcdef78901234567890123456789012')", "record_key = ''"] {
@@ -154,12 +163,12 @@ fn the_printed_command_suffices() {
     for lost in ["DELETE FROM getid_record", "UPDATE getid_record SET beat = 0", "UPDATE getid_record SET text = 'x'"] {
         server.sql(&format!("{lost} WHERE record_key = 'claim/20'"));
         let refused = getid(&["serve", "--server-id", "20", "--port", "0", "--unixsocket", "socket"]);
-        let said = String::from_utf8_lossy(&refused.stderr).into_owned() + &String::from_utf8_lossy(&refused.stdout);
+        let message = String::from_utf8_lossy(&refused.stderr).into_owned() + &String::from_utf8_lossy(&refused.stdout);
         assert!(
-            !refused.status.success() && !said.contains("another claim-store") && !said.contains("secret"),
-            "{said}"
+            !refused.status.success() && !message.contains("another claim-store") && !message.contains("secret"),
+            "{message}"
         );
-        let (_, command) = said.split_once("`getid state advance").unwrap_or_else(|| panic!("{lost}: {said}"));
+        let (_, command) = message.split_once("`getid state advance").unwrap_or_else(|| panic!("{lost}: {message}"));
         let (command, _) = command.split_once('`').unwrap();
         let command = command.replace("--past-id ID", "--past-id 1");
         let mut shell = Command::new("sh");

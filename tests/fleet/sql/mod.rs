@@ -9,11 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use getid::records::{RecordStore, RecordStoreError, Stamp, Written};
+use getid::records::{RecordStore, RecordStoreError, Stamp, WriteResult};
 use getid::sql::open_records;
 use getid::text::store_url::StoreUrl;
 
-use crate::contract::{Place, Records, row, stamp};
+use crate::contract::{Records, StoreFixture, row, stamp};
 use crate::support::backend::{SqlBackend, while_locked};
 use crate::support::scenarios::{scenarios, selected_scenarios};
 use crate::support::{eventually, free_port};
@@ -48,7 +48,7 @@ impl<'a> Shared<'a> {
     }
 }
 
-impl Place for Shared<'_> {
+impl StoreFixture for Shared<'_> {
     fn clear(&self) {
         self.0.clear();
     }
@@ -90,17 +90,17 @@ fn refusal(url: &str) -> String {
     let error = store.read("claim/1").unwrap_err();
     assert!(!format!("{error:?}").contains("secret"), "{error:?}");
     assert!(matches!(error, RecordStoreError::Refused(_)), "{error:?}");
-    assert_eq!(store.about().unwrap_err(), error, "a refusal is repeated for a second");
+    assert_eq!(store.info().unwrap_err(), error, "a refusal is repeated for a second");
     let written = store.write("claim/1", None, &row(1, 1, "")).unwrap_err();
     assert_eq!(written, error, "a write that could not be sent was not done");
     error.to_string()
 }
 
 #[track_caller]
-fn says(url: &str, expected: &[&str]) {
-    let said = refusal(url);
+fn assert_refused(url: &str, expected: &[&str]) {
+    let message = refusal(url);
     for expected in expected {
-        assert!(said.contains(expected), "{expected}: {said}");
+        assert!(message.contains(expected), "{expected}: {message}");
     }
 }
 
@@ -108,7 +108,10 @@ fn says(url: &str, expected: &[&str]) {
 #[track_caller]
 fn is_away(store: &Records, expected: &str) {
     for error in [store.read("claim/1").unwrap_err(), store.write("claim/1", None, &row(1, 1, "")).unwrap_err()] {
-        assert!(matches!(&error, RecordStoreError::Away(said) if said.contains(expected)), "{expected}: {error:?}");
+        assert!(
+            matches!(&error, RecordStoreError::Away(message) if message.contains(expected)),
+            "{expected}: {error:?}"
+        );
         assert!(!format!("{error:?}").contains("secret"), "{error:?}");
     }
 }
@@ -135,8 +138,8 @@ impl Holder {
             let beat = self.last.map_or(1, |last| last.beat + 1);
             let new = row(self.me, beat, &format!("beat {beat}"));
             match self.store.write("claim/1", self.last, &new) {
-                Ok(Written::Done) => self.done(new.stamp),
-                Ok(Written::Conflict(found)) => panic!("another writer: {found:?} after {:?}", self.last),
+                Ok(WriteResult::Done) => self.done(new.stamp),
+                Ok(WriteResult::Conflict(found)) => panic!("another writer: {found:?} after {:?}", self.last),
                 Err(RecordStoreError::Unknown(_)) => {
                     self.unknown += 1;
                     self.settle(new.stamp, stop);
@@ -246,14 +249,14 @@ fn is_late(url: &str, begin: impl FnOnce(), end: impl FnOnce()) {
     let store = Records(open(url, Path::new("."), SHORT));
     eventually("a first answer", || store.read("claim/1").is_ok());
     eventually("a first write", || {
-        matches!(store.write("claim/1", None, &row(1, 1, "1")), Ok(Written::Done | Written::Conflict(Some(_))))
+        matches!(store.write("claim/1", None, &row(1, 1, "1")), Ok(WriteResult::Done | WriteResult::Conflict(Some(_))))
     });
     begin();
     let error = store.write("claim/1", Some(stamp(1, 1)), &row(1, 2, "2")).unwrap_err();
-    assert!(matches!(&error, RecordStoreError::Unknown(said) if said.contains("within 500 ms")), "{error:?}");
+    assert!(matches!(&error, RecordStoreError::Unknown(message) if message.contains("within 500 ms")), "{error:?}");
     for _ in 0..2 {
         let error = store.read("claim/1").unwrap_err();
-        assert!(matches!(&error, RecordStoreError::Away(said) if said.contains("within 500 ms")), "{error:?}");
+        assert!(matches!(&error, RecordStoreError::Away(message) if message.contains("within 500 ms")), "{error:?}");
     }
     end();
     let mut known = None;
@@ -271,7 +274,7 @@ fn a_row_that_another_transaction_has_locked(server: &mut dyn SqlBackend) {
     while_locked(server, "BEGIN; SELECT 1 FROM getid_record FOR UPDATE", || {
         let error = store.write("claim/1", Some(stamp(1, 1)), &row(1, 2, "2")).unwrap_err();
         assert!(
-            matches!(&error, RecordStoreError::Refused(said) if said.contains("another transaction has")),
+            matches!(&error, RecordStoreError::Refused(message) if message.contains("another transaction has")),
             "{error:?}"
         );
         assert_eq!(store.read("claim/1"), Ok(Some(row(1, 1, "1"))));
@@ -283,7 +286,7 @@ fn it_is_not_there(server: &mut dyn SqlBackend) {
     let scheme = server.url().split_once(':').unwrap().0.to_owned();
     is_away(&records(&format!("{scheme}://a:a-secret@127.0.0.1:{}/b", free_port())), "cannot be reached");
     let error = records(&format!("{scheme}://a:a-secret@no-such-host.invalid/b?tls=no")).read("claim/1").unwrap_err();
-    assert!(matches!(&error, RecordStoreError::Away(said) if said.contains("no-such-host.invalid")), "{error:?}");
+    assert!(matches!(&error, RecordStoreError::Away(message) if message.contains("no-such-host.invalid")), "{error:?}");
     let store = records(&server.url());
     store.put("claim/1", None, &row(1, 1, "1"));
     server.kill();

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use getid::records::{RecordStore, RecordStoreError};
 
 use super::{DEADLINE, open};
-use crate::contract::{Place, Records, check_all, row, stamp};
+use crate::contract::{Records, StoreFixture, check_all, row, stamp};
 use crate::support::folder;
 
 struct Folder(tempfile::TempDir);
 
-impl Place for Folder {
+impl StoreFixture for Folder {
     fn clear(&self) {
         if let Ok(sqlite) = rusqlite::Connection::open(self.0.path().join("records.sqlite")) {
             // The table may not exist yet.
@@ -66,11 +66,11 @@ fn a_file_that_was_replaced_is_refused() {
     fs::copy(&file, &old).unwrap();
     fs::rename(&old, &file).unwrap();
     for error in [store.read("claim/1").unwrap_err(), store.write("a", None, &row(1, 1, "")).unwrap_err()] {
-        assert!(matches!(&error, RecordStoreError::Refused(said) if said.contains("replaced")), "{error:?}");
+        assert!(matches!(&error, RecordStoreError::Refused(message) if message.contains("replaced")), "{error:?}");
     }
     fs::remove_file(&file).unwrap();
     let error = store.write("claim/1", Some(stamp(1, 1)), &row(1, 2, "2")).unwrap_err();
-    assert!(matches!(&error, RecordStoreError::Refused(said) if said.contains("removed")), "{error:?}");
+    assert!(matches!(&error, RecordStoreError::Refused(message) if message.contains("removed")), "{error:?}");
 }
 
 #[test]
@@ -81,16 +81,16 @@ fn foreign_files_are_left_unchanged() {
     other.execute_batch("CREATE TABLE theirs (a); INSERT INTO theirs VALUES (1);").unwrap();
     drop(other);
     let before = fs::read(&file).unwrap();
-    let said = records("sqlite:", folder.path()).read("claim/1").unwrap_err().to_string();
-    assert!(said.contains("is a SQLite file of another program"), "{said}");
+    let message = records("sqlite:", folder.path()).read("claim/1").unwrap_err().to_string();
+    assert!(message.contains("is a SQLite file of another program"), "{message}");
     assert_eq!(fs::read(&file).unwrap(), before);
     fs::write(&file, "no SQLite file at all, but long enough to be looked at ".repeat(20)).unwrap();
-    let said = records("sqlite:", folder.path()).read("claim/1").unwrap_err().to_string();
-    assert!(said.contains("is not a SQLite file"), "{said}");
+    let message = records("sqlite:", folder.path()).read("claim/1").unwrap_err().to_string();
+    assert!(message.contains("is not a SQLite file"), "{message}");
 }
 
 #[test]
-fn a_row_that_somebody_edited_is_refused_by_name() {
+fn an_edited_row_is_refused_by_name() {
     let folder = folder();
     let store = records("sqlite:", folder.path());
     store.put("claim/1", None, &row(1, 1, "1"));
@@ -101,10 +101,10 @@ fn a_row_that_somebody_edited_is_refused_by_name() {
         sqlite.pragma_update(None, "ignore_check_constraints", true).unwrap();
         writer(refused).unwrap();
         sqlite.pragma_update(None, "ignore_check_constraints", false).unwrap();
-        let said = store.bad("claim/1").what;
+        let message = store.bad("claim/1").what;
         assert!(
-            said.contains(&format!("the row 'claim/1' of the table getid_record has the writer '{refused}")),
-            "{said}"
+            message.contains(&format!("the row 'claim/1' of the table getid_record has the writer '{refused}")),
+            "{message}"
         );
     }
     // A key with invalid characters, and a text with invalid UTF-8.
@@ -112,7 +112,10 @@ fn a_row_that_somebody_edited_is_refused_by_name() {
     for key in ["'a b'", "CAST(x'61ff' AS TEXT)"] {
         sqlite.execute(&format!("UPDATE getid_record SET record_key = {key}"), []).unwrap();
         let listed = store.listed("", "", 10);
-        assert!(listed.rows.is_empty() && listed.bad[0].what.contains("has a record_key that is no key"), "{listed:?}");
+        assert!(
+            listed.rows.is_empty() && listed.bad[0].what.contains("has a record_key that is not a valid key"),
+            "{listed:?}"
+        );
     }
 }
 
@@ -122,11 +125,11 @@ fn invalid_records_are_refused_before_a_write() {
     let store = records("sqlite:", folder.path());
     for (new, expected) in [
         (row(1, 0, ""), "would have the beat 0"),
-        (row(1, 1, "a\0b"), "has a NUL in it"),
+        (row(1, 1, "a\0b"), "contains NUL"),
         (row(1, 1, &"x".repeat(512 * 1024 + 1)), "has 524289 bytes, must have at most 524288"),
     ] {
-        let said = store.write("claim/1", None, &new).unwrap_err().to_string();
-        assert!(said.contains(expected), "{said}");
+        let message = store.write("claim/1", None, &new).unwrap_err().to_string();
+        assert!(message.contains(expected), "{message}");
     }
     assert_eq!(store.read("claim/1"), Ok(None));
 }

@@ -81,7 +81,7 @@ impl Fleet {
         let end = Instant::now() + PATIENCE;
         loop {
             for at in 0..self.servers.len() {
-                if self.servers[at].is_some() && self.says(at).is_ok() {
+                if self.servers[at].is_some() && self.try_get_id(at).is_ok() {
                     return at;
                 }
             }
@@ -94,10 +94,10 @@ impl Fleet {
     }
 
     /// Requests an ID, and returns it or the error. Waits longer for the answer than a client would.
-    pub(crate) fn says(&self, at: usize) -> Result<u64, String> {
+    pub(crate) fn try_get_id(&self, at: usize) -> Result<u64, String> {
         let mut client = Client::default();
-        let said = client.send(self.port(at), 1).and_then(|()| client.answers(1, crate::support::PATIENCE));
-        said.map_err(|error| error.to_string())?.pop().unwrap_or_else(|| Err("nothing".to_owned()))
+        let message = client.send(self.port(at), 1).and_then(|()| client.answers(1, crate::support::PATIENCE));
+        message.map_err(|error| error.to_string())?.pop().unwrap_or_else(|| Err("nothing".to_owned()))
     }
 
     pub(crate) fn port(&self, at: usize) -> u16 {
@@ -119,7 +119,7 @@ impl Fleet {
 
 /// IDs that a client got from one batch of requests.
 #[derive(Clone, Debug)]
-pub(crate) struct Given {
+pub(crate) struct GivenRanges {
     pub(crate) server: usize,
     pub(crate) sent: Instant,
     pub(crate) received: Instant,
@@ -131,7 +131,7 @@ pub(crate) struct Given {
 /// Running clients.
 pub(crate) struct Load {
     stop: Arc<AtomicBool>,
-    given: Arc<Mutex<Vec<Given>>>,
+    given: Arc<Mutex<Vec<GivenRanges>>>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -184,7 +184,7 @@ impl Load {
             assert!(seen.insert(*id), "{id} was given twice");
         }
         given.sort_by_key(|given| given.sent);
-        let mut received: Vec<&Given> = given.iter().collect();
+        let mut received: Vec<&GivenRanges> = given.iter().collect();
         received.sort_by_key(|given| given.received);
         let (mut largest, mut before) = (0, received.into_iter().peekable());
         for given in &given {
@@ -200,17 +200,17 @@ impl Load {
 }
 
 /// One client: it stays with a server that gives IDs, and otherwise switches to the next server.
-fn draw(nth: usize, ports: &[AtomicU16], stop: &AtomicBool, all: &Mutex<Vec<Given>>) {
+fn draw(nth: usize, ports: &[AtomicU16], stop: &AtomicBool, all: &Mutex<Vec<GivenRanges>>) {
     let (mut client, mut server) = (Client::default(), nth % ports.len());
     while !stop.load(Ordering::SeqCst) {
         let sent = Instant::now();
-        let said = client.ask(ports[server].load(Ordering::SeqCst), BATCH).unwrap_or_default();
+        let message = client.ask(ports[server].load(Ordering::SeqCst), BATCH).unwrap_or_default();
         let received = Instant::now();
-        let all_given = said.len() == BATCH && said.iter().all(Result::is_ok);
-        let ids: Vec<u64> = said.into_iter().flatten().collect();
+        let all_given = message.len() == BATCH && message.iter().all(Result::is_ok);
+        let ids: Vec<u64> = message.into_iter().flatten().collect();
         if let Some(last) = ids.last() {
             let ahead_ms = i64::try_from((last >> 21) + EPOCH_UNIX_MS).unwrap() - wall_unix_ms();
-            all.lock().unwrap().push(Given { server, sent, received, ids, ahead_ms });
+            all.lock().unwrap().push(GivenRanges { server, sent, received, ids, ahead_ms });
         }
         if !all_given {
             server = (server + 1) % ports.len();

@@ -125,11 +125,13 @@ fn stands_still(store: &mut dyn Backend) {
         let largest = load.largest();
         fleet.server(holder).signal(Signal::SIGCONT);
         if pause > Duration::from_secs(3) {
-            let said = late.answers(1, Duration::from_secs(20)).unwrap();
-            match &said[..] {
-                [Err(said)] => assert!(said.starts_with("-LOADING") || said.starts_with("-MISCONF"), "{said}"),
+            let message = late.answers(1, Duration::from_secs(20)).unwrap();
+            match &message[..] {
+                [Err(message)] => {
+                    assert!(message.starts_with("-LOADING") || message.starts_with("-MISCONF"), "{message}")
+                }
                 [Ok(id)] => assert!(*id > largest, "an older ID came late: {id}"),
-                _ => panic!("no answer: {said:?}"),
+                _ => panic!("no answer: {message:?}"),
             }
         }
     }
@@ -152,18 +154,18 @@ fn cable_is_cut(store: &mut dyn Backend) {
         proxies[holder].cut(true);
         let first = load.first_of_others(holder, begin, &mut fleet);
         println!("figure: cable cut, IDs again after {:?}", first - begin);
-        let said = fleet.says(holder).unwrap_err();
-        assert!(said.starts_with("-MISCONF") || said.starts_with("-LOADING"), "{said}");
+        let message = fleet.try_get_id(holder).unwrap_err();
+        assert!(message.starts_with("-MISCONF") || message.starts_with("-LOADING"), "{message}");
         proxies[holder].cut(false);
         // It takes the claim again if the other server stalled meanwhile.
         eventually("the server is a standby", || {
-            fleet.says(holder).map_or_else(|said| said.starts_with("-LOADING"), |_| true)
+            fleet.try_get_id(holder).map_or_else(|message| message.starts_with("-LOADING"), |_| true)
         });
     }
     load.judge();
 }
 
-/// The store stops for longer than any server may give IDs, and comes back unchanged.
+/// The store stops for longer than any server may give IDs, and starts again unchanged.
 fn store_stops(store: &mut dyn Backend) {
     let mut fleet = two(store);
     let load = fleet.load(4);
@@ -173,9 +175,10 @@ fn store_stops(store: &mut dyn Backend) {
     let stopped = Instant::now();
     // The holder, one of the two servers, reports it.
     eventually("the holder's time is over", || {
-        let said = [fleet.says(0), fleet.says(1)];
-        let is_over = |said: &Result<u64, String>| said.as_ref().is_err_and(|said| said.starts_with("-MISCONF"));
-        said.iter().all(Result::is_err) && said.iter().any(is_over)
+        let message = [fleet.try_get_id(0), fleet.try_get_id(1)];
+        let is_over =
+            |message: &Result<u64, String>| message.as_ref().is_err_and(|message| message.starts_with("-MISCONF"));
+        message.iter().all(Result::is_err) && message.iter().any(is_over)
     });
     println!("figure: the store stopped, IDs for {:?} more", stopped.elapsed());
     std::thread::sleep(Duration::from_secs(if is_long() { 60 } else { 3 }));
@@ -186,7 +189,7 @@ fn store_stops(store: &mut dyn Backend) {
     load.judge();
 }
 
-/// The store stops and comes back with an older state: no server gives an ID until an operator sets the position.
+/// The store stops and starts again with an older state: no server gives an ID until an operator sets the position.
 fn store_goes_back(store: &mut dyn Backend) {
     let mut fleet = two(store);
     let load = fleet.load(4);
@@ -210,9 +213,9 @@ fn store_goes_back(store: &mut dyn Backend) {
     for at in [0, 1] {
         // The log may be ahead of replies, which still have the store's earlier error.
         eventually("clients get the error", || {
-            let said = fleet.says(at).unwrap_err();
-            assert!(said.starts_with('-'), "no answer: {said}");
-            said.starts_with("-MISCONF") && said.contains("went back")
+            let message = fleet.try_get_id(at).unwrap_err();
+            assert!(message.starts_with('-'), "no answer: {message}");
+            message.starts_with("-MISCONF") && message.contains("went back")
         });
     }
     let past = load.largest().to_string();

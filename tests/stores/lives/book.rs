@@ -50,17 +50,17 @@ const MORE_PATIENCE: Duration = Duration::from_mins(2);
 
 /// The signal on which clients stop.
 #[derive(Default)]
-pub(super) struct End(AtomicBool);
+pub(super) struct StopFlag(AtomicBool);
 
-pub(super) struct EndAtDrop<'a>(&'a End);
+pub(super) struct StopOnDrop<'a>(&'a StopFlag);
 
-impl End {
-    pub(super) fn at_drop(&self) -> EndAtDrop<'_> {
-        EndAtDrop(self)
+impl StopFlag {
+    pub(super) fn at_drop(&self) -> StopOnDrop<'_> {
+        StopOnDrop(self)
     }
 }
 
-impl Drop for EndAtDrop<'_> {
+impl Drop for StopOnDrop<'_> {
     fn drop(&mut self) {
         self.0.0.store(true, SeqCst);
     }
@@ -79,7 +79,7 @@ pub(super) struct Counted<'a> {
 
 impl Counted<'_> {
     /// Draws values until the end, and reconnects whenever the connection ends.
-    pub(super) fn count(&self, nth: usize, end: &End) {
+    pub(super) fn count(&self, nth: usize, end: &StopFlag) {
         while !end.0.load(SeqCst) {
             let Ok(mut client) = Client::connect(self.port.load(SeqCst)) else {
                 std::thread::sleep(Duration::from_millis(5));

@@ -4,14 +4,14 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use getid::sql::{Create, Reserve, Reserved, RowChange, RowState, Table, Verdict};
+use getid::sql::{CreateRequest, Reservation, ReserveRequest, RowChange, RowState, TableKind, Verdict};
 use getid_core::VALUE_MAX;
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, OptsBuilder, TxOpts};
 
 use super::Scenario;
 use crate::db::{Db, ask, create, range, refusal, spec, store};
-use crate::faults::Given;
+use crate::faults::GivenRanges;
 use crate::support::Server;
 use crate::support::backend::Backend as _;
 use crate::support::mariadb::{MariadbServer, PASSWORD};
@@ -36,11 +36,11 @@ pub(super) const SCENARIOS: &[(&str, Scenario)] = scenarios![
 /// The number of segments that each client takes.
 const SEGMENTS: usize = 150;
 
-fn open(server: &MariadbServer, table: Table) -> Db {
+fn open(server: &MariadbServer, table: TableKind) -> Db {
     Db::opened(&*store(&server.url(), table))
 }
 
-fn make(server: &MariadbServer, table: Table) {
+fn make(server: &MariadbServer, table: TableKind) {
     server.sql(&store(&server.url(), table).schema());
 }
 
@@ -54,7 +54,7 @@ async fn plain(server: &MariadbServer) -> Conn {
     Conn::new(options).await.unwrap()
 }
 
-fn values(got: &Reserved) -> impl Iterator<Item = i64> {
+fn values(got: &Reservation) -> impl Iterator<Item = i64> {
     (got.first..=got.last).step_by(usize::try_from(got.row.spec.increment).unwrap())
 }
 
@@ -76,9 +76,9 @@ async fn leaf_segment(conn: &mut Conn, own_step: Option<i64>) -> (i64, i64) {
 }
 
 fn leaf_and_getid_share_a_row(server: &MariadbServer) {
-    make(server, Table::Leaf);
+    make(server, TableKind::Leaf);
     server.sql("INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES ('orders', 1, 20)");
-    let given = Given::default();
+    let given = GivenRanges::default();
     std::thread::scope(|scope| {
         for own_step in [None, Some(40)] {
             let (server, given) = (server, &given);
@@ -97,7 +97,7 @@ fn leaf_and_getid_share_a_row(server: &MariadbServer) {
         for values in [1, 33] {
             let (server, given) = (server, &given);
             scope.spawn(move || {
-                let mut db = open(server, Table::Leaf);
+                let mut db = open(server, TableKind::Leaf);
                 let mut before = 0;
                 for _ in 0..SEGMENTS {
                     let got = db.reserve("orders", values).unwrap();
@@ -149,12 +149,12 @@ async fn tinyid_segment(conn: &mut Conn, conflicts: &AtomicUsize) -> Option<(i64
 }
 
 fn tinyid_and_getid_share_a_row(server: &MariadbServer) {
-    make(server, Table::Tinyid);
+    make(server, TableKind::Tinyid);
     server.sql(
         "INSERT INTO tiny_id_info (biz_type, begin_id, max_id, step, delta, remainder) VALUES \
          ('orders', 1, 0, 30, 3, 2)",
     );
-    let (given, conflicts) = (Given::default(), AtomicUsize::new(0));
+    let (given, conflicts) = (GivenRanges::default(), AtomicUsize::new(0));
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
@@ -173,7 +173,7 @@ fn tinyid_and_getid_share_a_row(server: &MariadbServer) {
         for wanted in [1_u32, 25] {
             let (server, given, conflicts) = (server, &given, &conflicts);
             scope.spawn(move || {
-                let mut db = open(server, Table::Tinyid);
+                let mut db = open(server, TableKind::Tinyid);
                 let mut before = 0;
                 for _ in 0..SEGMENTS {
                     match db.reserve("orders", wanted) {
@@ -184,8 +184,8 @@ fn tinyid_and_getid_share_a_row(server: &MariadbServer) {
                             before = got.last;
                             given.add_all(values(&got));
                         }
-                        Err(Verdict::BadRow(said)) => {
-                            assert!(said.contains("get next segmentId conflict"), "{said}");
+                        Err(Verdict::BadRow(message)) => {
+                            assert!(message.contains("get next segmentId conflict"), "{message}");
                             conflicts.fetch_add(1, Ordering::Relaxed);
                         }
                         Err(verdict) => panic!("{verdict:?}"),
@@ -203,7 +203,7 @@ fn tinyid_and_getid_share_a_row(server: &MariadbServer) {
 }
 
 /// Draws values over sockets from a whole server, which is killed once and stopped once.
-fn count_by_a_server(database: &MariadbServer, table: &str, given: &Given) {
+fn count_by_a_server(database: &MariadbServer, table: &str, given: &GivenRanges) {
     let dir = crate::support::folder();
     let (url, mut before) = (database.url(), 0);
     for is_killed in [true, false] {
@@ -240,9 +240,9 @@ fn count_by_a_server(database: &MariadbServer, table: &str, given: &Given) {
 }
 
 fn a_whole_server_counts_beside_leaf(database: &MariadbServer) {
-    make(database, Table::Leaf);
+    make(database, TableKind::Leaf);
     database.sql("INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES ('orders', 1, 20)");
-    let given = Given::default();
+    let given = GivenRanges::default();
     std::thread::scope(|scope| {
         scope.spawn(|| count_by_a_server(database, "leaf", &given));
         scope.spawn(|| {
@@ -261,12 +261,12 @@ fn a_whole_server_counts_beside_leaf(database: &MariadbServer) {
 }
 
 fn a_whole_server_counts_beside_tinyid(database: &MariadbServer) {
-    make(database, Table::Tinyid);
+    make(database, TableKind::Tinyid);
     database.sql(
         "INSERT INTO tiny_id_info (biz_type, begin_id, max_id, step, delta, remainder) VALUES \
          ('orders', 1, 0, 30, 3, 2)",
     );
-    let (given, conflicts) = (Given::default(), AtomicUsize::new(0));
+    let (given, conflicts) = (GivenRanges::default(), AtomicUsize::new(0));
     std::thread::scope(|scope| {
         scope.spawn(|| count_by_a_server(database, "tinyid", &given));
         scope.spawn(|| {
@@ -286,12 +286,12 @@ fn a_whole_server_counts_beside_tinyid(database: &MariadbServer) {
 }
 
 fn a_row_of_leaf_is_read_as_it_is(server: &MariadbServer) {
-    make(server, Table::Leaf);
+    make(server, TableKind::Leaf);
     server.sql(
         "INSERT INTO leaf_alloc (biz_tag, max_id, step, update_time) VALUES ('a', 1, 100, '2026-01-02 03:04:05'), \
          ('B', 0, 5, NOW()), ('größe', 1, 1, NOW()), ('two/words', 1, 1, NOW()), ('c', 9000000000000000000, 5, NOW())",
     );
-    let mut db = open(server, Table::Leaf);
+    let mut db = open(server, TableKind::Leaf);
     assert_eq!(db.list("", 10, false), ["B", "a", "c"], "the valid sequence names, in byte order");
     assert_eq!((db.list("B", 1, true), db.list("'\\", 9, false).len()), (vec!["a".to_owned()], 3));
     assert_eq!(db.count(), 3);
@@ -311,20 +311,20 @@ fn a_row_of_leaf_is_read_as_it_is(server: &MariadbServer) {
     assert_eq!(range(answers[1].as_ref().unwrap()), (101, 1100));
     assert_eq!(range(answers[3].as_ref().unwrap()), (5, 9));
     assert_eq!(db.changes(Some(7)).rows, []);
-    assert_eq!(db.about().warnings.len(), 1, "of rows that are not served: {:?}", db.about().warnings);
-    assert_eq!(open(server, Table::Leaf).about().uuid, db.about().uuid);
-    assert_ne!(db.about().uuid, "");
+    assert_eq!(db.info().warnings.len(), 1, "of rows that are not served: {:?}", db.info().warnings);
+    assert_eq!(open(server, TableKind::Leaf).info().uuid, db.info().uuid);
+    assert_ne!(db.info().uuid, "");
 }
 
 fn a_row_of_tinyid_is_read_as_it_is(server: &MariadbServer) {
-    make(server, Table::Tinyid);
+    make(server, TableKind::Tinyid);
     server.sql(
         "INSERT INTO tiny_id_info (biz_type, begin_id, max_id, step, delta, remainder, version) VALUES \
          ('plain', 1, 1, 100, 1, 0, 7), ('odd', 0, 0, 5, 2, 1, 0), ('even', 0, 0, 5, 2, 0, 0), \
          ('tiny', 0, 0, 1, 10, 0, 0), \
          ('end', 0, 9000000000000000000, 5, 1, 0, 0)",
     );
-    let mut db = open(server, Table::Tinyid);
+    let mut db = open(server, TableKind::Tinyid);
     assert_eq!(db.list("", 10, false), ["end", "even", "odd", "plain", "tiny"]);
     let row = db.row("plain").unwrap();
     assert_eq!((row.next, row.version, row.spec.cache), (2, 7, 100));
@@ -343,14 +343,14 @@ fn a_row_of_tinyid_is_read_as_it_is(server: &MariadbServer) {
 
 /// Invalid rows: for each, getid names what it does to Leaf's or Tinyid's own servers, and does not change the row.
 fn rows_that_are_traps_are_refused_by_name(server: &MariadbServer) {
-    make(server, Table::Leaf);
-    make(server, Table::Tinyid);
+    make(server, TableKind::Leaf);
+    make(server, TableKind::Tinyid);
     server.sql(
         "INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES ('zero', 1, 0), ('minus', 1, -5), ('below', -7, 10), \
          ('good', 1, 10)",
     );
-    let mut db = open(server, Table::Leaf);
-    for (name, said) in [
+    let mut db = open(server, TableKind::Leaf);
+    for (name, message) in [
         (
             "zero",
             "the row 'zero' of leaf_alloc has step 0, so its segments are empty: UPDATE leaf_alloc SET step = 1000",
@@ -360,7 +360,7 @@ fn rows_that_are_traps_are_refused_by_name(server: &MariadbServer) {
     ] {
         let before = server.sql(&format!("SELECT max_id FROM leaf_alloc WHERE biz_tag = '{name}'"));
         let answers = db.reserve_all(&[ask(name, 1), ask("good", 1)]);
-        assert!(matches!(&answers[0], Err(Verdict::BadRow(text)) if text.contains(said)), "{answers:?}");
+        assert!(matches!(&answers[0], Err(Verdict::BadRow(text)) if text.contains(message)), "{answers:?}");
         assert!(answers[1].is_ok(), "the others continue");
         assert_eq!(server.sql(&format!("SELECT max_id FROM leaf_alloc WHERE biz_tag = '{name}'")), before);
     }
@@ -370,8 +370,8 @@ fn rows_that_are_traps_are_refused_by_name(server: &MariadbServer) {
          ('null', 0, NULL, 1, 0), ('delta', 0, 10, 0, 0), ('wide', 0, 10, 2000000, 0), ('residue', 0, 10, 2, 2), \
          ('minus', 0, 10, 2, -1), ('below', -7, 10, 1, 0), ('good', 0, 10, 1, 0)",
     );
-    let mut db = open(server, Table::Tinyid);
-    for (name, said) in [
+    let mut db = open(server, TableKind::Tinyid);
+    for (name, message) in [
         ("zero", "the row 'zero' of tiny_id_info has step 0, so its segments are empty: UPDATE tiny_id_info SET step"),
         ("null", "has step NULL"),
         ("delta", "has delta 0, must be 1 to 1000000"),
@@ -383,7 +383,7 @@ fn rows_that_are_traps_are_refused_by_name(server: &MariadbServer) {
         let row = format!("SELECT max_id, version FROM tiny_id_info WHERE biz_type = '{name}'");
         let before = server.sql(&row);
         let answers = db.reserve_all(&[ask(name, 1), ask("good", 1)]);
-        assert!(matches!(&answers[0], Err(Verdict::BadRow(text)) if text.contains(said)), "{answers:?}");
+        assert!(matches!(&answers[0], Err(Verdict::BadRow(text)) if text.contains(message)), "{answers:?}");
         assert!(answers[1].is_ok(), "the others continue");
         assert_eq!(server.sql(&row), before);
     }
@@ -392,7 +392,7 @@ fn rows_that_are_traps_are_refused_by_name(server: &MariadbServer) {
 
 /// An operation that these tables do not support is refused with the SQL that does it, and that SQL works.
 fn missing_features_of_these_tables_are_done_in_sql(server: &MariadbServer) {
-    for table in [Table::Leaf, Table::Tinyid] {
+    for table in [TableKind::Leaf, TableKind::Tinyid] {
         server.clear();
         make(server, table);
         let mut db = open(server, table);
@@ -400,12 +400,12 @@ fn missing_features_of_these_tables_are_done_in_sql(server: &MariadbServer) {
             Err(Verdict::Unsupported(text)) => text,
             answer => panic!("{answer:?}"),
         };
-        let sql_of = |text: &str| text[text.find(": ").unwrap() + 2..].split(", and more").next().unwrap().to_owned();
+        let sql_of = |text: &str| text[text.find(": ").unwrap() + 2..].split(", and higher").next().unwrap().to_owned();
         let text = unsupported(db.create_of(&create("orders", "")));
         assert_eq!(db.count(), 0);
         server.sql(&sql_of(&text));
         assert_eq!(db.reserve("orders", 1).unwrap().first, 1, "{text}");
-        let text = unsupported(db.create_of(&Create { above_dropped: true, ..create("orders", "") }));
+        let text = unsupported(db.create_of(&CreateRequest { above_dropped: true, ..create("orders", "") }));
         assert!(text.contains("INSERT INTO"), "{text}");
         let text = unsupported(db.raise("orders", 5000));
         server.sql(&sql_of(&text));
@@ -430,13 +430,13 @@ fn missing_features_of_these_tables_are_done_in_sql(server: &MariadbServer) {
 /// Another program lowers `max_id`, and another server reserves first.
 fn a_max_id_that_is_lowered_repeats_nothing(server: &MariadbServer) {
     for (table, sql) in [
-        (Table::Leaf, "INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES ('orders', 1, 10)"),
-        (Table::Tinyid, "INSERT INTO tiny_id_info (biz_type, max_id, step, delta) VALUES ('orders', 0, 10, 1)"),
+        (TableKind::Leaf, "INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES ('orders', 1, 10)"),
+        (TableKind::Tinyid, "INSERT INTO tiny_id_info (biz_type, max_id, step, delta) VALUES ('orders', 0, 10, 1)"),
     ] {
         make(server, table);
         server.sql(sql);
         let lower = match table {
-            Table::Leaf => "UPDATE leaf_alloc SET max_id = 5 WHERE biz_tag = 'orders'",
+            TableKind::Leaf => "UPDATE leaf_alloc SET max_id = 5 WHERE biz_tag = 'orders'",
             _ => "UPDATE tiny_id_info SET max_id = 5, version = version + 1 WHERE biz_type = 'orders'",
         };
         let (mut first, mut second) = (open(server, table), open(server, table));
@@ -455,10 +455,10 @@ fn a_max_id_that_is_lowered_repeats_nothing(server: &MariadbServer) {
 
 /// One of several databases may be behind: values below the floor are not given, and the row soon passes it.
 fn values_below_the_floor_are_discarded(server: &MariadbServer) {
-    make(server, Table::Leaf);
+    make(server, TableKind::Leaf);
     server.sql("INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES ('near', 1, 10), ('far', 1, 10), ('in', 1, 10)");
-    let mut db = open(server, Table::Leaf);
-    let from = |name: &str, floor: i64| Reserve { floor, ..ask(name, 5) };
+    let mut db = open(server, TableKind::Leaf);
+    let from = |name: &str, floor: i64| ReserveRequest { floor, ..ask(name, 5) };
     assert_eq!(range(&db.reserve_of(&from("in", 8)).unwrap()), (8, 10), "a part of it is above");
     let got = db.reserve_of(&from("near", 1_000_001)).unwrap();
     assert!(got.first == 1_000_001 && got.last >= 1_000_005, "{got:?}");
@@ -467,12 +467,12 @@ fn values_below_the_floor_are_discarded(server: &MariadbServer) {
     assert!(text.contains("UPDATE leaf_alloc SET max_id = 900000000 WHERE biz_tag = 'far'"), "{text}");
     server.sql(&text[text.find("UPDATE").unwrap()..]);
     assert_eq!(db.reserve_of(&from("far", 900_000_000)).unwrap().first, 900_000_000);
-    make(server, Table::Tinyid);
+    make(server, TableKind::Tinyid);
     server.sql(
         "INSERT INTO tiny_id_info (biz_type, max_id, step, delta, remainder) VALUES ('near', 0, 10, 2, 1), \
          ('far', 0, 10, 2, 1), ('in', 0, 10, 2, 1)",
     );
-    let mut db = open(server, Table::Tinyid);
+    let mut db = open(server, TableKind::Tinyid);
     assert_eq!(range(&db.reserve_of(&from("in", 6)).unwrap()).0, 7);
     let got = db.reserve_of(&from("near", 1_000_000)).unwrap();
     assert!(got.first == 1_000_001 && values(&got).count() >= 5, "{got:?}");
@@ -484,7 +484,9 @@ fn values_below_the_floor_are_discarded(server: &MariadbServer) {
 
 fn rows_that_no_name_reaches_are_warned_of(server: &MariadbServer) {
     let part = format!("because a name has {}", getid_core::SEQUENCE_NAME_RULE);
-    for (table, name, column) in [(Table::Leaf, "leaf_alloc", "biz_tag"), (Table::Tinyid, "tiny_id_info", "biz_type")] {
+    for (table, name, column) in
+        [(TableKind::Leaf, "leaf_alloc", "biz_tag"), (TableKind::Tinyid, "tiny_id_info", "biz_type")]
+    {
         make(server, table);
         server.sql(&format!("ALTER TABLE {name} CONVERT TO CHARACTER SET utf8mb4"));
         let insert = |names: &[&str]| {
@@ -492,33 +494,33 @@ fn rows_that_no_name_reaches_are_warned_of(server: &MariadbServer) {
             server.sql(&format!("INSERT INTO {name} ({column}, step) VALUES {}", rows.join(", ")));
         };
         insert(&["orders", "a.b:c-1_2"]);
-        assert_eq!(open(server, table).about().warnings, [""; 0], "{name}");
+        assert_eq!(open(server, table).info().warnings, [""; 0], "{name}");
         insert(&["订单", "shop/pay"]);
-        let warnings = open(server, table).about().warnings.clone();
+        let warnings = open(server, table).info().warnings.clone();
         let expected = format!("2 rows of {name} cannot be served, {part}: {column} 'shop/pay', '订单'");
         assert_eq!(warnings, [expected]);
         insert(&["!1", "!2", "!3", "!4"]);
-        let warnings = open(server, table).about().warnings.clone();
+        let warnings = open(server, table).info().warnings.clone();
         let end = format!("{column} '!1', '!2', '!3', '!4', 'shop/pay' and 1 more");
         assert!(warnings[0].starts_with("6 rows ") && warnings[0].ends_with(&end), "{warnings:?}");
     }
 }
 
 fn a_table_that_is_not_there_is_named(server: &MariadbServer) {
-    for (table, name) in [(Table::Leaf, "leaf_alloc"), (Table::Tinyid, "tiny_id_info")] {
-        let said = refusal(&server.url(), table);
-        assert!(said.contains(&format!("the database 'ids' has no table {name}")), "{said}");
-        assert!(said.contains("is it the right database?"), "{said}");
+    for (table, name) in [(TableKind::Leaf, "leaf_alloc"), (TableKind::Tinyid, "tiny_id_info")] {
+        let message = refusal(&server.url(), table);
+        assert!(message.contains(&format!("the database 'ids' has no table {name}")), "{message}");
+        assert!(message.contains("is it the right database?"), "{message}");
         assert_eq!(server.sql("SHOW TABLES"), "", "getid does not create it");
         server.sql(&format!("CREATE TABLE {name} (id INT)"));
-        let said = refusal(&server.url(), table);
-        assert!(said.contains("Unknown column"), "{said}");
+        let message = refusal(&server.url(), table);
+        assert!(message.contains("Unknown column"), "{message}");
         server.sql(&format!("DROP TABLE {name}"));
     }
-    make(server, Table::Leaf);
+    make(server, TableKind::Leaf);
     server
         .sql("ALTER TABLE leaf_alloc ENGINE=MyISAM; CREATE OR REPLACE USER app@localhost; GRANT SELECT ON ids.* TO app@localhost");
-    assert!(open(server, Table::Leaf).about().warnings[0].contains("leaf_alloc is a table of MyISAM"));
-    let said = refusal(&server.url_of("app", "ids", ""), Table::Leaf);
-    assert!(said.contains("UPDATE command denied") && said.contains("GRANT"), "{said}");
+    assert!(open(server, TableKind::Leaf).info().warnings[0].contains("leaf_alloc is a table of MyISAM"));
+    let message = refusal(&server.url_of("app", "ids", ""), TableKind::Leaf);
+    assert!(message.contains("UPDATE command denied") && message.contains("GRANT"), "{message}");
 }

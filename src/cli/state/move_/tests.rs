@@ -11,7 +11,7 @@ use super::*;
 use crate::claim::{Owner, Term};
 use crate::cli::claim_store::testing::*;
 use crate::records::memory::MemoryStore;
-use crate::records::{About, Answer, BadRow, Listed, RecordStore, RecordStoreError, Stamp};
+use crate::records::{DamagedRow, RecordFuture, RecordPage, RecordStore, RecordStoreError, RecordStoreInfo, Stamp};
 
 /// Two stores and two folders, with server-id 1 in one of them.
 struct World {
@@ -46,16 +46,16 @@ impl RecordStore for KillableStore {
     fn shown(&self) -> &'static str {
         self.name
     }
-    fn read<'a>(&'a self, key: &'a Key) -> Answer<'a, Option<Row>> {
+    fn read<'a>(&'a self, key: &'a Key) -> RecordFuture<'a, Option<RecordRow>> {
         if self.is_killed().0 {
             return Box::pin(async { killed() });
         }
         self.memory.read(key)
     }
-    fn list<'a>(&'a self, prefix: &'a str, after: &'a str, limit: usize) -> Answer<'a, Listed> {
+    fn list<'a>(&'a self, prefix: &'a str, after: &'a str, limit: usize) -> RecordFuture<'a, RecordPage> {
         self.memory.list(prefix, after, limit)
     }
-    fn write<'a>(&'a self, key: &'a Key, expect: Option<Stamp>, new: &'a Row) -> Answer<'a, Written> {
+    fn write<'a>(&'a self, key: &'a Key, expect: Option<Stamp>, new: &'a RecordRow) -> RecordFuture<'a, WriteResult> {
         Box::pin(async move {
             let (is_killed, is_done) = self.is_killed();
             if !is_killed || is_done {
@@ -67,11 +67,11 @@ impl RecordStore for KillableStore {
             killed()
         })
     }
-    fn mend<'a>(&'a self, key: &'a Key, bad: &'a BadRow, new: &'a Row) -> Answer<'a, bool> {
+    fn mend<'a>(&'a self, key: &'a Key, bad: &'a DamagedRow, new: &'a RecordRow) -> RecordFuture<'a, bool> {
         self.memory.mend(key, bad, new)
     }
-    fn about(&self) -> Answer<'_, About> {
-        self.memory.about()
+    fn info(&self) -> RecordFuture<'_, RecordStoreInfo> {
+        self.memory.info()
     }
 }
 
@@ -129,7 +129,7 @@ impl World {
         }
     }
 
-    fn place(&self, at: TestPlace) -> Place {
+    fn place(&self, at: TestPlace) -> RecordLocation {
         self.end(at).place()
     }
 

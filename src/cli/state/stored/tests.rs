@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::claim::fleet::Holding;
-use crate::claim::{Mark, Place};
+use crate::claim::{Mark, RecordLocation};
 use crate::cli::claim_store::testing::*;
 use crate::config::Config;
 use crate::records::memory::MemoryStore;
@@ -40,7 +40,7 @@ fn advance_moves_free_and_silent_records() {
         );
         assert_eq!(point(&memory, server_id), (9000, 6000));
         let after = stored_claim(&memory, server_id);
-        assert!(matches!(&after.holding, Holding::Free(freed) if freed.why == WhyFree::Advanced));
+        assert!(matches!(&after.holding, Holding::Free(freed) if freed.why == ReleaseReason::Advanced));
         assert_eq!((after.beat, after.timeout_ms), (7 + (1 << 32), claim.timeout_ms));
     }
     // An advance of a record that is far enough still raises its beat, so that servers accept the store.
@@ -52,13 +52,13 @@ fn advance_moves_free_and_silent_records() {
 fn advance_refuses_held_moved_and_newer_records() {
     let (memory, store) = fleet();
     let beats = BeatThread::of(&memory, held(0));
-    let moved = Mark::MovedTo(Place::of_store("etcd://b/getid"));
+    let moved = Mark::MovedTo(RecordLocation::of_store("etcd://b/getid"));
     put(&memory, &ClaimRecord { mark: Some(moved), ..free(1) });
     let text = |server_id| memory.get(&Key::of_claim(server_id)).unwrap().text;
     let mut damaged = memory.get(&Key::of_claim(1)).unwrap();
     damaged.text = damaged.text.replace("beat 7", "beat 8");
     memory.set(Key::of_claim(2), Some(damaged));
-    let newer = crate::records::Row { text: sealed_newer(&text(1)), ..memory.get(&Key::of_claim(1)).unwrap() };
+    let newer = crate::records::RecordRow { text: sealed_newer(&text(1)), ..memory.get(&Key::of_claim(1)).unwrap() };
     memory.set(Key::of_claim(3), Some(newer));
     for (words, expected) in [
         ("--server-id 9 --to now", "server-id 9 does not fit id-range 2: at most 3"),
@@ -105,7 +105,7 @@ fn advance_recreates_a_lost_record() {
     let text = run(&format!("--server-id 1 --to {}", NOW + 9000), &store).unwrap();
     assert!(text.starts_with("server-id 1: memory\n  before     no record\n"), "{text}");
     let after = stored_claim(&memory, 1);
-    assert!(matches!(&after.holding, Holding::Free(freed) if freed.why == WhyFree::Advanced));
+    assert!(matches!(&after.holding, Holding::Free(freed) if freed.why == ReleaseReason::Advanced));
     assert_eq!((point(&memory, 1), after.beat), ((9000, 6000), 1 + (1 << 32)));
     let text = run("--server-id 2 --to now", &store).unwrap();
     assert!(text.contains("servers that have noted a later beat accept the store again"), "{text}");
@@ -180,7 +180,7 @@ fn other_fleet() -> (Arc<MemoryStore>, ClaimStore, getid_core::Layout) {
 #[test]
 fn the_fleet_sets_the_layout_of_an_unreadable_record() {
     let (memory, store, layout) = other_fleet();
-    let damaged = Row { stamp: new_stamp(7), text: "getid state 4\ntimeout-ms 20\n".to_owned() };
+    let damaged = RecordRow { stamp: new_stamp(7), text: "getid state 4\ntimeout-ms 20\n".to_owned() };
     memory.set(Key::of_claim(20), Some(damaged));
     memory.set_bad(Key::of_claim(30), bad_row(30, "watermark 5"));
     let id = layout.epoch().tick_at(NOW).unwrap().0 << 21;
@@ -205,7 +205,7 @@ fn advance_overwrites_a_row_that_is_no_record() {
     put(&memory, &held(0));
     let text = memory.get(&Key::of_claim(0)).unwrap().text;
     memory.set_bad(Key::of_claim(0), bad_row(0, &text));
-    let expected = "memory: cannot use the record of server-id 0: the row 'claim/0' has the beat -7; to go on, run `getid \
+    let expected = "memory: cannot use the record of server-id 0: the row 'claim/0' has the beat -7; to continue, run `getid \
                     state advance --store memory --server-id 0 --past-id ID`";
     assert!(store.claim(0).unwrap_err().starts_with(expected), "{:?}", store.claim(0));
     let shown = run("--server-id 0 --to now", &store).unwrap();
@@ -218,7 +218,7 @@ fn advance_overwrites_a_row_that_is_no_record() {
     assert!(after.holder().is_none() && after.beat >= ADVANCE_BEATS);
     assert_eq!(take_copy(&shown), Some(text));
     // A record that was moved is not taken back by an advance.
-    let moved = ClaimRecord { mark: Some(Mark::MovedTo(Place::of_store("etcd://b/getid"))), ..free(1) };
+    let moved = ClaimRecord { mark: Some(Mark::MovedTo(RecordLocation::of_store("etcd://b/getid"))), ..free(1) };
     let text = moved.to_row(1).unwrap().text;
     memory.set_bad(Key::of_claim(1), bad_row(1, &text));
     let refused = run("--server-id 1 --to now", &store).unwrap_err();
@@ -233,7 +233,13 @@ fn take_copy(shown: &str) -> Option<String> {
     Some(text)
 }
 
-fn bad_row(server_id: u32, text: &str) -> BadRow {
+fn bad_row(server_id: u32, text: &str) -> DamagedRow {
     let what = format!("the row 'claim/{server_id}' has the beat -7");
-    BadRow { key: format!("claim/{server_id}"), what, writer: String::new(), beat: -7, text: text.as_bytes().to_vec() }
+    DamagedRow {
+        key: format!("claim/{server_id}"),
+        what,
+        writer: String::new(),
+        beat: -7,
+        text: text.as_bytes().to_vec(),
+    }
 }

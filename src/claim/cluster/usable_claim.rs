@@ -9,27 +9,27 @@ use super::texts::advance_command;
 use crate::claim::envelope::RecordError;
 use crate::claim::fleet::ClaimRecord;
 use crate::claim::{Conflict, Declarations, Identity};
-use crate::records::{Key, Row, Stamp};
+use crate::records::{Key, RecordRow, Stamp};
 
 /// Range of time-outs in a record, in ms: the configurable values. A value written by hand is clamped to it.
 const TIMEOUT_MS: std::ops::RangeInclusive<u64> = 500..=600_000;
 
 /// A valid record of a claim with its stamp.
 #[derive(Clone, Debug)]
-pub(super) struct Sight {
+pub(super) struct UsableClaim {
     pub(super) stamp: Stamp,
     pub(super) claim: ClaimRecord,
     /// Point at which the next holder begins, in ticks of this server's epoch.
     pub(super) point: SavePoint,
 }
 
-impl Sight {
+impl UsableClaim {
     /// Parses the record of `identity` from a row of `store`.
     ///
     /// # Errors
     ///
     /// Returns a sentence that explains why the record cannot be used, and the remedy.
-    pub(super) fn of_row(row: &Row, identity: Identity, store: &str) -> Result<Sight, String> {
+    pub(super) fn of_row(row: &RecordRow, identity: Identity, store: &str) -> Result<UsableClaim, String> {
         let server_id = identity.server_id;
         let key = Key::of_claim(server_id);
         let claim = ClaimRecord::of_row(row, server_id).map_err(|error| {
@@ -38,12 +38,12 @@ impl Sight {
                 RecordError::Newer { .. } => format!("start the newer getid that wrote it, or {mend}"),
                 _ => mend,
             };
-            format!("cannot use the record {key} of {store}: {error}; to go on, {remedy}")
+            format!("cannot use the record {key} of {store}: {error}; to continue, {remedy}")
         })?;
         let adopted = claim.record.adopted_by(identity).map_err(|error| {
             format!("cannot use the record {key} of {store}: {error}; set this server's id-epoch to the fleet's")
         })?;
-        Ok(Sight { stamp: row.stamp, point: adopted.point, claim })
+        Ok(UsableClaim { stamp: row.stamp, point: adopted.point, claim })
     }
 
     /// Returns the record as input of the machine. `is_this_folder`: its holder ran in the folder that this process has
