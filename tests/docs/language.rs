@@ -154,7 +154,7 @@ fn words(text: &str) -> Vec<(usize, String)> {
         let mut previous = ' ';
         while let Some(char) = chars.next() {
             let next_is_small = chars.peek().is_some_and(char::is_ascii_lowercase);
-            // `isTold` is split at T, and `HTTPTold` as well.
+            // `isNew` is split at N, and `HTTPNew` as well.
             let begins = char.is_ascii_uppercase() && (!previous.is_ascii_uppercase() || next_is_small);
             if (begins || !char.is_alphabetic()) && !word.is_empty() {
                 words.push((index + 1, std::mem::take(&mut word)));
