@@ -5,7 +5,7 @@ use getid_core::{SEQUENCE_NAME_RULE, VALUE_MAX};
 use crate::cli::server_args::{ServerArgs, TIMEOUT_MS_DEFAULT};
 use crate::text::printable::printable_up_to;
 use crate::tools::client::{ClientError, Connection, Endpoint};
-use crate::tools::replies::{Flat, Word, push_request};
+use crate::tools::replies::{FlatReply, ReplyValue, push_request};
 
 /// COUNT of a SCAN: keys that Redis examines for a page. It may return fewer, or some more.
 const PAGE_KEYS: &[u8] = b"1000";
@@ -120,7 +120,7 @@ impl Source {
         Ok(all)
     }
 
-    fn ask(&mut self, requests: &[Vec<&[u8]>]) -> Result<Vec<Result<Vec<Word>, String>>, String> {
+    fn ask(&mut self, requests: &[Vec<&[u8]>]) -> Result<Vec<Result<Vec<ReplyValue>, String>>, String> {
         if requests.is_empty() {
             return Ok(Vec::new());
         }
@@ -128,8 +128,8 @@ impl Source {
         for words in requests {
             push_request(&mut bytes, words);
         }
-        let replies: Result<Vec<Flat>, ClientError> =
-            self.endpoint.ask_words(&mut self.connection, &bytes, requests.len());
+        let replies: Result<Vec<FlatReply>, ClientError> =
+            self.endpoint.request_values(&mut self.connection, &bytes, requests.len());
         let replies = replies.map_err(|error| format!("{}: {error}", self.endpoint))?;
         if replies.len() < requests.len() {
             // The error that preceded the end of the connection.
@@ -146,19 +146,19 @@ impl Source {
 }
 
 /// Returns the only word of a reply.
-fn one(reply: Result<Vec<Word>, String>) -> Result<Vec<u8>, String> {
+fn one(reply: Result<Vec<ReplyValue>, String>) -> Result<Vec<u8>, String> {
     reply.map(|words| words.first().map(|word| word.text().to_vec()).unwrap_or_default())
 }
 
-fn counter_of(reply: Result<Vec<Word>, String>, field: Option<&str>) -> Counter {
+fn counter_of(reply: Result<Vec<ReplyValue>, String>, field: Option<&str>) -> Counter {
     let word = match reply {
-        Ok(words) => words.into_iter().next().unwrap_or(Word::Nothing),
+        Ok(words) => words.into_iter().next().unwrap_or(ReplyValue::Null),
         Err(said) => return Counter::Unfit(Unfit::Said(said)),
     };
     match (&word, field) {
-        (Word::Text(text), _) => value_of(text).map_or_else(Counter::Unfit, Counter::Value),
-        (Word::Nothing, Some(field)) => Counter::Unfit(Unfit::NoField { field: field.to_owned() }),
-        (Word::Nothing, None) => Counter::Gone,
+        (ReplyValue::Text(text), _) => value_of(text).map_or_else(Counter::Unfit, Counter::Value),
+        (ReplyValue::Null, Some(field)) => Counter::Unfit(Unfit::NoField { field: field.to_owned() }),
+        (ReplyValue::Null, None) => Counter::Gone,
     }
 }
 
