@@ -44,7 +44,8 @@ pub(crate) struct Replies {
     push: bool,
     /// Bytes of a bulk string still to come, CRLF included.
     skip_bytes: usize,
-    /// The beginning of that string, at most [`BULK_BYTES_SHOWN_MAX`]; empty for a sink without [`ReplySink::WANTS_BULKS`].
+    /// The beginning of that string, at most [`BULK_BYTES_SHOWN_MAX`]; empty for a sink without
+    /// [`ReplySink::WANTS_BULKS`].
     cut_bulk: Vec<u8>,
     cut_line: Vec<u8>,
     /// Length of the last integer, with its colon and CRLF; 0 before the first.
