@@ -27,8 +27,8 @@ use super::verify::seconds;
 use crate::text::plural::thousands;
 use crate::tools::address::names_server;
 use crate::tools::at_limit;
-use crate::tools::bench::load::{Crew, Plan, Stop, Until};
-use crate::tools::bench::report::{self, Report, Shape};
+use crate::tools::bench::load::{BenchError, BenchPlan, LoadGenerator, RunEnd};
+use crate::tools::bench::report::{self, BenchOptions, BenchReport};
 use crate::tools::bench::usage::{PID_MAX, ServerUsage};
 use crate::tools::bench::{Workload, csv, svg};
 
@@ -133,9 +133,9 @@ impl BenchArgs {
         }
     }
 
-    fn shape(&self) -> Shape {
+    fn options(&self) -> BenchOptions {
         let (connections, transaction) = (self.connections, self.transaction);
-        Shape { connections, threads: self.threads.min(connections), pipeline: self.pipeline, transaction }
+        BenchOptions { connections, threads: self.threads.min(connections), pipeline: self.pipeline, transaction }
     }
 }
 
@@ -143,20 +143,20 @@ pub(super) fn run(args: &BenchArgs) -> ExitCode {
     match measure(args) {
         Ok(report) => {
             let printed = print_report(&report, args.json);
-            finish(printed, if report.ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+            finish(printed, if report.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
-        Err(Stop::Refused(message)) => {
+        Err(BenchError::Refused(message)) => {
             print_error(&message);
             ExitCode::FAILURE
         }
-        Err(Stop::Failed(message)) => {
+        Err(BenchError::Failed(message)) => {
             print_error(&message);
             ExitCode::from(EXIT_FAILED)
         }
     }
 }
 
-fn measure(args: &BenchArgs) -> Result<Report, Stop> {
+fn measure(args: &BenchArgs) -> Result<BenchReport, BenchError> {
     let (server, command) = match args.words.split_first() {
         Some((first, rest)) if names_server(first) => (Some(first.as_str()), rest),
         _ => (None, args.words.as_slice()),
@@ -173,7 +173,7 @@ fn measure(args: &BenchArgs) -> Result<Report, Stop> {
     let unit_requests = u64::from(workload.unit_requests());
     let length = args.requests.filter(|_| args.seconds.is_none());
     let bar = progress_bar(length, args.seconds.unwrap_or(SECONDS_DEFAULT));
-    let plan = Arc::new(Plan {
+    let plan = Arc::new(BenchPlan {
         endpoint,
         workload,
         keep_going: args.keep_going,
@@ -181,30 +181,30 @@ fn measure(args: &BenchArgs) -> Result<Report, Stop> {
         shows_progress: !bar.is_hidden(),
         replies_seen: AtomicU64::new(0),
     });
-    let crew = Crew::connect(&plan, args.connections, args.threads)?;
-    let until_after = |seconds: f64| Until::Time(Instant::now() + Duration::from_secs_f64(seconds));
+    let generator = LoadGenerator::connect(&plan, args.connections, args.threads)?;
+    let end_after = |seconds: f64| RunEnd::Time(Instant::now() + Duration::from_secs_f64(seconds));
     if let Some(seconds) = args.warm_up {
         bar.set_message("warming up");
-        crew.run(until_after(seconds), |_| bar.tick())?;
+        generator.run(end_after(seconds), |_| bar.tick())?;
     }
 
     std::thread::sleep(SETTLE);
     let before = server.as_ref().map(ServerUsage::read).transpose()?;
-    let until = match (args.seconds, args.requests) {
-        (None, Some(requests)) => Until::Units(requests.div_ceil(unit_requests)),
-        (seconds, _) => until_after(seconds.unwrap_or(SECONDS_DEFAULT)),
+    let run_end = match (args.seconds, args.requests) {
+        (None, Some(requests)) => RunEnd::Units(requests.div_ceil(unit_requests)),
+        (seconds, _) => end_after(seconds.unwrap_or(SECONDS_DEFAULT)),
     };
     let started = Instant::now();
     let watched = if draws_unnamed(&command) { &[&plan.endpoint][..] } else { &[] };
-    let note_progress = |replies: u64| show_progress(&bar, until, started.elapsed(), replies);
-    let (tally, mut at_limit) = at_limit::watch_while(watched, || crew.run(until, note_progress));
+    let note_progress = |replies: u64| show_progress(&bar, run_end, started.elapsed(), replies);
+    let (tally, mut at_limit) = at_limit::watch_while(watched, || generator.run(run_end, note_progress));
     bar.finish_and_clear();
     let tally = tally?;
     std::thread::sleep(SETTLE);
     let after = server.as_ref().map(ServerUsage::read).transpose()?;
     let used = before.zip(after).map(|(before, after)| after.since(args.pid.unwrap_or_default(), &before));
     let points = report::curve(&tally.latency_ns);
-    let report = Report::new(args.shape(), &plan, command, tally, used, at_limit.pop().flatten());
+    let report = BenchReport::new(args.options(), &plan, command, tally, used, at_limit.pop().flatten());
     if let Some((path, file)) = args.csv.as_deref().zip(csv_file) {
         write_file(path, file, &csv(&points))?;
     }
@@ -214,10 +214,10 @@ fn measure(args: &BenchArgs) -> Result<Report, Stop> {
     Ok(report)
 }
 
-fn show_progress(bar: &ProgressBar, until: Until, elapsed: Duration, replies: u64) {
-    bar.set_position(match until {
-        Until::Units(_) => replies,
-        Until::Time(_) => u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
+fn show_progress(bar: &ProgressBar, run_end: RunEnd, elapsed: Duration, replies: u64) {
+    bar.set_position(match run_end {
+        RunEnd::Units(_) => replies,
+        RunEnd::Time(_) => u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
     });
     let rate = u128::from(replies) * 1000 / elapsed.as_millis().max(1);
     let rate = thousands(u64::try_from(rate).unwrap_or(u64::MAX));

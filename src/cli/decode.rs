@@ -22,7 +22,7 @@ use crate::text::printable::printable;
 use crate::text::timestamp;
 use crate::tools::counted::CountedRow;
 use crate::tools::decoded::Decoding;
-use crate::tools::paste::{Match, Mistake, Scanner};
+use crate::tools::paste::{FoundId, PasteError, Scanner};
 use crate::tools::recognition::readings;
 use crate::tools::subject::Subject;
 
@@ -123,7 +123,7 @@ fn decode_all(ids: &[String], subjects: &[Subject], decoder: &mut Decoder<'_>) -
         scanner.scan(argument.as_bytes(), &mut found)?;
         scanner.finish(&mut found)?;
         if words == 0 {
-            decoder.accept(position, Err(Mistake::of(argument, &subjects[0])))?;
+            decoder.accept(position, Err(PasteError::of(argument, &subjects[0])))?;
         }
     }
     Ok(())
@@ -218,7 +218,7 @@ struct Decoder<'a> {
 }
 
 impl Decoder<'_> {
-    fn accept(&mut self, position: InputPosition, word: Result<Match, Mistake>) -> io::Result<()> {
+    fn accept(&mut self, position: InputPosition, word: Result<FoundId, PasteError>) -> io::Result<()> {
         match word {
             Ok((subject, number)) => self.write(subject, number),
             Err(_) if self.position == Some(position) => Ok(()),
@@ -228,7 +228,7 @@ impl Decoder<'_> {
                 if self.mistakes > NAMED_MAX {
                     return Ok(());
                 }
-                let is_unknown = matches!(mistake, Mistake::NoId { .. });
+                let is_unknown = matches!(mistake, PasteError::NoId { .. });
                 let more = if self.guesses && is_unknown && !std::mem::replace(&mut self.explained, true) {
                     ", a UUID, an ObjectId, or with --config FILE an ID of one of its generators"
                 } else {

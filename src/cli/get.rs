@@ -149,7 +149,7 @@ fn draw(endpoint: &Endpoint, request: &DrawRequest, drawn: &mut u64, out: &mut d
     let mut connection = endpoint.connect().map_err(failed)?;
     while *drawn < request.count {
         let requests = usize::try_from((request.count - *drawn).min(PIPELINE)).unwrap_or(1);
-        for reply in endpoint.ask(&mut connection, &request.bytes.repeat(requests), requests).map_err(failed)? {
+        for reply in endpoint.request(&mut connection, &request.bytes.repeat(requests), requests).map_err(failed)? {
             match reply {
                 Reply::Id(id) => writeln!(out, "{id}").map_err(DrawError::Print)?,
                 Reply::Text(id) if request.is_named => writeln!(out, "{}", printable(&id)).map_err(DrawError::Print)?,

@@ -12,7 +12,7 @@ use super::output::{finish, print_error, print_report};
 use crate::system::clock::wall_unix_ms;
 use crate::text::plural::{counted, thousands};
 use crate::tools::counted::{CounterExplanation, counter_doc};
-use crate::tools::explanation::{Explanation, Load};
+use crate::tools::explanation::{EvennessScope, Explanation};
 use crate::tools::subject::Subject;
 
 /// Arguments of `getid layout`.
@@ -90,7 +90,7 @@ fn explain(args: &ExplainArgs) -> Result<LayoutExplanation, String> {
         [word] => args.subject.generator_or_kind(word),
         words => parse_declared("the layout", &words.join(" ")),
     }?;
-    explain_subject(&subject, Load { modulus: args.modulus, ids_per_s: args.rate })
+    explain_subject(&subject, EvennessScope { modulus: args.modulus, ids_per_s: args.rate })
 }
 
 /// Explanation of a generator.
@@ -110,14 +110,14 @@ impl fmt::Display for LayoutExplanation {
     }
 }
 
-fn explain_subject(subject: &Subject, load: Load) -> Result<LayoutExplanation, String> {
+fn explain_subject(subject: &Subject, load: EvennessScope) -> Result<LayoutExplanation, String> {
     if let Subject::Counted(counter) = subject {
         return Ok(LayoutExplanation::Counter(Box::new(CounterExplanation::new(counter, wall_unix_ms()))));
     }
     explain_clock_layout(subject, load).map(|explanation| LayoutExplanation::Clock(Box::new(explanation)))
 }
 
-fn explain_clock_layout(subject: &Subject, load: Load) -> Result<Explanation, String> {
+fn explain_clock_layout(subject: &Subject, load: EvennessScope) -> Result<Explanation, String> {
     let declaration = subject.declaration().ok_or("the layout can't be shown")?;
     Ok(Explanation::new(&declaration, matches!(subject, Subject::Unnamed(_)), load, wall_unix_ms()))
 }
@@ -181,7 +181,7 @@ impl ProposalReport {
         let proposal = propose(servers, ids_per_s, modulus).map_err(|error| error.to_string())?;
         let declaration = format!("generator orders {}", proposal.words);
         let subject = parse_declared("the proposal", &declaration)?;
-        let load = Load { modulus: Some(modulus), ids_per_s: Some(ids_per_s.div_ceil(servers)) };
+        let load = EvennessScope { modulus: Some(modulus), ids_per_s: Some(ids_per_s.div_ceil(servers)) };
         let layout = explain_clock_layout(&subject, load)?;
         Ok(ProposalReport { servers, ids_per_s, modulus, declaration, reasons: proposal.reasons, layout })
     }

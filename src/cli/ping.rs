@@ -57,7 +57,7 @@ pub(super) fn run(args: &PingArgs) -> ExitCode {
     let mut request = Vec::new();
     push_request(&mut request, &[probe.command()]);
     let started = Instant::now();
-    let answer = endpoint.ask_once(&request, 1);
+    let answer = endpoint.request_once(&request, 1);
     let elapsed_ms = started.elapsed().as_secs_f64() * 1000.0;
     let verdict = match answer {
         Ok(replies) => judge(replies.first(), probe),

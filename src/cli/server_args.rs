@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::tools::address::{Address, Place};
+use crate::tools::address::{Address, ServerAddress};
 use crate::tools::client::{Endpoint, Login, Tls, TlsFiles};
 
 /// Default port of a server.
@@ -91,11 +91,11 @@ impl ServerArgs {
             return Err(format!("'{word}' names a server and --host, --port or --unix another: use one of them"));
         }
         let places = if words.is_empty() {
-            vec![Place { address: self.address()?, tls: false, user: None, password: None, database: 0 }]
+            vec![ServerAddress { address: self.address()?, tls: false, user: None, password: None, database: 0 }]
         } else {
             let port = self.port_of_environment()?;
             let port = if port == 0 { PORT_DEFAULT } else { port };
-            let places = words.iter().map(|word| Place::parse(word, port).map_err(|error| error.to_string()));
+            let places = words.iter().map(|word| ServerAddress::parse(word, port).map_err(|error| error.to_string()));
             places.collect::<Result<_, _>>()?
         };
         let given = self.given_password()?;

@@ -22,11 +22,11 @@ use crate::text::plural::{counted, thousands};
 use crate::tools::at_limit;
 use crate::tools::client::Endpoint;
 use crate::tools::subject::Subject;
-use crate::tools::verify::load::{Drawn, Load, Plan};
-use crate::tools::verify::record::{Reader, RecordError, Writer};
-use crate::tools::verify::report::{Report, Shape};
+use crate::tools::verify::load::{RunResult, VerifyConnection, VerifyPlan};
+use crate::tools::verify::record::{RecordError, RecordReader, RecordWriter};
+use crate::tools::verify::report::{VerifyOptions, VerifyReport};
 use crate::tools::verify::{
-    Earlier, JudgeError, JudgeOptions, MODULUS_MAX, Promises, ServerWatch, Watch, WatchOptions, judge, layout_text,
+    EarlierRun, JudgeError, JudgeOptions, MODULUS_MAX, Promises, ServerWatch, Watch, WatchOptions, judge, layout_text,
 };
 
 /// Duration of a run without `--seconds` and `--count`, s.
@@ -45,7 +45,7 @@ What is checked:
   time against the clock    between request and reply, give or take the tolerance
   evenness                  over id % N of --mod; exactly even with --exclusive
   later than earlier runs   with --after: larger than those of --against; of a sequence or serial, of the same server
-  replies as asked for      one to GETID, so many to MGETID
+  replies as requested      one to GETID, so many to MGETID
 
 For a named generator (--generator NAME, with the servers' --config FILE) the promises of its kind are checked: order if its IDs
 ascend, time if they contain it, evenness if their lowest bits are random; for serial numbers and sequences the order on each
@@ -140,7 +140,7 @@ pub(super) fn run(args: &VerifyArgs) -> ExitCode {
     }
 }
 
-fn verify(args: &VerifyArgs) -> Result<(Report, ExitCode), String> {
+fn verify(args: &VerifyArgs) -> Result<(VerifyReport, ExitCode), String> {
     let promises = Arc::new(Promises::of(args.subject.subject()?).ok_or("the layout can't be judged")?);
     let words = words(args, &promises)?;
     let targets = targets(args)?;
@@ -149,7 +149,7 @@ fn verify(args: &VerifyArgs) -> Result<(Report, ExitCode), String> {
     let mut record = args.record.as_deref().map(|path| RecordFile::create(path, promises.subject())).transpose()?;
 
     let bar = progress_bar(args.ids, args.seconds.unwrap_or(SECONDS_DEFAULT));
-    let plan = Arc::new(Plan {
+    let plan = Arc::new(VerifyPlan {
         batch: args.batch,
         subject: Arc::clone(promises.subject()),
         words,
@@ -158,14 +158,14 @@ fn verify(args: &VerifyArgs) -> Result<(Report, ExitCode), String> {
         ids_seen: AtomicU64::new(0),
         stop: AtomicBool::new(false),
     });
-    let mut drawn = draw(args, &plan, &promises, &targets, &bar)?;
+    let mut result = draw(args, &plan, &promises, &targets, &bar)?;
 
     bar.set_message("checking");
     // Replies that were lost are gaps in what the run saw.
-    let exclusive = args.exclusive && drawn.disconnects.is_empty();
+    let exclusive = args.exclusive && result.disconnects.is_empty();
     let (modulus, after) = (args.modulus, args.after);
     let options = JudgeOptions { promises: Arc::clone(&promises), modulus, exclusive, after };
-    let judged = judge(&drawn.servers, &mut drawn.watches, earlier, &options, |id| match &mut record {
+    let judged = judge(&result.servers, &mut result.watches, earlier, &options, |id| match &mut record {
         Some(record) => record.writer.add(id),
         None => Ok(()),
     });
@@ -177,7 +177,7 @@ fn verify(args: &VerifyArgs) -> Result<(Report, ExitCode), String> {
         record.finish()?;
     }
     bar.finish_and_clear();
-    let shape = Shape {
+    let run_options = VerifyOptions {
         command: plan.request(args.batch.unwrap_or(1)).join(" "),
         connections: args.connections,
         pipeline: args.pipeline,
@@ -185,8 +185,8 @@ fn verify(args: &VerifyArgs) -> Result<(Report, ExitCode), String> {
         after: args.after,
         record: args.record.as_ref().map(|path| path.display().to_string()),
     };
-    let failed = drawn.ids() == 0 || (!drawn.disconnects.is_empty() && !args.tolerate_disconnects);
-    let report = Report::new(shape, &promises, drawn, judged);
+    let failed = result.ids() == 0 || (!result.disconnects.is_empty() && !args.tolerate_disconnects);
+    let report = VerifyReport::new(run_options, &promises, result, judged);
     let code = match (report.violations, failed) {
         (0, false) => ExitCode::SUCCESS,
         (0, true) => ExitCode::from(EXIT_FAILED),
@@ -225,39 +225,40 @@ fn targets(args: &VerifyArgs) -> Result<Vec<Arc<Endpoint>>, String> {
 
 fn draw(
     args: &VerifyArgs,
-    plan: &Arc<Plan>,
+    plan: &Arc<VerifyPlan>,
     promises: &Arc<Promises>,
     targets: &[Arc<Endpoint>],
     bar: &ProgressBar,
-) -> Result<Drawn, String> {
+) -> Result<RunResult, String> {
     let runtime = tokio::runtime::Runtime::new().map_err(|error| format!("starting threads: {error}"))?;
     // A named generator has its own layout.
     let watched: Vec<&Endpoint> =
         targets.iter().map(|target| &**target).filter(|_| promises.generator().is_none()).collect();
-    let (drawn, at_limit) =
+    let (result, at_limit) =
         at_limit::watch_while(&watched, || runtime.block_on(draw_all(args, plan, promises, targets, bar)));
-    Ok(Drawn { at_limit, ..drawn? })
+    Ok(RunResult { at_limit, ..result? })
 }
 
 async fn draw_all(
     args: &VerifyArgs,
-    plan: &Arc<Plan>,
+    plan: &Arc<VerifyPlan>,
     promises: &Arc<Promises>,
     targets: &[Arc<Endpoint>],
     bar: &ProgressBar,
-) -> Result<Drawn, String> {
+) -> Result<RunResult, String> {
     let tolerance = i64::try_from(args.clock_tolerance_ms).unwrap_or(i64::MAX);
     let watch_options = WatchOptions { promises: Arc::clone(promises), clock_tolerance_ms: tolerance };
 
     // All connections are open before the first ID is drawn, so that they draw at the same time.
     let mut servers = Vec::new();
-    let mut loads = Vec::new();
+    let mut connections = Vec::new();
     for (index, target) in targets.iter().enumerate() {
         let server = Arc::new(ServerWatch::new(target.to_string(), args.server_id.get(index).copied()));
         for connection in 1..=args.connections as usize {
             let watch = Watch::new(Arc::clone(&server), connection, watch_options.clone());
-            let load = Load::connect(target, plan, watch).await.map_err(|error| format!("{target}: {error}"))?;
-            loads.push(load);
+            let prepared =
+                VerifyConnection::connect(target, plan, watch).await.map_err(|error| format!("{target}: {error}"))?;
+            connections.push(prepared);
         }
         servers.push(server);
     }
@@ -266,17 +267,17 @@ async fn draw_all(
     let seconds = args.seconds.or(args.ids.is_none().then_some(SECONDS_DEFAULT));
     let deadline = seconds.map(|seconds| started + Duration::from_secs_f64(seconds));
     let mut tasks = tokio::task::JoinSet::new();
-    for load in loads {
-        tasks.spawn(load.run());
+    for prepared in connections {
+        tasks.spawn(prepared.run());
     }
-    let mut drawn = Drawn::of(servers);
+    let mut result = RunResult::of(servers);
     let mut tick = tokio::time::interval(Duration::from_millis(100));
     loop {
         let until = deadline.filter(|_| !plan.stop.load(Ordering::Relaxed));
         tokio::select! {
             ended = tasks.join_next() => match ended {
                 None => break,
-                Some(Ok(outcome)) => drawn.absorb(outcome),
+                Some(Ok(outcome)) => result.absorb(outcome),
                 Some(Err(error)) => return Err(format!("a connection's task failed: {error}")),
             },
             // An interrupted run still reports what it found.
@@ -292,9 +293,9 @@ async fn draw_all(
             }
         }
     }
-    drawn.elapsed = started.elapsed();
-    drawn.watches.sort_by_key(|watch| watch.connection);
-    Ok(drawn)
+    result.elapsed = started.elapsed();
+    result.watches.sort_by_key(|watch| watch.connection);
+    Ok(result)
 }
 
 async fn sleep_until(deadline: Option<Instant>) {
@@ -304,15 +305,15 @@ async fn sleep_until(deadline: Option<Instant>) {
     }
 }
 
-fn open_earlier(path: &Path, promises: &Promises) -> Result<Earlier<'static>, String> {
+fn open_earlier(path: &Path, promises: &Promises) -> Result<EarlierRun<'static>, String> {
     let name = path.display().to_string();
-    let opened = File::open(path).map_err(RecordError::Io).and_then(|file| Reader::new(BufReader::new(file)));
+    let opened = File::open(path).map_err(RecordError::Io).and_then(|file| RecordReader::new(BufReader::new(file)));
     let reader = opened.map_err(|error| format!("{name}: {error}"))?;
     let [theirs, ours] = [reader.subject(), &**promises.subject()].map(layout_text);
     if theirs != ours {
         return Err(format!("{name}: its ids have the layout {theirs}, this run's have {ours}"));
     }
-    Ok(Earlier { name, ids: Box::new(reader) })
+    Ok(EarlierRun { name, ids: Box::new(reader) })
 }
 
 /// A record file with a temporary name until it is complete. So an earlier file of the final name survives a failed
@@ -320,7 +321,7 @@ fn open_earlier(path: &Path, promises: &Promises) -> Result<Earlier<'static>, St
 struct RecordFile {
     path: PathBuf,
     unfinished: PathBuf,
-    writer: Writer<BufWriter<File>>,
+    writer: RecordWriter<BufWriter<File>>,
 }
 
 impl RecordFile {
@@ -328,7 +329,7 @@ impl RecordFile {
         let mut unfinished = path.as_os_str().to_owned();
         unfinished.push(".unfinished");
         let unfinished = PathBuf::from(unfinished);
-        let file = File::create(&unfinished).and_then(|file| Writer::new(BufWriter::new(file), subject));
+        let file = File::create(&unfinished).and_then(|file| RecordWriter::new(BufWriter::new(file), subject));
         let writer = file.map_err(|error| format!("{}: {error}", unfinished.display()))?;
         Ok(RecordFile { path: path.to_owned(), unfinished, writer })
     }

@@ -73,7 +73,7 @@ fn init(args: &WorkerInitArgs) -> Result<String, (String, ExitCode)> {
     let endpoint = args.at.endpoint(args.server.as_deref(), TIMEOUT_MS_DEFAULT).map_err(failed)?;
     let mut request = Vec::new();
     push_request(&mut request, &["WORKERID", "INIT", &args.pool, "NEW"]);
-    let replies = endpoint.ask_once(&request, 1).map_err(|error| failed(format!("{endpoint}: {error}")))?;
+    let replies = endpoint.request_once(&request, 1).map_err(|error| failed(format!("{endpoint}: {error}")))?;
     match replies.first() {
         Some(Reply::Other(text)) if text == "+OK" => Ok(format!("{endpoint}: worker pool '{pool}' is open")),
         Some(Reply::Error(text)) => Err((format!("{endpoint}: {}", printable(text)), ExitCode::FAILURE)),

@@ -13,7 +13,7 @@ pub(crate) enum Address {
 
 /// A server as one word names it, with its login.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct ServerAddress {
     pub(crate) address: Address,
     /// Whether the URL was `rediss://`.
     pub(crate) tls: bool,
@@ -25,7 +25,7 @@ pub(crate) struct Place {
 
 /// Why a word names no server. It never quotes a password.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum PlaceError {
+pub(crate) enum ServerAddressError {
     #[error(
         "'{}' is no server: write HOST:PORT, a Unix socket's path with a / in it, redis://HOST:PORT or rediss://HOST:PORT",
         printable(.0)
@@ -52,26 +52,26 @@ pub(crate) fn names_server(word: &str) -> bool {
     word.contains([':', '/'])
 }
 
-impl Place {
+impl ServerAddress {
     /// Parses `HOST:PORT`, `[ADDRESS]:PORT`, a path with a slash in it, `redis://[[USER]:PASSWORD@]HOST[:PORT][/DB]`,
     /// `rediss://` alike, or `unix://[[USER]:PASSWORD@]PATH`. Without a port, a URL means `port_default`.
-    pub(crate) fn parse(word: &str, port_default: u16) -> Result<Place, PlaceError> {
+    pub(crate) fn parse(word: &str, port_default: u16) -> Result<ServerAddress, ServerAddressError> {
         if let Some((scheme, rest)) = word.split_once("://") {
-            return Place::parse_url(scheme, rest, port_default);
+            return ServerAddress::parse_url(scheme, rest, port_default);
         }
         let address = if word.contains('/') {
             Address::Unix(word.into())
         } else {
-            let shown = || PlaceError::Syntax(word.rsplit_once('@').map_or(word, |(_, host)| host).to_owned());
+            let shown = || ServerAddressError::Syntax(word.rsplit_once('@').map_or(word, |(_, host)| host).to_owned());
             parse_host_port(word, None)?.ok_or_else(shown)?
         };
-        Ok(Place { address, tls: false, user: None, password: None, database: 0 })
+        Ok(ServerAddress { address, tls: false, user: None, password: None, database: 0 })
     }
 
-    fn parse_url(scheme: &str, rest: &str, port_default: u16) -> Result<Place, PlaceError> {
+    fn parse_url(scheme: &str, rest: &str, port_default: u16) -> Result<ServerAddress, ServerAddressError> {
         let scheme = scheme.to_ascii_lowercase();
         if !["redis", "rediss", "unix"].contains(&scheme.as_str()) {
-            return Err(PlaceError::Scheme(scheme));
+            return Err(ServerAddressError::Scheme(scheme));
         }
         // A password may contain slashes that were not encoded; a host contains no @.
         let (login, rest) = match rest.rsplit_once('@') {
@@ -79,7 +79,7 @@ impl Place {
             None => (None, rest),
         };
         if let Some(char) = rest.chars().find(|char| ['?', '#'].contains(char)) {
-            return Err(PlaceError::Query(char));
+            return Err(ServerAddressError::Query(char));
         }
         let (user, password) = match login.map(|login| login.split_once(':').unwrap_or((login, ""))) {
             Some((user, password)) => (decode(user)?, decode(password)?),
@@ -87,21 +87,21 @@ impl Place {
         };
         let (address, database) = if scheme == "unix" {
             if !rest.starts_with('/') {
-                return Err(PlaceError::Syntax(format!("unix://{rest}")));
+                return Err(ServerAddressError::Syntax(format!("unix://{rest}")));
             }
             (Address::Unix(rest.into()), 0)
         } else {
             let (host, database) = rest.split_once('/').unwrap_or((rest, ""));
             let address = parse_host_port(host, Some(port_default))?;
-            let address = address.ok_or_else(|| PlaceError::Syntax(format!("{scheme}://{host}")))?;
+            let address = address.ok_or_else(|| ServerAddressError::Syntax(format!("{scheme}://{host}")))?;
             (address, parse_database(database)?)
         };
-        Ok(Place { address, tls: scheme == "rediss", user, password, database })
+        Ok(ServerAddress { address, tls: scheme == "rediss", user, password, database })
     }
 }
 
 /// Parses `HOST:PORT`. Returns `None` for any other form.
-fn parse_host_port(text: &str, port_default: Option<u16>) -> Result<Option<Address>, PlaceError> {
+fn parse_host_port(text: &str, port_default: Option<u16>) -> Result<Option<Address>, ServerAddressError> {
     let (host, port) = match text.rsplit_once(':') {
         // [::1] has colons and no port.
         Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
@@ -125,21 +125,21 @@ fn parse_host_port(text: &str, port_default: Option<u16>) -> Result<Option<Addre
 }
 
 /// Parses a port, 1 to 65535.
-pub(crate) fn parse_port(text: &str) -> Result<u16, PlaceError> {
+pub(crate) fn parse_port(text: &str) -> Result<u16, ServerAddressError> {
     let port = text.parse().ok().filter(|&port| port > 0 && text.bytes().all(|byte| byte.is_ascii_digit()));
-    port.ok_or_else(|| PlaceError::Port(text.to_owned()))
+    port.ok_or_else(|| ServerAddressError::Port(text.to_owned()))
 }
 
-fn parse_database(text: &str) -> Result<u32, PlaceError> {
+fn parse_database(text: &str) -> Result<u32, ServerAddressError> {
     if text.is_empty() {
         return Ok(0);
     }
     let number = text.parse().ok().filter(|&number: &u32| number <= i32::MAX.cast_unsigned());
-    number.ok_or_else(|| PlaceError::Database(text.to_owned()))
+    number.ok_or_else(|| ServerAddressError::Database(text.to_owned()))
 }
 
 /// Decodes percent-encoded text; `None` if it is empty.
-fn decode(text: &str) -> Result<Option<String>, PlaceError> {
+fn decode(text: &str) -> Result<Option<String>, ServerAddressError> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {
@@ -148,10 +148,10 @@ fn decode(text: &str) -> Result<Option<String>, PlaceError> {
             continue;
         }
         let mut digit = || char::from(rest.next()?).to_digit(16);
-        let (Some(high), Some(low)) = (digit(), digit()) else { return Err(PlaceError::Encoding) };
-        bytes.push(u8::try_from(high * 16 + low).map_err(|_| PlaceError::Encoding)?);
+        let (Some(high), Some(low)) = (digit(), digit()) else { return Err(ServerAddressError::Encoding) };
+        bytes.push(u8::try_from(high * 16 + low).map_err(|_| ServerAddressError::Encoding)?);
     }
-    let text = String::from_utf8(bytes).map_err(|_| PlaceError::Encoding)?;
+    let text = String::from_utf8(bytes).map_err(|_| ServerAddressError::Encoding)?;
     Ok((!text.is_empty()).then_some(text))
 }
 
@@ -173,7 +173,7 @@ mod tests {
 
     #[track_caller]
     fn check(word: &str, address: &str, tls: bool, user: &str, password: &str, database: u32) {
-        let place = Place::parse(word, 7890).unwrap_or_else(|error| panic!("{word}: {error}"));
+        let place = ServerAddress::parse(word, 7890).unwrap_or_else(|error| panic!("{word}: {error}"));
         let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         assert_eq!(place.address.to_string(), address, "{word}");
         assert_eq!(
@@ -223,7 +223,7 @@ mod tests {
             ("redis://:a%2@h", "% itself is %25"),
             ("redis://:%ff@h", "percent-encoded UTF-8"),
         ] {
-            let error = Place::parse(word, 7890).expect_err(word).to_string();
+            let error = ServerAddress::parse(word, 7890).expect_err(word).to_string();
             assert!(error.contains(part), "{word}: {error}");
         }
     }
@@ -238,7 +238,7 @@ mod tests {
             "unix://:secret@s",
             "u:secret@a:7890",
         ] {
-            let error = Place::parse(word, 7890).expect_err(word).to_string();
+            let error = ServerAddress::parse(word, 7890).expect_err(word).to_string();
             assert!(!error.contains("sec"), "{word}: {error}");
         }
     }
@@ -246,7 +246,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_word_is_read_or_refused(word in "\\PC{0,40}|(redis|rediss|unix)://[a-z%:@/\\[\\]0-9?]{0,30}") {
-            let _ = Place::parse(&word, 7890);
+            let _ = ServerAddress::parse(&word, 7890);
         }
     }
 }

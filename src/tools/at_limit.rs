@@ -19,17 +19,17 @@ pub(crate) fn watch_while<T>(endpoints: &[&Endpoint], run: impl FnOnce() -> T) -
     let (stop, stopped) = mpsc::channel::<()>();
     thread::scope(move |scope| {
         let watcher = scope.spawn(move || {
-            let mut said = vec![None; endpoints.len()];
-            let mut was_asked = false;
+            let mut reports = vec![None; endpoints.len()];
+            let mut was_read = false;
             loop {
                 let is_over = stopped.recv_timeout(EVERY) != Err(RecvTimeoutError::Timeout);
-                if is_over && was_asked {
-                    break said;
+                if is_over && was_read {
+                    break reports;
                 }
-                for (said, endpoint) in said.iter_mut().zip(endpoints) {
-                    note(said, ask(endpoint));
+                for (report, endpoint) in reports.iter_mut().zip(endpoints) {
+                    record_report(report, fetch_report(endpoint));
                 }
-                was_asked = true;
+                was_read = true;
             }
         });
         let result = run();
@@ -40,62 +40,65 @@ pub(crate) fn watch_while<T>(endpoints: &[&Endpoint], run: impl FnOnce() -> T) -
 
 /// A server's report about its layout's limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Said {
-    Within,
+enum LimitReport {
+    Below,
     AtLimit(String),
 }
 
 /// Notes an answer. Without an answer, the previous report stays.
-fn note(said: &mut Option<String>, answer: Option<Said>) {
+fn record_report(report: &mut Option<String>, answer: Option<LimitReport>) {
     match answer {
-        Some(Said::AtLimit(sentence)) => *said = Some(sentence),
-        Some(Said::Within) => *said = None,
+        Some(LimitReport::AtLimit(sentence)) => *report = Some(sentence),
+        Some(LimitReport::Below) => *report = None,
         None => {}
     }
 }
 
 /// Reads the field from a server; `None` without a readable answer.
-fn ask(endpoint: &Endpoint) -> Option<Said> {
+fn fetch_report(endpoint: &Endpoint) -> Option<LimitReport> {
     let mut request = Vec::new();
     push_request(&mut request, &["INFO", "generator"]);
-    match endpoint.ask_once(&request, 1).ok()?.first()? {
-        Reply::Text(beginning) => read(beginning),
+    match endpoint.request_once(&request, 1).ok()?.first()? {
+        Reply::Text(beginning) => parse_report(beginning),
         _ => None,
     }
 }
 
 /// Finds the field in the beginning of `INFO generator`.
-fn read(beginning: &str) -> Option<Said> {
+fn parse_report(beginning: &str) -> Option<LimitReport> {
     // The last line may be incomplete.
     let whole = beginning.get(..=beginning.rfind('\n')?)?;
-    let said = whole.lines().find_map(|line| line.strip_prefix("at_limit:"))?;
-    Some(if said == "no" { Said::Within } else { Said::AtLimit(said.to_owned()) })
+    let report = whole.lines().find_map(|line| line.strip_prefix("at_limit:"))?;
+    Some(if report == "no" { LimitReport::Below } else { LimitReport::AtLimit(report.to_owned()) })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Said, note, read};
+    use super::{LimitReport, parse_report, record_report};
 
     #[test]
     fn the_field_is_read() {
         let head = "# Generator\r\nid_epoch:1288834974657\r\ncapacity_per_sec:512000\r\n";
-        assert_eq!(read(&format!("{head}at_limit:9 ids; x\r\nlayout")), Some(Said::AtLimit("9 ids; x".to_owned())));
-        assert_eq!(read(&format!("{head}at_limit:no\r\nlayout")), Some(Said::Within));
+        assert_eq!(
+            parse_report(&format!("{head}at_limit:9 ids; x\r\nlayout")),
+            Some(LimitReport::AtLimit("9 ids; x".to_owned()))
+        );
+        assert_eq!(parse_report(&format!("{head}at_limit:no\r\nlayout")), Some(LimitReport::Below));
         for none in ["at_limit:9 ids", "layout_ends:2154\r\n", ""] {
-            assert_eq!(read(&format!("{head}{none}")), None, "{none}");
+            assert_eq!(parse_report(&format!("{head}{none}")), None, "{none}");
         }
-        assert_eq!(read(""), None);
+        assert_eq!(parse_report(""), None);
     }
 
     #[test]
     fn the_last_answer_counts() {
-        let mut said = None;
-        let at_limit = Said::AtLimit("9 ids".to_owned());
+        let mut report = None;
+        let at_limit = LimitReport::AtLimit("9 ids".to_owned());
         for (answer, expected) in
-            [(Some(at_limit), Some("9 ids")), (None, Some("9 ids")), (Some(Said::Within), None), (None, None)]
+            [(Some(at_limit), Some("9 ids")), (None, Some("9 ids")), (Some(LimitReport::Below), None), (None, None)]
         {
-            note(&mut said, answer);
-            assert_eq!(said.as_deref(), expected);
+            record_report(&mut report, answer);
+            assert_eq!(report.as_deref(), expected);
         }
     }
 }

@@ -211,7 +211,8 @@ fn limits(serial: Option<&Serial>, reset: Reset) -> Vec<String> {
             limits.push("years have two digits: texts repeat after a hundred years".to_owned());
         }
     } else {
-        limits.push("a crash skips up to the sequence's 'cache', 100 unless SEQUENCE CREATE says another".to_owned());
+        limits
+            .push("a crash skips up to the sequence's 'cache', 100 unless SEQUENCE CREATE sets another one".to_owned());
     }
     limits.push("over several servers order holds with 'cache 0' alone".to_owned());
     limits.push("who has seen one ID can guess others, and how many there are".to_owned());
@@ -232,7 +233,7 @@ impl fmt::Display for CounterExplanation {
         writeln!(f, "time       {time}")?;
         writeln!(f, "order      each server's IDs ascend")?;
         writeln!(f, "written    {written}")?;
-        writeln!(f, "\nwhat it can't do")?;
+        writeln!(f, "\nlimits")?;
         limits.iter().try_for_each(|limit| writeln!(f, "  {limit}"))?;
         writeln!(f, "\ndeclared by\n  {declaration}")
     }

@@ -26,15 +26,15 @@ pub(crate) struct Decoding<'a> {
 }
 
 /// A decoded ID.
-pub(crate) struct Row<'a> {
+pub(crate) struct DecodedRow<'a> {
     decoding: &'a Decoding<'a>,
     id: String,
     /// The time; `None` if the kind holds no time.
-    time: Option<Time>,
+    time: Option<DecodedTime>,
     number: u128,
 }
 
-struct Time {
+struct DecodedTime {
     tick: u64,
     rfc3339: String,
     unix_ms: i64,
@@ -46,13 +46,13 @@ impl<'a> Decoding<'a> {
         Decoding { declaration, fields }
     }
 
-    pub(crate) fn row(&'a self, number: u128) -> Row<'a> {
+    pub(crate) fn row(&'a self, number: u128) -> DecodedRow<'a> {
         let layout = self.declaration.layout();
         let time = layout.tick_of(number).map(|tick| {
             let unix_ns = layout.unix_ns(tick);
-            Time { tick, rfc3339: format_rfc3339_ns(unix_ns, layout.unit().ns()), unix_ms: layout.unix_ms(tick) }
+            DecodedTime { tick, rfc3339: format_rfc3339_ns(unix_ns, layout.unit().ns()), unix_ms: layout.unix_ms(tick) }
         });
-        Row { decoding: self, id: text_of(self.declaration, number), time, number }
+        DecodedRow { decoding: self, id: text_of(self.declaration, number), time, number }
     }
 
     /// Returns the heads of the columns.
@@ -86,14 +86,14 @@ pub(crate) fn text_of(declaration: &Declaration, number: u128) -> String {
     String::from_utf8(text).ok().filter(|_| written).unwrap_or_else(|| number.to_string())
 }
 
-impl std::fmt::Display for Row<'_> {
+impl std::fmt::Display for DecodedRow<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Row { decoding, id, time, number } = self;
+        let DecodedRow { decoding, id, time, number } = self;
         let time_width = decoding.time_width();
         write!(f, "{id:>0$} ", decoding.declaration.id_bytes_max())?;
         match time {
             None => write!(f, "{:<time_width$}", "holds no time")?,
-            Some(Time { tick, rfc3339, unix_ms }) => {
+            Some(DecodedTime { tick, rfc3339, unix_ms }) => {
                 write!(f, "{rfc3339:<time_width$} {unix_ms:>13} {tick:>0$}", decoding.tick_width())?;
             }
         }
@@ -105,15 +105,15 @@ impl std::fmt::Display for Row<'_> {
 
 /// Serializes one object: the ID, its time as RFC 3339, in Unix ms and in units since the epoch (`tick`), and each
 /// field. Numbers wider than 53 bits are strings.
-impl Serialize for Row<'_> {
+impl Serialize for DecodedRow<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Row { decoding, id, time, number } = self;
+        let DecodedRow { decoding, id, time, number } = self;
         let mut map = serializer.serialize_map(None)?;
         let layout = decoding.declaration.layout();
         map.serialize_entry("id", id)?;
         map.serialize_entry("time", &time.as_ref().map(|time| &time.rfc3339))?;
         map.serialize_entry("unix_ms", &time.as_ref().map(|time| time.unix_ms))?;
-        if let Some(Time { tick, .. }) = time {
+        if let Some(DecodedTime { tick, .. }) = time {
             if layout.time_bits() > JSON_BITS_MAX {
                 map.serialize_entry("tick", &tick.to_string())?;
             } else {
@@ -126,7 +126,7 @@ impl Serialize for Row<'_> {
             let key = if is_taken { format!("field-{}", field.name) } else { field.name.clone() };
             match u64::try_from(value)
                 .ok()
-                .filter(|_| Style::of(field) == Style::Decimal && field.bits <= JSON_BITS_MAX)
+                .filter(|_| ValueStyle::of(field) == ValueStyle::Decimal && field.bits <= JSON_BITS_MAX)
             {
                 Some(number) => map.serialize_entry(&key, &number)?,
                 None => map.serialize_entry(&key, &shown(field, value))?,
@@ -138,7 +138,7 @@ impl Serialize for Row<'_> {
 
 /// How the values of a field are shown.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Style {
+enum ValueStyle {
     Decimal,
     /// All hexadecimal digits, for nodes, processes and random bits.
     Hex,
@@ -146,29 +146,29 @@ enum Style {
     Address,
 }
 
-impl Style {
-    fn of(field: &Field) -> Style {
+impl ValueStyle {
+    fn of(field: &Field) -> ValueStyle {
         match (field.role, field.name.as_str()) {
-            (Role::Drawn, "address") => Style::Address,
-            (Role::Drawn, "clock-seq") => Style::Decimal,
-            (Role::Drawn | Role::Noise, _) => Style::Hex,
-            _ => Style::Decimal,
+            (Role::Drawn, "address") => ValueStyle::Address,
+            (Role::Drawn, "clock-seq") => ValueStyle::Decimal,
+            (Role::Drawn | Role::Noise, _) => ValueStyle::Hex,
+            _ => ValueStyle::Decimal,
         }
     }
 }
 
 fn shown(field: &Field, value: u128) -> String {
     let hex = || format!("{value:00$x}", field.bits.div_ceil(4) as usize);
-    match Style::of(field) {
-        Style::Decimal => value.to_string(),
-        Style::Hex => hex(),
-        Style::Address => u32::try_from(value).map_or_else(|_| hex(), |bits| Ipv4Addr::from(bits).to_string()),
+    match ValueStyle::of(field) {
+        ValueStyle::Decimal => value.to_string(),
+        ValueStyle::Hex => hex(),
+        ValueStyle::Address => u32::try_from(value).map_or_else(|_| hex(), |bits| Ipv4Addr::from(bits).to_string()),
     }
 }
 
 fn width(field: &Field) -> usize {
-    let most = match Style::of(field) {
-        Style::Address => "255.255.255.255".len(),
+    let most = match ValueStyle::of(field) {
+        ValueStyle::Address => "255.255.255.255".len(),
         _ => shown(field, u128::MAX >> (u128::BITS - field.bits)).len(),
     };
     most.max(field.name.len())

@@ -55,7 +55,8 @@ struct FieldLine {
     lowest_bit: u32,
     /// The largest value, as a string, because it may have 128 bits.
     max: String,
-    says: String,
+    #[serde(rename = "says")]
+    meaning: String,
 }
 
 #[derive(Serialize)]
@@ -72,14 +73,14 @@ struct EvennessLine {
 
 /// The moduli and rates for which evenness is shown: the given one of each, or the default ones.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Load {
+pub(crate) struct EvennessScope {
     pub(crate) modulus: Option<u64>,
     pub(crate) ids_per_s: Option<u64>,
 }
 
 impl Explanation {
     /// Explains a declaration. With `unnamed` it is that of the unnamed generator.
-    pub(crate) fn new(declaration: &Declaration, unnamed: bool, load: Load, now_unix_ms: i64) -> Explanation {
+    pub(crate) fn new(declaration: &Declaration, unnamed: bool, scope: EvennessScope, now_unix_ms: i64) -> Explanation {
         let layout = declaration.layout();
         let has_time = layout.has_time();
         let time = |tick| has_time.then(|| time_text(layout, tick));
@@ -98,7 +99,7 @@ impl Explanation {
             days_left,
             ordered: declaration.is_ordered() && has_time,
             written: written(declaration),
-            evenness: evenness_lines(declaration, load),
+            evenness: evenness_lines(declaration, scope),
             limits: limits(declaration, now_unix_ms),
             declaration: (!unnamed).then(|| declared_by(declaration)),
         }
@@ -137,12 +138,12 @@ fn fields(declaration: &Declaration) -> Vec<FieldLine> {
         bits: field.bits,
         lowest_bit,
         max: (u128::MAX >> (u128::BITS - field.bits)).to_string(),
-        says: says(declaration, field),
+        meaning: meaning(declaration, field),
     };
     declaration.layout().places().map(line).collect()
 }
 
-fn says(declaration: &Declaration, field: &Field) -> String {
+fn meaning(declaration: &Declaration, field: &Field) -> String {
     let layout = declaration.layout();
     let unit = layout.unit();
     match field.role {
@@ -181,7 +182,7 @@ fn servers(declaration: &Declaration) -> String {
         return format!("{servers} ({})", counted(bits.into(), "bit"));
     }
     match declaration.kind().shape {
-        Shape::Number => "1: nothing in an ID tells servers apart".to_owned(),
+        Shape::Number => "1: no field of an ID distinguishes servers".to_owned(),
         _ => "any number: they differ by chance, in their random bits".to_owned(),
     }
 }
@@ -201,13 +202,13 @@ fn written(declaration: &Declaration) -> String {
     }
 }
 
-fn evenness_lines(declaration: &Declaration, load: Load) -> Vec<EvennessLine> {
+fn evenness_lines(declaration: &Declaration, scope: EvennessScope) -> Vec<EvennessLine> {
     // Tables place texts by a hash, which is even.
     if declaration.kind().shape != Shape::Number {
         return Vec::new();
     }
-    let moduli = load.modulus.map_or_else(|| MODULI.to_vec(), |modulus| vec![modulus]);
-    let rates = load.ids_per_s.map_or_else(|| RATES.to_vec(), |rate| vec![rate]);
+    let moduli = scope.modulus.map_or_else(|| MODULI.to_vec(), |modulus| vec![modulus]);
+    let rates = scope.ids_per_s.map_or_else(|| RATES.to_vec(), |rate| vec![rate]);
     let line = |modulus: u64, ids_per_s: u64| {
         #[expect(clippy::cast_precision_loss, reason = "a rate is far below 2^53")]
         let evenness = evenness(declaration.layout(), declaration.counter_start(), ids_per_s as f64, modulus);
@@ -259,7 +260,9 @@ fn limits(declaration: &Declaration, now_unix_ms: i64) -> Vec<String> {
         if format.radix.alphabet().iter().any(u8::is_ascii_uppercase)
             && format.radix.alphabet().iter().any(u8::is_ascii_lowercase)
         {
-            limits.push("a column of these texts needs a collation that tells capitals from small letters".to_owned());
+            limits.push(
+                "a column of these texts needs a collation that distinguishes capitals from small letters".to_owned(),
+            );
         }
         limits.extend(limit_of_pad(declaration, format));
     }
@@ -281,7 +284,9 @@ fn limits_of_time(declaration: &Declaration, now_unix_ms: i64, limits: &mut Vec<
     }
     let unit = layout.unit();
     if unit.ns() > 1_000_000 {
-        limits.push(format!("an ID tells its time to {unit}; after a crash at full speed a start may wait as long"));
+        limits.push(format!(
+            "the time of an ID is precise to {unit}; after a crash at full speed a start may wait as long"
+        ));
     }
     if layout.counter_bits() == 0 {
         limits.push(format!("each ID takes {unit} for itself: bursts borrow from the time ahead"));
@@ -328,7 +333,7 @@ impl fmt::Display for Explanation {
         writeln!(f, "written    {written}")?;
         self.write_evenness(f)?;
         if !self.limits.is_empty() {
-            writeln!(f, "\nwhat it can't do")?;
+            writeln!(f, "\nlimits")?;
             self.limits.iter().try_for_each(|limit| writeln!(f, "  {limit}"))?;
         }
         match &self.declaration {
@@ -342,10 +347,10 @@ impl Explanation {
     fn write_fields(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = self.fields.iter().map(|field| field.name.len()).max().unwrap_or(0).max("field".len());
         let max = self.fields.iter().map(|field| field.max.len()).max().unwrap_or(0);
-        writeln!(f, "{:<name$}  bits  from bit  {:<values$}  what it says", "field", "values", values = max + 5)?;
+        writeln!(f, "{:<name$}  bits  from bit  {:<values$}  content", "field", "values", values = max + 5)?;
         self.fields.iter().try_for_each(|field| {
-            let FieldLine { name: field, bits, lowest_bit, max: most, says } = field;
-            writeln!(f, "{field:<name$}  {bits:>4}  {lowest_bit:>8}  0 to {most:>max$}  {says}")
+            let FieldLine { name: field, bits, lowest_bit, max: most, meaning } = field;
+            writeln!(f, "{field:<name$}  {bits:>4}  {lowest_bit:>8}  0 to {most:>max$}  {meaning}")
         })
     }
 

@@ -37,10 +37,10 @@ pub(crate) struct Scanner<'a> {
 }
 
 /// An ID: the index of its subject, and its number.
-pub(crate) type Match = (usize, u128);
+pub(crate) type FoundId = (usize, u128);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Mistake {
+pub(crate) enum PasteError {
     NoId {
         /// The beginning of the word, with control characters.
         word: String,
@@ -67,7 +67,7 @@ impl<'a> Scanner<'a> {
     pub(crate) fn scan<E>(
         &mut self,
         bytes: &[u8],
-        mut found: impl FnMut(u64, Result<Match, Mistake>) -> Result<(), E>,
+        mut found: impl FnMut(u64, Result<FoundId, PasteError>) -> Result<(), E>,
     ) -> Result<(), E> {
         for &byte in bytes {
             if byte == b'\n' {
@@ -88,7 +88,7 @@ impl<'a> Scanner<'a> {
     /// Calls `found` with the word that the end of the input completes, if there is one.
     pub(crate) fn finish<E>(
         mut self,
-        mut found: impl FnMut(u64, Result<Match, Mistake>) -> Result<(), E>,
+        mut found: impl FnMut(u64, Result<FoundId, PasteError>) -> Result<(), E>,
     ) -> Result<(), E> {
         self.end_word(&mut found)?;
         self.end_error(&mut found)
@@ -107,7 +107,10 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    fn end_word<E>(&mut self, found: &mut impl FnMut(u64, Result<Match, Mistake>) -> Result<(), E>) -> Result<(), E> {
+    fn end_word<E>(
+        &mut self,
+        found: &mut impl FnMut(u64, Result<FoundId, PasteError>) -> Result<(), E>,
+    ) -> Result<(), E> {
         if self.in_error || self.word.is_empty() {
             return Ok(());
         }
@@ -120,17 +123,17 @@ impl<'a> Scanner<'a> {
             return Ok(());
         }
         if is_cut {
-            return found(line, Err(Mistake::no_id(format!("{word}..."), &self.subjects[0])));
+            return found(line, Err(PasteError::no_id(format!("{word}..."), &self.subjects[0])));
         }
         match self.read(word) {
             Some(id) => found(line, Ok(id)),
             None if is_decoration(word) => Ok(()),
-            None => found(line, Err(Mistake::of(word, &self.subjects[0]))),
+            None => found(line, Err(PasteError::of(word, &self.subjects[0]))),
         }
     }
 
     /// Returns the most plausible reading of a word; among equal ones, the first.
-    fn read(&self, word: &str) -> Option<Match> {
+    fn read(&self, word: &str) -> Option<FoundId> {
         let mut readings = self.subjects.iter().enumerate().filter_map(|(at, subject)| Some((at, subject.read(word)?)));
         let first = readings.next()?;
         let Some(second) = readings.next() else { return Some(first) };
@@ -139,12 +142,15 @@ impl<'a> Scanner<'a> {
         })
     }
 
-    fn end_error<E>(&mut self, found: &mut impl FnMut(u64, Result<Match, Mistake>) -> Result<(), E>) -> Result<(), E> {
+    fn end_error<E>(
+        &mut self,
+        found: &mut impl FnMut(u64, Result<FoundId, PasteError>) -> Result<(), E>,
+    ) -> Result<(), E> {
         if !std::mem::take(&mut self.in_error) {
             return Ok(());
         }
         let (text, _) = self.take_word();
-        found(self.line, Err(Mistake::ServerError { text: text.trim().to_owned() }))
+        found(self.line, Err(PasteError::ServerError { text: text.trim().to_owned() }))
     }
 
     fn take_word(&mut self) -> (String, bool) {
@@ -168,31 +174,31 @@ fn is_decoration(word: &str) -> bool {
     word.is_empty() || ordinal && word.len() > 1 || word == "(integer)" || border || head
 }
 
-impl Mistake {
+impl PasteError {
     /// Returns the mistake about a word that is not an ID.
-    pub(crate) fn of(word: &str, subject: &Subject) -> Mistake {
+    pub(crate) fn of(word: &str, subject: &Subject) -> PasteError {
         let like_a_float = word.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'e' | b'E' | b'+'));
         let is_float = like_a_float && word.contains(['.', 'e', 'E']) && word.parse::<f64>().is_ok();
         let word = word.to_owned();
-        if is_float { Mistake::Rounded { word } } else { Mistake::no_id(word, subject) }
+        if is_float { PasteError::Rounded { word } } else { PasteError::no_id(word, subject) }
     }
 
-    fn no_id(word: String, subject: &Subject) -> Mistake {
-        Mistake::NoId { word, of: subject.of(), expected: subject.expected() }
+    fn no_id(word: String, subject: &Subject) -> PasteError {
+        PasteError::NoId { word, of: subject.of(), expected: subject.expected() }
     }
 }
 
-impl fmt::Display for Mistake {
+impl fmt::Display for PasteError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Mistake::NoId { word, of, expected } => {
+            PasteError::NoId { word, of, expected } => {
                 let is_not = if of.is_empty() { "is no ID" } else { "is not an ID" };
                 write!(f, "'{word}' {is_not}{of}: must be {expected}")
             }
-            Mistake::Rounded { word } => {
+            PasteError::Rounded { word } => {
                 write!(f, "'{word}' is no ID: it was rounded on its way; keep IDs as strings or 64-bit integers")
             }
-            Mistake::ServerError { text } => write!(f, "no ID but an error of the server: {text}"),
+            PasteError::ServerError { text } => write!(f, "no ID but an error of the server: {text}"),
         }
     }
 }
@@ -207,17 +213,17 @@ mod tests {
 
     use super::*;
 
-    /// 2026-11-26T20:00:00Z.
+    /// 2026-11-26T20:00:00Z, in Unix ms.
     const NOW: i64 = 1_795_723_200_000;
 
     /// Returns the words of `text`, fed in pieces of `piece` bytes.
-    fn words(text: &[u8], piece: usize) -> Vec<(u64, Result<u128, Mistake>)> {
+    fn words(text: &[u8], piece: usize) -> Vec<(u64, Result<u128, PasteError>)> {
         words_of(&[Subject::Unnamed(Layout::default())], text, piece)
     }
 
-    fn words_of(subjects: &[Subject], text: &[u8], piece: usize) -> Vec<(u64, Result<u128, Mistake>)> {
+    fn words_of(subjects: &[Subject], text: &[u8], piece: usize) -> Vec<(u64, Result<u128, PasteError>)> {
         let mut words = Vec::new();
-        let mut found = |line, word: Result<Match, Mistake>| {
+        let mut found = |line, word: Result<FoundId, PasteError>| {
             words.push((line, word.map(|(_, number)| number)));
             Ok::<(), Infallible>(())
         };
@@ -230,8 +236,8 @@ mod tests {
         words
     }
 
-    fn no_id(word: &str) -> Mistake {
-        Mistake::no_id(word.to_owned(), &Subject::Unnamed(Layout::default()))
+    fn no_id(word: &str) -> PasteError {
+        PasteError::no_id(word.to_owned(), &Subject::Unnamed(Layout::default()))
     }
 
     #[track_caller]
@@ -279,17 +285,17 @@ mod tests {
                     (2, no_id("an")),
                     (2, Ok(8)),
                     (3, no_id("-1")),
-                    (4, Err(Mistake::ServerError { text: "BUSY, try \"later\"".to_owned() })),
+                    (4, Err(PasteError::ServerError { text: "BUSY, try \"later\"".to_owned() })),
                     (5, Ok(9)),
                 ]
             );
             assert_eq!(
                 words(b"7.868297156891785e+17", piece),
-                [(1, Err(Mistake::Rounded { word: "7.868297156891785e+17".to_owned() }))]
+                [(1, Err(PasteError::Rounded { word: "7.868297156891785e+17".to_owned() }))]
             );
             assert_eq!(words(b"9223372036854775808 ) 1.2.3", piece).len(), 3);
         }
-        assert_eq!(words(b"(error) x", 100), [(1, Err(Mistake::ServerError { text: "x".to_owned() }))]);
+        assert_eq!(words(b"(error) x", 100), [(1, Err(PasteError::ServerError { text: "x".to_owned() }))]);
     }
 
     #[test]
@@ -297,7 +303,7 @@ mod tests {
         let expected = format!("{}...", "9".repeat(WORD_BYTES_MAX));
         assert_eq!(words(&vec![b'9'; 100_000], 4096), [(1, Err(no_id(&expected)))]);
         let text = [b"(error) ".to_vec(), vec![b'x'; 100_000]].concat();
-        assert_eq!(words(&text, 999), [(1, Err(Mistake::ServerError { text: "x".repeat(ERROR_BYTES_MAX) }))]);
+        assert_eq!(words(&text, 999), [(1, Err(PasteError::ServerError { text: "x".repeat(ERROR_BYTES_MAX) }))]);
     }
 
     #[test]
@@ -340,7 +346,7 @@ mod tests {
         let subjects = ["fork", "twitter", "serial ORD{n:3}", day, "sequence", "uuid4"].map(declared);
         let mut scanner = Scanner::new(&subjects, NOW);
         let mut found = Vec::new();
-        let mut take = |_, word: Result<Match, Mistake>| {
+        let mut take = |_, word: Result<FoundId, PasteError>| {
             found.push(word.map(|(at, _)| at).map_err(|mistake| mistake.to_string()));
             Ok::<(), Infallible>(())
         };

@@ -18,13 +18,13 @@ const BOX_COLUMNS_MAX: u32 = 28;
 
 /// Draws the boxes. The number of the highest bit is above each box, the name and the width are in it.
 pub(crate) fn picture(layout: &FieldLayout) -> String {
-    let boxes: Vec<Box> = layout
+    let boxes: Vec<FieldBox> = layout
         .places()
         .map(|(field, shift)| {
             let (name, bits) = (field.name.clone(), counted_bits(field.bits));
             let top = (shift + field.bits - 1).to_string();
             let least = name.len().max(bits.len()).max(top.len()) + 2;
-            Box { columns: least.max(field.bits.min(BOX_COLUMNS_MAX) as usize), top, name, bits }
+            FieldBox { columns: least.max(field.bits.min(BOX_COLUMNS_MAX) as usize), top, name, bits }
         })
         .collect();
     let mut text = String::new();
@@ -43,15 +43,15 @@ pub(crate) fn picture(layout: &FieldLayout) -> String {
     text
 }
 
-struct Box {
+struct FieldBox {
     columns: usize,
     top: String,
     name: String,
     bits: String,
 }
 
-fn draw(boxes: &[Box], text: &mut String) {
-    let line = |cell: &dyn Fn(&Box) -> String| boxes.iter().map(cell).collect::<Vec<_>>().concat();
+fn draw(boxes: &[FieldBox], text: &mut String) {
+    let line = |cell: &dyn Fn(&FieldBox) -> String| boxes.iter().map(cell).collect::<Vec<_>>().concat();
     let tops = line(&|one| format!("  {:<1$}", one.top, one.columns - 1));
     let edge = line(&|one| format!("+{}", "-".repeat(one.columns)));
     let names = line(&|one| format!("|{:^1$}", one.name, one.columns));

@@ -57,7 +57,7 @@ pub(crate) fn readings(id: Id, layout: Layout, now_unix_ms: i64) -> Vec<(&'stati
 mod tests {
     use super::*;
 
-    /// 2026-11-26T20:00:00Z.
+    /// 2026-11-26T20:00:00Z, in Unix ms.
     const NOW: i64 = 1_795_723_200_000;
 
     #[test]

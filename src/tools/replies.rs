@@ -1,6 +1,6 @@
 //! Parses replies of a server from bytes that are cut anywhere: the one reader of all tools.
 //!
-//! The content of a reply is passed to a [`Sink`] as it arrives and never kept. So a server that sends without end
+//! The content of a reply is passed to a [`ReplySink`] as it arrives and never kept. So a server that sends without end
 //! costs time, which callers bound, and no memory. RESP2 and RESP3 are read; a tool asks for RESP2. `getid bench`
 //! counts replies of servers that spend 50 ns on a request at best, so counting must take less. Its replies are all
 //! alike, so the last one is the guess for the next, and each guess is verified. After a wrong guess the reply is
@@ -44,7 +44,8 @@ pub(crate) struct Replies {
     push: bool,
     /// Bytes of a bulk string still to come, CRLF included.
     skip_bytes: usize,
-    /// The beginning of that string, at most [`BULK_BYTES_SHOWN_MAX`]; empty for a sink without [`Sink::WANTS_BULKS`].
+    /// The beginning of that string, at most [`BULK_BYTES_SHOWN_MAX`]; empty for a sink without
+    /// [`ReplySink::WANTS_BULKS`].
     cut_bulk: Vec<u8>,
     cut_line: Vec<u8>,
     /// Length of the last integer, with its colon and CRLF; 0 before the first.
@@ -61,13 +62,13 @@ struct BulkGuess {
 }
 
 /// Receives the elements of replies, in their order.
-pub(crate) trait Sink {
-    /// Whether [`Sink::bulk`] needs the string; a sink that only counts saves the copies.
+pub(crate) trait ReplySink {
+    /// Whether [`ReplySink::bulk`] needs the string; a sink that only counts saves the copies.
     const WANTS_BULKS: bool;
 
     /// A number: a `:` line without its colon and CRLF.
     fn integer(&mut self, digits: &[u8]);
-    /// A bulk string, cut at [`BULK_BYTES_SHOWN_MAX`]. May be empty without [`Sink::WANTS_BULKS`].
+    /// A bulk string, cut at [`BULK_BYTES_SHOWN_MAX`]. May be empty without [`ReplySink::WANTS_BULKS`].
     fn bulk(&mut self, text: &[u8]);
     fn error(&mut self, text: &[u8]);
     /// A list begins, and its elements follow.
@@ -82,9 +83,9 @@ pub(crate) trait Sink {
 /// Error for a stream that does not speak Redis's protocol.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the server does not speak Redis's protocol: {0:?}")]
-pub(crate) struct NotAReply(pub String);
+pub(crate) struct InvalidReply(pub String);
 
-impl NotAReply {
+impl InvalidReply {
     /// Whether the bytes were an alert of TLS, as a TLS port sends it.
     pub(crate) fn is_tls(&self) -> bool {
         self.0.starts_with("\u{15}\u{3}")
@@ -107,13 +108,13 @@ impl Default for Replies {
 
 impl Replies {
     /// Returns the number of replies that end in `input`, the bytes after those of the last scan.
-    pub(crate) fn scan<S: Sink>(&mut self, mut input: &[u8], sink: &mut S) -> Result<u64, NotAReply> {
+    pub(crate) fn scan<S: ReplySink>(&mut self, mut input: &[u8], sink: &mut S) -> Result<u64, InvalidReply> {
         let mut replies = 0;
         while !input.is_empty() {
             if self.skip_bytes > 0 {
                 let (chunk, rest) = input.split_at(self.skip_bytes.min(input.len()));
                 input = rest;
-                self.pass_over::<S>(chunk)?;
+                self.skip::<S>(chunk)?;
                 if self.skip_bytes == 0 {
                     sink.bulk(&self.cut_bulk);
                     self.cut_bulk.clear();
@@ -122,7 +123,7 @@ impl Replies {
                 continue;
             }
             if self.cut_line.is_empty()
-                && let Some(used) = self.integer_again(input, sink).or_else(|| self.bulk_again(input, sink))
+                && let Some(used) = self.repeated_integer(input, sink).or_else(|| self.repeated_bulk(input, sink))
             {
                 input = &input[used.get()..];
                 replies += self.element(sink);
@@ -131,12 +132,12 @@ impl Replies {
             let Some(end) = input.iter().position(|&byte| byte == b'\n') else {
                 if self.cut_line.len() + input.len() > LINE_BYTES_MAX {
                     self.cut_line.extend_from_slice(&input[..input.len().min(ERROR_TEXT_BYTES_MAX)]);
-                    return Err(not_a_reply(&self.cut_line));
+                    return Err(invalid_reply(&self.cut_line));
                 }
                 self.cut_line.extend_from_slice(input);
                 // No reply begins with these bytes, so their line need not be complete.
                 if !self.cut_line.first().is_some_and(|kind| KINDS.contains(kind)) {
-                    return Err(not_a_reply(&self.cut_line));
+                    return Err(invalid_reply(&self.cut_line));
                 }
                 break;
             };
@@ -156,7 +157,7 @@ impl Replies {
     }
 
     /// Consumes the next bytes of a bulk string, or of the CRLF after it.
-    fn pass_over<S: Sink>(&mut self, chunk: &[u8]) -> Result<(), NotAReply> {
+    fn skip<S: ReplySink>(&mut self, chunk: &[u8]) -> Result<(), InvalidReply> {
         let text_left = self.skip_bytes.saturating_sub(2);
         let (text, tail) = chunk.split_at(text_left.min(chunk.len()));
         if S::WANTS_BULKS {
@@ -165,14 +166,14 @@ impl Replies {
         }
         let expected = if self.skip_bytes - text.len() == 1 { b"\n".as_slice() } else { b"\r\n" };
         if !tail.is_empty() && !expected.starts_with(tail) {
-            return Err(not_a_reply(tail));
+            return Err(invalid_reply(tail));
         }
         self.skip_bytes -= chunk.len();
         Ok(())
     }
 
     /// Consumes an integer of the last one's length.
-    fn integer_again(&self, input: &[u8], sink: &mut impl Sink) -> Option<NonZeroUsize> {
+    fn repeated_integer(&self, input: &[u8], sink: &mut impl ReplySink) -> Option<NonZeroUsize> {
         let [b':', digits @ .., b'\r', b'\n'] = input.get(..self.integer_bytes)? else { return None };
         // Not `all`: it stops early, so the compiler would check byte by byte.
         let digits_only = digits.iter().fold(true, |so_far, byte| so_far & byte.is_ascii_digit());
@@ -182,7 +183,7 @@ impl Replies {
     }
 
     /// Consumes a bulk string of the last one's length.
-    fn bulk_again(&self, input: &[u8], sink: &mut impl Sink) -> Option<NonZeroUsize> {
+    fn repeated_bulk(&self, input: &[u8], sink: &mut impl ReplySink) -> Option<NonZeroUsize> {
         let BulkGuess { header, header_bytes, total_bytes } = &self.bulk;
         let text = input.get(..*total_bytes)?.strip_prefix(&header[..*header_bytes])?.strip_suffix(b"\r\n")?;
         let used = NonZeroUsize::new(*total_bytes)?;
@@ -191,9 +192,9 @@ impl Replies {
     }
 
     /// Parses one line with its LF: an element, or the head of one.
-    fn line(&mut self, line: &[u8], sink: &mut impl Sink) -> Result<u64, NotAReply> {
+    fn line(&mut self, line: &[u8], sink: &mut impl ReplySink) -> Result<u64, InvalidReply> {
         let Some(([kind], text)) = line.strip_suffix(b"\r\n").and_then(<[u8]>::split_first_chunk) else {
-            return Err(not_a_reply(line));
+            return Err(invalid_reply(line));
         };
         match kind {
             b':' => {
@@ -239,7 +240,7 @@ impl Replies {
                     _ => self.expect(elements),
                 }
             }
-            _ => return Err(not_a_reply(line)),
+            _ => return Err(invalid_reply(line)),
         }
         Ok(self.element(sink))
     }
@@ -250,7 +251,7 @@ impl Replies {
     }
 
     /// Completes an element. Returns 1 if the reply is complete too, else 0.
-    fn element(&mut self, sink: &mut impl Sink) -> u64 {
+    fn element(&mut self, sink: &mut impl ReplySink) -> u64 {
         self.elements_left -= 1;
         if self.elements_left > 0 {
             return 0;
@@ -269,7 +270,7 @@ impl Replies {
 const KINDS: &[u8] = b":+-$*_#,(=!~%>|";
 
 /// Parses the number in a line such as `$18` or `*100`; `None` is Redis's null.
-fn length(line: &[u8]) -> Result<Option<usize>, NotAReply> {
+fn length(line: &[u8]) -> Result<Option<usize>, InvalidReply> {
     let text = line[1..].trim_ascii_end();
     if text == b"-1" {
         return Ok(None);
@@ -277,12 +278,12 @@ fn length(line: &[u8]) -> Result<Option<usize>, NotAReply> {
     let digits = std::str::from_utf8(text).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
     // Far more than a server sends, and far from any overflow.
     let number = digits.and_then(|digits| digits.parse().ok()).filter(|&number: &usize| number <= 1 << 40);
-    number.map(Some).ok_or_else(|| not_a_reply(line))
+    number.map(Some).ok_or_else(|| invalid_reply(line))
 }
 
 #[cold]
-fn not_a_reply(line: &[u8]) -> NotAReply {
-    NotAReply(text_of(line))
+fn invalid_reply(line: &[u8]) -> InvalidReply {
+    InvalidReply(text_of(line))
 }
 
 /// Returns the beginning of a server's bytes as text. It may contain control characters: escape it before it is
@@ -324,13 +325,13 @@ impl ErrorReplies {
 
 /// Counts the elements of replies; keeps only error texts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
+pub(crate) struct ReplyCounter {
     /// Number of integers and bulk strings, which are IDs in the replies to ID commands.
     pub(crate) values: u64,
     pub(crate) errors: ErrorReplies,
 }
 
-impl Sink for Counts {
+impl ReplySink for ReplyCounter {
     const WANTS_BULKS: bool = false;
 
     fn integer(&mut self, _: &[u8]) {
@@ -367,36 +368,36 @@ pub(crate) enum Reply {
 
 /// Collects whole replies. At most [`REPLY_IDS_MAX`] IDs of one reply are kept.
 #[derive(Debug, Default)]
-pub(crate) struct Gathered {
+pub(crate) struct IdReplyCollector {
     pub(crate) replies: Vec<Reply>,
     /// The subject of the IDs; `None` for the unnamed generator.
     subject: Option<Arc<Subject>>,
     ids: Vec<u128>,
     is_list: bool,
     /// The first element that is not an ID.
-    odd: Option<Reply>,
+    unexpected: Option<Reply>,
 }
 
-impl Gathered {
+impl IdReplyCollector {
     /// Returns a collector of replies with IDs of a subject.
-    pub(crate) fn of(subject: Arc<Subject>) -> Gathered {
-        Gathered { subject: Some(subject), ..Gathered::default() }
+    pub(crate) fn of(subject: Arc<Subject>) -> IdReplyCollector {
+        IdReplyCollector { subject: Some(subject), ..IdReplyCollector::default() }
     }
 
-    fn odd(&mut self, reply: Reply) {
-        self.odd.get_or_insert(reply);
+    fn unexpected(&mut self, reply: Reply) {
+        self.unexpected.get_or_insert(reply);
     }
 
-    fn id(&mut self, id: Option<u128>, odd: impl FnOnce() -> Reply) {
+    fn id(&mut self, id: Option<u128>, unexpected: impl FnOnce() -> Reply) {
         match id {
             Some(id) if self.ids.len() < REPLY_IDS_MAX => self.ids.push(id),
-            Some(_) => self.odd(Reply::Other(format!("a list of more than {REPLY_IDS_MAX} ids"))),
-            None => self.odd(odd()),
+            Some(_) => self.unexpected(Reply::Other(format!("a list of more than {REPLY_IDS_MAX} ids"))),
+            None => self.unexpected(unexpected()),
         }
     }
 }
 
-impl Sink for Gathered {
+impl ReplySink for IdReplyCollector {
     const WANTS_BULKS: bool = true;
 
     fn integer(&mut self, digits: &[u8]) {
@@ -419,22 +420,22 @@ impl Sink for Gathered {
     }
 
     fn error(&mut self, text: &[u8]) {
-        self.odd(Reply::Error(text_of(text)));
+        self.unexpected(Reply::Error(text_of(text)));
     }
 
     fn array(&mut self) {
         if std::mem::replace(&mut self.is_list, true) {
-            self.odd(Reply::Other("a list in a list".to_owned()));
+            self.unexpected(Reply::Other("a list in a list".to_owned()));
         }
     }
 
     fn other(&mut self, line: &[u8]) {
-        self.odd(Reply::Other(text_of(line)));
+        self.unexpected(Reply::Other(text_of(line)));
     }
 
     fn reply(&mut self) {
         let ids = std::mem::take(&mut self.ids);
-        let reply = match (self.odd.take(), self.is_list, ids.first()) {
+        let reply = match (self.unexpected.take(), self.is_list, ids.first()) {
             (Some(reply), ..) => reply,
             (None, false, Some(&id)) => Reply::Id(id),
             (None, ..) => Reply::Ids(ids),
@@ -445,7 +446,7 @@ impl Sink for Gathered {
 
     fn push(&mut self) {
         self.ids.clear();
-        self.odd = None;
+        self.unexpected = None;
         self.is_list = false;
     }
 }
@@ -461,7 +462,7 @@ fn read_id(subject: &Subject, text: &[u8]) -> Option<u128> {
 }
 
 /// A sink that collects whole replies, and reports whether the last one is an error.
-pub(crate) trait Gathers: Sink + Default {
+pub(crate) trait ReplyCollector: ReplySink + Default {
     /// The type of a collected reply.
     type Reply;
 
@@ -470,7 +471,7 @@ pub(crate) trait Gathers: Sink + Default {
     fn into_replies(self) -> Vec<Self::Reply>;
 }
 
-impl Gathers for Gathered {
+impl ReplyCollector for IdReplyCollector {
     type Reply = Reply;
 
     fn replies(&self) -> &[Reply] {
@@ -487,37 +488,37 @@ impl Gathers for Gathered {
 }
 
 /// A reply as its strings and numbers in order, with nested lists flattened; an error is the whole reply.
-pub(crate) type Flat = Result<Vec<Word>, String>;
+pub(crate) type FlatReply = Result<Vec<ReplyValue>, String>;
 
 /// One string or number of a reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Word {
+pub(crate) enum ReplyValue {
     /// The text, cut at [`BULK_BYTES_SHOWN_MAX`].
     Text(Vec<u8>),
     /// A null of the protocol.
-    Nothing,
+    Null,
 }
 
-impl Word {
+impl ReplyValue {
     /// Returns the text; empty for a null.
     pub(crate) fn text(&self) -> &[u8] {
         match self {
-            Word::Text(text) => text,
-            Word::Nothing => &[],
+            ReplyValue::Text(text) => text,
+            ReplyValue::Null => &[],
         }
     }
 }
 
 /// Collects replies as words. A reply of more than [`REPLY_IDS_MAX`] words is an error.
 #[derive(Debug, Default)]
-pub(crate) struct Words {
-    replies: Vec<Flat>,
-    current: Vec<Word>,
+pub(crate) struct ValueCollector {
+    replies: Vec<FlatReply>,
+    current: Vec<ReplyValue>,
     error: Option<String>,
 }
 
-impl Words {
-    fn word(&mut self, word: Word) {
+impl ValueCollector {
+    fn add(&mut self, word: ReplyValue) {
         if self.current.len() < REPLY_IDS_MAX {
             self.current.push(word);
         } else {
@@ -526,10 +527,10 @@ impl Words {
     }
 }
 
-impl Gathers for Words {
-    type Reply = Flat;
+impl ReplyCollector for ValueCollector {
+    type Reply = FlatReply;
 
-    fn replies(&self) -> &[Flat] {
+    fn replies(&self) -> &[FlatReply] {
         &self.replies
     }
 
@@ -537,20 +538,20 @@ impl Gathers for Words {
         matches!(self.replies.last(), Some(Err(_)))
     }
 
-    fn into_replies(self) -> Vec<Flat> {
+    fn into_replies(self) -> Vec<FlatReply> {
         self.replies
     }
 }
 
-impl Sink for Words {
+impl ReplySink for ValueCollector {
     const WANTS_BULKS: bool = true;
 
     fn integer(&mut self, digits: &[u8]) {
-        self.word(Word::Text(digits.to_vec()));
+        self.add(ReplyValue::Text(digits.to_vec()));
     }
 
     fn bulk(&mut self, text: &[u8]) {
-        self.word(Word::Text(text.to_vec()));
+        self.add(ReplyValue::Text(text.to_vec()));
     }
 
     fn error(&mut self, text: &[u8]) {
@@ -560,9 +561,9 @@ impl Sink for Words {
     fn array(&mut self) {}
 
     fn other(&mut self, line: &[u8]) {
-        self.word(match line {
-            b"null" | b"_" => Word::Nothing,
-            _ => Word::Text(line.strip_prefix(b"+").unwrap_or(line).to_vec()),
+        self.add(match line {
+            b"null" | b"_" => ReplyValue::Null,
+            _ => ReplyValue::Text(line.strip_prefix(b"+").unwrap_or(line).to_vec()),
         });
     }
 
@@ -598,7 +599,7 @@ mod tests {
     fn check(input: &str, replies: u64, errors: &[&str]) {
         let input = input.as_bytes();
         for cut in 0..=input.len() {
-            let mut found = Counts::default();
+            let mut found = ReplyCounter::default();
             let mut scanner = Replies::default();
             let count =
                 scanner.scan(&input[..cut], &mut found).unwrap() + scanner.scan(&input[cut..], &mut found).unwrap();
@@ -606,7 +607,7 @@ mod tests {
             let texts: Vec<_> = found.errors.texts.iter().map(|(text, _)| text.as_str()).collect();
             assert_eq!(texts, errors, "cut at {cut}");
         }
-        let mut found = Counts::default();
+        let mut found = ReplyCounter::default();
         let mut scanner = Replies::default();
         let count: u64 = input.iter().map(|byte| scanner.scan(&[*byte], &mut found).unwrap()).sum();
         assert_eq!(count, replies, "byte by byte");
@@ -619,23 +620,23 @@ mod tests {
         let stream = format!(
             "*2\r\n$1\r\n7\r\n*3\r\n$1\r\na\r\n$600\r\n{long}\r\n$-1\r\n+string\r\n:-5\r\n-ERR no\r\n*2\r\n:1\r\n-WRONG x\r\n>1\r\n+push\r\n_\r\n"
         );
-        let text = |text: &str| Word::Text(text.as_bytes().to_vec());
+        let text = |text: &str| ReplyValue::Text(text.as_bytes().to_vec());
         let expected = [
-            Ok(vec![text("7"), text("a"), text(&long[..BULK_BYTES_SHOWN_MAX]), Word::Nothing]),
+            Ok(vec![text("7"), text("a"), text(&long[..BULK_BYTES_SHOWN_MAX]), ReplyValue::Null]),
             Ok(vec![text("string")]),
             Ok(vec![text("-5")]),
             Err("ERR no".to_owned()),
             Err("WRONG x".to_owned()),
-            Ok(vec![Word::Nothing]),
+            Ok(vec![ReplyValue::Null]),
         ];
         for cut in 0..=stream.len() {
-            let (mut replies, mut words) = (Replies::default(), Words::default());
+            let (mut replies, mut words) = (Replies::default(), ValueCollector::default());
             let (one, two) = stream.as_bytes().split_at(cut);
             replies.scan(one, &mut words).unwrap();
             replies.scan(two, &mut words).unwrap();
             assert_eq!(words.replies(), expected, "cut at {cut}");
         }
-        let (mut replies, mut words) = (Replies::default(), Words::default());
+        let (mut replies, mut words) = (Replies::default(), ValueCollector::default());
         let many = REPLY_IDS_MAX + 1;
         replies.scan(format!("*{many}\r\n{}", ":1\r\n".repeat(many)).as_bytes(), &mut words).unwrap();
         assert!(words.ends_with_error() && words.into_replies().len() == 1);
@@ -686,15 +687,15 @@ mod tests {
     fn no_replies() {
         for input in ["HTTP/1.1 400 Bad Request\r\n", ":1\n", "$x\r\n", "*+1\r\n", "$99999999999999999999\r\n", "\r\n"]
         {
-            assert!(Replies::default().scan(input.as_bytes(), &mut Counts::default()).is_err(), "{input:?}");
+            assert!(Replies::default().scan(input.as_bytes(), &mut ReplyCounter::default()).is_err(), "{input:?}");
         }
         let endless = vec![b'+'; LINE_BYTES_MAX + 1];
-        assert!(Replies::default().scan(&endless, &mut Counts::default()).is_err());
+        assert!(Replies::default().scan(&endless, &mut ReplyCounter::default()).is_err());
     }
 
     #[test]
     fn error_texts_are_bounded() {
-        let mut all = Counts::default();
+        let mut all = ReplyCounter::default();
         for n in 0..100 {
             Replies::default().scan(format!("-ERR {n}\r\n").as_bytes(), &mut all).unwrap();
         }
@@ -710,7 +711,7 @@ mod tests {
     #[track_caller]
     fn gathered(text: &str, expected: &[Reply]) {
         for cut in 0..=text.len() {
-            let (mut scanner, mut gathered) = (Replies::default(), Gathered::default());
+            let (mut scanner, mut gathered) = (Replies::default(), IdReplyCollector::default());
             for part in [&text[..cut], &text[cut..]] {
                 scanner.scan(part.as_bytes(), &mut gathered).unwrap();
             }
@@ -740,7 +741,7 @@ mod tests {
         let gathered = |words: &str, input: &str| {
             let words: Vec<_> = words.split(' ').collect();
             let declaration = getid_core::Declaration::parse(&words, getid_core::no_dates).unwrap();
-            let mut gathered = Gathered::of(Arc::new(Subject::Declared(Box::new(declaration))));
+            let mut gathered = IdReplyCollector::of(Arc::new(Subject::Declared(Box::new(declaration))));
             Replies::default().scan(input.as_bytes(), &mut gathered).unwrap();
             gathered.replies
         };
@@ -773,7 +774,7 @@ mod tests {
 
     #[test]
     fn a_list_without_end_is_not_kept() {
-        let (mut scanner, mut gathered) = (Replies::default(), Gathered::default());
+        let (mut scanner, mut gathered) = (Replies::default(), IdReplyCollector::default());
         scanner.scan(b"*1000000\r\n", &mut gathered).unwrap();
         for part in 1..=1000 {
             let replies = scanner.scan(":5\r\n".repeat(1000).as_bytes(), &mut gathered).unwrap();
@@ -786,7 +787,7 @@ mod tests {
     #[test]
     fn a_server_that_wants_tls_is_recognized() {
         let alert = [0x15, 3, 3, 0, 2, 2, 50];
-        let error = Replies::default().scan(&alert, &mut Counts::default()).unwrap_err();
+        let error = Replies::default().scan(&alert, &mut ReplyCounter::default()).unwrap_err();
         assert!(error.is_tls());
     }
 
@@ -801,7 +802,7 @@ mod tests {
             piece in 1_usize..20,
         ) {
             let read = |piece: usize| {
-                let (mut scanner, mut gathered) = (Replies::default(), Gathered::default());
+                let (mut scanner, mut gathered) = (Replies::default(), IdReplyCollector::default());
                 let mut whole = 0;
                 for part in input.chunks(piece) {
                     match scanner.scan(part, &mut gathered) {

@@ -10,7 +10,7 @@ import java.util.concurrent.FutureTask;
 class WorkerRace {
     static JavaWorker worker;
     static volatile boolean closing, closed;
-    static boolean told;
+    static boolean closeReported;
     static long late, newest;
     static String refusal = "none";
 
@@ -26,8 +26,8 @@ class WorkerRace {
             Thread.sleep(1);
             synchronized (WorkerRace.class) {
                 refusal = error.getMessage();
-                if (wasClosing && !told) {
-                    told = true;
+                if (wasClosing && !closeReported) {
+                    closeReported = true;
                     System.out.println("refused");
                 }
             }

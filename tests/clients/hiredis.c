@@ -214,9 +214,9 @@ static const struct {
 int main(int argc, char **argv) {
     printf("version hiredis %d.%d.%d\n", HIREDIS_MAJOR, HIREDIS_MINOR, HIREDIS_PATCH);
     for (size_t i = 0; i < sizeof CHECKS / sizeof CHECKS[0]; i++) {
-        int wanted = argc == 1;
-        for (int word = 1; word < argc; word++) wanted |= strcmp(argv[word], CHECKS[i].name) == 0;
-        if (!wanted) continue;
+        int is_selected = argc == 1;
+        for (int word = 1; word < argc; word++) is_selected |= strcmp(argv[word], CHECKS[i].name) == 0;
+        if (!is_selected) continue;
         CHECKS[i].run();
         printf("ok %s\n", CHECKS[i].name);
         fflush(stdout);

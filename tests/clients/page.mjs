@@ -160,12 +160,12 @@ async function idle() {
   assert(!/unnamed|watermark|without the claim store/i.test(words), words);
   await look(page, 'idle');
   // Screen readers get the state once, and not each second.
-  const said = await page.evaluate(() => new Promise(resolve => {
+  const announcements = await page.evaluate(() => new Promise(resolve => {
     let changes = 0;
     new MutationObserver(() => { changes += 1; }).observe(document.querySelector('[role=status]'), { childList: true, characterData: true, subtree: true });
     setTimeout(() => resolve(changes), 2500);
   }));
-  assert.equal(said, 0);
+  assert.equal(announcements, 0);
   await page.emulateMedia({ reducedMotion: 'reduce' });
   assert.equal(await page.locator('.meter i').first().evaluate(node => getComputedStyle(node).transitionDuration), '0s');
   await page.context().close();

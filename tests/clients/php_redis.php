@@ -174,7 +174,7 @@ $checks = [
         foreach (['wrong', ['default', 'wrong']] as $wrong) {
             try {
                 open(port('PASSWORD_'))->auth($wrong);
-                check(false, 'a wrong password was taken');
+                check(false, 'a wrong password was accepted');
             } catch (RedisException $error) {
                 check(str_contains($error->getMessage(), 'WRONGPASS'), $error->getMessage());
             }
@@ -197,7 +197,7 @@ $checks = [
         $client->connect('tls://' . HOST, port('TLS_'), 0, null, 0, 0, $trust);
         thousand($client->pipeline());
         // A certificate of an unknown authority is refused.
-        check(!@(new Redis())->connect('tls://' . HOST, port('TLS_')), 'a stranger was taken');
+        check(!@(new Redis())->connect('tls://' . HOST, port('TLS_')), 'an untrusted certificate was accepted');
         check(str_contains(error_get_last()['message'], 'Failed to enable crypto'), error_get_last()['message']);
     },
 ];

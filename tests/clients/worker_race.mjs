@@ -10,7 +10,7 @@ await client.on("error", (error) => console.error(error.message)).connect();
 // The time-out is long enough for replies that a test holds.
 const settings = { name: "race", leaseS: 3, timeoutS: 600 };
 const worker = await new Worker(client, "orders", make, timeOf, settings).lease();
-let [closing, closed, told, late, newest, refusal] = [false, false, false, 0, 0, "none"];
+let [closing, closed, closeReported, late, newest, refusal] = [false, false, false, 0, 0, "none"];
 
 async function draw() {
   const [wasClosing, wasClosed] = [closing, closed];
@@ -19,8 +19,8 @@ async function draw() {
     late += wasClosed;
   } catch (error) {
     refusal = error.message;
-    if (wasClosing && !told) {
-      told = true;
+    if (wasClosing && !closeReported) {
+      closeReported = true;
       console.log("refused");
     }
   }

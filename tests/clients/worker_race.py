@@ -30,7 +30,7 @@ class Race:
         # No time-out, because a test holds replies back.
         client = redis.Redis(port=int(os.environ["GETID_PORT"]), decode_responses=True, socket_timeout=None)
         self.worker = Worker(client, "orders", SnowflakeGenerator, time_of, "race", 3)
-        self.lock, self.closing, self.closed, self.told = threading.Lock(), False, False, False
+        self.lock, self.closing, self.closed, self.close_reported = threading.Lock(), False, False, False
         self.late, self.newest, self.refusal = 0, 0, "none"
 
     def draw(self):
@@ -42,8 +42,8 @@ class Race:
         except RuntimeError as error:
             with self.lock:
                 self.refusal = error
-                if closing and not self.told:
-                    self.told = True
+                if closing and not self.close_reported:
+                    self.close_reported = True
                     print("refused", flush=True)
             time.sleep(0.001)
 

@@ -306,8 +306,8 @@ fn haproxy_leaves_a_server_that_is_not_ready_over_http() {
         let id: u64 = answer.json()["ids"][0].as_str().and_then(|id| id.parse().ok()).expect("an id");
         Some(id >> 19 & 3)
     };
-    eventually("both are asked", || server_id() == Some(0));
-    eventually("both are asked", || server_id() == Some(1));
+    eventually("both get requests", || server_id() == Some(0));
+    eventually("both get requests", || server_id() == Some(1));
     // A folder in the place of the file that a save writes.
     while std::fs::create_dir_all(servers[0].server.dir.join("getid-0.state.tmp/x")).is_err() {}
     eventually("HAProxy leaves a server that gives no IDs", || (0..10).all(|_| server_id() == Some(1)));

@@ -5,6 +5,7 @@
 mod container;
 mod examples;
 mod fleet_examples;
+mod language;
 mod layering;
 mod manual;
 #[path = "../../packaging/manual/pages/mod.rs"]

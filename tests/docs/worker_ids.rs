@@ -234,8 +234,8 @@ struct DeskState {
 }
 
 impl DeskState {
-    fn count(&self, wanted: Request) -> usize {
-        self.requests.iter().filter(|(request, _)| *request == wanted).count()
+    fn count(&self, kind: Request) -> usize {
+        self.requests.iter().filter(|(request, _)| *request == kind).count()
     }
 }
 
@@ -358,8 +358,9 @@ fn check_clock(language: Language) {
         let all = &state.requests;
         (state.count(Request::Renew) >= 3).then(|| (all.clone(), state.renewed.clone()))
     });
-    let asked: Vec<Instant> = requests.iter().filter(|(what, _)| *what == Request::Renew).map(|(_, at)| *at).collect();
-    for (next, reply) in asked[1..].iter().zip(renewed) {
+    let sent_at: Vec<Instant> =
+        requests.iter().filter(|(what, _)| *what == Request::Renew).map(|(_, at)| *at).collect();
+    for (next, reply) in sent_at[1..].iter().zip(renewed) {
         // A timer of Node may be a millisecond early.
         assert!(*next - reply >= Duration::from_millis(990), "{:?} after a reply", *next - reply);
     }

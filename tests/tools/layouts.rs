@@ -399,7 +399,7 @@ fn a_layout_is_explained() {
 |          42 bits           |  2 bits   | 9 bits  | 10 bits  |
 +----------------------------+-----------+---------+----------+
 
-field      bits  from bit  values              what it says
+field      bits  from bit  values              content
 time         42        21  0 to 4398046511103  1ms since 2014-12-31T16:00:00.000Z
 server-id     2        19  0 to             3  the server-id
 counter       9        10  0 to           511  IDs of the same 1ms, from 0 on
@@ -418,7 +418,7 @@ written    an integer of up to 19 digits"
         ("baidu", "from 2016-05-19T16:00:00.000Z to 2024-11-20T13:24:15.000Z, over"),
         ("baidu", "its time is over: no ID can be given"),
         ("sonyflake", "to 2188-11-16T03:28:58.870Z"),
-        ("sonyflake", "an ID tells its time to 10ms"),
+        ("sonyflake", "the time of an ID is precise to 10ms"),
         ("twitter", "JavaScript's numbers hold 53 bits"),
         ("discord", "64 bits: an ID is text for clients"),
         ("redis-lua", "comes with each request, as in GETID redis-lua shard 1"),
@@ -431,7 +431,7 @@ written    an integer of up to 19 digits"
             "leaf format base62 pad 10",
             "from 2017-03-08T02:18:56.908Z on, numbers have more than 10 digits, and they are refused",
         ),
-        ("leaf format base58", "a collation that tells capitals from small letters"),
+        ("leaf format base58", "a collation that distinguishes capitals from small letters"),
         ("leaf epoch 4000000000000", "its time has not begun"),
         ("leaf --mod 4 --rate 100", "id % 4 at 100 IDs a second: even"),
         ("leaf counter-start 0..0 --mod 4 --rate 100", "id % 4 at 100 IDs a second: the emptiest remainder has"),

@@ -164,7 +164,7 @@ fn a_client_certificate_and_a_user() {
         (&["-p", &tls_port, "--cacert", &own_key], "there is no certificate in it"),
         (&["-p", &tls_port, "--cacert", "/nowhere/ca"], "/nowhere/ca: No such file"),
         (&["-p", &tls_port, "--cacert", &ca, "--sni", "example.com"], "is for another name: --sni NAME"),
-        (&["-p", &tls_port, "--cacert", &ca, "--sni", "a b"], "is no name that a certificate can have"),
+        (&["-p", &tls_port, "--cacert", &ca, "--sni", "a b"], "is not a name that a certificate can have"),
         (&["-p", &tls_port, "--insecure", "--cacert", &ca], "cannot be used with"),
         (&["unix:///nowhere", "--tls"], "TLS works over TCP only"),
     ]);
@@ -176,7 +176,7 @@ fn a_client_certificate_and_a_user() {
 #[test]
 fn absent_servers() {
     let port = free_port().to_string();
-    all_fail(&["-p", &port], "Connection refused (os error 111): nobody listens there. Is the server running");
+    all_fail(&["-p", &port], "Connection refused (os error 111): no server listens there. Is the server running");
     all_fail(&["no-such-host.invalid:7890"], "Is the name right?");
     fail_alike(&[
         (&["--unix", "/nowhere/s"], "is this the server's unixsocket"),
@@ -217,7 +217,7 @@ fn wrong_and_missing_passwords() {
     }
     fails(&["verify"], &["-p", &port], "NOAUTH Authentication required. --password-file FILE or REDISCLI_AUTH");
     let open = Server::start(&[]);
-    all_fail(&["-p", &open.port.to_string(), "--password", "x"], "nothing needs REDISCLI_AUTH or a password here");
+    all_fail(&["-p", &open.port.to_string(), "--password", "x"], "this server needs no password: unset REDISCLI_AUTH");
 }
 
 /// Starts a server that runs `behave` on each connection.

@@ -5,7 +5,7 @@ use getid_core::{SEQUENCE_NAME_RULE, VALUE_MAX};
 use crate::cli::server_args::{ServerArgs, TIMEOUT_MS_DEFAULT};
 use crate::text::printable::printable_up_to;
 use crate::tools::client::{ClientError, Connection, Endpoint};
-use crate::tools::replies::{Flat, Word, push_request};
+use crate::tools::replies::{FlatReply, ReplyValue, push_request};
 
 /// COUNT of a SCAN: keys that Redis examines for a page. It may return fewer, or some more.
 const PAGE_KEYS: &[u8] = b"1000";
@@ -125,7 +125,7 @@ impl RedisSource {
         Ok(all)
     }
 
-    fn ask(&mut self, requests: &[Vec<&[u8]>]) -> Result<Vec<Result<Vec<Word>, String>>, String> {
+    fn ask(&mut self, requests: &[Vec<&[u8]>]) -> Result<Vec<Result<Vec<ReplyValue>, String>>, String> {
         if requests.is_empty() {
             return Ok(Vec::new());
         }
@@ -133,8 +133,8 @@ impl RedisSource {
         for words in requests {
             push_request(&mut bytes, words);
         }
-        let replies: Result<Vec<Flat>, ClientError> =
-            self.endpoint.ask_words(&mut self.connection, &bytes, requests.len());
+        let replies: Result<Vec<FlatReply>, ClientError> =
+            self.endpoint.request_values(&mut self.connection, &bytes, requests.len());
         let replies = replies.map_err(|error| format!("{}: {error}", self.endpoint))?;
         if replies.len() < requests.len() {
             // The error that preceded the end of the connection.
@@ -151,19 +151,19 @@ impl RedisSource {
 }
 
 /// Returns the only word of a reply.
-fn first_word(reply: Result<Vec<Word>, String>) -> Result<Vec<u8>, String> {
+fn first_word(reply: Result<Vec<ReplyValue>, String>) -> Result<Vec<u8>, String> {
     reply.map(|words| words.first().map(|word| word.text().to_vec()).unwrap_or_default())
 }
 
-fn counter_of(reply: Result<Vec<Word>, String>, field: Option<&str>) -> CounterValue {
+fn counter_of(reply: Result<Vec<ReplyValue>, String>, field: Option<&str>) -> CounterValue {
     let word = match reply {
-        Ok(words) => words.into_iter().next().unwrap_or(Word::Nothing),
+        Ok(words) => words.into_iter().next().unwrap_or(ReplyValue::Null),
         Err(error) => return CounterValue::Unfit(UnfitReason::RedisError(error)),
     };
     match (&word, field) {
-        (Word::Text(text), _) => value_of(text).map_or_else(CounterValue::Unfit, CounterValue::Value),
-        (Word::Nothing, Some(field)) => CounterValue::Unfit(UnfitReason::NoField { field: field.to_owned() }),
-        (Word::Nothing, None) => CounterValue::Gone,
+        (ReplyValue::Text(text), _) => value_of(text).map_or_else(CounterValue::Unfit, CounterValue::Value),
+        (ReplyValue::Null, Some(field)) => CounterValue::Unfit(UnfitReason::NoField { field: field.to_owned() }),
+        (ReplyValue::Null, None) => CounterValue::Gone,
     }
 }
 

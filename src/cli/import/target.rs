@@ -150,7 +150,7 @@ fn import_by_commands(
     let mut request = |words: &[&str]| -> Result<Result<Vec<u8>, String>, String> {
         let mut bytes = Vec::new();
         push_request(&mut bytes, words);
-        let replies = endpoint.ask_words(connection, &bytes, 1).map_err(|error| format!("{endpoint}: {error}"))?;
+        let replies = endpoint.request_values(connection, &bytes, 1).map_err(|error| format!("{endpoint}: {error}"))?;
         let reply = replies.into_iter().next().unwrap_or_else(|| Ok(Vec::new()));
         Ok(reply.map(|words| words.first().map(|word| word.text().to_vec()).unwrap_or_default()))
     };

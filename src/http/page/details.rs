@@ -347,11 +347,12 @@ struct ChartDetails {
 impl GeneratorDetails {
     /// Returns the details of the generator with this name; `None` if there is none.
     pub(super) fn of(page: &PageState, server: &Server, name: &str) -> Option<GeneratorDetails> {
-        use crate::tools::explanation::{Explanation, Load};
+        use crate::tools::explanation::{EvennessScope, Explanation};
         use crate::tools::subject::Subject;
 
         let now_unix_ms = server.issuer().clock().wall_unix_us().div_euclid(1000);
-        let explain = |declaration: &_, unnamed| Explanation::new(declaration, unnamed, Load::default(), now_unix_ms);
+        let explain =
+            |declaration: &_, unnamed| Explanation::new(declaration, unnamed, EvennessScope::default(), now_unix_ms);
         let chart = ChartDetails { step_s: super::history::POINTS_OF_STEP, given: page.chart(name) };
         let details = |explanation, counter, request_fields| GeneratorDetails {
             name: name.to_owned(),

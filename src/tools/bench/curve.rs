@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 /// A point of the curve: this share of all batches took at most this latency.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Point {
+pub(crate) struct CurvePoint {
     /// Share of the batches, 0 to 1.
     pub(crate) quantile: f64,
     pub(crate) latency_us: f64,
@@ -16,9 +16,9 @@ pub(crate) struct Point {
     pub(crate) batches: u64,
 }
 
-pub(crate) fn csv(points: &[Point]) -> String {
+pub(crate) fn csv(points: &[CurvePoint]) -> String {
     let mut text = String::from("quantile,latency_us,batches\n");
-    for Point { quantile, latency_us, batches } in points {
+    for CurvePoint { quantile, latency_us, batches } in points {
         push(&mut text, format_args!("{quantile:.7},{latency_us:.3},{batches}\n"));
     }
     text
@@ -37,11 +37,11 @@ const MARK_WIDTH: f64 = 110.0;
 const DECADES_MAX: f64 = 7.0;
 
 /// A point of the curve with its name.
-pub(crate) type Mark = (&'static str, Point);
+pub(crate) type CurveMark = (&'static str, CurvePoint);
 
 /// Draws the picture, 800 x 460 px, for light and dark backgrounds. `title` and `subtitle` may be any text.
-pub(crate) fn svg(title: &str, subtitle: &str, points: &[Point], marks: &[Mark]) -> String {
-    let shown: Vec<&Point> = points.iter().filter(|point| point.latency_us > 0.0).collect();
+pub(crate) fn svg(title: &str, subtitle: &str, points: &[CurvePoint], marks: &[CurveMark]) -> String {
+    let shown: Vec<&CurvePoint> = points.iter().filter(|point| point.latency_us > 0.0).collect();
     let decades =
         shown.iter().filter(|point| point.quantile < 1.0).map(|point| decade(point.quantile)).fold(1.0, f64::max);
     let decades = decades.ceil().min(DECADES_MAX);
@@ -97,8 +97,8 @@ fn axes(out: &mut String, (low, high): (f64, f64), decades: f64, y: impl Fn(f64)
 
 fn mark(
     out: &mut String,
-    shown: &[&Point],
-    marks: &[Mark],
+    shown: &[&CurvePoint],
+    marks: &[CurveMark],
     (low, high): (f64, f64),
     (x, y): (impl Fn(f64) -> f64, impl Fn(f64) -> f64),
 ) {
@@ -232,8 +232,8 @@ fn push(out: &mut String, text: std::fmt::Arguments<'_>) {
 mod tests {
     use super::*;
 
-    fn point(quantile: f64, latency_us: f64, batches: u64) -> Point {
-        Point { quantile, latency_us, batches }
+    fn point(quantile: f64, latency_us: f64, batches: u64) -> CurvePoint {
+        CurvePoint { quantile, latency_us, batches }
     }
 
     #[test]
@@ -279,7 +279,7 @@ mod tests {
             vec![point(0.0, 1e-3, 1), point(1.0, 3.6e9, 1_000_000_000)],
             vec![point(0.5, 100.0, 1), point(0.999_999_999, 100.0, 2), point(1.0, 100.0, 3)],
         ] {
-            let marks: Vec<Mark> = points.iter().map(|&point| ("p", point)).collect();
+            let marks: Vec<CurveMark> = points.iter().map(|&point| ("p", point)).collect();
             let text = svg("t", "s", &points, &marks);
             assert!(text.ends_with("</svg>\n") && !text.contains("NaN") && !text.contains("inf"), "{text}");
             assert!(text.len() < 20_000, "{}", text.len());

@@ -17,12 +17,12 @@ pub(crate) struct Share {
 }
 
 impl Share {
-    fn saturated(self) -> bool {
+    fn is_saturated(self) -> bool {
         self.busy + self.waited >= SATURATED
     }
 
     /// Whether other threads had the processor for so long that latencies, not only rates, are distorted.
-    pub(crate) fn disturbed(self) -> bool {
+    pub(crate) fn is_disturbed(self) -> bool {
         self.waited >= DISTURBED
     }
 }
@@ -50,11 +50,11 @@ pub(crate) enum Limit {
 impl Limit {
     /// Judges by the busiest thread of each side.
     pub(crate) fn judge(load: Share, server: Option<Share>) -> Limit {
-        match (load.saturated(), server.map(Share::saturated)) {
+        match (load.is_saturated(), server.map(Share::is_saturated)) {
             (true, Some(true)) => Limit::Both,
             (true, Some(false)) => Limit::Load,
             (false, Some(true)) => Limit::Server,
-            (false, Some(false)) if load.disturbed() || server.is_some_and(Share::disturbed) => Limit::Crowd,
+            (false, Some(false)) if load.is_disturbed() || server.is_some_and(Share::is_disturbed) => Limit::Crowd,
             (false, Some(false)) => Limit::Neither,
             (true, None) => Limit::MaybeLoad,
             (false, None) => Limit::NotLoad,
@@ -66,7 +66,8 @@ impl Limit {
             Limit::Layout => "the server's layout",
             Limit::Server => "the server",
             Limit::Load => {
-                "this load generator, not the server: the rate is no limit of the server; CPU time per request is its own"
+                "this load generator, not the server: the rate is not the server's limit; CPU time per request is still \
+                 correct"
             }
             Limit::Both => "the server and this load generator alike",
             Limit::Neither => {
@@ -74,11 +75,11 @@ impl Limit {
                  would give more"
             }
             Limit::Crowd => {
-                "the other programs on these processors: rate and latency are theirs as much as the server's; CPU time per \
-                 request says more"
+                "the other programs on these processors: they affect rate and latency; CPU time per request is more \
+                 reliable"
             }
-            Limit::NotLoad => "not this load generator (--pid tells of the server)",
-            Limit::MaybeLoad => "perhaps this load generator, which had no time left (--pid tells of the server)",
+            Limit::NotLoad => "not this load generator (--pid measures the server)",
+            Limit::MaybeLoad => "perhaps this load generator, which had no time left (--pid measures the server)",
         }
     }
 }

@@ -21,7 +21,7 @@ use super::usage::ThreadTime;
 use super::{Share, Workload};
 use crate::text::printable::printable;
 use crate::tools::client::{self, ClientError, Endpoint};
-use crate::tools::replies::{Counts, ErrorReplies, Replies};
+use crate::tools::replies::{ErrorReplies, Replies, ReplyCounter};
 
 /// Size of the read buffer that the connections of a thread share. The replies to 16 `MGETID 100` are 40 KB.
 const READ_BYTES: usize = 64 * 1024;
@@ -30,14 +30,14 @@ const READ_BYTES: usize = 64 * 1024;
 const EVENTS_MAX: usize = 1024;
 
 /// How often a thread without events checks its time-out, ms.
-const LOOK_MS: u8 = 100;
+const TIMEOUT_CHECK_MS: u8 = 100;
 
 /// Longest latency that the histogram distinguishes, ns: the longest time-out.
 const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
 
-const PROGRESS: Duration = Duration::from_millis(100);
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
-pub(crate) struct Plan {
+pub(crate) struct BenchPlan {
     pub(crate) endpoint: Endpoint,
     pub(crate) workload: Workload,
     /// Whether the run continues although every request gets an error.
@@ -49,27 +49,27 @@ pub(crate) struct Plan {
     pub(crate) replies_seen: AtomicU64,
 }
 
-pub(crate) enum Stop {
+pub(crate) enum BenchError {
     Failed(String),
     /// Every request would get the same error.
     Refused(String),
 }
 
-impl<T: Into<String>> From<T> for Stop {
-    fn from(reason: T) -> Stop {
-        Stop::Failed(reason.into())
+impl<T: Into<String>> From<T> for BenchError {
+    fn from(reason: T) -> BenchError {
+        BenchError::Failed(reason.into())
     }
 }
 
 #[derive(Clone, Copy)]
-pub(crate) enum Until {
+pub(crate) enum RunEnd {
     /// No batch is sent from this time on.
     Time(Instant),
     /// Number of units of the workload, for all connections together.
     Units(u64),
 }
 
-pub(crate) struct Tally {
+pub(crate) struct BenchTally {
     /// Number of replies, which is the number of requests.
     pub(crate) replies: u64,
     /// Number of integers and strings in the replies.
@@ -82,14 +82,14 @@ pub(crate) struct Tally {
     pub(crate) share: Share,
 }
 
-pub(crate) struct Crew {
-    orders: Vec<Sender<Until>>,
-    results: Receiver<Result<Part, Stop>>,
-    plan: Arc<Plan>,
+pub(crate) struct LoadGenerator {
+    orders: Vec<Sender<RunEnd>>,
+    results: Receiver<Result<ThreadTally, BenchError>>,
+    plan: Arc<BenchPlan>,
 }
 
-impl Crew {
-    pub(crate) fn connect(plan: &Arc<Plan>, connections: u32, threads: u32) -> Result<Crew, String> {
+impl LoadGenerator {
+    pub(crate) fn connect(plan: &Arc<BenchPlan>, connections: u32, threads: u32) -> Result<LoadGenerator, String> {
         let threads = threads.min(connections);
         let (ready, connected) = channel();
         let (report, results) = channel();
@@ -101,75 +101,76 @@ impl Crew {
             let own = connections / threads + u32::from(thread < connections % threads);
             thread::Builder::new()
                 .name(format!("load-{thread}"))
-                .spawn(move || work(plan, own, &ready, &inbox, &report))
+                .spawn(move || run_thread(plan, own, &ready, &inbox, &report))
                 .map_err(|error| format!("starting thread {thread}: {error}"))?;
         }
         for _ in 0..threads {
-            connected.recv().unwrap_or_else(|_| Err(DIED.to_owned()))?;
+            connected.recv().unwrap_or_else(|_| Err(THREAD_PANICKED.to_owned()))?;
         }
-        Ok(Crew { orders, results, plan: Arc::clone(plan) })
+        Ok(LoadGenerator { orders, results, plan: Arc::clone(plan) })
     }
 
     /// Runs once, from idle to idle. `progress` gets the number of replies, a few times a second.
-    pub(crate) fn run(&self, until: Until, mut progress: impl FnMut(u64)) -> Result<Tally, Stop> {
-        if let Until::Units(units) = until {
+    pub(crate) fn run(&self, run_end: RunEnd, mut progress: impl FnMut(u64)) -> Result<BenchTally, BenchError> {
+        if let RunEnd::Units(units) = run_end {
             self.plan.units_left.store(units, Relaxed);
         }
         self.plan.replies_seen.store(0, Relaxed);
         for order in &self.orders {
-            order.send(until).map_err(|_| DIED)?;
+            order.send(run_end).map_err(|_| THREAD_PANICKED)?;
         }
-        let mut sum: Option<Part> = None;
+        let mut sum: Option<ThreadTally> = None;
         let mut left = self.orders.len();
         while left > 0 {
-            let part = match self.results.recv_timeout(PROGRESS) {
-                Ok(part) => part?,
+            let tally = match self.results.recv_timeout(PROGRESS_INTERVAL) {
+                Ok(tally) => tally?,
                 Err(RecvTimeoutError::Timeout) => {
                     progress(self.plan.replies_seen.load(Relaxed));
                     continue;
                 }
-                Err(RecvTimeoutError::Disconnected) => return Err(DIED.into()),
+                Err(RecvTimeoutError::Disconnected) => return Err(THREAD_PANICKED.into()),
             };
             left -= 1;
             match &mut sum {
-                Some(sum) => sum.absorb(&part),
-                None => sum = Some(part),
+                Some(sum) => sum.absorb(&tally),
+                None => sum = Some(tally),
             }
         }
-        let Part { replies, counts, latency_ns, started, ended, cpu_ns, busiest } = sum.ok_or(DIED)?;
+        let ThreadTally { replies, counts, latency_ns, started, ended, cpu_ns, busiest } =
+            sum.ok_or(THREAD_PANICKED)?;
         let elapsed = ended.duration_since(started);
         let cpu = Duration::from_nanos(cpu_ns);
-        let Counts { values, errors } = counts;
-        Ok(Tally { replies, values, errors, latency_ns, elapsed, cpu, share: busiest.share(elapsed) })
+        let ReplyCounter { values, errors } = counts;
+        Ok(BenchTally { replies, values, errors, latency_ns, elapsed, cpu, share: busiest.share(elapsed) })
     }
 }
 
 /// Error if a thread panicked, which has printed the reason on standard error.
-const DIED: &str = "a thread of the load generator died";
+const THREAD_PANICKED: &str = "a thread of the load generator died";
 
-fn work(
-    plan: Arc<Plan>,
+fn run_thread(
+    plan: Arc<BenchPlan>,
     connections: u32,
     ready: &Sender<Result<(), String>>,
-    orders: &Receiver<Until>,
-    report: &Sender<Result<Part, Stop>>,
+    orders: &Receiver<RunEnd>,
+    report: &Sender<Result<ThreadTally, BenchError>>,
 ) {
-    let mut load = match Load::connect(plan, connections) {
+    let mut load = match LoadThread::connect(plan, connections) {
         Ok(load) => load,
         // The receiver is gone if another thread has failed first.
         Err(message) => return drop(ready.send(Err(message))),
     };
     let _ = ready.send(Ok(()));
-    for until in orders {
-        if report.send(load.run(until)).is_err() {
+    for run_end in orders {
+        if report.send(load.run(run_end)).is_err() {
             break;
         }
     }
 }
 
-struct Part {
+struct ThreadTally {
     replies: u64,
-    counts: Counts,
+    counts: ReplyCounter,
     latency_ns: Histogram<u64>,
     started: Instant,
     ended: Instant,
@@ -177,13 +178,13 @@ struct Part {
     busiest: ThreadTime,
 }
 
-impl Part {
-    fn new(started: Instant) -> Result<Part, String> {
+impl ThreadTally {
+    fn new(started: Instant) -> Result<ThreadTally, String> {
         // Three digits: the report shows no more.
         let latency_ns = Histogram::new_with_bounds(1, LATENCY_NS_MAX, 3).map_err(|error| error.to_string())?;
-        Ok(Part {
+        Ok(ThreadTally {
             replies: 0,
-            counts: Counts::default(),
+            counts: ReplyCounter::default(),
             latency_ns,
             started,
             ended: started,
@@ -192,7 +193,7 @@ impl Part {
         })
     }
 
-    fn absorb(&mut self, other: &Part) {
+    fn absorb(&mut self, other: &ThreadTally) {
         self.replies += other.replies;
         self.counts.values += other.counts.values;
         self.counts.errors.absorb(&other.counts.errors);
@@ -207,14 +208,14 @@ impl Part {
     }
 }
 
-struct Load {
-    plan: Arc<Plan>,
+struct LoadThread {
+    plan: Arc<BenchPlan>,
     epoll: Epoll,
-    connections: Vec<Connection>,
+    connections: Vec<LoadConnection>,
     buffer: Vec<u8>,
 }
 
-struct Connection {
+struct LoadConnection {
     stream: client::Connection,
     replies: Replies,
     /// Replies of the batch in flight that are still to come; 0 if there is no batch.
@@ -222,12 +223,12 @@ struct Connection {
     batch_units: u32,
     written_bytes: usize,
     /// Whether epoll also reports room for writing.
-    awaits_room: bool,
+    waits_for_room: bool,
     sent_at: Instant,
 }
 
-impl Load {
-    fn connect(plan: Arc<Plan>, count: u32) -> Result<Load, String> {
+impl LoadThread {
+    fn connect(plan: Arc<BenchPlan>, count: u32) -> Result<LoadThread, String> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(|errno| format!("epoll: {}", errno.desc()))?;
         let mut connections = Vec::with_capacity(count as usize);
         for index in 0..count {
@@ -238,44 +239,45 @@ impl Load {
             epoll
                 .add(&stream, EpollEvent::new(EpollFlags::EPOLLIN, u64::from(index)))
                 .map_err(|errno| format!("epoll: {}", errno.desc()))?;
-            connections.push(Connection {
+            connections.push(LoadConnection {
                 stream,
                 replies: Replies::default(),
                 replies_left: 0,
                 batch_units: 0,
                 written_bytes: 0,
-                awaits_room: false,
+                waits_for_room: false,
                 sent_at: Instant::now(),
             });
         }
-        Ok(Load { plan, epoll, connections, buffer: vec![0; READ_BYTES] })
+        Ok(LoadThread { plan, epoll, connections, buffer: vec![0; READ_BYTES] })
     }
 
-    fn run(&mut self, until: Until) -> Result<Part, Stop> {
+    fn run(&mut self, run_end: RunEnd) -> Result<ThreadTally, BenchError> {
         let before = ThreadTime::of_this_thread();
-        let mut part = Part::new(Instant::now())?;
-        match self.exchange(until, &mut part) {
+        let mut tally = ThreadTally::new(Instant::now())?;
+        match self.exchange(run_end, &mut tally) {
             Ok(()) => {
-                part.busiest = ThreadTime::of_this_thread().since(before);
-                part.cpu_ns = part.busiest.ran_ns;
-                Ok(part)
+                tally.busiest = ThreadTime::of_this_thread().since(before);
+                tally.cpu_ns = tally.busiest.ran_ns;
+                Ok(tally)
             }
-            Err(Stop::Failed(reason)) => {
+            Err(BenchError::Failed(reason)) => {
                 // The server's last error explains more than the fact that it closed the connection.
-                let last = part.counts.errors.texts.last();
-                let said = last.map_or(String::new(), |(text, _)| format!("; it said: {}", printable(text)));
-                Err(Stop::Failed(format!("{}: {reason}{said}", self.plan.endpoint)))
+                let last = tally.counts.errors.texts.last();
+                let server_error =
+                    last.map_or(String::new(), |(text, _)| format!("; the server's last error: {}", printable(text)));
+                Err(BenchError::Failed(format!("{}: {reason}{server_error}", self.plan.endpoint)))
             }
-            Err(Stop::Refused(text)) => Err(Stop::Refused(format!("{}: {text}", self.plan.endpoint))),
+            Err(BenchError::Refused(text)) => Err(BenchError::Refused(format!("{}: {text}", self.plan.endpoint))),
         }
     }
 
     /// Sends each connection's first batch. Returns the number of connections that got one.
-    fn send_first(&mut self, until: Until) -> Result<usize, Stop> {
+    fn send_first(&mut self, run_end: RunEnd) -> Result<usize, BenchError> {
         let mut in_flight = 0;
         for (index, connection) in self.connections.iter_mut().enumerate() {
             let now = Instant::now();
-            let Some(units) = self.plan.next_batch(until, now) else { break };
+            let Some(units) = self.plan.next_batch(run_end, now) else { break };
             connection.begin(&self.plan.workload, units, now);
             connection.write(&self.plan, &self.epoll, index)?;
             in_flight += 1;
@@ -283,37 +285,37 @@ impl Load {
         Ok(in_flight)
     }
 
-    fn exchange(&mut self, until: Until, part: &mut Part) -> Result<(), Stop> {
-        let mut in_flight = self.send_first(until)?;
-        let Load { plan, epoll, connections, buffer } = self;
+    fn exchange(&mut self, run_end: RunEnd, tally: &mut ThreadTally) -> Result<(), BenchError> {
+        let mut in_flight = self.send_first(run_end)?;
+        let LoadThread { plan, epoll, connections, buffer } = self;
         // When each connection may have had a reply, the run is judged: are there any replies but errors?
         let mut judged_after = if plan.keep_going { 0 } else { in_flight as u64 };
         let mut batches = 0;
 
         let mut events = vec![EpollEvent::empty(); EVENTS_MAX.min(connections.len())];
-        let mut heard_at = Instant::now();
+        let mut last_reply_at = Instant::now();
         while in_flight > 0 {
-            let ready = match epoll.wait(&mut events, EpollTimeout::from(LOOK_MS)) {
+            let ready = match epoll.wait(&mut events, EpollTimeout::from(TIMEOUT_CHECK_MS)) {
                 Ok(ready) => ready,
                 Err(Errno::EINTR) => continue,
                 Err(errno) => return Err(format!("epoll: {}", errno.desc()).into()),
             };
-            let replies_before = part.replies;
+            let replies_before = tally.replies;
             for event in &events[..ready] {
                 // Only such numbers were given to epoll.
                 #[expect(clippy::cast_possible_truncation, reason = "an index of `connections`")]
                 let index = event.data() as usize;
                 let connection = &mut connections[index];
-                if connection.awaits_room {
+                if connection.waits_for_room {
                     connection.write(plan, epoll, index)?;
                 }
                 loop {
-                    let (is_complete, may_have_more) = connection.receive(plan, buffer, part)?;
+                    let (is_complete, may_have_more) = connection.receive(plan, buffer, tally)?;
                     if is_complete {
                         batches += 1;
-                        match plan.next_batch(until, part.ended) {
+                        match plan.next_batch(run_end, tally.ended) {
                             Some(units) => {
-                                connection.begin(&plan.workload, units, part.ended);
+                                connection.begin(&plan.workload, units, tally.ended);
                                 connection.write(plan, epoll, index)?;
                             }
                             None => in_flight -= 1,
@@ -324,12 +326,12 @@ impl Load {
                     }
                 }
             }
-            if part.replies > replies_before {
-                heard_at = Instant::now();
+            if tally.replies > replies_before {
+                last_reply_at = Instant::now();
                 if plan.shows_progress {
-                    plan.replies_seen.fetch_add(part.replies - replies_before, Relaxed);
+                    plan.replies_seen.fetch_add(tally.replies - replies_before, Relaxed);
                 }
-            } else if heard_at.elapsed() >= plan.endpoint.timeout {
+            } else if last_reply_at.elapsed() >= plan.endpoint.timeout {
                 // Also if bytes arrive all the time that never complete a reply.
                 let ms = plan.endpoint.timeout.as_millis();
                 let tls = plan.endpoint.tls.is_some();
@@ -337,9 +339,9 @@ impl Load {
             }
             if judged_after > 0 && batches >= judged_after {
                 judged_after = 0;
-                if let Some(text) = plan.workload.refusal(part.replies, &part.counts) {
+                if let Some(text) = plan.workload.refusal(tally.replies, &tally.counts) {
                     let text = printable(text);
-                    return Err(Stop::Refused(format!(
+                    return Err(BenchError::Refused(format!(
                         "{text}\n  Every request gets an error, so this run is ended; --keep-going measures it all the same"
                     )));
                 }
@@ -349,13 +351,13 @@ impl Load {
     }
 }
 
-impl Plan {
+impl BenchPlan {
     /// Returns the units of the next batch; `None` if there is none.
-    fn next_batch(&self, until: Until, now: Instant) -> Option<u32> {
+    fn next_batch(&self, run_end: RunEnd, now: Instant) -> Option<u32> {
         let depth = self.workload.depth();
-        match until {
-            Until::Time(end) => (now < end).then_some(depth),
-            Until::Units(_) => {
+        match run_end {
+            RunEnd::Time(end) => (now < end).then_some(depth),
+            RunEnd::Units(_) => {
                 let take = |left: u64| (left > 0).then(|| left.saturating_sub(u64::from(depth)));
                 let left = self.units_left.fetch_update(Relaxed, Relaxed, take).ok()?;
                 u32::try_from(left).map_or(Some(depth), |left| Some(left.min(depth)))
@@ -364,7 +366,7 @@ impl Plan {
     }
 }
 
-impl Connection {
+impl LoadConnection {
     fn begin(&mut self, workload: &Workload, units: u32, now: Instant) {
         self.batch_units = units;
         self.replies_left = u64::from(units) * u64::from(workload.unit_requests());
@@ -373,7 +375,7 @@ impl Connection {
     }
 
     /// Writes as much of the batch as the socket accepts: nearly always all of it.
-    fn write(&mut self, plan: &Plan, epoll: &Epoll, index: usize) -> Result<(), String> {
+    fn write(&mut self, plan: &BenchPlan, epoll: &Epoll, index: usize) -> Result<(), String> {
         let batch = plan.workload.batch(self.batch_units);
         loop {
             let written = if self.written_bytes < batch.len() {
@@ -394,10 +396,11 @@ impl Connection {
                 Err(error) => return Err(format!("writing: {error}")),
             }
         }
-        let awaits_room = self.written_bytes < batch.len() || self.stream.has_unsent();
-        if awaits_room != self.awaits_room {
-            self.awaits_room = awaits_room;
-            let interest = if awaits_room { EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT } else { EpollFlags::EPOLLIN };
+        let waits_for_room = self.written_bytes < batch.len() || self.stream.has_unsent();
+        if waits_for_room != self.waits_for_room {
+            self.waits_for_room = waits_for_room;
+            let interest =
+                if waits_for_room { EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT } else { EpollFlags::EPOLLIN };
             epoll
                 .modify(&self.stream, &mut EpollEvent::new(interest, index as u64))
                 .map_err(|errno| format!("epoll: {}", errno.desc()))?;
@@ -406,26 +409,31 @@ impl Connection {
     }
 
     /// Reads once. Returns whether that completed the batch, and whether more bytes may be waiting.
-    fn receive(&mut self, plan: &Plan, buffer: &mut [u8], part: &mut Part) -> Result<(bool, bool), String> {
-        let (replies, may_have_more) = self.read(plan, buffer, &mut part.counts)?;
-        part.replies += replies;
+    fn receive(
+        &mut self,
+        plan: &BenchPlan,
+        buffer: &mut [u8],
+        tally: &mut ThreadTally,
+    ) -> Result<(bool, bool), String> {
+        let (replies, may_have_more) = self.read(plan, buffer, &mut tally.counts)?;
+        tally.replies += replies;
         self.replies_left = self.replies_left.checked_sub(replies).ok_or_else(|| ClientError::TooMany.to_string())?;
         let is_complete = replies > 0 && self.replies_left == 0;
         if is_complete {
-            part.ended = Instant::now();
-            let latency_ns = part.ended.duration_since(self.sent_at).as_nanos();
-            part.latency_ns.saturating_record(u64::try_from(latency_ns).unwrap_or(u64::MAX));
+            tally.ended = Instant::now();
+            let latency_ns = tally.ended.duration_since(self.sent_at).as_nanos();
+            tally.latency_ns.saturating_record(u64::try_from(latency_ns).unwrap_or(u64::MAX));
         }
         Ok((is_complete, may_have_more))
     }
 
     /// Reads once. Returns the number of completed replies, and whether more bytes may be waiting.
-    fn read(&mut self, plan: &Plan, buffer: &mut [u8], counts: &mut Counts) -> Result<(u64, bool), String> {
+    fn read(&mut self, plan: &BenchPlan, buffer: &mut [u8], counts: &mut ReplyCounter) -> Result<(u64, bool), String> {
         match self.stream.read(buffer) {
             Ok(0) => Err(ClientError::Closed { tls: self.stream.is_tls() }.to_string()),
             Ok(n) => match self.replies.scan(&buffer[..n], counts) {
                 Ok(replies) => Ok((replies, self.stream.is_tls())),
-                Err(error) => Err(ClientError::NotAReply(error).to_string()),
+                Err(error) => Err(ClientError::InvalidReply(error).to_string()),
             },
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok((0, false)),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok((0, true)),
@@ -435,7 +443,7 @@ impl Connection {
 }
 
 /// Connects and logs in. The returned socket does not block.
-fn open(plan: &Plan) -> Result<client::Connection, ClientError> {
+fn open(plan: &BenchPlan) -> Result<client::Connection, ClientError> {
     let stream = plan.endpoint.connect()?;
     stream.set_nonblocking().map_err(ClientError::Io)?;
     Ok(stream)

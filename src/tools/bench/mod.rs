@@ -10,6 +10,6 @@ pub(crate) mod report;
 pub(crate) mod usage;
 mod workload;
 
-pub(crate) use curve::{Mark, Point, csv, svg};
+pub(crate) use curve::{CurveMark, CurvePoint, csv, svg};
 pub(crate) use limit::{Limit, Share};
 pub(crate) use workload::Workload;

@@ -7,16 +7,16 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-use super::load::{Plan, Tally};
-use super::usage::Used;
-use super::{Limit, Mark, Point, Share};
+use super::load::{BenchPlan, BenchTally};
+use super::usage::ServerCpuTime;
+use super::{CurveMark, CurvePoint, Limit, Share};
 use crate::text::plural::{counted, thousands};
 use crate::text::printable::printable;
 use crate::tools::paint::bad;
 
 /// The options of a run, except for the command.
 #[derive(Clone, Copy, Serialize)]
-pub(crate) struct Shape {
+pub(crate) struct BenchOptions {
     pub(crate) connections: u32,
     pub(crate) threads: u32,
     pub(crate) pipeline: u32,
@@ -26,13 +26,13 @@ pub(crate) struct Shape {
 
 /// The report; its JSON has these fields under these names.
 #[derive(Serialize)]
-pub(crate) struct Report {
+pub(crate) struct BenchReport {
     /// Whether there was no error reply.
     ok: bool,
     target: String,
     command: Vec<String>,
     #[serde(flatten)]
-    shape: Shape,
+    options: BenchOptions,
     seconds: f64,
     /// Number of requests, each of which got one reply. MULTI and EXEC are among them.
     requests: u64,
@@ -41,12 +41,12 @@ pub(crate) struct Report {
     ids: Option<u64>,
     ids_per_second: Option<f64>,
     /// Latency of a batch, from its write to its last reply, µs.
-    latency_us: Latency,
+    latency_us: BenchLatency,
     error_replies: u64,
     /// Counts of the first few error texts.
     errors: BTreeMap<String, u64>,
-    load: Side,
-    server: Option<Server>,
+    load: CpuUsage,
+    server: Option<ServerCpuUsage>,
     limit: Limit,
     /// The server's report about its layout, if that was the limit.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -54,7 +54,7 @@ pub(crate) struct Report {
 }
 
 #[derive(Serialize)]
-struct Latency {
+struct BenchLatency {
     batches: u64,
     mean: f64,
     p50: f64,
@@ -65,7 +65,7 @@ struct Latency {
 }
 
 #[derive(Serialize)]
-struct Side {
+struct CpuUsage {
     cpu_seconds: f64,
     cpu_us_per_request: f64,
     /// The time of its busiest thread.
@@ -74,40 +74,40 @@ struct Side {
 }
 
 #[derive(Serialize)]
-struct Server {
+struct ServerCpuUsage {
     pid: i32,
     #[serde(flatten)]
-    side: Side,
+    side: CpuUsage,
 }
 
-impl Report {
+impl BenchReport {
     /// Makes the report. `at_limit` is the server's report about its layout, if that was at its limit.
     pub(crate) fn new(
-        shape: Shape,
-        plan: &Plan,
+        options: BenchOptions,
+        plan: &BenchPlan,
         command: Vec<String>,
-        tally: Tally,
-        used: Option<Used>,
+        tally: BenchTally,
+        server_cpu: Option<ServerCpuTime>,
         at_limit: Option<String>,
-    ) -> Report {
-        let Tally { replies, values, errors, latency_ns, elapsed, cpu, share } = tally;
+    ) -> BenchReport {
+        let BenchTally { replies, values, errors, latency_ns, elapsed, cpu, share } = tally;
         let draws_ids =
             command.first().is_some_and(|word| ["GETID", "MGETID"].iter().any(|name| word.eq_ignore_ascii_case(name)));
         let ids = draws_ids.then_some(values);
-        let server_share = used.as_ref().map(|used| used.share(elapsed));
+        let server_share = server_cpu.as_ref().map(|server_cpu| server_cpu.share(elapsed));
         let us = |quantile: f64| to_us(latency_ns.value_at_quantile(quantile));
         let seconds = elapsed.as_secs_f64();
-        Report {
+        BenchReport {
             ok: errors.count == 0,
             target: plan.endpoint.to_string(),
             command,
-            shape,
+            options,
             seconds,
             requests: replies,
             requests_per_second: ratio(to_f64(replies), seconds),
             ids,
             ids_per_second: ids.map(|ids| ratio(to_f64(ids), seconds)),
-            latency_us: Latency {
+            latency_us: BenchLatency {
                 batches: latency_ns.len(),
                 mean: latency_ns.mean() / 1000.0,
                 p50: us(0.5),
@@ -118,48 +118,51 @@ impl Report {
             },
             error_replies: errors.count,
             errors: errors.texts.into_iter().collect(),
-            load: Side::new(cpu, replies, share),
-            server: used.map(|used| Server { pid: used.pid, side: Side::new(used.cpu, replies, used.share(elapsed)) }),
+            load: CpuUsage::new(cpu, replies, share),
+            server: server_cpu.map(|server_cpu| ServerCpuUsage {
+                pid: server_cpu.pid,
+                side: CpuUsage::new(server_cpu.cpu, replies, server_cpu.share(elapsed)),
+            }),
             limit: if at_limit.is_some() { Limit::Layout } else { Limit::judge(share, server_share) },
             at_limit,
         }
     }
 
-    pub(crate) fn ok(&self) -> bool {
+    pub(crate) fn is_ok(&self) -> bool {
         self.ok
     }
 
-    fn what(&self) -> String {
+    fn command_text(&self) -> String {
         let command = printable(&self.command.join(" ")).into_owned();
-        match self.shape.transaction {
+        match self.options.transaction {
             None => command,
             Some(times) => format!("MULTI, {times} {command}, EXEC"),
         }
     }
 
     pub(crate) fn title(&self) -> String {
-        format!("{}: {} requests a second", self.what(), rate(self.requests_per_second))
+        format!("{}: {} requests a second", self.command_text(), rate(self.requests_per_second))
     }
 
-    pub(crate) fn marks(&self) -> [Mark; 4] {
-        let Latency { batches, p50, p99, p999, max, .. } = self.latency_us;
-        let mark = |name, quantile, latency_us| (name, Point { quantile, latency_us, batches });
+    pub(crate) fn marks(&self) -> [CurveMark; 4] {
+        let BenchLatency { batches, p50, p99, p999, max, .. } = self.latency_us;
+        let mark = |name, quantile, latency_us| (name, CurvePoint { quantile, latency_us, batches });
         [mark("p50", 0.5, p50), mark("p99", 0.99, p99), mark("p99.9", 0.999, p999), mark("max", 1.0, max)]
     }
 
     pub(crate) fn subtitle(&self) -> String {
-        let connections = counted(self.shape.connections.into(), "connection");
-        format!("{connections}, pipeline {}, {:.1} s, {}", self.shape.pipeline, self.seconds, self.target)
+        let connections = counted(self.options.connections.into(), "connection");
+        format!("{connections}, pipeline {}, {:.1} s, {}", self.options.pipeline, self.seconds, self.target)
     }
 }
 
 /// Returns the latency curve, with enough points for a picture.
-pub(crate) fn curve(latency_ns: &Histogram<u64>) -> Vec<Point> {
+pub(crate) fn curve(latency_ns: &Histogram<u64>) -> Vec<CurvePoint> {
     let mut batches = 0;
     let mut points = Vec::new();
     for step in latency_ns.iter_quantiles(POINTS_A_HALVING) {
         batches += step.count_since_last_iteration();
-        points.push(Point { quantile: step.quantile(), latency_us: to_us(step.value_iterated_to()), batches });
+        points.push(CurvePoint { quantile: step.quantile(), latency_us: to_us(step.value_iterated_to()), batches });
     }
     points
 }
@@ -167,30 +170,30 @@ pub(crate) fn curve(latency_ns: &Histogram<u64>) -> Vec<Point> {
 /// Points of the curve for each halving of the remaining batches.
 const POINTS_A_HALVING: u32 = 10;
 
-impl Side {
-    fn new(cpu: Duration, requests: u64, share: Share) -> Side {
+impl CpuUsage {
+    fn new(cpu: Duration, requests: u64, share: Share) -> CpuUsage {
         let cpu_seconds = cpu.as_secs_f64();
-        Side { cpu_seconds, cpu_us_per_request: ratio(cpu_seconds * 1e6, to_f64(requests)), share }
+        CpuUsage { cpu_seconds, cpu_us_per_request: ratio(cpu_seconds * 1e6, to_f64(requests)), share }
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for BenchReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let connections = counted(self.shape.connections.into(), "connection");
-        writeln!(f, "{}: {}; {connections}, pipeline {}", self.target, self.what(), self.shape.pipeline)?;
+        let connections = counted(self.options.connections.into(), "connection");
+        writeln!(f, "{}: {}; {connections}, pipeline {}", self.target, self.command_text(), self.options.pipeline)?;
         let (requests, per_second) = (thousands(self.requests), rate(self.requests_per_second));
         writeln!(f, "  requests   {requests} in {:.3} s: {per_second} a second", self.seconds)?;
         if let (Some(ids), Some(ids_per_second)) = (self.ids, self.ids_per_second) {
             writeln!(f, "  ids        {}: {} a second", thousands(ids), rate(ids_per_second))?;
         }
-        let Latency { batches: _, mean: _, p50, p90, p99, p999, max } = &self.latency_us;
+        let BenchLatency { batches: _, mean: _, p50, p90, p99, p999, max } = &self.latency_us;
         writeln!(
             f,
             "  latency    p50 {p50:.0} µs, p90 {p90:.0} µs, p99 {p99:.0} µs, p99.9 {p999:.0} µs, max {max:.0} µs of a batch"
         )?;
-        write_side(f, "load", &self.load, "")?;
+        write_cpu_usage(f, "load", &self.load, "")?;
         if let Some(server) = &self.server {
-            write_side(f, "server", &server.side, &format!(" (pid {})", server.pid))?;
+            write_cpu_usage(f, "server", &server.side, &format!(" (pid {})", server.pid))?;
         }
         if self.error_replies > 0 {
             let replies = if self.error_replies == 1 { "reply" } else { "replies" };
@@ -201,16 +204,16 @@ impl fmt::Display for Report {
         }
         write!(f, "  limit      {}", self.limit.sentence())?;
         match &self.at_limit {
-            Some(said) => writeln!(f, ", which is at its limit: {}", printable(said)),
+            Some(report) => writeln!(f, ", which is at its limit: {}", printable(report)),
             None => writeln!(f),
         }
     }
 }
 
-fn write_side(f: &mut fmt::Formatter<'_>, name: &str, side: &Side, of: &str) -> fmt::Result {
-    let Side { cpu_us_per_request, share, .. } = side;
+fn write_cpu_usage(f: &mut fmt::Formatter<'_>, name: &str, side: &CpuUsage, of: &str) -> fmt::Result {
+    let CpuUsage { cpu_us_per_request, share, .. } = side;
     write!(f, "  {name:<10} {cpu_us_per_request:.3} µs of CPU a request, {:.0} % busy", share.busy * 100.0)?;
-    if share.disturbed() {
+    if share.is_disturbed() {
         write!(f, ", {:.0} % waiting for a processor that something else had", share.waited * 100.0)?;
     }
     writeln!(f, "{of}")

@@ -22,13 +22,13 @@ pub(crate) struct ServerUsage {
     clock: ClockId,
 }
 
-pub(crate) struct Reading {
+pub(crate) struct CpuReading {
     cpu: Duration,
     /// Times by thread id; empty if the kernel does not report them.
     threads: HashMap<u32, ThreadTime>,
 }
 
-pub(crate) struct Used {
+pub(crate) struct ServerCpuTime {
     pub(crate) pid: i32,
     pub(crate) cpu: Duration,
     busiest: ThreadTime,
@@ -46,7 +46,7 @@ impl ServerUsage {
         Ok(ServerUsage { pid, clock })
     }
 
-    pub(crate) fn read(&self) -> Result<Reading, String> {
+    pub(crate) fn read(&self) -> Result<CpuReading, String> {
         let cpu = clock_gettime(self.clock).map_err(|errno| no_process(self.pid, errno))?;
         let mut threads = HashMap::new();
         for entry in fs::read_dir(format!("/proc/{}/task", self.pid)).into_iter().flatten().flatten() {
@@ -56,7 +56,7 @@ impl ServerUsage {
                 threads.insert(id, times);
             }
         }
-        Ok(Reading { cpu: cpu.into(), threads })
+        Ok(CpuReading { cpu: cpu.into(), threads })
     }
 }
 
@@ -64,11 +64,11 @@ fn no_process(pid: i32, errno: Errno) -> String {
     format!("--pid {pid}: its CPU time cannot be read: {}", errno.desc())
 }
 
-impl Reading {
-    pub(crate) fn since(&self, pid: i32, earlier: &Reading) -> Used {
+impl CpuReading {
+    pub(crate) fn since(&self, pid: i32, earlier: &CpuReading) -> ServerCpuTime {
         let threads =
             self.threads.iter().map(|(id, now)| now.since(earlier.threads.get(id).copied().unwrap_or_default()));
-        Used {
+        ServerCpuTime {
             pid,
             cpu: self.cpu.saturating_sub(earlier.cpu),
             busiest: threads.max_by_key(|thread| thread.ran_ns + thread.waited_ns).unwrap_or_default(),
@@ -76,7 +76,7 @@ impl Reading {
     }
 }
 
-impl Used {
+impl ServerCpuTime {
     /// Returns the use of the time by the busiest thread.
     pub(crate) fn share(&self, elapsed: Duration) -> Share {
         // Without times of threads, one thread that did all the work is the best guess.

@@ -1,6 +1,6 @@
 //! The bytes that a connection sends, built once.
 
-use crate::tools::replies::{Counts, push_request};
+use crate::tools::replies::{ReplyCounter, push_request};
 
 /// Largest size of a connection's requests in flight, bytes; a longer pipeline reveals no more about a server.
 const BATCH_BYTES_MAX: usize = 16 << 20;
@@ -72,7 +72,7 @@ impl Workload {
 
     /// Returns the error that every request would get, if the replies so far contain nothing else. Errors of a server
     /// that is busy, starting or without its disk may pass, so they return `None`.
-    pub(crate) fn refusal<'a>(&self, replies: u64, counts: &'a Counts) -> Option<&'a str> {
+    pub(crate) fn refusal<'a>(&self, replies: u64, counts: &'a ReplyCounter) -> Option<&'a str> {
         const PASSES: &[&str] = &["BUSY", "MISCONF", "LOADING", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "READONLY"];
         // In a transaction, MULTI is answered with OK in any case.
         let commands = replies / u64::from(self.unit_requests) * u64::from(self.unit_commands);
@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn a_run_of_nothing_but_errors_is_refused_unless_they_may_pass() {
         let counts = |values: u64, errors: &[&str]| {
-            let mut counts = Counts { values, ..Counts::default() };
+            let mut counts = ReplyCounter { values, ..ReplyCounter::default() };
             for text in errors {
                 counts.errors.add(text.as_bytes());
             }

@@ -23,7 +23,9 @@ use tokio_rustls::rustls::{self, ClientConnection};
 
 pub(crate) use self::tls::{Tls, TlsFiles};
 use super::address::Address;
-use super::replies::{Flat, Gathered, Gathers, NotAReply, Replies, Reply, Words, push_request};
+use super::replies::{
+    FlatReply, IdReplyCollector, InvalidReply, Replies, Reply, ReplyCollector, ValueCollector, push_request,
+};
 use crate::text::printable::printable;
 
 #[derive(Debug)]
@@ -72,10 +74,10 @@ pub(crate) enum ClientError {
     Closed { tls: bool },
     #[error("TLS: {}", tls_sentence(.0))]
     Tls(rustls::Error),
-    #[error("TLS: '{0}' is no name that a certificate can have; --sni NAME says which to expect")]
+    #[error("TLS: '{0}' is not a name that a certificate can have; --sni NAME gives the expected name")]
     ServerName(String),
-    #[error("{}", not_a_reply_sentence(.0))]
-    NotAReply(NotAReply),
+    #[error("{}", invalid_reply_sentence(.0))]
+    InvalidReply(InvalidReply),
     #[error("the server sent more replies than there were requests: is it a Redis protocol server?")]
     TooMany,
     #[error("{command}: {}{}", printable(.text), login_help(.text))]
@@ -86,9 +88,9 @@ pub(crate) enum ClientError {
 
 fn connect_sentence(error: &io::Error) -> String {
     let help = match error.kind() {
-        io::ErrorKind::ConnectionRefused => ": nobody listens there. Is the server running, and is this its port?",
+        io::ErrorKind::ConnectionRefused => ": no server listens there. Is the server running, and is this its port?",
         io::ErrorKind::NotFound => ": is this the server's unixsocket, and is the server running?",
-        io::ErrorKind::PermissionDenied => ": unixsocketperm of the server says who may connect",
+        io::ErrorKind::PermissionDenied => ": the server's unixsocketperm sets which users may connect",
         io::ErrorKind::NetworkUnreachable | io::ErrorKind::HostUnreachable => ": is the address right?",
         _ => "",
     };
@@ -100,26 +102,26 @@ fn tls_sentence(error: &rustls::Error) -> String {
     let help = match error {
         Error::InvalidMessage(_) => "the server does not speak TLS on this port: leave --tls out, or name its tls-port",
         Error::InvalidCertificate(CertificateError::UnknownIssuer) => {
-            "nobody who is trusted here has signed the server's certificate: --cacert FILE names who did"
+            "no trusted authority has signed the server's certificate: --cacert FILE gives the authority that did"
         }
         Error::InvalidCertificate(
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
-        ) => "the server's certificate is for another name: --sni NAME says which to expect",
+        ) => "the server's certificate is for another name: --sni NAME gives the expected name",
         Error::InvalidCertificate(CertificateError::Expired | CertificateError::ExpiredContext { .. }) => {
             "the server's certificate has expired: the server needs a new one"
         }
-        Error::AlertReceived(_) => "the server refused: it may want a client certificate (--cert and --key)",
+        Error::AlertReceived(_) => "the server refused: it may require a client certificate (--cert and --key)",
         Error::NoCertificatesPresented => "the server has no certificate",
         _ => return printable(&error.to_string()).into_owned(),
     };
     format!("{help} ({})", printable(&error.to_string()))
 }
 
-fn not_a_reply_sentence(error: &NotAReply) -> String {
+fn invalid_reply_sentence(error: &InvalidReply) -> String {
     if error.is_tls() {
         return "the server speaks TLS on this port: --tls".to_owned();
     }
-    format!("{}; is it a server of that kind, and the right port?", printable(&error.to_string()))
+    format!("{}; is this a Redis protocol server, and the right port?", printable(&error.to_string()))
 }
 
 fn login_help(text: &str) -> &'static str {
@@ -128,7 +130,7 @@ fn login_help(text: &str) -> &'static str {
             " The password comes from --password-file, --password, the URL, REDISCLI_AUTH or GETID_REQUIREPASS"
         }
         Some("NOAUTH") => " --password-file FILE or REDISCLI_AUTH gives the password, --user the user",
-        Some("ERR") if text.contains("without any password") => " (nothing needs REDISCLI_AUTH or a password here)",
+        Some("ERR") if text.contains("without any password") => " (this server needs no password: unset REDISCLI_AUTH)",
         _ => "",
     }
 }
@@ -140,7 +142,7 @@ impl Endpoint {
 
     /// Connects, logs in, sends requests and waits for as many replies, all within the time-out. If the server rejects
     /// the client, the last reply is its error, and later replies are missing.
-    pub(crate) fn ask_once(&self, requests: &[u8], replies: usize) -> Result<Vec<Reply>, ClientError> {
+    pub(crate) fn request_once(&self, requests: &[u8], replies: usize) -> Result<Vec<Reply>, ClientError> {
         let deadline = Deadline::after(self.timeout);
         self.connect_by(&deadline)?.exchange(requests, replies, &deadline)
     }
@@ -149,7 +151,7 @@ impl Endpoint {
         let socket = self.open(deadline)?;
         let tls = self.tls.as_ref().map(|tls| tls.connection(&self.address).map(Box::new)).transpose()?;
         let mut connection = Connection { socket, tls };
-        connection.shake_hands(deadline)?;
+        connection.complete_handshake(deadline)?;
         self.log_in(&mut connection, deadline)?;
         Ok(connection)
     }
@@ -221,8 +223,8 @@ impl Endpoint {
     }
 
     /// Sends requests on a connection of [`Endpoint::connect`], and waits for as many replies, as
-    /// [`Endpoint::ask_once`] does.
-    pub(crate) fn ask(
+    /// [`Endpoint::request_once`] does.
+    pub(crate) fn request(
         &self,
         connection: &mut Connection,
         requests: &[u8],
@@ -232,13 +234,13 @@ impl Endpoint {
     }
 
     /// Sends requests on a connection, and waits for as many replies, which are no IDs.
-    pub(crate) fn ask_words(
+    pub(crate) fn request_values(
         &self,
         connection: &mut Connection,
         requests: &[u8],
         replies: usize,
-    ) -> Result<Vec<Flat>, ClientError> {
-        connection.gather::<Words>(requests, replies, &Deadline::after(self.timeout))
+    ) -> Result<Vec<FlatReply>, ClientError> {
+        connection.collect::<ValueCollector>(requests, replies, &Deadline::after(self.timeout))
     }
 }
 
@@ -360,7 +362,7 @@ impl Connection {
     }
 
     /// Sets the remaining time as the time-out of the next blocking calls.
-    fn arm(&self, deadline: &Deadline) -> io::Result<()> {
+    fn set_timeouts(&self, deadline: &Deadline) -> io::Result<()> {
         let left = Some(deadline.left().ok_or(io::ErrorKind::TimedOut)?);
         match &self.socket {
             Socket::Tcp(stream) => stream.set_read_timeout(left).and(stream.set_write_timeout(left)),
@@ -368,10 +370,10 @@ impl Connection {
         }
     }
 
-    fn shake_hands(&mut self, deadline: &Deadline) -> Result<(), ClientError> {
+    fn complete_handshake(&mut self, deadline: &Deadline) -> Result<(), ClientError> {
         let failed = |error: io::Error| error_of(error, deadline, true);
         loop {
-            self.arm(deadline).map_err(failed)?;
+            self.set_timeouts(deadline).map_err(failed)?;
             let Some(tls) = &mut self.tls else { return Ok(()) };
             if tls.wants_write() {
                 tls.write_tls(&mut self.socket).map_err(failed)?;
@@ -387,11 +389,11 @@ impl Connection {
     }
 
     fn exchange(&mut self, requests: &[u8], count: usize, deadline: &Deadline) -> Result<Vec<Reply>, ClientError> {
-        self.gather::<Gathered>(requests, count, deadline)
+        self.collect::<IdReplyCollector>(requests, count, deadline)
     }
 
     /// Sends, and reads until that many replies have arrived, or one that ends the connection. It blocks.
-    fn gather<G: Gathers>(
+    fn collect<G: ReplyCollector>(
         &mut self,
         requests: &[u8],
         count: usize,
@@ -404,39 +406,39 @@ impl Connection {
         let mut unsent = None;
         let mut rest = requests;
         while !rest.is_empty() && unsent.is_none() {
-            self.arm(deadline).map_err(failed)?;
+            self.set_timeouts(deadline).map_err(failed)?;
             match self.write(rest) {
-                Ok(taken) => rest = &rest[taken..],
+                Ok(written) => rest = &rest[written..],
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => unsent = Some(error),
             }
         }
-        let (mut scanner, mut gathered) = (Replies::default(), G::default());
+        let (mut scanner, mut collector) = (Replies::default(), G::default());
         let mut buffer = [0; 4096];
-        while gathered.replies().len() < count {
-            self.arm(deadline).map_err(failed)?;
+        while collector.replies().len() < count {
+            self.set_timeouts(deadline).map_err(failed)?;
             let ended = match self.read(&mut buffer) {
                 Ok(0) => ClientError::Closed { tls: is_tls },
                 Ok(n) => {
-                    scanner.scan(&buffer[..n], &mut gathered).map_err(ClientError::NotAReply)?;
+                    scanner.scan(&buffer[..n], &mut collector).map_err(ClientError::InvalidReply)?;
                     continue;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => error_of(error, deadline, is_tls),
             };
             // The server's last error.
-            if gathered.ends_with_error() {
-                return Ok(gathered.into_replies());
+            if collector.ends_with_error() {
+                return Ok(collector.into_replies());
             }
             return Err(match unsent {
                 Some(error) if matches!(ended, ClientError::Io(_)) => failed(error),
                 _ => ended,
             });
         }
-        if gathered.replies().len() > count {
+        if collector.replies().len() > count {
             return Err(ClientError::TooMany);
         }
-        Ok(gathered.into_replies())
+        Ok(collector.into_replies())
     }
 }
 

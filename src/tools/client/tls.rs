@@ -38,7 +38,7 @@ impl fmt::Debug for Tls {
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TlsFileError {
-    #[error("{0}: --cacert FILE names who signed the server's")]
+    #[error("{0}: --cacert FILE gives the authority that signed the server's certificate")]
     NoAuthorities(TrustError),
     #[error("{0}")]
     File(TrustError),

@@ -14,7 +14,7 @@
 
 use serde::Serialize;
 
-use super::{Evenly, Promises};
+use super::{EvennessPromise, Promises};
 
 /// Largest number of residues that are counted; above it the table would be larger than useful.
 pub(crate) const MODULUS_MAX: u32 = 1 << 21;
@@ -28,7 +28,7 @@ const ALARM_EXPONENT: f64 = 40.0;
 /// Counts the residues of one server's IDs, which arrive in ascending order.
 #[derive(Clone, Debug)]
 pub(crate) struct Evenness {
-    promise: Evenly,
+    promise: EvennessPromise,
     modulus: u32,
     counts: Vec<u64>,
     ids: u64,
@@ -43,7 +43,7 @@ impl Evenness {
     pub(crate) fn new(promises: &Promises, modulus: u32) -> Evenness {
         let modulus = modulus.clamp(1, MODULUS_MAX);
         let promise = promises.evenness();
-        let values = if let Evenly::Cycle(bits) = promise { 1_usize << bits } else { 0 };
+        let values = if let EvennessPromise::Cycle(bits) = promise { 1_usize << bits } else { 0 };
         Evenness { promise, modulus, counts: vec![0; modulus as usize], ids: 0, last_seen: vec![0; values], repeats: 0 }
     }
 
@@ -71,12 +71,12 @@ impl Evenness {
 
     /// Returns the verdict. With `exclusive` the run got every ID, so the promise is judged exactly.
     pub(crate) fn verdict(&self, exclusive: bool) -> EvennessVerdict {
-        let is_cycle = matches!(self.promise, Evenly::Cycle(_));
+        let is_cycle = matches!(self.promise, EvennessPromise::Cycle(_));
         let promised = match self.promise {
-            Evenly::Cycle(bits) | Evenly::Chance(bits) => {
+            EvennessPromise::Cycle(bits) | EvennessPromise::Chance(bits) => {
                 self.modulus.is_power_of_two() && self.modulus.trailing_zeros() <= bits
             }
-            Evenly::No => false,
+            EvennessPromise::No => false,
         };
         let exact = is_cycle && self.repeats == 0;
         let (chi_square, chi_square_max) = (self.chi_square(), self.chi_square_max());
@@ -123,7 +123,7 @@ impl Evenness {
 pub(crate) struct EvennessVerdict {
     pub(crate) modulus: u32,
     #[serde(skip)]
-    promise: Evenly,
+    promise: EvennessPromise,
     /// Whether the layout promises evenness over the modulus.
     pub(crate) promised: bool,
     /// The verdict; `None` without a promise, or with too few IDs.
@@ -152,9 +152,9 @@ impl std::fmt::Display for EvennessVerdict {
         write!(f, "id % {modulus}: each residue {count_min} to {count_max} times; ")?;
         match (even, exact) {
             (None, _) if !promised => match promise {
-                Evenly::Cycle(_) => write!(f, "not judged, for {modulus} does not divide 2^random-range"),
-                Evenly::Chance(bits) => write!(f, "not judged, for {modulus} does not divide 2^{bits}"),
-                Evenly::No => f.write_str("not judged, for nothing random is in the lowest bits"),
+                EvennessPromise::Cycle(_) => write!(f, "not judged, for {modulus} does not divide 2^random-range"),
+                EvennessPromise::Chance(bits) => write!(f, "not judged, for {modulus} does not divide 2^{bits}"),
+                EvennessPromise::No => f.write_str("not judged, for nothing random is in the lowest bits"),
             },
             (None, _) => f.write_str("too few ids to judge"),
             (Some(true), true) => f.write_str("exactly even"),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::evenness::{Evenness, EvennessVerdict};
 use super::record::RecordError;
 use super::watch::{ServerWatch, Watch};
-use super::{Findings, Kind, Place, Promises};
+use super::{Findings, IdSource, Promises, ViolationKind};
 
 #[derive(Clone, Debug)]
 pub(crate) struct JudgeOptions {
@@ -23,13 +23,13 @@ pub(crate) struct JudgeOptions {
 }
 
 /// The IDs of an earlier run, ascending.
-pub(crate) struct Earlier<'a> {
+pub(crate) struct EarlierRun<'a> {
     pub(crate) name: String,
     pub(crate) ids: Box<dyn Iterator<Item = Result<u128, RecordError>> + 'a>,
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Judged {
+pub(crate) struct Judgement {
     pub(crate) findings: Findings,
     /// The IDs of each server, in the given order; `None` for a server without IDs.
     pub(crate) servers: Vec<Option<ServerIds>>,
@@ -59,10 +59,10 @@ pub(crate) enum JudgeError {
 pub(crate) fn judge(
     servers: &[Arc<ServerWatch>],
     watches: &mut [Watch],
-    earlier: Vec<Earlier<'_>>,
+    earlier: Vec<EarlierRun<'_>>,
     options: &JudgeOptions,
     mut record: impl FnMut(u128) -> io::Result<()>,
-) -> Result<Judged, JudgeError> {
+) -> Result<Judgement, JudgeError> {
     for watch in watches.iter_mut() {
         watch.ids.sort();
     }
@@ -71,15 +71,15 @@ pub(crate) fn judge(
         watches.iter().map(|watch| servers.iter().position(|server| Arc::ptr_eq(server, &watch.server))).collect();
     let promises = &*options.promises;
     let mut findings = Findings::default();
-    let mut tallies: Vec<Option<Tally>> = servers.iter().map(|_| None).collect();
-    let mut numbers: BTreeMap<u64, Number> = BTreeMap::new();
+    let mut tallies: Vec<Option<ServerTally>> = servers.iter().map(|_| None).collect();
+    let mut by_server_id: BTreeMap<u64, ServerIdTally> = BTreeMap::new();
     let mut earlier_ids = 0;
     let mut last: Option<(u128, usize)> = None;
     let mut merge = Merge::new(watches, earlier)?;
     while let Some((id, source)) = merge.next()? {
         if let Some((_, before)) = last.filter(|&(before, _)| before == id) {
-            let (one, other) = (merge.place(before), merge.place(source));
-            findings.add(Kind::Duplicate, || format!("{} on {one} and on {other}", promises.text(id)));
+            let (one, other) = (merge.source_of(before), merge.source_of(source));
+            findings.add(ViolationKind::Duplicate, || format!("{} on {one} and on {other}", promises.text(id)));
         }
         last = Some((id, source));
 
@@ -87,7 +87,7 @@ pub(crate) fn judge(
         if source >= watches.len() {
             earlier_ids += 1;
             // IDs ascend here, so all IDs of this run with this server-id so far lie at or below an earlier ID.
-            if let Some(number) = numbers.get_mut(&server_id) {
+            if let Some(number) = by_server_id.get_mut(&server_id) {
                 number.not_after = number.ids;
                 number.earlier = Some((id, source));
             }
@@ -95,10 +95,14 @@ pub(crate) fn judge(
         }
         record(id).map_err(JudgeError::Write)?;
         if options.after {
-            numbers.entry(server_id).or_insert(Number { lowest: id, ids: 0, not_after: 0, earlier: None }).ids += 1;
+            by_server_id
+                .entry(server_id)
+                .or_insert(ServerIdTally { lowest: id, ids: 0, not_after: 0, earlier: None })
+                .ids += 1;
         }
         if let Some(tally) = server_of[source].and_then(|server| tallies.get_mut(server)) {
-            let new = || Tally { ids: 0, lowest: id, highest: id, evenness: Evenness::new(promises, options.modulus) };
+            let new =
+                || ServerTally { ids: 0, lowest: id, highest: id, evenness: Evenness::new(promises, options.modulus) };
             let tally = tally.get_or_insert_with(new);
             tally.ids += 1;
             tally.highest = id;
@@ -106,14 +110,14 @@ pub(crate) fn judge(
         }
     }
 
-    check_after_earlier(numbers, &merge, promises, &mut findings);
+    check_after_earlier(by_server_id, &merge, promises, &mut findings);
     check_server_ids_differ(servers, promises, &mut findings);
-    let mut judged = Judged { findings, servers: Vec::new(), earlier_ids };
+    let mut judged = Judgement { findings, servers: Vec::new(), earlier_ids };
     for (server, tally) in servers.iter().zip(tallies) {
-        judged.servers.push(tally.map(|Tally { ids, lowest, highest, evenness }| {
+        judged.servers.push(tally.map(|ServerTally { ids, lowest, highest, evenness }| {
             let evenness = evenness.verdict(options.exclusive);
             if evenness.even == Some(false) {
-                judged.findings.add(Kind::Evenness, || format!("{}: {evenness}", server.name));
+                judged.findings.add(ViolationKind::Evenness, || format!("{}: {evenness}", server.name));
             }
             ServerIds { ids, lowest, highest, evenness }
         }));
@@ -123,25 +127,25 @@ pub(crate) fn judge(
 
 /// Reports IDs that are not above all that an earlier run got from the same server-id.
 fn check_after_earlier(
-    numbers: BTreeMap<u64, Number>,
+    by_server_id: BTreeMap<u64, ServerIdTally>,
     merge: &Merge<'_>,
     promises: &Promises,
     findings: &mut Findings,
 ) {
-    for (server_id, Number { lowest, not_after, earlier, .. }) in numbers {
+    for (server_id, ServerIdTally { lowest, not_after, earlier, .. }) in by_server_id {
         if let Some((earlier, source)) = earlier {
-            findings.add_many(Kind::AfterEarlier, not_after, || {
-                let place = merge.place(source);
+            findings.add_many(ViolationKind::AfterEarlier, not_after, || {
+                let record = merge.source_of(source);
                 let (lowest, earlier) = (promises.text(lowest), promises.text(earlier));
                 let word = promises.server_word();
-                format!("{not_after} ids of {word} {server_id}, from {lowest} on, are not above {earlier} of {place}")
+                format!("{not_after} ids of {word} {server_id}, from {lowest} on, are not above {earlier} of {record}")
             });
         }
     }
 }
 
 /// Counts of this run's IDs of one server.
-struct Tally {
+struct ServerTally {
     ids: u64,
     lowest: u128,
     highest: u128,
@@ -149,7 +153,7 @@ struct Tally {
 }
 
 /// This run's IDs of one server-id. Earlier runs are compared by it, because addresses change.
-struct Number {
+struct ServerIdTally {
     lowest: u128,
     ids: u64,
     /// Number of these IDs that are not above `earlier`.
@@ -168,7 +172,7 @@ fn check_server_ids_differ(servers: &[Arc<ServerWatch>], promises: &Promises, fi
     }
     for (server_id, names) in names.into_iter().filter(|(_, names)| names.len() > 1) {
         let word = promises.server_word();
-        findings.add(Kind::ServerId, || format!("{} have the same {word} {server_id}", names.join(" and ")));
+        findings.add(ViolationKind::ServerId, || format!("{} have the same {word} {server_id}", names.join(" and ")));
     }
 }
 
@@ -181,13 +185,13 @@ struct Merge<'a> {
 }
 
 impl<'a> Merge<'a> {
-    fn new(watches: &'a [Watch], earlier: Vec<Earlier<'a>>) -> Result<Merge<'a>, JudgeError> {
+    fn new(watches: &'a [Watch], earlier: Vec<EarlierRun<'a>>) -> Result<Merge<'a>, JudgeError> {
         let mut iterators: Vec<Box<dyn Iterator<Item = Result<u128, RecordError>> + 'a>> = Vec::new();
         for watch in watches {
             iterators.push(Box::new(watch.ids.iter().map(Ok)));
         }
         let mut names = Vec::new();
-        for Earlier { name, ids } in earlier {
+        for EarlierRun { name, ids } in earlier {
             names.push(name);
             iterators.push(ids);
         }
@@ -221,18 +225,18 @@ impl<'a> Merge<'a> {
         })
     }
 
-    fn place(&self, source: usize) -> Place<'_> {
+    fn source_of(&self, source: usize) -> IdSource<'_> {
         match self.watches.get(source) {
-            Some(watch) => Place::Connection { server: &watch.server.name, connection: watch.connection },
-            None => Place::Record(&self.names[source - self.watches.len()]),
+            Some(watch) => IdSource::Connection { server: &watch.server.name, connection: watch.connection },
+            None => IdSource::Record(&self.names[source - self.watches.len()]),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::record::{Reader, Writer};
-    use super::super::watch::{Seen, WatchOptions};
+    use super::super::record::{RecordReader, RecordWriter};
+    use super::super::watch::{ReplyTimes, WatchOptions};
     use super::*;
     use crate::tools::subject::Subject;
     use getid_core::{Id, Layout, Parts, Tick};
@@ -269,23 +273,26 @@ mod tests {
 
         /// Adds a sound ID of `server` at `tick` on connection `watch`, requested just before.
         fn gives(&mut self, watch: usize, server: u32, tick: u64) {
-            let asked = self.watches[watch].server.ask();
-            self.gives_asked(watch, asked, server, tick);
+            let floor = self.watches[watch].server.floor();
+            self.gives_with_floor(watch, floor, server, tick);
         }
 
-        fn gives_asked(&mut self, watch: usize, asked: super::super::Asked, server: u32, tick: u64) {
+        fn gives_with_floor(&mut self, watch: usize, floor: super::super::Floor, server: u32, tick: u64) {
             let unix_ms = Tick(tick).unix_ms(Layout::default().epoch());
-            let seen = Seen { asked_unix_ms: unix_ms - 1, received_unix_ms: unix_ms + 1 };
-            self.watches[watch].received(asked, seen, &[id(server, tick).get().into()]);
+            let seen = ReplyTimes { sent_unix_ms: unix_ms - 1, received_unix_ms: unix_ms + 1 };
+            self.watches[watch].received(floor, seen, &[id(server, tick).get().into()]);
         }
 
         #[track_caller]
-        fn check(mut self, earlier: &[&[Id]], expected: &[(Kind, u64)]) {
+        fn check(mut self, earlier: &[&[Id]], expected: &[(ViolationKind, u64)]) {
             let options = judge_options(1024, true, true);
             let files: Vec<Vec<u8>> = earlier.iter().map(|ids| recorded(ids)).collect();
             let earlier = files
                 .iter()
-                .map(|file| Earlier { name: "before".to_owned(), ids: Box::new(Reader::new(&file[..]).unwrap()) })
+                .map(|file| EarlierRun {
+                    name: "before".to_owned(),
+                    ids: Box::new(RecordReader::new(&file[..]).unwrap()),
+                })
                 .collect();
             let mut ids = Vec::new();
             let judged = judge(&self.servers, &mut self.watches, earlier, &options, |id| {
@@ -297,7 +304,7 @@ mod tests {
                 findings.absorb(watch.findings);
             }
             assert!(ids.is_sorted());
-            let found: Vec<_> = Kind::ALL
+            let found: Vec<_> = ViolationKind::ALL
                 .into_iter()
                 .map(|kind| (kind, findings.of(kind).count))
                 .filter(|(_, count)| *count > 0)
@@ -312,7 +319,7 @@ mod tests {
     }
 
     fn recorded(ids: &[Id]) -> Vec<u8> {
-        let mut writer = Writer::new(Vec::new(), &Subject::Unnamed(Layout::default())).unwrap();
+        let mut writer = RecordWriter::new(Vec::new(), &Subject::Unnamed(Layout::default())).unwrap();
         for &id in ids {
             writer.add(id.get().into()).unwrap();
         }
@@ -333,50 +340,53 @@ mod tests {
     fn a_planted_duplicate_is_caught_across_servers_and_connections_and_runs() {
         // On two connections of one server, both requested before either reply.
         let mut run = Run::new(&[None]);
-        let asked = run.servers[0].ask();
-        run.gives_asked(0, asked, 0, 5);
-        run.gives_asked(1, asked, 0, 5);
-        run.check(&[], &[(Kind::Duplicate, 1), (Kind::Evenness, 1)]);
+        let floor = run.servers[0].floor();
+        run.gives_with_floor(0, floor, 0, 5);
+        run.gives_with_floor(1, floor, 0, 5);
+        run.check(&[], &[(ViolationKind::Duplicate, 1), (ViolationKind::Evenness, 1)]);
 
         // On one connection.
         let mut run = Run::new(&[None]);
-        let asked = run.servers[0].ask();
-        run.gives_asked(0, asked, 0, 5);
-        run.gives_asked(0, asked, 0, 5);
-        run.check(&[], &[(Kind::Duplicate, 1), (Kind::ConnectionOrder, 1), (Kind::Evenness, 1)]);
+        let floor = run.servers[0].floor();
+        run.gives_with_floor(0, floor, 0, 5);
+        run.gives_with_floor(0, floor, 0, 5);
+        run.check(
+            &[],
+            &[(ViolationKind::Duplicate, 1), (ViolationKind::ConnectionOrder, 1), (ViolationKind::Evenness, 1)],
+        );
 
         // On two servers with the same server-id.
         let mut run = Run::new(&[None, None]);
         run.gives(0, 3, 5);
         run.gives(2, 3, 5);
-        run.check(&[], &[(Kind::Duplicate, 1), (Kind::ServerId, 1)]);
+        run.check(&[], &[(ViolationKind::Duplicate, 1), (ViolationKind::ServerId, 1)]);
 
         // In a run before and a run after a crash.
         let mut run = Run::new(&[None]);
         run.gives(0, 0, 5);
         run.gives(0, 0, 6);
-        run.check(&[&[id(0, 1), id(0, 5)]], &[(Kind::Duplicate, 1), (Kind::AfterEarlier, 1)]);
+        run.check(&[&[id(0, 1), id(0, 5)]], &[(ViolationKind::Duplicate, 1), (ViolationKind::AfterEarlier, 1)]);
     }
 
     #[test]
     fn a_planted_inversion_is_caught() {
         let mut run = Run::new(&[None]);
-        let asked = run.servers[0].ask();
-        run.gives_asked(0, asked, 0, 6);
-        run.gives_asked(0, asked, 0, 5);
-        run.check(&[], &[(Kind::ConnectionOrder, 1)]);
+        let floor = run.servers[0].floor();
+        run.gives_with_floor(0, floor, 0, 6);
+        run.gives_with_floor(0, floor, 0, 5);
+        run.check(&[], &[(ViolationKind::ConnectionOrder, 1)]);
     }
 
     #[test]
     fn a_planted_real_time_inversion_is_caught_and_overlapping_requests_are_free() {
         let mut run = Run::new(&[None, None]);
-        let overlapping = run.servers[0].ask();
+        let overlapping = run.servers[0].floor();
         run.gives(0, 0, 6);
-        run.gives_asked(1, overlapping, 0, 4);
+        run.gives_with_floor(1, overlapping, 0, 4);
         run.gives(1, 0, 5);
         // Another server has its own clock.
         run.gives(2, 1, 3);
-        run.check(&[], &[(Kind::RealTimeOrder, 1)]);
+        run.check(&[], &[(ViolationKind::RealTimeOrder, 1)]);
     }
 
     #[test]
@@ -386,7 +396,7 @@ mod tests {
         run.gives(0, 1, 6);
         run.gives(2, 3, 5);
         run.gives(3, 0, 6);
-        run.check(&[], &[(Kind::ServerId, 2)]);
+        run.check(&[], &[(ViolationKind::ServerId, 2)]);
     }
 
     #[test]
@@ -395,13 +405,13 @@ mod tests {
         let tick = Tick(100_000);
         let unix_ms = tick.unix_ms(Layout::default().epoch());
         for (asked_ms, received_ms) in [(-10, -10), (10, 10), (-11, -11), (11, 11), (-5000, 5000)] {
-            let seen = Seen { asked_unix_ms: unix_ms + asked_ms, received_unix_ms: unix_ms + received_ms };
+            let seen = ReplyTimes { sent_unix_ms: unix_ms + asked_ms, received_unix_ms: unix_ms + received_ms };
             let server = Arc::new(ServerWatch::new("s".to_owned(), None));
             let mut watch = Watch::new(server, 1, watch_options());
-            watch.received(watch.server.ask(), seen, &[id(0, tick.0).get().into()]);
+            watch.received(watch.server.floor(), seen, &[id(0, tick.0).get().into()]);
             run.watches[0].findings.absorb(watch.findings);
         }
-        run.check(&[], &[(Kind::Clock, 2)]);
+        run.check(&[], &[(ViolationKind::Clock, 2)]);
     }
 
     #[test]
@@ -411,7 +421,7 @@ mod tests {
             // Each second tick has half of the random values.
             run.gives(0, 0, tick * 2);
         }
-        run.check(&[], &[(Kind::Evenness, 1)]);
+        run.check(&[], &[(ViolationKind::Evenness, 1)]);
     }
 
     #[test]
@@ -422,7 +432,10 @@ mod tests {
             run.gives(2, 1, tick);
         }
         // Server-id 0 was at 12 before; server-id 1 was behind.
-        run.check(&[&[id(1, 9), Id::new(id(0, 12).get() + 1).unwrap()], &[id(0, 11 - 5)]], &[(Kind::AfterEarlier, 3)]);
+        run.check(
+            &[&[id(1, 9), Id::new(id(0, 12).get() + 1).unwrap()], &[id(0, 11 - 5)]],
+            &[(ViolationKind::AfterEarlier, 3)],
+        );
     }
 
     #[test]
@@ -432,7 +445,8 @@ mod tests {
         file[28 + 8] ^= 1;
         let mut run = Run::new(&[None]);
         let options = judge_options(1, false, false);
-        let earlier = Earlier { name: "runs/monday".to_owned(), ids: Box::new(Reader::new(&file[..]).unwrap()) };
+        let earlier =
+            EarlierRun { name: "runs/monday".to_owned(), ids: Box::new(RecordReader::new(&file[..]).unwrap()) };
         let error = judge(&run.servers, &mut run.watches, vec![earlier], &options, |_| Ok(())).unwrap_err();
         assert!(error.to_string().starts_with("runs/monday: the record is damaged"), "{error}");
     }
@@ -457,10 +471,10 @@ mod tests {
             run.watches[(i % watches) as usize].ids.push(Layout::default().compose(parts).get().into());
         }
         let options = judge_options(1024, false, false);
-        let mut writer = Writer::new(io::sink(), &Subject::Unnamed(Layout::default())).unwrap();
+        let mut writer = RecordWriter::new(io::sink(), &Subject::Unnamed(Layout::default())).unwrap();
         let started = std::time::Instant::now();
         let judged = judge(&run.servers, &mut run.watches, Vec::new(), &options, |id| writer.add(id)).unwrap();
-        println!("judged in {:?}, {:?}", started.elapsed(), judged.findings.of(Kind::Duplicate).count);
+        println!("judged in {:?}, {:?}", started.elapsed(), judged.findings.of(ViolationKind::Duplicate).count);
         assert_eq!(judged.servers.iter().flatten().map(|server| server.ids).sum::<u64>(), IDS);
     }
 }

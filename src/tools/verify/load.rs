@@ -15,12 +15,12 @@ use hdrhistogram::Histogram;
 use tokio::io::unix::AsyncFd;
 use tokio::io::{Interest, Ready};
 
-use super::{Asked, Seen, ServerWatch, Watch};
+use super::{Floor, ReplyTimes, ServerWatch, Watch};
 use crate::system::clock::wall_unix_ms;
 use crate::text::plural::counted;
 use crate::text::printable::printable;
 use crate::tools::client::{ClientError, Connection, Endpoint};
-use crate::tools::replies::{ErrorReplies, Gathered, NotAReply, Replies, Reply, push_request};
+use crate::tools::replies::{ErrorReplies, IdReplyCollector, InvalidReply, Replies, Reply, push_request};
 use crate::tools::subject::Subject;
 
 const READ_BYTES: usize = 16 * 1024;
@@ -28,7 +28,7 @@ const READ_BYTES: usize = 16 * 1024;
 /// Pause after an error reply: a refusing server need not get a thousand requests a second.
 const ERROR_PAUSE: Duration = Duration::from_millis(10);
 
-pub(crate) struct Plan {
+pub(crate) struct VerifyPlan {
     /// IDs of one MGETID; `None` for GETID.
     pub(crate) batch: Option<u32>,
     /// The subject of the IDs.
@@ -43,16 +43,16 @@ pub(crate) struct Plan {
     pub(crate) stop: AtomicBool,
 }
 
-impl Plan {
+impl VerifyPlan {
     /// Returns the number of IDs of the next request; `None` if there is none.
     fn next_request(&self) -> Option<u32> {
         if self.stop.load(Ordering::Relaxed) {
             return None;
         }
-        let wanted = u64::from(self.batch.unwrap_or(1));
-        let take = |left: u64| (left > 0).then(|| left - left.min(wanted));
-        let left = self.ids_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).ok()?;
-        u32::try_from(left.min(wanted)).ok()
+        let batch_ids = u64::from(self.batch.unwrap_or(1));
+        let subtract = |left: u64| (left > 0).then(|| left - left.min(batch_ids));
+        let left = self.ids_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, subtract).ok()?;
+        u32::try_from(left.min(batch_ids)).ok()
     }
 
     /// Returns the words of a request for that many IDs.
@@ -71,31 +71,31 @@ fn new_histogram() -> Histogram<u64> {
 }
 
 /// One connection that is ready to draw.
-pub(crate) struct Load {
+pub(crate) struct VerifyConnection {
     socket: AsyncFd<Connection>,
     endpoint: Arc<Endpoint>,
-    plan: Arc<Plan>,
+    plan: Arc<VerifyPlan>,
     watch: Watch,
     scanner: Replies,
-    gathered: Gathered,
+    collector: IdReplyCollector,
     buffer: Vec<u8>,
     output: BytesMut,
     /// The last request: its number of IDs, and its bytes. Nearly all requests are equal.
     request: (u32, Vec<u8>),
-    pending: VecDeque<Pending>,
+    pending: VecDeque<PendingRequest>,
     latency_us: Histogram<u64>,
     requests: u64,
     errors: ErrorReplies,
 }
 
-struct Pending {
-    asked: Asked,
-    asked_at: Instant,
-    asked_unix_ms: i64,
+struct PendingRequest {
+    floor: Floor,
+    sent_at: Instant,
+    sent_unix_ms: i64,
     ids: u32,
 }
 
-pub(crate) struct Outcome {
+pub(crate) struct ConnectionResult {
     pub(crate) watch: Watch,
     pub(crate) latency_us: Histogram<u64>,
     pub(crate) requests: u64,
@@ -103,7 +103,7 @@ pub(crate) struct Outcome {
     pub(crate) disconnect: Option<String>,
 }
 
-pub(crate) struct Drawn {
+pub(crate) struct RunResult {
     pub(crate) servers: Vec<Arc<ServerWatch>>,
     pub(crate) watches: Vec<Watch>,
     pub(crate) elapsed: Duration,
@@ -117,9 +117,9 @@ pub(crate) struct Drawn {
     pub(crate) at_limit: Vec<Option<String>>,
 }
 
-impl Drawn {
-    pub(crate) fn of(servers: Vec<Arc<ServerWatch>>) -> Drawn {
-        Drawn {
+impl RunResult {
+    pub(crate) fn of(servers: Vec<Arc<ServerWatch>>) -> RunResult {
+        RunResult {
             servers,
             watches: Vec::new(),
             elapsed: Duration::ZERO,
@@ -135,8 +135,8 @@ impl Drawn {
         self.watches.iter().map(|watch| watch.ids.len() as u64).sum()
     }
 
-    pub(crate) fn absorb(&mut self, outcome: Outcome) {
-        let Outcome { watch, latency_us, requests, errors, disconnect } = outcome;
+    pub(crate) fn absorb(&mut self, outcome: ConnectionResult) {
+        let ConnectionResult { watch, latency_us, requests, errors, disconnect } = outcome;
         if let Some(reason) = disconnect {
             self.disconnects.push(format!("{} connection {}: {reason}", watch.server.name, watch.connection));
         }
@@ -148,28 +148,32 @@ impl Drawn {
     }
 }
 
-impl Load {
+impl VerifyConnection {
     /// Connects, logs in, and checks that the server answers.
-    pub(crate) async fn connect(endpoint: &Arc<Endpoint>, plan: &Arc<Plan>, watch: Watch) -> Result<Load, String> {
+    pub(crate) async fn connect(
+        endpoint: &Arc<Endpoint>,
+        plan: &Arc<VerifyPlan>,
+        watch: Watch,
+    ) -> Result<VerifyConnection, String> {
         let to = Arc::clone(endpoint);
         let connecting = tokio::task::spawn_blocking(move || {
             let mut ping = Vec::new();
             push_request(&mut ping, &["PING"]);
             let mut connection = to.connect()?;
-            match to.ask(&mut connection, &ping, 1)?.pop() {
+            match to.request(&mut connection, &ping, 1)?.pop() {
                 Some(Reply::Error(text)) => Err(ClientError::Refused { command: "PING", text }),
                 _ => Ok(connection),
             }
         });
         let connection = connecting.await.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
         connection.set_nonblocking().map_err(|error| error.to_string())?;
-        Ok(Load {
+        Ok(VerifyConnection {
             socket: register(connection).map_err(|error| error.to_string())?,
             endpoint: Arc::clone(endpoint),
             plan: Arc::clone(plan),
             watch,
             scanner: Replies::default(),
-            gathered: Gathered::of(Arc::clone(&plan.subject)),
+            collector: IdReplyCollector::of(Arc::clone(&plan.subject)),
             buffer: vec![0; READ_BYTES],
             output: BytesMut::new(),
             request: (0, Vec::new()),
@@ -181,32 +185,32 @@ impl Load {
     }
 
     /// Draws until the plan stops it, or the connection breaks.
-    pub(crate) async fn run(mut self) -> Outcome {
+    pub(crate) async fn run(mut self) -> ConnectionResult {
         let disconnect = self.draw().await.err().map(|error| error.to_string());
-        let Load { watch, latency_us, requests, errors, .. } = self;
-        Outcome { watch, latency_us, requests, errors, disconnect }
+        let VerifyConnection { watch, latency_us, requests, errors, .. } = self;
+        ConnectionResult { watch, latency_us, requests, errors, disconnect }
     }
 
     async fn draw(&mut self) -> Result<(), ClientError> {
         loop {
-            self.ask();
+            self.fill_pipeline();
             if self.pending.is_empty() {
                 return Ok(());
             }
             self.exchange().await?;
-            if self.take_replies()? {
+            if self.handle_replies()? {
                 tokio::time::sleep(ERROR_PAUSE).await;
             }
         }
     }
 
     /// Fills the pipeline. The floor is noted before a byte is sent.
-    fn ask(&mut self) {
+    fn fill_pipeline(&mut self) {
         if self.pending.len() >= self.plan.pipeline {
             return;
         }
-        let asked = self.watch.server.ask();
-        let (asked_at, asked_unix_ms) = (Instant::now(), wall_unix_ms());
+        let floor = self.watch.server.floor();
+        let (sent_at, sent_unix_ms) = (Instant::now(), wall_unix_ms());
         while self.pending.len() < self.plan.pipeline
             && let Some(ids) = self.plan.next_request()
         {
@@ -215,7 +219,7 @@ impl Load {
                 push_request(&mut self.request.1, &self.plan.request(ids));
             }
             self.output.extend_from_slice(&self.request.1);
-            self.pending.push_back(Pending { asked, asked_at, asked_unix_ms, ids });
+            self.pending.push_back(PendingRequest { floor, sent_at, sent_unix_ms, ids });
         }
     }
 
@@ -223,19 +227,19 @@ impl Load {
     /// bytes keep arriving.
     async fn exchange(&mut self) -> Result<(), ClientError> {
         let timeout = self.endpoint.timeout;
-        let oldest = self.pending.front().map_or_else(Instant::now, |pending| pending.asked_at);
+        let oldest = self.pending.front().map_or_else(Instant::now, |pending| pending.sent_at);
         match tokio::time::timeout_at((oldest + timeout).into(), self.transfer()).await {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(Transfer::Stream(error))) => Err(ClientError::NotAReply(error)),
-            Ok(Err(Transfer::Closed)) => Err(ClientError::Closed { tls: self.socket.get_ref().is_tls() }),
-            Ok(Err(Transfer::Io(error))) => Err(ClientError::of(error, self.socket.get_ref(), timeout)),
+            Ok(Err(TransferError::Stream(error))) => Err(ClientError::InvalidReply(error)),
+            Ok(Err(TransferError::Closed)) => Err(ClientError::Closed { tls: self.socket.get_ref().is_tls() }),
+            Ok(Err(TransferError::Io(error))) => Err(ClientError::of(error, self.socket.get_ref(), timeout)),
             Err(_) => Err(ClientError::Timeout { ms: timeout.as_millis(), tls: self.socket.get_ref().is_tls() }),
         }
     }
 
     /// Transfers bytes until a reply is complete.
-    async fn transfer(&mut self) -> Result<(), Transfer> {
-        let Load { socket, scanner, gathered, buffer, output, .. } = self;
+    async fn transfer(&mut self) -> Result<(), TransferError> {
+        let VerifyConnection { socket, scanner, collector, buffer, output, .. } = self;
         loop {
             let has_output = !output.is_empty() || socket.get_ref().has_unsent();
             let interest = if has_output { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
@@ -254,9 +258,9 @@ impl Load {
             }
             if guard.ready().is_readable() {
                 match guard.get_inner_mut().read(buffer) {
-                    Ok(0) => return Err(Transfer::Closed),
+                    Ok(0) => return Err(TransferError::Closed),
                     Ok(n) => {
-                        if scanner.scan(&buffer[..n], gathered)? > 0 {
+                        if scanner.scan(&buffer[..n], collector)? > 0 {
                             return Ok(());
                         }
                     }
@@ -270,31 +274,31 @@ impl Load {
     }
 
     /// Passes all complete replies to the watch. Returns true if one of them was an error.
-    fn take_replies(&mut self) -> Result<bool, ClientError> {
+    fn handle_replies(&mut self) -> Result<bool, ClientError> {
         let (received_at, received_unix_ms) = (Instant::now(), wall_unix_ms());
-        let mut refused = false;
-        for reply in std::mem::take(&mut self.gathered.replies) {
+        let mut has_error = false;
+        for reply in std::mem::take(&mut self.collector.replies) {
             let Some(pending) = self.pending.pop_front() else {
-                self.watch.wrong_reply("a reply that nobody asked for");
+                self.watch.wrong_reply("a reply without a request");
                 return Err(ClientError::TooMany);
             };
-            let Pending { asked, asked_at, asked_unix_ms, ids } = pending;
-            let seen = Seen { asked_unix_ms, received_unix_ms };
-            let latency_us = u64::try_from(received_at.duration_since(asked_at).as_micros()).unwrap_or(u64::MAX);
+            let PendingRequest { floor, sent_at, sent_unix_ms, ids } = pending;
+            let times = ReplyTimes { sent_unix_ms, received_unix_ms };
+            let latency_us = u64::try_from(received_at.duration_since(sent_at).as_micros()).unwrap_or(u64::MAX);
             self.latency_us.saturating_record(latency_us.max(1));
             self.requests += 1;
             match (reply, self.plan.batch) {
                 (Reply::Error(text), _) => {
-                    refused = true;
+                    has_error = true;
                     self.errors.add(text.as_bytes());
                 }
-                (Reply::Id(id), None) => self.received(asked, seen, &[id]),
+                (Reply::Id(id), None) => self.handle_ids(floor, times, &[id]),
                 (Reply::Ids(list), Some(_)) => {
                     if list.len() != ids as usize {
                         self.watch
                             .wrong_reply(&format!("{} in reply to MGETID {ids}", counted(list.len() as u64, "id")));
                     }
-                    self.received(asked, seen, &list);
+                    self.handle_ids(floor, times, &list);
                 }
                 (Reply::Other(text) | Reply::Text(text), _) => {
                     self.watch.wrong_reply(&format!("'{}' in place of ids", printable(&text)));
@@ -302,11 +306,11 @@ impl Load {
                 (Reply::Id(_) | Reply::Ids(_), _) => self.watch.wrong_reply("a reply of the other command's kind"),
             }
         }
-        Ok(refused)
+        Ok(has_error)
     }
 
-    fn received(&mut self, asked: Asked, seen: Seen, ids: &[u128]) {
-        self.watch.received(asked, seen, ids);
+    fn handle_ids(&mut self, floor: Floor, times: ReplyTimes, ids: &[u128]) {
+        self.watch.received(floor, times, ids);
         self.plan.ids_seen.fetch_add(ids.len() as u64, Ordering::Relaxed);
     }
 }
@@ -317,20 +321,20 @@ fn register(connection: Connection) -> io::Result<AsyncFd<Connection>> {
     AsyncFd::new(connection)
 }
 
-enum Transfer {
+enum TransferError {
     Io(io::Error),
-    Stream(NotAReply),
+    Stream(InvalidReply),
     Closed,
 }
 
-impl From<io::Error> for Transfer {
-    fn from(error: io::Error) -> Transfer {
-        Transfer::Io(error)
+impl From<io::Error> for TransferError {
+    fn from(error: io::Error) -> TransferError {
+        TransferError::Io(error)
     }
 }
 
-impl From<NotAReply> for Transfer {
-    fn from(error: NotAReply) -> Transfer {
-        Transfer::Stream(error)
+impl From<InvalidReply> for TransferError {
+    fn from(error: InvalidReply) -> TransferError {
+        TransferError::Stream(error)
     }
 }

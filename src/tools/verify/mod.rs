@@ -20,10 +20,10 @@ pub(crate) mod report;
 mod watch;
 
 pub(crate) use evenness::{EvennessVerdict, MODULUS_MAX};
-pub(crate) use ids::Ids;
-pub(crate) use judge::{Earlier, JudgeError, JudgeOptions, Judged, judge};
-pub(crate) use promises::{Evenly, Promises, layout_text};
-pub(crate) use watch::{Asked, Seen, ServerWatch, Watch, WatchOptions};
+pub(crate) use ids::IdList;
+pub(crate) use judge::{EarlierRun, JudgeError, JudgeOptions, Judgement, judge};
+pub(crate) use promises::{EvennessPromise, Promises, layout_text};
+pub(crate) use watch::{Floor, ReplyTimes, ServerWatch, Watch, WatchOptions};
 
 use std::fmt;
 
@@ -34,7 +34,7 @@ pub(crate) const EXAMPLES_MAX: usize = 5;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Kind {
+pub(crate) enum ViolationKind {
     Duplicate,
     /// The ID is not larger than the previous one on its connection.
     ConnectionOrder,
@@ -52,28 +52,28 @@ pub(crate) enum Kind {
     Reply,
 }
 
-impl Kind {
-    pub(crate) const ALL: [Kind; 8] = [
-        Kind::Duplicate,
-        Kind::ConnectionOrder,
-        Kind::RealTimeOrder,
-        Kind::ServerId,
-        Kind::Clock,
-        Kind::Evenness,
-        Kind::AfterEarlier,
-        Kind::Reply,
+impl ViolationKind {
+    pub(crate) const ALL: [ViolationKind; 8] = [
+        ViolationKind::Duplicate,
+        ViolationKind::ConnectionOrder,
+        ViolationKind::RealTimeOrder,
+        ViolationKind::ServerId,
+        ViolationKind::Clock,
+        ViolationKind::Evenness,
+        ViolationKind::AfterEarlier,
+        ViolationKind::Reply,
     ];
 
     pub(crate) fn title(self) -> &'static str {
         match self {
-            Kind::Duplicate => "no id twice",
-            Kind::ConnectionOrder => "order on each connection",
-            Kind::RealTimeOrder => "real-time order across connections",
-            Kind::ServerId => "server-id",
-            Kind::Clock => "time against the clock",
-            Kind::Evenness => "evenness",
-            Kind::AfterEarlier => "later than earlier runs",
-            Kind::Reply => "replies as asked for",
+            ViolationKind::Duplicate => "no id twice",
+            ViolationKind::ConnectionOrder => "order on each connection",
+            ViolationKind::RealTimeOrder => "real-time order across connections",
+            ViolationKind::ServerId => "server-id",
+            ViolationKind::Clock => "time against the clock",
+            ViolationKind::Evenness => "evenness",
+            ViolationKind::AfterEarlier => "later than earlier runs",
+            ViolationKind::Reply => "replies as requested",
         }
     }
 }
@@ -81,59 +81,59 @@ impl Kind {
 /// Violations: all are counted, and a few examples of each kind are kept.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Findings {
-    kinds: [Found; Kind::ALL.len()],
+    violations: [Violations; ViolationKind::ALL.len()],
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct Found {
+pub(crate) struct Violations {
     pub(crate) count: u64,
     /// The first few, one sentence each.
     pub(crate) examples: Vec<String>,
 }
 
 impl Findings {
-    pub(crate) fn add(&mut self, kind: Kind, example: impl FnOnce() -> String) {
+    pub(crate) fn add(&mut self, kind: ViolationKind, example: impl FnOnce() -> String) {
         self.add_many(kind, 1, example);
     }
 
     /// Counts violations with one common example.
-    pub(crate) fn add_many(&mut self, kind: Kind, count: u64, example: impl FnOnce() -> String) {
-        let found = &mut self.kinds[kind as usize];
-        found.count += count;
-        if found.examples.len() < EXAMPLES_MAX {
-            found.examples.push(example());
+    pub(crate) fn add_many(&mut self, kind: ViolationKind, count: u64, example: impl FnOnce() -> String) {
+        let violations = &mut self.violations[kind as usize];
+        violations.count += count;
+        if violations.examples.len() < EXAMPLES_MAX {
+            violations.examples.push(example());
         }
     }
 
     pub(crate) fn absorb(&mut self, other: Findings) {
-        for (mine, theirs) in self.kinds.iter_mut().zip(other.kinds) {
+        for (mine, theirs) in self.violations.iter_mut().zip(other.violations) {
             mine.count += theirs.count;
             let room = EXAMPLES_MAX.saturating_sub(mine.examples.len());
             mine.examples.extend(theirs.examples.into_iter().take(room));
         }
     }
 
-    pub(crate) fn of(&self, kind: Kind) -> &Found {
-        &self.kinds[kind as usize]
+    pub(crate) fn of(&self, kind: ViolationKind) -> &Violations {
+        &self.violations[kind as usize]
     }
 
     pub(crate) fn count(&self) -> u64 {
-        self.kinds.iter().map(|found| found.count).sum()
+        self.violations.iter().map(|found| found.count).sum()
     }
 }
 
 /// The place where an ID was seen, for reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place<'a> {
+pub(crate) enum IdSource<'a> {
     Connection { server: &'a str, connection: usize },
     Record(&'a str),
 }
 
-impl fmt::Display for Place<'_> {
+impl fmt::Display for IdSource<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Place::Connection { server, connection } => write!(f, "{server} connection {connection}"),
-            Place::Record(file) => f.write_str(file),
+            IdSource::Connection { server, connection } => write!(f, "{server} connection {connection}"),
+            IdSource::Record(file) => f.write_str(file),
         }
     }
 }

@@ -20,15 +20,15 @@ pub(crate) struct Promises {
     subject: Arc<Subject>,
     /// How IDs are divided; `None` for a generator over a sequence.
     declaration: Option<Declaration>,
-    time: Option<(Place, i128, u64)>,
+    time: Option<(FieldPosition, i128, u64)>,
     /// Places of the fields that together distinguish a server's IDs from those of others.
-    server: Vec<Place>,
-    evenness: Evenly,
+    server: Vec<FieldPosition>,
+    evenness: EvennessPromise,
 }
 
 /// The promise of evenness over `id % n`, for the lowest bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Evenly {
+pub(crate) enum EvennessPromise {
     /// Any 2^bits IDs in a row have each value of these bits once.
     Cycle(u32),
     /// Number of lowest bits that are random in each ID.
@@ -38,12 +38,12 @@ pub(crate) enum Evenly {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct FieldPosition {
     shift: u32,
     bits: u32,
 }
 
-impl Place {
+impl FieldPosition {
     fn of(self, number: u128) -> u64 {
         // At most 64 bits: times, and parts of the server's number.
         u64::try_from((number >> self.shift) & (u128::MAX >> (u128::BITS - self.bits))).unwrap_or(u64::MAX)
@@ -54,23 +54,23 @@ impl Promises {
     /// Returns the promises about a subject; `None` if no server can be configured to it.
     pub(crate) fn of(subject: Subject) -> Option<Promises> {
         if let Subject::Counted(_) = subject {
-            let (server, evenness) = (Vec::new(), Evenly::No);
+            let (server, evenness) = (Vec::new(), EvennessPromise::No);
             return Some(Promises { subject: Arc::new(subject), declaration: None, time: None, server, evenness });
         }
         let declaration = subject.declaration()?;
         let layout = declaration.layout();
-        let place = |(field, shift): (&Field, u32)| Place { shift, bits: field.bits };
+        let place = |(field, shift): (&Field, u32)| FieldPosition { shift, bits: field.bits };
         let is_servers = |field: &Field| {
             matches!(field.role, Role::Server | Role::Drawn) || declaration.by_hand().contains(&field.name)
         };
-        let server: Vec<Place> = layout.places().filter(|(field, _)| is_servers(field)).map(place).collect();
+        let server: Vec<FieldPosition> = layout.places().filter(|(field, _)| is_servers(field)).map(place).collect();
         let fits = server.iter().map(|place| place.bits).sum::<u32>() <= SERVER_BITS_MAX;
         let time = layout.places().find(|(field, _)| field.role == Role::Time).map(place);
         let evenness = match (&subject, layout.fields().last()) {
-            (Subject::Unnamed(layout), _) => Evenly::Cycle(layout.random_bits()),
-            (_, Some(field)) if field.role == Role::Random => Evenly::Cycle(field.bits),
-            (_, Some(field)) if field.role == Role::Noise => Evenly::Chance(field.bits),
-            _ => Evenly::No,
+            (Subject::Unnamed(layout), _) => EvennessPromise::Cycle(layout.random_bits()),
+            (_, Some(field)) if field.role == Role::Random => EvennessPromise::Cycle(field.bits),
+            (_, Some(field)) if field.role == Role::Noise => EvennessPromise::Chance(field.bits),
+            _ => EvennessPromise::No,
         };
         Some(Promises {
             time: time.map(|place| (place, layout.unix_ns(0), layout.unit().ns())),
@@ -128,7 +128,7 @@ impl Promises {
         if is_drawn { "drawn number" } else { "server-id" }
     }
 
-    pub(crate) fn evenness(&self) -> Evenly {
+    pub(crate) fn evenness(&self) -> EvennessPromise {
         self.evenness
     }
 
@@ -144,7 +144,7 @@ impl Promises {
 
     /// Returns the server-id of an ID, or the number that distinguishes servers instead; `None` without any.
     pub(crate) fn server_of(&self, number: u128) -> Option<u64> {
-        let together = |server: u64, place: &Place| server << place.bits | place.of(number);
+        let together = |server: u64, place: &FieldPosition| server << place.bits | place.of(number);
         self.names_server().then(|| self.server.iter().fold(0, together))
     }
 
@@ -209,7 +209,7 @@ mod tests {
         ] {
             let promises = promises(words);
             assert!(promises.ordered() && !promises.has_time() && !promises.names_server(), "{words}");
-            assert_eq!((promises.is_narrow(), promises.evenness()), (is_narrow, Evenly::No), "{words}");
+            assert_eq!((promises.is_narrow(), promises.evenness()), (is_narrow, EvennessPromise::No), "{words}");
             let numbers = ids.map(|id| promises.subject().read(id).unwrap());
             assert!(numbers[0] < numbers[1], "{words}: {numbers:?}");
             assert_eq!(numbers[1] >> 64 == 0, is_narrow, "{words}: {numbers:?}");
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn several_fields_tell_a_server() {
+    fn several_fields_identify_a_server() {
         let id = 1_541_815_603_606_036_480;
         assert_eq!(promises("twitter").server_of(id), Some(11 * 32 + 26));
         // One field is fixed by hand, and still counts.

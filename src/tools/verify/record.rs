@@ -40,9 +40,9 @@ const BLOCK_IDS_MAX: u32 = 1 << 16;
 /// Longest block, bytes: LEB128 of 128 bits has at most 19 bytes.
 const BLOCK_BYTES_MAX: u32 = BLOCK_IDS_MAX * 19;
 
-/// Writes a record. [`Writer::finish`] completes it.
+/// Writes a record. [`RecordWriter::finish`] completes it.
 #[derive(Debug)]
-pub(crate) struct Writer<W> {
+pub(crate) struct RecordWriter<W> {
     out: W,
     last: u128,
     ids: u64,
@@ -50,8 +50,8 @@ pub(crate) struct Writer<W> {
     block_ids: u32,
 }
 
-impl<W: Write> Writer<W> {
-    pub(crate) fn new(mut out: W, subject: &Subject) -> io::Result<Writer<W>> {
+impl<W: Write> RecordWriter<W> {
+    pub(crate) fn new(mut out: W, subject: &Subject) -> io::Result<RecordWriter<W>> {
         let mut header = MAGIC.to_vec();
         match subject {
             Subject::Unnamed(layout) => {
@@ -69,7 +69,7 @@ impl<W: Write> Writer<W> {
             }
         }
         write_checked(&mut out, &header)?;
-        Ok(Writer { out, last: 0, ids: 0, block: Vec::new(), block_ids: 0 })
+        Ok(RecordWriter { out, last: 0, ids: 0, block: Vec::new(), block_ids: 0 })
     }
 
     /// Adds an ID, not smaller than the previous one.
@@ -120,17 +120,17 @@ fn write_checked(out: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
 
 /// Reads a record block by block, as ascending IDs. It ends after an error.
 #[derive(Debug)]
-pub(crate) struct Reader<R> {
+pub(crate) struct RecordReader<R> {
     input: R,
     subject: Subject,
     last: u128,
     ids: u64,
     block: std::vec::IntoIter<u128>,
-    ended: bool,
+    is_at_end: bool,
 }
 
-impl<R: Read> Reader<R> {
-    pub(crate) fn new(mut input: R) -> Result<Reader<R>, RecordError> {
+impl<R: Read> RecordReader<R> {
+    pub(crate) fn new(mut input: R) -> Result<RecordReader<R>, RecordError> {
         let mut head = [0; HEAD_BYTES];
         read_exact(&mut input, &mut head)?;
         if &head[..8] != MAGIC {
@@ -141,7 +141,7 @@ impl<R: Read> Reader<R> {
             VERSION_DECLARED => read_declaration(&mut input, &head),
             version => Err(RecordError::Version { version }),
         }?;
-        Ok(Reader { input, subject, last: 0, ids: 0, block: Vec::new().into_iter(), ended: false })
+        Ok(RecordReader { input, subject, last: 0, ids: 0, block: Vec::new().into_iter(), is_at_end: false })
     }
 
     pub(crate) fn subject(&self) -> &Subject {
@@ -181,7 +181,7 @@ impl<R: Read> Reader<R> {
     }
 }
 
-impl<R: Read> Iterator for Reader<R> {
+impl<R: Read> Iterator for RecordReader<R> {
     type Item = Result<u128, RecordError>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -189,14 +189,14 @@ impl<R: Read> Iterator for Reader<R> {
             if let Some(id) = self.block.next() {
                 return Some(Ok(id));
             }
-            if self.ended {
+            if self.is_at_end {
                 return None;
             }
             match self.read_block() {
                 Ok(true) => {}
-                Ok(false) => self.ended = true,
+                Ok(false) => self.is_at_end = true,
                 Err(error) => {
-                    self.ended = true;
+                    self.is_at_end = true;
                     return Some(Err(error));
                 }
             }
@@ -313,7 +313,7 @@ mod tests {
     }
 
     fn written(subject: &Subject, ids: &[u128]) -> Vec<u8> {
-        let mut writer = Writer::new(Vec::new(), subject).unwrap();
+        let mut writer = RecordWriter::new(Vec::new(), subject).unwrap();
         for &id in ids {
             writer.add(id).unwrap();
         }
@@ -321,7 +321,7 @@ mod tests {
     }
 
     fn read(bytes: &[u8]) -> Result<Vec<u128>, RecordError> {
-        Reader::new(bytes)?.collect()
+        RecordReader::new(bytes)?.collect()
     }
 
     #[test]
@@ -332,15 +332,17 @@ mod tests {
             let bytes = written(&unnamed(), ids);
             assert_eq!(read(&bytes).unwrap(), ids);
             assert!(
-                matches!(Reader::new(&bytes[..]).unwrap().subject(), Subject::Unnamed(layout) if *layout == Layout::default())
+                matches!(RecordReader::new(&bytes[..]).unwrap().subject(), Subject::Unnamed(layout) if *layout == Layout::default())
             );
             let bytes = written(&declared(), ids);
             assert_eq!(read(&bytes).unwrap(), ids);
-            let Subject::Declared(declaration) = Reader::new(&bytes[..]).unwrap().subject().clone() else { panic!() };
+            let Subject::Declared(declaration) = RecordReader::new(&bytes[..]).unwrap().subject().clone() else {
+                panic!()
+            };
             assert_eq!(declaration.to_text(), "trace uuid7");
             let bytes = written(&counted(), ids);
             assert_eq!(read(&bytes).unwrap(), ids);
-            let Subject::Counted(counter) = Reader::new(&bytes[..]).unwrap().subject().clone() else { panic!() };
+            let Subject::Counted(counter) = RecordReader::new(&bytes[..]).unwrap().subject().clone() else { panic!() };
             assert_eq!(counter.words().join(" "), "order serial ORD{yyyyMMdd}-{n:6} zone UTC");
         }
     }

@@ -5,14 +5,14 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::load::Drawn;
-use super::{EvennessVerdict, Findings, Found, Judged, Kind, Promises};
+use super::load::RunResult;
+use super::{EvennessVerdict, Findings, Judgement, Promises, ViolationKind, Violations};
 use crate::text::plural::{counted, thousands};
 use crate::text::printable::printable;
 use crate::text::timestamp;
 use crate::tools::paint::{bad, doubt, good};
 
-pub(crate) struct Shape {
+pub(crate) struct VerifyOptions {
     /// The command that was sent repeatedly.
     pub(crate) command: String,
     pub(crate) connections: u32,
@@ -26,7 +26,7 @@ pub(crate) struct Shape {
 
 /// The report; its JSON has these fields under these names, and IDs as strings.
 #[derive(Serialize)]
-pub(crate) struct Report {
+pub(crate) struct VerifyReport {
     #[serde(skip)]
     command: String,
     /// The generator's name; `None` for the unnamed one.
@@ -42,7 +42,7 @@ pub(crate) struct Report {
     pipeline: u32,
     /// IDs of one MGETID; `None` for GETID.
     batch: Option<u32>,
-    latency_ms: Latency,
+    latency_ms: VerifyLatency,
     servers: Vec<ServerReport>,
     error_replies: BTreeMap<String, u64>,
     disconnects: Vec<String>,
@@ -53,7 +53,7 @@ pub(crate) struct Report {
 }
 
 #[derive(Serialize)]
-struct Latency {
+struct VerifyLatency {
     p50: f64,
     p90: f64,
     p99: f64,
@@ -86,18 +86,23 @@ struct ServerReport {
 #[derive(Serialize)]
 struct Check {
     #[serde(rename = "check")]
-    kind: Kind,
+    kind: ViolationKind,
     /// False for a check without data.
     made: bool,
     #[serde(flatten)]
-    found: Found,
+    found: Violations,
 }
 
-impl Report {
-    pub(crate) fn new(shape: Shape, promises: &Promises, drawn: Drawn, judged: Judged) -> Report {
-        let ids = drawn.ids();
-        let Drawn { servers, watches, elapsed, latency_us, requests, errors, disconnects, at_limit } = drawn;
-        let Judged { mut findings, servers: judged_servers, earlier_ids } = judged;
+impl VerifyReport {
+    pub(crate) fn new(
+        options: VerifyOptions,
+        promises: &Promises,
+        result: RunResult,
+        judged: Judgement,
+    ) -> VerifyReport {
+        let ids = result.ids();
+        let RunResult { servers, watches, elapsed, latency_us, requests, errors, disconnects, at_limit } = result;
+        let Judgement { mut findings, servers: judged_servers, earlier_ids } = judged;
         let mut server_reports = Vec::new();
         let mut at_limit = at_limit.into_iter();
         for (server, judged) in servers.iter().zip(judged_servers) {
@@ -126,11 +131,11 @@ impl Report {
             findings.absorb(watch.findings);
         }
         let even_judged = server_reports.iter().flat_map(|server| &server.evenness).any(|even| even.even.is_some());
-        let checks = checks(&findings, promises, ids, shape.after, even_judged);
+        let checks = checks(&findings, promises, ids, options.after, even_judged);
         let seconds = elapsed.as_secs_f64();
         let ms = |quantile: f64| to_ms(latency_us.value_at_quantile(quantile));
-        Report {
-            command: shape.command,
+        VerifyReport {
+            command: options.command,
             generator: promises.generator().map(str::to_owned),
             ok: findings.count() == 0,
             violations: findings.count(),
@@ -138,10 +143,10 @@ impl Report {
             ids,
             ids_per_second: per_second(ids, seconds),
             requests,
-            connections: shape.connections,
-            pipeline: shape.pipeline,
-            batch: shape.batch,
-            latency_ms: Latency {
+            connections: options.connections,
+            pipeline: options.pipeline,
+            batch: options.batch,
+            latency_ms: VerifyLatency {
                 p50: ms(0.5),
                 p90: ms(0.9),
                 p99: ms(0.99),
@@ -152,35 +157,35 @@ impl Report {
             error_replies: errors.texts.into_iter().collect(),
             disconnects,
             earlier_ids,
-            record: shape.record,
+            record: options.record,
             checks,
         }
     }
 }
 
 fn checks(findings: &Findings, promises: &Promises, ids: u64, after: bool, even_judged: bool) -> Vec<Check> {
-    let check = |kind: Kind| {
+    let check = |kind: ViolationKind| {
         let made = match kind {
-            Kind::AfterEarlier => after,
-            Kind::Evenness => even_judged,
-            Kind::Reply => true,
-            Kind::ConnectionOrder | Kind::RealTimeOrder => ids > 0 && promises.ordered(),
-            Kind::ServerId => ids > 0 && promises.names_server(),
-            Kind::Clock => ids > 0 && promises.has_time(),
-            Kind::Duplicate => ids > 0,
+            ViolationKind::AfterEarlier => after,
+            ViolationKind::Evenness => even_judged,
+            ViolationKind::Reply => true,
+            ViolationKind::ConnectionOrder | ViolationKind::RealTimeOrder => ids > 0 && promises.ordered(),
+            ViolationKind::ServerId => ids > 0 && promises.names_server(),
+            ViolationKind::Clock => ids > 0 && promises.has_time(),
+            ViolationKind::Duplicate => ids > 0,
         };
         Check { kind, made, found: findings.of(kind).clone() }
     };
-    Kind::ALL.into_iter().map(check).collect()
+    ViolationKind::ALL.into_iter().map(check).collect()
 }
 
 /// Largest number of disconnects in the text; the JSON has all of them.
 const DISCONNECTS_SHOWN_MAX: usize = 5;
 
-impl fmt::Display for Report {
+impl fmt::Display for VerifyReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Report { command, seconds, ids, requests, latency_ms, connections, pipeline, .. } = self;
-        let Latency { p50, p90, p99, p999, max } = latency_ms;
+        let VerifyReport { command, seconds, ids, requests, latency_ms, connections, pipeline, .. } = self;
+        let VerifyLatency { p50, p90, p99, p999, max } = latency_ms;
         writeln!(
             f,
             "{command} over {} to {}, {pipeline} in flight, {seconds:.1} s",
@@ -225,7 +230,7 @@ impl fmt::Display for Report {
             }
         }
         match (self.violations, self.ids) {
-            (0, 0) => writeln!(f, "\n{}", bad("no id came: nothing was verified")),
+            (0, 0) => writeln!(f, "\n{}", bad("no ID was received: nothing was verified")),
             (0, _) => writeln!(f, "\n{}", good("no violation")),
             (count, _) => writeln!(f, "\n{}", bad(counted(count, "violation"))),
         }
@@ -248,8 +253,8 @@ impl fmt::Display for ServerReport {
         if let Some(evenness) = &self.evenness {
             writeln!(f, "  evenness  {evenness}")?;
         }
-        if let Some(said) = &self.at_limit {
-            writeln!(f, "  limit     its layout is at its limit: {}", printable(said))?;
+        if let Some(report) = &self.at_limit {
+            writeln!(f, "  limit     its layout is at its limit: {}", printable(report))?;
         }
         Ok(())
     }

@@ -8,7 +8,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::{Findings, Ids, Kind, Promises};
+use super::{Findings, IdList, Promises, ViolationKind};
 
 #[derive(Debug)]
 pub(crate) struct ServerWatch {
@@ -32,8 +32,8 @@ impl ServerWatch {
     }
 
     /// Notes the floor. To be called right before a request is handed to the socket, or earlier.
-    pub(crate) fn ask(&self) -> Asked {
-        Asked { floor: *self.floor.lock().unwrap_or_else(PoisonError::into_inner) }
+    pub(crate) fn floor(&self) -> Floor {
+        Floor { largest: *self.floor.lock().unwrap_or_else(PoisonError::into_inner) }
     }
 
     fn received(&self, largest: Option<u128>) {
@@ -42,7 +42,7 @@ impl ServerWatch {
     }
 
     /// Returns the expected server-id, which becomes `seen` if none was known.
-    fn expect(&self, seen: u64) -> u64 {
+    fn expected_server_id(&self, seen: u64) -> u64 {
         match self.server_id_plus_1.compare_exchange(0, seen + 1, Ordering::Relaxed, Ordering::Relaxed) {
             Ok(_) => seen,
             Err(known) => known - 1,
@@ -52,15 +52,15 @@ impl ServerWatch {
 
 /// The floor when a request was sent.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked {
-    floor: Option<u128>,
+pub(crate) struct Floor {
+    largest: Option<u128>,
 }
 
 /// When a reply's request was sent and when the reply arrived, by the wall clock of the client, Unix ms.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct ReplyTimes {
     /// The request was sent at or after this time.
-    pub(crate) asked_unix_ms: i64,
+    pub(crate) sent_unix_ms: i64,
     /// The reply had arrived by this time.
     pub(crate) received_unix_ms: i64,
 }
@@ -80,7 +80,7 @@ pub(crate) struct Watch {
     pub(crate) connection: usize,
     pub(crate) findings: Findings,
     /// The IDs, in the order of their arrival.
-    pub(crate) ids: Ids,
+    pub(crate) ids: IdList,
     /// Largest time by which an ID lay ahead of its receipt, ms; negative if all lay behind.
     pub(crate) ahead_max_ms: Option<i64>,
     /// Largest time by which an ID lay behind its request, ms; negative if all lay ahead.
@@ -94,58 +94,58 @@ impl Watch {
             server,
             connection,
             findings: Findings::default(),
-            ids: Ids::new(options.promises.is_narrow()),
+            ids: IdList::new(options.promises.is_narrow()),
             ahead_max_ms: None,
             behind_max_ms: None,
             options,
         }
     }
 
-    /// Checks and keeps the IDs of a reply, in the reply's order. `asked` was noted before its request.
-    pub(crate) fn received(&mut self, asked: Asked, seen: Seen, ids: &[u128]) {
+    /// Checks and keeps the IDs of a reply, in the reply's order. `floor` was noted before its request.
+    pub(crate) fn received(&mut self, floor: Floor, times: ReplyTimes, ids: &[u128]) {
         for &id in ids {
-            self.check(asked, seen, id);
+            self.check(floor, times, id);
             self.ids.push(id);
         }
         self.server.received(ids.iter().copied().max());
     }
 
-    fn check(&mut self, asked: Asked, seen: Seen, id: u128) {
+    fn check(&mut self, floor: Floor, times: ReplyTimes, id: u128) {
         let (server, connection, promises) = (&*self.server, self.connection, &*self.options.promises);
-        let place = || format!("{} connection {connection}", server.name);
+        let source = || format!("{} connection {connection}", server.name);
         if promises.ordered() {
             if let Some(last) = self.ids.last().filter(|&last| id <= last) {
-                self.findings.add(Kind::ConnectionOrder, || {
-                    format!("{}: {} came after {}", place(), promises.text(id), promises.text(last))
+                self.findings.add(ViolationKind::ConnectionOrder, || {
+                    format!("{}: {} came after {}", source(), promises.text(id), promises.text(last))
                 });
             }
-            if let Some(floor) = asked.floor.filter(|&floor| id <= floor) {
-                self.findings.add(Kind::RealTimeOrder, || {
+            if let Some(floor) = floor.largest.filter(|&floor| id <= floor) {
+                self.findings.add(ViolationKind::RealTimeOrder, || {
                     let (id, floor) = (promises.text(id), promises.text(floor));
-                    format!("{}: {id} was asked for after {floor} had been received", place())
+                    format!("{}: {id} was requested after {floor} had been received", source())
                 });
             }
         }
         if let Some(seen) = promises.server_of(id) {
-            let expected = server.expect(seen);
+            let expected = server.expected_server_id(seen);
             if seen != expected {
-                self.findings.add(Kind::ServerId, || {
+                self.findings.add(ViolationKind::ServerId, || {
                     let (id, word) = (promises.text(id), promises.server_word());
-                    format!("{}: {id} has {word} {seen}, expected {expected}", place())
+                    format!("{}: {id} has {word} {seen}, expected {expected}", source())
                 });
             }
         }
 
         // The ID was made within its unit, so the nearest ms of the unit counts.
         let Some((first_unix_ms, last_unix_ms)) = promises.unix_ms_of(id) else { return };
-        let ahead_ms = first_unix_ms.saturating_sub(seen.received_unix_ms);
-        let behind_ms = seen.asked_unix_ms.saturating_sub(last_unix_ms);
+        let ahead_ms = first_unix_ms.saturating_sub(times.received_unix_ms);
+        let behind_ms = times.sent_unix_ms.saturating_sub(last_unix_ms);
         self.ahead_max_ms = self.ahead_max_ms.max(Some(ahead_ms));
         self.behind_max_ms = self.behind_max_ms.max(Some(behind_ms));
         for (distance_ms, side) in [(ahead_ms, "ahead of"), (behind_ms, "behind")] {
             if distance_ms > self.options.clock_tolerance_ms {
-                self.findings.add(Kind::Clock, || {
-                    format!("{}: {} is {distance_ms} ms {side} the clock", place(), promises.text(id))
+                self.findings.add(ViolationKind::Clock, || {
+                    format!("{}: {} is {distance_ms} ms {side} the clock", source(), promises.text(id))
                 });
             }
         }
@@ -153,6 +153,7 @@ impl Watch {
 
     /// Reports a reply that is not the requested one.
     pub(crate) fn wrong_reply(&mut self, what: &str) {
-        self.findings.add(Kind::Reply, || format!("{} connection {}: {what}", self.server.name, self.connection));
+        self.findings
+            .add(ViolationKind::Reply, || format!("{} connection {}: {what}", self.server.name, self.connection));
     }
 }

@@ -144,8 +144,8 @@ pub fn check(name: &str) {
                 let error = connect(who).err().expect("a wrong password");
                 assert_eq!(error.kind(), ErrorKind::AuthenticationFailed, "{error:?}");
             }
-            let mut nobody = connect("").expect("connected");
-            has(&cmd("GETID").query::<i64>(&mut nobody).expect_err("no password"), "NOAUTH");
+            let mut anonymous = connect("").expect("connected");
+            has(&cmd("GETID").query::<i64>(&mut anonymous).expect_err("no password"), "NOAUTH");
             for who in [format!(":{password}@"), format!("default:{password}@")] {
                 assert!(id(&mut connect(&who).expect("the right password")) > 0);
             }

@@ -18,7 +18,7 @@ struct Race {
 }
 
 struct Seen {
-    told: bool,
+    close_reported: bool,
     late: u64,
     newest: u64,
     refusal: String,
@@ -39,8 +39,8 @@ impl Race {
             }
             Err(error) => {
                 seen.refusal = error.to_string();
-                if was_closing && !seen.told {
-                    seen.told = true;
+                if was_closing && !seen.close_reported {
+                    seen.close_reported = true;
                     println!("refused");
                 }
             }
@@ -63,7 +63,7 @@ pub fn run() {
     let worker = Worker::start(client, "orders", "race", Duration::from_secs(3), Duration::from_mins(10));
     let worker = worker.expect("a lease");
     println!("leased {}", worker.id());
-    let seen = Mutex::new(Seen { told: false, late: 0, newest: 0, refusal: "none".to_owned() });
+    let seen = Mutex::new(Seen { close_reported: false, late: 0, newest: 0, refusal: "none".to_owned() });
     let race: &Race = Box::leak(Box::new(Race { worker, closing: false.into(), closed: false.into(), seen }));
     thread::spawn(|| {
         loop {
