@@ -319,7 +319,10 @@ impl ClaimStore {
     }
 
     /// Watches held claims, each until it is written or was silent for its time-out, ms.
-    pub(super) fn watch(&self, claims: &BTreeMap<u32, (RecordRow, u64)>) -> Result<BTreeMap<u32, WatchOutcome>, String> {
+    pub(super) fn watch(
+        &self,
+        claims: &BTreeMap<u32, (RecordRow, u64)>,
+    ) -> Result<BTreeMap<u32, WatchOutcome>, String> {
         let longest_ms = claims.values().map(|(_, timeout_ms)| *timeout_ms).max().unwrap_or(0);
         if longest_ms > WATCH_ANNOUNCE_MS {
             print_error(&format!("watching for up to {}, the longest time-out", duration(longest_ms)));

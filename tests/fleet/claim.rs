@@ -215,7 +215,7 @@ async fn a_new_claim_is_taken_and_kept() {
     assert_eq!(hold.for_ms, TIMEOUT_MS * 3 / 4);
     let status = a.view.status();
     assert_eq!((status.role, status.server_id, status.takeovers), (ClaimRole::Holder, Some(0), 1));
-    assert_eq!(status.last_takeover.as_ref().unwrap().cause, "no server ever had it");
+    assert_eq!(status.last_takeover.as_ref().unwrap().cause, "no server ever held it");
     // The holder writes a beat each quarter of the time-out, and nothing else.
     let writes = fleet.store.writes.load(std::sync::atomic::Ordering::Relaxed);
     a.run_ms(10_000).await.unwrap();

@@ -33,10 +33,7 @@ fn a_missing_folder_or_a_file_in_its_place() {
     let dir = tempfile::tempdir().expect("a folder");
     let missing = dir.path().join("missing/too");
     let log = refused(&missing, &[], |_| {});
-    assert!(
-        log.contains(&format!("dir: '{}' cannot be used: No such file or directory", missing.display())),
-        "{log}"
-    );
+    assert!(log.contains(&format!("dir: '{}' cannot be used: No such file or directory", missing.display())), "{log}");
     assert!(
         log.contains(&format!("its parent folder '{}' does not exist", dir.path().join("missing").display())),
         "{log}"

@@ -273,10 +273,7 @@ fn misuse_is_bounded() {
     let mut wire = server.connect();
     let many: Vec<&str> = std::iter::once("MGET").chain(std::iter::repeat_n("x", 4095)).collect();
     let refusal = reply(&mut wire, &many);
-    assert!(
-        refusal.starts_with("-ERR MGET needs 4095 look-ups in the store"),
-        "{refusal}"
-    );
+    assert!(refusal.starts_with("-ERR MGET needs 4095 look-ups in the store"), "{refusal}");
     assert_eq!(reply(&mut wire, &many[..257]).matches("$-1").count(), 256);
     // A sequence in memory costs no store access.
     assert_eq!(reply(&mut wire, &["SET", "y", "5"]), "+OK");

@@ -301,10 +301,7 @@ fn handshakes_take_no_descriptors_that_clients_need() {
     let mut words = vec!["--tls-port", &port, "--tls-cert-file", "server.crt", "--tls-key-file", "server.key"];
     words.extend(["--tls-auth-clients", "no"]);
     let log = refused(files.dir.path(), &words, |command| support::by_shell(command, "ulimit -n 100"));
-    assert!(
-        log.contains("in reserve, 64 for TLS handshakes, and one for a client. Raise it with ulimit -n"),
-        "{log}"
-    );
+    assert!(log.contains("in reserve, 64 for TLS handshakes, and one for a client. Raise it with ulimit -n"), "{log}");
 
     let started = Server::try_start_in(files.dir.path(), &words, |command| support::by_shell(command, "ulimit -n 160"));
     let server = started.unwrap_or_else(|log| panic!("{log}"));

@@ -56,7 +56,7 @@ fn a_fleet_from_its_initialisation_to_a_move() {
     fleet.check("cluster show --store URL --json", 0, "\"free\": 1,", "");
     fleet.check("claim show --store URL", 0, "  held by    no server since ", "");
     fleet.check("claim show 7 --store URL", 1, "", "sqlite:DIR/fleet.db: there is no record of server-id 7");
-    fleet.check("claim release 0 --store URL", 0, "  free       already: it was never held\n", "");
+    fleet.check("claim release 0 --store URL", 0, "  free       already: no server ever held it\n", "");
     fleet.check("claim take 0 --store URL", 1, "", "server-id 0 has no holder: any standby takes it at once");
 
     std::fs::create_dir(fleet.path().join("state")).unwrap();

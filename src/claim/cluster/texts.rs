@@ -35,7 +35,7 @@ pub(super) fn cause(cause: TakeCause, found: Option<&UsableClaim>) -> String {
         holder.map_or_else(|| "the last holder".to_owned(), holder_text)
     };
     match cause {
-        TakeCause::New => "no server ever had it".to_owned(),
+        TakeCause::New => "no server ever held it".to_owned(),
         TakeCause::Free => found.map_or_else(|| "no server had it".to_owned(), |found| free(&found.claim.holding)),
         TakeCause::SameFolder => format!("{} ran in this folder and is gone", holder()),
         TakeCause::Silent(ns) => format!("its holder {} was silent for {}", holder(), seconds(ns)),
@@ -48,7 +48,7 @@ fn free(holding: &Holding) -> String {
     let Holding::Free(FreeClaim { why, by, .. }) = holding else { return "no server had it".to_owned() };
     let by = if by.is_empty() { "its last holder".into() } else { printable(by) };
     match why {
-        ReleaseReason::New => "no server ever had it".to_owned(),
+        ReleaseReason::New => "no server ever held it".to_owned(),
         ReleaseReason::Stopped => format!("released by {by}"),
         ReleaseReason::Clock => format!("given up by {by}, whose clock was absurd"),
         ReleaseReason::Operator => format!("an operator took it from {by}"),

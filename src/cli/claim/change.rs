@@ -46,7 +46,10 @@ pub(super) struct ClaimTakeArgs {
 }
 
 /// Returns the claim of a server-id. Fails if there is no record, if it is damaged, or if it was moved.
-pub(in crate::cli) fn read_usable_claim(store: &ClaimStore, server_id: u32) -> Result<(RecordRow, ClaimRecord), ToolError> {
+pub(in crate::cli) fn read_usable_claim(
+    store: &ClaimStore,
+    server_id: u32,
+) -> Result<(RecordRow, ClaimRecord), ToolError> {
     let Some((row, claim)) = store.claim(server_id)? else {
         return Err(ToolError::Negative(format!(
             "{}: there is no record of server-id {server_id}. If the server-id never gave an ID, run \
@@ -86,8 +89,9 @@ pub(super) fn release(
          the risks"
     );
     check_unclaimed(store, server_id, &row, &claim, &why).map_err(ToolError::Negative)?;
-    let new =
-        freed(&claim, ReleaseReason::Operator, 1, now_unix_ms).to_row(new_stamp(0).writer).map_err(ToolError::Negative)?;
+    let new = freed(&claim, ReleaseReason::Operator, 1, now_unix_ms)
+        .to_row(new_stamp(0).writer)
+        .map_err(ToolError::Negative)?;
     match store.write(&Key::of_claim(server_id), Some(row.stamp), &new)? {
         WriteResult::Done => {}
         WriteResult::Conflict(_) => {
@@ -119,8 +123,7 @@ pub(super) fn take(
     }
     let (mut row, mut claim) = (row, claim);
     for _ in 0..TAKES_MAX {
-        let new =
-            freed(&claim, ReleaseReason::Operator, 1, now_unix_ms)
+        let new = freed(&claim, ReleaseReason::Operator, 1, now_unix_ms)
             .to_row(new_stamp(0).writer)
             .map_err(ToolError::Negative)?;
         if store.write(&Key::of_claim(server_id), Some(row.stamp), &new)? == WriteResult::Done {

@@ -129,7 +129,7 @@ pub(super) fn describe_holder(holder: &ClaimHolder) -> String {
 pub(super) fn describe_release(freed: &FreeClaim) -> String {
     let by = if freed.by.is_empty() { "its holder".to_owned() } else { printable_up_to(&freed.by, 200) };
     match freed.why {
-        ReleaseReason::New => "it was never held".to_owned(),
+        ReleaseReason::New => "no server ever held it".to_owned(),
         ReleaseReason::Stopped => format!("{by} stopped"),
         ReleaseReason::Clock => format!("{by} released it, because its clock was absurd"),
         ReleaseReason::Operator => format!("an operator took it from {by}"),

@@ -72,7 +72,7 @@ fn show_prints_all_claims_in_order() {
     let heads: Vec<_> = text.lines().filter(|line| line.contains("server-id") || line.contains("held by")).collect();
     assert_eq!(
         heads[..2],
-        ["server-id 1: memory", "  held by    no server since 2026-11-21T00:00:00.000Z: it was never held"]
+        ["server-id 1: memory", "  held by    no server since 2026-11-21T00:00:00.000Z: no server ever held it"]
     );
     assert!(heads[3].starts_with("  held by    a\\u{1b}[2J\\n (10.1.0.7:7890"), "{}", heads[3]);
 

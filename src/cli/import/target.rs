@@ -119,7 +119,13 @@ fn import_into_store(
     raise(opened, key, last, &found, is_dry)
 }
 
-fn raise(opened: &mut OpenStore<'_>, key: &Key, last: i64, found: &SequenceRow, is_dry: bool) -> Result<ImportOutcome, String> {
+fn raise(
+    opened: &mut OpenStore<'_>,
+    key: &Key,
+    last: i64,
+    found: &SequenceRow,
+    is_dry: bool,
+) -> Result<ImportOutcome, String> {
     let at = found.last();
     if found.next > last {
         if !is_dry {

@@ -367,7 +367,12 @@ impl Sequences {
             let reserve = ReserveRequest { key: asked.key.clone(), values: asked.fetch.values, floor };
             let counter_opening = asked.counter_opening.as_ref().filter(|_| pool.is_native());
             let may_begin = asked.may_begin;
- let opening = counter_opening.map(|counter_opening| OpenPeriodRequest { floor, may_begin, ..self.opening(pool, server, &asked.key, counter_opening) });             (reserve, opening)
+            let opening = counter_opening.map(|counter_opening| OpenPeriodRequest {
+                floor,
+                may_begin,
+                ..self.opening(pool, server, &asked.key, counter_opening)
+            });
+            (reserve, opening)
         });
         let mut asks: Vec<_> = asks.enumerate().collect();
         // All servers lock rows in the same order.
@@ -713,7 +718,13 @@ impl Sequences {
     }
 
     /// Checks a reservation's row. Refuses it if this server cannot draw from such a row.
- fn check_row( &self, pool: &StorePool, entry: &mut SequenceEntry, reserved: &Reservation) -> Result<Fetched, SequenceRefusal> {         let spec = reserved.row.spec;
+    fn check_row(
+        &self,
+        pool: &StorePool,
+        entry: &mut SequenceEntry,
+        reserved: &Reservation,
+    ) -> Result<Fetched, SequenceRefusal> {
+        let spec = reserved.row.spec;
         if self.pools.len() > 1 && pool.is_native() {
             if spec.cache == 0 {
                 let what =

@@ -269,7 +269,12 @@ impl Sequences {
 
     /// Notes a raise, so that a store that loses it is noticed. A row that was already higher counts as raised too:
     /// values that servers hold of it may be lower, and they drop them.
-    async fn settle_raise(&self, key: &Key, last: i64, each: Vec<(u8, Result<SequenceRow, Verdict>)>) -> VerbResult<()> {
+    async fn settle_raise(
+        &self,
+        key: &Key,
+        last: i64,
+        each: Vec<(u8, Result<SequenceRow, Verdict>)>,
+    ) -> VerbResult<()> {
         let is_alone = each.len() == 1;
         let (mut is_raised, mut refused) = (false, None);
         for (index, result) in each {
