@@ -15,9 +15,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use getid::records::etcd::EtcdStore;
-use getid::records::{Key, RecordRow, RecordStore, RecordStoreError, Stamp, WriteResult};
-use getid::text::store_url::{StoreKind, StoreUrl};
+use getid_store::records::etcd::EtcdStore;
+use getid_store::records::{Key, RecordRow, RecordStore, RecordStoreError, Stamp, WriteResult};
+use getid_text::store_url::{StoreKind, StoreUrl};
 use hdrhistogram::Histogram;
 use tokio::time::{Instant, sleep_until};
 
@@ -110,7 +110,7 @@ fn measure(words: &[String]) -> Result<String, String> {
 fn open(url: &StoreUrl) -> Result<Arc<dyn RecordStore>, String> {
     match url.kind() {
         StoreKind::Etcd(address) => Ok(Arc::new(EtcdStore::new(address, url.shown(), DEADLINE))),
-        _ => getid::sql::open_records(url, std::path::Path::new("."), DEADLINE),
+        _ => getid_store::sql::open_records(url, std::path::Path::new("."), DEADLINE),
     }
 }
 

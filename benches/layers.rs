@@ -12,27 +12,27 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use getid::claim::Identity;
-use getid::command::Vocabulary;
-use getid::generators::sequence::{CreateOptions, DrawOutcome, SequenceNotes, SequenceSettings, Sequences};
-use getid::resp::{DecodeLimits, DecodeStep, Decoder, IdWriter, write_id};
-use getid::session::{Session, Settings, TURN_IDS_MAX, Timing, Turn};
-use getid::sql::TableKind;
-use getid::system::clock::{Clock, SystemClock};
-use getid::text::name_hash::hash_of;
-use getid::text::store_url::StoreUrl;
 use getid_core::{FileMaker, Key, Layout, RandomCycle, Reservation, Scheme, SequenceRequest, Slot, Spec, Tick};
+use getid_engine::claim::Identity;
+use getid_engine::generators::sequence::{CreateOptions, DrawOutcome, SequenceNotes, SequenceSettings, Sequences};
+use getid_redis::command::Vocabulary;
+use getid_redis::resp::{DecodeLimits, DecodeStep, Decoder, IdWriter, write_id};
+use getid_redis::session::{Session, Settings, TURN_IDS_MAX, Timing, Turn};
+use getid_store::sql::TableKind;
+use getid_system::clock::{Clock, SystemClock};
+use getid_text::name_hash::hash_of;
+use getid_text::store_url::StoreUrl;
 use roomy::roomy_issuer;
 #[cfg(feature = "http")]
 use {
-    getid::acl::Origin,
-    getid::config::{Config, LogFormat, LogLevel, Sources},
-    getid::generators::Generators,
-    getid::logging::{Log, LogOptions},
-    getid::server::connection::LocalClient,
-    getid::server::registry::{ConnectionAddr, SocketInfo},
-    getid::server::settings::session_settings,
-    getid::server::{Process, Server},
+    getid_config::{Config, LogFormat, LogLevel, Sources},
+    getid_engine::generators::Generators,
+    getid_redis::acl::Origin,
+    getid_server::connection::LocalClient,
+    getid_server::logging::{Log, LogOptions},
+    getid_server::registry::{ConnectionAddr, SocketInfo},
+    getid_server::settings::session_settings,
+    getid_server::{Process, Server},
 };
 
 #[path = "../tests/support/roomy.rs"]
@@ -186,7 +186,7 @@ fn turn(c: &mut Criterion) {
         sequences: None,
         databases: 16,
         users: Arc::default(),
-        protection: getid::acl::Protection::Nothing,
+        protection: getid_redis::acl::Protection::Nothing,
         is_standby: false,
         bulk_bytes_max: 512 << 20,
         request_bytes_max: 1 << 30,
@@ -241,7 +241,7 @@ fn name_count() -> u32 {
 fn sequence(c: &mut Criterion) {
     let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a folder");
     let url = StoreUrl::parse("sqlite:").expect("an address");
-    let stores = vec![getid::sql::open(&url, TableKind::Native, dir.path(), 1).expect("a store")];
+    let stores = vec![getid_store::sql::open(&url, TableKind::Native, dir.path(), 1).expect("a store")];
     let clock = Box::new(SystemClock::new());
     let sequences =
         Sequences::start(stores, SequenceSettings::default(), SequenceNotes::default(), clock).expect("a thread");

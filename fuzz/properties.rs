@@ -8,19 +8,19 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use getid::acl::{User, Users, parse_file};
-use getid::claim::record::{MarkedRecord, Record};
-use getid::command::Vocabulary;
-use getid::config::{Config, Files, Sources};
-use getid::resp::Value;
-use getid::session::{
-    ExtraDraws, NamedDrawResults, SequenceCommandSettings, SequenceDrawResults, Session, Settings, TURN_IDS_MAX, Turn,
-};
-use getid::text::glob::Pattern;
+use getid_config::{Config, Files, Sources};
 use getid_core::{
     Declaration, Layout, NamedGenerator, NamedGenerators, RandomCycle, Reservation, Run, Scheme, SequenceRequest, Slot,
     no_dates,
 };
+use getid_engine::claim::record::{MarkedRecord, Record};
+use getid_redis::acl::{User, Users, parse_file};
+use getid_redis::command::Vocabulary;
+use getid_redis::resp::Value;
+use getid_redis::session::{
+    ExtraDraws, NamedDrawResults, SequenceCommandSettings, SequenceDrawResults, Session, Settings, TURN_IDS_MAX, Turn,
+};
+use getid_text::glob::Pattern;
 
 /// Limits that a few kilobytes of input can reach.
 const BULK_BYTES_MAX: usize = 512;
@@ -54,10 +54,10 @@ fn settings(needs_password: bool) -> Settings {
         sequences: Some(SequenceCommandSettings::default()),
         databases: 16,
         users: Arc::new(Users::default().with_default_password(needs_password.then_some("p"))),
-        protection: getid::acl::Protection::Commands,
+        protection: getid_redis::acl::Protection::Commands,
         bulk_bytes_max: BULK_BYTES_MAX,
         request_bytes_max: REQUEST_BYTES_MAX,
-        timing: getid::session::Timing::default(),
+        timing: getid_redis::session::Timing::default(),
         is_standby: false,
     }
 }
@@ -299,7 +299,7 @@ fn http_requests(input: &[u8], cut: usize) {
     for len in &whole {
         let head = &input[at..at + len.head];
         let text = head.escape_ascii();
-        assert!(head.ends_with(b"\r\n\r\n") && head.len() <= getid::http::head::HEAD_BYTES_MAX, "{text}");
+        assert!(head.ends_with(b"\r\n\r\n") && head.len() <= getid_http::head::HEAD_BYTES_MAX, "{text}");
         let lone = |at: usize| match head[at] {
             b'\n' => at == 0 || head[at - 1] != b'\r',
             b'\r' => head.get(at + 1) != Some(&b'\n'),
@@ -326,7 +326,7 @@ struct HttpFound {
 /// Returns the requests up to the first one that is refused or incomplete.
 #[cfg(feature = "http")]
 fn http_found(input: &[u8], cut: usize) -> Vec<HttpFound> {
-    use getid::http::head::{HeadScan, scan};
+    use getid_http::head::{HeadScan, scan};
     let mut all = Vec::new();
     let mut rest = input;
     loop {
@@ -368,7 +368,7 @@ fn http_found(input: &[u8], cut: usize) -> Vec<HttpFound> {
 #[cfg(feature = "http")]
 fn http_login(input: &[u8]) {
     use base64::Engine as _;
-    use getid::http::credentials::Credentials;
+    use getid_http::credentials::Credentials;
     let Ok(Credentials { user, password }) = Credentials::read(input) else { return };
     assert!(!user.is_empty() && !user.contains(':'));
     let basic = base64::engine::general_purpose::STANDARD.encode(format!("{user}:{password}"));
@@ -381,10 +381,10 @@ fn http_login(input: &[u8]) {
 fn http_query(input: &[u8]) {
     use std::fmt::Write as _;
     let Ok(text) = std::str::from_utf8(input) else { return };
-    let Some(decoded) = getid::http::decoded(text) else { return };
+    let Some(decoded) = getid_http::decoded(text) else { return };
     let encoded = decoded.bytes().fold(String::new(), |mut encoded, byte| {
         write!(encoded, "%{byte:02x}").expect("a String takes all");
         encoded
     });
-    assert_eq!(getid::http::decoded(&encoded).as_deref(), Some(&*decoded));
+    assert_eq!(getid_http::decoded(&encoded).as_deref(), Some(&*decoded));
 }

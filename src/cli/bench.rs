@@ -24,13 +24,13 @@ use super::generator_args::GeneratorArgs;
 use super::output::{EXIT_FAILED, finish, print_error, print_report, progress_bar};
 use super::server_args::{SERVER_HELP, ServerArgs, TIMEOUT_MS_DEFAULT};
 use super::verify::seconds;
-use crate::text::plural::thousands;
-use crate::tools::address::names_server;
-use crate::tools::at_limit;
-use crate::tools::bench::load::{BenchError, BenchPlan, LoadGenerator, RunEnd};
-use crate::tools::bench::report::{self, BenchOptions, BenchReport};
-use crate::tools::bench::usage::{PID_MAX, ServerUsage};
-use crate::tools::bench::{Workload, csv, svg};
+use getid_text::plural::thousands;
+use getid_tools::address::names_server;
+use getid_tools::at_limit;
+use getid_tools::bench::load::{BenchError, BenchPlan, LoadGenerator, RunEnd};
+use getid_tools::bench::report::{self, BenchOptions, BenchReport};
+use getid_tools::bench::usage::{PID_MAX, ServerUsage};
+use getid_tools::bench::{Workload, csv, svg};
 
 /// Duration of a run without `--seconds` and `--count`, s.
 const SECONDS_DEFAULT: f64 = 5.0;

@@ -17,18 +17,18 @@ use super::claim::unusable_record;
 use super::output::print_error;
 use super::server_args::TIMEOUT_MS_DEFAULT;
 use super::state::texts::duration;
-use crate::claim::RecordError;
-use crate::claim::fleet::{ClaimRecord, ClusterRecord};
-use crate::config::{Config, Dir, RealFiles, Sources, read_store_password};
+use getid_config::{Config, Dir, RealFiles, Sources, read_store_password};
+use getid_engine::claim::RecordError;
+use getid_engine::claim::fleet::{ClaimRecord, ClusterRecord};
 #[cfg(feature = "fleet")]
-use crate::records::etcd::EtcdStore;
-use crate::records::{
+use getid_store::records::etcd::EtcdStore;
+use getid_store::records::{
     CLAIMS, DamagedRow, Key, LIST_MAX, RecordPage, RecordRow, RecordStore, RecordStoreError, Stamp, WriteResult,
 };
-use crate::system::clock::{Clock as _, SystemClock};
-use crate::system::io_threads;
-use crate::text::printable::printable;
-use crate::text::store_url::{StoreKind, StoreUrl};
+use getid_system::clock::{Clock as _, SystemClock};
+use getid_system::io_threads;
+use getid_text::printable::printable;
+use getid_text::store_url::{StoreKind, StoreUrl};
 
 /// Help text about the options that name a claim store.
 pub(super) const CLAIM_STORE_HELP: &str = "\
@@ -139,7 +139,7 @@ pub(in crate::cli) fn open_record_store(
             Err(format!("'{}' is etcd: this getid was built without the feature 'fleet'", url.shown()))
         }
         StoreKind::Sqlite { .. } | StoreKind::Mysql(_) | StoreKind::Postgres(_) => {
-            crate::sql::open_records(url, dir, deadline)
+            getid_store::sql::open_records(url, dir, deadline)
         }
     }
 }
@@ -428,10 +428,10 @@ pub(super) mod testing {
     use getid_core::{Layout, SavePoint};
 
     use super::*;
-    use crate::claim::Identity;
-    use crate::claim::fleet::{ClaimHolder, Holding, IdRanges};
     use crate::cli::sequence::ToolError;
-    use crate::records::memory::MemoryStore;
+    use getid_engine::claim::Identity;
+    use getid_engine::claim::fleet::{ClaimHolder, Holding, IdRanges};
+    use getid_store::records::memory::MemoryStore;
 
     /// 2026-11-21T00:00:00Z.
     pub(in crate::cli) const NOW: i64 = 1_795_219_200_000;
@@ -557,8 +557,8 @@ mod tests {
 
     use super::testing::*;
     use super::*;
-    use crate::records::memory::MemoryStore;
-    use crate::records::{RecordFuture, RecordStoreInfo};
+    use getid_store::records::memory::MemoryStore;
+    use getid_store::records::{RecordFuture, RecordStoreInfo};
 
     /// A store that loses the answers of writes, both of writes that took effect and of writes that did not.
     struct LossyStore {
@@ -655,7 +655,7 @@ mod tests {
         for server_id in 1..30 {
             let layout = getid_core::Layout::new(getid_core::Epoch::DEFAULT, 5, 6, 10).unwrap();
             let mut claim = held(0);
-            claim.record.identity = crate::claim::Identity { server_id, layout };
+            claim.record.identity = getid_engine::claim::Identity { server_id, layout };
             put(&memory, &claim);
             watched.insert(server_id, (memory.get(&Key::of_claim(server_id)).unwrap(), 20));
         }

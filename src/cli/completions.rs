@@ -13,8 +13,8 @@ use getid_core::{COUNTER_KINDS, kind_words};
 
 use super::Cli;
 use super::output::{finish, print};
-use crate::config::directive::Directive;
-use crate::config::{Config, RealFiles, Sources};
+use getid_config::directive::Directive;
+use getid_config::{Config, RealFiles, Sources};
 
 /// Arguments of `getid completions`.
 #[derive(Args)]

@@ -16,15 +16,15 @@ use serde::Serialize;
 
 use super::layout_args::SubjectArgs;
 use super::output::{finish, print, print_error, print_note};
-use crate::system::clock::wall_unix_ms;
-use crate::text::plural::counted;
-use crate::text::printable::printable;
-use crate::text::timestamp;
-use crate::tools::counted::CountedRow;
-use crate::tools::decoded::Decoding;
-use crate::tools::paste::{FoundId, PasteError, Scanner};
-use crate::tools::recognition::readings;
-use crate::tools::subject::Subject;
+use getid_system::clock::wall_unix_ms;
+use getid_text::plural::counted;
+use getid_text::printable::printable;
+use getid_text::timestamp;
+use getid_tools::counted::CountedRow;
+use getid_tools::decoded::Decoding;
+use getid_tools::paste::{FoundId, PasteError, Scanner};
+use getid_tools::recognition::readings;
+use getid_tools::subject::Subject;
 
 /// Arguments of `getid decode`.
 #[derive(Args)]

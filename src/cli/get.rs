@@ -9,11 +9,11 @@ use getid_core::is_name;
 use super::generator_args::GeneratorArgs;
 use super::output::{EXIT_FAILED, finish, print, print_error};
 use super::server_args::{SERVER_HELP, ServerArgs, TIMEOUT_MS_DEFAULT};
-use crate::text::plural::counted;
-use crate::text::printable::printable;
-use crate::tools::address::names_server;
-use crate::tools::client::Endpoint;
-use crate::tools::replies::{Reply, push_request};
+use getid_text::plural::counted;
+use getid_text::printable::printable;
+use getid_tools::address::names_server;
+use getid_tools::client::Endpoint;
+use getid_tools::replies::{Reply, push_request};
 
 /// Requests in flight. They are GETID, because only the server decides how many IDs an MGETID may draw
 /// (`id-mgetid-max`).
@@ -145,7 +145,7 @@ enum DrawError {
 }
 
 fn draw(endpoint: &Endpoint, request: &DrawRequest, drawn: &mut u64, out: &mut dyn Write) -> Result<(), DrawError> {
-    let failed = |error: crate::tools::client::ClientError| DrawError::Failed(error.to_string());
+    let failed = |error: getid_tools::client::ClientError| DrawError::Failed(error.to_string());
     let mut connection = endpoint.connect().map_err(failed)?;
     while *drawn < request.count {
         let requests = usize::try_from((request.count - *drawn).min(PIPELINE)).unwrap_or(1);

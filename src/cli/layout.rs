@@ -9,11 +9,11 @@ use serde::Serialize;
 
 use super::layout_args::{SubjectArgs, parse_declared};
 use super::output::{finish, print_error, print_report};
-use crate::system::clock::wall_unix_ms;
-use crate::text::plural::{counted, thousands};
-use crate::tools::counted::{CounterExplanation, counter_doc};
-use crate::tools::explanation::{EvennessScope, Explanation};
-use crate::tools::subject::Subject;
+use getid_system::clock::wall_unix_ms;
+use getid_text::plural::{counted, thousands};
+use getid_tools::counted::{CounterExplanation, counter_doc};
+use getid_tools::explanation::{EvennessScope, Explanation};
+use getid_tools::subject::Subject;
 
 /// Arguments of `getid layout`.
 #[derive(Args)]

@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use clap::Args;
 use getid_core::{DeclarationError, Epoch, Layout};
 
-use crate::config::{Config, RealFiles, Sources, counter_help, declaration_help, epoch, kind_meant};
-use crate::text::plural::counted;
-use crate::text::printable::printable_up_to;
-use crate::text::suggest::did_you_mean;
-use crate::text::timestamp;
-use crate::text::zone::Zone;
-use crate::tools::recognition::shaped;
-use crate::tools::subject::{Subject, SubjectError};
+use getid_config::{Config, RealFiles, Sources, counter_help, declaration_help, epoch, kind_meant};
+use getid_text::plural::counted;
+use getid_text::printable::printable_up_to;
+use getid_text::suggest::did_you_mean;
+use getid_text::timestamp;
+use getid_text::zone::Zone;
+use getid_tools::recognition::shaped;
+use getid_tools::subject::{Subject, SubjectError};
 
 /// Flags that divide the bits of IDs.
 ///

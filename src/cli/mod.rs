@@ -33,9 +33,9 @@ use std::process::ExitCode;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::config::ordinal;
-use crate::system::{host, names};
-use crate::text::printable::{is_unprintable, printable};
+use getid_config::ordinal;
+use getid_system::{host, names};
+use getid_text::printable::{is_unprintable, printable};
 
 /// Parses the command line of this process and runs the subcommand.
 pub fn run() -> ExitCode {

@@ -11,8 +11,8 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
-use crate::text::printable::printable;
-use crate::tools::paint::{Colored, bad_on_stderr, doubt_on_stderr};
+use getid_text::printable::printable;
+use getid_tools::paint::{Colored, bad_on_stderr, doubt_on_stderr};
 
 /// Exit code of a wrong command line, or of a request that could not be carried out.
 pub(super) const EXIT_FAILED: u8 = 2;

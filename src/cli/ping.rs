@@ -14,9 +14,9 @@ use clap::Args;
 
 use super::output::{finish, print, print_error};
 use super::server_args::{SERVER_HELP, ServerArgs};
-use crate::text::printable::printable;
-use crate::tools::paint::good;
-use crate::tools::replies::{Reply, push_request};
+use getid_text::printable::printable;
+use getid_tools::paint::good;
+use getid_tools::replies::{Reply, push_request};
 
 /// Time-out without `--timeout-ms`, ms.
 const TIMEOUT_MS_DEFAULT: u64 = 1000;

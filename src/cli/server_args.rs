@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::tools::address::{Address, ServerAddress};
-use crate::tools::client::{Endpoint, Login, Tls, TlsFiles};
+use getid_tools::address::{Address, ServerAddress};
+use getid_tools::client::{Endpoint, Login, Tls, TlsFiles};
 
 /// Default port of a server.
 const PORT_DEFAULT: u16 = 7890;

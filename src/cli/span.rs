@@ -8,10 +8,10 @@ use serde::Serialize;
 
 use super::layout_args::SubjectArgs;
 use super::output::{finish, print, print_error};
-use crate::system::clock::wall_unix_ms;
-use crate::text::timestamp::{self, TimeSpec};
-use crate::tools::decoded::text_of;
-use crate::tools::subject::Subject;
+use getid_system::clock::wall_unix_ms;
+use getid_text::timestamp::{self, TimeSpec};
+use getid_tools::decoded::text_of;
+use getid_tools::subject::Subject;
 
 /// Arguments of `getid span`.
 #[derive(Args)]

@@ -1,7 +1,7 @@
 //! `getid verify`: draws IDs as clients do, and judges them.
 //!
 //! This file has the arguments and the order of the steps: connect, draw, judge, report. The load, the checks and the
-//! report are in [`crate::tools::verify`].
+//! report are in [`getid_tools::verify`].
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter};
@@ -18,14 +18,14 @@ use super::generator_args::FieldArgs;
 use super::layout_args::SubjectArgs;
 use super::output::{EXIT_FAILED, finish, print_error, print_report, progress_bar};
 use super::server_args::{SERVER_HELP, ServerArgs, TIMEOUT_MS_DEFAULT};
-use crate::text::plural::{counted, thousands};
-use crate::tools::at_limit;
-use crate::tools::client::Endpoint;
-use crate::tools::subject::Subject;
-use crate::tools::verify::load::{RunResult, VerifyConnection, VerifyPlan};
-use crate::tools::verify::record::{RecordError, RecordReader, RecordWriter};
-use crate::tools::verify::report::{VerifyOptions, VerifyReport};
-use crate::tools::verify::{
+use getid_text::plural::{counted, thousands};
+use getid_tools::at_limit;
+use getid_tools::client::Endpoint;
+use getid_tools::subject::Subject;
+use getid_tools::verify::load::{RunResult, VerifyConnection, VerifyPlan};
+use getid_tools::verify::record::{RecordError, RecordReader, RecordWriter};
+use getid_tools::verify::report::{VerifyOptions, VerifyReport};
+use getid_tools::verify::{
     EarlierRun, JudgeError, JudgeOptions, MODULUS_MAX, Promises, ServerWatch, Watch, WatchOptions, judge, layout_text,
 };
 

@@ -6,8 +6,8 @@ use clap::{Args, Subcommand};
 
 use super::output::{EXIT_FAILED, finish, print, print_error};
 use super::server_args::{SERVER_HELP, ServerArgs, TIMEOUT_MS_DEFAULT};
-use crate::text::printable::printable;
-use crate::tools::replies::{Reply, push_request};
+use getid_text::printable::printable;
+use getid_tools::replies::{Reply, push_request};
 
 const INIT_EXAMPLES: &str = "\
 Exit code 0: the pool is open, also if it was before; 1: the server refused, and nothing has changed; 2: the command line is

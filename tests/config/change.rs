@@ -8,12 +8,12 @@ use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use getid::config::FilesFrom;
-use getid::config::directive::{ChangeMode, Directive, Secrecy};
-use getid::config::ignored::IGNORED_DIRECTIVES;
-use getid::config::{Config, Files, RewriteResult, SettingPair, Sources, UserLine};
-use getid::system::files::{Readers, replace, resolve_links};
-use getid::text::store_url::{StoreKind, StoreUrl};
+use getid_config::FilesFrom;
+use getid_config::directive::{ChangeMode, Directive, Secrecy};
+use getid_config::ignored::IGNORED_DIRECTIVES;
+use getid_config::{Config, Files, RewriteResult, SettingPair, Sources, UserLine};
+use getid_system::files::{Readers, replace, resolve_links};
+use getid_text::store_url::{StoreKind, StoreUrl};
 use proptest::prelude::*;
 
 /// Files in memory, by their paths.
@@ -663,7 +663,7 @@ fn file_text(toml: bool) -> impl Strategy<Value = String> {
         if toml {
             format!("{name} = {}", serde_json::to_string(&value).unwrap())
         } else {
-            format!("{name} {}", getid::config::quote(value.as_bytes()))
+            format!("{name} {}", getid_config::quote(value.as_bytes()))
         }
     };
     let line = changes().prop_map(move |changes| changes.into_iter().map(of).collect::<Vec<_>>());

@@ -1,8 +1,8 @@
 //! The directives of claims. Single mistakes are in `mistakes/claim-*.conf`.
 
-use getid::config::directive::Directive;
-use getid::config::{ClaimConfig, Config, ServerIdSource, Sources};
-use getid::text::store_url::{StoreKind, StoreUrl};
+use getid_config::directive::Directive;
+use getid_config::{ClaimConfig, Config, ServerIdSource, Sources};
+use getid_text::store_url::{StoreKind, StoreUrl};
 
 use crate::change::{files, sources};
 
@@ -53,7 +53,7 @@ fn a_password_of_a_claim_store_is_hidden() {
         "{warnings:?}"
     );
     let value = shown(&config, "claim-store");
-    assert_eq!(getid::config::secrets::hidden(b"claim-store", value), "mysql://a:***@h/b?tls=no");
+    assert_eq!(getid_config::secrets::hidden(b"claim-store", value), "mysql://a:***@h/b?tls=no");
 }
 
 #[test]

@@ -8,15 +8,15 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use getid::acl::Protection;
-use getid::config::directive::Directive;
-use getid::config::ignored::{IGNORED_DIRECTIVES, find};
-use getid::config::{
+use getid_config::directive::Directive;
+use getid_config::ignored::{IGNORED_DIRECTIVES, find};
+use getid_config::{
     BindAddr, BorrowPolicy, Config, ConfigReport, FILE_BYTES_MAX, FILES_MAX, Files, GENERATORS_MAX, INCLUDE_DEPTH_MAX,
     LogLevel, ServerIdSource, Sources, StateKind, Warning, quote,
 };
-use getid::config::{Dir, RealFiles};
-use getid::text::glob::Pattern;
+use getid_config::{Dir, RealFiles};
+use getid_redis::acl::Protection;
+use getid_text::glob::Pattern;
 use proptest::prelude::*;
 
 type Loaded = Result<(Config, Vec<Warning>), ConfigReport>;

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use getid::config::{Config, ConfigReport, ReloadResult};
+use getid_config::{Config, ConfigReport, ReloadResult};
 
 use crate::change::{files, pairs, sources};
 

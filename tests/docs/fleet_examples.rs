@@ -6,7 +6,7 @@ mod walk;
 
 use std::path::Path;
 
-use getid::config::directive::Directive;
+use getid_config::directive::Directive;
 
 fn read(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/fleet").join(name);

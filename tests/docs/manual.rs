@@ -2,7 +2,7 @@
 //! existing pages.
 
 use clap::Command;
-use getid::config::directive::Directive;
+use getid_config::directive::Directive;
 
 use crate::manual_pages::{Page, all};
 

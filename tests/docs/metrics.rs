@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use getid::metrics::export::{Export, Family, FamilyType, OmitReason, families, unit_of};
-use getid::metrics::table::SECTIONS;
+use getid_server::metrics::export::{Export, Family, FamilyType, OmitReason, families, unit_of};
+use getid_server::metrics::table::SECTIONS;
 
 use crate::support::program::run;
 

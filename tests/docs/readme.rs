@@ -6,10 +6,10 @@ use std::process::Stdio;
 
 use crate::support::getid;
 use crate::support::tls::Files;
-use getid::command::TABLE;
-use getid::config::directive::Directive;
-use getid::config::ignored;
-use getid::metrics::table::{Metric, SECTIONS, Section, ValueSource};
+use getid_config::directive::Directive;
+use getid_config::ignored;
+use getid_redis::command::TABLE;
+use getid_server::metrics::table::{Metric, SECTIONS, Section, ValueSource};
 
 /// Returns README, the pages next to it, and the files in `docs/`.
 fn pages() -> Vec<String> {
@@ -397,7 +397,7 @@ fn info_is_bounded() {
     }
     let rows = TABLE.iter().map(|row| row.subcommands.len().max(1)).sum::<usize>();
     assert!(text.matches("\r\ncmdstat_").count() >= rows, "{rows} commands:\n{text}");
-    bytes += getid::metrics::ERROR_CODES_MAX * "errorstat_0123456789abcdef:count=18446744073709551615\r\n".len();
+    bytes += getid_server::metrics::ERROR_CODES_MAX * "errorstat_0123456789abcdef:count=18446744073709551615\r\n".len();
     println!("{} bytes, {bytes} at most", text.len());
     assert!(bytes < 96 << 10, "{bytes}");
 }

@@ -5,15 +5,15 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use getid::claim::cluster::{ClusterClaim, FleetClaimConfig, Hooks};
-use getid::claim::fleet::{ClaimRecord, ClusterRecord, FreeClaim, Holding, IdRanges, ReleaseReason};
-use getid::claim::status::{ClaimRole, ClaimView};
-use getid::claim::{
+use getid_core::{Declaration, Epoch, Layout, SavePoint, Tick, no_dates};
+use getid_engine::claim::cluster::{ClusterClaim, FleetClaimConfig, Hooks};
+use getid_engine::claim::fleet::{ClaimRecord, ClusterRecord, FreeClaim, Holding, IdRanges, ReleaseReason};
+use getid_engine::claim::status::{ClaimRole, ClaimView};
+use getid_engine::claim::{
     AcquiredClaim, Claim, Declarations, Identity, Mark, Owner, Record, RecordLocation, SaveError, Term,
 };
-use getid::records::{Key, RecordRow, Stamp};
-use getid::system::clock::Clock as _;
-use getid_core::{Declaration, Epoch, Layout, SavePoint, Tick, no_dates};
+use getid_store::records::{Key, RecordRow, Stamp};
+use getid_system::clock::Clock as _;
 use tempfile::TempDir;
 use tokio::time::sleep;
 

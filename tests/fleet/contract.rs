@@ -1,12 +1,12 @@
-//! The contract of every record store (`getid::records::RecordStore`): named scenarios, each in an empty store.
+//! The contract of every record store (`getid_store::records::RecordStore`): named scenarios, each in an empty store.
 
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
-use getid::records::memory::MemoryStore;
-use getid::records::{
+use getid_store::records::memory::MemoryStore;
+use getid_store::records::{
     DamagedRow, KEY_BYTES_MAX, Key, LIST_MAX, RecordPage, RecordRow, RecordStore, RecordStoreError, RecordStoreInfo,
     Stamp, TEXT_BYTES_MAX, WriteResult,
 };

@@ -3,12 +3,12 @@
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
-use getid::records::memory::MemoryStore;
-use getid::records::{
+use getid_store::records::memory::MemoryStore;
+use getid_store::records::{
     DamagedRow, Key, RecordFuture, RecordPage, RecordRow, RecordStore, RecordStoreError, RecordStoreInfo, Stamp,
     WriteResult,
 };
-use getid::system::clock::Clock;
+use getid_system::clock::Clock;
 use tokio::time::Instant;
 
 /// The outcome of the next calls.

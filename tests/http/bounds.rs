@@ -4,8 +4,8 @@ use std::io::Write as _;
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-use getid::http::PortBounds;
-use getid::metrics::Counter;
+use getid_http::PortBounds;
+use getid_server::metrics::Counter;
 use nix::sys::signal::Signal;
 use socket2::{Domain, Socket, Type};
 

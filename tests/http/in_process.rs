@@ -5,21 +5,21 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use getid::acl::Origin;
-use getid::claim::Identity;
-use getid::claim::status::ClaimView;
-use getid::config::{Config, LogFormat, LogLevel, Sources};
-use getid::generators::Generators;
-use getid::http::PortBounds;
-use getid::logging::{Log, LogOptions};
-use getid::metrics::Counter;
-use getid::server::connection::LocalClient;
-use getid::server::registry::{ConnectionAddr, SocketInfo};
-use getid::server::settings::session_settings;
-use getid::server::{Process, Server};
-use getid::system::clock::{Clock as _, SystemClock};
-use getid::system::io_threads::runtime;
+use getid_config::{Config, LogFormat, LogLevel, Sources};
 use getid_core::{Epoch, Layout};
+use getid_engine::claim::Identity;
+use getid_engine::claim::status::ClaimView;
+use getid_engine::generators::Generators;
+use getid_http::PortBounds;
+use getid_redis::acl::Origin;
+use getid_server::connection::LocalClient;
+use getid_server::logging::{Log, LogOptions};
+use getid_server::metrics::Counter;
+use getid_server::registry::{ConnectionAddr, SocketInfo};
+use getid_server::settings::session_settings;
+use getid_server::{Process, Server};
+use getid_system::clock::{Clock as _, SystemClock};
+use getid_system::io_threads::runtime;
 use tokio::runtime::Runtime;
 
 use crate::support::http::{Http, Response};
@@ -72,7 +72,7 @@ impl InProcess {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
         let port = listener.local_addr().unwrap().port();
-        getid::http::start(Arc::clone(&server), vec![listener], 1, bounds).unwrap();
+        getid_http::start(Arc::clone(&server), vec![listener], 1, bounds).unwrap();
         let stops = Arc::clone(&server);
         // The keeper of the issuer needs the runtime.
         std::thread::spawn(move || runtime.block_on(stops.stop_requested()));

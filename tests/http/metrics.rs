@@ -9,8 +9,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
-use getid::metrics::export::{Conversion, Export, Series, UNNAMED, families};
-use getid::metrics::table::{SECTIONS, ValueSource};
+use getid_server::metrics::export::{Conversion, Export, Series, UNNAMED, families};
+use getid_server::metrics::table::{SECTIONS, ValueSource};
 
 use crate::support::http::{HttpServer, request};
 use crate::support::prometheus::Prometheus;

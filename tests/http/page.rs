@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{fs, io};
 
-use getid::claim::Identity;
-use getid::claim::fleet::ClaimRecord;
-use getid::claim::listing::ClaimLister;
-use getid::claim::status::ClaimView;
-use getid::records::Key;
-use getid::records::memory::MemoryStore;
 use getid_core::{Epoch, Layout};
+use getid_engine::claim::Identity;
+use getid_engine::claim::fleet::ClaimRecord;
+use getid_engine::claim::listing::ClaimLister;
+use getid_engine::claim::status::ClaimView;
+use getid_store::records::Key;
+use getid_store::records::memory::MemoryStore;
 use serde_json::{Value, json};
 
 use crate::in_process::{InProcess, quick};

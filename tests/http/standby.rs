@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use getid::claim::status::{ClaimRole, ClaimStatus, ClaimView, HolderStatus};
-use getid::config::HttpApi;
+use getid_config::HttpApi;
+use getid_engine::claim::status::{ClaimRole, ClaimStatus, ClaimView, HolderStatus};
 use serde_json::{Value, json};
 
 use crate::in_process::{InProcess, quick};

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
-use getid::claim::{Identity, NoClaim};
-use getid::system::clock::Clock;
+use getid_engine::claim::{Identity, NoClaim};
+use getid_system::clock::Clock;
 use getid_core::checks::Fault;
 use getid_core::{Id, Layout, Limits, RandomCycle, Reservation, SavePoint, Scheme};
 use shuttle::future::block_on;
@@ -33,7 +33,7 @@ impl Clock for StillClock {
 struct Scene {
     issuer: Arc<Issuer<StillClock>>,
     clock: StillClock,
-    claim: getid::claim::AcquiredClaim<NoClaim>,
+    claim: getid_engine::claim::AcquiredClaim<NoClaim>,
 }
 
 fn layout() -> Layout {

@@ -23,8 +23,8 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 // The names by which the issuer's source, below, imports the rest of the crate.
 use getid::{claim, system};
 
-use getid::claim::Identity;
-use getid::system::clock::Clock;
+use getid_engine::claim::Identity;
+use getid_system::clock::Clock;
 use getid_core::checks::{Fault, plant};
 use getid_core::{Blocked, Layout, Limits, Mint, Reading, Reservation, SavePoint, Tick};
 use roomy::roomy_issuer;
@@ -230,7 +230,7 @@ mod queue {
     use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
     use std::task::Poll;
 
-    use getid::claim::{Identity, NoClaim};
+    use getid_engine::claim::{Identity, NoClaim};
     use getid_core::checks::Fault;
     use getid_core::{Declaration, Layout, Limits, NamedGenerator, Refusal, Reservation, SavePoint, no_dates};
     use shuttle::future::block_on;
@@ -243,7 +243,7 @@ mod queue {
     #[derive(Clone, Default)]
     struct SteppedClock(Arc<AtomicU64>);
 
-    impl getid::system::clock::Clock for SteppedClock {
+    impl getid_system::clock::Clock for SteppedClock {
         fn boot_ns(&self) -> u64 {
             self.0.load(SeqCst)
         }

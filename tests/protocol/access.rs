@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use crate::acl::rows;
 use crate::shell::{Options, Shell};
-use getid::acl::{Origin, Users};
-use getid::command::CommandFlags;
-use getid::config::{Config, RealFiles, Sources};
-use getid::session::{Session, Settings, Turn};
+use getid_config::{Config, RealFiles, Sources};
+use getid_redis::acl::{Origin, Users};
+use getid_redis::command::CommandFlags;
+use getid_redis::session::{Session, Settings, Turn};
 
 /// Commands that another machine cannot run without a login. Listed by hand, so that each new command is considered.
 const GUARDED: &[&str] = &[
@@ -62,7 +62,7 @@ fn settings_of(words: &str) -> Arc<Settings> {
     });
     let sources = Sources { words: words.collect(), ..Sources::default() };
     let (config, _) = Config::load(&sources, &RealFiles).unwrap();
-    Arc::new(getid::server::settings::session_settings(&config).unwrap())
+    Arc::new(getid_server::settings::session_settings(&config).unwrap())
 }
 
 fn with_users(settings: &Settings, users: &Users) -> Arc<Settings> {

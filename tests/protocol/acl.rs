@@ -2,12 +2,12 @@
 //!
 //! `tests/protocol/transcripts/access.txt` compares the replies to rules with a real Redis.
 
-use getid::acl::{
+use getid_redis::acl::{
     self, AclLog, Context, Denial, DenialOrigin, DenialReason, GUESSES_PER_S_MAX, LoginLimiter, LoginSource, Origin,
     Protection, RULES_BYTES_MAX, RULES_MAX, RuleError, SOURCES_MAX, SetUserError, User, Users, parse_file,
 };
-use getid::command::{Categories, Command, CommandFlags, TABLE};
-use getid::resp::{Args, Protocol, Span, Value, encode};
+use getid_redis::command::{Categories, Command, CommandFlags, TABLE};
+use getid_redis::resp::{Args, Protocol, Span, Value, encode};
 use proptest::prelude::*;
 
 pub(crate) fn rows() -> impl Iterator<Item = &'static Command> {

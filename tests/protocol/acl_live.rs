@@ -10,8 +10,8 @@ use crate::acl::rows;
 use crate::shell::{Options, Shell};
 use crate::support::redis::RedisServer;
 use crate::support::{Random, Wire};
-use getid::acl::User;
-use getid::command::Command;
+use getid_redis::acl::User;
+use getid_redis::command::Command;
 
 const USERS: usize = 400;
 

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use crate::shell::{GENERATORS, Options, settings};
 use crate::support::roomy::roomy_issuer;
-use getid::claim::Identity;
-use getid::command::Vocabulary;
-use getid::session::{
+use getid_core::{Layout, RandomCycle, Reservation, Run, Scheme, SequenceRequest, Slot};
+use getid_engine::claim::Identity;
+use getid_redis::command::Vocabulary;
+use getid_redis::session::{
     ExtraDraws, NamedDrawResults, SequenceDrawResults, Session, Settings, TURN_IDS_MAX, Timing, Turn,
 };
-use getid::system::clock::SystemClock;
-use getid_core::{Layout, RandomCycle, Reservation, Run, Scheme, SequenceRequest, Slot};
+use getid_system::clock::SystemClock;
 
 const GETID: &[u8] = b"*1\r\n$5\r\nGETID\r\n";
 const MGETID: &[u8] = b"*2\r\n$6\r\nMGETID\r\n$3\r\n100\r\n";
@@ -31,7 +31,7 @@ fn allocations(input: &[u8]) -> u64 {
         sequences: None,
         databases: 16,
         users: Arc::default(),
-        protection: getid::acl::Protection::Nothing,
+        protection: getid_redis::acl::Protection::Nothing,
         bulk_bytes_max: 1 << 20,
         request_bytes_max: 1 << 20,
         timing: Timing::default(),

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 
 use crate::support::redis::RedisServer;
 use crate::support::{Server, Wire};
-use getid::command::{Command, TABLE, Verb};
+use getid_redis::command::{Command, TABLE, Verb};
 
 /// Calls that begin with these words differ on purpose.
 const DIFFERENCES: &[(&str, &str)] = &[

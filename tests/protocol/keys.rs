@@ -1,8 +1,8 @@
 //! A fake server with two sequences, which replies to the effects of commands about keys in the transcripts.
 
-use getid::resp::Value;
-use getid::session::{HashFields, KeysEffect, ScriptEffect, SequenceEffect, SetCondition, SetSequence};
 use getid_core::Key;
+use getid_redis::resp::Value;
+use getid_redis::session::{HashFields, KeysEffect, ScriptEffect, SequenceEffect, SetCondition, SetSequence};
 
 /// Returns the last value: `orders` is at 1200, `invoices` at 7; there are no others.
 fn last(key: &Key) -> Option<i64> {

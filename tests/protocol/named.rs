@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use crate::shell::{GENERATORS, Options, Shell, as_arrays, generators, settings, show};
-use getid::command::Verb;
-use getid::session::{
+use getid_core::{Declaration, NamedGenerator, NamedGenerators, Reservation, Slot, no_dates};
+use getid_redis::command::Verb;
+use getid_redis::session::{
     DrawSource, ExtraDraws, NamedDrawResults, SequenceDrawResults, Session, Settings, TURN_BYTES_MAX, TURN_IDS_MAX,
     Turn,
 };
-use getid_core::{Declaration, NamedGenerator, NamedGenerators, Reservation, Slot, no_dates};
 use proptest::prelude::*;
 
 fn options() -> Options {

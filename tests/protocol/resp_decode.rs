@@ -1,7 +1,7 @@
 //! Properties of the request decoder for every input: no byte is lost or read twice, cuts do not matter, and memory
 //! follows the received bytes, not the declared ones.
 
-use getid::resp::{Args, DecodeLimits, DecodeStep, Decoder, ProtocolError, Span, parse_integer};
+use getid_redis::resp::{Args, DecodeLimits, DecodeStep, Decoder, ProtocolError, Span, parse_integer};
 use nix::time::{ClockId, clock_gettime};
 use proptest::prelude::*;
 

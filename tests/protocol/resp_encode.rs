@@ -1,6 +1,8 @@
 //! Every kind of reply in both protocols, as Redis 7 writes it.
 
-use getid::resp::{Protocol, Value, encode, write_array_header, write_bulk, write_bulk_id, write_error, write_id};
+use getid_redis::resp::{
+    Protocol, Value, encode, write_array_header, write_bulk, write_bulk_id, write_error, write_id,
+};
 
 fn check(value: &Value, resp2: &str, resp3: &str) {
     for (protocol, expected) in [(Protocol::Resp2, resp2), (Protocol::Resp3, resp3)] {

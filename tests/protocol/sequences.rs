@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use crate::shell::{Options, Shell, as_arrays, settings, show};
-use getid::command::Verb;
-use getid::session::{
+use getid_core::{Run, SequenceRequest};
+use getid_redis::command::Verb;
+use getid_redis::session::{
     DrawSource, ExtraDraws, NamedDrawResults, SequenceDrawResults, Session, TURN_BYTES_MAX, TURN_IDS_MAX, Turn,
 };
-use getid_core::{Run, SequenceRequest};
 use proptest::prelude::*;
 
 fn options() -> Options {
@@ -185,7 +185,7 @@ fn replies_in_parts_are_those_of_the_whole() {
                     part.runs.push(Run { first: next[at], increment: 1, values, times });
                     next[at] += i64::from(values) * i64::from(times);
                 }
-                getid::session::drop_front(&mut part.left, missing);
+                getid_redis::session::drop_front(&mut part.left, missing);
                 let mut extra = ExtraDraws { named: &mut named, sequences: &mut sequences, noise: &mut || 0 };
                 session.write_next(&mut turn, &mut drawn, &mut extra, &mut output);
             }

@@ -16,10 +16,10 @@ use std::time::Duration;
 use crate::shell::{Conversation, Feed, Options, Shell, as_arrays, conversations, settings, show};
 use crate::support::redis::RedisServer;
 use crate::support::talk;
-use getid::acl::Users;
-use getid::command::{Command, TABLE, Verb};
-use getid::resp::{Value, encode};
-use getid::session::{
+use getid_redis::acl::Users;
+use getid_redis::command::{Command, TABLE, Verb};
+use getid_redis::resp::{Value, encode};
+use getid_redis::session::{
     ReplyPiece, Session, Settings, TRANSACTION_BYTES_MAX, TURN_BYTES_MAX, TURN_IDS_MAX, TURN_NS_MAX, Timing, Turn,
 };
 use proptest::prelude::*;
@@ -482,7 +482,7 @@ fn the_answer_to_an_effect_is_in_the_clients_protocol() {
     session.read(b"HELLO 3\r\n", &mut turn);
     session.reply(&Value::Null, &mut output);
     let mut expected = Vec::new();
-    encode(&Value::Null, getid::resp::Protocol::Resp3, &mut expected);
+    encode(&Value::Null, getid_redis::resp::Protocol::Resp3, &mut expected);
     assert_eq!(output, expected);
 }
 

@@ -6,17 +6,19 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::keys;
-use getid::acl::{Protection, Users};
-use getid::command::{Vocabulary, describe_any_id, describe_id, describe_named_id, describe_named_span, describe_span};
-use getid::config::Config;
-use getid::resp::{DecodeLimits, DecodeStep, Decoder, Value};
-use getid::session::{
-    AclEffect, ClientEffect, ClientFilter, ClientKind, ConfigEffect, Effect, ExtraDraws, IdsEffect, IntrospectEffect,
-    NamedDrawResults, SequenceCommandSettings, SequenceDrawResults, Session, Settings, TURN_IDS_MAX, Timing, Turn,
-};
+use getid_config::Config;
 use getid_core::{
     Declaration, Layout, NamedGenerator, NamedGenerators, RandomCycle, Reservation, Run, Scheme, SequenceRefusal, Slot,
     Tick, no_dates,
+};
+use getid_redis::acl::{Protection, Users};
+use getid_redis::command::{
+    Vocabulary, describe_any_id, describe_id, describe_named_id, describe_named_span, describe_span,
+};
+use getid_redis::resp::{DecodeLimits, DecodeStep, Decoder, Value};
+use getid_redis::session::{
+    AclEffect, ClientEffect, ClientFilter, ClientKind, ConfigEffect, Effect, ExtraDraws, IdsEffect, IntrospectEffect,
+    NamedDrawResults, SequenceCommandSettings, SequenceDrawResults, Session, Settings, TURN_IDS_MAX, Timing, Turn,
 };
 
 /// The setup of a session for a conversation.

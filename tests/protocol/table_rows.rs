@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use getid::resp::{Args, DecodeLimits, DecodeStep, Decoder, write_bulk, write_error};
+use getid_redis::resp::{Args, DecodeLimits, DecodeStep, Decoder, write_bulk, write_error};
 
 use crate::support::redis::RedisServer;
 use crate::support::talk;

@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use getid::sql::{
+use getid_core::Key;
+use getid_core::beat::{BeatAnswer, BeatRequest, Credentials, Nonce, ServerRow, ServerState};
+use getid_store::sql::{
     BegunPeriod, Changes, Comparison, Connection, CreateRequest, Generator, GiveBackRequest, NotedRow,
     OpenPeriodRequest, Reservation, Reservations, ReserveRequest, RowChange, RowPage, RowState, SequenceRow,
     ServerBeat, Store, StoreError, StoreFuture, StoreInfo, TableKind, Verdict,
 };
-use getid_core::Key;
-use getid_core::beat::{BeatAnswer, BeatRequest, Credentials, Nonce, ServerRow, ServerState};
 use tokio::time::sleep;
 
 use crate::support::Random;

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use getid::generators::sequence::{SequenceNotes, SequenceSettings};
 use getid_core::Key;
 use getid_core::beat::{Nonce, ServerState};
+use getid_engine::generators::sequence::{SequenceNotes, SequenceSettings};
 use tokio::time::sleep;
 
 use super::database::Database;

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use getid::generators::sequence::{CreateOptions, SequenceNotes, SequenceSettings};
 use getid_core::{Key, SequenceRefusal, Spec};
+use getid_engine::generators::sequence::{CreateOptions, SequenceNotes, SequenceSettings};
 use tokio::time::sleep;
 
 use super::database::Database;

@@ -4,10 +4,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use getid::generators::sequence::{CounterOpening, CreateOptions, SequenceError, SequenceNotes, SequenceSettings};
-use getid::sql::RowState;
-use getid::text::name_hash::hash_of;
 use getid_core::{Key, Reset, SequenceRefusal, SequenceRequest, Spec};
+use getid_engine::generators::sequence::{
+    CounterOpening, CreateOptions, SequenceError, SequenceNotes, SequenceSettings,
+};
+use getid_store::sql::RowState;
+use getid_text::name_hash::hash_of;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use getid::generators::sequence::{SequenceNotes, SequenceSettings};
 use getid_core::{Key, SequenceRefusal, SequenceRequest};
+use getid_engine::generators::sequence::{SequenceNotes, SequenceSettings};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
@@ -136,7 +136,7 @@ async fn lives(
 
 async fn client(
     server: usize,
-    sequences: &Arc<getid::generators::sequence::Sequences>,
+    sequences: &Arc<getid_engine::generators::sequence::Sequences>,
     oracle: &Oracle,
     random: &mut Random,
     seed: u64,

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use getid::generators::sequence::{SequenceNotes, SequenceSettings, Sequences};
-use getid::sql::Store;
-use getid::system::clock::Clock;
-use getid::text::name_hash::hash_of;
 use getid_core::{Run, SequenceRefusal, SequenceRequest};
+use getid_engine::generators::sequence::{SequenceNotes, SequenceSettings, Sequences};
+use getid_store::sql::Store;
+use getid_system::clock::Clock;
+use getid_text::name_hash::hash_of;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -53,7 +53,7 @@ impl Server {
         self.driver.abort();
     }
 
-    pub(crate) async fn stop(self) -> getid::generators::sequence::StopReport {
+    pub(crate) async fn stop(self) -> getid_engine::generators::sequence::StopReport {
         let stopped = self.sequences.stop(Duration::from_secs(2)).await;
         self.driver.await.expect("the driver has ended well");
         stopped

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use crate::support::{self, Server, Wire, eventually, refused};
-use getid::acl::Users;
-use getid::command::{Command, CommandFlags, TABLE};
+use getid_redis::acl::Users;
+use getid_redis::command::{Command, CommandFlags, TABLE};
 use socket2::{Domain, Socket, Type};
 
 /// SHA-256 of `pw`: `printf pw | sha256sum`.
@@ -530,7 +530,7 @@ const SECRETS: [&str; 3] = ["first-secret", "second-secret", "third-secret"];
 
 /// Returns the texts that reveal a password: the passwords and their digests.
 fn secret_texts() -> Vec<String> {
-    let digests = SECRETS.map(|secret| getid::acl::Digest::of(secret.as_bytes()).to_string());
+    let digests = SECRETS.map(|secret| getid_redis::acl::Digest::of(secret.as_bytes()).to_string());
     SECRETS.map(str::to_owned).into_iter().chain(digests).collect()
 }
 

@@ -10,9 +10,9 @@ use std::process::Command;
 use std::sync::Arc;
 
 use crate::support::{Server, Wire, binary, eventually, folder, refused};
-use getid::claim::{Identity, Owner, Record};
-use getid::system::clock::{Clock as _, SystemClock};
 use getid_core::{Epoch, Layout, SavePoint};
+use getid_engine::claim::{Identity, Owner, Record};
+use getid_system::clock::{Clock as _, SystemClock};
 
 /// Number of IDs per life.
 const COUNT: usize = 100;

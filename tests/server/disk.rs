@@ -19,8 +19,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::support::{self, Server, Wire, binary, eventually, getid, refused};
-use getid::claim::{Identity, Owner, Record};
 use getid_core::{Epoch, Layout, SavePoint, Tick};
+use getid_engine::claim::{Identity, Owner, Record};
 
 /// A short lead: a failing disk has an effect within half a second.
 const SHORT: [&str; 4] = ["--id-max-borrow-ms", "500", "--id-watermark-lead-ms", "400"];

@@ -11,12 +11,12 @@ use std::time::Duration;
 use crate::support::tls::{Files, TlsDialer};
 use crate::support::{self, SHORT_LEAD, Server, Wire, config_get, eventually};
 use crate::turns::{self, Flood, ReadMode};
-use getid::config::{Config, OutputBufferLimit};
-use getid::server::housekeeping::{close_idle, close_unauthenticated};
-use getid::server::registry::{Admission, MemoryHolder};
-use getid::server::settings::session_settings;
-use getid::session::{ClientView, Session};
-use getid::system::io_threads::runtime;
+use getid_config::{Config, OutputBufferLimit};
+use getid_redis::session::{ClientView, Session};
+use getid_server::housekeeping::{close_idle, close_unauthenticated};
+use getid_server::registry::{Admission, MemoryHolder};
+use getid_server::settings::session_settings;
+use getid_system::io_threads::runtime;
 use nix::sys::signal::Signal;
 use socket2::{Domain, Socket, Type};
 use tokio::time::Instant;
@@ -460,7 +460,7 @@ fn a_client_that_does_not_log_in_in_time_is_closed() {
 }
 
 /// Returns the ids of the clients that are not closing.
-fn alive(server: &getid::server::Server) -> Vec<u64> {
+fn alive(server: &getid_server::Server) -> Vec<u64> {
     server.clients.alive().iter().map(|client| client.id).collect()
 }
 

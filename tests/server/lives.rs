@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::support::{PATIENCE, Server, Wire, eventually, folder, refused};
-use getid::claim::Record;
+use getid_engine::claim::Record;
 
 /// Unix time of tick 0, in milliseconds.
 const EPOCH_MS: u64 = 1_420_041_600_000;

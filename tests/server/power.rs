@@ -10,8 +10,8 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
 use crate::support::{self, Server, eventually, folder, free_port, getid};
-use getid::claim::{Folder, FolderClaim, Identity, Record};
 use getid_core::{Layout, SavePoint};
+use getid_engine::claim::{Folder, FolderClaim, Identity, Record};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::support::{self, Server, Wire, eventually};
-use getid::config::directive::{ChangeMode, Directive};
+use getid_config::directive::{ChangeMode, Directive};
 use nix::sys::signal::Signal;
 
 #[track_caller]

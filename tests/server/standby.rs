@@ -4,18 +4,18 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use getid::acl::Origin;
-use getid::claim::Identity;
-use getid::claim::status::{ClaimRole, ClaimStatus, ClaimView, TakeoverStatus};
-use getid::config::{Config, Sources};
-use getid::generators::Generators;
-use getid::server::connection::LocalClient;
-use getid::server::registry::{ConnectionAddr, SocketInfo};
-use getid::server::settings::session_settings;
-use getid::server::{Process, Server};
-use getid::system::clock::SystemClock;
-use getid::system::io_threads::runtime;
+use getid_config::{Config, Sources};
 use getid_core::{Epoch, Layout};
+use getid_engine::claim::Identity;
+use getid_engine::claim::status::{ClaimRole, ClaimStatus, ClaimView, TakeoverStatus};
+use getid_engine::generators::Generators;
+use getid_redis::acl::Origin;
+use getid_server::connection::LocalClient;
+use getid_server::registry::{ConnectionAddr, SocketInfo};
+use getid_server::settings::session_settings;
+use getid_server::{Process, Server};
+use getid_system::clock::SystemClock;
+use getid_system::io_threads::runtime;
 
 use crate::support::roomy::roomy_issuer;
 use crate::support::standby::{WHY, standby};

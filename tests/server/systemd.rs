@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::support::{self, Server};
-use getid::config::directive::Directive;
+use getid_config::directive::Directive;
 use nix::sys::signal::Signal;
 
 fn read(name: &str) -> String {

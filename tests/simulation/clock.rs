@@ -6,7 +6,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use getid::system::clock::Clock;
+use getid_system::clock::Clock;
 use tokio::time::Instant;
 
 /// 2026-01-01.

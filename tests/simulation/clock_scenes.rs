@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use getid::claim::SaveStep;
-use getid::system::clock::Clock;
 use getid_core::{Refusal, Tick};
+use getid_engine::claim::SaveStep;
+use getid_system::clock::Clock;
 
 use crate::clock::START_UNIX_MS;
 use crate::disk::StepFault;

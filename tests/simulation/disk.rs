@@ -18,9 +18,11 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use getid::claim::envelope::Envelope;
-use getid::claim::{AcquiredClaim, Claim, Declarations, Identity, Owner, Record, SaveError, SaveStep, TakeError, Term};
 use getid_core::SavePoint;
+use getid_engine::claim::envelope::Envelope;
+use getid_engine::claim::{
+    AcquiredClaim, Claim, Declarations, Identity, Owner, Record, SaveError, SaveStep, TakeError, Term,
+};
 
 /// A simulated disk. Clones are the same disk.
 #[derive(Clone, Debug)]

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
-use getid::claim::{AcquiredClaim, Claim, Declarations, Identity, Record, SaveError, TakeError, Term};
-use getid::generators::time::{Issuer, IssuerStatus, MAX_WAIT_MS};
-use getid::generators::{Keeper, KeeperError};
 use getid_core::{Declaration, Layout, Limits, NamedGenerator, RandomCycle, Refusal, SavePoint, Scheme, Tick};
+use getid_engine::claim::{AcquiredClaim, Claim, Declarations, Identity, Record, SaveError, TakeError, Term};
+use getid_engine::generators::time::{Issuer, IssuerStatus, MAX_WAIT_MS};
+use getid_engine::generators::{Keeper, KeeperError};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;

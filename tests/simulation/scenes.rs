@@ -6,11 +6,11 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use getid::claim::{Identity, Mismatch, NoClaim, Record, SaveError, SaveStep};
-use getid::generators::{Keeper, KeeperError};
-use getid::session::turn_ids_max;
 use getid_core::checks::{Fault, plant};
 use getid_core::{BorrowPolicy, Declaration, Epoch, Layout, Refusal, SavePoint, no_dates};
+use getid_engine::claim::{Identity, Mismatch, NoClaim, Record, SaveError, SaveStep};
+use getid_engine::generators::{Keeper, KeeperError};
+use getid_redis::session::turn_ids_max;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 

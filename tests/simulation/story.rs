@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use getid::claim::{Identity, Mismatch, NoClaim, Record, SaveStep};
-use getid::system::clock::Clock;
 use getid_core::checks::{Rare, seen};
 use getid_core::{BorrowPolicy, Epoch, Layout, Limits, Refusal, Status, Tick};
+use getid_engine::claim::{Identity, Mismatch, NoClaim, Record, SaveStep};
+use getid_system::clock::Clock;
 use tokio::task::JoinSet;
 
 use crate::clock::{START_UNIX_MS, SimClock};

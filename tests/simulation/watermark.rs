@@ -13,12 +13,12 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use getid::claim::envelope::Envelope;
-use getid::claim::{
+use getid_core::{Declaration, Epoch, Layout, SavePoint, Tick, no_dates};
+use getid_engine::claim::envelope::Envelope;
+use getid_engine::claim::{
     AcquiredClaim, Claim, Declarations, Folder, FolderClaim, Identity, Owner, Record, SaveError, SaveStep, Term,
     check_record,
 };
-use getid_core::{Declaration, Epoch, Layout, SavePoint, Tick, no_dates};
 use tempfile::TempDir;
 
 use crate::disk::{SimDisk, StepFault};

@@ -1,7 +1,7 @@
 //! Tests of server rows (`getid_beat`) that every shared store passes.
 
-use getid::sql::{NotedRow, StoreError, TableKind};
 use getid_core::beat::{BeatKind, BeatRequest, Credentials, Nonce, RestoredServer, ServerState};
+use getid_store::sql::{NotedRow, StoreError, TableKind};
 
 use crate::db::{Db, StoreFixture, ask, create, key, refusal};
 
@@ -109,7 +109,8 @@ pub(crate) fn a_reservation_needs_the_row_of_its_server(fixture: &dyn StoreFixtu
     let answer = db.try_reserve_as(credentials(1, 1), &[ask("orders", 10)]);
     assert!(matches!(answer, Err(StoreError::Unknown(_))), "{answer:?}");
     let mut db = Db::open(fixture);
-    let created = db.try_create(&getid::sql::CreateRequest { server: Some(credentials(2, 9)), ..create("more", "") });
+    let created =
+        db.try_create(&getid_store::sql::CreateRequest { server: Some(credentials(2, 9)), ..create("more", "") });
     assert!(matches!(created, Err(StoreError::Unknown(_))), "{created:?}");
     let mut db = Db::open(fixture);
     assert!(db.row("more").is_none());
@@ -126,7 +127,7 @@ pub(crate) fn a_comparison_raises_what_is_lower(fixture: &dyn StoreFixture) {
     assert!(db.beat(&asks(1, kind)).is_done);
     let note =
         |name: &str, next: i64, created_unix_ms: i64| NotedRow { key: key(name), next, generation: 0, created_unix_ms };
-    db.change("renewed", &getid::sql::RowChange::Confirm).unwrap();
+    db.change("renewed", &getid_store::sql::RowChange::Confirm).unwrap();
     let created = |db: &mut Db, name: &str| db.row(name).unwrap().created_unix_ms;
     let notes = [
         note("higher", 400, created(&mut db, "higher")),
@@ -142,7 +143,7 @@ pub(crate) fn a_comparison_raises_what_is_lower(fixture: &dyn StoreFixture) {
     assert_eq!((next(&mut db, "higher"), next(&mut db, "lower"), next(&mut db, "odd")), (501, 400, 402));
     assert_eq!(next(&mut db, "renewed"), 1, "it was dropped and created again");
     let lost = db.row("missing").unwrap();
-    assert_eq!((lost.next, lost.state), (400, getid::sql::RowState::WentBack), "no server creates it");
+    assert_eq!((lost.next, lost.state), (400, getid_store::sql::RowState::WentBack), "no server creates it");
     assert_eq!(db.compare(credentials(1, 12), &notes).unwrap().raised, 0);
     assert_eq!(db.compare(credentials(1, 12), &[]).unwrap().beat, 14);
 }

@@ -6,7 +6,7 @@ use std::io::{BufRead as _, BufReader, Lines, Write as _};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use getid::sql::StoreError;
+use getid_store::sql::StoreError;
 
 use crate::db::{Db, ask, create, range};
 use crate::sqlite::store_in;
@@ -98,7 +98,7 @@ fn the_process_that_tests_start() {
             },
             (["reserve", name, values], Some(db)) => reserve(db, name, values).unwrap_or_else(message),
             (["batch"], Some(db)) => {
-                let asks: Vec<_> = (0..getid::sql::BATCH_MAX).map(|n| ask(&format!("s{n}"), 100)).collect();
+                let asks: Vec<_> = (0..getid_store::sql::BATCH_MAX).map(|n| ask(&format!("s{n}"), 100)).collect();
                 match db.try_reserve(&asks) {
                     Err(error) => message(error),
                     Ok(answers) => format!("{}", answers.iter().filter(|answer| answer.is_ok()).count()),

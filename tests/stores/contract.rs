@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::Barrier;
 
-use getid::sql::{
+use getid_core::{INCREMENT_MAX, RESERVED_MAX, VALUE_MAX};
+use getid_store::sql::{
     BATCH_MAX, BegunPeriod, CreateRequest, GiveBackRequest, OpenPeriodRequest, PruneResult, ReserveRequest, RowChange,
     RowState, SequenceRow, StoreError, TableKind, Verdict,
 };
-use getid_core::{INCREMENT_MAX, RESERVED_MAX, VALUE_MAX};
 
 use crate::beats::{
     a_comparison_leaves_closed_periods, a_comparison_raises_what_is_lower, a_reservation_needs_the_row_of_its_server,
@@ -726,7 +726,7 @@ fn a_redeclared_generator_continues_above_all_values(fixture: &dyn StoreFixture)
     // The next day starts above the month's values, because servers may hold values of it. A later day does not,
     // because no texts of it were given.
     assert_eq!(range(&db.reserve_in("invoice@20260103", 1).unwrap()), (13, 13));
-    let now = getid::system::clock::wall_unix_ms();
+    let now = getid_system::clock::wall_unix_ms();
     let far = OpenPeriodRequest { from_unix_ms: now + 3 * 86_400_000, ..opening("invoice@20260104", "") };
     db.open_period(&far).unwrap();
     assert_eq!(range(&db.reserve("invoice@20260104", 1).unwrap()), (1, 1));
@@ -852,7 +852,7 @@ fn a_store_reports_about_itself(fixture: &dyn StoreFixture) {
     let second = Db::open(fixture).info().clone();
     assert!(!first.uuid.is_empty() && first.uuid == second.uuid, "{first:?} {second:?}");
     assert!(!first.product.is_empty());
-    let now = getid::system::clock::wall_unix_ms();
+    let now = getid_system::clock::wall_unix_ms();
     assert!((first.unix_ms - now).abs() < 60_000, "{} at {now}", first.unix_ms);
     fixture.clear();
     let mut db = Db::open(fixture);

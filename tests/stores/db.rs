@@ -4,14 +4,14 @@ use std::future::Future;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use getid::sql::{
+use getid_core::beat::{BeatAnswer, BeatRequest, Credentials};
+use getid_core::{Key, Reset, Spec};
+use getid_store::sql::{
     BegunPeriod, Changes, Comparison, Connection, CreateRequest, Day, Generator, GiveBackRequest, NotedRow,
     OpenPeriodRequest, PruneRequest, PruneResult, Reservation, Reservations, ReserveRequest, RowChange, RowPage,
     SequenceRow, Store, StoreError, StoreInfo, TableKind, Verdict, open,
 };
-use getid::text::store_url::StoreUrl;
-use getid_core::beat::{BeatAnswer, BeatRequest, Credentials};
-use getid_core::{Key, Reset, Spec};
+use getid_text::store_url::StoreUrl;
 use tokio::runtime::Runtime;
 
 use crate::support::backend::SqlBackend;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-use getid::sql::{StoreError, TableKind};
+use getid_store::sql::{StoreError, TableKind};
 
 use crate::db::{Creation, Db, ask, create, creation, db, is_over_time, range, store};
 use crate::support::backend::{SqlBackend, while_locked};

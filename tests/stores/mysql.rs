@@ -6,7 +6,7 @@ mod others;
 use std::io::Write;
 use std::net::TcpListener;
 
-use getid::sql::{BegunPeriod, StoreError, TableKind, Verdict};
+use getid_store::sql::{BegunPeriod, StoreError, TableKind, Verdict};
 
 use crate::db::{ask, assert_refused, create, db, is_over_time, key, range, store};
 use crate::faults::{self, GivenRanges};
@@ -141,7 +141,7 @@ fn another_isolation_and_time_zone_and_all_that() {
         let url = server.url();
         let mut client = db(&url);
         assert_eq!(client.info().warnings, [""; 0]);
-        let now = getid::system::clock::wall_unix_ms();
+        let now = getid_system::clock::wall_unix_ms();
         assert!((client.info().unix_ms - now).abs() < 60_000, "{}", client.info().unix_ms);
         let row = client.create("orders", "");
         assert!((row.created_unix_ms - now).abs() < 60_000, "{row:?}");

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::TcpListener;
 
-use getid::sql::{StoreError, TableKind, Verdict};
+use getid_store::sql::{StoreError, TableKind, Verdict};
 
 use crate::db::{Db, ask, assert_refused, create, db, opening, range, refusal, store};
 use crate::faults::{self, GivenRanges};
@@ -73,7 +73,7 @@ fn another_isolation_and_time_zone_and_all_that(server: &PostgresServer) {
     let url = server.url_of("app:app-secret", "postgres", "");
     let mut client = db(&url);
     assert_eq!(client.info().warnings, [""; 0]);
-    let now = getid::system::clock::wall_unix_ms();
+    let now = getid_system::clock::wall_unix_ms();
     assert!((client.info().unix_ms - now).abs() < 60_000);
     client.create("orders", "");
     // The settings of a writing transaction, as a trigger sees them.

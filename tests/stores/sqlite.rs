@@ -4,8 +4,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use getid::sql::{Store, StoreError, TableKind, Verdict, open};
-use getid::text::store_url::StoreUrl;
+use getid_store::sql::{Store, StoreError, TableKind, Verdict, open};
+use getid_text::store_url::StoreUrl;
 use tempfile::TempDir;
 
 use crate::child::ChildStore;

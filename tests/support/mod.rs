@@ -53,7 +53,7 @@ pub fn folder() -> TempDir {
 }
 
 /// Returns a request that the command's arity admits; `None` for a container, which only its subcommands can run.
-pub fn request_of(command: &getid::command::Command) -> Option<String> {
+pub fn request_of(command: &getid_redis::command::Command) -> Option<String> {
     let words = command.full_name.matches('|').count() + 1;
     if !command.subcommands.is_empty() && !command.accepts(1) {
         return None;

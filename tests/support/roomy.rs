@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use getid::claim::{Identity, NoClaim};
-use getid::generators::Keeper;
-use getid::generators::time::Issuer;
-use getid::system::clock::Clock;
 use getid_core::{Limits, SavePoint};
+use getid_engine::claim::{Identity, NoClaim};
+use getid_engine::generators::Keeper;
+use getid_engine::generators::time::Issuer;
+use getid_system::clock::Clock;
 use tokio::runtime::Runtime;
 
 /// Creates an issuer that may borrow `max_borrow_ms` and has borrowed nothing. Its keeper runs as long as `runtime`

@@ -1,6 +1,6 @@
 //! The claim status of a standby, for tests whose process has no claim store.
 
-use getid::claim::status::{ClaimRole, ClaimStatus, HolderStatus};
+use getid_engine::claim::status::{ClaimRole, ClaimStatus, HolderStatus};
 
 /// Reason why it issues no IDs.
 pub const WHY: &str = "standby for server-id 3: held by host-a (10.1.0.7:7890)";

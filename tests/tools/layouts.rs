@@ -540,7 +540,7 @@ fn pasted_ids_are_recognized() {
     std::fs::write(&file, "generator order serial ORD{yyyyMMdd}-{n:6} zone UTC\ngenerator tweets twitter\n").unwrap();
     let file = file.to_str().unwrap();
     // A tweet of yesterday. By the unnamed generator's layout, its time is always in the future.
-    let unix_ms = getid::system::clock::wall_unix_ms() - 24 * 3600 * 1000;
+    let unix_ms = getid_system::clock::wall_unix_ms() - 24 * 3600 * 1000;
     let tweet = ((unix_ms - 1_288_834_974_657) << 22).to_string();
     let ids = [
         "787043147958976551",

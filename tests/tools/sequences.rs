@@ -8,9 +8,9 @@ use std::path::Path;
 use std::process::Command;
 use std::thread;
 
-use getid::sql::{OpenPeriodRequest, TableKind, open};
-use getid::text::store_url::StoreUrl;
 use getid_core::{Key, Reset, Spec};
+use getid_store::sql::{OpenPeriodRequest, TableKind, open};
+use getid_text::store_url::StoreUrl;
 use tempfile::TempDir;
 
 use crate::support::mariadb::MariadbServer;

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Parser;
-use getid::claim::{Folder as RecordLocation, FolderClaim, Identity, Mark, MarkedRecord, Owner, Record, Term};
 use getid::cli::state::{StateArgs, run_at};
 use getid_core::{Epoch, Layout, SavePoint, Tick};
+use getid_engine::claim::{Folder as RecordLocation, FolderClaim, Identity, Mark, MarkedRecord, Owner, Record, Term};
 use tempfile::TempDir;
 
 #[derive(Parser)]
@@ -424,7 +424,7 @@ fn advance_replaces_a_damaged_file_and_keeps_a_copy() {
 fn a_moved_record_is_unchanged() {
     let folder = Folder::new();
     let record = folder.put(0, 0);
-    let place = getid::claim::RecordLocation::of_store("etcd://10.0.0.1:2379/getid");
+    let place = getid_engine::claim::RecordLocation::of_store("etcd://10.0.0.1:2379/getid");
     for (mark, shown_mark, word, remedy) in [
         (
             Mark::MovingTo(place.clone()),

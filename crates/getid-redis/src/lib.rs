@@ -2,4 +2,8 @@
 //!
 //! No dependency of the crate has a clock, file, socket, thread or `async`. The server re-exports [`resp`].
 
+pub mod acl;
+pub mod command;
 pub mod resp;
+pub mod session;
+pub mod stats;

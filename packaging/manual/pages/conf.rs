@@ -4,7 +4,7 @@
 //! So the page follows the file and takes facts (values, default, time of effect) from the table. It fails unless it
 //! has every row.
 
-use getid::config::directive::{ChangeMode, Directive};
+use getid_config::directive::{ChangeMode, Directive};
 
 use super::Page;
 use super::release::Release;

@@ -5,12 +5,12 @@ use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Write};
 use clap::Args;
 
 use super::{check_unclaimed, describe_holder, describe_release, freed, unusable_record};
-use crate::claim::RecordLocation;
-use crate::claim::fleet::{ClaimRecord, Holding, ReleaseReason};
 use crate::cli::claim_store::{ClaimStore, ClaimStoreArgs, new_stamp};
 use crate::cli::sequence::ToolError;
 use crate::cli::state::texts::{duration, push_line};
-use crate::records::{Key, RecordRow, WriteResult};
+use getid_engine::claim::RecordLocation;
+use getid_engine::claim::fleet::{ClaimRecord, Holding, ReleaseReason};
+use getid_store::records::{Key, RecordRow, WriteResult};
 
 pub(super) const RELEASE_EXAMPLES: &str = "\
 Example:

@@ -20,12 +20,12 @@ use self::show::{ClaimShowArgs, SHOW_EXAMPLES};
 use super::claim_store::{CLAIM_STORE_HELP, ClaimStore, ClaimStoreArgs, TIMEOUT_MS_MAX, WatchOutcome};
 use super::sequence::{ToolError, run_and_report};
 use super::state::texts::duration;
-use crate::claim::fleet::{ClaimHolder, ClaimRecord, FreeClaim, Holding, ReleaseReason};
-use crate::records::{RecordRow, Stamp};
-use crate::system::clock::wall_unix_ms;
-use crate::text::printable::printable_up_to;
-use crate::text::shell::shell_word;
-use crate::text::store_url::for_command;
+use getid_engine::claim::fleet::{ClaimHolder, ClaimRecord, FreeClaim, Holding, ReleaseReason};
+use getid_store::records::{RecordRow, Stamp};
+use getid_system::clock::wall_unix_ms;
+use getid_text::printable::printable_up_to;
+use getid_text::shell::shell_word;
+use getid_text::store_url::for_command;
 
 /// Arguments of `getid claim`.
 #[derive(Args)]

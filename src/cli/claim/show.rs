@@ -9,13 +9,13 @@ use getid_core::UtcMs;
 use serde_json::{Value, json};
 
 use super::{describe_holder, describe_release, timeout_ms, timeout_words, unusable_record};
-use crate::claim::fleet::{ClaimHolder, ClaimRecord, Holding};
-use crate::claim::{Mark, RecordLocation};
 use crate::cli::claim_store::{ClaimStore, ClaimStoreArgs, WatchOutcome};
 use crate::cli::output::print_error;
 use crate::cli::sequence::ToolError;
 use crate::cli::state::texts::{push_line, push_record, record_json};
-use crate::records::RecordRow;
+use getid_engine::claim::fleet::{ClaimHolder, ClaimRecord, Holding};
+use getid_engine::claim::{Mark, RecordLocation};
+use getid_store::records::RecordRow;
 
 pub(super) const SHOW_EXAMPLES: &str = "\
 Examples:

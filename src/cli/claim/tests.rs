@@ -2,11 +2,11 @@
 
 use super::change::{ClaimReleaseArgs, ClaimTakeArgs, confirm, release, take};
 use super::show::{ClaimShowArgs, show};
-use crate::claim::fleet::{ClaimRecord, Holding, ReleaseReason};
-use crate::claim::{Mark, RecordLocation};
 use crate::cli::claim_store::ClaimStore;
 use crate::cli::claim_store::testing::*;
-use crate::records::Key;
+use getid_engine::claim::fleet::{ClaimRecord, Holding, ReleaseReason};
+use getid_engine::claim::{Mark, RecordLocation};
+use getid_store::records::Key;
 
 fn run_show(words: &str, store: &ClaimStore) -> Result<String, String> {
     let args: ClaimShowArgs = parse_args(words)?;

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use clap::Args;
 
 use super::init::generator_lines;
-use crate::claim::fleet::{ClaimRecord, ReleaseReason};
 use crate::cli::claim::{check_unclaimed, freed};
 use crate::cli::claim_store::{ClaimStore, ClaimStoreArgs, new_stamp};
 use crate::cli::sequence::ToolError;
 use crate::cli::state::canonical;
 use crate::cli::state::texts::push_line;
-use crate::records::{Key, RecordRow, WriteResult};
+use getid_engine::claim::fleet::{ClaimRecord, ReleaseReason};
+use getid_store::records::{Key, RecordRow, WriteResult};
 
 pub(super) const FORGET_EXAMPLES: &str = "\
 Examples:

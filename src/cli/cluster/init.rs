@@ -7,13 +7,13 @@ use clap::Args;
 use getid_core::Layout;
 
 use super::show::describe;
-use crate::claim::Identity;
-use crate::claim::fleet::{ClaimRecord, ClusterRecord, IdRanges};
 use crate::cli::claim_store::{ClaimStore, ClaimStoreArgs, new_stamp};
 use crate::cli::sequence::ToolError;
 use crate::cli::state::{sets_layout, texts::push_line};
-use crate::config::Config;
-use crate::records::{Key, RecordRow, WriteResult};
+use getid_config::Config;
+use getid_engine::claim::Identity;
+use getid_engine::claim::fleet::{ClaimRecord, ClusterRecord, IdRanges};
+use getid_store::records::{Key, RecordRow, WriteResult};
 
 pub(super) const INIT_EXAMPLES: &str = "\
 Examples:

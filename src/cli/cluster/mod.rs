@@ -19,7 +19,7 @@ use self::init::{ClusterInitArgs, INIT_EXAMPLES};
 use self::show::{ClusterShowArgs, SHOW_EXAMPLES};
 use super::claim_store::CLAIM_STORE_HELP;
 use super::sequence::run_and_report;
-use crate::system::clock::wall_unix_ms;
+use getid_system::clock::wall_unix_ms;
 
 /// Arguments of `getid cluster`.
 #[derive(Args)]

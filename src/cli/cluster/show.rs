@@ -7,11 +7,11 @@ use getid_core::{Tick, UtcMs};
 use serde_json::json;
 
 use super::init::generator_lines;
-use crate::claim::fleet::{ClaimRecord, ClusterRecord};
 use crate::cli::claim_store::{ClaimStore, ClaimStoreArgs, Claims};
 use crate::cli::output::print_error;
 use crate::cli::sequence::ToolError;
 use crate::cli::state::texts::push_line;
+use getid_engine::claim::fleet::{ClaimRecord, ClusterRecord};
 
 pub(super) const SHOW_EXAMPLES: &str = "\
 Examples:

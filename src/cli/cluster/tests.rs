@@ -7,11 +7,11 @@ use getid_core::{Declaration, Layout, SavePoint, no_dates};
 use super::forget::{ForgetGeneratorArgs, forget};
 use super::init::{ClusterInitArgs, init};
 use super::show::{ClusterShowArgs, show};
-use crate::claim::{Mark, RecordLocation};
 use crate::cli::claim_store::ClaimStore;
 use crate::cli::claim_store::testing::*;
-use crate::config::Config;
-use crate::records::Key;
+use getid_config::Config;
+use getid_engine::claim::{Mark, RecordLocation};
+use getid_store::records::Key;
 
 fn declared(words: &str) -> Arc<Declaration> {
     Arc::new(Declaration::parse(&words.split(' ').collect::<Vec<_>>(), no_dates).unwrap())
@@ -151,12 +151,12 @@ fn a_generator_is_forgotten_once_no_server_has_it() {
     );
     let config = config();
     run_init(&format!("--new 0 {CONFIG}"), &config, &store).unwrap();
-    let with_tweets = |claim: crate::claim::fleet::ClaimRecord| {
+    let with_tweets = |claim: getid_engine::claim::fleet::ClaimRecord| {
         let declarations = claim.record.declarations.with(&config.generators, 0, |_| 0).unwrap();
         claim.with_declarations(Arc::new(declarations))
     };
     let moved = Mark::MovedTo(RecordLocation::of_store("etcd://b"));
-    put(&memory, &crate::claim::fleet::ClaimRecord { mark: Some(moved), ..with_tweets(free(2)) });
+    put(&memory, &getid_engine::claim::fleet::ClaimRecord { mark: Some(moved), ..with_tweets(free(2)) });
     put(&memory, &with_tweets(free(3)));
     let beats = BeatThread::of(&memory, with_tweets(held(1)));
 

@@ -24,8 +24,8 @@ use self::target::{ImportOutcome, ImportTarget};
 use super::sequence::stores::{STORES_HELP, StoreArgs};
 use super::sequence::{ToolError, run_and_report};
 use super::server_args::{ServerArgs, TIMEOUT_MS_DEFAULT};
-use crate::text::plural::{counted, thousands};
-use crate::text::printable::printable_up_to;
+use getid_text::plural::{counted, thousands};
+use getid_text::printable::printable_up_to;
 
 /// Arguments of `getid import`.
 #[derive(Args)]

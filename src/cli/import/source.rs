@@ -3,9 +3,9 @@
 use getid_core::{SEQUENCE_NAME_RULE, VALUE_MAX};
 
 use crate::cli::server_args::{ServerArgs, TIMEOUT_MS_DEFAULT};
-use crate::text::printable::printable_up_to;
-use crate::tools::client::{ClientError, Connection, Endpoint};
-use crate::tools::replies::{FlatReply, ReplyValue, push_request};
+use getid_text::printable::printable_up_to;
+use getid_tools::client::{ClientError, Connection, Endpoint};
+use getid_tools::replies::{FlatReply, ReplyValue, push_request};
 
 /// COUNT of a SCAN: keys that Redis examines for a page. It may return fewer, or some more.
 const PAGE_KEYS: &[u8] = b"1000";

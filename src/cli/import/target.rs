@@ -4,10 +4,10 @@ use getid_core::{Key, Spec};
 
 use crate::cli::sequence::stores::{OpenStore, Stores, drop_held_segments, sentence, spec_of_store};
 use crate::cli::server_args::ServerArgs;
-use crate::sql::{CreateRequest, RowChange, RowState, SequenceRow, Verdict};
-use crate::text::printable::printable_up_to;
-use crate::tools::client::{Connection, Endpoint};
-use crate::tools::replies::push_request;
+use getid_store::sql::{CreateRequest, RowChange, RowState, SequenceRow, Verdict};
+use getid_text::printable::printable_up_to;
+use getid_tools::client::{Connection, Endpoint};
+use getid_tools::replies::push_request;
 
 /// What happened to one counter.
 pub(super) enum ImportOutcome {

@@ -11,8 +11,8 @@ use getid_core::{Spec, VALUE_MAX};
 use super::show::json_of;
 use super::stores::{OpenStore, StoreArgs, drop_held_segments, sentence, spec_of_store};
 use super::{ToolError, key};
-use crate::sql::{CreateRequest, RowChange, RowState, SequenceRow, Verdict};
-use crate::text::shell::shell_word;
+use getid_store::sql::{CreateRequest, RowChange, RowState, SequenceRow, Verdict};
+use getid_text::shell::shell_word;
 
 pub(super) const CREATE_EXAMPLES: &str = "\
 OPTIONS are words as SEQUENCE CREATE has them, in any order: start N (the first value), increment N, offset N, cache N

@@ -136,7 +136,7 @@ fn key(name: &str) -> Result<Key, String> {
     Key::parse(name).ok_or_else(|| {
         format!(
             "'{}' is no name of a sequence: it has {SEQUENCE_NAME_RULE}",
-            crate::text::printable::printable_up_to(name, 200)
+            getid_text::printable::printable_up_to(name, 200)
         )
     })
 }

@@ -9,8 +9,8 @@ use clap::Args;
 
 use super::ToolError;
 use super::stores::{OpenStore, StoreArgs, sentence};
-use crate::sql::{Day, PruneRequest, PruneResult};
-use crate::text::plural::counted;
+use getid_store::sql::{Day, PruneRequest, PruneResult};
+use getid_text::plural::counted;
 
 pub(super) const PRUNE_EXAMPLES: &str = "\
 Examples:
@@ -36,7 +36,7 @@ pub(super) struct PruneArgs {
 
 pub(super) fn prune(args: &PruneArgs, out: &mut dyn Write) -> Result<(), ToolError> {
     let through = Day::parse(&args.through).ok_or_else(|| {
-        let found = crate::text::printable::printable_up_to(&args.through, 40);
+        let found = getid_text::printable::printable_up_to(&args.through, 40);
         format!("--through is '{found}', must be a day such as 2025-12-31")
     })?;
     let stores = args.at.stores()?;

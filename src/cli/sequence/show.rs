@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 use super::stores::{OpenStore, StoreArgs, sentence};
 use super::{ToolError, key};
 use crate::cli::output::print_error;
-use crate::sql::{RowState, SequenceRow, Verdict};
-use crate::text::glob::Pattern;
-use crate::text::plural::counted;
-use crate::text::printable::printable;
-use crate::text::shell::shell_word;
+use getid_store::sql::{RowState, SequenceRow, Verdict};
+use getid_text::glob::Pattern;
+use getid_text::plural::counted;
+use getid_text::printable::printable;
+use getid_text::shell::shell_word;
 
 pub(super) const LIST_EXAMPLES: &str = "\
 Examples:

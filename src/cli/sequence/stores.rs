@@ -16,14 +16,14 @@ use tokio::runtime::Runtime;
 use crate::cli::host_name_with_ordinal;
 use crate::cli::output::print_error;
 use crate::cli::server_args::TIMEOUT_MS_DEFAULT;
-use crate::config::{Config, Dir, RealFiles, SequenceTable, Sources};
-use crate::generators::sequence::SequenceNotes;
-use crate::sql::{
+use getid_config::{Config, Dir, RealFiles, SequenceTable, Sources};
+use getid_engine::generators::sequence::SequenceNotes;
+use getid_store::sql::{
     self, Connection, RowChange, RowState, SequenceRow, Store, StoreError, StoreFuture, StoreInfo, TableKind, Verdict,
 };
-use crate::system::io_threads;
-use crate::text::shell::shell_word;
-use crate::text::store_url::{StoreKind, StoreUrl};
+use getid_system::io_threads;
+use getid_text::shell::shell_word;
+use getid_text::store_url::{StoreKind, StoreUrl};
 
 /// Help text about the options that name stores.
 pub(in crate::cli) const STORES_HELP: &str = "\

@@ -1,10 +1,10 @@
 //! Users at a start: the ACL file, and warnings about the users.
 
-use crate::acl::{Origin, Protection, Users};
-use crate::config::RealFiles;
-use crate::config::{Config, ConfigReport, exposed_in_dir};
-use crate::server::acl_file::{self, AclFileError};
-use crate::text::printable::printable;
+use getid_config::RealFiles;
+use getid_config::{Config, ConfigReport, exposed_in_dir};
+use getid_redis::acl::{Origin, Protection, Users};
+use getid_server::acl_file::{self, AclFileError};
+use getid_text::printable::printable;
 
 /// Returns the users of `aclfile`; `None` without one. Its path is relative to `dir`, which must be the working folder.
 pub(super) fn load_file(config: &Config) -> Result<Option<Users>, ConfigReport> {
@@ -57,7 +57,7 @@ pub(super) fn warnings(config: &Config, users: &Users) -> Vec<String> {
     let mut warnings = Vec::new();
     let by = match &config.aclfile {
         Some(_) => Some("aclfile"),
-        None => config.users.iter().any(|line| line.name == crate::acl::DEFAULT_USER).then_some("a user line"),
+        None => config.users.iter().any(|line| line.name == getid_redis::acl::DEFAULT_USER).then_some("a user line"),
     };
     if let (Some(by), Some(_)) = (by, &config.requirepass) {
         let open = if users.default_user().is_open() { ", who needs no password" } else { "" };

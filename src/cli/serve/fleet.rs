@@ -8,17 +8,7 @@ use getid_core::SavePoint;
 use tokio::task::JoinSet;
 
 use super::ServeError;
-use crate::claim::cluster::{ClusterClaim, FIRST_TRY, FleetClaimConfig, Hooks, deadline};
-use crate::claim::listing::ClaimLister;
-use crate::claim::status::ClaimView;
-use crate::claim::{AcquiredClaim, Claim as _};
 use crate::cli::claim_store::open_record_store;
-use crate::config::Config;
-use crate::server::Server;
-use crate::server::listen::Listener;
-use crate::system::clock::SystemClock;
-use crate::system::host;
-use crate::text::store_url::StoreUrl;
 #[cfg(feature = "fleet")]
 use crate::{
     claim::status::StoreUpkeep,
@@ -28,6 +18,16 @@ use crate::{
     },
     text::{printable::printable, store_url::StoreKind},
 };
+use getid_config::Config;
+use getid_engine::claim::cluster::{ClusterClaim, FIRST_TRY, FleetClaimConfig, Hooks, deadline};
+use getid_engine::claim::listing::ClaimLister;
+use getid_engine::claim::status::ClaimView;
+use getid_engine::claim::{AcquiredClaim, Claim as _};
+use getid_server::Server;
+use getid_server::listen::Listener;
+use getid_system::clock::SystemClock;
+use getid_system::host;
+use getid_text::store_url::StoreUrl;
 
 /// The connection between a server and its claim.
 pub(super) struct FleetMember {

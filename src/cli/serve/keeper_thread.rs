@@ -11,11 +11,11 @@ use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 
 use super::ServeError;
-use crate::claim::Claim;
-use crate::generators::{Keeper, KeeperError};
-use crate::server::Server;
-use crate::system::clock::SystemClock;
-use crate::system::threads;
+use getid_engine::claim::Claim;
+use getid_engine::generators::{Keeper, KeeperError};
+use getid_server::Server;
+use getid_system::clock::SystemClock;
+use getid_system::threads;
 
 /// A thread with a runtime, ready for its keeper. It ends if this value is dropped before [`KeeperThread::keep`].
 pub(super) struct KeeperThread<S: Claim<Point = SavePoint>> {

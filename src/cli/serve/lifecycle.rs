@@ -21,18 +21,18 @@ use super::signals::{self, Signals};
 use super::startup::{self, LoadPurpose, Startup};
 use super::supervision::Supervision;
 use super::{ServeError, memory, messages, sequences, warn_on_error, workers};
-use crate::claim::lock;
-use crate::claim::{AcquiredClaim, Claim, Folder, FolderClaim, Identity, MachineClaim, MachineError, NoClaim};
-use crate::config::{Config, StateKind};
-use crate::generators::{Generators, Keeper, KeeperError};
-use crate::logging::{Log, LogOptions, SYSLOG_SOCKET, SyslogOptions};
-use crate::server::accept::ClientAcceptor;
-use crate::server::listen::{self, ClientLimits, Listener};
-use crate::server::tls;
-use crate::server::{Process, Server, settings};
-use crate::system::clock::{Clock as _, SystemClock};
-use crate::system::io_threads::{self, IoThreads};
-use crate::system::usage;
+use getid_config::{Config, StateKind};
+use getid_engine::claim::lock;
+use getid_engine::claim::{AcquiredClaim, Claim, Folder, FolderClaim, Identity, MachineClaim, MachineError, NoClaim};
+use getid_engine::generators::{Generators, Keeper, KeeperError};
+use getid_server::accept::ClientAcceptor;
+use getid_server::listen::{self, ClientLimits, Listener};
+use getid_server::logging::{Log, LogOptions, SYSLOG_SOCKET, SyslogOptions};
+use getid_server::tls;
+use getid_server::{Process, Server, settings};
+use getid_system::clock::{Clock as _, SystemClock};
+use getid_system::io_threads::{self, IoThreads};
+use getid_system::usage;
 
 /// Shortest time-out of the last save, whatever `shutdown-timeout` is: a restart resumes from that save.
 const LAST_SAVE_TIMEOUT_MIN: Duration = Duration::from_secs(2);
@@ -182,7 +182,7 @@ impl PreparedServer {
         let ready = messages::ready_line(&server, &listeners, &http);
         #[cfg(feature = "http")]
         if !http.is_empty() {
-            crate::http::start(Arc::clone(&server), http, io_threads.count(), crate::http::PortBounds::default())
+            getid_http::start(Arc::clone(&server), http, io_threads.count(), getid_http::PortBounds::default())
                 .map_err(|error| format!("cannot start the thread of the HTTP port: {error}"))?;
         }
         tracing::info!("{ready}");

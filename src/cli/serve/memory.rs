@@ -3,10 +3,10 @@
 //!
 //! `docs/limits.md` has the same table for operators, and `tests/attack` fills it.
 
-use crate::config::Config;
-use crate::server::connection::KEPT_POOL_BYTES_MAX;
-use crate::server::handshakes::handshakes_max;
-use crate::server::monitor::MONITORS_BYTES_MAX;
+use getid_config::Config;
+use getid_server::connection::KEPT_POOL_BYTES_MAX;
+use getid_server::handshakes::handshakes_max;
+use getid_server::monitor::MONITORS_BYTES_MAX;
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -90,7 +90,7 @@ pub(in crate::cli) fn warning(config: &Config, limit_bytes: Option<u64>) -> Opti
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{RealFiles, Sources};
+    use getid_config::{RealFiles, Sources};
 
     fn warned(words: &str, limit_mib: u64) -> Option<String> {
         let words = words.split_whitespace().map(str::to_owned).collect();

@@ -6,13 +6,13 @@ use std::net::{SocketAddr, TcpListener};
 use getid_core::SavePoint;
 
 use super::fleet::FleetMember;
-use crate::config::StateKind;
-use crate::generators::end_of_life;
-use crate::server::Server;
-use crate::server::listen::Listener;
-use crate::system::clock::Clock as _;
-use crate::text::plural::counted;
-use crate::text::timestamp;
+use getid_config::StateKind;
+use getid_engine::generators::end_of_life;
+use getid_server::Server;
+use getid_server::listen::Listener;
+use getid_system::clock::Clock as _;
+use getid_text::plural::counted;
+use getid_text::timestamp;
 
 /// Returns the last line of a start, which people and scripts wait for, with hints about the next steps.
 pub(super) fn ready_line(server: &Server, listeners: &[Listener], http: &[TcpListener]) -> String {

@@ -22,8 +22,8 @@ mod workers;
 use std::fmt::Display;
 use std::process::ExitCode;
 
-use crate::logging;
-use crate::system::allocator;
+use getid_server::logging;
+use getid_system::allocator;
 
 /// Runs a server until it is stopped. `words` are the words after `serve`.
 pub fn run(words: Vec<String>) -> ExitCode {

@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
-use crate::config::Supervised;
+use getid_config::Supervised;
 
 /// Longest time that a hanging service manager may delay a message. It delays a start and a stop, but does not prevent
 /// them, and other work of the thread continues.

@@ -6,7 +6,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::system::files::{self, FileId, Readers};
+use getid_system::files::{self, FileId, Readers};
 
 /// A file with the process id (`pidfile`), for scripts that send signals.
 #[derive(Debug)]

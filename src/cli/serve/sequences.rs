@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::ServeError;
-use crate::config::{Config, SequenceTable};
-use crate::generators::sequence::{SequenceNotes, Sequences, StopReport};
-use crate::server::settings;
-use crate::sql::{self, TableKind};
-use crate::system::clock::SystemClock;
-use crate::text::plural::counted;
+use getid_config::{Config, SequenceTable};
+use getid_engine::generators::sequence::{SequenceNotes, Sequences, StopReport};
+use getid_server::settings;
+use getid_store::sql::{self, TableKind};
+use getid_system::clock::SystemClock;
+use getid_text::plural::counted;
 
 /// Starts the sequences' thread, if there are stores. An unreachable store does not prevent the start.
 pub(super) fn start(config: &Config) -> Result<Option<Arc<Sequences>>, ServeError> {

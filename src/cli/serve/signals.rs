@@ -6,7 +6,7 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinHandle;
 
-use crate::server::Server;
+use getid_server::Server;
 
 /// Handlers of signals, active from creation on. Before that, a signal ends the process, or is ignored by a process
 /// with pid 1.

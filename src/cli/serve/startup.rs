@@ -7,12 +7,12 @@ use std::path::PathBuf;
 
 use super::surroundings::{self, Surroundings};
 use super::{access, words};
-use crate::config::{Config, ConfigReport, Dir, RealFiles, ServerIdSource, Sources, StateKind};
-use crate::generators::end_of_life;
-use crate::server::listen::{ClientLimits, TooFewFiles};
-use crate::server::settings::session_settings;
-use crate::session::Settings;
-use crate::system::clock::wall_unix_ms;
+use getid_config::{Config, ConfigReport, Dir, RealFiles, ServerIdSource, Sources, StateKind};
+use getid_engine::generators::end_of_life;
+use getid_redis::session::Settings;
+use getid_server::listen::{ClientLimits, TooFewFiles};
+use getid_server::settings::session_settings;
+use getid_system::clock::wall_unix_ms;
 
 /// A configuration that can be run.
 pub(in crate::cli) struct Startup {

@@ -9,8 +9,8 @@ use tokio::time::MissedTickBehavior;
 use super::notifier::{Notifier, watchdog_every};
 use super::pid_file::PidFile;
 use super::warn_on_error;
-use crate::server::Server;
-use crate::text::printable::printable;
+use getid_server::Server;
+use getid_text::printable::printable;
 
 pub(super) struct Supervision {
     pid_file: Option<PidFile>,

@@ -8,9 +8,9 @@ use std::path::Path;
 
 use nix::unistd::getppid;
 
-use crate::config::{Config, ConfigReport, ServerIdSource, StateKind, ordinal};
-use crate::system::host;
-use crate::system::mounts::Mount;
+use getid_config::{Config, ConfigReport, ServerIdSource, StateKind, ordinal};
+use getid_system::host;
+use getid_system::mounts::Mount;
 
 /// The surroundings of this process.
 pub(super) struct Surroundings {
@@ -130,7 +130,7 @@ fn fleeting(mount: &Mount) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{RealFiles, Sources};
+    use getid_config::{RealFiles, Sources};
 
     const VOLUME: (&str, &str, &str) = ("/data", "/var/lib/docker/volumes/getid-0/_data", "ext4");
     const OWN: (&str, &str, &str) = ("/", "/", "overlay");

@@ -1,7 +1,7 @@
 //! From the words after `serve` and `check-config` to the sources of the configuration.
 
-use crate::config::Sources;
-use crate::system::host;
+use getid_config::Sources;
+use getid_system::host;
 
 /// Returns the sources of the configuration. As in redis-server, the file is the first word, unless that is a
 /// directive, or it follows `--config`. The environment is this process's own.

@@ -4,15 +4,15 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use super::ServeError;
-use crate::config::{Config, WorkerPool};
-use crate::records::RecordStore;
+use getid_config::{Config, WorkerPool};
+use getid_engine::workers::{Host, PoolSpec, Workers};
+use getid_server::Server;
+use getid_store::records::RecordStore;
 #[cfg(feature = "fleet")]
-use crate::records::etcd::EtcdStore;
-use crate::server::Server;
-use crate::sql;
+use getid_store::records::etcd::EtcdStore;
+use getid_store::sql;
 #[cfg(feature = "fleet")]
-use crate::text::store_url::StoreKind;
-use crate::workers::{Host, PoolSpec, Workers};
+use getid_text::store_url::StoreKind;
 
 /// Deadline of each call of the store.
 const STORE_DEADLINE: Duration = Duration::from_secs(2);

@@ -12,16 +12,16 @@ use super::super::layout_args::LayoutArgs;
 use super::StateConfig;
 use super::stored::StoredArgs;
 use super::texts::{describe, describe_layout, duration, first_id, push_line};
-use crate::claim::envelope::salvaged_borrow_ms;
-use crate::claim::fleet::ClusterRecord;
-use crate::claim::folder::BORROW_MS_MAX;
-use crate::claim::lock::{FileNames, LockedFolder};
-use crate::claim::mark::salvaged_mark;
-use crate::claim::record::{salvaged_declarations, salvaged_ticks};
-use crate::claim::{
+use getid_engine::claim::envelope::salvaged_borrow_ms;
+use getid_engine::claim::fleet::ClusterRecord;
+use getid_engine::claim::folder::BORROW_MS_MAX;
+use getid_engine::claim::lock::{FileNames, LockedFolder};
+use getid_engine::claim::mark::salvaged_mark;
+use getid_engine::claim::record::{salvaged_declarations, salvaged_ticks};
+use getid_engine::claim::{
     Declarations, Identity, MachineClaim, MachineError, Mark, Owner, Record, RecordError, RecordLocation,
 };
-use crate::text::timestamp::TimeSpec;
+use getid_text::timestamp::TimeSpec;
 
 const DAY_MS: u64 = 86_400_000;
 

@@ -7,8 +7,8 @@ use getid_core::Declaration;
 
 use super::StateConfig;
 use super::texts::push_line;
-use crate::claim::Record;
-use crate::claim::lock::{FileNames, LockedFolder};
+use getid_engine::claim::Record;
+use getid_engine::claim::lock::{FileNames, LockedFolder};
 
 pub(super) const FORGET_EXAMPLES: &str = "\
 Examples:

@@ -31,9 +31,9 @@ use self::forget::{FORGET_EXAMPLES, StateForgetArgs, forget};
 use self::move_::{MOVE_EXAMPLES, MoveArgs, move_};
 use self::show::{SHOW_EXAMPLES, StateShowArgs, show};
 use super::{host_name_with_ordinal, output};
-use crate::config::{Config, Sources, StateKind};
-use crate::config::{Dir, RealFiles};
-use crate::system::clock::wall_unix_ms;
+use getid_config::{Config, Sources, StateKind};
+use getid_config::{Dir, RealFiles};
+use getid_system::clock::wall_unix_ms;
 
 /// Variables of the environment that set the layout of a server here.
 const LAYOUT_VARIABLES: [&str; 5] =

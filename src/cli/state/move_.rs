@@ -15,14 +15,14 @@ use getid_core::SavePoint;
 
 use super::StateConfig;
 use super::texts::{describe, push_line};
-use crate::claim::fleet::{ClaimRecord, FreeClaim, Holding, ReleaseReason};
-use crate::claim::lock::{FileNames, LockedFolder};
-use crate::claim::{Identity, Mark, MarkedRecord, Record, RecordError, RecordLocation};
 use crate::cli::claim::{check_unclaimed, freed};
 use crate::cli::claim_store::{ClaimStore, new_stamp, open_url, parse_url};
 use crate::cli::cluster::fleet_layout;
 use crate::cli::server_args::TIMEOUT_MS_DEFAULT;
-use crate::records::{Key, RecordRow, WriteResult};
+use getid_engine::claim::fleet::{ClaimRecord, FreeClaim, Holding, ReleaseReason};
+use getid_engine::claim::lock::{FileNames, LockedFolder};
+use getid_engine::claim::{Identity, Mark, MarkedRecord, Record, RecordError, RecordLocation};
+use getid_store::records::{Key, RecordRow, WriteResult};
 
 pub(super) const MOVE_EXAMPLES: &str = "\
 A place is a folder (DIR, or file:PATH) or a claim store (etcd://..., postgres://..., mysql://...).

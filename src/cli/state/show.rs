@@ -9,10 +9,10 @@ use clap::Args;
 use super::stored::StoredArgs;
 use super::texts::{push_line, push_record, record_json};
 use super::{CommandOutput, StateConfig};
-use crate::claim::folder::advance_command;
-use crate::claim::lock::{self, FileNames, holder_of};
-use crate::claim::{Identity, Mark, MarkedRecord, Record, RecordLocation};
-use crate::config::Config;
+use getid_config::Config;
+use getid_engine::claim::folder::advance_command;
+use getid_engine::claim::lock::{self, FileNames, holder_of};
+use getid_engine::claim::{Identity, Mark, MarkedRecord, Record, RecordLocation};
 
 pub(super) const SHOW_EXAMPLES: &str = "\
 Examples:

@@ -12,15 +12,15 @@ use getid_core::SavePoint;
 use super::advance::{AdvanceArgs, AdvancePlan, OldRecord, describe_written, plan};
 use super::texts::push_line;
 use super::{CommandOutput, StateConfig};
-use crate::claim::envelope::salvaged_number;
-use crate::claim::fleet::{ClaimRecord, ClusterRecord, ReleaseReason};
-use crate::claim::mark::salvaged_mark;
-use crate::claim::{Mark, RecordError, RecordLocation};
 use crate::cli::claim::{ClaimListing, check_unclaimed, freed, list_claims};
 use crate::cli::claim_store::{ClaimLookup, ClaimStore, TIMEOUT_MS_MAX, WatchOutcome, new_stamp, open_url, parse_url};
 use crate::cli::server_args::TIMEOUT_MS_DEFAULT;
-use crate::records::{DamagedRow, Key, RecordRow, WriteResult};
-use crate::text::printable::printable;
+use getid_engine::claim::envelope::salvaged_number;
+use getid_engine::claim::fleet::{ClaimRecord, ClusterRecord, ReleaseReason};
+use getid_engine::claim::mark::salvaged_mark;
+use getid_engine::claim::{Mark, RecordError, RecordLocation};
+use getid_store::records::{DamagedRow, Key, RecordRow, WriteResult};
+use getid_text::printable::printable;
 
 /// Beats that an advance adds to a record: more than any server counts in a life. So a server that has noted a beat of
 /// a store that went back accepts this one.
@@ -234,7 +234,7 @@ fn silent_record(
     store: &ClaimStore,
     server_id: u32,
     row: &RecordRow,
-    record: &crate::claim::Record,
+    record: &getid_engine::claim::Record,
     configured: &StateConfig,
     now_unix_ms: i64,
 ) -> Result<ClaimRecord, String> {

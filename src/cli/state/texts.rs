@@ -4,7 +4,7 @@ use std::fmt::{Display, Write as _};
 
 use getid_core::{Layout, SavePoint, Tick, UtcMs};
 
-use crate::claim::Record;
+use getid_engine::claim::Record;
 
 pub(in crate::cli) fn push_line(text: &mut String, name: &str, value: &dyn Display) {
     // Writing to a String does not fail.

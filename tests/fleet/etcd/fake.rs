@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use getid::records::etcd::CompactionRounds;
-use getid::records::{LIST_MAX, RecordRow, RecordStoreError, Stamp, StoreSize, WriteResult};
+use getid_store::records::etcd::CompactionRounds;
+use getid_store::records::{LIST_MAX, RecordRow, RecordStoreError, Stamp, StoreSize, WriteResult};
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
@@ -454,7 +454,7 @@ fn a_full_database_may_have_done_the_write() {
 #[test]
 fn a_text_that_is_too_long_is_not_sent() {
     let gateway = Gateway::new(|_| done());
-    let long = row(1, 1, &"x".repeat(getid::records::TEXT_BYTES_MAX + 1));
+    let long = row(1, 1, &"x".repeat(getid_store::records::TEXT_BYTES_MAX + 1));
     let error = gateway.store().write("claim/1", None, &long).unwrap_err();
     assert!(matches!(error, RecordStoreError::Refused(_)), "{error:?}");
     assert_eq!(gateway.seen(), [""; 0]);

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use getid::records::etcd::{CompactionRounds, EtcdStore};
-use getid::records::{RecordStore, RecordStoreError, WriteResult};
-use getid::text::store_url::{StoreKind, StoreUrl};
+use getid_store::records::etcd::{CompactionRounds, EtcdStore};
+use getid_store::records::{RecordStore, RecordStoreError, WriteResult};
+use getid_text::store_url::{StoreKind, StoreUrl};
 use rcgen::ExtendedKeyUsagePurpose;
 use serde_json::json;
 
@@ -94,7 +94,7 @@ fn a_thousand_records_are_listed() {
     let rest = store.list("claim/", &first[999].0, 1000);
     assert_eq!((first.len(), rest.len()), (1000, 24));
     // Long records come in smaller pages, because together they exceed the size limit of an answer.
-    let long = "x".repeat(getid::records::TEXT_BYTES_MAX);
+    let long = "x".repeat(getid_store::records::TEXT_BYTES_MAX);
     for id in 0..20 {
         store.put(&format!("worker/{id:02}"), None, &row(1, 1, &long));
     }

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use getid::records::RecordStoreError;
+use getid_store::records::RecordStoreError;
 
 use super::{Shared, assert_refused, check_faults, records};
 use crate::contract::{check_all, key, row, stamp, wait};

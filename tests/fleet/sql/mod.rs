@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use getid::records::{RecordStore, RecordStoreError, Stamp, WriteResult};
-use getid::sql::open_records;
-use getid::text::store_url::StoreUrl;
+use getid_store::records::{RecordStore, RecordStoreError, Stamp, WriteResult};
+use getid_store::sql::open_records;
+use getid_text::store_url::StoreUrl;
 
 use crate::contract::{Records, StoreFixture, row, stamp};
 use crate::support::backend::{SqlBackend, while_locked};

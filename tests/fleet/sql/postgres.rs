@@ -1,6 +1,6 @@
 //! What PostgreSQL adds: its settings, its privileges and its errors.
 
-use getid::records::RecordStoreError;
+use getid_store::records::RecordStoreError;
 
 use super::{Shared, assert_refused, check_faults, records};
 use crate::contract::{check_all, row, stamp};

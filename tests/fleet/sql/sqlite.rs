@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use getid::records::{RecordStore, RecordStoreError};
+use getid_store::records::{RecordStore, RecordStoreError};
 
 use super::{DEADLINE, open};
 use crate::contract::{Records, StoreFixture, check_all, row, stamp};

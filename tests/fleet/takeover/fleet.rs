@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use getid::system::clock::wall_unix_ms;
+use getid_system::clock::wall_unix_ms;
 
 use crate::support::{Server, folder, getid, program};
 

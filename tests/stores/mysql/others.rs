@@ -4,8 +4,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use getid::sql::{CreateRequest, Reservation, ReserveRequest, RowChange, RowState, TableKind, Verdict};
 use getid_core::VALUE_MAX;
+use getid_store::sql::{CreateRequest, Reservation, ReserveRequest, RowChange, RowState, TableKind, Verdict};
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, OptsBuilder, TxOpts};
 

@@ -8,10 +8,12 @@ use getid_core::{Epoch, Layout, Tick};
 use tempfile::TempDir;
 
 use super::*;
-use crate::claim::{Owner, Term};
 use crate::cli::claim_store::testing::*;
-use crate::records::memory::MemoryStore;
-use crate::records::{DamagedRow, RecordFuture, RecordPage, RecordStore, RecordStoreError, RecordStoreInfo, Stamp};
+use getid_engine::claim::{Owner, Term};
+use getid_store::records::memory::MemoryStore;
+use getid_store::records::{
+    DamagedRow, RecordFuture, RecordPage, RecordStore, RecordStoreError, RecordStoreInfo, Stamp,
+};
 
 /// Two stores and two folders, with server-id 1 in one of them.
 struct World {
@@ -326,10 +328,10 @@ fn a_moved_record_must_fit_the_fleet() {
     let memory = &world.stores[0].memory;
     let fleet = memory.get(&Key::of_cluster()).unwrap();
     let with = |from: &str, to: &str| {
-        let cluster = crate::claim::fleet::ClusterRecord::parse(fleet.text.as_bytes()).unwrap();
+        let cluster = getid_engine::claim::fleet::ClusterRecord::parse(fleet.text.as_bytes()).unwrap();
         let mut cluster = cluster;
         match from {
-            "auto" => cluster.auto = crate::claim::fleet::IdRanges::parse(to).unwrap(),
+            "auto" => cluster.auto = getid_engine::claim::fleet::IdRanges::parse(to).unwrap(),
             "id-range" => cluster.id_range = to.parse().unwrap(),
             _ => cluster.epoch = Epoch::from_unix_ms(to.parse().unwrap()).unwrap(),
         }

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::claim::fleet::Holding;
-use crate::claim::{Mark, RecordLocation};
 use crate::cli::claim_store::testing::*;
-use crate::config::Config;
-use crate::records::memory::MemoryStore;
+use getid_config::Config;
+use getid_engine::claim::fleet::Holding;
+use getid_engine::claim::{Mark, RecordLocation};
+use getid_store::records::memory::MemoryStore;
 
 fn run(words: &str, store: &ClaimStore) -> Result<String, String> {
     let args: AdvanceArgs = parse_args(words)?;
@@ -58,7 +58,8 @@ fn advance_refuses_held_moved_and_newer_records() {
     let mut damaged = memory.get(&Key::of_claim(1)).unwrap();
     damaged.text = damaged.text.replace("beat 7", "beat 8");
     memory.set(Key::of_claim(2), Some(damaged));
-    let newer = crate::records::RecordRow { text: sealed_newer(&text(1)), ..memory.get(&Key::of_claim(1)).unwrap() };
+    let newer =
+        getid_store::records::RecordRow { text: sealed_newer(&text(1)), ..memory.get(&Key::of_claim(1)).unwrap() };
     memory.set(Key::of_claim(3), Some(newer));
     for (words, expected) in [
         ("--server-id 9 --to now", "server-id 9 does not fit id-range 2: at most 3"),
@@ -136,7 +137,7 @@ fn advance_replaces_a_damaged_record() {
     memory.set(Key::of_claim(1), Some(row.clone()));
     let configured = StateConfig {
         config: Config {
-            claim: crate::config::ClaimConfig { timeout_ms: 20, ..Config::default().claim },
+            claim: getid_config::ClaimConfig { timeout_ms: 20, ..Config::default().claim },
             ..Config::default()
         },
         sets_layout: false,
@@ -171,7 +172,7 @@ fn other_fleet() -> (Arc<MemoryStore>, ClaimStore, getid_core::Layout) {
     let (memory, store) = empty();
     let layout =
         getid_core::Layout::new(getid_core::Epoch::from_unix_ms(1_500_000_000_000).unwrap(), 5, 6, 10).unwrap();
-    let fleet = ClusterRecord::new(layout, crate::claim::fleet::IdRanges::default());
+    let fleet = ClusterRecord::new(layout, getid_engine::claim::fleet::IdRanges::default());
     memory.set(Key::of_cluster(), Some(fleet.to_row(new_stamp(1)).unwrap()));
     (memory, store, layout)
 }

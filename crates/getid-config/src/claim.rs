@@ -1,0 +1,153 @@
+//! The directives of claims: the store, the rules of a takeover, and the checks against other directives.
+//!
+//! [`StoreUrl`] defines the syntax of an address.
+
+use super::enums::StateKind;
+use super::report::DirectiveConflict;
+use super::value_error::ValueError;
+use super::values::Config;
+use getid_text::store_url::{StoreKind, StoreUrl};
+
+/// Configuration of claims.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClaimConfig {
+    /// The store that servers share; `None` for the folder of the state (`claim-store`).
+    pub store: Option<StoreUrl>,
+    /// Silence after which another server takes a claim, ms (`claim-timeout-ms`).
+    pub timeout_ms: u64,
+    /// Largest time by which a standby's clock may be ahead of the claim's time, ms; 0: any
+    /// (`claim-max-clock-ahead-ms`).
+    pub max_clock_ahead_ms: u64,
+    /// Whether a standby takes a claim without a check of its clock (`claim-takeover any`).
+    pub takes_any: bool,
+    /// This server's name; `None` for the host's (`instance-name`).
+    pub instance_name: Option<String>,
+}
+
+/// The word that replaces an address to keep claims in the folder of the state.
+const FILE: &str = "file";
+
+/// The words of `claim-takeover`.
+pub(super) const TAKEOVER_WORDS: &[&str] = &["checked", "any"];
+
+/// Longest name of a server, bytes: RFC 1035's limit of a host name.
+pub const INSTANCE_NAME_BYTES_MAX: usize = 253;
+
+/// Quarters of a time-out for which IDs are given after a beat was sent.
+const HOLD_QUARTERS: u64 = 3;
+
+pub(super) fn set_store(claim: &mut ClaimConfig, word: &str) -> Result<(), ValueError> {
+    claim.store = match word {
+        "" => return Err(ValueError::Empty),
+        word if word.eq_ignore_ascii_case(FILE) => None,
+        // A path such as `/var/lib/getid` is no address.
+        word => Some(StoreUrl::parse(word).map_err(ValueError::ClaimStore)?),
+    };
+    Ok(())
+}
+
+/// Returns the address as it was written.
+pub(super) fn store_text(claim: &ClaimConfig) -> String {
+    claim.store.as_ref().map_or(FILE, StoreUrl::text).to_owned()
+}
+
+pub(super) fn set_name(claim: &mut ClaimConfig, word: &str) -> Result<(), ValueError> {
+    let is_known = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+    if word.len() > INSTANCE_NAME_BYTES_MAX || !word.bytes().all(is_known) {
+        return Err(ValueError::InstanceName { found: word.to_owned() });
+    }
+    claim.instance_name = (!word.is_empty()).then(|| word.to_owned());
+    Ok(())
+}
+
+/// Returns conflicts of the claim directives with the rest of a configuration.
+pub(super) fn conflicts(config: &Config) -> Vec<DirectiveConflict> {
+    let Some(store) = &config.claim.store else {
+        return config.server_id_auto().then(auto_without_store).into_iter().collect();
+    };
+    let mut found = Vec::new();
+    if !cfg!(feature = "fleet") {
+        found.push(DirectiveConflict {
+            directives: &["claim-store"],
+            sentence: format!("claim-store is {}, but this getid was built without the feature 'fleet'", store.shown()),
+            help: "set claim-store file, or build getid with the features that it has by default".to_owned(),
+        });
+    }
+    if config.id_state == StateKind::None {
+        found.push(DirectiveConflict {
+            directives: &["id-state", "claim-store"],
+            sentence: format!(
+                "id-state is none, but claim-store is {}: a claim is a record of the watermark in that store",
+                store.shown()
+            ),
+            help: "remove the line id-state none, or set claim-store file".to_owned(),
+        });
+    }
+    found
+}
+
+fn auto_without_store() -> DirectiveConflict {
+    DirectiveConflict {
+        directives: &["server-id", "claim-store"],
+        sentence: "server-id is auto, but claim-store is file: only a store that servers share records which \
+                   server-ids are free"
+            .to_owned(),
+        help: "set that store, such as 'claim-store postgres://USER@HOST/DATABASE', or give this server a number of \
+               its own"
+            .to_owned(),
+    }
+}
+
+/// Returns warnings about settings that may not be intended, each with its directive.
+pub(super) fn warnings(config: &Config) -> Vec<(&'static str, String)> {
+    let claim = &config.claim;
+    let Some(store) = &claim.store else {
+        let built_in = Config::default().claim;
+        let settings = [
+            ("claim-timeout-ms", claim.timeout_ms != built_in.timeout_ms),
+            ("claim-takeover", claim.takes_any),
+            ("claim-max-clock-ahead-ms", claim.max_clock_ahead_ms != built_in.max_clock_ahead_ms),
+            ("instance-name", claim.instance_name.is_some()),
+        ];
+        let idle = settings.into_iter().filter(|(_, is_set)| *is_set);
+        return idle.map(|(name, _)| (name, "has no effect: claim-store is file".to_owned())).collect();
+    };
+    let mut found = Vec::new();
+    if store.is_in_clear() {
+        found.push(("claim-store", in_clear(store)));
+    }
+    let hold_ms = claim.timeout_ms * HOLD_QUARTERS / 4;
+    let lead_ms = config.id_watermark_lead_ms;
+    if hold_ms > lead_ms {
+        found.push((
+            "claim-timeout-ms",
+            format!(
+                "is {}, so IDs could continue for {hold_ms} ms while the store is unreachable, but \
+                 id-watermark-lead-ms is \
+                 {lead_ms}: they end then; set it, and id-max-borrow-ms, to {hold_ms} or more",
+                claim.timeout_ms
+            ),
+        ));
+    }
+    let is_file = |url: &StoreUrl| matches!(url.kind(), StoreKind::Sqlite { .. });
+    if let Some(file) = config.sequence_stores().iter().find(|url| is_file(url)).filter(|_| !is_file(store)) {
+        found.push((
+            "sequence-store",
+            format!(
+                "{} is a file of this machine: a server on another machine that takes the claim over does not have it, \
+                 and counts its sequences from their start; set a store that both can reach",
+                file.shown()
+            ),
+        ));
+    }
+    found
+}
+
+/// Returns the warning about an unencrypted connection to another machine.
+pub(super) fn in_clear(url: &StoreUrl) -> String {
+    format!(
+        "{} is on another machine and has tls=no: others on the network can read the password and change the traffic; \
+         remove tls=no",
+        url.shown()
+    )
+}

@@ -1,0 +1,247 @@
+//! The directives of the HTTP port with words of their own.
+
+use super::parse::address;
+use super::report::DirectiveConflict;
+use super::value_error::ValueError;
+use super::values::{BIND_ADDRESSES_MAX, BindAddr, Config};
+use getid_redis::acl::DEFAULT_USER;
+use getid_text::suggest::did_you_mean;
+
+/// Configuration of the HTTP port (`http-...`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HttpConfig {
+    /// The port; 0: none (`http-port`).
+    pub port: u16,
+    /// Addresses to listen on; empty: those of `bind` (`http-bind`).
+    pub bind: Vec<BindAddr>,
+    /// Whether the port speaks TLS, with the files of `tls-...` (`http-tls`).
+    pub tls: bool,
+    /// Largest number of connections at a time (`http-max-clients`).
+    pub clients_max: u32,
+    /// Seconds after which a connection without a request is closed (`http-timeout`).
+    pub timeout_s: u64,
+    /// Paths that need no login (`http-open`).
+    pub open: HttpOpen,
+    /// The named generators that `/readyz` checks; empty: the unnamed one (`http-ready`).
+    pub ready: Vec<String>,
+    /// Names of this server in the header `Host`, in addition to addresses and `localhost` (`http-host`).
+    pub hosts: Vec<String>,
+    /// APIs of other servers on this port (`http-api`).
+    pub apis: HttpApis,
+}
+
+/// Paths that need no login, wherever the request comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HttpOpen {
+    /// `/livez` and `/readyz`.
+    pub probes: bool,
+    /// `/metrics`.
+    pub metrics: bool,
+}
+
+/// APIs of other servers on the HTTP port.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HttpApis {
+    /// The API of Leaf.
+    pub leaf: Option<HttpApi>,
+    /// The API of Tinyid.
+    pub tinyid: Option<HttpApi>,
+}
+
+impl HttpApis {
+    /// Returns the users that the APIs name.
+    pub fn users(&self) -> impl Iterator<Item = &str> {
+        [&self.leaf, &self.tinyid].into_iter().flatten().filter_map(|api| api.user.as_deref())
+    }
+}
+
+/// The API of another server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HttpApi {
+    /// The ACL user of its requests; `None`: the user who logs in, or the default user.
+    pub user: Option<String>,
+}
+
+/// Largest number of words in `http-ready` and `http-host`.
+pub(super) const NAMES_MAX: usize = 64;
+
+/// Longest name in `http-host`, bytes: RFC 1035's limit of a host name.
+const HOST_BYTES_MAX: usize = 253;
+
+const OPEN_WORDS: &[&str] = &["probes", "metrics"];
+
+const API_WORDS: &[&str] = &["leaf", "tinyid", "user"];
+
+/// Returns the words; a lone empty word means none.
+fn listed(words: &[String]) -> &[String] {
+    if words == [""] { &[] } else { words }
+}
+
+pub(super) fn set_bind(http: &mut HttpConfig, words: &[String]) -> Result<(), ValueError> {
+    let words = listed(words);
+    if words.len() > BIND_ADDRESSES_MAX {
+        return Err(ValueError::Addresses { found: words.len(), max: BIND_ADDRESSES_MAX });
+    }
+    http.bind = words.iter().map(|word| address(word)).collect::<Result<_, _>>()?;
+    Ok(())
+}
+
+pub(super) fn set_open(http: &mut HttpConfig, words: &[String]) -> Result<(), ValueError> {
+    let mut open = HttpOpen::default();
+    for word in listed(words) {
+        match word.to_ascii_lowercase().as_str() {
+            "probes" => open.probes = true,
+            "metrics" => open.metrics = true,
+            _ => return Err(ValueError::Word { found: word.clone(), words: OPEN_WORDS }),
+        }
+    }
+    http.open = open;
+    Ok(())
+}
+
+pub(super) fn open_words(http: &HttpConfig) -> Vec<String> {
+    let all = [("probes", http.open.probes), ("metrics", http.open.metrics)];
+    all.iter().filter(|(_, is_open)| *is_open).map(|(word, _)| (*word).to_owned()).collect()
+}
+
+pub(super) fn set_ready(http: &mut HttpConfig, words: &[String]) {
+    http.ready = listed(words).to_vec();
+}
+
+pub(super) fn set_hosts(http: &mut HttpConfig, words: &[String]) -> Result<(), ValueError> {
+    let is_host = |word: &String| {
+        let is_known = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+        word.len() <= HOST_BYTES_MAX && !word.is_empty() && word.bytes().all(is_known)
+    };
+    if let Some(wrong) = listed(words).iter().find(|word| !is_host(word)) {
+        return Err(ValueError::HttpHost { found: wrong.clone() });
+    }
+    http.hosts = listed(words).iter().map(|word| word.to_ascii_lowercase()).collect();
+    Ok(())
+}
+
+/// Parses `leaf user shop tinyid`: a user belongs to the API before it.
+pub(super) fn set_apis(http: &mut HttpConfig, words: &[String]) -> Result<(), ValueError> {
+    let mut apis = HttpApis::default();
+    let mut words = listed(words).iter().peekable();
+    while let Some(word) = words.next() {
+        let api = match word.to_ascii_lowercase().as_str() {
+            "leaf" => &mut apis.leaf,
+            "tinyid" => &mut apis.tinyid,
+            "user" => return Err(ValueError::HttpApiUser),
+            _ => return Err(ValueError::Word { found: word.clone(), words: API_WORDS }),
+        };
+        let api = api.get_or_insert_default();
+        if words.next_if(|word| word.eq_ignore_ascii_case("user")).is_some() {
+            api.user = Some(words.next().ok_or(ValueError::HttpApiUser)?.clone());
+        }
+    }
+    http.apis = apis;
+    Ok(())
+}
+
+pub(super) fn api_words(http: &HttpConfig) -> Vec<String> {
+    let apis = [("leaf", &http.apis.leaf), ("tinyid", &http.apis.tinyid)];
+    let mut words = Vec::new();
+    for (word, api) in apis {
+        let Some(api) = api else { continue };
+        words.push(word.to_owned());
+        words.extend(api.user.iter().flat_map(|user| ["user".to_owned(), user.clone()]));
+    }
+    words
+}
+
+/// Returns conflicts of the HTTP directives with the rest of a configuration.
+pub(super) fn conflicts(config: &Config) -> Vec<DirectiveConflict> {
+    let mut found = Vec::new();
+    found.extend(missing_feature(config));
+    found.extend(port_conflict(config));
+    found.extend(config.http.ready.iter().filter_map(|name| ready_conflict(config, name)));
+    // Users of an ACL file are only known at the start.
+    if config.aclfile.is_none() {
+        found.extend(config.http.apis.users().filter_map(|user| unknown_user(config, user)));
+    }
+    found
+}
+
+fn missing_feature(config: &Config) -> Option<DirectiveConflict> {
+    (!cfg!(feature = "http") && config.http.port != 0).then(|| DirectiveConflict {
+        directives: &["http-port"],
+        sentence: format!("http-port is {}, but this getid was built without the feature 'http'", config.http.port),
+        help: "set http-port 0, or build getid with the features that it has by default".to_owned(),
+    })
+}
+
+fn port_conflict(config: &Config) -> Option<DirectiveConflict> {
+    let port = config.http.port;
+    let is_shared = |one: &BindAddr, other: &BindAddr| {
+        let is_any = one.ip.is_unspecified() || other.ip.is_unspecified();
+        one.ip == other.ip || (is_any && one.ip.is_ipv4() == other.ip.is_ipv4())
+    };
+    let is_met = config.http_bind().iter().any(|one| config.bind.iter().any(|other| is_shared(one, other)));
+    let (name, directives): (_, &[_]) = match port {
+        0 => return None,
+        _ if !is_met => return None,
+        _ if port == config.port => ("port", &["port", "http-port", "bind", "http-bind"]),
+        _ if port == config.tls_port => ("tls-port", &["tls-port", "http-port", "bind", "http-bind"]),
+        _ => return None,
+    };
+    Some(DirectiveConflict {
+        directives,
+        sentence: format!("{name} and http-port are both {port}, must differ"),
+        help: "write 'http-port 7880', or give http-bind another address".to_owned(),
+    })
+}
+
+/// Returns the error about a generator that `/readyz` cannot check.
+fn ready_conflict(config: &Config, name: &str) -> Option<DirectiveConflict> {
+    let names = config.generators.iter().map(|declaration| declaration.name());
+    if names.clone().any(|known| known == name) {
+        return None;
+    }
+    let is_counter = config.counters.iter().any(|counter| counter.name() == name);
+    let (sentence, help) = if is_counter {
+        let why = "a database that is down must not take this server out of service";
+        (format!("http-ready names '{name}', which is a counter: {why}"), "remove it from http-ready".to_owned())
+    } else if name == "-" {
+        // Paths use `-` for the unnamed generator; the directive has no word for it.
+        let help = "write 'http-ready \"\"' for the unnamed generator".to_owned();
+        (format!("http-ready names '{name}', which no generator line declares"), help)
+    } else {
+        let help = did_you_mean(name, names).map(|meant| format!("did you mean '{meant}'?"));
+        let help =
+            help.unwrap_or_else(|| format!("declare it ('generator {name} KIND'), or remove it from http-ready"));
+        (format!("http-ready names '{name}', which no generator line declares"), help)
+    };
+    Some(DirectiveConflict { directives: &["http-ready"], sentence, help })
+}
+
+fn unknown_user(config: &Config, user: &str) -> Option<DirectiveConflict> {
+    if user == DEFAULT_USER || config.users.iter().any(|line| line.name == user) {
+        return None;
+    }
+    let names = config.users.iter().map(|line| line.name.as_str());
+    let help = did_you_mean(user, names).map(|meant| format!("did you mean '{meant}'?"));
+    Some(DirectiveConflict {
+        directives: &["http-api", "user"],
+        sentence: format!("http-api names the user '{user}', which no user line defines"),
+        // A user without a password and without nopass cannot log in.
+        help: help.unwrap_or_else(|| format!("define it ('user {user} on ~PATTERN +incr ...')")),
+    })
+}
+
+/// Returns the directives that are set although there is no HTTP port.
+pub(super) fn unused_directives(config: &Config) -> Vec<&'static str> {
+    let (own, built_in) = (&config.http, Config::default().http);
+    let settings = [
+        ("http-bind", own.bind != built_in.bind),
+        ("http-tls", own.tls != built_in.tls),
+        ("http-max-clients", own.clients_max != built_in.clients_max),
+        ("http-timeout", own.timeout_s != built_in.timeout_s),
+        ("http-open", own.open != built_in.open),
+        ("http-ready", own.ready != built_in.ready),
+        ("http-host", own.hosts != built_in.hosts),
+        ("http-api", own.apis != built_in.apis),
+    ];
+    settings.into_iter().filter(|(_, is_set)| *is_set && own.port == 0).map(|(name, _)| name).collect()
+}

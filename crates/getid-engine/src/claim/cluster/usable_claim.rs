@@ -1,0 +1,72 @@
+//! The record of a claim as this server uses it, parsed once for each stamp.
+
+use std::sync::Arc;
+
+use getid_core::SavePoint;
+use getid_core::claim as machine;
+
+use super::texts::advance_command;
+use crate::claim::envelope::RecordError;
+use crate::claim::fleet::ClaimRecord;
+use crate::claim::{Conflict, Declarations, Identity};
+use getid_store::records::{Key, RecordRow, Stamp};
+
+/// Range of time-outs in a record, in ms: the configurable values. A value written by hand is clamped to it.
+const TIMEOUT_MS: std::ops::RangeInclusive<u64> = 500..=600_000;
+
+/// A valid record of a claim with its stamp.
+#[derive(Clone, Debug)]
+pub(super) struct UsableClaim {
+    pub(super) stamp: Stamp,
+    pub(super) claim: ClaimRecord,
+    /// Point at which the next holder begins, in ticks of this server's epoch.
+    pub(super) point: SavePoint,
+}
+
+impl UsableClaim {
+    /// Parses the record of `identity` from a row of `store`.
+    ///
+    /// # Errors
+    ///
+    /// Returns a sentence that explains why the record cannot be used, and the remedy.
+    pub(super) fn of_row(row: &RecordRow, identity: Identity, store: &str) -> Result<UsableClaim, String> {
+        let server_id = identity.server_id;
+        let key = Key::of_claim(server_id);
+        let claim = ClaimRecord::of_row(row, server_id).map_err(|error| {
+            let mend = advance_command(server_id, store);
+            let remedy = match error {
+                RecordError::Newer { .. } => format!("start the newer getid that wrote it, or {mend}"),
+                _ => mend,
+            };
+            format!("cannot use the record {key} of {store}: {error}; to continue, {remedy}")
+        })?;
+        let adopted = claim.record.adopted_by(identity).map_err(|error| {
+            format!("cannot use the record {key} of {store}: {error}; set this server's id-epoch to the fleet's")
+        })?;
+        Ok(UsableClaim { stamp: row.stamp, point: adopted.point, claim })
+    }
+
+    /// Returns the record as input of the machine. `is_this_folder`: its holder ran in the folder that this process has
+    /// locked.
+    pub(super) fn seen(&self, is_this_folder: bool) -> machine::ClaimSnapshot {
+        machine::ClaimSnapshot {
+            stamp: self.stamp,
+            holder: self.claim.holder().map(|holder| holder.instance),
+            timeout_ms: self.claim.timeout_ms.clamp(*TIMEOUT_MS.start(), *TIMEOUT_MS.end()),
+            point: self.point,
+            is_this_folder,
+            is_moved: self.claim.mark.is_some(),
+        }
+    }
+
+    /// Returns the record's declarations merged with those of a server that takes it over.
+    pub(super) fn declared(&self, mine: &Declarations, identity: Identity) -> Result<Arc<Declarations>, Conflict> {
+        let recorded = &self.claim.record.declarations;
+        if self.point.is_nothing() {
+            return Ok(Arc::new(mine.clone()));
+        }
+        let from_unix_ms = self.point.watermark.unix_ms(identity.layout.epoch());
+        let bits = |bits: u32| rand::random::<u64>() >> (64 - bits.clamp(1, 64));
+        recorded.with(mine.generators(), from_unix_ms, bits).map(Arc::new)
+    }
+}

@@ -1,0 +1,160 @@
+//! Extractors of handlers: a request with its caller, and the parameters of its path.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{FromRequestParts, RawPathParams};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, Uri};
+
+use serde_json::{Map, Value};
+
+use super::caller::Caller;
+use super::endpoint::{Endpoint, HandlerState};
+use super::guard;
+use super::problem::Problem;
+use super::query::Query;
+use super::reply::ReplyFrame;
+use super::schema::RequestBounds;
+use getid_text::printable::printable_up_to;
+
+/// A request's caller, its endpoint, headers and query.
+pub(super) struct ApiRequest {
+    pub(super) caller: Arc<Caller>,
+    row: &'static Endpoint,
+    bounds: RequestBounds,
+    headers: HeaderMap,
+    uri: Uri,
+}
+
+impl ApiRequest {
+    /// Creates it from the parts of a request to this endpoint.
+    pub(super) fn new(headers: HeaderMap, uri: Uri, row: &'static Endpoint, caller: Arc<Caller>) -> ApiRequest {
+        let bounds = RequestBounds::of(&caller.server.config.get());
+        ApiRequest { caller, row, bounds, headers, uri }
+    }
+
+    /// Returns the configured bounds at the time of the request.
+    pub(super) fn bounds(&self) -> RequestBounds {
+        self.bounds
+    }
+
+    /// Returns the header fields of the request.
+    pub(super) fn headers(&self) -> &HeaderMap {
+        &self.headers
+    }
+
+    /// Parses the query.
+    ///
+    /// # Errors
+    ///
+    /// 400 for a parameter that is unknown, wrong, missing or repeated.
+    pub(super) fn query(&self) -> Result<Query, Problem> {
+        self.row.query(self.uri.query(), self.bounds())
+    }
+
+    /// Parses the JSON body and returns its fields; none for an empty body.
+    ///
+    /// # Errors
+    ///
+    /// 413 for a body that is too large, 400 for any other fault of it.
+    pub(super) async fn body(&self, body: Body) -> Result<Map<String, Value>, Problem> {
+        self.row.body(body, self.bounds()).await
+    }
+
+    /// Checks whether the caller may use a protected path; for handlers of open paths.
+    ///
+    /// # Errors
+    ///
+    /// Those of the guard for a path that is not open.
+    pub(super) fn check_admission(&self) -> Result<(), Problem> {
+        guard::check_admission(&self.headers, &self.caller)
+    }
+
+    /// Whether the caller is logged in, or needs no login.
+    ///
+    /// # Errors
+    ///
+    /// A problem if the login is wrong or the server stops.
+    pub(super) async fn is_logged_in(&self) -> Result<bool, Problem> {
+        self.caller.is_logged_in(&self.headers).await
+    }
+
+    /// Runs a command as the caller and returns its reply.
+    ///
+    /// # Errors
+    ///
+    /// A problem if the login is wrong, the reply is an error, or the server stops.
+    pub(super) async fn run(&self, args: &[&[u8]]) -> Result<ReplyFrame, Problem> {
+        self.caller.run(&self.headers, args).await
+    }
+
+    /// Runs a command as the caller and returns the RESP bytes of its reply, errors included.
+    ///
+    /// # Errors
+    ///
+    /// A problem if the login is wrong or the server stops.
+    pub(super) async fn run_bytes(&self, request: &[u8]) -> Result<Vec<u8>, Problem> {
+        self.caller.run_bytes(&self.headers, request).await
+    }
+}
+
+impl FromRequestParts<HandlerState> for ApiRequest {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &HandlerState) -> Result<ApiRequest, Problem> {
+        // The router stores the caller in each request's extensions.
+        let caller = parts.extensions.get::<Arc<Caller>>().cloned().ok_or_else(Problem::stopping)?;
+        let (headers, uri) = (std::mem::take(&mut parts.headers), std::mem::take(&mut parts.uri));
+        Ok(ApiRequest::new(headers, uri, state.row, caller))
+    }
+}
+
+/// The path's only parameter.
+pub(super) struct PathName(pub(super) String);
+
+impl FromRequestParts<HandlerState> for PathName {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &HandlerState) -> Result<PathName, Problem> {
+        let params = RawPathParams::from_request_parts(parts, state).await;
+        let name = params.as_ref().ok().and_then(|params| params.iter().next()).map(|(_, name)| name.to_owned());
+        let name = name.ok_or_else(|| {
+            Problem::bad(
+                "the path is invalid: % needs two hex digits after it, and the decoded path must be UTF-8".to_owned(),
+            )
+        })?;
+        state.row.check_name(&name)?;
+        Ok(PathName(name))
+    }
+}
+
+/// The path's parameters of a pool of worker ids and one worker id.
+pub(super) struct WorkerIdPath {
+    pub(super) pool: String,
+    pub(super) id: String,
+}
+
+impl FromRequestParts<HandlerState> for WorkerIdPath {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &HandlerState) -> Result<WorkerIdPath, Problem> {
+        let params = RawPathParams::from_request_parts(parts, state).await;
+        let values: Vec<_> =
+            params.iter().flat_map(|params| params.iter()).map(|(_, value)| value.to_owned()).collect();
+        let [pool, id] = <[String; 2]>::try_from(values).map_err(|_| {
+            Problem::bad(
+                "the path is invalid: % needs two hex digits after it, and the decoded path must be UTF-8".to_owned(),
+            )
+        })?;
+        state.row.check_name(&pool)?;
+        if id.len() > ID_BYTES_MAX || !id.bytes().all(|byte| byte.is_ascii_digit()) {
+            let shown = printable_up_to(&id, 40);
+            return Err(Problem::bad(format!("'{shown}' in the path is not a worker id, expected a number")));
+        }
+        Ok(WorkerIdPath { pool, id })
+    }
+}
+
+/// The longest digits that are accepted for a worker id, more than any worker id has.
+const ID_BYTES_MAX: usize = 10;

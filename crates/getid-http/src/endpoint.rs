@@ -1,0 +1,198 @@
+//! The table of endpoints, from which the router and `/openapi.json` are made. There is no other list of paths, except
+//! for Leaf's and Tinyid's, which those servers define.
+//!
+//! An endpoint's row is beside its handler. The handler gets the row with each request ([`HandlerState`]) and parses
+//! parameters and body by it ([`ApiRequest`](super::api_request::ApiRequest)). So the document describes the checks.
+
+use std::sync::Arc;
+
+use axum::extract::FromRef;
+use axum::routing::{MethodFilter, MethodRouter};
+
+use super::schema::{Field, Schema};
+use super::{Http, decode, generators, ids, metrics, openapi, page, probes, sequences, workers};
+
+/// Returns all endpoints, in the order of the document.
+pub(super) fn all() -> impl Iterator<Item = &'static Endpoint> {
+    let rows = [
+        ids::ENDPOINTS,
+        decode::ENDPOINTS,
+        generators::ENDPOINTS,
+        sequences::ENDPOINTS,
+        workers::ENDPOINTS,
+        page::ENDPOINTS,
+        metrics::ENDPOINTS,
+        probes::ENDPOINTS,
+        openapi::ENDPOINTS,
+    ];
+    rows.into_iter().flatten()
+}
+
+/// Whether there is an endpoint at this path.
+pub(super) fn is_known(path: &str) -> bool {
+    all().any(|row| matches_path(row, path))
+}
+
+/// Whether this endpoint is at this path.
+pub(super) fn matches_path(row: &Endpoint, path: &str) -> bool {
+    let parts = path.split('/');
+    let is_it = |(own, part): (&str, &str)| own == part || (own.starts_with('{') && !part.is_empty());
+    row.path.split('/').count() == parts.clone().count() && row.path.split('/').zip(parts).all(is_it)
+}
+
+/// One method of one path.
+pub(super) struct Endpoint {
+    pub(super) method: Method,
+    /// The path, with names in braces, each of which is in `parameters`.
+    pub(super) path: &'static str,
+    /// The heading of the document.
+    pub(super) tag: &'static str,
+    /// The operation's name in programs that are generated from the document.
+    pub(super) id: &'static str,
+    /// A few words that describe the operation.
+    pub(super) summary: &'static str,
+    /// Description in sentences; may be empty.
+    pub(super) description: &'static str,
+    pub(super) access: EndpointAccess,
+    /// If none is of the query, the router refuses queries. Otherwise the handler parses them by
+    /// [`ApiRequest`](super::api_request::ApiRequest).
+    pub(super) parameters: &'static [Parameter],
+    /// The fields of its JSON body, which is optional if no field is required; `None`: it takes no body.
+    pub(super) body: Option<&'static [Field]>,
+    pub(super) responses: &'static [EndpointResponse],
+    /// Statuses of its problems, in addition to those of every endpoint.
+    pub(super) problems: &'static [u16],
+    /// The route of its handler for the filter of its method: `|filter| on(filter, handler)`.
+    pub(super) route: fn(MethodFilter) -> MethodRouter<HandlerState>,
+}
+
+/// State that a handler gets with the request. A handler that needs no row takes `State<Arc<Http>>`.
+#[derive(Clone)]
+pub(super) struct HandlerState {
+    pub(super) http: Arc<Http>,
+    /// The endpoint of the request.
+    pub(super) row: &'static Endpoint,
+}
+
+impl FromRef<HandlerState> for Arc<Http> {
+    fn from_ref(state: &HandlerState) -> Arc<Http> {
+        Arc::clone(&state.http)
+    }
+}
+
+/// An endpoint's method.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Method {
+    /// GET, which includes HEAD.
+    Get,
+    Post,
+    Patch,
+}
+
+impl Method {
+    /// Returns the method's name in the document.
+    pub(super) const fn word(self) -> &'static str {
+        match self {
+            Method::Get => "get",
+            Method::Post => "post",
+            Method::Patch => "patch",
+        }
+    }
+
+    /// Returns the method's filter for the router.
+    pub(super) const fn filter(self) -> MethodFilter {
+        match self {
+            Method::Get => MethodFilter::GET,
+            Method::Post => MethodFilter::POST,
+            Method::Patch => MethodFilter::PATCH,
+        }
+    }
+}
+
+/// Permission that an endpoint requires.
+pub(super) enum EndpointAccess {
+    /// The right to run these commands, each under the condition in the second text.
+    Commands(&'static [(&'static str, &'static str)]),
+    /// No permission beyond that to connect.
+    Public,
+}
+
+/// A parameter of a path or a query.
+pub(super) struct Parameter {
+    pub(super) name: &'static str,
+    pub(super) location: ParameterLocation,
+    pub(super) schema: &'static Schema,
+    pub(super) description: &'static str,
+}
+
+/// The location of a parameter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ParameterLocation {
+    /// Between slashes; always present.
+    Path,
+    /// After the question mark.
+    Query { is_required: bool },
+}
+
+/// A successful response.
+pub(super) struct EndpointResponse {
+    pub(super) status: u16,
+    /// The media type, such as `application/json`.
+    pub(super) media: &'static str,
+    /// The schema of a JSON body.
+    pub(super) schema: Option<&'static Schema>,
+    pub(super) description: &'static str,
+}
+
+impl EndpointResponse {
+    /// Returns a response of status 200 with a JSON body.
+    pub(super) const fn ok(schema: &'static Schema, description: &'static str) -> EndpointResponse {
+        EndpointResponse { status: 200, media: "application/json", schema: Some(schema), description }
+    }
+}
+
+/// Declares a parameter of a path.
+pub(super) const fn in_path(name: &'static str, schema: &'static Schema, description: &'static str) -> Parameter {
+    Parameter { name, location: ParameterLocation::Path, schema, description }
+}
+
+/// Declares an optional parameter of a query.
+pub(super) const fn optional(name: &'static str, schema: &'static Schema, description: &'static str) -> Parameter {
+    Parameter { name, location: ParameterLocation::Query { is_required: false }, schema, description }
+}
+
+/// Declares a required parameter of a query.
+pub(super) const fn required(name: &'static str, schema: &'static Schema, description: &'static str) -> Parameter {
+    Parameter { name, location: ParameterLocation::Query { is_required: true }, schema, description }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn rows_are_whole() {
+        let (mut routes, mut ids) = (HashSet::new(), HashSet::new());
+        for row in all() {
+            let name = format!("{} {}", row.method.word(), row.path);
+            assert!(routes.insert(name.clone()), "{name} is repeated");
+            assert!(ids.insert(row.id), "{name}: another endpoint has the name {}", row.id);
+            assert!(!row.summary.is_empty() && !row.summary.ends_with('.'), "{name}: a summary is a few words");
+            assert!(!row.responses.is_empty(), "{name} has no response");
+            let in_braces: Vec<_> =
+                row.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}')).collect();
+            let of_path = row.parameters.iter().filter(|parameter| parameter.location == ParameterLocation::Path);
+            assert_eq!(of_path.map(|parameter| parameter.name).collect::<Vec<_>>(), in_braces, "{name}");
+            assert!(row.method != Method::Get || row.body.is_none(), "{name}: a GET has no body");
+            if let EndpointAccess::Commands(commands) = row.access {
+                assert!(!commands.is_empty(), "{name}: use EndpointAccess::Public");
+                for (command, _) in commands {
+                    let command = command.to_lowercase().replace(' ', "|");
+                    assert!(getid_redis::command::rows().any(|row| row.full_name == command), "{name}: {command}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! IDs: `POST /v1/ids/{name}?count=n`.
+
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http;
+use axum::response::Response;
+use axum::routing::on;
+use getid_core::NAME_BYTES_MAX;
+use serde_json::{Map, Value};
+
+use super::api_request::{ApiRequest, PathName};
+use super::endpoint::{Endpoint, EndpointAccess, EndpointResponse, Method, in_path, optional};
+use super::openapi::TAG_IDS;
+use super::problem::Problem;
+use super::schema::{Field, Schema, field, maybe};
+use super::{id_list, reply, resp_request};
+use getid_redis::session::no_generator;
+
+pub(super) const ENDPOINTS: &[Endpoint] = &[DRAW];
+
+/// The name of the unnamed generator in a path.
+pub(super) const UNNAMED: &str = "-";
+
+/// The name of a generator or a sequence. Any other text is refused as no name.
+pub(super) const NAME: Schema = Schema::Text { chars_min: 1, chars_max: NAME_BYTES_MAX, pattern: "^[A-Za-z0-9_.:-]+$" };
+
+/// An ID: digits, or a text in its generator's format.
+pub(super) const ID: Schema = Schema::Text { chars_min: 1, chars_max: 255, pattern: "" };
+
+/// The command of nearly all requests.
+const GETID: &[u8] = b"*1\r\n$5\r\nGETID\r\n";
+
+const FIELDS: &[Field] = &[maybe(
+    "fields",
+    &Schema::Map(&Schema::Either(&[
+        &Schema::Integer { min: 0, max: i64::MAX },
+        &Schema::Text { chars_min: 1, chars_max: 20, pattern: "^[0-9]+$" },
+    ])),
+    "Values of the generator's request fields, if it has any.",
+)];
+
+pub(super) const DRAW: Endpoint = Endpoint {
+    method: Method::Post,
+    path: "/v1/ids/{name}",
+    tag: TAG_IDS,
+    id: "drawIds",
+    summary: "Get IDs of a generator",
+    description: "Each request returns new IDs. IDs ascend within a request, and over successive requests.",
+    access: EndpointAccess::Commands(&[("GETID", "without count, or with 1"), ("MGETID", "with a count above 1")]),
+    parameters: &[
+        in_path("name", &NAME, "The generator; '-' is the unnamed one."),
+        optional("count", &Schema::Count(|bounds| bounds.ids), "The number of IDs; the default is 1."),
+    ],
+    body: Some(FIELDS),
+    responses: &[EndpointResponse::ok(
+        &Schema::Named(
+            "Ids",
+            &Schema::Object(&[field(
+                "ids",
+                &Schema::List { of: &ID, items_max: usize::MAX },
+                "The requested number of IDs.",
+            )]),
+        ),
+        "The IDs.",
+    )],
+    problems: &[404, 409],
+    route: |filter| on(filter, draw),
+};
+
+/// Returns the name if this is a request for [`draw`] whose name is not escaped.
+///
+/// The router also leads to `draw`, including for escaped names. But it copies the name twice and builds a table of
+/// path parameters, which costs a tenth of the whole request.
+pub(super) fn plain_name(request: &Request) -> Option<&str> {
+    let name = request.uri().path().strip_prefix("/v1/ids/")?;
+    let is_plain = !name.is_empty() && !name.contains(['/', '%']);
+    (is_plain && *request.method() == http::Method::POST).then_some(name)
+}
+
+/// Returns `count` IDs of the generator `name`: `{"ids":["..."]}`.
+pub(super) async fn draw(PathName(name): PathName, request: ApiRequest, body: Body) -> Result<Response, Problem> {
+    let count = request.query()?.number("count").unwrap_or(1);
+    let body = request.body(body).await?;
+    if count == 1 && name == UNNAMED && body.is_empty() {
+        return Ok(reply::json_text(id_list::of_reply(&request.run_bytes(GETID).await?)?));
+    }
+    let counted = count.to_string();
+    let mut args: Vec<&[u8]> = if count == 1 { vec![b"GETID"] } else { vec![b"MGETID", counted.as_bytes()] };
+    let fields = fields(&body);
+    if name != UNNAMED {
+        args.push(name.as_bytes());
+        args.extend(fields.iter().flat_map(|(name, value)| [name.as_bytes(), value.as_bytes()]));
+    } else if !fields.is_empty() {
+        return Err(Problem::bad("the unnamed generator has no request fields; send no 'fields'".to_owned()));
+    }
+    let reply = request.run_bytes(&resp_request::encode(&args)).await?;
+    let ids = id_list::of_reply(&reply);
+    Ok(reply::json_text(if name == UNNAMED { ids? } else { ids.map_err(|problem| of_named(problem, &name))? }))
+}
+
+/// Returns the problem of a command with a generator's name. If no generator is declared, the command takes no name,
+/// and its arity error is replaced by the error for an unknown name.
+pub(super) fn of_named(problem: Problem, name: &str) -> Problem {
+    if problem.detail.starts_with("wrong number of arguments") {
+        return Problem::of_error(&no_generator(name.as_bytes(), &[]));
+    }
+    problem
+}
+
+/// Returns the request's fields as words of the command.
+fn fields(body: &Map<String, Value>) -> Vec<(&str, String)> {
+    let Some(Value::Object(fields)) = body.get("fields") else { return Vec::new() };
+    let word = |value: &Value| match value {
+        Value::String(text) => text.clone(),
+        number => super::schema::integer(number).unwrap_or_default().to_string(),
+    };
+    fields.iter().map(|(name, value)| (name.as_str(), word(value))).collect()
+}

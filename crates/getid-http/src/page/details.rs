@@ -1,0 +1,393 @@
+//! `GET /v1/status/details`: data that the page requests every few seconds beside the status. It has the reader's
+//! rights, the last day, commands and errors, pools of worker ids, lines of the log, and the claims of a fleet. The log
+//! and the claims require an administrative right.
+
+use axum::http::HeaderMap;
+use getid_core::{CounterKind, Role};
+use serde::Serialize;
+
+use super::PageState;
+use super::history::DayHistory;
+use super::status::short;
+use crate::caller::Caller;
+use crate::ids::UNNAMED;
+use crate::problem::Problem;
+use getid_engine::claim::listing::{ClaimList, ListedClaim};
+use getid_redis::command;
+use getid_server::Server;
+use getid_server::connection::LocalClient;
+use getid_server::metrics::Facts;
+use getid_system::clock::{Clock as _, wall_unix_ms};
+use getid_text::timestamp;
+
+/// The most commands that are listed: those with the most calls.
+pub(super) const COMMANDS_MAX: usize = 16;
+
+/// The most error codes that are listed: the most frequent.
+pub(super) const ERRORS_MAX: usize = 32;
+
+/// Full names of the commands that the page offers.
+const OFFERED: [&str; 11] = [
+    ADMINISTRATIVE,
+    "getid",
+    "mgetid",
+    "decodeid",
+    "generators",
+    "incr",
+    "sequence|create",
+    "sequence|list",
+    "sequence|next",
+    "sequence|raise",
+    "workerid|list",
+];
+
+/// The command whose right shows the log and the claims of other servers: its users administer or watch the server.
+const ADMINISTRATIVE: &str = "config|get";
+
+/// The most claims that are listed: as many as the page shows.
+pub(super) const CLAIMS_SHOWN_MAX: usize = 200;
+
+/// The details for one reader; times are RFC 3339 in UTC.
+#[derive(Debug, Serialize)]
+struct Details<'a> {
+    reader: ReaderRights,
+    #[serde(flatten)]
+    common: &'a SharedDetails,
+    /// Null without the right to [`ADMINISTRATIVE`].
+    log: Option<&'a [LogDetails]>,
+    /// Null without the right to [`ADMINISTRATIVE`], and without a claim store.
+    fleet: Option<FleetDetails>,
+}
+
+/// Details that are equal for all readers, gathered at most once a second.
+#[derive(Debug, Serialize)]
+pub(super) struct SharedDetails {
+    day: DayHistory,
+    commands: Vec<CommandDetails>,
+    errors: Vec<ErrorDetails>,
+    worker_pools: Vec<PoolDetails>,
+    #[serde(skip)]
+    log: Vec<LogDetails>,
+    /// Names of all generators; `-` is the unnamed one.
+    #[serde(skip)]
+    generators: Vec<String>,
+    /// Names of the sequences in the status.
+    #[serde(skip)]
+    sequences: Vec<String>,
+}
+
+/// The user of the request and the user's rights.
+#[derive(Debug, Serialize)]
+struct ReaderRights {
+    user: String,
+    /// Commands that the page offers and the user may run.
+    may: Vec<&'static str>,
+    /// Generators of which the user may get IDs; `-` is the unnamed one.
+    generators: Vec<String>,
+    /// Sequences of the status that the user may count.
+    sequences: Vec<String>,
+    /// Sequences of the status that the user may raise.
+    sequences_to_raise: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct CommandDetails {
+    name: &'static str,
+    calls: u64,
+    failed: u64,
+    rejected: u64,
+    p50_us: f64,
+    p99_us: f64,
+    p999_us: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct ErrorDetails {
+    code: String,
+    count: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct PoolDetails {
+    name: String,
+    store: String,
+    is_known: bool,
+    size: u32,
+    leased: u32,
+    lease_ms: u64,
+    leases: u64,
+    renewals: u64,
+    refused: u64,
+    exhausted: u64,
+    errors: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct LogDetails {
+    time: String,
+    level: &'static str,
+    text: String,
+}
+
+#[derive(Debug, Serialize)]
+struct FleetDetails {
+    /// When the claims were read; null before the first reading.
+    read: Option<String>,
+    error: Option<String>,
+    has_more: bool,
+    claims: Vec<ClaimDetails>,
+}
+
+#[derive(Debug, Serialize)]
+struct ClaimDetails {
+    server_id: u32,
+    state: &'static str,
+    name: String,
+    host: String,
+    address: String,
+    since: Option<String>,
+    /// Time from the record's writing, by its writer's clock, to its reading, ms; negative: that clock is ahead of this
+    /// machine's.
+    written_ms_ago: Option<i64>,
+    timeout_ms: u64,
+}
+
+/// Returns the details as JSON, for the user that these headers log in.
+///
+/// # Errors
+///
+/// A problem if the login is wrong or the server stops.
+pub(super) async fn details_of(
+    page: &PageState,
+    server: &Server,
+    caller: &Caller,
+    headers: &HeaderMap,
+) -> Result<Vec<u8>, Problem> {
+    let common = page.common(|| SharedDetails::of(page, server));
+    let reader = caller.inspect(headers, |client| ReaderRights::of(client, &common)).await?;
+    let (mut log, mut fleet) = (None, None);
+    if reader.may.contains(&ADMINISTRATIVE) {
+        log = Some(common.log.as_slice());
+        if let Some(lister) = server.claim().and_then(|claim| claim.lister()) {
+            fleet = Some(FleetDetails::of(&*lister.list(wall_unix_ms).await));
+        }
+    }
+    let details = Details { reader, common: &common, log, fleet };
+    Ok(serde_json::to_vec(&details).unwrap_or_default())
+}
+
+impl SharedDetails {
+    fn of(page: &PageState, server: &Server) -> SharedDetails {
+        let facts = server.facts();
+        let (generators, sequences) = names(server, &facts);
+        SharedDetails {
+            day: page.day(),
+            commands: commands(&facts),
+            errors: errors(&facts),
+            worker_pools: pools(&facts),
+            log: server.log.recent().into_iter().rev().map(LogDetails::of).collect(),
+            generators,
+            sequences,
+        }
+    }
+}
+
+/// Returns the names of all generators, and of the sequences in the status.
+fn names(server: &Server, facts: &Facts<'_>) -> (Vec<String>, Vec<String>) {
+    let mut generators = vec![UNNAMED.to_owned()];
+    generators.extend(facts.generators.iter().map(|own| own.generator.declaration().name().to_owned()));
+    generators.extend(server.settings.get().counters.iter().map(|own| own.name().to_owned()));
+    let busiest = facts.sequences.as_ref().map(|own| own.busiest.iter().map(|(name, _)| name.clone()).collect());
+    (generators, busiest.unwrap_or_default())
+}
+
+impl ReaderRights {
+    fn of(client: &LocalClient, common: &SharedDetails) -> ReaderRights {
+        let may: Vec<_> = OFFERED.into_iter().filter(|command| client.may_run(command, None)).collect();
+        let named = |all: &[String], command| -> Vec<String> {
+            all.iter().filter(|name| client.may_run(command, Some(name.as_bytes()))).cloned().collect()
+        };
+        ReaderRights {
+            user: client.view().user.to_string(),
+            may,
+            generators: common.generators.iter().filter(|name| may_draw(client, name)).cloned().collect(),
+            sequences: named(&common.sequences, "incr"),
+            sequences_to_raise: named(&common.sequences, "sequence|raise"),
+        }
+    }
+}
+
+/// Whether the client's user may get IDs of this generator.
+fn may_draw(client: &LocalClient, name: &str) -> bool {
+    client.may_run("getid", (name != UNNAMED).then_some(name.as_bytes()))
+}
+
+/// Fails unless the user may get IDs of this generator, or run `GENERATORS`, which shows all of them.
+///
+/// # Errors
+///
+/// The problem of `GENERATORS`, or one if the login is wrong or the server stops.
+pub(super) async fn check_generator_access(caller: &Caller, headers: &HeaderMap, name: &str) -> Result<(), Problem> {
+    let may = |client: &LocalClient| client.may_run("generators", None) || may_draw(client, name);
+    if caller.inspect(headers, may).await? {
+        return Ok(());
+    }
+    caller.run(headers, &[b"GENERATORS"]).await.map(drop)
+}
+
+fn commands(facts: &Facts<'_>) -> Vec<CommandDetails> {
+    let mut all: Vec<_> = command::rows()
+        .filter_map(|row| Some((row.full_name, facts.metrics.command(row.verb)?)))
+        .map(|(name, totals)| {
+            #[expect(clippy::cast_precision_loss, reason = "a time for people")]
+            let us = |per_mille| totals.histogram.percentile_ns(per_mille) as f64 / 1000.0;
+            CommandDetails {
+                name,
+                calls: totals.calls,
+                failed: totals.failed,
+                rejected: totals.rejected,
+                p50_us: us(500),
+                p99_us: us(990),
+                p999_us: us(999),
+            }
+        })
+        .collect();
+    all.sort_by_key(|command| std::cmp::Reverse(command.calls));
+    all.truncate(COMMANDS_MAX);
+    all
+}
+
+fn errors(facts: &Facts<'_>) -> Vec<ErrorDetails> {
+    let mut all = facts.metrics.errors();
+    all.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    all.truncate(ERRORS_MAX);
+    all.into_iter().map(|(code, count)| ErrorDetails { code: code.word(), count }).collect()
+}
+
+fn pools(facts: &Facts<'_>) -> Vec<PoolDetails> {
+    let pool = |own: &getid_engine::workers::PoolView| PoolDetails {
+        name: own.name.clone(),
+        store: short(&own.store),
+        is_known: own.is_known,
+        size: own.rules.size,
+        leased: own.leased,
+        lease_ms: own.rules.lease_ms,
+        leases: own.counts.leases,
+        renewals: own.counts.renewals,
+        refused: own.counts.refused,
+        exhausted: own.counts.exhausted,
+        errors: own.counts.errors,
+    };
+    facts.workers.iter().map(pool).collect()
+}
+
+impl LogDetails {
+    fn of(line: getid_server::logging::RecentLine) -> LogDetails {
+        LogDetails { time: timestamp::format_rfc3339(line.unix_ms), level: line.level, text: line.text }
+    }
+}
+
+impl FleetDetails {
+    fn of(list: &ClaimList) -> FleetDetails {
+        FleetDetails {
+            read: list.read_unix_ms.map(timestamp::format_rfc3339),
+            error: list.error.as_deref().map(short),
+            has_more: list.has_more || list.claims.len() > CLAIMS_SHOWN_MAX,
+            claims: list.claims.iter().take(CLAIMS_SHOWN_MAX).map(ClaimDetails::of).collect(),
+        }
+    }
+}
+
+impl ClaimDetails {
+    fn of(claim: &ListedClaim) -> ClaimDetails {
+        ClaimDetails {
+            server_id: claim.server_id,
+            state: claim.state,
+            name: short(&claim.name),
+            host: short(&claim.host),
+            address: short(&claim.address),
+            since: (claim.since_unix_ms > 0).then(|| timestamp::format_rfc3339(claim.since_unix_ms)),
+            written_ms_ago: claim.written_unix_ms.map(|written| claim.read_unix_ms.saturating_sub(written)),
+            timeout_ms: claim.timeout_ms,
+        }
+    }
+}
+
+/// The details of one generator.
+#[derive(Serialize)]
+pub(super) struct GeneratorDetails {
+    name: String,
+    /// The explanation of `getid layout`; null for a generator over a sequence.
+    explanation: Option<getid_tools::explanation::Explanation>,
+    counter: Option<CounterDetails>,
+    /// Names of fields that come with each request.
+    request_fields: Vec<String>,
+    chart: ChartDetails,
+}
+
+#[derive(Serialize)]
+struct CounterDetails {
+    kind: &'static str,
+    declaration: String,
+    template: Option<String>,
+    zone: Option<String>,
+    reset: &'static str,
+    /// The sequence that it draws from; null before the first request since the start.
+    sequence: Option<String>,
+    last: Option<String>,
+    left: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct ChartDetails {
+    step_s: u32,
+    given: Vec<u32>,
+}
+
+impl GeneratorDetails {
+    /// Returns the details of the generator with this name; `None` if there is none.
+    pub(super) fn of(page: &PageState, server: &Server, name: &str) -> Option<GeneratorDetails> {
+        use getid_tools::explanation::{EvennessScope, Explanation};
+        use getid_tools::subject::Subject;
+
+        let now_unix_ms = server.issuer().clock().wall_unix_us().div_euclid(1000);
+        let explain =
+            |declaration: &_, unnamed| Explanation::new(declaration, unnamed, EvennessScope::default(), now_unix_ms);
+        let chart = ChartDetails { step_s: super::history::POINTS_OF_STEP, given: page.chart(name) };
+        let details = |explanation, counter, request_fields| GeneratorDetails {
+            name: name.to_owned(),
+            explanation,
+            counter,
+            request_fields,
+            chart,
+        };
+        if name == UNNAMED {
+            let declaration = Subject::Unnamed(server.issuer().identity().layout).declaration()?;
+            return Some(details(Some(explain(&declaration, true)), None, Vec::new()));
+        }
+        if let [Some(own)] = server.generators_named(&[name.to_owned()]).as_slice() {
+            let declaration = own.generator.declaration();
+            let of_request = declaration.layout().fields().iter().filter(|field| field.role == Role::Request);
+            let of_request = of_request.map(|field| field.name.clone()).collect();
+            return Some(details(Some(explain(declaration, false)), None, of_request));
+        }
+        let settings = server.settings.get();
+        let counter = settings.counters.iter().find(|own| own.name() == name)?;
+        let status = server.generators.counter_status(name);
+        let (template, zone) = match counter.kind() {
+            CounterKind::Serial(serial) => (Some(serial.template.text().to_owned()), serial.zone.clone()),
+            CounterKind::Sequence(_) => (None, None),
+        };
+        let counter = CounterDetails {
+            kind: counter.word(),
+            declaration: format!("generator {}", counter.words().join(" ")),
+            template,
+            zone,
+            reset: counter.reset().word(),
+            last: status.as_ref().and_then(|(_, status)| status.last_given).map(|value| value.to_string()),
+            left: status.as_ref().map(|(_, status)| status.left),
+            sequence: status.map(|(key, _)| key.to_string()),
+        };
+        Some(details(None, Some(counter), Vec::new()))
+    }
+}

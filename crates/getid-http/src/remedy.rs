@@ -1,0 +1,217 @@
+//! Rewrites remedies in errors for clients of the HTTP port.
+//!
+//! A command's error names the command that helps: `SEQUENCE CREATE orders`. A client of the HTTP port gets the
+//! equivalent request: `POST /v1/sequences/orders`. Commands without one are marked as commands of the Redis port.
+
+use std::iter;
+
+/// A command as errors name it, and the equivalent request; `None`: there is none. A `*` is a name, which is inserted
+/// in the request.
+type Remedy = (&'static str, Option<&'static str>);
+
+/// Of commands with a common beginning, the longest is first.
+const REMEDIES: [Remedy; 21] = [
+    ("'sequence-create on-first-use' so does INCR", Some("'sequence-create on-first-use' so does asking for a value")),
+    ("SEQUENCE ALTER * max N", Some("PATCH /v1/sequences/* with {\"max\": N}")),
+    ("SEQUENCE ALTER *", Some("PATCH /v1/sequences/*")),
+    ("SEQUENCE ALTER", Some("PATCH /v1/sequences/{name}")),
+    ("SEQUENCE CREATE makes another", Some("POST /v1/sequences/{name} makes another")),
+    ("SEQUENCE CREATE *", Some("POST /v1/sequences/*")),
+    ("SEQUENCE INFO *", Some("GET /v1/sequences/*")),
+    ("SEQUENCE RAISE * N", Some("PATCH /v1/sequences/* with {\"last\": N}")),
+    ("SEQUENCE RAISE * n", Some("PATCH /v1/sequences/* with {\"last\": n}")),
+    ("SEQUENCE LIST", Some("GET /v1/sequences")),
+    ("SEQUENCE RAISE or CONFIRM", None),
+    ("SEQUENCE STORES CONFIRM *", None),
+    ("SEQUENCE STORES", None),
+    ("SEQUENCE CONFIRM *", None),
+    ("SEQUENCE DECLARE", None),
+    ("CLIENT UNBLOCK", None),
+    ("WORKERID LIST *", Some("GET /v1/workers/*/leases")),
+    ("WORKERID LEASE", Some("POST /v1/workers/{pool}/leases")),
+    ("GETID * * 0", Some("POST /v1/ids/* with {\"fields\": {\"*\": 0}}")),
+    ("GETID begins it", Some("POST /v1/ids/{name} begins it")),
+    ("use GETID *", Some("use POST /v1/ids/*")),
+];
+
+/// The beginning of Redis's error for a key of another kind.
+const WRONG_TYPE: &str = "Operation against a key holding the wrong kind of value: ";
+
+/// Texts before the quoted name of the subject of an error.
+const KINDS: [&str; 5] = ["sequence ", "generator ", "pool ", "never goes back: ", "values of "];
+
+/// Returns the text of an error for a client of the HTTP port.
+pub(super) fn for_http(message: &str) -> String {
+    let message = message.strip_prefix(WRONG_TYPE).unwrap_or(message);
+    let (before, name) = name_in(message).unwrap_or_default();
+    // A name stays as it is, even if it contains a command.
+    let end_of_name = before.len() + name.len();
+    let mut text = String::with_capacity(message.len());
+    text.push_str(&with_requests(before, "", ""));
+    text.push_str(name);
+    with_requests(&message[end_of_name..], name, &text)
+}
+
+/// Returns the text before the first quoted text of an error, with the quote, and the quoted text; `None` if that is a
+/// command.
+fn name_in(message: &str) -> Option<(&str, &str)> {
+    let (before, behind) = message.split_once('\'')?;
+    let (name, _) = behind.split_once('\'')?;
+    let is_command = || REMEDIES.iter().any(|row| found(behind, row, "").is_some());
+    let is_name = KINDS.iter().any(|kind| before.ends_with(kind)) || !is_command();
+    is_name.then_some((&message[..=before.len()], name))
+}
+
+/// Returns `done` and `rest` with requests in place of commands; `name` is the subject of the error.
+fn with_requests(mut rest: &str, name: &str, done: &str) -> String {
+    let mut text = done.to_owned();
+    while let Some(first) = rest.chars().next() {
+        // A command begins at the beginning of a word.
+        let begins = !text.ends_with(is_name_char);
+        let found = REMEDIES.iter().filter(|_| begins).find_map(|row| found(rest, row, name));
+        let Some((len, request)) = found else {
+            text.push(first);
+            rest = &rest[first.len_utf8()..];
+            continue;
+        };
+        let (command, behind) = rest.split_at(len);
+        rest = behind;
+        if let Some(request) = request {
+            text.push_str(&request);
+        } else {
+            text.push_str(command);
+            if let Some(behind) = rest.strip_prefix('\'') {
+                text.push('\'');
+                rest = behind;
+            }
+            text.push_str(" on the Redis port");
+        }
+    }
+    text
+}
+
+/// Returns the length of this command at the start of `text`, and the equivalent request. `subject` is a name that may
+/// contain blanks.
+fn found(text: &str, (command, request): &Remedy, subject: &str) -> Option<(usize, Option<String>)> {
+    let (mut rest, mut names) = (text, Vec::new());
+    for (place, word) in command.split(' ').enumerate() {
+        if place > 0 {
+            rest = rest.strip_prefix(' ')?;
+        }
+        if word == "*" {
+            let is_subject =
+                |behind: &str| !subject.is_empty() && names.is_empty() && !behind.starts_with(is_name_char);
+            let name = match rest.strip_prefix(subject) {
+                Some(behind) if is_subject(behind) => subject,
+                _ => &rest[..rest.find(|letter| !is_name_char(letter)).unwrap_or(rest.len())],
+            };
+            (!name.is_empty()).then(|| names.push(name))?;
+            rest = &rest[name.len()..];
+        } else {
+            rest = rest.strip_prefix(word)?;
+        }
+    }
+    let request = request.map(|request| {
+        let filled = request.split('*').zip(names.iter().copied().chain(iter::repeat("")));
+        filled.flat_map(|(part, name)| [part.to_owned(), escaped(name)]).collect()
+    });
+    (!rest.starts_with(is_name_char)).then_some((text.len() - rest.len(), request))
+}
+
+/// Returns the name of a sequence or a generator, escaped for a path.
+pub(super) fn escaped(name: &str) -> String {
+    name.replace('{', "%7B").replace('}', "%7D").replace('#', "%23").replace(' ', "%20")
+}
+
+fn is_name_char(letter: char) -> bool {
+    letter.is_ascii_alphanumeric() || "_.:-".contains(letter)
+}
+
+#[cfg(test)]
+mod tests {
+    use getid_core::SequenceRefusal;
+
+    use super::*;
+    use getid_engine::generators::sequence::SequenceError;
+    use getid_engine::workers::WorkerError;
+
+    #[test]
+    fn a_command_becomes_the_equivalent_request() {
+        for (message, expected) in [
+            (
+                "no such sequence 'nope': 'SEQUENCE CREATE nope' makes it",
+                "no such sequence 'nope': 'POST /v1/sequences/nope' makes it",
+            ),
+            ("GETID lua shard 0", "POST /v1/ids/lua with {\"fields\": {\"shard\": 0}}"),
+            (
+                "no such sequence 'SEQUENCE LIST': 'SEQUENCE CREATE SEQUENCE LIST' makes it",
+                "no such sequence 'SEQUENCE LIST': 'POST /v1/sequences/SEQUENCE%20LIST' makes it",
+            ),
+            (
+                "no such sequence 'makes': 'SEQUENCE CREATE makes' makes it",
+                "no such sequence 'makes': 'POST /v1/sequences/makes' makes it",
+            ),
+            (
+                "sequence '{a} #b' has begun: SEQUENCE RAISE {a} #b n lets it go on",
+                "sequence '{a} #b' has begun: PATCH /v1/sequences/%7Ba%7D%20%23b with {\"last\": n} lets it go on",
+            ),
+            ("'SEQUENCE CONFIRM a.b:c' lets it go on", "'SEQUENCE CONFIRM a.b:c' on the Redis port lets it go on"),
+            ("SEQUENCE RAISE x N, or", "PATCH /v1/sequences/x with {\"last\": N}, or"),
+            (
+                "Operation against a key holding the wrong kind of value: 'x' is a generator; use GETID x",
+                "'x' is a generator; use POST /v1/ids/x",
+            ),
+            // Texts without a command, or with an incomplete one.
+            ("MGETID lua shard 0", "MGETID lua shard 0"),
+            ("SEQUENCE CREATEd", "SEQUENCE CREATEd"),
+            ("SEQUENCE INFO ", "SEQUENCE INFO "),
+            ("GETID", "GETID"),
+            ("\u{e4}\u{20ac} SEQUENCE LIST\u{e4}", "\u{e4}\u{20ac} GET /v1/sequences\u{e4}"),
+            ("", ""),
+        ] {
+            assert_eq!(for_http(message), expected);
+        }
+    }
+
+    /// The texts come from the code that makes them, so a new text that names a command is found here.
+    #[test]
+    fn no_error_of_sequences_and_workers_names_a_command_alone() {
+        let refusals = [
+            SequenceRefusal::NoSuch,
+            SequenceRefusal::Dropped { last: 7 },
+            SequenceRefusal::AtMax { max: 7 },
+            SequenceRefusal::WentBack,
+            SequenceRefusal::Lost { store: "gone".into() },
+            SequenceRefusal::TooLarge { values: 7, max: 6 },
+            SequenceRefusal::Busy { waited_ms: 0 },
+            SequenceRefusal::Newer { period: "2026".into() },
+        ];
+        let names = ["orders", "{a} #b", "makes", "SEQUENCE LIST"];
+        let sequences = names.iter().flat_map(|name| refusals.iter().map(move |refusal| (*name, refusal.of(name))));
+        let operators = [
+            SequenceError::Lower { last: 7 },
+            SequenceError::TooMany { max: 7 },
+            SequenceError::Unknown("gone".to_owned()),
+        ];
+        let operators = names.iter().flat_map(|name| operators.iter().map(move |error| (*name, error.of(name))));
+        let workers = [
+            WorkerError::NotLeased { pool: "p".to_owned(), id: 7 },
+            WorkerError::NoSuchPool { pool: "p".to_owned() },
+            WorkerError::Lease { pool: "p".to_owned(), id: 7, why: getid_core::worker::LeaseRefusal::WrongToken },
+        ];
+        let workers = workers.iter().map(|error| ("p", error.to_string()));
+        for (name, message) in sequences.chain(operators).chain(workers) {
+            let text = for_http(&message);
+            assert!(!text.contains("/v1/sequences/{"), "{text}");
+            let quoted = format!("'{name}'");
+            assert!(!message.contains(&quoted) || text.contains(&quoted), "{text}");
+            let text = text.replace(&quoted, "");
+            for (at, _) in ["SEQUENCE ", "WORKERID ", "INCR", "GETID"].iter().flat_map(|word| text.match_indices(word))
+            {
+                let end = text[at..].find(['\'', ',', ';']).map_or(text.len(), |len| at + len);
+                let behind = &text[end..];
+                assert!(behind.starts_with("' on the Redis port"), "{text}");
+            }
+        }
+    }
+}

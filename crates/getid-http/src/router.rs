@@ -1,0 +1,120 @@
+//! Routes all paths: those of the table of endpoints, and errors for all others.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::Request;
+use axum::http::{Method, StatusCode, Uri};
+use axum::middleware::{Next, from_fn};
+use axum::routing::any;
+
+use super::endpoint::{self, Endpoint, HandlerState, ParameterLocation};
+use super::problem::Problem;
+use super::schema::RequestBounds;
+use super::{Http, leaf, tinyid};
+use getid_text::printable::printable_up_to;
+use getid_text::suggest::is_near;
+
+pub(super) fn router(http: &Arc<Http>) -> Router {
+    let of_row = |row: &'static Endpoint| {
+        let served = HandlerState { http: Arc::clone(http), row };
+        let route = (row.route)(row.method.filter()).with_state(served);
+        let has_query = row.parameters.iter().any(|parameter| parameter.location != ParameterLocation::Path);
+        // The page is for people, who may follow a link to which a parameter was added.
+        if has_query || row.path == "/" {
+            return route;
+        }
+        route.layer(from_fn(move |request: Request, next: Next| async move {
+            row.query(request.uri().query(), RequestBounds::default())?;
+            Ok::<_, Problem>(next.run(request).await)
+        }))
+    };
+    endpoint::all()
+        .fold(Router::new(), |router, row| router.route(row.path, of_row(row)))
+        .merge(compat_routes(http))
+        .fallback(not_found)
+        .method_not_allowed_fallback(not_allowed)
+}
+
+/// Returns the routes of other servers' paths that are answered here: all paths with their prefixes, since those
+/// servers have their own errors. They are not in the table, and so not in /openapi.json: their own documents describe
+/// them.
+fn compat_routes(http: &Arc<Http>) -> Router {
+    let mut router = Router::new();
+    let apis = &http.server.config.get().http.apis;
+    if apis.leaf.is_some() {
+        for path in ["/api/", "/api/{*rest}", "/decodeSnowflakeId", "/decodeSnowflakeId/"] {
+            router = router.route(path, any(leaf::answer));
+        }
+    }
+    if apis.tinyid.is_some() {
+        for path in ["/tinyid/", "/tinyid/{*rest}"] {
+            router = router.route(path, any(tinyid::answer));
+        }
+    }
+    router.with_state(Arc::clone(http))
+}
+
+/// Whether this is the path of a probe.
+pub(super) fn is_probe(path: &str) -> bool {
+    matches!(path, "/livez" | "/readyz")
+}
+
+pub(super) fn is_metrics(path: &str) -> bool {
+    path == "/metrics"
+}
+
+/// Whether this is a path of another server, whose clients do not know this API.
+pub(super) fn is_compat_path(path: &str) -> bool {
+    path.starts_with("/api/") || path.starts_with("/tinyid/") || path.starts_with("/decodeSnowflakeId")
+}
+
+async fn not_found(uri: Uri) -> Problem {
+    let hint = hint(uri.path()).unwrap_or_default();
+    let detail = format!("unknown path{hint}; /openapi.json lists all paths");
+    Problem::new(StatusCode::NOT_FOUND, detail)
+}
+
+/// Returns what was probably meant by an unknown path.
+fn hint(path: &str) -> Option<String> {
+    // The most frequent mistake.
+    if let Some(shorter) = path.strip_suffix('/').filter(|shorter| endpoint::is_known(shorter)) {
+        return Some(format!(": use {}", printable_up_to(shorter, PATH_CHARS_MAX)));
+    }
+    // A missing name, as in POST /v1/ids.
+    let path = path.strip_suffix('/').unwrap_or(path);
+    let is_longer = |row: &&Endpoint| row.path.rsplit_once("/{").is_some_and(|(before, _)| before == path);
+    let meant = endpoint::all().find(is_longer).or_else(|| endpoint::all().find(|row| is_near_path(path, row.path)))?;
+    let known: Vec<_> = endpoint::all().filter(|row| row.path == meant.path).map(requests).collect();
+    Some(format!(": use {}", known.join(" or ")))
+}
+
+/// Characters of a path that an error quotes.
+const PATH_CHARS_MAX: usize = 200;
+
+/// Describes an endpoint for an error: `POST /v1/ids/{name} (get IDs of a generator)`.
+fn requests(row: &Endpoint) -> String {
+    let mut summary = row.summary.to_owned();
+    // A summary is a few words in ASCII, and none begins with a name.
+    if let Some(first) = summary.get_mut(..1) {
+        first.make_ascii_lowercase();
+    }
+    format!("{} {} ({summary})", row.method.word().to_ascii_uppercase(), row.path)
+}
+
+/// Whether each part of a path equals or resembles that of the endpoint; a name may be any.
+fn is_near_path(path: &str, known: &str) -> bool {
+    let same_length = path.split('/').count() == known.split('/').count();
+    let are_near = |(part, known): (&str, &str)| part == known || known.starts_with('{') || is_near(part, known);
+    same_length && path.len() <= PATH_CHARS_MAX && path.split('/').zip(known.split('/')).all(are_near)
+}
+
+async fn not_allowed(method: Method, uri: Uri) -> Problem {
+    let rows = endpoint::all().filter(|row| endpoint::matches_path(row, uri.path())).map(requests);
+    let supported = rows.collect::<Vec<_>>().join(" and ");
+    let detail = format!(
+        "this path does not support {}; it supports {supported}; /openapi.json describes each",
+        method.as_str()
+    );
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, detail)
+}

@@ -1,0 +1,304 @@
+//! `DECODEID` and `IDSPAN` of named generators: the fields of an ID, and the IDs of a span of time.
+
+use std::sync::Arc;
+
+use getid_core::{
+    CounterDeclaration, CounterKind, CounterReading, Declaration, FieldLayout, Id, Layout, NamedGenerator, Reset, Role,
+    Shape,
+};
+
+use super::ids::{SpanError, describe_id, quoted};
+use crate::resp::Value;
+use getid_text::timestamp::{TimeSpec, format_rfc3339, plausibility};
+use getid_text::zone::shown_unix_ms;
+
+const NS_PER_MS: i128 = 1_000_000;
+
+/// Largest number of generators in which `DECODEID` without a name shows a reading.
+const READINGS_MAX: usize = 100;
+
+/// An ID as a named generator reads it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NamedId {
+    /// The number of an ID of a generator by the clock.
+    Number(Arc<NamedGenerator>, u128),
+    /// The counted value of an ID of a generator over a sequence.
+    Counted(Arc<CounterDeclaration>, CounterReading),
+}
+
+impl NamedId {
+    fn generator(&self) -> &str {
+        match self {
+            NamedId::Number(generator, _) => generator.declaration().name(),
+            NamedId::Counted(counter, _) => counter.name(),
+        }
+    }
+
+    /// Returns the time that the ID holds, Unix ms.
+    fn unix_ms(&self, now_unix_ms: i64) -> Option<i64> {
+        match self {
+            NamedId::Number(generator, number) => {
+                let layout = generator.declaration().layout();
+                layout.tick_of(*number).map(|tick| layout.unix_ms(tick))
+            }
+            NamedId::Counted(counter, read) => shown_unix_ms(counter, *read, now_unix_ms),
+        }
+    }
+}
+
+/// Keys in `DECODEID` of a named generator that are not fields. A field of one of these names gets a `_` appended.
+const OWN_NAMES: [&str; 7] = ["generator", "kind", "time", "unix_ms", "tick", "ahead_ms", "note"];
+
+/// Parses the number of an ID as a client writes it.
+///
+/// # Errors
+///
+/// Returns the reply's text if it is not an ID of this generator.
+pub fn parse_named_id(generator: &NamedGenerator, text: &[u8]) -> Result<u128, String> {
+    let declaration = generator.declaration();
+    str::from_utf8(text).ok().and_then(|text| declaration.read(text)).ok_or_else(|| {
+        let (text, name) = (quoted(text), declaration.name());
+        format!("ERR '{text}' is not an id of generator '{name}': expected {}", expected(declaration))
+    })
+}
+
+fn expected(declaration: &Declaration) -> String {
+    match (declaration.format(), declaration.kind().shape) {
+        (Some(format), _) => format!("an id of {format}"),
+        (None, Shape::Uuid(version)) => format!("a UUID of version {version}"),
+        (None, Shape::Hibernate) => "a UUID as Hibernate makes them".to_owned(),
+        (None, Shape::ObjectId) => "24 hex digits".to_owned(),
+        (None, Shape::ObjectIdDecimal) => "29 decimal digits".to_owned(),
+        (None, Shape::Number) => format!("a decimal number of at most {} bits", declaration.layout().bits()),
+    }
+}
+
+/// Replies to `DECODEID id name` with the fields of the ID. `ahead_ms` is the time by which it lies ahead of
+/// `now_unix_ms`, negative for an ID of the past.
+pub fn describe_named_id(id: &NamedId, now_unix_ms: i64) -> Value {
+    match id {
+        NamedId::Number(generator, number) => describe_number(generator.declaration(), *number, now_unix_ms),
+        NamedId::Counted(counter, read) => describe_counter_id(counter, *read, now_unix_ms),
+    }
+}
+
+fn describe_number(declaration: &Declaration, number: u128, now_unix_ms: i64) -> Value {
+    let (layout, kind) = (declaration.layout(), declaration.kind().word);
+    let mut fields =
+        vec![(Value::from("generator"), Value::from(declaration.name())), (Value::from("kind"), Value::from(kind))];
+    let mut push = |name: &str, value| fields.push((Value::from(name), value));
+    let tick = layout.tick_of(number);
+    let unix_ms = tick.map(|tick| layout.unix_ms(tick));
+    if let (Some(tick), Some(unix_ms)) = (tick, unix_ms) {
+        push("time", Value::from(format_rfc3339(unix_ms).as_str()));
+        push("unix_ms", Value::Integer(unix_ms));
+        push("tick", number_value(u128::from(tick)));
+    } else {
+        push("time", Value::Null);
+        push("note", Value::bulk(format!("a {kind} holds no time")));
+    }
+    for (field, shift) in layout.places().filter(|(field, _)| field.role != Role::Time) {
+        let value = number_value(FieldLayout::value(field, shift, number));
+        match field.name.as_str() {
+            name if OWN_NAMES.contains(&name) => push(&format!("{name}_"), value),
+            name => push(name, value),
+        }
+    }
+    if let Some(unix_ms) = unix_ms {
+        push("ahead_ms", Value::Integer(unix_ms.saturating_sub(now_unix_ms)));
+    }
+    Value::Map(fields)
+}
+
+/// Parses an ID of a generator over a sequence, as a client writes it.
+///
+/// # Errors
+///
+/// Returns the reply's text if it is not an ID of this generator.
+pub fn parse_counter_id(counter: &CounterDeclaration, text: &[u8]) -> Result<CounterReading, String> {
+    str::from_utf8(text).ok().and_then(|text| counter.read(text)).ok_or_else(|| {
+        let expected = match counter.kind() {
+            CounterKind::Sequence(None) => "a decimal number".to_owned(),
+            CounterKind::Sequence(Some(format)) => format!("an id of {format}"),
+            CounterKind::Serial(serial) => format!("a text of the template {}", serial.template.text()),
+        };
+        format!("ERR '{}' is not an id of generator '{}': expected {expected}", quoted(text), counter.name())
+    })
+}
+
+/// Replies to `DECODEID id name` of a generator over a sequence. The time of a serial number is the begin of the period
+/// that it shows, in its zone.
+fn describe_counter_id(counter: &CounterDeclaration, read: CounterReading, now_unix_ms: i64) -> Value {
+    let begins_unix_ms = shown_unix_ms(counter, read, now_unix_ms);
+    let time = begins_unix_ms.map_or(Value::Null, |unix_ms| Value::from(format_rfc3339(unix_ms).as_str()));
+    let note = match (counter.kind(), begins_unix_ms) {
+        (CounterKind::Sequence(_), _) => "a sequence holds no time",
+        (CounterKind::Serial(serial), None) if serial.template.finest() > Reset::Never => {
+            "the period that it shows begins after the last time that can be shown"
+        }
+        (CounterKind::Serial(_), None) => "a serial without a year holds no time",
+        (CounterKind::Serial(_), Some(_)) => "the time is the begin of the period that it shows",
+    };
+    let mut fields = vec![
+        ("generator", Value::from(counter.name())),
+        ("kind", Value::from(counter.word())),
+        ("time", time),
+        ("note", Value::from(note)),
+        ("value", Value::Integer(read.value)),
+    ];
+    if let Some(unix_ms) = begins_unix_ms {
+        fields.push(("unix_ms", Value::Integer(unix_ms)));
+        fields.push(("ahead_ms", Value::Integer(unix_ms.saturating_sub(now_unix_ms))));
+    }
+    Value::map(fields)
+}
+
+/// Replies to `DECODEID id` on a server with named generators. The reply has the fields under the unnamed generator's
+/// layout, if the ID is one of it, and readings in at most `READINGS_MAX` of the others. Readings with times nearest to
+/// now come first, then those in the future, then those without time.
+pub fn describe_any_id(layout: Layout, id: Option<Id>, named: &[NamedId], now_unix_ms: i64) -> Value {
+    let mut fields = match id.map(|id| describe_id(layout, id, now_unix_ms)) {
+        Some(Value::Map(fields)) => fields,
+        _ => Vec::new(),
+    };
+    let mut named: Vec<_> = named.iter().collect();
+    named.sort_by_cached_key(|id| plausibility(id.unix_ms(now_unix_ms), now_unix_ms));
+    let each = named.into_iter().take(READINGS_MAX);
+    let each = each.map(|id| (Value::from(id.generator()), describe_named_id(id, now_unix_ms)));
+    fields.push((Value::from("generators"), Value::Map(each.collect())));
+    Value::Map(fields)
+}
+
+/// Checks whether a generator has a span of IDs for a span of time.
+///
+/// # Errors
+///
+/// Returns the reply's text if it has none: the kind holds no time, or its IDs are not in the order of their times.
+pub fn check_named_span(generator: &NamedGenerator) -> Result<(), String> {
+    let declaration = generator.declaration();
+    let (name, kind) = (declaration.name(), declaration.kind().word);
+    if !declaration.layout().has_time() {
+        return Err(format!("ERR ids of generator '{name}' have no span: a {kind} holds no time"));
+    }
+    if !declaration.is_ordered() {
+        return Err(format!(
+            "ERR ids of generator '{name}' have no span: those of {kind} are not in the order of their times"
+        ));
+    }
+    Ok(())
+}
+
+/// Replies to `IDSPAN from to name` with the lowest and the highest ID that can carry a time of `from` to `to`, both
+/// inclusive, where `now` is `now_unix_ms`. The reply is an error if there is none.
+pub fn describe_named_span(generator: &NamedGenerator, times: [TimeSpec; 2], now_unix_ms: i64) -> Value {
+    let ids = span(generator.declaration().layout(), times, now_unix_ms).map_err(|error| error.to_string());
+    let shown = |number: u128| {
+        if generator.is_integer() {
+            return Ok(number_value(number));
+        }
+        let mut text = Vec::new();
+        let fits = generator.declaration().write(number, &mut text);
+        if fits { Ok(Value::bulk(text)) } else { Err(too_wide(generator, number)) }
+    };
+    let ids = ids.and_then(|(lowest, highest)| Ok(vec![shown(lowest)?, shown(highest)?]));
+    ids.map_or_else(Value::error, Value::Array)
+}
+
+/// Returns the error for a number with more digits than its generator's format permits.
+#[cold]
+pub fn too_wide(generator: &NamedGenerator, number: u128) -> String {
+    let declaration = generator.declaration();
+    let (name, pad) = (declaration.name(), declaration.format().map_or(0, |format| format.pad));
+    format!(
+        "ERR generator '{name}' is at {number}, which has more digits than its format's pad {pad}. Declare a new generator \
+         with a larger pad, or this one with 'overflow grow', which gives up the order of its texts"
+    )
+}
+
+fn span(layout: &FieldLayout, times: [TimeSpec; 2], now_unix_ms: i64) -> Result<(u128, u128), SpanError> {
+    let [from, to] = times.map(|time| time.unix_ms(now_unix_ms));
+    let tick = |unix_ms: i64, unix_ns: i128| {
+        layout.tick_at(unix_ns).ok_or_else(|| {
+            let (first, last) = (layout.epoch_unix_ms(), layout.unix_ms(layout.last_tick()));
+            SpanError::OutOfRange {
+                time: format_rfc3339(unix_ms),
+                relation: if unix_ms < first { "before the first" } else { "after the last" },
+                bound: format_rfc3339(if unix_ms < first { first } else { last }),
+            }
+        })
+    };
+    let first_ns = |unix_ms: i64| i128::from(unix_ms) * NS_PER_MS;
+    if from > to {
+        let [from, to] = [from, to].map(format_rfc3339);
+        return Err(SpanError::Backwards { from, to });
+    }
+    // All ticks that begin in the last millisecond are included.
+    let ticks = (tick(from, first_ns(from))?, tick(to, first_ns(to) + NS_PER_MS - 1)?);
+    // The caller has checked that the layout has time, so there is a span.
+    Ok(layout.span(ticks.0, ticks.1).unwrap_or_default())
+}
+
+/// Returns an integer, or its digits if an `i64` cannot hold it.
+fn number_value(number: u128) -> Value {
+    i64::try_from(number).map_or_else(|_| Value::bulk(number.to_string()), Value::Integer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 2026-11-26T20:00:00Z, which is the 27th in Shanghai.
+    const NOW: i64 = 1_795_723_200_000;
+
+    fn counted(words: &str, id: &str) -> NamedId {
+        let words: Vec<_> = words.split(' ').collect();
+        let counter = CounterDeclaration::parse(&words, |_| Ok(())).expect("a counter").expect("valid");
+        let read = parse_counter_id(&counter, id.as_bytes()).expect("its ID");
+        NamedId::Counted(Arc::new(counter), read)
+    }
+
+    fn field_of(id: &NamedId, name: &str) -> Option<Value> {
+        let Value::Map(fields) = describe_named_id(id, NOW) else { panic!("a map") };
+        fields.into_iter().find(|(own, _)| *own == Value::from(name)).map(|(_, value)| value)
+    }
+
+    #[test]
+    fn a_serial_number_shows_its_period_and_its_value() {
+        for (words, id, time, value) in [
+            ("s serial ORD{yyyyMMdd}-{n:6} zone UTC", "ORD20261125-000001", Some("2026-11-25T00:00:00.000Z"), 1),
+            ("s serial {yyyyMMddHH}{n:2} zone Asia/Shanghai", "202611270400", Some("2026-11-26T20:00:00.000Z"), 0),
+            ("s serial T{yy}{n:7}{luhn} zone UTC reset year", "T2600000018", Some("2026-01-01T00:00:00.000Z"), 1),
+            ("s serial {yyMM}{n:2} zone UTC", "771201", Some("1977-12-01T00:00:00.000Z"), 1),
+            ("s serial {yyMM}{n:2} zone UTC", "751201", Some("2075-12-01T00:00:00.000Z"), 1),
+            // The last hours of the calendar have no time, because they do not exist in every zone.
+            ("s serial ORD{yyyyMMdd}-{n:6} zone UTC", "ORD99991230-000001", Some("9999-12-30T00:00:00.000Z"), 1),
+            ("s serial ORD{yyyyMMdd}-{n:6} zone UTC", "ORD99991231-000001", None, 1),
+            ("s serial {MM}{n:2} zone UTC reset never", "1207", None, 7),
+            ("s serial {n:2}", "42", None, 42),
+            ("s sequence format base62 pad 4", "001A", None, 72),
+            ("s sequence", "42", None, 42),
+        ] {
+            let id = counted(words, id);
+            assert_eq!(field_of(&id, "time"), Some(time.map_or(Value::Null, Value::from)), "{words}");
+            assert_eq!(field_of(&id, "value"), Some(Value::Integer(value)), "{words}");
+            assert_eq!(field_of(&id, "ahead_ms").is_some(), time.is_some(), "{words}");
+        }
+    }
+
+    #[test]
+    fn the_most_plausible_readings_come_first_and_there_is_a_bound() {
+        let day =
+            |at: usize, day: u32| counted(&format!("g{at} serial {{yyyyMMdd}}{{n:1}} zone UTC"), &format!("{day}1"));
+        let mut ids =
+            vec![counted("timeless sequence", "5"), day(1, 20_200_101), day(2, 20_261_126), day(3, 20_300_101)];
+        let names = |ids: &[NamedId]| {
+            let Value::Map(fields) = describe_any_id(Layout::default(), None, ids, NOW) else { panic!("a map") };
+            let [(_, Value::Map(readings))] = &fields[..] else { panic!("generators alone: {fields:?}") };
+            readings.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(names(&ids), ["g2", "g1", "g3", "timeless"].map(Value::from));
+        ids.splice(0..0, (10..10 + READINGS_MAX).map(|at| counted(&format!("g{at} sequence"), "5")));
+        let kept = names(&ids);
+        assert_eq!((kept.len(), &kept[0]), (READINGS_MAX, &Value::from("g2")));
+    }
+}

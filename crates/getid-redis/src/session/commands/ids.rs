@@ -1,0 +1,262 @@
+//! `GETID`, `MGETID` and the commands about existing IDs.
+
+use std::sync::Arc;
+
+use getid_core::{CounterDeclaration, NAME_BYTES_MAX, NamedGenerator, RequestField, is_name};
+
+use super::{Call, CommandReply, CommandResult, ErrorText, NOT_AN_INTEGER};
+use crate::acl::User;
+use crate::command::{
+    Command, NamedId, Verb, check_named_span, parse_counter_id, parse_id, parse_named_id, parse_span, quoted,
+};
+use crate::resp::{Args, parse_integer};
+use crate::session::Settings;
+use crate::session::effect::{Effect, IdsEffect};
+use crate::session::named::{NamedReply, ReplyForm};
+use crate::session::turn::named_cost;
+use getid_text::suggest::is_near;
+
+/// `GETID [name [field value ...]]` outside the fast path.
+#[inline]
+pub(super) fn getid(call: &mut Call<'_>) -> CommandResult {
+    check_server_id(call, Verb::GetId)?;
+    if call.args.len() > 1 {
+        return named(call, 1, 1);
+    }
+    call.turn.tally.ids(Verb::GetId, 1, 0);
+    call.turn.push_each_id(1);
+    Ok(CommandReply::Pushed)
+}
+
+/// Implements `MGETID count [name [field value ...]]`.
+#[inline]
+pub(super) fn mgetid(call: &mut Call<'_>) -> CommandResult {
+    check_server_id(call, Verb::MGetId)?;
+    let counted = parse_integer(call.arg(1));
+    match counted.map(u32::try_from) {
+        Some(Ok(count @ 1..)) if count <= call.client.settings.id_mgetid_max => {
+            if call.args.len() > 2 {
+                return named(call, 2, count);
+            }
+            call.turn.tally.ids(Verb::MGetId, 1, 0);
+            call.turn.push_ids(count);
+            return Ok(CommandReply::Pushed);
+        }
+        _ => call.turn.tally.ids(Verb::MGetId, 1, 1),
+    }
+    Err(counted.map_or(NOT_AN_INTEGER.into(), |count| format!("ERR parameters error! argv[1] = {count}").into()))
+}
+
+/// Refuses a draw without a server-id. A turn's IDs are written with the settings under which it was read.
+#[inline]
+fn check_server_id(call: &mut Call<'_>, verb: Verb) -> Result<(), ErrorText> {
+    if call.client.settings.has_server_id {
+        return Ok(());
+    }
+    call.turn.tally.ids(verb, 1, 1);
+    Err(NO_SERVER_ID.into())
+}
+
+/// Error of a server for which no server-id is free.
+const NO_SERVER_ID: &str = "LOADING standby: no server-id is free for this server (server-id auto)";
+
+/// Draws from the generator that the argument at `at` names. Values of its fields follow.
+#[inline(never)]
+fn named(call: &mut Call<'_>, at: usize, count: u32) -> CommandResult {
+    let verb = call.command.verb;
+    let Call { args, client, turn, transaction, command, .. } = call;
+    let settings = &client.settings;
+    let found = settings.generators.find(args.get(at).unwrap_or_default()).and_then(|place| {
+        let (index, generator) = settings.generators.get(place)?;
+        Some((place, index, generator))
+    });
+    let Some((place, index, generator)) = found else {
+        if let Some(place) = settings.counters.find(args.get(at).unwrap_or_default()) {
+            let takes_more = args.len() > at + 1;
+            return super::sequences::ids_of_counter(call, place, count, takes_more);
+        }
+        turn.tally.ids(verb, 1, 1);
+        turn.count_work(UNKNOWN_NAME_BYTES);
+        return Err(unknown(settings, args.get(at).unwrap_or_default(), command, client.user()).into());
+    };
+    let request = match request_of(generator, args.behind(at + 1)) {
+        Ok(request) => request,
+        Err(text) => {
+            turn.tally.ids(verb, 1, 1);
+            return Err(text.into());
+        }
+    };
+    turn.tally.ids(verb, 1, 0);
+    let form = if verb == Verb::GetId { ReplyForm::Each } else { ReplyForm::Array };
+    turn.push_named([place, index], NamedReply { draw: 0, count, form, request }, || {
+        named_cost(generator, settings.turn_ids_max, settings.id_max_wait_ms)
+    });
+    turn.is_repeatable = form == ReplyForm::Each && !transaction.is_open();
+    Ok(CommandReply::Pushed)
+}
+
+/// Returns the request's field values, placed in the ID: all fields of the generator, each once, in any order.
+fn request_of(generator: &NamedGenerator, words: Args<'_>) -> Result<u128, String> {
+    let name = generator.declaration().name();
+    if let Some(server_id) = generator.foreign_to() {
+        return Err(format!("ERR generator '{name}' belongs to server-id {server_id}"));
+    }
+    let fields = generator.request_fields();
+    let (mut request, mut present) = (0, 0_u128);
+    for at in (0..words.len()).step_by(2) {
+        let word = words.get(at).unwrap_or_default();
+        let Some(place) = fields.iter().position(|field| field.name.as_bytes() == word) else {
+            return Err(unknown_field(generator, word));
+        };
+        let RequestField { name: field, max, .. } = &fields[place];
+        let Some(value) = words.get(at + 1) else {
+            return Err(format!("ERR field '{field}' of generator '{name}' has no value: it takes 0 to {max}"));
+        };
+        if present >> place & 1 == 1 {
+            return Err(format!("ERR field '{field}' of generator '{name}' is given twice"));
+        }
+        present |= 1 << place;
+        let is_number = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
+        let number = str::from_utf8(value).ok().filter(|_| is_number).and_then(|text| text.parse::<u64>().ok());
+        request |= match number {
+            Some(value) if value <= *max => fields[place].place(value),
+            _ => {
+                let (value, why) = (quoted(value), if is_number { "out of range" } else { "not a number" });
+                return Err(format!("ERR '{value}' is {why}: field '{field}' of generator '{name}' takes 0 to {max}"));
+            }
+        };
+    }
+    let missing = fields.iter().enumerate().find(|(place, _)| present >> place & 1 == 0);
+    missing.map_or(Ok(request), |(_, RequestField { name: field, max, .. })| {
+        Err(format!(
+            "ERR generator '{name}' needs a value for its field '{field}' with each request, 0 to {max}: GETID {name} \
+             {field} 0"
+        ))
+    })
+}
+
+#[cold]
+fn unknown_field(generator: &NamedGenerator, word: &[u8]) -> String {
+    let (name, word) = (generator.declaration().name(), quoted(word));
+    let fields = generator.request_fields().iter().map(|field| format!("{} (0 to {})", field.name, field.max));
+    let fields: Vec<String> = fields.collect();
+    if fields.is_empty() {
+        return format!("ERR generator '{name}' takes no fields with a request, and got '{word}'");
+    }
+    format!("ERR generator '{name}' takes no field '{word}' with a request; it takes {}", fields.join(", "))
+}
+
+/// Size that an unknown name adds to a turn's bound, bytes, for the search of similar names.
+const UNKNOWN_NAME_BYTES: usize = 4096;
+
+/// Maximum number of names that are compared with an unknown one.
+const COMPARED_NAMES_MAX: usize = 100;
+/// Maximum length of an unknown name that is compared with others, bytes.
+const COMPARED_NAME_BYTES_MAX: usize = 64;
+
+/// Returns the error for an unknown generator. It suggests only similar names that the user may request.
+#[cold]
+fn unknown(settings: &Settings, name: &[u8], command: &Command, user: &User) -> String {
+    let typed = str::from_utf8(name).unwrap_or_default();
+    let names = settings.generators.iter().map(|(_, generator)| generator.declaration().name());
+    let names = names.chain(settings.counters.iter().map(|counter| counter.name()));
+    let near = names.filter(|name| name.len().abs_diff(typed.len()) <= 2 && typed.len() <= COMPARED_NAME_BYTES_MAX);
+    let near = near
+        .take(COMPARED_NAMES_MAX)
+        .filter(|name| is_near(typed, name) && user.may_access_key(command, name.as_bytes()));
+    let near: Vec<String> = near.take(3).map(|name| format!("'{name}'")).collect();
+    no_generator(name, &near)
+}
+
+/// Returns the error for an unknown generator; `near` are similar names in quotes.
+#[cold]
+pub fn no_generator(name: &[u8], near: &[String]) -> String {
+    let Some(typed) = str::from_utf8(name).ok().filter(|name| is_name(name)) else {
+        return format!(
+            "ERR '{}' cannot be the name of a generator: it has 1 to {NAME_BYTES_MAX} bytes of A-Z a-z 0-9 _ . : -",
+            quoted(name)
+        );
+    };
+    let meant = if near.is_empty() { String::new() } else { format!("; did you mean {}?", near.join(" or ")) };
+    let dot = if near.is_empty() { "." } else { "" };
+    format!(
+        "ERR no generator '{typed}'{meant}{dot} Declare it with a line 'generator {typed} <kind>' in the \
+         configuration, and send SIGHUP to the server"
+    )
+}
+
+/// Implements `DECODEID id [name]`.
+pub(super) fn decode(call: &mut Call<'_>) -> CommandResult {
+    let text = call.arg(1);
+    if call.args.len() > 2 {
+        let id = if let Some(counter) = counter_at(call, 2) {
+            NamedId::Counted(Arc::clone(counter), parse_counter_id(counter, text)?)
+        } else {
+            let generator = generator_at(call, 2)?;
+            let number = parse_named_id(&generator, text)?;
+            NamedId::Number(generator, number)
+        };
+        return Ok(CommandReply::Effect(Effect::Ids(IdsEffect::DecodeNamed(id))));
+    }
+    let id = parse_id(text).map_err(|error| error.to_string());
+    let (generators, counters) = (&call.client.settings.generators, &call.client.settings.counters);
+    if generators.is_empty() && counters.is_empty() {
+        return Ok(CommandReply::Effect(Effect::Ids(IdsEffect::Decode(id?))));
+    }
+    // At most as many as there are generators. The shell, which has the clock, knows which of them to omit.
+    let text = str::from_utf8(text).unwrap_or_default();
+    let numbers = generators
+        .iter()
+        .filter_map(|(_, generator)| Some(NamedId::Number(Arc::clone(generator), generator.declaration().read(text)?)));
+    let counted =
+        counters.iter().filter_map(|counter| Some(NamedId::Counted(Arc::clone(counter), counter.read(text)?)));
+    let named: Vec<_> = numbers.chain(counted).collect();
+    if named.is_empty() {
+        id.as_ref().map_err(Clone::clone)?;
+    }
+    Ok(CommandReply::Effect(Effect::Ids(IdsEffect::DecodeAny { id: id.ok(), named })))
+}
+
+/// Returns the counter that the last argument, at `at`, names, if any.
+fn counter_at<'a>(call: &'a Call<'_>, at: usize) -> Option<&'a Arc<CounterDeclaration>> {
+    let counters = &call.client.settings.counters;
+    let place = counters.find(call.arg(at)).filter(|_| call.args.len() == at + 1)?;
+    counters.get(place)
+}
+
+/// Returns the generator that the last argument, at `at`, names.
+fn generator_at(call: &mut Call<'_>, at: usize) -> Result<Arc<NamedGenerator>, ErrorText> {
+    if call.args.len() > at + 1 {
+        return Err(call.command.arity_error().into());
+    }
+    let (name, generators) = (call.arg(at), &call.client.settings.generators);
+    let found = generators.find(name).and_then(|place| generators.get(place)).map(|(_, found)| Arc::clone(found));
+    found.ok_or_else(|| {
+        call.turn.count_work(UNKNOWN_NAME_BYTES);
+        unknown(&call.client.settings, name, call.command, call.client.user()).into()
+    })
+}
+
+/// Implements `IDREADY`.
+pub(super) fn ready(call: &mut Call<'_>) -> CommandResult {
+    let shows_reasons = call.client.is_authenticated();
+    Ok(CommandReply::Effect(Effect::Ids(IdsEffect::Ready { shows_reasons })))
+}
+
+/// Implements `IDSPAN from to [name]`.
+pub(super) fn span(call: &mut Call<'_>) -> CommandResult {
+    if let Some(counter) = counter_at(call, 3) {
+        let (name, kind) = (counter.name(), counter.word());
+        return Err(format!("ERR ids of generator '{name}' have no span: a {kind} holds no time").into());
+    }
+    let generator = if call.args.len() > 3 { Some(generator_at(call, 3)?) } else { None };
+    let times = parse_span(call.arg(1), call.arg(2)).map_err(|error| error.to_string())?;
+    let effect = match generator {
+        None => IdsEffect::Span(times),
+        Some(generator) => {
+            check_named_span(&generator)?;
+            IdsEffect::SpanNamed { generator, times }
+        }
+    };
+    Ok(CommandReply::Effect(Effect::Ids(effect)))
+}

@@ -1,0 +1,147 @@
+//! `INCR`, `INCRBY` and `HINCRBY`: the next values of a sequence.
+//!
+//! The request is added to the turn, which draws from each sequence once.
+
+use getid_core::{SEQUENCE_NAME_RULE, is_sequence_name};
+
+use super::{Call, CommandReply, CommandResult, ErrorText, NOT_AN_INTEGER};
+use crate::command::quoted;
+use crate::resp::parse_integer;
+use crate::session::turn::counter_cost;
+use getid_text::name_hash::hash_of;
+
+/// Field of a sequence, read as a hash, that counts.
+pub(in crate::session) const HASH_FIELD: &str = "cur";
+
+/// Error of a server that has no store for sequences.
+pub const SEQUENCES_OFF: &str = "ERR sequences are off: the server has no store for them. Set 'sequence-store' in its \
+                                 configuration, and restart it";
+
+/// Implements `INCR name`.
+#[inline]
+pub(super) fn incr(call: &mut Call<'_>) -> CommandResult {
+    count(call, 1)
+}
+
+/// Implements `INCRBY name n`.
+pub(super) fn incr_by(call: &mut Call<'_>) -> CommandResult {
+    let values = values_of(call, 2)?;
+    count(call, values)
+}
+
+/// Implements `HINCRBY name cur n`.
+pub(super) fn hash_incr_by(call: &mut Call<'_>) -> CommandResult {
+    let values = values_of(call, 3)?;
+    if call.arg(2) != HASH_FIELD.as_bytes() {
+        let (name, field) = (quoted(call.arg(1)), quoted(call.arg(2)));
+        let text = format!(
+            "ERR '{field}' is not a field that counts: a sequence is read as a hash whose field {HASH_FIELD} counts, as \
+             in HINCRBY {name} {HASH_FIELD} 1"
+        );
+        return Err(refused(call, text));
+    }
+    count(call, values)
+}
+
+/// Parses the number of values at `at`.
+fn values_of(call: &mut Call<'_>, at: usize) -> Result<u32, ErrorText> {
+    let Some(settings) = call.client.settings.sequences else { return Err(refused(call, SEQUENCES_OFF)) };
+    let max = settings.incrby_max;
+    let Some(count) = parse_integer(call.arg(at)) else { return Err(refused(call, NOT_AN_INTEGER)) };
+    let values = u32::try_from(count).ok().filter(|values| (1..=max).contains(values));
+    values.ok_or_else(|| {
+        let name = quoted(call.arg(1));
+        let text = match count {
+            0 => format!(
+                "ERR a step of 0 gives no value: a sequence gives 1 to {max} values at a time, and GET {name} returns \
+                 its position"
+            ),
+            ..0 => format!(
+                "ERR a sequence never goes back: '{name}' takes steps of 1 to {max}, not {count}. SEQUENCE CREATE \
+                 makes another one"
+            ),
+            _ => {
+                format!("ERR {count} values of '{name}' are too many for one request: sequence-incrby-max allows {max}")
+            }
+        };
+        refused(call, text)
+    })
+}
+
+/// Counts the command as failed, and returns its error.
+#[cold]
+fn refused(call: &mut Call<'_>, text: impl Into<ErrorText>) -> ErrorText {
+    call.turn.tally.ids(call.command.verb, 1, 1);
+    text.into()
+}
+
+/// Adds a request for values of the sequence that the first argument names.
+#[inline]
+fn count(call: &mut Call<'_>, values: u32) -> CommandResult {
+    let name = call.arg(1);
+    let hash = hash_of(name);
+    let draw = match call.turn.find_sequence(hash, name) {
+        Some(draw) => draw,
+        None => begin(call, hash, name)?,
+    };
+    let verb = call.command.verb;
+    call.turn.tally.ids(verb, 1, 0);
+    call.turn.push_sequence(draw, verb, values);
+    call.turn.is_repeatable = !call.transaction.is_open();
+    Ok(CommandReply::Pushed)
+}
+
+/// Adds a draw from a sequence that is new in this turn. Its name is checked here.
+fn begin(call: &mut Call<'_>, hash: u64, name: &[u8]) -> Result<usize, ErrorText> {
+    let settings = &call.client.settings;
+    if settings.sequences.is_none() {
+        return Err(refused(call, SEQUENCES_OFF));
+    }
+    let Some(text) = str::from_utf8(name).ok().filter(|name| is_sequence_name(name)) else {
+        return Err(refused(call, not_a_name(name)));
+    };
+    let is_generator = !settings.generators.is_empty() && settings.generators.find(name).is_some();
+    if is_generator || (!settings.counters.is_empty() && settings.counters.find(name).is_some()) {
+        return Err(refused(call, is_a_generator(text)));
+    }
+    Ok(call.turn.add_sequence(hash, text, None))
+}
+
+/// Handles `GETID name` and `MGETID count name` of a counter, at `place` in the settings.
+pub(super) fn ids_of_counter(call: &mut Call<'_>, place: usize, values: u32, takes_more: bool) -> CommandResult {
+    let settings = &call.client.settings;
+    let Some(counter) = settings.counters.get(place) else { return Err(refused(call, SEQUENCES_OFF)) };
+    if settings.sequences.is_none() {
+        return Err(refused(call, SEQUENCES_OFF));
+    }
+    if takes_more {
+        let text = format!("ERR generator '{}' takes no fields with a request", counter.name());
+        return Err(refused(call, text));
+    }
+    let (name, cost) = (counter.name(), counter_cost(counter));
+    let hash = hash_of(name.as_bytes());
+    let draw = match call.turn.find_sequence(hash, name.as_bytes()) {
+        Some(draw) => draw,
+        None => call.turn.add_sequence(hash, name, Some(place)),
+    };
+    let verb = call.command.verb;
+    call.turn.tally.ids(verb, 1, 0);
+    call.turn.push_sequence(draw, verb, values);
+    call.turn.count_ids(cost.saturating_mul(values));
+    Ok(CommandReply::Pushed)
+}
+
+/// Returns the error for an invalid name of a sequence.
+#[cold]
+pub(super) fn not_a_name(name: &[u8]) -> String {
+    format!("ERR '{}' cannot be the name of a sequence: it has {SEQUENCE_NAME_RULE}", quoted(name))
+}
+
+/// Returns the error for a generator's name in the place of a sequence's.
+#[cold]
+pub(super) fn is_a_generator(name: &str) -> String {
+    format!(
+        "WRONGTYPE Operation against a key holding the wrong kind of value: '{name}' is a generator; use GETID \
+         {name}"
+    )
+}

@@ -1,0 +1,186 @@
+//! A turn's values of sequences: from memory, otherwise waited for, for all sequences at once and within one deadline.
+
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use getid_core::SequenceRefusal;
+use tokio::time::Instant;
+
+use super::buffers::Buffers;
+use super::draw::{DrawProgress, DrawWait, DrawWaitEnd};
+use super::state::ClientConnection;
+use crate::transport::Transport;
+use getid_engine::generators::SerialCounter;
+use getid_engine::generators::sequence::{DrawOutcome, Sequences};
+use getid_redis::session::{
+    CounterPeriod, SEQUENCES_OFF, SequenceDraw, SequenceDrawResults, SequencePart, Turn, drop_front,
+};
+
+impl<T: Transport> ClientConnection<T> {
+    /// Takes the values in memory from each sequence. Returns true if nothing is left to wait for; refusals do not
+    /// count as left.
+    #[inline]
+    pub(super) fn draw_values_now(&self, turn: &Turn, values: &mut SequenceDrawResults) -> bool {
+        let draws = turn.sequence_draws();
+        values.begin(draws.len());
+        if !draws.is_empty()
+            && let Some(text) = self.server.generators.standby_refusal()
+        {
+            values.parts_mut().iter_mut().for_each(|part| part.refused = Some(text.clone()));
+            return true;
+        }
+        let Some(sequences) = self.server.generators.sequences().filter(|_| !draws.is_empty()) else {
+            values.parts_mut().iter_mut().for_each(|part| part.refused = Some(SEQUENCES_OFF.to_owned()));
+            return true;
+        };
+        let mut is_whole = true;
+        for (draw, part) in draws.iter().zip(values.parts_mut()) {
+            let (name, asks) = (turn.sequence_name(draw), &mut turn.sequence_asks(draw));
+            if draw.is_counter() && !self.has_period(draw, part) {
+                continue;
+            }
+            let SequencePart { runs, left, period, .. } = part;
+            let (hash, key) = period.as_ref().map_or((draw.hash, name), |period| (period.hash, &*period.key));
+            match sequences.try_draw(hash, key, asks, runs, left) {
+                Ok(DrawOutcome::All) => {}
+                Ok(DrawOutcome::Waits) => is_whole = false,
+                // The rest waits for values of the newer period.
+                Err(SequenceRefusal::Newer { period }) if self.continues_in(&period, name, part) => is_whole = false,
+                Err(refusal) => part.refused = Some(text_of(&refusal, name, draw)),
+            }
+        }
+        is_whole
+    }
+
+    /// Moves a counter to a newer period that another server has begun. Returns false if values of the older one are
+    /// still to be written.
+    #[cold]
+    fn continues_in(&self, period: &str, name: &str, part: &mut SequencePart) -> bool {
+        self.server.generators.advance_period(name, period);
+        part.forget_period()
+    }
+
+    /// Determines the period of a counter, once a turn. Returns false, with a refusal, if that fails.
+    #[cold]
+    fn has_period(&self, draw: &SequenceDraw, part: &mut SequencePart) -> bool {
+        if part.period.is_some() || part.refused.is_some() {
+            return part.refused.is_none();
+        }
+        // A turn is drawn with the settings it was read with.
+        let Some(counter) = self.session.counter_of(draw) else { return false };
+        match self.server.generators.counter(counter) {
+            Ok(SerialCounter { key, hash, stamp, .. }) => part.period = Some(CounterPeriod { key, hash, stamp }),
+            Err(refusal) => part.refused = Some(refusal.of(counter.name())),
+        }
+        part.refused.is_none()
+    }
+
+    /// Waits for the rest: of all sequences, or of one draw (`only`) for so many commands. An error ends the
+    /// connection.
+    ///
+    /// All draws join the queues before the first is waited for, and all have the same deadline. That is short, so a
+    /// client that has finished sending waits as others do: if it left the queue and returned for one reply at a time,
+    /// values reserved for it meanwhile would be skipped.
+    pub(super) async fn wait_for_values(
+        &mut self,
+        only: Option<(usize, u32)>,
+        later: &mut DrawProgress,
+        buffers: &mut Buffers,
+    ) -> io::Result<DrawWaitEnd> {
+        let server = Arc::clone(&self.server);
+        let Buffers { turn, sequences: values, .. } = buffers;
+        let Some(sequences) = server.generators.sequences() else {
+            values.parts_mut().iter_mut().for_each(|part| part.refused = Some(SEQUENCES_OFF.to_owned()));
+            return Ok(DrawWaitEnd::Refused);
+        };
+        let wait = || Instant::now() + Duration::from_millis(sequences.wait_ms());
+        let until = *later.values_until.get_or_insert_with(wait);
+        let times = only.map_or(u32::MAX, |(_, times)| times);
+        for _ in 0..PERIODS_TRIED {
+            let (waited, newer) = self.wait_once(only, times, until, sequences, turn, values).await?;
+            let mut continues = false;
+            for (at, period) in newer {
+                let Some((draw, part)) = turn.sequence_draws().get(at).zip(values.part(at)) else { continue };
+                if self.continues_in(&period, turn.sequence_name(draw), part) {
+                    part.refused = None;
+                    continues = true;
+                }
+            }
+            if !continues || !matches!(waited, DrawWaitEnd::Refused) {
+                return Ok(waited);
+            }
+        }
+        Ok(self.wait_once(only, times, until, sequences, turn, values).await?.0)
+    }
+
+    /// Waits once. Also returns the parts that were refused because their generators have begun newer periods.
+    async fn wait_once(
+        &mut self,
+        only: Option<(usize, u32)>,
+        times: u32,
+        until: Instant,
+        sequences: &Sequences,
+        turn: &Turn,
+        values: &mut SequenceDrawResults,
+    ) -> io::Result<(DrawWaitEnd, Vec<(usize, Arc<str>)>)> {
+        for (draw, part) in turn.sequence_draws().iter().zip(values.parts_mut()) {
+            if draw.is_counter() {
+                self.has_period(draw, part);
+            }
+        }
+        let parts = turn.sequence_draws().iter().zip(values.parts_mut()).enumerate();
+        let parts = parts.filter(|(at, (_, part))| part.waits() && only.is_none_or(|(only, _)| only == *at));
+        let waits = parts.map(|(at, (draw, part))| {
+            let (name, asks) = (turn.sequence_name(draw), part.left_of(times));
+            let SequencePart { runs, left, refused, period, .. } = part;
+            let (hash, key) = period.as_ref().map_or((draw.hash, name), |period| (period.hash, &*period.key));
+            (at, draw, name, left, refused, sequences.draw(hash, key, asks, until, runs))
+        });
+        let waits: Vec<_> = waits.collect();
+        let mut newer = Vec::new();
+        let all = async {
+            let mut came = DrawWaitEnd::Drawn;
+            for (at, draw, name, left, refused, wait) in waits {
+                match wait.await {
+                    Ok(()) => drop_front(left, times),
+                    Err(refusal) => {
+                        *refused = Some(text_of(&refusal, name, draw));
+                        came = DrawWaitEnd::Refused;
+                        if let SequenceRefusal::Newer { period } = refusal {
+                            newer.push((at, period));
+                        }
+                    }
+                }
+            }
+            came
+        };
+        let (DrawWait::Ready(waited) | DrawWait::Early(waited)) = self.wait_for(pin!(all), false).await?;
+        Ok((waited, newer))
+    }
+}
+
+/// Maximum number of newer periods to which a turn moves, each later than the one before.
+const PERIODS_TRIED: usize = 3;
+
+/// Returns the error reply for a sequence, or for a counter.
+#[cold]
+fn text_of(refusal: &SequenceRefusal, name: &str, draw: &SequenceDraw) -> String {
+    match refusal {
+        SequenceRefusal::AtMax { max } if draw.is_counter() => format!(
+            "ERR generator '{name}' has no more numbers now: its template holds at most {max}. 'overflow grow' in its \
+             declaration allows longer numbers"
+        ),
+        refusal => refusal.of(name),
+    }
+}
+
+/// Sets up a turn's sequence draws, without drawing.
+pub(super) fn begin_all(turn: &Turn, values: &mut SequenceDrawResults) {
+    let draws = turn.sequence_draws();
+    values.begin(draws.len());
+    for (draw, part) in draws.iter().zip(values.parts_mut()) {
+        part.left.extend(turn.sequence_asks(draw));
+    }
+}

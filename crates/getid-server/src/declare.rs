@@ -1,0 +1,66 @@
+//! Changes of the named generators while the server runs.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use getid_core::{NamedCounters, Scheme};
+
+use super::Server;
+use getid_config::Config;
+use getid_engine::claim::folder::generator_remedy;
+use getid_engine::generators::{DeclareError, random_cycle};
+use getid_redis::session::Settings;
+
+impl Server {
+    /// Replaces the named generators in the registry, for sessions and in the configuration. Must not run beside
+    /// another change.
+    ///
+    /// A request to a new one waits until a save with its declaration has succeeded; a removed one is unknown to the
+    /// next request.
+    ///
+    /// # Errors
+    ///
+    /// The sentence for the log, with the remedy; nothing has changed.
+    pub fn reload_generators(&self, reloaded: &Config) -> Result<(), String> {
+        let Config { generators: configured, counters, .. } = reloaded;
+        let generators = self.generators.declare(configured).map_err(|error| match &error {
+            DeclareError::Conflict(conflict) => {
+                let config = self.config.get();
+                let remedy = generator_remedy(&config.state_dir, config.server_id, conflict);
+                format!("{error}; to continue, {remedy}")
+            }
+            DeclareError::ServerId { .. } | DeclareError::TooManyChanges | DeclareError::TooMuchRandom => {
+                error.to_string()
+            }
+        })?;
+        let named = Arc::new(NamedCounters::new(counters.iter().cloned()));
+        let Ok(()) = self
+            .settings
+            .update(|now| Ok::<_, Infallible>(now.clone().with_generators(generators).with_counters(named)));
+        let Ok(()) = self.config.update(|now| {
+            let (generators, counters) = (configured.clone(), counters.clone());
+            Ok::<_, Infallible>(Config { generators, counters, ..Config::clone(now) })
+        });
+        Ok(())
+    }
+
+    /// Sets the server-id, which was not known at the start (`server-id auto`). Must run before the first ID, and not
+    /// beside another change. Requests that were read before are answered without IDs.
+    ///
+    /// # Errors
+    ///
+    /// The sentence for the log; nothing has changed.
+    pub fn set_server_id(&self, server_id: u32) -> Result<(), String> {
+        let layout = self.issuer().identity().layout;
+        let scheme = Scheme::new(layout, server_id, random_cycle(layout.random_bits()))
+            .ok_or_else(|| format!("server-id {server_id} does not fit id-range {}", layout.server_bits()))?;
+        let scheme = Arc::new(scheme);
+        let generators = self.generators.set_server_id(server_id).map_err(|error| error.to_string())?;
+        let Ok(()) = self.settings.update(|now| {
+            let scheme = Arc::clone(&scheme);
+            Ok::<_, Infallible>(Settings { scheme, has_server_id: true, ..now.clone().with_generators(generators) })
+        });
+        let Ok(()) = self.config.update(|now| Ok::<_, Infallible>(Config { server_id, ..Config::clone(now) }));
+        Ok(())
+    }
+}

@@ -1,0 +1,173 @@
+//! Commands about IDs that need the clock or the issuer.
+
+use std::sync::Arc;
+
+use getid_core::{CounterDeclaration, CounterKind, NamedCounters, Refusal};
+
+use super::EffectReply;
+use super::chunks::Items;
+use crate::Server;
+use getid_engine::generators::NamedStatus;
+use getid_redis::command;
+use getid_redis::resp::Value;
+use getid_redis::session::IdsEffect;
+use getid_system::clock::Clock as _;
+use getid_text::timestamp;
+
+pub(super) fn perform(server: &Server, effect: IdsEffect) -> EffectReply {
+    let layout = server.issuer().identity().layout;
+    let now_ms = || server.issuer().clock().wall_unix_ms();
+    EffectReply::Value(match effect {
+        IdsEffect::Decode(id) => command::describe_id(layout, id, now_ms()),
+        IdsEffect::DecodeAny { id, named } => command::describe_any_id(layout, id, &named, now_ms()),
+        IdsEffect::DecodeNamed(id) => command::describe_named_id(&id, now_ms()),
+        IdsEffect::Generators => return generators(server.named_generators(), &server.settings.get().counters),
+        IdsEffect::Ready { shows_reasons } => ready(server, shows_reasons),
+        IdsEffect::Span(times) => command::describe_span(layout, times, now_ms()),
+        IdsEffect::SpanNamed { generator, times } => command::describe_named_span(&generator, times, now_ms()),
+    })
+}
+
+/// A generator in the answer of `GENERATORS`.
+enum ListedGenerator {
+    Named(NamedStatus),
+    Counter(Arc<CounterDeclaration>),
+}
+
+/// Answers a map for each; fields that a kind without time lacks are null.
+fn generators(named: Vec<NamedStatus>, counters: &NamedCounters) -> EffectReply {
+    let counters = counters.iter().cloned().map(ListedGenerator::Counter);
+    let all: Vec<_> = named.into_iter().map(ListedGenerator::Named).chain(counters).collect();
+    let held_bytes = all.len() * size_of::<ListedGenerator>();
+    let describe = |listed| match listed {
+        ListedGenerator::Named(own) => describe(&own),
+        ListedGenerator::Counter(own) => describe_counter(&own),
+    };
+    EffectReply::Chunks(Box::new(Items::new(all.into_iter().map(describe), held_bytes)))
+}
+
+/// Returns a counter with the keys of other generators; fields of clocks are null. `SEQUENCE INFO` has the state of its
+/// sequence.
+fn describe_counter(own: &CounterDeclaration) -> Value {
+    let (layout, format) = match own.kind() {
+        CounterKind::Sequence(None) => (Value::Null, Value::Null),
+        CounterKind::Sequence(Some(format)) => {
+            (Value::Null, Value::bulk(format.to_string().split_off("format ".len())))
+        }
+        CounterKind::Serial(serial) => {
+            let zone = serial.zone.as_deref().map_or_else(String::new, |zone| format!(" zone {zone}"));
+            let overflow = if serial.grows { " overflow grow" } else { "" };
+            let format = format!("reset {}{zone}{overflow}", serial.reset.word());
+            (Value::from(serial.template.text()), Value::bulk(format))
+        }
+    };
+    Value::map([
+        ("name", Value::from(own.name())),
+        ("kind", Value::from(own.word())),
+        ("layout", layout),
+        ("format", format),
+        ("epoch", Value::Null),
+        ("capacity_per_sec", Value::Null),
+        ("ends", Value::Null),
+        ("position", Value::Null),
+        ("ahead_ms", Value::Integer(0)),
+        ("refusing", Value::from("no")),
+    ])
+}
+
+fn describe(own: &NamedStatus) -> Value {
+    let declaration = own.generator.declaration();
+    let layout = declaration.layout();
+    let number = |number: u64| Value::Integer(number.try_into().unwrap_or(i64::MAX));
+    let or_null = |value: Option<Value>| value.unwrap_or(Value::Null);
+    let time = |unix_ms: i64| Value::bulk(timestamp::format_rfc3339(unix_ms));
+    Value::map([
+        ("name", Value::from(declaration.name())),
+        ("kind", Value::from(declaration.kind().word)),
+        ("layout", Value::bulk(layout.to_string())),
+        (
+            "format",
+            or_null(declaration.format().map(|format| Value::bulk(format.to_string().split_off("format ".len())))),
+        ),
+        ("epoch", or_null(layout.has_time().then(|| time(layout.epoch_unix_ms())))),
+        ("capacity_per_sec", or_null(own.generator.capacity_per_s().map(number))),
+        ("ends", or_null(declaration.ends_unix_ms().map(time))),
+        ("position", or_null(own.position_unix_ms.map(time))),
+        ("ahead_ms", number(own.ahead_ms)),
+        ("refusing", Value::bulk(own.refusing.as_ref().map_or_else(|| "no".to_owned(), ToString::to_string))),
+    ])
+}
+
+/// Answers whether IDs are given. At the borrow limit they are, though not to all clients at once: a load balancer that
+/// removed such a server would remove one after the other.
+fn ready(server: &Server, shows_reasons: bool) -> Value {
+    match server.generators.standby_refusal() {
+        Some(text) if shows_reasons => return Value::error(text),
+        Some(_) => return Value::error("LOADING this server is a standby; log in to see the reason"),
+        None => {}
+    }
+    match server.issuer().refusing().filter(|refusal| !refusal.is_overload()) {
+        None => Value::Simple("READY".into()),
+        Some(refusal) if shows_reasons => Value::error(refusal.to_string()),
+        Some(Refusal::Closed) => Value::error("ERR no ids are given now"),
+        Some(_) => Value::error("MISCONF no ids are given now; log in to see the reason"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use getid_core::{Declaration, NamedGenerator, no_dates};
+
+    use super::*;
+    use getid_redis::resp::{self, Protocol};
+
+    #[test]
+    fn generators_are_described() {
+        let own = |text: &str, position_unix_ms, refusing| {
+            let words: Vec<_> = text.split(' ').collect();
+            let declaration = Declaration::parse(&words, no_dates).expect(text);
+            let generator = Arc::new(NamedGenerator::new(declaration, 0, None).expect(text));
+            let (issued, waited, refused, asked_per_s) = (0, 0, 0, 0);
+            let ahead_ms = 12;
+            NamedStatus { generator, issued, waited, refused, asked_per_s, ahead_ms, position_unix_ms, refusing }
+        };
+        let all = vec![
+            own("tweets twitter format base62", Some(1_700_000_000_000), Some(Refusal::SaveTimeout)),
+            own("trace uuid4", None, None),
+        ];
+        let EffectReply::Chunks(mut chunks) = generators(all, &NamedCounters::default()) else { panic!("a value") };
+        let mut output = Vec::new();
+        while chunks.write_next(Protocol::Resp3, &mut output) {}
+        let expected = Value::Array(vec![
+            Value::map([
+                ("name", Value::from("tweets")),
+                ("kind", Value::from("twitter")),
+                ("layout", Value::from("time:41@1ms datacenter:5 worker:5 counter:12")),
+                ("format", Value::from("base62 pad 11")),
+                ("epoch", Value::from("2010-11-04T01:42:54.657Z")),
+                ("capacity_per_sec", Value::Integer(4_096_000)),
+                ("ends", Value::from("2080-07-10T17:30:30.209Z")),
+                ("position", Value::from("2023-11-14T22:13:20.000Z")),
+                ("ahead_ms", Value::Integer(12)),
+                ("refusing", Value::bulk(Refusal::SaveTimeout.to_string())),
+            ]),
+            Value::map([
+                ("name", Value::from("trace")),
+                ("kind", Value::from("uuid4")),
+                ("layout", Value::from("noise:122")),
+                ("format", Value::Null),
+                ("epoch", Value::Null),
+                ("capacity_per_sec", Value::Null),
+                ("ends", Value::Null),
+                ("position", Value::Null),
+                ("ahead_ms", Value::Integer(12)),
+                ("refusing", Value::from("no")),
+            ]),
+        ]);
+        let mut text = Vec::new();
+        resp::encode(&expected, Protocol::Resp3, &mut text);
+        assert_eq!(String::from_utf8_lossy(&output), String::from_utf8_lossy(&text));
+    }
+}

@@ -1,0 +1,253 @@
+//! Commands about keys, which find a sequence and answer as Redis would.
+//!
+//! A name that is not in memory is looked up in the store, and a store may have a million names. So requests for many
+//! names have bounds, and names are listed a page at a time.
+
+use std::sync::Arc;
+
+use getid_core::Key;
+
+use super::EffectReply;
+use super::chunks::Items;
+use crate::Server;
+use crate::audit::AuditAction;
+use crate::registry::Client;
+use getid_engine::generators::sequence::{CreateOptions, SequenceError, SequenceView, Sequences};
+use getid_redis::resp::Value;
+use getid_redis::session::{HashFields, HashQuery, KeyScan, KeysEffect, SEQUENCES_OFF, SetCondition, SetSequence};
+use getid_system::noise;
+use getid_text::glob::Pattern;
+use getid_text::name_hash::hash_of;
+
+/// Maximum number of rows that `KEYS` reads, with at most 12 MB of names.
+const KEYS_MAX: usize = 100_000;
+
+/// Number of rows in a page.
+const PAGE_ROWS: u32 = 1000;
+
+/// Maximum number of names of one `MGET`, `EXISTS`, `TOUCH`, `DEL` that are not in memory: each is a statement.
+const LOOKUPS_MAX: usize = 256;
+
+/// Answer of an effect, or the error's text.
+type KeysResult = Result<EffectReply, String>;
+
+pub(super) async fn perform(server: &Arc<Server>, effect: KeysEffect, client: &Client) -> EffectReply {
+    let Some(sequences) = server.generators.sequences() else { return Value::error(SEQUENCES_OFF).into() };
+    let outcome = match effect {
+        KeysEffect::Property { key, property } => {
+            find(sequences, &key).await.map(|found| property.answer(key.as_str(), found.map(|view| view.last)).into())
+        }
+        KeysEffect::Values(keys) => values(sequences, keys).await,
+        KeysEffect::Count(keys) => count(sequences, &keys).await,
+        KeysEffect::Set(set) => set_to(server, sequences, set, client).await,
+        KeysEffect::Delete(keys) => delete(server, sequences, keys, client).await,
+        KeysEffect::GetDelete(key) => get_delete(server, sequences, key, client).await,
+        KeysEffect::Hash { key, query } => hash(sequences, &key, &query).await,
+        KeysEffect::Names(pattern) => names(server, sequences, &pattern).await,
+        KeysEffect::Scan(request) => scan(server, sequences, request).await,
+        KeysEffect::Size => size(sequences).await,
+        KeysEffect::Random => random(sequences).await,
+    };
+    outcome.unwrap_or_else(|text| Value::error(text).into())
+}
+
+async fn find(sequences: &Arc<Sequences>, key: &Key) -> Result<Option<SequenceView>, String> {
+    sequences.find(key).await.map_err(|error| error.of(key.as_str()))
+}
+
+async fn values(sequences: &Arc<Sequences>, keys: Vec<Option<Key>>) -> KeysResult {
+    check_lookups(sequences, "MGET", keys.iter().flatten())?;
+    let mut values = Vec::with_capacity(keys.len());
+    for key in keys {
+        let found = match key {
+            Some(key) => find(sequences, &key).await?,
+            None => None,
+        };
+        values.push(found.map_or(Value::Null, |view| Value::bulk(view.last.to_string())));
+    }
+    Ok(Value::Array(values).into())
+}
+
+async fn count(sequences: &Arc<Sequences>, keys: &[Key]) -> KeysResult {
+    check_lookups(sequences, "EXISTS", keys.iter())?;
+    let mut count = 0;
+    for key in keys {
+        count += i64::from(find(sequences, key).await?.is_some());
+    }
+    Ok(Value::Integer(count).into())
+}
+
+/// Checks the number of names that need a look-up in the store.
+fn check_lookups<'a>(sequences: &Sequences, command: &str, keys: impl Iterator<Item = &'a Key>) -> Result<(), String> {
+    let is_in_memory = |key: &&Key| {
+        let name = key.as_str();
+        sequences.last_given_now(hash_of(name.as_bytes()), name).is_some()
+    };
+    let lookups = keys.filter(|key| !is_in_memory(key)).count();
+    if lookups <= LOOKUPS_MAX {
+        return Ok(());
+    }
+    Err(format!(
+        "ERR {command} needs {lookups} look-ups in the store, and one request may need at most {LOOKUPS_MAX}: name fewer \
+         sequences"
+    ))
+}
+
+async fn set_to(server: &Server, sequences: &Arc<Sequences>, set: SetSequence, client: &Client) -> KeysResult {
+    let SetSequence { key, last, condition, reply } = set;
+    let error_text = |error: SequenceError| error.of(key.as_str());
+    let mut found = find(sequences, &key).await?;
+    if found.is_none() && condition != SetCondition::Old {
+        let created =
+            sequences.create(key.clone(), sequences.settings().spec(), Some(last), CreateOptions::default()).await;
+        match created {
+            Ok(_) => {
+                server.audit(AuditAction::Sequence { what: "SET of a new sequence", name: key.as_str() }, client);
+                return Ok(reply.answer(true, None).into());
+            }
+            // Another client was faster.
+            Err(SequenceError::Exists(_)) => found = find(sequences, &key).await?,
+            Err(error) => return Err(error_text(error)),
+        }
+    }
+    let Some(view) = found.filter(|_| condition != SetCondition::New) else {
+        return Ok(reply.answer(false, found_value(sequences, &key).await?).into());
+    };
+    if last < view.last {
+        return Err(error_text(SequenceError::Lower { last: view.last }));
+    }
+    if last > view.last {
+        sequences.raise(&key, last, false).await.map_err(error_text)?;
+        server.audit(AuditAction::Sequence { what: "SET that raises a sequence", name: key.as_str() }, client);
+    }
+    Ok(reply.answer(true, Some(view.last)).into())
+}
+
+async fn found_value(sequences: &Arc<Sequences>, key: &Key) -> Result<Option<i64>, String> {
+    Ok(find(sequences, key).await?.map(|view| view.last))
+}
+
+async fn delete(server: &Server, sequences: &Arc<Sequences>, keys: Vec<Key>, client: &Client) -> KeysResult {
+    check_lookups(sequences, "DEL", keys.iter())?;
+    let mut dropped = 0;
+    for key in keys {
+        dropped += i64::from(drop_one(server, sequences, &key, client).await?.is_some());
+    }
+    Ok(Value::Integer(dropped).into())
+}
+
+async fn get_delete(server: &Server, sequences: &Arc<Sequences>, key: Key, client: &Client) -> KeysResult {
+    let dropped = drop_one(server, sequences, &key, client).await?;
+    Ok(dropped.map_or(Value::Null, |last| Value::bulk(last.to_string())).into())
+}
+
+/// Drops a sequence if it exists and this is allowed. Returns its last value.
+async fn drop_one(
+    server: &Server,
+    sequences: &Arc<Sequences>,
+    key: &Key,
+    client: &Client,
+) -> Result<Option<i64>, String> {
+    let Some(view) = find(sequences, key).await? else { return Ok(None) };
+    if !server.config.get().sequences.may_delete {
+        return Err(format!(
+            "ERR sequence '{key}' is not deleted: a counter that begins again repeats its values. 'sequence-delete yes' \
+             allows it, and SEQUENCE DROP {key} deletes it but keeps its last value"
+        ));
+    }
+    sequences.drop_sequence(key).await.map_err(|error| error.of(key.as_str()))?;
+    server.audit(AuditAction::Sequence { what: "DEL of a sequence", name: key.as_str() }, client);
+    Ok(Some(view.last))
+}
+
+async fn hash(sequences: &Arc<Sequences>, key: &Key, query: &HashQuery) -> KeysResult {
+    let view = if query.needs_max() { sequences.inspect(key).await } else { sequences.find(key).await };
+    let view = view.map_err(|error| error.of(key.as_str()))?;
+    let fields = view.map(|view| {
+        let given_in = |per_s: f64, s: f64| {
+            #[expect(clippy::cast_possible_truncation, reason = "a rate is far smaller")]
+            let values = (per_s * s).round() as i64;
+            values
+        };
+        let [_, recently, long_term] = view.status.as_ref().map_or([0.0; 3], |status| status.per_s);
+        HashFields {
+            cur: view.last,
+            max: view.rows.iter().map(|(_, row)| row.spec.max).max().unwrap_or(view.last),
+            recently: given_in(recently, 300.0),
+            long_term: given_in(long_term, 1800.0),
+        }
+    });
+    Ok(query.answer(fields.as_ref()).into())
+}
+
+/// Parses the pattern of a request.
+pub(super) fn pattern_of(pattern: &[u8]) -> Result<Pattern, String> {
+    Pattern::new(pattern, false).map_err(|error| format!("ERR {error}"))
+}
+
+async fn names(server: &Server, sequences: &Arc<Sequences>, pattern: &[u8]) -> KeysResult {
+    let pattern = pattern_of(pattern)?;
+    // The collected names do not count in any client's memory yet.
+    let _one_at_a_time = server.listing.lock().await;
+    let count = sequences.count().await.map_err(|error| error.of("*"))?;
+    if count > KEYS_MAX as u64 {
+        return Err(format!(
+            "ERR there are {count} sequences, and KEYS lists at most {KEYS_MAX}: use SCAN or SEQUENCE LIST, which return \
+             them in pages"
+        ));
+    }
+    let (mut found, mut after, mut bytes) = (Vec::new(), String::new(), 0);
+    // More sequences may be created meanwhile.
+    for _ in 0..=KEYS_MAX / PAGE_ROWS as usize {
+        let page = sequences.list(Some(pattern.clone()), &after, PAGE_ROWS).await.map_err(|error| error.of("*"))?;
+        for row in page.rows {
+            bytes += row.key.as_str().len() + size_of::<Key>();
+            found.push(row.key);
+        }
+        let Some(next) = page.next else { break };
+        after = next;
+    }
+    Ok(EffectReply::Chunks(Box::new(Items::new(found.into_iter().map(|key| Value::from(key.as_str())), bytes))))
+}
+
+async fn scan(server: &Server, sequences: &Arc<Sequences>, request: KeyScan) -> KeysResult {
+    let pattern = request.pattern.as_deref().map(pattern_of).transpose()?;
+    let Some(mut after) = server.cursors.name_of(request.cursor) else {
+        return Err("ERR invalid cursor: it is unknown or too old. Begin again with 0".into());
+    };
+    let (mut found, mut left) = (Vec::new(), if request.is_of_type { request.count } else { 0 });
+    let mut cursor = 0;
+    while left > 0 {
+        let rows = left.min(PAGE_ROWS);
+        let page = sequences.list(pattern.clone(), &after, rows).await.map_err(|error| error.of("*"))?;
+        found.extend(page.rows.iter().map(|row| Value::from(row.key.as_str())));
+        left -= rows;
+        cursor = 0;
+        let Some(next) = page.next else { break };
+        cursor = server.cursors.of(&next);
+        after = next;
+    }
+    Ok(Value::Array(vec![Value::bulk(cursor.to_string()), Value::Array(found)]).into())
+}
+
+async fn size(sequences: &Arc<Sequences>) -> KeysResult {
+    let count = sequences.count().await.map_err(|error| error.of("*"))?;
+    Ok(Value::Integer(i64::try_from(count).unwrap_or(i64::MAX)).into())
+}
+
+/// Answers the first name after a random word, or the first of all.
+async fn random(sequences: &Arc<Sequences>) -> KeysResult {
+    const LETTERS: &[u8] = b"#-.0123456789:ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz{}";
+    let bits = noise::bits();
+    let letters =
+        bits.to_ne_bytes().into_iter().take(8).map(|byte| char::from(LETTERS[usize::from(byte) % LETTERS.len()]));
+    let words: [String; 2] = [letters.collect(), String::new()];
+    for after in &words {
+        // Several rows, since one may be unreadable.
+        let page = sequences.list(None, after, 10).await.map_err(|error| error.of("*"))?;
+        if let Some(row) = page.rows.first() {
+            return Ok(Value::from(row.key.as_str()).into());
+        }
+    }
+    Ok(Value::Null.into())
+}

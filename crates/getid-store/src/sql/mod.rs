@@ -1,0 +1,741 @@
+//! Stores of sequences, and of records that servers share: SQLite, MySQL and PostgreSQL, behind one trait for each of
+//! both.
+//!
+//! A [`Store`] is a database, named by its address; a [`Connection`] to it runs one statement at a time. A decision of
+//! the database itself is returned as a value: done, a [`Verdict`], or [`StoreError::Refused`], after which nothing has
+//! changed. Every other failure (a socket that ends, a deadline, a dropped task) is [`StoreError::Unknown`]: the
+//! statement may have been done, or may still be. Its connection is not used again.
+//!
+//! Not here: when to reserve, how much, and for which client ([`getid_core::sequence`](getid_core),
+//! `generators::sequence`).
+//!
+//! Invariant: a value belongs to at most one successful reservation, whatever fails.
+
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+mod beats;
+#[cfg(feature = "mysql")]
+mod mysql;
+#[cfg(feature = "sqlite")]
+mod native;
+mod open;
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+mod purpose;
+#[cfg(feature = "sqlite")]
+mod records;
+#[cfg(feature = "sqlite")]
+mod sqlite;
+
+use std::future::Future;
+use std::path::Path;
+use std::pin::Pin;
+use std::time::Duration;
+
+use getid_core::beat::{BeatAnswer, BeatRequest, Credentials};
+use getid_core::{Key, Reset, Spec, VALUE_MAX};
+
+pub use self::open::{open, open_all, open_records, same_store};
+
+/// Future answer of a database.
+pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
+
+/// A database that keeps sequences. Creating one opens nothing.
+pub trait Store: Send + Sync {
+    /// Returns the store's address, without a password.
+    fn shown(&self) -> &str;
+
+    /// Returns the kind of its tables.
+    fn table(&self) -> TableKind;
+
+    /// Returns true if other servers may use the same rows. False for a file that this process has locked.
+    fn is_shared(&self) -> bool;
+
+    /// Returns how many connections may be open at a time, 1 or 2.
+    fn connections_max(&self) -> usize;
+
+    /// Returns the SQL that creates its tables, for an administrator: one statement at a time, each with its semicolon.
+    fn schema(&self) -> String;
+
+    /// Opens a connection. Missing native tables are created if the user has the permission; else the error names the
+    /// missing table and the command that prints its SQL. The caller sets the deadline.
+    fn connect(&self) -> StoreFuture<'_, Box<dyn Connection>>;
+}
+
+/// An open connection, for one statement at a time. Each method is a single transaction. The caller sets the deadline,
+/// and drops a connection that has returned [`StoreError::Unknown`] or whose answer it no longer awaits.
+pub trait Connection: Send {
+    /// Returns what was found when the connection was opened.
+    fn info(&self) -> &StoreInfo;
+
+    /// Reserves values for some sequences: one answer for each, in their order. At most [`BATCH_MAX`].
+    ///
+    /// With `server`, the beat of that server grows by 1 in the same transaction. If its row does not permit that, the
+    /// answer is [`StoreError::Unknown`], and the reserved values must not be used.
+    fn reserve_as<'a>(
+        &'a mut self,
+        server: Option<Credentials>,
+        asks: &'a [ReserveRequest],
+    ) -> StoreFuture<'a, Reservations>;
+
+    /// Does [`Connection::reserve_as`] for a tool, or in a store of one server.
+    fn reserve<'a>(&'a mut self, asks: &'a [ReserveRequest]) -> StoreFuture<'a, Vec<Result<Reservation, Verdict>>> {
+        Box::pin(async move { Ok(self.reserve_as(None, asks).await?.each) })
+    }
+
+    /// Reads and writes the rows of servers, as [`BeatRequest::apply`] decides. Shared stores only.
+    fn beat<'a>(&'a mut self, _ask: &'a BeatRequest) -> StoreFuture<'a, BeatAnswer> {
+        Box::pin(async { Err(no_beats()) })
+    }
+
+    /// Raises rows that are lower than their notes, and adds 1 to the beat of the server in the same transaction.
+    /// Returns that beat and the number of raised rows; `None` if the server's row does not permit it. At most
+    /// [`BATCH_MAX`] notes. Shared stores only.
+    fn compare<'a>(&'a mut self, _server: Credentials, _notes: &'a [NotedRow]) -> StoreFuture<'a, Option<Comparison>> {
+        Box::pin(async { Err(no_beats()) })
+    }
+
+    /// Gives back the unused ends of reservations. Returns for each whether the row was still as this server had left
+    /// it, and so accepted it. Native tables only.
+    ///
+    /// With `server`, nothing is given back if the row of that server does not permit it, as in
+    /// [`Connection::reserve_as`]. A store that lost writes may have another row of the same version.
+    fn give_back<'a>(
+        &'a mut self,
+        server: Option<Credentials>,
+        ends: &'a [GiveBackRequest],
+    ) -> StoreFuture<'a, Vec<bool>>;
+
+    /// Creates rows in one transaction: one answer for each, in their order. [`Verdict::Exists`] if the row exists,
+    /// [`Verdict::Dropped`] if it was dropped. With `above_dropped` a new row continues above the dropped one. At most
+    /// [`BATCH_MAX`], none twice, all with the same `rows_max` and `server`.
+    fn create_all<'a>(&'a mut self, new: &'a [CreateRequest]) -> StoreFuture<'a, Vec<Result<SequenceRow, Verdict>>>;
+
+    /// Does [`Connection::create_all`] for one row.
+    fn create<'a>(&'a mut self, new: &'a CreateRequest) -> StoreFuture<'a, Result<SequenceRow, Verdict>> {
+        Box::pin(async move {
+            let made = self.create_all(std::slice::from_ref(new)).await?.pop();
+            made.ok_or_else(|| StoreError::Unknown(format!("no answer for the row of '{}'", new.key)))
+        })
+    }
+
+    /// Changes an existing row, and adds 1 to its generation.
+    fn change<'a>(&'a mut self, key: &'a Key, change: &'a RowChange) -> StoreFuture<'a, Result<SequenceRow, Verdict>>;
+
+    /// Returns one row, even a dropped one.
+    fn row<'a>(&'a mut self, key: &'a Key) -> StoreFuture<'a, Option<SequenceRow>>;
+
+    /// Lists rows in the order of their names (bytes), from the cursor `after`, at most `limit`. Dropped rows are
+    /// omitted, and rows of periods too unless `periods` is true.
+    fn list<'a>(&'a mut self, after: &'a str, limit: u32, periods: bool) -> StoreFuture<'a, RowPage>;
+
+    /// Returns the number of rows, without those of periods and dropped ones.
+    fn count(&mut self) -> StoreFuture<'_, u64>;
+
+    /// Returns the rows whose generation has changed since `seen`, the `upto` of an earlier answer. With `None` only
+    /// `upto` is returned.
+    fn changes(&mut self, seen: Option<u64>) -> StoreFuture<'_, Changes>;
+
+    /// Returns rows of generators: those with these names, or all, in the order of their names, at most
+    /// [`GENERATORS_MAX`]. Native tables only.
+    fn generators<'a>(&'a mut self, _names: Option<&'a [String]>) -> StoreFuture<'a, Vec<Generator>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
+    /// Begins a period of a generator, or finds its row, as [`OpenPeriodRequest`] describes. Returns the generator's
+    /// row. Native tables only.
+    fn open_period<'a>(&'a mut self, _ask: &'a OpenPeriodRequest) -> StoreFuture<'a, Result<Generator, Verdict>> {
+        Box::pin(async { Ok(Err(no_generators())) })
+    }
+
+    /// Records periods that have begun as the newest of their generators. A row with a later period or another
+    /// declaration stays unchanged. At most [`GENERATORS_MAX`]. Native tables only.
+    fn begin_periods<'a>(&'a mut self, _begun: &'a [BegunPeriod]) -> StoreFuture<'a, ()> {
+        Box::pin(async { Ok(()) })
+    }
+
+    /// Closes the ended periods of a generator, and deletes their rows, [`PRUNED_MAX`] per call. Native tables only.
+    fn prune<'a>(&'a mut self, _ask: &'a PruneRequest) -> StoreFuture<'a, Result<PruneResult, Verdict>> {
+        Box::pin(async { Ok(Err(no_generators())) })
+    }
+
+    /// Returns `current_max_id` of the row with this `id` in `id_generator` or a similar table, which keeps the maximum
+    /// of a counter in Redis. `None` if there is no such row. The table's name has letters, digits and underscores
+    /// only.
+    fn maximum<'a>(&'a mut self, _table: &'a str, _id: i64) -> StoreFuture<'a, Result<Option<i64>, Verdict>> {
+        let message = "a table of maximums is adopted from a store in MySQL or PostgreSQL with 'sequence-table native'";
+        Box::pin(async move { Ok(Err(Verdict::Unsupported(message.to_owned()))) })
+    }
+
+    /// Writes a copy of the store, as of one moment, into an empty file. Fails if that takes longer than
+    /// [`BACKUP_TIME_MAX`]. For a file that only this server uses.
+    fn backup<'a>(&'a mut self, _to: &'a Path) -> StoreFuture<'a, ()> {
+        let message =
+            "it is kept by a database server, whose own tools make backups: mysqldump --single-transaction, pg_dump";
+        Box::pin(async move { Err(StoreError::Refused(message.to_owned())) })
+    }
+
+    /// Returns the tokens of Tinyid's clients, from a table `tiny_id_token` beside any of the tables of sequences: at
+    /// most [`TOKENS_MAX`] plus one. `None` if there is no such table.
+    fn tokens(&mut self) -> StoreFuture<'_, Option<Vec<Token>>> {
+        Box::pin(async { Ok(None) })
+    }
+}
+
+/// A row of `tiny_id_token`: a client with this token may request this bizType. One token may have several.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Token {
+    /// The secret token.
+    pub token: String,
+    /// Name of a sequence.
+    pub biz_type: String,
+}
+
+/// Most rows of `tiny_id_token` that are used.
+pub const TOKENS_MAX: usize = 10_000;
+
+/// Longest time of a backup: reservations wait during it.
+pub const BACKUP_TIME_MAX: Duration = Duration::from_secs(1);
+
+/// Most sequences of one [`Connection::reserve`].
+pub const BATCH_MAX: usize = 64;
+
+/// Kind of a store's tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TableKind {
+    /// getid's own tables.
+    Native,
+    /// Leaf's table `leaf_alloc`.
+    Leaf,
+    /// Tinyid's table `tiny_id_info`.
+    Tinyid,
+}
+
+/// Facts found when a store is opened.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StoreInfo {
+    /// The database and its version, such as `MariaDB 10.11.6`.
+    pub product: String,
+    /// Permanent id of the store, drawn when its tables were created. For tables of Leaf and Tinyid it is derived from
+    /// the address.
+    pub uuid: String,
+    /// Time of its clock, in Unix ms. The caller computes the distance to this machine's clock.
+    pub unix_ms: i64,
+    /// Settings by which a commit may be lost, each as a sentence with its remedy.
+    pub warnings: Vec<String>,
+}
+
+/// A request for values of a sequence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReserveRequest {
+    /// Key of the sequence.
+    pub key: Key,
+    /// Number of values, 1 to [`getid_core::RESERVED_MAX`]. Tables of Leaf and Tinyid may have their own rules for it.
+    pub values: u32,
+    /// Lowest acceptable value: the row is raised to it first. 0 accepts any value.
+    pub floor: i64,
+}
+
+/// The row of a generator that counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Generator {
+    /// Name of the generator.
+    pub name: String,
+    /// Words that declare it, without its name and `cache`.
+    pub declaration: String,
+    /// Interval after which its counter begins again: a word of [`getid_core::Reset`].
+    pub reset: String,
+    /// Newest period that has begun, in the form of [`getid_core::Reset::period`]. Empty if none has, or if it has one
+    /// counter for all time.
+    pub newest: String,
+    /// Last day (`yyyyMMdd`) whose periods are closed: they never begin again. Empty if no period is closed.
+    pub closed_through: String,
+}
+
+/// Request to open a period of a generator before a server draws from it.
+///
+/// The counter's row is created if it is missing, and the generator's row is written. Both happen under one lock, so a
+/// period that [`Connection::prune`] has closed does not begin again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenPeriodRequest {
+    /// Key of the counter's row.
+    pub key: Key,
+    /// The declaration on this server, as in [`Generator::declaration`].
+    pub declaration: String,
+    /// Interval after which the counter begins again.
+    pub reset: Reset,
+    /// Options of the counter's row, if it is created.
+    pub spec: Spec,
+    /// Lower bound for the first value of a created row.
+    pub floor: i64,
+    /// Whether a missing row may be created. Else [`Verdict::NoSuch`].
+    pub may_begin: bool,
+    /// Whether it is a serial number. The options of its row are those of its declaration; only `SEQUENCE ALTER`
+    /// changes those of a sequence.
+    pub is_serial: bool,
+    /// Start of the period, in Unix ms; `i64::MIN` if there is only one period.
+    pub from_unix_ms: i64,
+    /// Whether the period has begun by the store's clock. A server creates the row of the next one shortly before.
+    pub has_begun: bool,
+    /// Whether the declaration replaces another one in the generator's row. Else [`Verdict::Declared`].
+    pub redeclares: bool,
+    /// The requesting server, as in [`Connection::reserve_as`].
+    pub server: Option<Credentials>,
+}
+
+impl Generator {
+    /// Returns the newest period in terms of another `reset`: the one in which it began, or which begins with it.
+    fn newest_as(&self, reset: Reset) -> String {
+        let before = Reset::ALL.into_iter().find(|before| before.word() == self.reset);
+        let stamp = before.and_then(|before| before.first_of(&self.newest));
+        stamp.and_then(|stamp| reset.period(stamp)).unwrap_or_default()
+    }
+}
+
+impl OpenPeriodRequest {
+    /// Returns why the period must not be drawn from, by the row of its generator. A closed period is before the newest
+    /// one.
+    pub fn refused_by(&self, found: &Generator) -> Option<Verdict> {
+        if found.declaration != self.declaration && !self.redeclares {
+            let (stored, configured) = (found.declaration.clone(), self.declaration.clone());
+            return Some(Verdict::Declared { stored, configured });
+        }
+        let newest = found.newest_as(self.reset);
+        (*newest > *self.key.period()).then_some(Verdict::Newer { period: newest })
+    }
+}
+
+/// A period that has begun.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BegunPeriod {
+    /// Key of its counter.
+    pub key: Key,
+    /// The declaration on the server in which it has begun, as in [`Generator::declaration`].
+    pub declaration: String,
+}
+
+/// Request to remove ended periods of a generator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PruneRequest {
+    /// Name of the generator.
+    pub name: String,
+    /// Last day whose periods are removed, if they ended by its end. The newest period, and others of its day, stay.
+    pub through: Day,
+    /// Whether they are closed and deleted. Else they are only counted.
+    pub deletes: bool,
+}
+
+/// Result of [`Connection::prune`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PruneResult {
+    /// Number of rows to remove, those of later calls included.
+    pub rows: u64,
+    /// First of their periods.
+    pub first: String,
+    /// Last of their periods.
+    pub last: String,
+    /// Number of rows that this call deleted.
+    pub deleted: u64,
+}
+
+/// A civil day.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Day(jiff::civil::Date);
+
+impl Day {
+    /// Parses a day such as `2026-01-31` or `20260131`.
+    pub fn parse(text: &str) -> Option<Day> {
+        let format = if text.contains('-') { "%Y-%m-%d" } else { "%Y%m%d" };
+        jiff::civil::Date::strptime(format, text).ok().filter(|date| (0..=9999).contains(&date.year())).map(Day)
+    }
+
+    /// Returns the day of a time in UTC.
+    #[cfg(feature = "sqlite")]
+    fn of_unix_ms(unix_ms: i64) -> Option<Day> {
+        let time = jiff::Timestamp::from_millisecond(unix_ms).ok()?;
+        Some(Day(time.to_zoned(jiff::tz::TimeZone::UTC).date()))
+    }
+
+    /// Returns the day as `yyyyMMdd`.
+    pub fn text(&self) -> String {
+        self.0.strftime("%Y%m%d").to_string()
+    }
+
+    /// Returns the day before the first one of a period; `None` if there is none.
+    #[cfg(feature = "sqlite")]
+    fn before(period: &str) -> Option<Day> {
+        let first = Reset::ALL.into_iter().find_map(|reset| reset.first_of(period))?;
+        let day = Day::parse(&format!("{:04}{:02}{:02}", first.year, first.month, first.day))?;
+        day.0.yesterday().ok().map(Day)
+    }
+
+    /// Returns the last month and the last year that have ended by the end of this day, as periods.
+    #[cfg(feature = "sqlite")]
+    fn month_and_year(&self) -> (String, String) {
+        let next = self.0.tomorrow().unwrap_or(self.0);
+        let before = next.first_of_month().yesterday().unwrap_or(next);
+        (before.strftime("%Y%m").to_string(), format!("{:04}", next.year().saturating_sub(1)))
+    }
+
+    /// Returns true if a period has ended by the end of this day.
+    #[cfg(any(feature = "mysql", feature = "postgres"))]
+    fn ends(&self, period: &str) -> bool {
+        let (month, year) = self.month_and_year();
+        match period.len() {
+            0 => false,
+            4 => *period <= *year,
+            6 => *period <= *month,
+            _ => period.get(..8).is_some_and(|day| *day <= *self.text()),
+        }
+    }
+}
+
+/// Most generators in one answer of [`Connection::generators`].
+pub const GENERATORS_MAX: usize = 10_000;
+
+/// Most rows that one [`Connection::prune`] deletes.
+pub const PRUNED_MAX: u64 = 5_000;
+
+/// A reservation that was committed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reservation {
+    /// First value.
+    pub first: i64,
+    /// Last value, inclusive; below `first` if the row has reached its max.
+    pub last: i64,
+    /// The row's `next` before the reservation.
+    pub found_next: i64,
+    /// The row after the reservation.
+    pub row: SequenceRow,
+}
+
+/// State of the requesting server as of a transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerBeat {
+    /// The server's beat after the transaction.
+    pub beat: u64,
+    /// Instance of the database, as in [`BeatAnswer::instance`].
+    pub instance: String,
+}
+
+/// Answer to [`Connection::reserve_as`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reservations {
+    /// State of the server, if the request named one.
+    pub server: Option<ServerBeat>,
+    /// One answer for each sequence.
+    pub each: Vec<Result<Reservation, Verdict>>,
+}
+
+/// A server's note of a row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotedRow {
+    /// Key of the row.
+    pub key: Key,
+    /// The row's `next`.
+    pub next: i64,
+    /// The row's generation.
+    pub generation: u64,
+    /// Creation time, in Unix ms by the database's clock; 0 if the table lacks it.
+    pub created_unix_ms: i64,
+}
+
+impl NotedRow {
+    /// Returns true if the row was dropped and created again since, by its present generation and creation time.
+    pub fn is_older_than(&self, generation: u64, created_unix_ms: i64) -> bool {
+        generation > self.generation && created_unix_ms != self.created_unix_ms
+    }
+}
+
+/// Result of [`Connection::compare`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Comparison {
+    /// The server's beat after the comparison.
+    pub beat: u64,
+    /// Number of rows that were missing or lower than their notes.
+    pub raised: usize,
+}
+
+fn no_generators() -> Verdict {
+    Verdict::Unsupported("only getid's own tables (sequence-table native) have rows of generators".to_owned())
+}
+
+fn no_beats() -> StoreError {
+    StoreError::Refused("a store of one server keeps no beats".to_owned())
+}
+
+/// The unused end of a reservation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GiveBackRequest {
+    /// Key of the sequence.
+    pub key: Key,
+    /// Version of the row after the last reservation of this server.
+    pub version: u64,
+    /// First unused value, which becomes the row's `next`.
+    pub next: i64,
+}
+
+/// A row to be created.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CreateRequest {
+    /// Key of the row.
+    pub key: Key,
+    /// Options of the row.
+    pub spec: Spec,
+    /// Whether it may take the name of a dropped row, and continue above that.
+    pub above_dropped: bool,
+    /// Whether it may take such a name and begin at its start if the row was dropped at least so many ms ago. Then no
+    /// server has values of it.
+    pub fresh_after_ms: Option<i64>,
+    /// Lower bound for the first value, because other stores or this server's notes have values of this name. 0 if none
+    /// have. Ignored with `fresh_after_ms`.
+    pub floor: i64,
+    /// Most rows of the store (`sequence-max`), 0 for any number. [`Verdict::TooMany`] at that number.
+    pub rows_max: u64,
+    /// The requesting server, as in [`Connection::reserve_as`]; `None` for a tool, or in a store of one server.
+    pub server: Option<Credentials>,
+}
+
+/// A change of a row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RowChange {
+    /// Raises the row past `last`. [`Verdict::Lower`] if it is past it already.
+    Raise {
+        /// Last value that counts as given.
+        last: i64,
+        /// `Some` removes a mark of [`RowState::WentBack`], even if the row is past `last` already. A marked row is
+        /// raised past this value too: the row's `next` by this server's notes, 0 without notes.
+        settles: Option<i64>,
+    },
+    /// Changes the options. `next` becomes a value of the new options, at least `next_from` and its present value.
+    Alter {
+        /// The new options.
+        spec: Spec,
+        /// Highest `next` of all stores.
+        next_from: i64,
+    },
+    /// Drops the sequence: it gives no more values, and a tombstone keeps its position.
+    Drop,
+    /// Marks a row that is lower than a server's values: it is raised past them, and gives no values until it is raised
+    /// or confirmed.
+    WentBack {
+        /// The row's `next` in that server's memory.
+        had_next: i64,
+    },
+    /// Raises a marked row past the values of another server, so that one confirmation suffices for all.
+    /// [`Verdict::Lower`] if it is past them already, or is not marked.
+    HadMore {
+        /// The row's `next` in that server's memory.
+        had_next: i64,
+    },
+    /// Removes the mark.
+    Confirm,
+}
+
+/// A row of a sequence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SequenceRow {
+    /// Key of the sequence.
+    pub key: Key,
+    /// First value that is not reserved.
+    pub next: i64,
+    /// Grows by one with each write of the row.
+    pub version: u64,
+    /// Grows by one with each [`RowChange`].
+    pub generation: u64,
+    /// Options of the sequence.
+    pub spec: Spec,
+    /// State of the row.
+    pub state: RowState,
+    /// Creation time, in Unix ms by the database's clock; 0 if unknown.
+    pub created_unix_ms: i64,
+    /// Time of the last change, in Unix ms by the database's clock.
+    pub updated_unix_ms: i64,
+}
+
+impl SequenceRow {
+    /// Returns the last value that counts as given; one increment below its first value if there is none.
+    pub fn last(&self) -> i64 {
+        let increment = i64::from(self.spec.increment);
+        self.next.min(VALUE_MAX.saturating_add(increment)) - increment
+    }
+}
+
+/// State of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowState {
+    /// The row gives values.
+    Live,
+    /// The row was dropped.
+    Dropped,
+    /// The row was found lower than the values that a server had of it.
+    WentBack,
+}
+
+/// A page of a list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RowPage {
+    /// Rows that can be read.
+    pub rows: Vec<SequenceRow>,
+    /// Rows that cannot be read, because they were edited by hand.
+    pub bad: Vec<UnreadableRow>,
+    /// Cursor of the next page; `None` after the last.
+    pub next: Option<String>,
+}
+
+/// A row that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnreadableRow {
+    /// Name of the row, which may not be a valid name of a sequence.
+    pub name: String,
+    /// The error in the row, and the remedy.
+    pub error: String,
+}
+
+impl RowPage {
+    /// Builds a page from rows with their names and periods. The row is `None` if it is not a sequence's, and is not
+    /// listed.
+    ///
+    /// `each` has every row that the database returned: a page with fewer than `limit` is the last one.
+    pub fn new(
+        limit: u32,
+        each: impl Iterator<Item = (String, String, Option<Result<SequenceRow, String>>)>,
+    ) -> RowPage {
+        let mut listed = RowPage::default();
+        let mut last = String::new();
+        let mut left = limit;
+        for (name, period, row) in each {
+            left = left.saturating_sub(1);
+            last = if period.is_empty() && !name.contains('@') { name.clone() } else { format!("{name}@{period}") };
+            match row {
+                Some(Ok(row)) => listed.rows.push(row),
+                Some(Err(message)) => listed.bad.push(UnreadableRow { name, error: message }),
+                None => {}
+            }
+        }
+        listed.next = Some(last).filter(|last| left == 0 && !last.is_empty());
+        listed
+    }
+
+    /// Splits a cursor, which may be any text, into name and period.
+    pub fn cursor(after: &str) -> (&str, &str) {
+        after.rsplit_once('@').unwrap_or((after, ""))
+    }
+}
+
+/// Changes in a store.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// Value of `seen` for the next call.
+    pub upto: u64,
+    /// Changed rows with their generations, at most 1,000. If there are more, `upto` is where the next call continues.
+    pub rows: Vec<(Key, u64)>,
+}
+
+/// Reason why a completed statement changed nothing: the state of the row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// There is no row.
+    NoSuch,
+    /// The row exists.
+    Exists(Box<SequenceRow>),
+    /// The row was dropped.
+    Dropped {
+        /// Last value that counts as given.
+        last: i64,
+    },
+    /// The row has the mark of a store that went back.
+    WentBack {
+        /// First value that is not reserved.
+        next: i64,
+    },
+    /// The change would lower the row.
+    Lower {
+        /// The present row.
+        row: Box<SequenceRow>,
+    },
+    /// The store has its maximum of rows.
+    TooMany {
+        /// The maximum.
+        max: u64,
+    },
+    /// The generator has begun a later period than the requested one.
+    Newer {
+        /// The generator's newest period.
+        period: String,
+    },
+    /// The generator's row has another declaration than the requesting server.
+    Declared {
+        /// Declaration in the row.
+        stored: String,
+        /// Declaration of the server.
+        configured: String,
+    },
+    /// The row cannot be used, such as a step of 0 or a remainder that is not below delta. The text has the remedy.
+    BadRow(String),
+    /// These tables lack the operation. The text names an alternative.
+    Unsupported(String),
+}
+
+/// Reason why there is no answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StoreError {
+    /// The database refused the statement, and nothing has changed. The text has its error, and the remedy if known,
+    /// without passwords.
+    #[error("{0}")]
+    Refused(String),
+    /// The result of the statement is unknown.
+    #[error("{0}")]
+    Unknown(String),
+}
+
+/// Reason why there is no connection to a server.
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+struct ConnectError {
+    error: StoreError,
+    /// Whether no server that could refuse it has answered: the same address may work in a moment.
+    is_away: bool,
+}
+
+/// Fails if a store differs from the `uuid=` of its address. `found` is empty if the database has no tables of getid.
+/// Without it a server without notes cannot distinguish an empty replacement from a new store.
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+fn check_pinned(address: &getid_text::store_url::ServerAddress, found: &str) -> Result<(), StoreError> {
+    let Some(uuid) = &address.uuid else { return Ok(()) };
+    if found.replace('-', "") == *uuid {
+        return Ok(());
+    }
+    let found = if found.is_empty() { "has no tables of getid".to_owned() } else { format!("is the store {found}") };
+    Err(StoreError::Refused(format!(
+        "the address has uuid={uuid}, and the database '{}' {found}: restore the right one; to use this one, omit uuid= \
+         or change it",
+        address.database
+    )))
+}
+
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+impl ConnectError {
+    fn refused(error: StoreError) -> ConnectError {
+        ConnectError { error, is_away: false }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::RowPage;
+
+    #[test]
+    fn a_full_page_has_another_after_it_whatever_its_rows_are() {
+        let unlisted = |name: &str| (name.to_owned(), String::new(), None);
+        let bad = |name: &str| (name.to_owned(), String::new(), Some(Err("it is wrong".to_owned())));
+        for (rows, next) in [
+            (vec![bad("a"), unlisted("b")], Some("b")),
+            (vec![unlisted("-"), unlisted(".")], Some(".")),
+            (vec![unlisted("-")], None),
+            (vec![], None),
+        ] {
+            let listed = RowPage::new(2, rows.into_iter());
+            assert!(listed.rows.is_empty() && listed.next.as_deref() == next, "{listed:?}");
+        }
+    }
+}

@@ -1,0 +1,567 @@
+//! Rows of getid's own tables: parsing, and changes, for all databases.
+//!
+//! The tables are the same in all three, with the column types of each:
+//!
+//! | `getid_store` | a single row |
+//! |---|---|
+//! | `id` | always 1 |
+//! | `uuid` | permanent id of the store |
+//! | `changes` | grows by one in each transaction that creates or changes a row ([`RowChange`]), in commit order |
+//!
+//! | `getid_sequence` | a row for each sequence, and for each period of a serial number |
+//! |---|---|
+//! | `name`, `period` | the primary key, compared byte for byte; `period` is empty for a sequence |
+//! | `next` | the first value that is not reserved |
+//! | `version` | grows by one with each write of the row, by any statement |
+//! | `generation` | grows by one with each [`RowChange`] |
+//! | `changed` | the value of `getid_store.changes` at the last of them; has an index |
+//! | `start`, `increment`, `offset_`, `cache`, `max_value`, `policy` | [`Spec`]; `policy` is `''`, `wait` or `error` |
+//! | `state` | `live`, `dropped` or `went-back` |
+//! | `created`, `updated` | Unix ms by the database's clock |
+//!
+//! | `getid_generator` | a row for each generator that counts ([`Generator`]) |
+//! |---|---|
+//! | `name` | the primary key |
+//! | `declaration` | the words that declare it on all servers |
+//! | `reset` | interval after which its counter begins again |
+//! | `newest` | the newest period that has begun |
+//! | `closed_through` | the last day whose periods never begin again |
+//! | `updated` | Unix ms by the database's clock |
+//!
+//! A row of `getid_generator` changes while the row of `getid_store` is locked, except that `begin_periods` raises
+//! `newest` without that lock.
+//!
+//! The functions here decide about a row as it was read, inside the transaction that writes it. SQLite uses them for
+//! each row; a database server for all operations but a reservation, which is one statement there.
+//!
+//! Invariant: only [`apply_give_back`] lowers `next`, and each write increases `version`. So a row of a version that a
+//! server knows is as that server has left it.
+
+use getid_core::{CivilTime, INCREMENT_MAX, Key, RESERVED_MAX, Reset, Spec, VALUE_MAX, WaitPolicy};
+
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+use super::NotedRow;
+use super::{
+    CreateRequest, Day, Generator, GiveBackRequest, OpenPeriodRequest, PRUNED_MAX, Reservation, ReserveRequest,
+    RowChange, RowPage, RowState, SequenceRow, Verdict,
+};
+use getid_text::printable::printable;
+
+/// Version of these tables.
+pub(super) const SCHEMA_VERSION: i64 = 1;
+
+/// A row as read from a database, with unchecked numbers and words.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct RawRow {
+    pub(super) name: String,
+    pub(super) period: String,
+    pub(super) next: i64,
+    pub(super) version: i64,
+    pub(super) generation: i64,
+    pub(super) start: i64,
+    pub(super) increment: i64,
+    pub(super) offset: i64,
+    pub(super) cache: i64,
+    pub(super) max: i64,
+    pub(super) policy: String,
+    pub(super) state: String,
+    pub(super) created: i64,
+    pub(super) updated: i64,
+}
+
+/// Columns of [`RawRow`], in its order.
+pub(super) const COLUMNS: &str = "name, period, next, version, generation, start, increment, offset_, cache, \
+                                  max_value, policy, state, created, updated";
+
+/// Columns of [`Generator`], in its order.
+pub(super) const GENERATOR_COLUMNS: &str = "name, declaration, reset, newest, closed_through";
+
+/// Returns the error of a row whose name is not valid. Its numbers may be in use, so the remedy is not to delete it.
+fn invalid_name(shown: &str, name: &str, period: &str) -> String {
+    let shown = shown.escape_debug();
+    let [name, period] = [name, period].map(|text| printable(&text.replace('\'', "''")).into_owned());
+    format!(
+        "the row '{shown}' of getid_sequence has a name that is not valid: rename it, as its values may be in use: \
+         UPDATE getid_sequence SET name = '...' WHERE name = '{name}' AND period = '{period}'"
+    )
+}
+
+impl RawRow {
+    /// Parses the row. Returns the error in a row that was edited, with the remedy.
+    pub(super) fn read(self) -> Result<SequenceRow, String> {
+        let RawRow { name, period, .. } = &self;
+        let key = if period.is_empty() { Key::new(name) } else { Key::of_period(name, period) };
+        let shown = if period.is_empty() { name.clone() } else { format!("{name}@{period}") };
+        let key = key.ok_or_else(|| invalid_name(&shown, name, period))?;
+        let bad = |column: &str, found: &dyn std::fmt::Display, expected: &str| {
+            format!("the row of '{key}' in getid_sequence has {column} {found}, must be {expected}: UPDATE it by hand")
+        };
+        let number = |column: &str, found: i64, min: i64, max: i64| {
+            let is_right = (min..=max).contains(&found);
+            if is_right { Ok(found) } else { Err(bad(column, &found, &format!("{min} to {max}"))) }
+        };
+        let small = |column: &str, found: i64, min: i64, max: u32| {
+            number(column, found, min, max.into()).map(|found| u32::try_from(found).unwrap_or(max))
+        };
+        let increment = small("increment", self.increment, 1, INCREMENT_MAX)?;
+        let spec = Spec {
+            start: number("start", self.start, 0, VALUE_MAX)?,
+            increment,
+            offset: small("offset_", self.offset, 1, increment)?,
+            cache: small("cache", self.cache, 0, RESERVED_MAX)?,
+            max: number("max_value", self.max, 0, VALUE_MAX)?,
+            policy: match &*self.policy {
+                "" => None,
+                "wait" => Some(WaitPolicy::Wait),
+                "error" => Some(WaitPolicy::Error),
+                found => return Err(bad("policy", &format!("'{}'", found.escape_debug()), "'', 'wait' or 'error'")),
+            },
+        };
+        let state = match &*self.state {
+            "live" => RowState::Live,
+            "dropped" => RowState::Dropped,
+            "went-back" => RowState::WentBack,
+            found => {
+                let found = format!("'{}'", found.escape_debug());
+                return Err(bad("state", &found, "'live', 'dropped' or 'went-back'"));
+            }
+        };
+        Ok(SequenceRow {
+            next: number("next", self.next, 0, NEXT_MAX)?,
+            version: number("version", self.version, 0, i64::MAX)?.unsigned_abs(),
+            generation: number("generation", self.generation, 0, i64::MAX)?.unsigned_abs(),
+            spec,
+            state,
+            created_unix_ms: self.created,
+            updated_unix_ms: self.updated,
+            key,
+        })
+    }
+}
+
+/// Returns a page of rows as read from a database.
+pub(super) fn page_of(limit: u32, rows: Vec<RawRow>) -> RowPage {
+    RowPage::new(limit, rows.into_iter().map(|row| (row.name.clone(), row.period.clone(), Some(row.read()))))
+}
+
+/// Largest `next`: past the last possible value, with room for one more step.
+pub(super) const NEXT_MAX: i64 = VALUE_MAX + 100_000_000_000_000_000;
+
+/// Returns the word of a state.
+pub(super) fn state_word(state: RowState) -> &'static str {
+    match state {
+        RowState::Live => "live",
+        RowState::Dropped => "dropped",
+        RowState::WentBack => "went-back",
+    }
+}
+
+/// Returns the word of a policy.
+pub(super) fn policy_word(policy: Option<WaitPolicy>) -> &'static str {
+    match policy {
+        None => "",
+        Some(WaitPolicy::Wait) => "wait",
+        Some(WaitPolicy::Error) => "error",
+    }
+}
+
+/// Converts a number to the type of a column.
+pub(super) fn column(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// Returns the last value that counts as given: the one before `next`.
+pub(super) fn last_of(row: &SequenceRow) -> i64 {
+    row.next - i64::from(row.spec.increment)
+}
+
+/// Returns why a row gives no values; `None` if it gives some.
+pub(super) fn refusal(row: &SequenceRow) -> Option<Verdict> {
+    match row.state {
+        RowState::Live => None,
+        RowState::Dropped => Some(Verdict::Dropped { last: last_of(row) }),
+        RowState::WentBack => Some(Verdict::WentBack { next: row.next }),
+    }
+}
+
+/// Returns a reservation from a row, with the row after it. A row that has reached its max stays as it is.
+pub(super) fn apply_reservation(
+    row: &SequenceRow,
+    ask: &ReserveRequest,
+    now_unix_ms: i64,
+) -> Result<Reservation, Verdict> {
+    if let Some(refusal) = refusal(row) {
+        return Err(refusal);
+    }
+    let spec = &row.spec;
+    let increment = i64::from(spec.increment);
+    let first = spec.next_from(row.next.max(floor_of(ask)));
+    let left = if first > spec.max { 0 } else { (spec.max - first) / increment + 1 };
+    let values = left.min(values_of(ask));
+    let mut after = row.clone();
+    if values > 0 {
+        after.next = first + values * increment;
+        after.version += 1;
+        after.updated_unix_ms = now_unix_ms;
+    }
+    Ok(Reservation { first, last: first + (values - 1) * increment, found_next: row.next, row: after })
+}
+
+/// Returns the number of requested values.
+pub(super) fn values_of(ask: &ReserveRequest) -> i64 {
+    ask.values.clamp(1, RESERVED_MAX).into()
+}
+
+/// Returns the lower bound of a request.
+pub(super) fn floor_of(ask: &ReserveRequest) -> i64 {
+    ask.floor.min(VALUE_MAX + 1)
+}
+
+/// Age in ms above which reserved values cannot be given under another declaration. A server discards them within a
+/// second or two, or `sequence-ride-out-s` after it last reached the store.
+const HELD_MS_MAX: i64 = 86_400_000;
+
+/// Result of opening a period: the generator's row, and changes of its counters.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct PeriodOpening {
+    pub(super) generator: Generator,
+    /// The counter's row, if it must be written: created, raised or revived.
+    pub(super) row: Option<SequenceRow>,
+    /// Change of the generator's other rows.
+    pub(super) others: OtherRowsChange,
+}
+
+/// Change of the other rows of a generator whose period is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OtherRowsChange {
+    /// No change.
+    Stay,
+    /// Rows whose values servers may hold get a new generation, so that those are discarded.
+    Renewed,
+    /// Live rows whose periods have this length are dropped: the generator used them for its previous interval.
+    Dropped {
+        /// Length of such a period, in bytes.
+        length: usize,
+    },
+}
+
+/// Selects rows with periods of other lengths that count for a period's floor. They were written at `since_unix_ms` or
+/// later, and have no period or one that is not before `year`.
+pub(super) struct RecentRows {
+    pub(super) since_unix_ms: i64,
+    pub(super) year: String,
+}
+
+/// Returns the rows above which a period's row is created. A generator that had a longer or shorter interval has given
+/// the texts of this period from them, or may still. Its texts contain the time, so earlier rows do no harm.
+pub(super) fn recent_rows(ask: &OpenPeriodRequest) -> RecentRows {
+    let since_unix_ms = ask.from_unix_ms.saturating_sub(HELD_MS_MAX);
+    // The zone may be half a day from UTC.
+    let year = Day::of_unix_ms(since_unix_ms.saturating_sub(HELD_MS_MAX)).map(|day| day.text()[..4].to_owned());
+    RecentRows { since_unix_ms: since_unix_ms.max(0), year: year.filter(|_| since_unix_ms > 0).unwrap_or_default() }
+}
+
+/// Returns the changes that open a period. `highest` is the largest `next` of the [`recent_rows`] rows.
+pub(super) fn apply_period_opening(
+    found: Option<&Generator>,
+    row: Option<&SequenceRow>,
+    highest: i64,
+    ask: &OpenPeriodRequest,
+    now_unix_ms: i64,
+) -> Result<PeriodOpening, Verdict> {
+    let period = ask.key.period();
+    let is_same = found.is_some_and(|found| found.reset == ask.reset.word());
+    let newest = found.map_or_else(String::new, |found| found.newest_as(ask.reset));
+    if let Some(found) = found {
+        ask.refused_by(found).map_or(Ok(()), Err)?;
+        if is_same && row.is_none() && *newest == *period {
+            return Err(lost_counter(&ask.key));
+        }
+        if !is_same && !ask.has_begun {
+            return Err(Verdict::BadRow(format!(
+                "it cannot begin again {} from now on, because its period {period} has not begun by the store's clock: \
+                 repeat this when it has",
+                ask.reset.each()
+            )));
+        }
+    }
+    let is_changed = found.is_some_and(|found| found.declaration != ask.declaration);
+    let row = opened_row(row, found.is_some(), is_same, is_changed, highest, ask, now_unix_ms)?;
+    let others = match found {
+        Some(found) if !is_same => {
+            let before = Reset::ALL.into_iter().find(|reset| reset.word() == found.reset);
+            let length = before.and_then(|reset| reset.period(CivilTime::FIRST)).map_or(0, |period| period.len());
+            OtherRowsChange::Dropped { length }
+        }
+        Some(_) if is_changed => OtherRowsChange::Renewed,
+        _ => OtherRowsChange::Stay,
+    };
+    let generator = Generator {
+        name: ask.key.name().to_owned(),
+        declaration: ask.declaration.clone(),
+        reset: ask.reset.word().to_owned(),
+        newest: if ask.has_begun { period.to_owned() } else { newest },
+        closed_through: found.map_or_else(String::new, |found| found.closed_through.clone()),
+    };
+    Ok(PeriodOpening { generator, row, others })
+}
+
+/// Returns the counter's row, if it must be written.
+fn opened_row(
+    row: Option<&SequenceRow>,
+    is_known: bool,
+    is_same: bool,
+    is_changed: bool,
+    highest: i64,
+    ask: &OpenPeriodRequest,
+    now_unix_ms: i64,
+) -> Result<Option<SequenceRow>, Verdict> {
+    let above = |spec: &Spec, next: i64| spec.next_from(next.max(ask.floor).max(highest).min(VALUE_MAX + 1));
+    let Some(row) = row else {
+        if !ask.may_begin {
+            return Err(Verdict::NoSuch);
+        }
+        let row = new_row(&ask.key, ask.spec, now_unix_ms);
+        return Ok(Some(SequenceRow { next: above(&row.spec, row.next), ..row }));
+    };
+    let is_dropped = row.state == RowState::Dropped;
+    // Only a change of the interval drops the row of a period; an operator may drop a row without a period.
+    if is_dropped && ask.key.period().is_empty() && (is_same || !is_known) {
+        return Err(Verdict::Dropped { last: last_of(row) });
+    }
+    let next = if is_same && !is_dropped { row.next } else { above(&row.spec, row.next) };
+    let Spec { max, cache, .. } = if is_changed && ask.is_serial { ask.spec } else { row.spec };
+    let is_written = next != row.next || is_dropped || is_changed;
+    Ok(is_written.then(|| SequenceRow {
+        next,
+        state: if is_dropped { RowState::Live } else { row.state },
+        spec: Spec { max, cache, ..row.spec },
+        version: row.version + 1,
+        generation: row.generation + 1,
+        updated_unix_ms: now_unix_ms,
+        ..row.clone()
+    }))
+}
+
+/// Returns the error of a period that has begun according to the generator's row, but whose counter's row is missing.
+fn lost_counter(key: &Key) -> Verdict {
+    Verdict::BadRow(format!(
+        "its counter '{key}' has begun, and its row is missing in getid_sequence: restore it; or continue it with \
+         'SEQUENCE RAISE {} N', with N above all values that were given",
+        key.name()
+    ))
+}
+
+/// The parameters of [`super::Connection::prune`] for a generator.
+pub(super) struct PrunePlan {
+    /// The generator's row after the operation.
+    pub(super) closed: Generator,
+    /// Condition that selects its ended periods, in the SQL of all three databases. A row that went back is excluded:
+    /// it must be settled.
+    pub(super) condition: String,
+}
+
+impl PrunePlan {
+    /// Returns the parameters for pruning a generator through a day; `None` if nothing has ended. The newest period
+    /// stays, with the others of its day.
+    pub(super) fn new(found: &Generator, through: &Day) -> Option<PrunePlan> {
+        // The name is written into SQL unchanged.
+        let name = Key::new(&found.name)?;
+        let before = Day::before(&found.newest)?;
+        let through = if before.0 < through.0 { &before } else { through };
+        let (day, (month, year)) = (through.text(), through.month_and_year());
+        let condition = format!(
+            "name = '{name}' AND state <> 'went-back' AND (LENGTH(period) = 4 AND period <= '{year}' \
+             OR LENGTH(period) = 6 AND period <= '{month}' OR LENGTH(period) >= 8 AND SUBSTR(period, 1, 8) <= '{day}')"
+        );
+        let closed_through = found.closed_through.clone().max(day);
+        Some(PrunePlan { closed: Generator { closed_through, ..found.clone() }, condition })
+    }
+
+    /// Returns the SQL that counts the rows, and selects the first and the last of their periods.
+    pub(super) fn count_sql(&self) -> String {
+        format!(
+            "SELECT COUNT(*), COALESCE(MIN(period), ''), COALESCE(MAX(period), '') FROM getid_sequence WHERE {}",
+            self.condition
+        )
+    }
+
+    /// Returns the SQL that deletes some of the rows, for databases whose DELETE has no LIMIT.
+    pub(super) fn delete_sql(&self) -> String {
+        format!(
+            "DELETE FROM getid_sequence WHERE (name, period) IN (SELECT name, period FROM getid_sequence WHERE {} \
+             LIMIT {PRUNED_MAX})",
+            self.condition
+        )
+    }
+}
+
+/// Returns the notes of rows whose periods are not closed: a pruned row is not a lost one.
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+pub(super) fn without_closed(notes: &[NotedRow], generators: &[Generator]) -> Vec<NotedRow> {
+    let is_closed = |note: &NotedRow| {
+        let generator = generators.iter().find(|generator| generator.name == note.key.name());
+        let through = generator.and_then(|generator| Day::parse(&generator.closed_through));
+        through.is_some_and(|through| through.ends(note.key.period()))
+    };
+    notes.iter().filter(|note| !is_closed(note)).cloned().collect()
+}
+
+/// Returns the row with the end of a reservation given back; `None` if the row was written since.
+pub(super) fn apply_give_back(row: &SequenceRow, end: &GiveBackRequest, now_unix_ms: i64) -> Option<SequenceRow> {
+    let is_ours = row.state == RowState::Live && row.version == end.version;
+    let is_value = end.next < row.next && row.spec.next_from(end.next) == end.next;
+    (is_ours && is_value).then(|| SequenceRow {
+        next: end.next,
+        version: row.version + 1,
+        updated_unix_ms: now_unix_ms,
+        ..row.clone()
+    })
+}
+
+/// Returns the row that a creation writes. `found` is the present row of its name.
+pub(super) fn apply_creation(
+    found: Option<&SequenceRow>,
+    new: &CreateRequest,
+    rows: u64,
+    now_unix_ms: i64,
+) -> Result<SequenceRow, Verdict> {
+    let fresh = new_row(&new.key, new.spec, now_unix_ms);
+    let above = |next: i64| new.spec.next_from(next.max(new.floor).min(VALUE_MAX + 1));
+    let row = match found {
+        None if new.fresh_after_ms.is_some() => fresh,
+        None => SequenceRow { next: above(fresh.next), ..fresh },
+        Some(row) if row.state != RowState::Dropped => return Err(Verdict::Exists(Box::new(row.clone()))),
+        Some(row) if new.fresh_after_ms.is_some() => SequenceRow {
+            version: row.version + 1,
+            generation: row.generation + 1,
+            ..restarted_row(row, new, fresh, now_unix_ms)?
+        },
+        Some(row) if !new.above_dropped => return Err(Verdict::Dropped { last: last_of(row) }),
+        Some(row) => {
+            SequenceRow { next: above(row.next), version: row.version + 1, generation: row.generation + 1, ..fresh }
+        }
+    };
+    if new.rows_max > 0 && rows >= new.rows_max {
+        return Err(Verdict::TooMany { max: new.rows_max });
+    }
+    Ok(row)
+}
+
+/// Returns a row that begins at its start although the name was dropped. Fails while servers may hold values of it.
+fn restarted_row(
+    row: &SequenceRow,
+    new: &CreateRequest,
+    fresh: SequenceRow,
+    now_unix_ms: i64,
+) -> Result<SequenceRow, Verdict> {
+    let wait_ms = new.fresh_after_ms.unwrap_or(0) - (now_unix_ms - row.updated_unix_ms);
+    if wait_ms <= 0 {
+        return Ok(fresh);
+    }
+    Err(Verdict::Unsupported(format!(
+        "it was dropped at {} a moment ago, and other servers may have values of it for {} s: FRESH succeeds after that",
+        last_of(row),
+        (wait_ms + 999) / 1000
+    )))
+}
+
+/// Returns the keys of the rows in `found` that are lower than their notes, each with its new `next`.
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+pub(super) fn lower_than(notes: &[NotedRow], found: Vec<RawRow>) -> Vec<(Key, i64)> {
+    let raised = |raw: RawRow| {
+        // A row that cannot be parsed gives no values.
+        let row = raw.read().ok()?;
+        let note = notes.iter().find(|note| note.key == row.key)?;
+        let is_lower = row.next < note.next && !note.is_older_than(row.generation, row.created_unix_ms);
+        is_lower.then(|| (row.key.clone(), row.spec.next_from(note.next.min(VALUE_MAX + 1))))
+    };
+    found.into_iter().filter_map(raised).collect()
+}
+
+/// Returns new rows for the notes without a row in `found`: the store lost them. They are marked, because only a row
+/// has the position; without one another server could begin the name at its start.
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+pub(super) fn lost_rows(notes: &[NotedRow], found: &[RawRow]) -> Vec<SequenceRow> {
+    let is_found =
+        |note: &&NotedRow| found.iter().any(|row| (&*row.name, &*row.period) == (note.key.name(), note.key.period()));
+    let lost = |note: &NotedRow| SequenceRow {
+        next: note.next.min(VALUE_MAX + 1),
+        generation: note.generation,
+        state: RowState::WentBack,
+        ..new_row(&note.key, Spec::default(), note.created_unix_ms)
+    };
+    notes.iter().filter(|note| !is_found(note)).map(lost).collect()
+}
+
+/// Returns a new row, without reservations.
+pub(super) fn new_row(key: &Key, spec: Spec, now_unix_ms: i64) -> SequenceRow {
+    SequenceRow {
+        key: key.clone(),
+        next: spec.next_from(spec.start),
+        version: 0,
+        generation: 0,
+        spec,
+        state: RowState::Live,
+        created_unix_ms: now_unix_ms,
+        updated_unix_ms: now_unix_ms,
+    }
+}
+
+/// Returns the row after a change. A raise without `settles` keeps the mark of a row that went back.
+pub(super) fn apply_change(row: &SequenceRow, change: &RowChange, now_unix_ms: i64) -> Result<SequenceRow, Verdict> {
+    if row.state == RowState::Dropped {
+        return Err(Verdict::Dropped { last: last_of(row) });
+    }
+    let mut after = row.clone();
+    let at_least = |after: &mut SequenceRow, next: i64| {
+        after.next = after.spec.next_from(after.next.max(next.min(VALUE_MAX + 1)));
+    };
+    match change {
+        RowChange::Raise { last, settles } => {
+            at_least(&mut after, last.min(&VALUE_MAX) + 1);
+            let noted = settles.filter(|_| row.state == RowState::WentBack);
+            if let Some(had_next) = noted {
+                at_least(&mut after, had_next);
+                after.state = RowState::Live;
+            }
+            if after.next == row.next && noted.is_none() {
+                return Err(Verdict::Lower { row: Box::new(row.clone()) });
+            }
+        }
+        RowChange::Alter { spec, next_from } => {
+            after.spec = *spec;
+            at_least(&mut after, *next_from);
+        }
+        RowChange::Drop => after.state = RowState::Dropped,
+        RowChange::WentBack { had_next } => {
+            at_least(&mut after, *had_next);
+            after.state = RowState::WentBack;
+        }
+        RowChange::HadMore { had_next } => {
+            at_least(&mut after, *had_next);
+            if row.state != RowState::WentBack || after.next == row.next {
+                return Err(Verdict::Lower { row: Box::new(row.clone()) });
+            }
+        }
+        RowChange::Confirm => after.state = RowState::Live,
+    }
+    after.version += 1;
+    after.generation += 1;
+    after.updated_unix_ms = now_unix_ms;
+    Ok(after)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::RawRow;
+
+    #[test]
+    fn the_remedy_for_a_row_with_an_invalid_name_is_to_rename_it() {
+        for (name, place) in [("-", "'-'"), (".", "'.'"), ("..", "'..'"), ("it's", "'it''s'"), ("a\n", r"'a\n'")] {
+            let message = RawRow { name: name.to_owned(), ..RawRow::default() }.read().unwrap_err();
+            let remedy = format!("UPDATE getid_sequence SET name = '...' WHERE name = {place} AND period = ''");
+            assert!(message.ends_with(&remedy) && !message.contains("delete"), "{message}");
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! CPU time of a server and of this process's threads, as the kernel counts it.
+//!
+//! A process's CPU clock counts nanoseconds, including those of ended threads. `/proc/PID/stat` only has ticks of 10
+//! ms, and `/proc/PID/task/*/schedstat` loses a thread at its end. The latter is read for the busiest thread and its
+//! time of waiting for a processor, which the clock does not have.
+
+use std::collections::HashMap;
+use std::fs;
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::time::{ClockId, clock_getcpuclockid, clock_gettime};
+use nix::unistd::Pid;
+
+use super::Share;
+
+/// Upper bound of process ids in Linux (`PID_MAX_LIMIT`); larger numbers would corrupt the clock's id.
+pub const PID_MAX: i32 = 1 << 22;
+
+pub struct ServerUsage {
+    pid: i32,
+    clock: ClockId,
+}
+
+pub struct CpuReading {
+    cpu: Duration,
+    /// Times by thread id; empty if the kernel does not report them.
+    threads: HashMap<u32, ThreadTime>,
+}
+
+pub struct ServerCpuTime {
+    pub pid: i32,
+    pub cpu: Duration,
+    busiest: ThreadTime,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ThreadTime {
+    pub ran_ns: u64,
+    pub waited_ns: u64,
+}
+
+impl ServerUsage {
+    pub fn of(pid: i32) -> Result<ServerUsage, String> {
+        let clock = clock_getcpuclockid(Pid::from_raw(pid)).map_err(|errno| no_process(pid, errno))?;
+        Ok(ServerUsage { pid, clock })
+    }
+
+    pub fn read(&self) -> Result<CpuReading, String> {
+        let cpu = clock_gettime(self.clock).map_err(|errno| no_process(self.pid, errno))?;
+        let mut threads = HashMap::new();
+        for entry in fs::read_dir(format!("/proc/{}/task", self.pid)).into_iter().flatten().flatten() {
+            let times = fs::read_to_string(entry.path().join("schedstat")).ok();
+            let id = entry.file_name().to_str().and_then(|name| name.parse().ok());
+            if let (Some(id), Some(times)) = (id, times.as_deref().and_then(ThreadTime::parse)) {
+                threads.insert(id, times);
+            }
+        }
+        Ok(CpuReading { cpu: cpu.into(), threads })
+    }
+}
+
+fn no_process(pid: i32, errno: Errno) -> String {
+    format!("--pid {pid}: its CPU time cannot be read: {}", errno.desc())
+}
+
+impl CpuReading {
+    pub fn since(&self, pid: i32, earlier: &CpuReading) -> ServerCpuTime {
+        let threads =
+            self.threads.iter().map(|(id, now)| now.since(earlier.threads.get(id).copied().unwrap_or_default()));
+        ServerCpuTime {
+            pid,
+            cpu: self.cpu.saturating_sub(earlier.cpu),
+            busiest: threads.max_by_key(|thread| thread.ran_ns + thread.waited_ns).unwrap_or_default(),
+        }
+    }
+}
+
+impl ServerCpuTime {
+    /// Returns the use of the time by the busiest thread.
+    pub fn share(&self, elapsed: Duration) -> Share {
+        // Without times of threads, one thread that did all the work is the best guess.
+        if self.busiest == ThreadTime::default() {
+            return Share { busy: share(self.cpu, elapsed), waited: 0.0 };
+        }
+        self.busiest.share(elapsed)
+    }
+}
+
+impl ThreadTime {
+    pub fn of_this_thread() -> ThreadTime {
+        let ran = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from);
+        let times = fs::read_to_string("/proc/thread-self/schedstat").ok();
+        let waited_ns = times.as_deref().and_then(ThreadTime::parse).map_or(0, |times| times.waited_ns);
+        ThreadTime { ran_ns: u64::try_from(ran.as_nanos()).unwrap_or(u64::MAX), waited_ns }
+    }
+
+    /// Parses a line of schedstat: ns on a processor, ns waiting for one, times it ran.
+    fn parse(text: &str) -> Option<ThreadTime> {
+        let mut numbers = text.split_ascii_whitespace().map(str::parse);
+        Some(ThreadTime { ran_ns: numbers.next()?.ok()?, waited_ns: numbers.next()?.ok()? })
+    }
+
+    pub fn since(self, earlier: ThreadTime) -> ThreadTime {
+        ThreadTime {
+            ran_ns: self.ran_ns.saturating_sub(earlier.ran_ns),
+            waited_ns: self.waited_ns.saturating_sub(earlier.waited_ns),
+        }
+    }
+
+    pub fn share(self, elapsed: Duration) -> Share {
+        Share {
+            busy: share(Duration::from_nanos(self.ran_ns), elapsed),
+            waited: share(Duration::from_nanos(self.waited_ns), elapsed),
+        }
+    }
+}
+
+fn share(part: Duration, whole: Duration) -> f64 {
+    if whole.is_zero() { 0.0 } else { part.as_secs_f64() / whole.as_secs_f64() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn schedstat() {
+        assert_eq!(ThreadTime::parse("123456 789 10\n"), Some(ThreadTime { ran_ns: 123_456, waited_ns: 789 }));
+        assert_eq!(ThreadTime::parse("x"), None);
+    }
+
+    #[test]
+    fn own_time_grows() {
+        let usage = ServerUsage::of(i32::try_from(std::process::id()).unwrap()).unwrap();
+        let (before, own) = (usage.read().unwrap(), ThreadTime::of_this_thread());
+        let mut sum = 0_u64;
+        while ThreadTime::of_this_thread().since(own).ran_ns < 2_000_000 {
+            sum = std::hint::black_box(sum + 1);
+        }
+        assert!(usage.read().unwrap().since(1, &before).cpu >= Duration::from_millis(1));
+    }
+
+    #[test]
+    fn a_process_that_is_not() {
+        let error = ServerUsage::of(PID_MAX).err().unwrap();
+        assert!(error.starts_with("--pid 4194304: its CPU time cannot be read: "), "{error}");
+    }
+}

@@ -1,0 +1,52 @@
+//! The IDs of one connection, as plain numbers: 8 bytes each, or 16 if they are wider.
+
+#[derive(Clone, Debug)]
+pub enum IdList {
+    Narrow(Vec<u64>),
+    Wide(Vec<u128>),
+}
+
+impl IdList {
+    pub fn new(is_narrow: bool) -> IdList {
+        if is_narrow { IdList::Narrow(Vec::new()) } else { IdList::Wide(Vec::new()) }
+    }
+
+    /// Adds a number; a narrow list holds 64 bits.
+    pub fn push(&mut self, number: u128) {
+        match self {
+            IdList::Narrow(ids) => ids.push(u64::try_from(number).unwrap_or(u64::MAX)),
+            IdList::Wide(ids) => ids.push(number),
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        match self {
+            IdList::Narrow(ids) => ids.len(),
+            IdList::Wide(ids) => ids.len(),
+        }
+    }
+
+    pub fn get(&self, index: usize) -> Option<u128> {
+        match self {
+            IdList::Narrow(ids) => ids.get(index).copied().map(u128::from),
+            IdList::Wide(ids) => ids.get(index).copied(),
+        }
+    }
+
+    pub fn last(&self) -> Option<u128> {
+        self.get(self.len().checked_sub(1)?)
+    }
+
+    /// Sorts the IDs, unless they are sorted.
+    pub fn sort(&mut self) {
+        match self {
+            IdList::Narrow(ids) if !ids.is_sorted() => ids.sort_unstable(),
+            IdList::Wide(ids) if !ids.is_sorted() => ids.sort_unstable(),
+            _ => {}
+        }
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = u128> {
+        (0..self.len()).filter_map(|index| self.get(index))
+    }
+}

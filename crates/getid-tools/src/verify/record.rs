@@ -1,0 +1,372 @@
+//! A run's IDs in a file, so that runs before and after a crash are checked as one.
+//!
+//! All numbers are little-endian:
+//!
+//! ```text
+//! header   8 bytes "getidse\n", version u32 = 1, epoch u64 (Unix ms), id-range u8, shard-range u8, random-range u8, 0 u8,
+//!          CRC-32 of all that u32
+//! or       8 bytes "getidse\n", version u32 = 2, bytes u32, a declaration of that length, CRC-32 of all that u32
+//! blocks   ids u32 (1..=65,536), bytes u32, the ids, CRC-32 of all that u32
+//! end      0 u32, 8 u32, ids in the file u64, CRC-32 of all that u32
+//! ```
+//!
+//! Version 1 has the unnamed generator's IDs, version 2 a named one's. IDs ascend through the whole file. Each is the
+//! difference to the previous one (to 0 for the first) as LEB128: two to four bytes for a busy server, up to 19 for
+//! random IDs. A file without its end is incomplete, and is refused like a damaged one.
+
+use std::io::{self, Read, Write};
+
+use getid_core::{CounterDeclaration, Declaration, Epoch, Layout};
+
+use super::layout_text;
+use crate::subject::Subject;
+
+const MAGIC: &[u8; 8] = b"getidse\n";
+const VERSION_UNNAMED: u32 = 1;
+const VERSION_DECLARED: u32 = 2;
+
+/// Magic and version, bytes.
+const HEAD_BYTES: usize = 12;
+
+/// The rest of version 1's header, bytes.
+const LAYOUT_BYTES: usize = 12;
+
+/// Longest declaration, bytes: 512 words and blanks of at most 45 bytes are shorter.
+const DECLARATION_BYTES_MAX: u32 = 32 * 1024;
+
+/// Largest number of IDs of one block, which the reader holds at a time.
+const BLOCK_IDS_MAX: u32 = 1 << 16;
+
+/// Longest block, bytes: LEB128 of 128 bits has at most 19 bytes.
+const BLOCK_BYTES_MAX: u32 = BLOCK_IDS_MAX * 19;
+
+/// Writes a record. [`RecordWriter::finish`] completes it.
+#[derive(Debug)]
+pub struct RecordWriter<W> {
+    out: W,
+    last: u128,
+    ids: u64,
+    block: Vec<u8>,
+    block_ids: u32,
+}
+
+impl<W: Write> RecordWriter<W> {
+    pub fn new(mut out: W, subject: &Subject) -> io::Result<RecordWriter<W>> {
+        let mut header = MAGIC.to_vec();
+        match subject {
+            Subject::Unnamed(layout) => {
+                header.extend_from_slice(&VERSION_UNNAMED.to_le_bytes());
+                header.extend_from_slice(&layout.epoch().unix_ms().to_le_bytes());
+                for bits in [layout.server_bits(), layout.shard_bits(), layout.random_bits(), 0] {
+                    header.push(bits.to_le_bytes()[0]);
+                }
+            }
+            Subject::Declared(_) | Subject::Counted(_) => {
+                let text = layout_text(subject);
+                header.extend_from_slice(&VERSION_DECLARED.to_le_bytes());
+                header.extend_from_slice(&u32::try_from(text.len()).map_err(io::Error::other)?.to_le_bytes());
+                header.extend_from_slice(text.as_bytes());
+            }
+        }
+        write_checked(&mut out, &header)?;
+        Ok(RecordWriter { out, last: 0, ids: 0, block: Vec::new(), block_ids: 0 })
+    }
+
+    /// Adds an ID, not smaller than the previous one.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the ID is smaller.
+    pub fn add(&mut self, id: u128) -> io::Result<()> {
+        assert!(id >= self.last, "a record ascends");
+        let mut delta = id - self.last;
+        while delta >= 0x80 {
+            self.block.push((delta & 0x7f) as u8 | 0x80);
+            delta >>= 7;
+        }
+        self.block.push((delta & 0x7f) as u8);
+        self.last = id;
+        self.ids += 1;
+        self.block_ids += 1;
+        if self.block_ids == BLOCK_IDS_MAX { self.end_block() } else { Ok(()) }
+    }
+
+    /// Writes the last block and the end. Returns `out`.
+    pub fn finish(mut self) -> io::Result<W> {
+        if self.block_ids > 0 {
+            self.end_block()?;
+        }
+        self.block = self.ids.to_le_bytes().to_vec();
+        self.end_block()?;
+        self.out.flush()?;
+        Ok(self.out)
+    }
+
+    fn end_block(&mut self) -> io::Result<()> {
+        let bytes = u32::try_from(self.block.len()).map_err(io::Error::other)?;
+        let mut whole = Vec::with_capacity(self.block.len() + 12);
+        whole.extend_from_slice(&self.block_ids.to_le_bytes());
+        whole.extend_from_slice(&bytes.to_le_bytes());
+        whole.append(&mut self.block);
+        self.block_ids = 0;
+        write_checked(&mut self.out, &whole)
+    }
+}
+
+fn write_checked(out: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
+    out.write_all(bytes)?;
+    out.write_all(&crc32fast::hash(bytes).to_le_bytes())
+}
+
+/// Reads a record block by block, as ascending IDs. It ends after an error.
+#[derive(Debug)]
+pub struct RecordReader<R> {
+    input: R,
+    subject: Subject,
+    last: u128,
+    ids: u64,
+    block: std::vec::IntoIter<u128>,
+    is_at_end: bool,
+}
+
+impl<R: Read> RecordReader<R> {
+    pub fn new(mut input: R) -> Result<RecordReader<R>, RecordError> {
+        let mut head = [0; HEAD_BYTES];
+        read_exact(&mut input, &mut head)?;
+        if &head[..8] != MAGIC {
+            return Err(RecordError::NoRecord);
+        }
+        let subject = match u32_at(&head, 8) {
+            VERSION_UNNAMED => read_layout(&mut input, &head).map(Subject::Unnamed),
+            VERSION_DECLARED => read_declaration(&mut input, &head),
+            version => Err(RecordError::Version { version }),
+        }?;
+        Ok(RecordReader { input, subject, last: 0, ids: 0, block: Vec::new().into_iter(), is_at_end: false })
+    }
+
+    pub fn subject(&self) -> &Subject {
+        &self.subject
+    }
+
+    /// Reads the next block. Returns false at the end.
+    fn read_block(&mut self) -> Result<bool, RecordError> {
+        let damaged = RecordError::Damaged { ids: self.ids };
+        let mut head = [0; 8];
+        read_exact(&mut self.input, &mut head)?;
+        let (ids, bytes) = (u32_at(&head, 0), u32_at(&head, 4));
+        // Checked before memory is allocated.
+        if ids > BLOCK_IDS_MAX || bytes > BLOCK_BYTES_MAX || (ids == 0 && bytes != 8) {
+            return Err(damaged);
+        }
+        let mut body = vec![0; bytes as usize];
+        read_exact(&mut self.input, &mut body)?;
+        check_crc(&mut self.input, &[&head, &body], self.ids)?;
+        if ids == 0 {
+            return if u64_at(&body, 0) == self.ids { Ok(false) } else { Err(damaged) };
+        }
+        let mut numbers = Vec::with_capacity(ids as usize);
+        let mut rest = body.as_slice();
+        for _ in 0..ids {
+            let id = take_leb128(&mut rest).and_then(|delta| self.last.checked_add(delta));
+            let Some(id) = id else { return Err(damaged) };
+            self.last = id;
+            numbers.push(id);
+        }
+        if !rest.is_empty() {
+            return Err(damaged);
+        }
+        self.ids += u64::from(ids);
+        self.block = numbers.into_iter();
+        Ok(true)
+    }
+}
+
+impl<R: Read> Iterator for RecordReader<R> {
+    type Item = Result<u128, RecordError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(id) = self.block.next() {
+                return Some(Ok(id));
+            }
+            if self.is_at_end {
+                return None;
+            }
+            match self.read_block() {
+                Ok(true) => {}
+                Ok(false) => self.is_at_end = true,
+                Err(error) => {
+                    self.is_at_end = true;
+                    return Some(Err(error));
+                }
+            }
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    #[error(transparent)]
+    Io(io::Error),
+    #[error("the record is cut short: its run did not finish, or the file was not copied whole")]
+    CutShort,
+    #[error("this is no record of getid verify")]
+    NoRecord,
+    #[error("the record has version {version}, this getid reads versions 1 and 2")]
+    Version { version: u32 },
+    #[error("the record is damaged after {ids} ids")]
+    Damaged { ids: u64 },
+}
+
+fn read_layout(input: &mut impl Read, head: &[u8]) -> Result<Layout, RecordError> {
+    let mut rest = [0; LAYOUT_BYTES];
+    read_exact(input, &mut rest)?;
+    check_crc(input, &[head, &rest], 0)?;
+    let epoch = Epoch::from_unix_ms(u64_at(&rest, 0));
+    let layout = epoch.and_then(|epoch| Layout::new(epoch, rest[8].into(), rest[9].into(), rest[10].into()).ok());
+    layout.ok_or(RecordError::Damaged { ids: 0 })
+}
+
+fn read_declaration(input: &mut impl Read, head: &[u8]) -> Result<Subject, RecordError> {
+    let damaged = || RecordError::Damaged { ids: 0 };
+    let mut length = [0; 4];
+    read_exact(input, &mut length)?;
+    let bytes = u32_at(&length, 0);
+    if bytes > DECLARATION_BYTES_MAX {
+        return Err(damaged());
+    }
+    let mut text = vec![0; bytes as usize];
+    read_exact(input, &mut text)?;
+    check_crc(input, &[head, &length, &text], 0)?;
+    let text = String::from_utf8(text).map_err(|_| damaged())?;
+    if let Some(declaration) = Declaration::from_text(&text) {
+        return Ok(Subject::Declared(Box::new(declaration)));
+    }
+    let words: Vec<&str> = text.split(' ').collect();
+    // The zone was checked when the record was written.
+    let counter = CounterDeclaration::parse(&words, |_| Ok(())).and_then(Result::ok);
+    counter.map(|counter| Subject::Counted(Box::new(counter))).ok_or_else(damaged)
+}
+
+fn read_exact(input: &mut impl Read, bytes: &mut [u8]) -> Result<(), RecordError> {
+    input.read_exact(bytes).map_err(|error| match error.kind() {
+        io::ErrorKind::UnexpectedEof => RecordError::CutShort,
+        _ => RecordError::Io(error),
+    })
+}
+
+fn check_crc(input: &mut impl Read, parts: &[&[u8]], ids: u64) -> Result<(), RecordError> {
+    let mut crc = [0; 4];
+    read_exact(input, &mut crc)?;
+    let mut hasher = crc32fast::Hasher::new();
+    for part in parts {
+        hasher.update(part);
+    }
+    if hasher.finalize().to_le_bytes() == crc { Ok(()) } else { Err(RecordError::Damaged { ids }) }
+}
+
+fn take_leb128(bytes: &mut &[u8]) -> Option<u128> {
+    let mut value = 0_u128;
+    for shift in (0..u128::BITS).step_by(7) {
+        let (&byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        let part = u128::from(byte & 0x7f);
+        if shift == 126 && part > 3 {
+            return None;
+        }
+        value |= part << shift;
+        if byte & 0x80 == 0 {
+            return Some(value);
+        }
+    }
+    None
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    let mut four = [0; 4];
+    four.copy_from_slice(&bytes[at..at + 4]);
+    u32::from_le_bytes(four)
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    let mut eight = [0; 8];
+    eight.copy_from_slice(&bytes[at..at + 8]);
+    u64::from_le_bytes(eight)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use getid_core::no_dates;
+
+    fn unnamed() -> Subject {
+        Subject::Unnamed(Layout::default())
+    }
+
+    fn declared() -> Subject {
+        Subject::parse("generator trace uuid7", no_dates, |_| Ok(())).unwrap()
+    }
+
+    fn counted() -> Subject {
+        let words = "generator order serial ORD{yyyyMMdd}-{n:6} zone UTC";
+        Subject::parse(words, no_dates, |_| Ok(())).unwrap()
+    }
+
+    fn written(subject: &Subject, ids: &[u128]) -> Vec<u8> {
+        let mut writer = RecordWriter::new(Vec::new(), subject).unwrap();
+        for &id in ids {
+            writer.add(id).unwrap();
+        }
+        writer.finish().unwrap()
+    }
+
+    fn read(bytes: &[u8]) -> Result<Vec<u128>, RecordError> {
+        RecordReader::new(bytes)?.collect()
+    }
+
+    #[test]
+    fn what_was_written_is_read() {
+        let many: Vec<u128> = (0..200_000).map(|i| 144_182_182_078_841_378 + i * i).collect();
+        let wide: Vec<u128> = (0..200_000).map(|i| (i << 110) + i * i).collect();
+        for ids in [&[][..], &[0], &[0, 0, 1, 127, 128, 1 << 62, (1 << 63) - 1], &many, &[u128::MAX], &wide] {
+            let bytes = written(&unnamed(), ids);
+            assert_eq!(read(&bytes).unwrap(), ids);
+            assert!(
+                matches!(RecordReader::new(&bytes[..]).unwrap().subject(), Subject::Unnamed(layout) if *layout == Layout::default())
+            );
+            let bytes = written(&declared(), ids);
+            assert_eq!(read(&bytes).unwrap(), ids);
+            let Subject::Declared(declaration) = RecordReader::new(&bytes[..]).unwrap().subject().clone() else {
+                panic!()
+            };
+            assert_eq!(declaration.to_text(), "trace uuid7");
+            let bytes = written(&counted(), ids);
+            assert_eq!(read(&bytes).unwrap(), ids);
+            let Subject::Counted(counter) = RecordReader::new(&bytes[..]).unwrap().subject().clone() else { panic!() };
+            assert_eq!(counter.words().join(" "), "order serial ORD{yyyyMMdd}-{n:6} zone UTC");
+        }
+    }
+
+    #[test]
+    fn each_damaged_byte_and_each_cut_is_noticed() {
+        for subject in [unnamed(), declared(), counted()] {
+            let bytes = written(&subject, &[5, 1000, 1 << 40]);
+            for at in 0..bytes.len() {
+                assert!(read(&bytes[..at]).is_err(), "cut at {at}");
+                for bit in 0..8 {
+                    let mut damaged = bytes.clone();
+                    damaged[at] ^= 1 << bit;
+                    assert!(read(&damaged).is_err(), "byte {at} bit {bit}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_later_version_is_reported() {
+        let mut bytes = written(&unnamed(), &[]);
+        bytes[8] = 3;
+        assert!(read(&bytes).unwrap_err().to_string().contains("version 3"));
+        assert!(matches!(read(b"SQLite format 3 and much more"), Err(RecordError::NoRecord)));
+    }
+}
