@@ -14,6 +14,7 @@ use std::sync::Arc;
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use getid_core::{FileMaker, Key, Layout, RandomCycle, Reservation, Scheme, SequenceRequest, Slot, Spec, Tick};
 use getid_engine::claim::Identity;
+use getid_engine::fixtures::roomy_issuer;
 use getid_engine::generators::sequence::{CreateOptions, DrawOutcome, SequenceNotes, SequenceSettings, Sequences};
 use getid_redis::command::Vocabulary;
 use getid_redis::resp::{DecodeLimits, DecodeStep, Decoder, IdWriter, write_id};
@@ -22,7 +23,6 @@ use getid_store::sql::TableKind;
 use getid_system::clock::{Clock, SystemClock};
 use getid_text::name_hash::hash_of;
 use getid_text::store_url::StoreUrl;
-use roomy::roomy_issuer;
 #[cfg(feature = "http")]
 use {
     getid_config::{Config, LogFormat, LogLevel, Sources},
@@ -34,9 +34,6 @@ use {
     getid_server::settings::session_settings,
     getid_server::{Process, Server},
 };
-
-#[path = "../tests/support/roomy.rs"]
-mod roomy;
 
 /// A layout so wide that no bench borrows.
 fn layout() -> Layout {

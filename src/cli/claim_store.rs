@@ -17,9 +17,11 @@ use super::claim::unusable_record;
 use super::output::print_error;
 use super::server_args::TIMEOUT_MS_DEFAULT;
 use super::state::texts::duration;
-use getid_config::{Config, Dir, RealFiles, Sources, read_store_password};
+use getid_config::{Config, Sources, read_store_password};
 use getid_engine::claim::RecordError;
 use getid_engine::claim::fleet::{ClaimRecord, ClusterRecord};
+use getid_server::config_files::RealFiles;
+use getid_server::state_dir::Dir;
 #[cfg(feature = "fleet")]
 use getid_store::records::etcd::EtcdStore;
 use getid_store::records::{

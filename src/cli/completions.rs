@@ -14,7 +14,8 @@ use getid_core::{COUNTER_KINDS, kind_words};
 use super::Cli;
 use super::output::{finish, print};
 use getid_config::directive::Directive;
-use getid_config::{Config, RealFiles, Sources};
+use getid_config::{Config, Sources};
+use getid_server::config_files::RealFiles;
 
 /// Arguments of `getid completions`.
 #[derive(Args)]

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 use getid_core::{DeclarationError, Epoch, Layout};
 
-use getid_config::{Config, RealFiles, Sources, counter_help, declaration_help, epoch, kind_meant};
+use getid_config::{Config, Sources, counter_help, declaration_help, epoch, kind_meant};
+use getid_server::config_files::RealFiles;
 use getid_text::plural::counted;
 use getid_text::printable::printable_up_to;
 use getid_text::suggest::did_you_mean;

@@ -8,10 +8,10 @@ use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use getid_config::FilesFrom;
 use getid_config::directive::{ChangeMode, Directive, Secrecy};
 use getid_config::ignored::IGNORED_DIRECTIVES;
 use getid_config::{Config, Files, RewriteResult, SettingPair, Sources, UserLine};
+use getid_server::config_files::FilesFrom;
 use getid_system::files::{Readers, replace, resolve_links};
 use getid_text::store_url::{StoreKind, StoreUrl};
 use proptest::prelude::*;

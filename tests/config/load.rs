@@ -14,8 +14,9 @@ use getid_config::{
     BindAddr, BorrowPolicy, Config, ConfigReport, FILE_BYTES_MAX, FILES_MAX, Files, GENERATORS_MAX, INCLUDE_DEPTH_MAX,
     LogLevel, ServerIdSource, Sources, StateKind, Warning, quote,
 };
-use getid_config::{Dir, RealFiles};
 use getid_redis::acl::Protection;
+use getid_server::config_files::RealFiles;
+use getid_server::state_dir::Dir;
 use getid_text::glob::Pattern;
 use proptest::prelude::*;
 

@@ -23,7 +23,7 @@ use getid_system::io_threads::runtime;
 use tokio::runtime::Runtime;
 
 use crate::support::http::{Http, Response};
-use crate::support::roomy::roomy_issuer;
+use getid_engine::fixtures::roomy_issuer;
 
 /// A server that stops when this is dropped.
 pub(crate) struct InProcess {

@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use crate::acl::rows;
 use crate::shell::{Options, Shell};
-use getid_config::{Config, RealFiles, Sources};
+use getid_config::{Config, Sources};
 use getid_redis::acl::{Origin, Users};
 use getid_redis::command::CommandFlags;
 use getid_redis::session::{Session, Settings, Turn};
+use getid_server::config_files::RealFiles;
 
 /// Commands that another machine cannot run without a login. Listed by hand, so that each new command is considered.
 const GUARDED: &[&str] = &[

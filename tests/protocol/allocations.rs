@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use crate::shell::{GENERATORS, Options, settings};
-use crate::support::roomy::roomy_issuer;
 use getid_core::{Layout, RandomCycle, Reservation, Run, Scheme, SequenceRequest, Slot};
 use getid_engine::claim::Identity;
+use getid_engine::fixtures::roomy_issuer;
 use getid_redis::command::Vocabulary;
 use getid_redis::session::{
     ExtraDraws, NamedDrawResults, SequenceDrawResults, Session, Settings, TURN_IDS_MAX, Timing, Turn,

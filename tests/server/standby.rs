@@ -17,9 +17,9 @@ use getid_server::{Process, Server};
 use getid_system::clock::SystemClock;
 use getid_system::io_threads::runtime;
 
-use crate::support::roomy::roomy_issuer;
 use crate::support::standby::{WHY, standby};
 use crate::turns::log;
+use getid_engine::fixtures::roomy_issuer;
 
 fn holder() -> ClaimStatus {
     ClaimStatus {

@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 
-use crate::support::roomy::roomy_issuer;
 use getid_config::{Config, LogFormat, LogLevel, Sources};
 use getid_core::{Epoch, Layout};
 use getid_engine::claim::Identity;
+use getid_engine::fixtures::roomy_issuer;
 use getid_engine::generators::Generators;
 use getid_redis::session::Session;
 use getid_server::connection::ClientConnection;

@@ -16,7 +16,6 @@ pub mod proxy;
 #[path = "../../crates/getid-core/tests/core/random.rs"]
 mod random;
 pub mod redis;
-pub mod roomy;
 pub mod scenarios;
 mod server;
 pub mod standby;

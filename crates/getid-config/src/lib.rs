@@ -8,7 +8,6 @@ mod builder;
 mod change;
 mod claim;
 mod conf_syntax;
-mod dir;
 pub mod directive;
 mod enums;
 mod files;
@@ -40,13 +39,12 @@ use self::builder::Builder;
 pub use self::change::{ConfigChange, SetError, SettingPair};
 pub use self::claim::{ClaimConfig, INSTANCE_NAME_BYTES_MAX};
 pub use self::conf_syntax::quote;
-pub use self::dir::Dir;
 use self::directive::{Directive, Secrecy};
 pub use self::enums::{
     BorrowPolicy, LogFormat, LogLevel, SequenceCreate, SequencePolicy, SequenceTable, StateKind, Supervised,
     SyslogFacility, TlsAuthClients, TlsAuthClientsUser,
 };
-pub use self::files::{Files, FilesFrom, RealFiles};
+pub use self::files::Files;
 pub use self::generators::{GENERATORS_MAX, epoch};
 pub use self::http::{HttpApi, HttpApis, HttpConfig, HttpOpen};
 pub use self::read::{FILE_BYTES_MAX, FILES_MAX, INCLUDE_DEPTH_MAX, Sources};

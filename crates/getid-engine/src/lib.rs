@@ -1,6 +1,7 @@
 //! The engine of getid: generators of IDs, claims of server-ids, worker ids.
 
 pub mod claim;
+#[cfg(feature = "fixtures")]
+pub mod fixtures;
 pub mod generators;
-mod sync;
 pub mod workers;

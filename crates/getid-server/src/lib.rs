@@ -12,6 +12,7 @@ pub mod acl_file;
 mod audit;
 mod changes;
 mod closed;
+pub mod config_files;
 pub mod connection;
 mod cursors;
 mod declare;
@@ -31,6 +32,7 @@ mod reload;
 pub mod settings;
 mod slow;
 pub mod snapshot;
+pub mod state_dir;
 pub mod tls;
 pub mod transport;
 

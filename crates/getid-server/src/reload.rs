@@ -7,8 +7,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::Server;
+use crate::config_files::FilesFrom;
 use getid_config::directive::{ChangeMode, Directive};
-use getid_config::{self, Config, FilesFrom, ReloadResult};
+use getid_config::{Config, ReloadResult};
 use getid_redis::acl::DEFAULT_USER;
 use getid_redis::session::Settings;
 
@@ -69,7 +70,7 @@ impl Server {
         let old = self.config.get();
         let Some(path) = &old.password_file else { return };
         let files = FilesFrom(self.process.started_in.clone());
-        match config::read_password_file(path, &files) {
+        match getid_config::read_password_file(path, &files) {
             Ok(password) if old.requirepass.as_deref() == Some(&*password) => {}
             Ok(password) => {
                 // As at the start, an own line of the default user takes precedence.

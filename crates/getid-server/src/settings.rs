@@ -16,7 +16,7 @@ use super::slow::timing;
 use crate::logging::throttle::throttled;
 use crate::tls;
 use getid_config::directive::ChangeMode;
-use getid_config::{self, Config, ConfigChange, ConfigReport, SequenceConfig, SetError, SettingPair, StateKind};
+use getid_config::{Config, ConfigChange, ConfigReport, SequenceConfig, SetError, SettingPair, StateKind};
 use getid_engine::generators::{random_cycle, sequence};
 use getid_redis::acl::{PASSWORD_BYTES_MAX, Protection, Users};
 use getid_redis::command::Vocabulary;
@@ -38,37 +38,35 @@ pub fn session_settings(config: &Config) -> Result<Settings, ConfigReport> {
     let layout = config.layout;
     let scheme = Scheme::new(layout, config.server_id, random_cycle(layout.random_bits()))
         .ok_or_else(|| ConfigReport::from_sentence(format!("server-id {} does not fit id-range", config.server_id)))?;
-    Ok(Settings::of(config, vocabulary, Arc::new(scheme), Arc::default(), Arc::new(users)))
+    Ok(settings_of(config, vocabulary, Arc::new(scheme), Arc::default(), Arc::new(users)))
 }
 
-impl Settings {
-    /// Returns the settings of sessions, at the start and after each change. Users change separately; names of commands
-    /// and the scheme stay for the life of the process.
-    fn of(
-        config: &Config,
-        vocabulary: Vocabulary,
-        scheme: Arc<Scheme>,
-        generators: Arc<NamedGenerators>,
-        users: Arc<Users>,
-    ) -> Settings {
-        Settings {
-            vocabulary,
-            scheme,
-            has_server_id: !config.server_id_auto(),
-            generators,
-            counters: Arc::new(NamedCounters::new(config.counters.iter().cloned())),
-            id_mgetid_max: config.id_mgetid_max,
-            turn_ids_max: turn_ids_max(config.layout, config.id_max_wait_ms),
-            id_max_wait_ms: config.id_max_wait_ms,
-            databases: config.databases,
-            users,
-            protection: config.protection(),
-            bulk_bytes_max: config.proto_max_bulk_len,
-            request_bytes_max: config.client_query_buffer_limit,
-            sequences: sequence_settings(config),
-            timing: timing(config),
-            is_standby: false,
-        }
+/// Returns the settings of sessions, at the start and after each change. Users change separately; names of commands
+/// and the scheme stay for the life of the process.
+fn settings_of(
+    config: &Config,
+    vocabulary: Vocabulary,
+    scheme: Arc<Scheme>,
+    generators: Arc<NamedGenerators>,
+    users: Arc<Users>,
+) -> Settings {
+    Settings {
+        vocabulary,
+        scheme,
+        has_server_id: !config.server_id_auto(),
+        generators,
+        counters: Arc::new(NamedCounters::new(config.counters.iter().cloned())),
+        id_mgetid_max: config.id_mgetid_max,
+        turn_ids_max: turn_ids_max(config.layout, config.id_max_wait_ms),
+        id_max_wait_ms: config.id_max_wait_ms,
+        databases: config.databases,
+        users,
+        protection: config.protection(),
+        bulk_bytes_max: config.proto_max_bulk_len,
+        request_bytes_max: config.client_query_buffer_limit,
+        sequences: sequence_settings(config),
+        timing: timing(config),
+        is_standby: false,
     }
 }
 
@@ -78,10 +76,10 @@ pub fn sequences(config: &Config) -> sequence::SequenceSettings {
     sequence::SequenceSettings {
         wait_ms,
         policy: match policy {
-            config::SequencePolicy::Wait => WaitPolicy::Wait,
-            config::SequencePolicy::Error => WaitPolicy::Error,
+            getid_config::SequencePolicy::Wait => WaitPolicy::Wait,
+            getid_config::SequencePolicy::Error => WaitPolicy::Error,
         },
-        creates_on_first_use: create == config::SequenceCreate::OnFirstUse,
+        creates_on_first_use: create == getid_config::SequenceCreate::OnFirstUse,
         rows_max,
         cache,
         ride_out_s,
@@ -118,8 +116,8 @@ pub fn limits(config: &Config) -> Limits {
         lead_ms: config.id_watermark_lead_ms,
         max_clock_jump_ms: config.id_max_clock_jump_ms,
         policy: match config.id_borrow_policy {
-            config::BorrowPolicy::Wait => getid_core::BorrowPolicy::Wait,
-            config::BorrowPolicy::Error => getid_core::BorrowPolicy::Error,
+            getid_config::BorrowPolicy::Wait => getid_core::BorrowPolicy::Wait,
+            getid_config::BorrowPolicy::Error => getid_core::BorrowPolicy::Error,
         },
     }
 }
@@ -264,7 +262,7 @@ impl Server {
                 Arc::clone(&settings.users)
             };
             let (scheme, generators) = (Arc::clone(&settings.scheme), Arc::clone(&settings.generators));
-            let changed = Settings::of(&new, settings.vocabulary.clone(), scheme, generators, users);
+            let changed = settings_of(&new, settings.vocabulary.clone(), scheme, generators, users);
             let (has_server_id, is_standby) = (settings.has_server_id, settings.is_standby);
             Ok::<_, Infallible>(Settings { has_server_id, is_standby, ..changed })
         });

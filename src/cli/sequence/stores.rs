@@ -16,8 +16,10 @@ use tokio::runtime::Runtime;
 use crate::cli::host_name_with_ordinal;
 use crate::cli::output::print_error;
 use crate::cli::server_args::TIMEOUT_MS_DEFAULT;
-use getid_config::{Config, Dir, RealFiles, SequenceTable, Sources};
+use getid_config::{Config, SequenceTable, Sources};
 use getid_engine::generators::sequence::SequenceNotes;
+use getid_server::config_files::RealFiles;
+use getid_server::state_dir::Dir;
 use getid_store::sql::{
     self, Connection, RowChange, RowState, SequenceRow, Store, StoreError, StoreFuture, StoreInfo, TableKind, Verdict,
 };

@@ -1,9 +1,9 @@
 //! Users at a start: the ACL file, and warnings about the users.
 
-use getid_config::RealFiles;
 use getid_config::{Config, ConfigReport, exposed_in_dir};
 use getid_redis::acl::{Origin, Protection, Users};
 use getid_server::acl_file::{self, AclFileError};
+use getid_server::config_files::RealFiles;
 use getid_text::printable::printable;
 
 /// Returns the users of `aclfile`; `None` without one. Its path is relative to `dir`, which must be the working folder.

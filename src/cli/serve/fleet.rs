@@ -9,25 +9,24 @@ use tokio::task::JoinSet;
 
 use super::ServeError;
 use crate::cli::claim_store::open_record_store;
-#[cfg(feature = "fleet")]
-use crate::{
-    claim::status::StoreUpkeep,
-    records::{
-        RecordStoreError,
-        etcd::{CompactionRounds, EtcdStore},
-    },
-    text::{printable::printable, store_url::StoreKind},
-};
 use getid_config::Config;
 use getid_engine::claim::cluster::{ClusterClaim, FIRST_TRY, FleetClaimConfig, Hooks, deadline};
 use getid_engine::claim::listing::ClaimLister;
 use getid_engine::claim::status::ClaimView;
+#[cfg(feature = "fleet")]
+use getid_engine::claim::status::StoreUpkeep;
 use getid_engine::claim::{AcquiredClaim, Claim as _};
 use getid_server::Server;
 use getid_server::listen::Listener;
+#[cfg(feature = "fleet")]
+use getid_store::records::RecordStoreError;
+#[cfg(feature = "fleet")]
+use getid_store::records::etcd::{CompactionRounds, EtcdStore};
 use getid_system::clock::SystemClock;
 use getid_system::host;
 use getid_text::store_url::StoreUrl;
+#[cfg(feature = "fleet")]
+use getid_text::{printable::printable, store_url::StoreKind};
 
 /// The connection between a server and its claim.
 pub(super) struct FleetMember {

@@ -90,7 +90,8 @@ pub(in crate::cli) fn warning(config: &Config, limit_bytes: Option<u64>) -> Opti
 #[cfg(test)]
 mod tests {
     use super::*;
-    use getid_config::{RealFiles, Sources};
+    use getid_config::Sources;
+    use getid_server::config_files::RealFiles;
 
     fn warned(words: &str, limit_mib: u64) -> Option<String> {
         let words = words.split_whitespace().map(str::to_owned).collect();

@@ -7,11 +7,13 @@ use std::path::PathBuf;
 
 use super::surroundings::{self, Surroundings};
 use super::{access, words};
-use getid_config::{Config, ConfigReport, Dir, RealFiles, ServerIdSource, Sources, StateKind};
+use getid_config::{Config, ConfigReport, ServerIdSource, Sources, StateKind};
 use getid_engine::generators::end_of_life;
 use getid_redis::session::Settings;
+use getid_server::config_files::RealFiles;
 use getid_server::listen::{ClientLimits, TooFewFiles};
 use getid_server::settings::session_settings;
+use getid_server::state_dir::Dir;
 use getid_system::clock::wall_unix_ms;
 
 /// A configuration that can be run.

@@ -130,7 +130,8 @@ fn fleeting(mount: &Mount) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use getid_config::{RealFiles, Sources};
+    use getid_config::Sources;
+    use getid_server::config_files::RealFiles;
 
     const VOLUME: (&str, &str, &str) = ("/data", "/var/lib/docker/volumes/getid-0/_data", "ext4");
     const OWN: (&str, &str, &str) = ("/", "/", "overlay");

@@ -32,7 +32,8 @@ use self::move_::{MOVE_EXAMPLES, MoveArgs, move_};
 use self::show::{SHOW_EXAMPLES, StateShowArgs, show};
 use super::{host_name_with_ordinal, output};
 use getid_config::{Config, Sources, StateKind};
-use getid_config::{Dir, RealFiles};
+use getid_server::config_files::RealFiles;
+use getid_server::state_dir::Dir;
 use getid_system::clock::wall_unix_ms;
 
 /// Variables of the environment that set the layout of a server here.

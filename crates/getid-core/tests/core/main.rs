@@ -8,6 +8,7 @@ mod changes;
 mod claims;
 mod clock;
 mod declarations;
+mod draw_orders;
 mod field_layouts;
 mod fork_model;
 mod lanes;

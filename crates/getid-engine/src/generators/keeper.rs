@@ -13,9 +13,9 @@ use getid_core::checks::{Fault, HAS_TEST_SWITCHES, planted};
 use getid_core::{Limits, Refusal, SAVE_SLACK_MS, SavePoint};
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
+use super::refusals::{RefusalNews, Refusals};
 use super::time::{DueSave, Issuer, NextServe};
 use crate::claim::{AcquiredClaim, Claim, Identity, SaveError};
-use getid_redis::stats::{RefusalNews, Refusals};
 use getid_system::clock::Clock;
 use getid_text::plural::counted;
 

@@ -12,6 +12,7 @@
 pub mod end_of_life;
 mod keeper;
 mod periods;
+mod refusals;
 pub mod sequence;
 pub mod time;
 

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use crate::Server;
 use crate::audit::{Actor, AuditAction};
+use crate::config_files::FilesFrom;
 use crate::logging::throttle::throttled;
 use crate::registry::Client;
 use crate::settings::users_of;
-use getid_config::{Config, FilesFrom, SettingPair, UserLine, secrets};
+use getid_config::{Config, SettingPair, UserLine, secrets};
 use getid_redis::acl::{DEFAULT_USER, User, Users};
 use getid_redis::resp::Value;
 use getid_redis::session::ConfigEffect;

@@ -230,6 +230,7 @@ impl Suppressed {
 
 /// Logs a line of a kind, if its level is logged and the throttle allows it:
 /// `throttled!(throttle, InputLimit, "client {id} is closed")`.
+#[macro_export]
 macro_rules! throttled {
     ($throttle:expr, $kind:ident, by: $user:expr, target: $target:expr, $($message:tt)+) => {{
         const KIND: $crate::logging::throttle::LineKind = $crate::logging::throttle::LineKind::$kind;
@@ -244,7 +245,7 @@ macro_rules! throttled {
         }
     }};
     ($throttle:expr, $kind:ident, $($message:tt)+) => {
-        throttled!($throttle, $kind, target: module_path!(), $($message)+)
+        $crate::throttled!($throttle, $kind, target: module_path!(), $($message)+)
     };
 }
 

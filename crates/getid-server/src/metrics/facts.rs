@@ -216,7 +216,7 @@ impl Facts<'_> {
     }
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "fixtures"))]
 impl<'a> Facts<'a> {
     /// Returns the facts of a new server.
     pub fn of_tests(metrics: &'a Metrics) -> Facts<'a> {

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use super::Sequences;
 use super::pool::StorePool;
-use crate::sync::{Mutex, MutexGuard, PoisonError};
 use getid_store::sql::{BegunPeriod, StoreError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The waiting periods of each store, with their begin, Unix ms.
 pub(super) struct BegunPeriods(Vec<Mutex<Vec<(i64, BegunPeriod)>>>);

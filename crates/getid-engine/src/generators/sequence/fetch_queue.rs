@@ -10,7 +10,7 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use tokio::sync::Notify;
 
-use crate::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 #[derive(Default)]
 pub(super) struct FetchQueue {

@@ -51,10 +51,10 @@ use self::table::{DrawResult, ENTRIES_MAX, InsertError, SequenceEntry, Shard, Ta
 use self::tokens::TinyidTokens;
 pub use self::tokens::{TokenVerdict, no_token_table};
 pub use self::verbs::{CreateOptions, RaiseReport, SequenceView};
-use crate::sync::{Mutex, PoisonError};
 use getid_store::sql::Store;
 use getid_system::clock::Clock;
 use getid_text::plural::thousands;
+use std::sync::{Mutex, PoisonError};
 
 /// Settings of sequences that an operator can change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -260,8 +260,8 @@ mod file {
     use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
 
     use super::{NotedPage, OwnBeat, RowNote};
-    use crate::sync::{Mutex, PoisonError};
     use getid_store::sql::{BATCH_MAX, NotedRow};
+    use std::sync::{Mutex, PoisonError};
 
     /// Time limit of one note. Unit tests wait longer: a busy test machine can stop them for seconds.
     pub(super) const DEADLINE: Duration = Duration::from_secs(if cfg!(test) { 60 } else { 1 });

@@ -19,11 +19,11 @@ use getid_core::beat::{Credentials, Member};
 use tokio::sync::{Notify, Semaphore, SemaphorePermit, watch};
 use tokio::time::{Instant, timeout};
 
-use crate::sync::{Mutex, MutexGuard, PoisonError};
 use getid_store::sql::{Connection, Store, StoreError, StoreInfo, TableKind, same_store};
 use getid_system::clock::wall_unix_ms;
 use getid_system::patience::patience;
 use getid_text::plural::counted;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Time limit of a statement.
 pub(super) const STATEMENT_DEADLINE: Duration = Duration::from_secs(2);

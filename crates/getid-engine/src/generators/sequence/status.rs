@@ -8,9 +8,9 @@ use getid_core::{Key, SequenceStatus};
 use super::Sequences;
 use super::pool::{Health, StorePool};
 use super::table::{SHARDS, Table};
-use crate::sync::{Mutex, MutexGuard, PoisonError};
 use getid_store::sql::TableKind as Tables;
 use getid_text::name_hash::hash_of;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Shortest interval between two warnings about sequences near their end, ms.
 const WARN_EVERY_MS: u64 = 1_000;
@@ -192,7 +192,7 @@ impl StoreStatus {
     }
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "fixtures"))]
 impl StoreStatus {
     /// Returns the status of a store that answers.
     pub fn of_tests() -> StoreStatus {

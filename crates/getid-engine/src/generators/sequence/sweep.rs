@@ -140,7 +140,7 @@ impl Sequences {
         }
     }
 
-    fn missing(&self) -> crate::sync::MutexGuard<'_, MissingNames> {
-        self.missing.lock().unwrap_or_else(crate::sync::PoisonError::into_inner)
+    fn missing(&self) -> std::sync::MutexGuard<'_, MissingNames> {
+        self.missing.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }

@@ -16,9 +16,9 @@ use getid_core::{Key, Reset, Run, STORES_MAX, Sequence, SequenceRefusal, Spec};
 use hashbrown::HashTable;
 use tokio::sync::oneshot;
 
-use crate::sync::{Mutex, MutexGuard, PoisonError};
 use getid_store::sql::BegunPeriod;
 use getid_text::name_hash::hash_of;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Number of shards, each with a lock.
 pub(super) const SHARDS: usize = 64;

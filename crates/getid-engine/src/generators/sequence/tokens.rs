@@ -14,10 +14,10 @@ use tokio::time::{Instant, timeout_at};
 
 use super::Sequences;
 use super::pool::StorePool;
-use crate::sync::{Mutex, PoisonError};
 use getid_store::sql::{StoreError, TOKENS_MAX, Token};
 use getid_system::noise;
 use getid_text::plural::{counted, thousands};
+use std::sync::{Mutex, PoisonError};
 
 /// Interval of the reads, as in Tinyid.
 const READ_EVERY: Duration = Duration::from_mins(1);

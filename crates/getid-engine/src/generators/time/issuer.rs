@@ -19,9 +19,9 @@ use super::named::{IssuerNamed, declared_over};
 use super::queue::{DrawProgress, Ticket};
 use super::source::{IdSource, SourceSlots};
 use super::status::{IssuerStatus, SaveOutcome, SaveStats};
+use super::sync::{Mutex, MutexGuard, PoisonError};
 use super::wait_slot::WaitSlot;
 use crate::claim::{AcquiredClaim, Claim, Declarations, Identity, SaveError};
-use crate::sync::{Mutex, MutexGuard, PoisonError};
 use getid_system::clock::{Clock, SystemClock};
 use getid_system::patience::patience;
 

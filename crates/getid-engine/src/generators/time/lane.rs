@@ -10,7 +10,7 @@ use getid_core::{Lane, Layout, Position, Reservation};
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-use crate::sync::{AtomicU64, thread_number};
+use super::sync::{AtomicU64, thread_number};
 use getid_system::clock::Clock;
 
 /// Number of attempts of a draw to exchange the position before it takes the lock.

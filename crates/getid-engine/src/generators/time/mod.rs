@@ -11,6 +11,8 @@
 //! Invariant: while a draw waits, only the queue gives IDs. The lane is closed then.
 
 pub mod demand;
+#[cfg(test)]
+mod interleavings;
 mod issuer;
 mod lane;
 mod named;
@@ -18,6 +20,7 @@ mod named_status;
 pub mod queue;
 mod source;
 mod status;
+mod sync;
 mod wait_slot;
 
 pub use self::issuer::{DueSave, NextServe};

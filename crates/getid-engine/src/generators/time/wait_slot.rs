@@ -5,7 +5,7 @@ use std::task::{Context, Poll, Waker};
 
 use getid_core::{Refusal, Reservation};
 
-use crate::sync::{Mutex, MutexGuard, PoisonError};
+use super::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Shared state of the task that serves and the draw that waits.
 #[derive(Debug)]

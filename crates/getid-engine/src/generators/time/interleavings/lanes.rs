@@ -1,19 +1,17 @@
-//! The words of the lane: the issuer's own source under shuttle, which picks the next thread at each of them; and real
-//! threads beside a real keeper.
+//! The atomic words of the lane under shuttle.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
-use getid_engine::claim::{Identity, NoClaim};
-use getid_system::clock::Clock;
+use crate::claim::{Identity, NoClaim};
 use getid_core::checks::Fault;
 use getid_core::{Id, Layout, Limits, RandomCycle, Reservation, SavePoint, Scheme};
+use getid_system::clock::Clock;
 use shuttle::future::block_on;
 use shuttle::thread;
 
-use crate::roomy::roomy_issuer;
-use crate::time::{Issuer, NextServe};
-use crate::{MS, SharedClock, WALL_UNIX_MS, check_orders, must_find, orders};
+use super::super::{Issuer, NextServe};
+use super::{MS, WALL_UNIX_MS, check_orders, must_find, orders};
 
 /// A clock that stands still unless it is moved.
 #[derive(Clone)]
@@ -33,7 +31,7 @@ impl Clock for StillClock {
 struct Scene {
     issuer: Arc<Issuer<StillClock>>,
     clock: StillClock,
-    claim: getid_engine::claim::AcquiredClaim<NoClaim>,
+    claim: crate::claim::AcquiredClaim<NoClaim>,
 }
 
 fn layout() -> Layout {
@@ -179,56 +177,4 @@ fn faults_of_sharing_are_found() {
         must_find(fault, draws_beside_the_keeper);
     }
     must_find(Fault::LanePassesTheQueue, no_draw_passes_the_waiting_ones);
-}
-
-/// Any 1024 IDs in a row carry each random value once, whichever threads drew them and however often the keeper closed
-/// the lane meanwhile.
-#[test]
-fn real_threads_go_on_with_one_random_cycle() {
-    const THREADS: u64 = 4;
-    const DRAWS: u64 = 10_000;
-    let layout = Layout::default();
-    let clock = SharedClock::default();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-    let runtime = runtime.expect("a runtime");
-    let issuer = roomy_issuer(&runtime, clock, Identity { server_id: 1, layout }, 60_000);
-    let is_over = AtomicBool::new(false);
-    let drawn: Vec<Reservation> = std::thread::scope(|scope| {
-        // Waiting threads push time on, so the keeper has no pause.
-        scope.spawn(|| {
-            runtime.block_on(async {
-                while !is_over.load(SeqCst) {
-                    tokio::time::sleep(std::time::Duration::from_millis(1)).await;
-                }
-            });
-        });
-        let issuer = &issuer;
-        let draw = |thread| (0..DRAWS).map(move |i| 1 + u32::try_from((i * 7 + thread) % 13).expect("small"));
-        let threads: Vec<_> = (0..THREADS)
-            .map(|thread| {
-                scope.spawn(move || {
-                    draw(thread).filter_map(|n| issuer.try_draw(n).expect("no refusal")).collect::<Vec<_>>()
-                })
-            })
-            .collect();
-        let all = threads.into_iter().flat_map(|thread| thread.join().expect("a thread")).collect();
-        is_over.store(true, SeqCst);
-        all
-    });
-    let status = issuer.status().mint;
-    assert_eq!(drawn.iter().map(|piece| u64::from(piece.len)).sum::<u64>(), status.ids_issued, "each is counted");
-
-    let cycle = RandomCycle::new((0..1024).collect()).expect("a permutation");
-    let scheme = Scheme::new(layout, 1, cycle).expect("they fit");
-    let mut ids: Vec<Id> = drawn.iter().flat_map(|&piece| scheme.ids(piece)).collect();
-    assert!(ids.len() > 100_000, "{}", ids.len());
-    ids.sort_unstable();
-    assert!(ids.windows(2).all(|pair| pair[0] < pair[1]), "an ID came twice");
-    let random: Vec<u32> = ids.iter().map(|&id| layout.split(id).random).collect();
-    // With these, any 1024 in a row are different.
-    let mut first = random[..1024].to_vec();
-    first.sort_unstable();
-    assert!(first.into_iter().eq(0..1024), "the first 1024 carry each value");
-    let again = random.iter().zip(&random[1024..]).all(|(before, after)| before == after);
-    assert!(again, "and so do all others");
 }

@@ -12,9 +12,7 @@ use std::path::{Path, PathBuf};
 
 use nix::unistd::{AccessFlags, eaccess};
 
-use super::enums::StateKind;
-use super::report::ConfigReport;
-use super::values::Config;
+use getid_config::{Config, ConfigReport, StateKind};
 use getid_system::ownership;
 
 /// The folder of `dir` at a start.

@@ -1,12 +1,12 @@
-//! An issuer with more IDs than a test can use up.
+//! Values for the tests of other crates: an issuer with more IDs than a test can use up.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::claim::{Identity, NoClaim};
+use crate::generators::Keeper;
+use crate::generators::time::Issuer;
 use getid_core::{Limits, SavePoint};
-use getid_engine::claim::{Identity, NoClaim};
-use getid_engine::generators::Keeper;
-use getid_engine::generators::time::Issuer;
 use getid_system::clock::Clock;
 use tokio::runtime::Runtime;
 
@@ -14,12 +14,7 @@ use tokio::runtime::Runtime;
 /// does.
 ///
 /// A life begins at its borrow limit, where draws wait: this one begins with a small limit, which is raised then.
-pub(crate) fn roomy_issuer<C: Clock>(
-    runtime: &Runtime,
-    clock: C,
-    identity: Identity,
-    max_borrow_ms: u64,
-) -> Arc<Issuer<C>> {
+pub fn roomy_issuer<C: Clock>(runtime: &Runtime, clock: C, identity: Identity, max_borrow_ms: u64) -> Arc<Issuer<C>> {
     let limits = Limits { max_borrow_ms, lead_ms: max_borrow_ms, ..Limits::default() };
     let small = Limits { max_borrow_ms: 1, lead_ms: 1, ..limits };
     let now = identity.layout.epoch().tick_at(clock.wall_unix_ms()).expect("a sane clock");
