@@ -4,9 +4,9 @@
 #   packaging/image target/dist/getid-x86_64    takes a program that is built already (`--target runtime`)
 #   docker run --name getid -p 7890:7890 -p 127.0.0.1:7880:7880 -e GETID_SERVER_ID=0 -v getid-0:/data getid
 #
-# Inside a container every client comes from "another machine", so this image listens on all addresses: whoever can
-# reach the published port gets IDs. What changes the server (CONFIG SET, ACL, SHUTDOWN ...) needs a login from there:
-# set a password (-e GETID_REQUIREPASS=...), or use a loopback connection inside the container.
+# Inside a container every client comes from "another machine", so this image listens on all addresses: every client
+# that reaches the published port gets IDs. What changes the server (CONFIG SET, ACL, SHUTDOWN ...) needs a login from
+# there: set a password (-e GETID_REQUIREPASS=...), or use a loopback connection inside the container.
 
 # What both images below are, without their files.
 FROM scratch AS settings

@@ -79,7 +79,7 @@ pub(super) struct BenchArgs {
     /// The server, and the command to send, word by word [default: GETID]
     #[arg(value_name = "SERVER|COMMAND", allow_negative_numbers = true)]
     words: Vec<String>,
-    /// Connections
+    /// Number of connections
     #[arg(short, long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=60_000))]
     connections: u32,
     /// Commands in flight on each connection, or transactions

@@ -435,7 +435,7 @@ pub(super) mod testing {
     use getid_engine::claim::fleet::{ClaimHolder, Holding, IdRanges};
     use getid_store::records::memory::MemoryStore;
 
-    /// 2026-11-21T00:00:00Z.
+    /// Time of these tests, 2026-11-21T00:00:00Z, in Unix ms.
     pub(in crate::cli) const NOW: i64 = 1_795_219_200_000;
 
     /// The instance of the holder in [`held`].

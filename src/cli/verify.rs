@@ -67,7 +67,7 @@ Examples:
   getid verify --generator order --config /etc/getid/getid.conf -n 10000
   getid verify rediss://ids.example.com:7891 --cacert ca.pem"))]
 pub(super) struct VerifyArgs {
-    /// Servers
+    /// Addresses of the servers
     #[arg(value_name = "SERVER")]
     servers: Vec<String>,
     /// Connections to each server

@@ -111,7 +111,7 @@ fn planted_names_of_several_types_are_found() {
         let files = pairs.iter().map(|&(path, text)| (path.to_owned(), text.to_owned())).collect();
         shared_names(&files, |folder| ["", "crates/a"].contains(&folder))
     };
-    let twice = |a: &str, b: &str| !files(&[("src/http/a.rs", a), ("src/http/b.rs", b)]).is_empty();
+    let twice = |a: &str, b: &str| !files(&[("crates/getid-http/src/a.rs", a), ("crates/getid-http/src/b.rs", b)]).is_empty();
     for (a, b) in [
         ("struct A;", "pub(crate) enum A {\n}"),
         ("pub trait A: B {\n}", "pub(in crate::x) type A = u8;"),
@@ -130,10 +130,10 @@ fn planted_names_of_several_types_are_found() {
         assert!(!twice(a, b), "{a}\n{b}");
     }
     // Crates have names of their own, and so has a file that only tests use.
-    assert!(files(&[("src/http/a.rs", "struct A;"), ("crates/a/src/lib.rs", "struct A;")]).is_empty());
-    assert!(files(&[("src/http/a.rs", "struct A;"), ("src/tools/b.rs", "struct A;")]).is_empty());
-    assert!(files(&[("src/http/a.rs", "struct A;"), ("tests/b.rs", "struct A;")]).is_empty());
-    let tests = [("src/http/mod.rs", "struct A;\n#[cfg(test)]\nmod tests;"), ("src/http/tests/x.rs", "struct A;")];
+    assert!(files(&[("crates/getid-http/src/a.rs", "struct A;"), ("crates/a/src/lib.rs", "struct A;")]).is_empty());
+    assert!(files(&[("crates/getid-http/src/a.rs", "struct A;"), ("crates/getid-tools/src/b.rs", "struct A;")]).is_empty());
+    assert!(files(&[("crates/getid-http/src/a.rs", "struct A;"), ("tests/b.rs", "struct A;")]).is_empty());
+    let tests = [("crates/getid-http/src/mod.rs", "struct A;\n#[cfg(test)]\nmod tests;"), ("crates/getid-http/src/tests/x.rs", "struct A;")];
     assert!(files(&tests).is_empty());
 }
 

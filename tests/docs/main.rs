@@ -6,7 +6,6 @@ mod container;
 mod examples;
 mod fleet_examples;
 mod language;
-mod layering;
 mod manual;
 #[path = "../../packaging/manual/pages/mod.rs"]
 mod manual_pages;

@@ -337,13 +337,13 @@ fn every_field_of_info_is_explained() {
     let head = page.split("\n## ").next().expect("a head");
     let (mut tables, mut constants) = (String::new(), Vec::new());
     for Section { title, metrics, .. } in SECTIONS {
-        let (constant, told): (Vec<&Metric>, Vec<_>) =
+        let (constant, exported): (Vec<&Metric>, Vec<_>) =
             metrics.iter().partition(|metric| matches!(metric.source, ValueSource::Constant(_)));
         constants.extend(constant.iter().map(|metric| format!("`{}`", metric.name)));
-        if !told.is_empty() {
+        if !exported.is_empty() {
             tables.extend(["\n## ", title, "\n\n| field | kind | description |\n|---|---|---|\n"]);
         }
-        for Metric { name, kind, help, .. } in told {
+        for Metric { name, kind, help, .. } in exported {
             let kind = format!("{kind:?}").to_lowercase();
             tables.extend(["| `", name, "` | ", &kind, " | ", help, " |\n"]);
         }

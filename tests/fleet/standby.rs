@@ -19,7 +19,7 @@ impl Fleet {
         let fleet = Fleet { dir: tempfile::tempdir().unwrap() };
         let store = fleet.store();
         let message = run(getid().args(["cluster", "init", "--store", &store]).args(ids), "");
-        assert!(message.contains("made"), "{message}");
+        assert!(message.contains(", created"), "{message}");
         fleet
     }
 

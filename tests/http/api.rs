@@ -272,7 +272,7 @@ fn errors_of_requests_for_ids_name_the_fault() {
 #[test]
 fn without_generators_every_name_is_unknown() {
     let api = Api::start(&[]);
-    let detail = "no generator 'nope'. A line 'generator nope <kind>' in the configuration declares it";
+    let detail = "no generator 'nope'. Declare it with a line 'generator nope <kind>' in the configuration";
     for line in [
         "POST /v1/ids/nope",
         "POST /v1/ids/nope?count=2",

@@ -402,7 +402,7 @@ fn permitted_actions_of_each_sequence_are_listed() {
 fn commands_of_the_program_that_the_page_names_exist() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut named = BTreeSet::new();
-    for file in fs::read_dir(root.join("src/http/page")).unwrap() {
+    for file in fs::read_dir(root.join("crates/getid-http/src/page")).unwrap() {
         let text = fs::read_to_string(file.unwrap().path()).unwrap();
         for after in text.split(['\'', '`']).filter_map(|quoted| quoted.strip_prefix("getid ")) {
             let is_name = |word: &&str| word.bytes().all(|byte| byte.is_ascii_lowercase());

@@ -16,7 +16,7 @@ use crate::table::{Outcome, Row, Server, rows};
 const SILENCE: Duration = Duration::from_millis(40);
 
 #[test]
-fn the_decoder_answers_as_the_table_says() {
+fn the_decoder_answers_as_in_the_table() {
     let rows = rows();
     assert!(rows.len() >= 60, "the table has shrunk to {} rows", rows.len());
     for row in &rows {
@@ -170,7 +170,7 @@ fn unknown_command(args: Args<'_>) -> Vec<u8> {
 
 #[test]
 #[ignore = "needs redis-server"]
-fn redis_answers_as_the_table_says() {
+fn redis_answers_as_in_the_table() {
     let plain = RedisServer::start(&[]);
     let password = RedisServer::start(&["--requirepass", "secret"]);
     let small = RedisServer::start(&["--client-query-buffer-limit", "1mb", "--proto-max-bulk-len", "1mb"]);

@@ -268,7 +268,7 @@ fn the_end_of_a_generator_is_logged_once_a_day() {
     let clock = FakeClock::new();
     let dir = tempfile::tempdir().expect("a folder");
     let mut server = clock.start(dir.path(), &["--generator", "old", "baidu"]);
-    let warning = "generators are near the end of their time: 'old' (ended, 2024-11-20T13:24:16.000Z). Past it";
+    let warning = "generators are near the end of their time: 'old' (ended, 2024-11-20T13:24:16.000Z). After it";
     let mut wire = server.connect();
     eventually("two checks of the clock", || number(&mut wire, "uptime_in_seconds") >= 2);
     assert_eq!(server.count_log(warning), 1, "{}", server.log_so_far());

@@ -653,17 +653,17 @@ fn a_folder_that_forbids_writing_while_running() {
     let dir = parent.path().join("state");
     fs::create_dir(&dir).expect("made");
     chown(&dir, Some(NOBODY_UID), Some(NOBODY_UID)).expect("as root");
-    let as_nobody = |command: &mut Command| {
+    let as_other_user = |command: &mut Command| {
         command.uid(NOBODY_UID).gid(NOBODY_UID);
     };
-    let mut server = Server::try_start_in(&dir, &SHORT, as_nobody).expect("started");
+    let mut server = Server::try_start_in(&dir, &SHORT, as_other_user).expect("started");
     let mut wire = server.connect();
     let mut last = wire.id();
     fs::set_permissions(&dir, fs::Permissions::from_mode(0o555)).expect("permissions");
     let refusal = ids_until_refused(&mut wire, &mut last);
     assert!(refusal.starts_with("-MISCONF state can't be saved: cannot write "), "{refusal}");
     assert!(refusal.contains("Permission denied"), "{refusal}");
-    assert!(refused(&dir, &["--server-id", "1"], as_nobody).contains("Permission denied"));
+    assert!(refused(&dir, &["--server-id", "1"], as_other_user).contains("Permission denied"));
     fs::set_permissions(&dir, fs::Permissions::from_mode(0o755)).expect("permissions");
     assert!(id_again(&mut wire) > last);
     server.wait_log(SAVED_AGAIN);

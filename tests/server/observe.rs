@@ -267,7 +267,7 @@ fn info_and_memory_of_a_fresh_server() {
 #[test]
 fn the_days_that_are_left_are_reported() {
     let mut server = Server::start(&["--generator", "old", "baidu", "--generator", "new", "twitter"]);
-    server.wait_log("near the end of their time: 'old' (ended, 2024-11-20T13:24:16.000Z). Past it");
+    server.wait_log("near the end of their time: 'old' (ended, 2024-11-20T13:24:16.000Z). After it");
     server.wait_log("2 named generators: 'old' (baidu, ended), 'new' (twitter, ");
     let mut wire = server.connect();
     let left: i64 = wire.info("layout_days_left").parse().expect("days");

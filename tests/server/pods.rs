@@ -163,10 +163,10 @@ fn a_volume_that_cannot_be_written_is_reported_with_its_owner() {
     let dir = tempfile::tempdir().expect("a folder");
     let shown = dir.path().display();
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).expect("done");
-    let as_nobody = |command: &mut Command| {
+    let as_other_user = |command: &mut Command| {
         command.uid(NOBODY_UID).gid(NOBODY_UID);
     };
-    let log = support::refused(dir.path(), &[], as_nobody);
+    let log = support::refused(dir.path(), &[], as_other_user);
     assert_eq!(
         log.lines().next(),
         Some(
@@ -185,7 +185,7 @@ fn a_volume_that_cannot_be_written_is_reported_with_its_owner() {
     let lock = dir.path().join("getid-0.lock");
     fs::write(&lock, "").expect("done");
     fs::set_permissions(&lock, fs::Permissions::from_mode(0o600)).expect("done");
-    let log = support::refused(dir.path(), &[], as_nobody);
+    let log = support::refused(dir.path(), &[], as_other_user);
     let expected = format!(
         "cannot open the lock file {0}: Permission denied (os error 13); {0} belongs to uid 0, gid 0 (mode 600), and getid \
          runs as uid {NOBODY_UID}, gid {NOBODY_UID}: chown -R {NOBODY_UID}:{NOBODY_UID} {0}, or in Kubernetes set fsGroup: {NOBODY_UID}",

@@ -342,7 +342,7 @@ fn loglevel_applies_to_later_lines() {
     set(&mut wire, "loglevel warning");
     set(&mut wire, "loglevel debug");
     drop(wire);
-    server.wait_log(" left");
+    server.wait_log(" disconnected");
     // A change to a quieter level is logged by the level before.
     assert_eq!(server.count_log("audit: CONFIG SET"), 3);
 }

@@ -229,15 +229,15 @@ fn check_config_refuses_files_that_a_start_may_not_write() {
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).expect("done");
     let at = |name: &str| dir.path().join(name).to_str().expect("done").to_owned();
     fs::write(at("log"), "").expect("done");
-    let as_nobody = |command: &mut Command| {
+    let as_other_user = |command: &mut Command| {
         command.uid(NOBODY_UID).gid(NOBODY_UID);
     };
-    refused_by_both(dir.path(), &[], as_nobody);
-    refused_by_both(&dir.path().join("new"), &[], as_nobody);
+    refused_by_both(dir.path(), &[], as_other_user);
+    refused_by_both(&dir.path().join("new"), &[], as_other_user);
     let state = tempfile::tempdir().expect("done");
     chown(state.path(), Some(NOBODY_UID), Some(NOBODY_UID)).expect("done");
     for words in [["--logfile", &at("log")], ["--logfile", &at("new.log")], ["--unixsocket", &at("socket")]] {
-        refused_by_both(state.path(), &words, as_nobody);
+        refused_by_both(state.path(), &words, as_other_user);
     }
 }
 

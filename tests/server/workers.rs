@@ -218,7 +218,7 @@ fn mistakes_get_error_replies() {
         ("LEASE quick TTL x".to_owned(), "-ERR value is not an integer or out of range".to_owned()),
         (
             format!("RENEW quick {id} {none}"),
-            format!("-WRONGTOKEN worker id {id} of pool 'quick': the token is not the"),
+            format!("-WRONGTOKEN worker id {id} of pool 'quick': the token is not that of its lease"),
         ),
         (format!("RENEW quick {id} {}", "Z".repeat(32)), format!("-WRONGTOKEN worker id {id} of pool 'quick': the")),
         (

@@ -9,7 +9,7 @@ use std::time::Duration;
 use getid_system::clock::Clock;
 use tokio::time::Instant;
 
-/// 2026-01-01.
+/// Start of 2026-01-01 in Unix ms.
 pub(crate) const START_UNIX_MS: i64 = 1_767_225_600_000;
 
 /// The clocks. Clones belong to the same computer.

@@ -12,7 +12,7 @@ use crate::machine::{Machine, Server, pass, timed};
 
 const MINUTE_MS: u64 = 60_000;
 const HOUR_MS: u64 = 60 * MINUTE_MS;
-/// 2100-01-01.
+/// Start of 2100-01-01 in Unix ms.
 const YEAR_2100_UNIX_MS: i64 = 4_102_444_800_000;
 
 impl Machine {

@@ -32,7 +32,7 @@ const OF_THE_QUEUE: [Fault; 7] = [
     Fault::FirstDoesNotWake,
     Fault::LetsEverybodyWait,
     Fault::ServesWholeDraws,
-    Fault::NobodyIsEldest,
+    Fault::NoDrawIsEldest,
     Fault::LeaverKeepsItsPlace,
 ];
 
@@ -502,6 +502,6 @@ fn with_a_keeper_that_leaves_the_door_open() {
 
 #[test]
 fn with_a_queue_without_bounds() {
-    fails(Fault::NobodyIsEldest, scenes::the_queue_is_bounded_and_no_draw_starves);
+    fails(Fault::NoDrawIsEldest, scenes::the_queue_is_bounded_and_no_draw_starves);
     fails(Fault::LetsEverybodyWait, scenes::the_queue_is_bounded_and_no_draw_starves);
 }

@@ -394,7 +394,7 @@ pub(crate) async fn a_start_that_is_stopped_leaves_no_trace() {
 /// The first server notices at its next save, and may give IDs up to its watermark until then. The worst case is the
 /// borrow limit, where watermark and limit are 200 ms apart and both servers give as much as time allows.
 #[tokio::test(start_paused = true)]
-async fn a_folder_made_anew_under_a_running_server_and_a_second_one() {
+async fn a_recreated_folder_under_a_running_server_and_a_second_one() {
     for at_limit in [true, false] {
         for offset_ms in (0..220).step_by(20) {
             let first = Machine::new().with_shard_range(0);

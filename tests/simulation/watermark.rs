@@ -469,7 +469,7 @@ async fn a_folder_that_goes_and_comes_back() {
 }
 
 #[tokio::test]
-async fn a_folder_made_anew_is_claimed_anew() {
+async fn a_recreated_folder_is_claimed_again() {
     let dir = TempDir::new().unwrap();
     let here = dir.path().join("here");
     let mut claim = claimed(&here).await;

@@ -1,9 +1,9 @@
 //! Tests of the stores of sequences: one suite of scenarios for all of them, and tests of each database's own
 //! behaviour.
 //!
-//! `contract` tests what `getid_store::sql` promises of every store with getid's own tables, and `faults` what a database
-//! server does when it fails. SQLite's contract always runs. Tests that need a database server's programs are ignored
-//! by default. `gate` has one short test of each, for the landing gate:
+//! `contract` tests what `getid_store::sql` promises of every store with getid's own tables, and `faults` what a
+//! database server does when it fails. SQLite's contract always runs. Tests that need a database server's programs are
+//! ignored by default. `gate` has one short test of each, for the landing gate:
 //!
 //! ```text
 //! cargo test --test stores -- --ignored gate::

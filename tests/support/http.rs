@@ -182,7 +182,8 @@ impl Http {
     }
 }
 
-/// Encodes a request: its line without the version, further headers, and a body, JSON unless the headers name another type.
+/// Encodes a request: its line without the version, further headers, and a body, JSON unless the headers name another
+/// type.
 pub fn request(line: &str, headers: &[&str], body: &str) -> String {
     let has = |name: &str| headers.iter().any(|header| header.to_ascii_lowercase().starts_with(name));
     let mut lines = vec![format!("{line} HTTP/1.1")];

@@ -56,7 +56,7 @@ fn two_hundred_requests() {
 #[test]
 fn a_layout_at_its_limit_is_named() {
     let server = Server::start(&["--id-range", "2", "--shard-range", "0", "--random-range", "19"]);
-    let begins = "ids a second are asked for; the layout holds 1000; ";
+    let begins = "ids a second are requested; the layout holds 1000; ";
     let report = in_time("more is asked for than the layout holds", || {
         let (code, report) = check(server.port, &["-c", "20", "-P", "50", "--seconds", "2"]);
         assert_eq!(code, 0, "{report}");

@@ -413,7 +413,10 @@ order      each server's IDs ascend
 written    an integer of up to 19 digits"
             .replace(|c: char| c.is_ascii_digit(), "0")
     );
-    assert!(printed(&["layout", "--id-range", "0", "--random-range", "12"]).contains("servers    1: nothing"));
+    assert!(
+        printed(&["layout", "--id-range", "0", "--random-range", "12"])
+            .contains("servers    1: no field of an ID distinguishes servers")
+    );
     for (words, expected) in [
         ("baidu", "from 2016-05-19T16:00:00.000Z to 2024-11-20T13:24:15.000Z, over"),
         ("baidu", "its time is over: no ID can be given"),

@@ -160,7 +160,7 @@ fn a_client_certificate_and_a_user() {
     fail_alike(&[
         (&["-p", &port, "--user", "alice"], "user 'alice' has no password here: --password-file FILE"),
         (&["-p", &port, "--cert", &own], "--key"),
-        (&["-p", &tls_port, "--tls"], "--cacert FILE names who"),
+        (&["-p", &tls_port, "--tls"], "--cacert FILE gives the authority"),
         (&["-p", &tls_port, "--cacert", &own_key], "there is no certificate in it"),
         (&["-p", &tls_port, "--cacert", "/nowhere/ca"], "/nowhere/ca: No such file"),
         (&["-p", &tls_port, "--cacert", &ca, "--sni", "example.com"], "is for another name: --sni NAME"),

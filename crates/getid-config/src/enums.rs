@@ -156,24 +156,24 @@ word_enum! {
 word_enum! {
     /// The syslog facility (`syslog-facility`).
     SyslogFacility {
-        /// `LOG_USER`
+        /// Facility `LOG_USER`: programs of users.
         User = "user",
-        /// `LOG_LOCAL0`
+        /// Facility `LOG_LOCAL0`: for use on this machine.
         #[default]
         Local0 = "local0",
-        /// `LOG_LOCAL1`
+        /// Facility `LOG_LOCAL1`: for use on this machine.
         Local1 = "local1",
-        /// `LOG_LOCAL2`
+        /// Facility `LOG_LOCAL2`: for use on this machine.
         Local2 = "local2",
-        /// `LOG_LOCAL3`
+        /// Facility `LOG_LOCAL3`: for use on this machine.
         Local3 = "local3",
-        /// `LOG_LOCAL4`
+        /// Facility `LOG_LOCAL4`: for use on this machine.
         Local4 = "local4",
-        /// `LOG_LOCAL5`
+        /// Facility `LOG_LOCAL5`: for use on this machine.
         Local5 = "local5",
-        /// `LOG_LOCAL6`
+        /// Facility `LOG_LOCAL6`: for use on this machine.
         Local6 = "local6",
-        /// `LOG_LOCAL7`
+        /// Facility `LOG_LOCAL7`: for use on this machine.
         Local7 = "local7",
     }
 }

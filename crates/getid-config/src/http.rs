@@ -33,9 +33,9 @@ pub struct HttpConfig {
 /// Paths that need no login, wherever the request comes from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HttpOpen {
-    /// `/livez` and `/readyz`.
+    /// Whether the paths `/livez` and `/readyz` are served.
     pub probes: bool,
-    /// `/metrics`.
+    /// Whether the path `/metrics` is served.
     pub metrics: bool,
 }
 

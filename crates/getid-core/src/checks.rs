@@ -203,7 +203,7 @@ listed! {
         /// A waiting draw is served whole in its turn.
         ServesWholeDraws,
         /// No draw goes first, however long it has waited.
-        NobodyIsEldest,
+        NoDrawIsEldest,
         /// Every new draw may wait, however much is queued.
         LetsEverybodyWait,
         /// A cancelled draw keeps its place.
@@ -267,7 +267,7 @@ listed! {
         /// A server whose beat is too low joins without comparing its notes.
         JoinsWithoutComparing,
         /// A round is complete as soon as it has begun.
-        NobodyIsAwaited,
+        NoServerIsAwaited,
         /// A server reserves after a round without having beaten once more.
         ClearedWithoutABeat,
         /// A server that notes call live ages while its observer is in doubt.
@@ -339,7 +339,7 @@ impl Fault {
         Fault::BrokenConnectionIsTrusted,
         Fault::LostServersStayLost,
         Fault::JoinsWithoutComparing,
-        Fault::NobodyIsAwaited,
+        Fault::NoServerIsAwaited,
         Fault::ClearedWithoutABeat,
         Fault::AgesInDoubt,
         Fault::UnseenCountsAsStill,

@@ -9,7 +9,7 @@ use getid_engine::fixtures::roomy_issuer;
 use getid_engine::generators::time::{Issuer, NextServe};
 use getid_system::clock::Clock;
 
-/// 2026-01-01.
+/// Start of 2026-01-01 in Unix ms.
 const WALL_UNIX_MS: i64 = 1_767_225_600_000;
 
 /// A clock that real threads push on, in unpredictable steps.

@@ -51,8 +51,8 @@ enum ClaimCommand {
     /// End the claim of a holder that beats, so that a standby takes it at once
     ///
     /// No ID is given twice: the store refuses later saves of the old holder, and the next holder begins past all saved
-    /// positions. The order of IDs is at risk: the old holder may give smaller IDs than the new one until its next beat,
-    /// and for three quarters of its time-out if it cannot reach the store.
+    /// positions. The order of IDs is at risk: the old holder may give smaller IDs than the new one until its next
+    /// beat, and for three quarters of its time-out if it cannot reach the store.
     #[command(after_help = format!("{CLAIM_STORE_HELP}\n\n{TAKE_EXAMPLES}"))]
     Take(ClaimTakeArgs),
     /// Print the SQL that creates the table of a claim store, for a user with that right; does not connect

@@ -546,7 +546,7 @@ impl Member {
             _ if ask.starts_round => {
                 self.missing = self.missing_of(answer.round, &answer.rows);
                 self.phase = MemberPhase::Round { number: answer.round, was_complete: self.missing.is_empty() };
-                if planted(Fault::NobodyIsAwaited) {
+                if planted(Fault::NoServerIsAwaited) {
                     self.clear();
                 }
             }

@@ -31,7 +31,7 @@ use crate::time::{Epoch, Tick};
 
 const DAY_MS: i64 = 86_400_000;
 
-/// 2026-01-01.
+/// Start of 2026-01-01 in Unix ms.
 const BEGAN_UNIX_MS: i64 = 1_767_225_600_000;
 
 /// A simulated disk: the file that a name leads to now, and those it may lead to after a crash.

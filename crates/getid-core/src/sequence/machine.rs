@@ -732,7 +732,7 @@ impl<T> Sequence<T> {
 
     /// Records that the row was created again, and begins with `next`: that may be below values of the former row,
     /// which was dropped. A verdict on that row, which may still arrive, is ignored.
-    pub fn made_anew(&mut self, next: i64) {
+    pub fn recreated(&mut self, next: i64) {
         self.throw_away();
         (self.floor, self.last_given, self.version) = (next, OptU64::NONE, OptU64::NONE);
         (self.fetch_at, self.cache, self.used_share) = (None, None, SHARE_UNKNOWN);

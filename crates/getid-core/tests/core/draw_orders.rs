@@ -1,8 +1,8 @@
 //! Draws under the mint's lock, checked over all orders of their steps.
 //!
 //! Few steps lie between points at which another thread may run. So all orders are tried instead of a model checker's
-//! selection: draws, the keeper's saves (begun, landed on the disk, succeeded, failed), ticks of the clock, and after each
-//! step the state that a crash would leave.
+//! selection: draws, the keeper's saves (begun, landed on the disk, succeeded, failed), ticks of the clock, and after
+//! each step the state that a crash would leave.
 //!
 //! Checked in every reachable state: no two draws overlap, their order is the real-time order, no tick is at or past R
 //! + B or a watermark that the disk may hold.
@@ -10,7 +10,7 @@
 use getid_core::{Blocked, Layout, Limits, Mint, Reading, Reservation, SavePoint, Tick};
 
 const MS: u64 = 1_000_000;
-/// 2026-01-01.
+/// Start of 2026-01-01 in Unix ms.
 const WALL_UNIX_MS: i64 = 1_767_225_600_000;
 
 /// The remaining work of the threads, and the results so far. Copied at every branch.

@@ -14,7 +14,7 @@ use crate::random::Random;
 
 const MS: u64 = 1_000_000;
 const HOUR_MS: i64 = 3_600_000;
-/// 2026-01-01.
+/// Start of 2026-01-01 in Unix ms.
 const START_UNIX_MS: i64 = 1_767_225_600_000;
 
 fn spec(epoch_unix_ms: i64, unit_ns: u64, time_bits: u32, counter_bits: u32) -> LineSpec {

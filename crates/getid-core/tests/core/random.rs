@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "each binary uses a part")]
 
-/// `SplitMix64`.
+/// Random numbers by the algorithm `SplitMix64`.
 #[derive(Clone, Debug)]
 pub(crate) struct Random(pub(crate) u64);
 

@@ -377,7 +377,7 @@ pub(crate) fn a_ticket_of_a_served_draw_is_not_used_again() {
 }
 
 #[test]
-pub(crate) fn at_the_max_those_are_served_for_whom_there_is_enough() {
+pub(crate) fn at_the_max_requests_that_fit_are_served() {
     let mut sequence = holding(2, 4);
     sequence.join(vec![SequenceRequest { values: 5, times: 1 }], 1);
     sequence.join(vec![ones(2)], 2);
@@ -501,7 +501,7 @@ fn a_row_that_was_created_again_begins_at_its_start() {
     let mut sequence = holding(2, 101);
     sequence.set_generation(0, 2);
     assert!(sequence.begin_fetch(5, &POLICY).is_some());
-    sequence.made_anew(5);
+    sequence.recreated(5);
     sequence.join(vec![ones(1)], 1);
     let dropped = Fetched::Refused(SequenceRefusal::Dropped { last: 1200 });
     assert_eq!(sequence.fetched(6, dropped), FetchVerdict::Outdated);

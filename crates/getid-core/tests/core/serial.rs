@@ -107,7 +107,7 @@ fn mistakes_in_templates() {
     for (template, expected) in [
         ("INV", "must have a counter"),
         ("{n:3}{n:3}", "has several"),
-        ("{n}", "how many digits"),
+        ("{n}", "must give the number of digits"),
         ("{n:0}", "1 to 18"),
         ("{n:19}", "1 to 18"),
         ("{n:+3}", "1 to 18"),

@@ -180,12 +180,12 @@ enum Step {
     },
     Renew {
         program: usize,
-        says_last: bool,
+        with_last: bool,
         is_lost: bool,
     },
     Release {
         program: usize,
-        says_last: bool,
+        with_last: bool,
         is_lost: bool,
     },
     Revoke {
@@ -220,9 +220,9 @@ fn step() -> impl Strategy<Value = Step> {
         4 => (program.clone(), any::<bool>(), ttl, lost)
             .prop_map(|(program, named, ttl_ms, is_lost)| Step::Lease { program, named, ttl_ms, is_lost }),
         4 => (program.clone(), any::<bool>(), lost)
-            .prop_map(|(program, says_last, is_lost)| Step::Renew { program, says_last, is_lost }),
+            .prop_map(|(program, with_last, is_lost)| Step::Renew { program, with_last, is_lost }),
         3 => (program.clone(), any::<bool>(), lost)
-            .prop_map(|(program, says_last, is_lost)| Step::Release { program, says_last, is_lost }),
+            .prop_map(|(program, with_last, is_lost)| Step::Release { program, with_last, is_lost }),
         1 => (0..4_u32).prop_map(|id| Step::Revoke { id }),
         6 => (program, 0_u64..100).prop_map(|(program, percent)| Step::Make { program, percent }),
         5 => prop_oneof![1_u64..50, 1_000_u64..70_000].prop_map(|ms| Step::Pass { ms }),
@@ -290,11 +290,11 @@ impl World {
         self.leases.insert(id, lease);
     }
 
-    fn renew(&mut self, program: usize, says_last: bool, is_lost: bool) {
+    fn renew(&mut self, program: usize, with_last: bool, is_lost: bool) {
         let Program { held: Some(held), last_ms } = self.programs[program] else { return };
         let right = &mut self.rights[held];
         let Some(lease) = self.leases.get(&right.id) else { return };
-        let last_ms = last_ms.filter(|_| says_last);
+        let last_ms = last_ms.filter(|_| with_last);
         let Ok(renewed) = lease.renewed(&self.rules, right.id, token(right.token), last_ms, self.now_ms) else {
             return;
         };
@@ -305,11 +305,11 @@ impl World {
         self.leases.insert(right.id, renewed);
     }
 
-    fn release(&mut self, program: usize, says_last: bool, is_lost: bool) {
+    fn release(&mut self, program: usize, with_last: bool, is_lost: bool) {
         // It makes no more IDs, whether or not it gets the answer.
         let Program { held: Some(held), last_ms } = std::mem::take(&mut self.programs[program]) else { return };
         let right = &mut self.rights[held];
-        let last_ms = if says_last { Some(last_ms.unwrap_or(right.from_ms.saturating_sub(1))) } else { None };
+        let last_ms = if with_last { Some(last_ms.unwrap_or(right.from_ms.saturating_sub(1))) } else { None };
         if let Some(last_ms) = last_ms {
             right.until_ms = last_ms + 1;
         }
@@ -329,8 +329,8 @@ impl World {
     fn play(&mut self, step: &Step) {
         match *step {
             Step::Lease { program, named, ttl_ms, is_lost } => self.lease(program, named, ttl_ms, is_lost),
-            Step::Renew { program, says_last, is_lost } => self.renew(program, says_last, is_lost),
-            Step::Release { program, says_last, is_lost } => self.release(program, says_last, is_lost),
+            Step::Renew { program, with_last, is_lost } => self.renew(program, with_last, is_lost),
+            Step::Release { program, with_last, is_lost } => self.release(program, with_last, is_lost),
             Step::Revoke { id } => {
                 let now_ms = self.now_ms;
                 self.leases.entry(id).and_modify(|lease| *lease = lease.revoked(now_ms));

@@ -419,7 +419,7 @@ fn what_is_no_state_file_is_refused() {
 
     let own = folder.path().join("own");
     FileMaker::open(&own, 1).unwrap();
-    assert!(refusal(&own, 2).contains(" is the file of server-id 1, and 2 was asked for"));
+    assert!(refusal(&own, 2).contains(" is the file of server-id 1, and 2 was requested"));
     assert_eq!(
         refusal(&own, 4),
         "server-id 4 does not fit the layout, whose server-ids are 0 to 3: use one of these, or a layout with a larger \

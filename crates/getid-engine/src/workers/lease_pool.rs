@@ -472,10 +472,10 @@ impl LeasePool {
         };
         let record = read_pool(&self.name, &row.text)
             .map_err(|error| WorkerError::Record { key: format!("worker/{}", self.name), reason: error.to_string() })?;
-        let is_opened_anew = known.record.is_some_and(|(before, _)| before.pool.opens_ms != record.pool.opens_ms);
+        let is_reopened = known.record.is_some_and(|(before, _)| before.pool.opens_ms != record.pool.opens_ms);
         if row.stamp.beat < known.beat {
             known.go_back();
-        } else if is_opened_anew {
+        } else if is_reopened {
             // Another server noticed that the store went back.
             known.forget_leases();
         }

@@ -1,8 +1,8 @@
 //! A client's socket: bytes in, turns, bytes out.
 //!
 //! Each turn has one read, one draw and one write; the meaning of the bytes is left to the
-//! [`Session`](getid_redis::session::Session), which is pure. A reply that the client does not read stops the reading: a
-//! client that sends and never reads costs one turn's input and output, and no more IDs.
+//! [`Session`](getid_redis::session::Session), which is pure. A reply that the client does not read stops the reading:
+//! a client that sends and never reads costs one turn's input and output, and no more IDs.
 //!
 //! Invariant: before every read, all complete requests that arrived are answered.
 //!

@@ -18,7 +18,7 @@ use getid_core::checks::{Fault, plant};
 use getid_core::{Epoch, Lane, LaneDraw, Layout, Limits, Mint, Position, Reading, Reservation, SavePoint, Slot, Tick};
 
 const MS: u64 = 1_000_000;
-/// 2026-01-01.
+/// Start of 2026-01-01 in Unix ms.
 const WALL_UNIX_MS: i64 = 1_767_225_600_000;
 const SHARD_BITS: u32 = 1;
 const RANDOM_BITS: u32 = 2;

@@ -133,7 +133,7 @@ fn scene(fault: Fault) -> Option<fn()> {
         }
         Fault::FloorIsForgotten => sequence::with_cache_0_a_fetch_is_for_draws_that_came_before_it,
         Fault::LargeOneIsServedWhole => sequence::waiting_draws_are_served_in_rounds_and_none_passes,
-        Fault::MaxRefusesEverybody => sequence::at_the_max_those_are_served_for_whom_there_is_enough,
+        Fault::MaxRefusesEverybody => sequence::at_the_max_requests_that_fit_are_served,
         Fault::PolicyErrorWaits => sequence::with_policy_error_a_large_range_is_there_for_the_next_draw,
         Fault::RaiseIsForgotten => sequence::a_raise_is_in_force_with_any_generation,
         Fault::OneServerHoldsTheRest => sequence::near_the_max_a_server_reserves_an_eighth_of_the_rest,

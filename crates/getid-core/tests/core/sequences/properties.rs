@@ -30,7 +30,7 @@ proptest! {
     }
 
     #[test]
-    fn the_words_of_options_say_the_same_options(spec in specs()) {
+    fn options_written_as_words_are_read_back(spec in specs()) {
         let words = spec.words();
         let read = Spec::default().with(&words.split_whitespace().collect::<Vec<_>>());
         if spec.first_from(spec.start).is_some() {

@@ -460,7 +460,8 @@ impl Sequences {
         .await
     }
 
-    /// Returns the maximum in a row of `id_generator`, or a table like it: see [`getid_store::sql::Connection::maximum`].
+    /// Returns the maximum in a row of `id_generator`, or a table like it: see
+    /// [`getid_store::sql::Connection::maximum`].
     ///
     /// # Errors
     ///
@@ -614,7 +615,7 @@ impl Sequences {
         if let (Some(entry), Some(next)) =
             (Table::find(&mut shard, hash, key.as_str()), rows.iter().map(|(_, row)| row.next).min())
         {
-            entry.sequence.made_anew(next);
+            entry.sequence.recreated(next);
         }
     }
 

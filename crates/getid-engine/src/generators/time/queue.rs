@@ -251,7 +251,7 @@ impl<T> FairQueue<T> {
             DrawKind::Eldest => {
                 let eldest = *self.others.first()?;
                 let waited_ms = now_ns.saturating_sub(self.by_arrival.get(&eldest)?.since_ns) / 1_000_000;
-                (waited_ms >= self.max_wait_ms && !planted(Fault::NobodyIsEldest)).then_some(eldest)
+                (waited_ms >= self.max_wait_ms && !planted(Fault::NoDrawIsEldest)).then_some(eldest)
             }
         }
     }

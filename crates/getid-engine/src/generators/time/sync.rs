@@ -1,5 +1,5 @@
-//! The issuer's locks and atomic words, named in one place. Unit tests of this crate have shuttle's in their place, which
-//! try thread orders that the system hardly ever produces.
+//! The issuer's locks and atomic words, named in one place. Unit tests of this crate have shuttle's in their place,
+//! which try thread orders that the system hardly ever produces.
 
 pub(super) use imp::{AtomicU64, Mutex, MutexGuard, thread_number};
 pub(super) use std::sync::PoisonError;

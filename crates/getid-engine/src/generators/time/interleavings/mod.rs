@@ -1,7 +1,7 @@
 //! The issuer under shuttle, which picks the next thread at each lock, each atomic word and each wake-up.
 //!
-//! The unit tests of this crate are compiled with shuttle's locks (see [`super::sync`]). So every test that uses an issuer
-//! plays its scene by [`check_orders`]. Tests with the system's threads are in `tests/threads.rs`.
+//! The unit tests of this crate are compiled with shuttle's locks (see [`super::sync`]). So every test that uses an
+//! issuer plays its scene by [`check_orders`]. Tests with the system's threads are in `tests/threads.rs`.
 
 mod lanes;
 mod queue;
@@ -9,7 +9,7 @@ mod queue;
 use getid_core::checks::{Fault, plant};
 
 const MS: u64 = 1_000_000;
-/// 2026-01-01.
+/// Start of 2026-01-01 in Unix ms.
 const WALL_UNIX_MS: i64 = 1_767_225_600_000;
 
 /// Returns the number of thread orders to try for each scene, or `GETID_SIM_ORDERS`.

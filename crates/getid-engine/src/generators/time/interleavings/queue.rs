@@ -1,5 +1,5 @@
-//! The queue of draws under thread orders that shuttle picks at each lock and each wake-up. Shuttle reports a thread that is
-//! never woken as a deadlock.
+//! The queue of draws under thread orders that shuttle picks at each lock and each wake-up. Shuttle reports a thread
+//! that is never woken as a deadlock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
