@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Maximum number of dialect words in the repository: quotations of other systems, and keys that clients parse.
-/// NOT MET YET: it holds when all rooms of issue 32, step 1, are merged.
 const DIALECT_MAX: usize = 60;
 
 /// The file with the patterns of the dialect.
@@ -17,19 +16,6 @@ const DIALECT_FILE: &str = "tests/docs/dialect.txt";
 
 /// Prefixes and endings of files that are not counted: the list itself, lock files, fuzzing inputs, recorded failures.
 const NOT_COUNTED: (&[&str], &[&str]) = (&[DIALECT_FILE, "fuzz/corpus/", "tests/proptest-regressions/"], &[".lock"]);
-
-/// Folders of `src` that become crates, by the crate's name; a name may be used once in each. Remove a row when the
-/// crate has a `Cargo.toml` of its own.
-const FUTURE_CRATES: &[(&str, &[&str])] = &[
-    ("getid-redis", &["session", "command", "acl"]),
-    ("getid-config", &["config", "text"]),
-    ("getid-store", &["sql", "records"]),
-    ("getid-engine", &["generators", "claim", "workers"]),
-    ("getid-server", &["server", "metrics", "logging", "system", "stats"]),
-    ("getid-http", &["http"]),
-    ("getid-tools", &["tools"]),
-    ("getid", &["cli"]),
-];
 
 #[test]
 fn the_dialect_is_rare() {
@@ -109,9 +95,9 @@ fn planted_doc_comments_of_one_word_are_found() {
 fn planted_names_of_several_types_are_found() {
     let files = |pairs: &[(&str, &str)]| -> Vec<String> {
         let files = pairs.iter().map(|&(path, text)| (path.to_owned(), text.to_owned())).collect();
-        shared_names(&files, |folder| ["", "crates/a"].contains(&folder))
+        shared_names(&files, |folder| ["", "crates/a", "crates/b"].contains(&folder))
     };
-    let twice = |a: &str, b: &str| !files(&[("crates/getid-http/src/a.rs", a), ("crates/getid-http/src/b.rs", b)]).is_empty();
+    let twice = |a: &str, b: &str| !files(&[("crates/b/src/a.rs", a), ("crates/b/src/b.rs", b)]).is_empty();
     for (a, b) in [
         ("struct A;", "pub(crate) enum A {\n}"),
         ("pub trait A: B {\n}", "pub(in crate::x) type A = u8;"),
@@ -130,10 +116,11 @@ fn planted_names_of_several_types_are_found() {
         assert!(!twice(a, b), "{a}\n{b}");
     }
     // Crates have names of their own, and so has a file that only tests use.
-    assert!(files(&[("crates/getid-http/src/a.rs", "struct A;"), ("crates/a/src/lib.rs", "struct A;")]).is_empty());
-    assert!(files(&[("crates/getid-http/src/a.rs", "struct A;"), ("crates/getid-tools/src/b.rs", "struct A;")]).is_empty());
-    assert!(files(&[("crates/getid-http/src/a.rs", "struct A;"), ("tests/b.rs", "struct A;")]).is_empty());
-    let tests = [("crates/getid-http/src/mod.rs", "struct A;\n#[cfg(test)]\nmod tests;"), ("crates/getid-http/src/tests/x.rs", "struct A;")];
+    assert!(files(&[("crates/b/src/a.rs", "struct A;"), ("crates/a/src/lib.rs", "struct A;")]).is_empty());
+    assert!(files(&[("crates/b/src/a.rs", "struct A;"), ("src/b.rs", "struct A;")]).is_empty());
+    assert!(files(&[("crates/b/src/a.rs", "struct A;"), ("tests/b.rs", "struct A;")]).is_empty());
+    let tests =
+        [("crates/b/src/lib.rs", "struct A;\n#[cfg(test)]\nmod tests;"), ("crates/b/src/tests/x.rs", "struct A;")];
     assert!(files(&tests).is_empty());
 }
 
@@ -233,11 +220,8 @@ fn shared_names(files: &BTreeMap<String, String>, is_crate: impl Fn(&str) -> boo
 /// Returns the crate to which a file below `src` of a crate belongs.
 fn crate_of(path: &str, is_crate: impl Fn(&str) -> bool) -> Option<String> {
     let folder = Path::new(path).ancestors().skip(1).filter_map(Path::to_str).find(|folder| is_crate(folder))?;
-    let inside = path[folder.len()..].trim_start_matches('/').strip_prefix("src/")?;
-    let room = inside.split('/').next()?;
-    let future = FUTURE_CRATES.iter().find(|(_, rooms)| folder.is_empty() && rooms.contains(&room));
-    let own = if folder.is_empty() { "getid" } else { folder };
-    Some(future.map_or(own, |(name, _)| name).to_owned())
+    path[folder.len()..].trim_start_matches('/').strip_prefix("src/")?;
+    Some(if folder.is_empty() { "getid" } else { folder }.to_owned())
 }
 
 /// Returns the paths, without an ending, of the modules in files of their own that only tests use.
