@@ -21,15 +21,15 @@ const LAST_REPLY: &[u8] = b"+RESET\r\n";
 const ONLY_FAKE: [&str; 8] = [
     // Its replies are canned.
     "CLIENT ID, INFO and LIST",
-    "TIME and CONFIG GET ask the shell",
+    "TIME and CONFIG GET are effects",
     "HELLO goes to RESP3 and back, RESET goes back",
     "effects are answered in their places",
     "a transaction with effects is finished before more is awaited",
     // Its clock stands still.
     "now is the time of the shell",
     // It does not stop.
-    "SHUTDOWN asks the shell",
-    "renamed commands go by their new names only",
+    "SHUTDOWN is an effect",
+    "renamed commands have their new names only",
 ];
 
 /// An input for one of the servers.
@@ -68,6 +68,11 @@ fn the_server_answers_as_the_session_and_the_decoder() {
 }
 
 fn inputs() -> Vec<Input> {
+    let title = |title: &str| title.split_once(": ").unwrap().1.split(" [").next().unwrap().to_owned();
+    let titles: Vec<String> = conversations().iter().map(|conversation| title(&conversation.title)).collect();
+    for only in ONLY_FAKE {
+        assert!(titles.iter().any(|title| title == only), "no conversation is titled '{only}'");
+    }
     let held = conversations().into_iter().filter(is_for_a_server).map(|conversation| Input {
         server: if conversation.options.password { table::Server::Password } else { table::Server::Plain },
         sent: conversation.sent.concat(),
