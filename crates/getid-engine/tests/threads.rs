@@ -3,10 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
-use getid_core::{Id, Layout, Limits, RandomCycle, Reservation, SavePoint, Scheme};
-use getid_engine::claim::{Identity, NoClaim};
+use getid_core::{Id, Layout, RandomCycle, Reservation, Scheme};
+use getid_engine::claim::Identity;
 use getid_engine::fixtures::roomy_issuer;
-use getid_engine::generators::time::{Issuer, NextServe};
 use getid_system::clock::Clock;
 
 /// Start of 2026-01-01 in Unix ms.

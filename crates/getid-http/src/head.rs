@@ -16,7 +16,7 @@ pub const HEAD_BYTES_MAX: usize = 16 * 1024;
 const LINE_BYTES_MAX: usize = 8 * 1024;
 
 /// The most fields of a head.
-pub const FIELDS_MAX: usize = 64;
+pub(crate) const FIELDS_MAX: usize = 64;
 
 /// The longest method, bytes. The longest registered one has 17.
 const METHOD_BYTES_MAX: usize = 24;

@@ -251,7 +251,7 @@ impl ClientAcceptor {
         let Server { metrics, throttle, .. } = &*self.server;
         match unfinished {
             HandshakeFailure::Failed(error) => {
-                throttled!(throttle, Disconnected, "client at {peer} disconnected: {error}")
+                throttled!(throttle, Disconnected, "client at {peer} disconnected: {error}");
             }
             HandshakeFailure::Evicted => {
                 metrics.count(Counter::HandshakesEvicted);

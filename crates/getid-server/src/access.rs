@@ -24,13 +24,13 @@ const LOGIN_LINES_PER_S_MAX: usize = 8;
 
 impl Server {
     /// Acquires permits for logins from an address. Returns the wait before they may be tried.
-    pub fn acquire_logins(&self, source: LoginSource, logins: u32) -> Duration {
+    pub(crate) fn acquire_logins(&self, source: LoginSource, logins: u32) -> Duration {
         let now_ns = clock::stopwatch_ns();
         Duration::from_nanos(self.lock_limiter().acquire(source, logins, now_ns) - now_ns)
     }
 
     /// Releases permits that were not used, or were used for correct logins.
-    pub fn release_logins(&self, source: LoginSource, logins: u32) {
+    pub(crate) fn release_logins(&self, source: LoginSource, logins: u32) {
         self.lock_limiter().release(source, logins, clock::stopwatch_ns());
     }
 
@@ -41,7 +41,7 @@ impl Server {
 
     /// Counts wrong logins, `before` of which came on the same connection. Returns the delay of their answer.
     #[cold]
-    pub fn record_wrong_logins(&self, count: u64, before: u64, client: &Client) -> Duration {
+    pub(crate) fn record_wrong_logins(&self, count: u64, before: u64, client: &Client) -> Duration {
         let source = client.peer.source();
         Duration::from_millis(self.lock_limiter().record_failures(source, count, before, clock::stopwatch_ns()))
     }
@@ -55,7 +55,7 @@ impl Server {
     }
 
     /// Logs a login, if it is the first of its user from its address within an hour.
-    pub fn log_login(&self, user: &Arc<str>, client: &Client) {
+    pub(crate) fn log_login(&self, user: &Arc<str>, client: &Client) {
         if self.lock_login_log().has_line(client.peer.source(), user, clock::stopwatch_ns()) {
             self.audit(AuditAction::Login { user }, client);
         }
@@ -82,7 +82,7 @@ impl Server {
     /// request. Nothing may be done for it after the answer to the client that cut it off.
     ///
     /// Two that cut each other off do not wait for each other: a client that is cut off itself is not answered.
-    pub async fn wait_for_cut_off(&self, own: &Client) {
+    pub(crate) async fn wait_for_cut_off(&self, own: &Client) {
         let all = self.clients.all();
         let cut_off = all.iter().filter(|client| client.id != own.id && client.stopping() == StopMode::Now);
         let cut_off: Vec<u64> = cut_off.map(|client| client.id).collect();
@@ -92,7 +92,7 @@ impl Server {
 
     /// Adds refusals to `ACL LOG`. The client's state was published before.
     #[cold]
-    pub fn note_denials(&self, denials: Vec<Denial>, client: &Client) {
+    pub(crate) fn note_denials(&self, denials: Vec<Denial>, client: &Client) {
         let users = Arc::clone(&self.settings.get().users);
         let source = client.peer.source();
         let now_ms = self.issuer().clock().wall_unix_ms();

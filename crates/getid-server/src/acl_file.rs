@@ -7,7 +7,7 @@ use getid_redis::acl::{AclLineError, Users, parse_file};
 use getid_system::files::{self, Readers};
 
 /// Maximum size of an ACL file, bytes: more than [`getid_redis::acl::USERS_MAX`] users of an ordinary kind.
-pub const ACL_FILE_BYTES_MAX: usize = 16 << 20;
+pub(crate) const ACL_FILE_BYTES_MAX: usize = 16 << 20;
 
 /// Reason why an ACL file was not loaded.
 #[derive(Debug)]

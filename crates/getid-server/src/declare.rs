@@ -21,7 +21,7 @@ impl Server {
     /// # Errors
     ///
     /// The sentence for the log, with the remedy; nothing has changed.
-    pub fn reload_generators(&self, reloaded: &Config) -> Result<(), String> {
+    pub(crate) fn reload_generators(&self, reloaded: &Config) -> Result<(), String> {
         let Config { generators: configured, counters, .. } = reloaded;
         let generators = self.generators.declare(configured).map_err(|error| match &error {
             DeclareError::Conflict(conflict) => {

@@ -205,7 +205,7 @@ pub fn check_listening(config: &Config, planned_folder: Option<&Path>) -> Result
             Ok(there) if there.file_type().is_socket() => {}
             Ok(_) => return Err(ListenError::NotASocket { path: path.clone() }),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                files::check_create(path, planned_folder).map_err(fail)?
+                files::check_create(path, planned_folder).map_err(fail)?;
             }
             Err(error) => return Err(fail(error)),
         }
@@ -331,7 +331,7 @@ impl Listener {
 
 /// Number of connections beyond `maxclients` for the Unix socket and loopback addresses, so that an operator can
 /// connect when every place is taken.
-pub const OPERATOR_PLACES: usize = 16;
+pub(crate) const OPERATOR_PLACES: usize = 16;
 
 /// Maximum number of TLS connections of a port that are sent a refusal at a time; more are closed without one.
 pub const REFUSALS_MAX: usize = 8;
@@ -370,7 +370,7 @@ fn for_handshakes(count: u64) -> String {
 /// # Errors
 ///
 /// [`TooFewFiles`] if there is none left for a client.
-pub fn room_for_clients(clients_max: u32, own: u64, has_tls: bool) -> Result<u32, TooFewFiles> {
+pub(crate) fn room_for_clients(clients_max: u32, own: u64, has_tls: bool) -> Result<u32, TooFewFiles> {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return Ok(clients_max) };
     let reserved = own + OPERATOR_PLACES as u64 + SPARE_FILES;

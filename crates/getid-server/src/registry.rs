@@ -45,7 +45,7 @@ impl ConnectionAddr {
     }
 
     /// Returns the text for MONITOR.
-    pub fn for_monitors(&self) -> impl fmt::Display {
+    pub(crate) fn for_monitors(&self) -> impl fmt::Display {
         fmt::from_fn(move |f| match self {
             ConnectionAddr::Tcp(address) => write!(f, "{address}"),
             ConnectionAddr::Unix(path) => write!(f, "unix:{}", path.display()),
@@ -109,17 +109,17 @@ impl Client {
     }
 
     /// Notes the size of output that waits for the client, bytes. Only to be called if there is some.
-    pub fn note_output(&self, bytes: usize) {
+    pub(crate) fn note_output(&self, bytes: usize) {
         self.output_bytes.store(bytes, Ordering::Relaxed);
     }
 
     /// Returns the size of output that waits for the client, bytes.
-    pub fn output_bytes(&self) -> usize {
+    pub(crate) fn output_bytes(&self) -> usize {
         self.output_bytes.load(Ordering::Relaxed)
     }
 
     /// Notes the size of the input, bytes, the current request included.
-    pub fn note_input(&self, bytes: usize) {
+    pub(crate) fn note_input(&self, bytes: usize) {
         self.input_bytes.store(bytes, Ordering::Relaxed);
     }
 
@@ -130,7 +130,7 @@ impl Client {
     }
 
     /// Returns how long a required login is missing, in seconds; `None` if the client has logged in, or needs no login.
-    pub fn unauthenticated_s(&self, uptime_s: u64) -> Option<u64> {
+    pub(crate) fn unauthenticated_s(&self, uptime_s: u64) -> Option<u64> {
         let since_s = self.unauthenticated_since_s.load(Ordering::Relaxed);
         (since_s != AUTHENTICATED).then(|| uptime_s.saturating_sub(since_s.into()))
     }
@@ -141,7 +141,7 @@ impl Client {
     }
 
     /// Returns the seconds without a request or a byte written.
-    pub fn idle_s(&self, uptime_s: u64) -> u64 {
+    pub(crate) fn idle_s(&self, uptime_s: u64) -> u64 {
         uptime_s.saturating_sub(self.active_s.load(Ordering::Relaxed).into())
     }
 
@@ -184,17 +184,17 @@ impl Client {
     }
 
     /// Ends a wait, and returns how [`Client::unblock`] had ended it, if it had. After this, `unblock` returns false.
-    pub fn end_wait(&self) -> Option<Unblock> {
+    pub(crate) fn end_wait(&self) -> Option<Unblock> {
         wait::unblocked(self.wait.swap(wait::NONE, Ordering::AcqRel))
     }
 
     /// Returns the size of an incomplete request, bytes.
-    pub fn input_bytes(&self) -> usize {
+    pub(crate) fn input_bytes(&self) -> usize {
         self.input_bytes.load(Ordering::Relaxed)
     }
 
     /// Returns true if the client runs `MONITOR`: then it is not idle either.
-    pub fn is_monitor(&self) -> bool {
+    pub(crate) fn is_monitor(&self) -> bool {
         self.lock_view().monitors
     }
 
@@ -251,7 +251,7 @@ impl Client {
     }
 
     /// Returns its current state for CLIENT LIST and CLIENT INFO.
-    pub fn list_entry(&self, uptime_s: u64) -> ListEntry {
+    pub(crate) fn list_entry(&self, uptime_s: u64) -> ListEntry {
         let saturated = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
         ListEntry {
             view: self.lock_view().clone(),
@@ -439,7 +439,7 @@ impl Clients {
     }
 
     /// Returns the limit of this memory; `None`: no limit.
-    pub fn held_bytes_max(&self) -> Option<usize> {
+    pub(crate) fn held_bytes_max(&self) -> Option<usize> {
         Some(self.memory.bytes_max.load(Ordering::Relaxed)).filter(|&bytes| bytes < usize::MAX)
     }
 
@@ -518,7 +518,7 @@ impl Clients {
 
     /// Admits a client of the HTTP port, which has counted it already.
     #[cfg(feature = "http")]
-    pub fn admit_http(self: &Arc<Self>, view: ClientView, ends: SocketInfo, uptime_s: u64) -> Option<Admission> {
+    pub(crate) fn admit_http(self: &Arc<Self>, view: ClientView, ends: SocketInfo, uptime_s: u64) -> Option<Admission> {
         self.admit_if(view, ends, uptime_s, true, |_| true)
     }
 
@@ -595,14 +595,14 @@ impl Clients {
         self.lock().get(&id).filter(|client| client.stopping() != StopMode::Now).cloned()
     }
 
-    pub fn stop_all(&self, how: StopMode) {
+    pub(crate) fn stop_all(&self, how: StopMode) {
         for client in self.all() {
             client.stop(how);
         }
     }
 
     /// Resolves once no client is connected.
-    pub async fn all_gone(&self) {
+    pub(crate) async fn all_gone(&self) {
         self.until_gone(BTreeMap::is_empty).await;
     }
 

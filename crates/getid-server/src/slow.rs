@@ -39,7 +39,7 @@ impl Server {
     }
 
     /// Records the ID commands of a turn, each of which had a share of `share_ns` in the draw.
-    pub fn note_ids(&self, client: &Client, session: &Session, turn: &Turn, share_ns: u64) {
+    pub(crate) fn note_ids(&self, client: &Client, session: &Session, turn: &Turn, share_ns: u64) {
         let config = self.config.get();
         self.note_event("fast-command", share_ns / 1_000_000);
         let us = share_ns / 1000;
@@ -84,7 +84,7 @@ impl Server {
     }
 
     /// Records an event of `ms` milliseconds, if that reaches `latency-monitor-threshold`.
-    pub fn note_event(&self, name: &'static str, ms: u64) {
+    pub(crate) fn note_event(&self, name: &'static str, ms: u64) {
         let from_ms = self.config.get().latency_monitor_threshold_ms;
         if from_ms > 0 && ms >= from_ms {
             self.events().add(name, self.now_unix_s(), ms);
@@ -92,7 +92,7 @@ impl Server {
     }
 
     /// Records a client's wait for its IDs.
-    pub fn note_draw_wait(&self, ns: u64) {
+    pub(crate) fn note_draw_wait(&self, ns: u64) {
         self.note_event(DRAW_WAIT, ns / 1_000_000);
     }
 

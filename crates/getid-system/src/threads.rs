@@ -20,7 +20,7 @@ pub fn spawn(name: impl Into<String>, run: impl FnOnce() + Send + 'static) -> io
 /// # Errors
 ///
 /// Those of [`spawn`].
-pub fn check_room() -> io::Result<()> {
+pub(crate) fn check_room() -> io::Result<()> {
     let entry = || fs::canonicalize("/proc/thread-self");
     let thread = thread::Builder::new().name("getid-room".to_owned()).spawn(entry).map_err(|error| too_few(&error))?;
     if let Ok(Ok(entry)) = thread.join() {

@@ -7,7 +7,7 @@
 //! recursion is exponential. A pattern that requires more bytes than the text has fails after one comparison.
 
 /// The longest pattern, bytes. No directive, command or file name is longer than 255.
-pub const PATTERN_BYTES_MAX: usize = 1024;
+pub(crate) const PATTERN_BYTES_MAX: usize = 1024;
 
 /// A parsed pattern, to be matched against many texts.
 #[derive(Clone, Debug, PartialEq, Eq)]

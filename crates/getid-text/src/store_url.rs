@@ -17,7 +17,7 @@ use super::suggest::did_you_mean;
 pub use etcd::EtcdAddress;
 
 /// The longest address, bytes.
-pub const STORE_URL_BYTES_MAX: usize = 2048;
+pub(crate) const STORE_URL_BYTES_MAX: usize = 2048;
 
 /// The address of a store. Two are equal if their texts are equal.
 #[derive(Clone)]

@@ -125,7 +125,7 @@ fn parse_host_port(text: &str, port_default: Option<u16>) -> Result<Option<Addre
 }
 
 /// Parses a port, 1 to 65535.
-pub fn parse_port(text: &str) -> Result<u16, ServerAddressError> {
+pub(crate) fn parse_port(text: &str) -> Result<u16, ServerAddressError> {
     let port = text.parse().ok().filter(|&port| port > 0 && text.bytes().all(|byte| byte.is_ascii_digit()));
     port.ok_or_else(|| ServerAddressError::Port(text.to_owned()))
 }

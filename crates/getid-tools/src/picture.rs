@@ -17,7 +17,7 @@ const COLUMNS_MAX: usize = 78;
 const BOX_COLUMNS_MAX: u32 = 28;
 
 /// Draws the boxes. The number of the highest bit is above each box, the name and the width are in it.
-pub fn picture(layout: &FieldLayout) -> String {
+pub(crate) fn picture(layout: &FieldLayout) -> String {
     let boxes: Vec<FieldBox> = layout
         .places()
         .map(|(field, shift)| {

@@ -33,7 +33,7 @@ const ERROR_TEXT_BYTES_MAX: usize = 1024;
 const HEADER_BYTES_MAX: usize = 16;
 
 /// Largest number of IDs kept of one reply: the most that a tool requests at once.
-pub const REPLY_IDS_MAX: usize = 100_000;
+pub(crate) const REPLY_IDS_MAX: usize = 100_000;
 
 /// Finds the replies in a stream of bytes.
 #[derive(Clone, Debug)]
@@ -87,7 +87,7 @@ pub struct InvalidReply(pub String);
 
 impl InvalidReply {
     /// Whether the bytes were an alert of TLS, as a TLS port sends it.
-    pub fn is_tls(&self) -> bool {
+    pub(crate) fn is_tls(&self) -> bool {
         self.0.starts_with("\u{15}\u{3}")
     }
 }

@@ -231,7 +231,7 @@ pub fn reading_of(number: u128) -> CounterReading {
 }
 
 /// Returns the text of a reading as its generator writes it, or only its value if that has too many digits.
-pub fn text_of_counted(counter: &CounterDeclaration, read: CounterReading) -> String {
+pub(crate) fn text_of_counted(counter: &CounterDeclaration, read: CounterReading) -> String {
     let mut text = Vec::new();
     let written = match counter.kind() {
         CounterKind::Sequence(None) => false,
@@ -242,7 +242,7 @@ pub fn text_of_counted(counter: &CounterDeclaration, read: CounterReading) -> St
 }
 
 /// Parses an ID of the unnamed generator: digits only, 63 bits.
-pub fn read_integer(word: &str) -> Option<Id> {
+pub(crate) fn read_integer(word: &str) -> Option<Id> {
     let digits = !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
     if digits { word.parse().ok().and_then(Id::new) } else { None }
 }

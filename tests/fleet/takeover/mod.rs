@@ -128,7 +128,7 @@ fn stands_still(store: &mut dyn Backend) {
             let message = late.answers(1, Duration::from_secs(20)).unwrap();
             match &message[..] {
                 [Err(message)] => {
-                    assert!(message.starts_with("-LOADING") || message.starts_with("-MISCONF"), "{message}")
+                    assert!(message.starts_with("-LOADING") || message.starts_with("-MISCONF"), "{message}");
                 }
                 [Ok(id)] => assert!(*id > largest, "an older ID came late: {id}"),
                 _ => panic!("no answer: {message:?}"),

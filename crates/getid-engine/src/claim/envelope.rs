@@ -31,10 +31,10 @@ use super::mark::{Mark, PLACE_BYTES_MAX};
 pub const VERSION: u32 = 4;
 
 /// The oldest version with named generators.
-pub const VERSION_GENERATORS: u32 = 3;
+pub(crate) const VERSION_GENERATORS: u32 = 3;
 
 /// The oldest version that is written, for a record without content of a newer one.
-pub const VERSION_WRITTEN_MIN: u32 = 2;
+pub(crate) const VERSION_WRITTEN_MIN: u32 = 2;
 
 /// The oldest version that is read.
 pub const VERSION_MIN: u32 = 1;
@@ -45,14 +45,14 @@ pub const TEXT_BYTES_MAX: usize =
     4096 + PLACE_BYTES_MAX + DECLARATIONS_MAX * (GENERATOR_LINE_BYTES_MAX + 1 + FORGOTTEN_LINE_BYTES_MAX + 1);
 
 /// Most declarations of a record, and most forgotten names.
-pub const DECLARATIONS_MAX: usize = 1000;
+pub(crate) const DECLARATIONS_MAX: usize = 1000;
 
 /// Longest line about a forgotten name, in bytes.
-pub const FORGOTTEN_LINE_BYTES_MAX: usize = 512;
+pub(crate) const FORGOTTEN_LINE_BYTES_MAX: usize = 512;
 
 /// Longest line with a declaration, in bytes: a name, 128 fields of 90 bytes each with names, widths and values, and
 /// the options that occur once.
-pub const GENERATOR_LINE_BYTES_MAX: usize = 1 << 14;
+pub(crate) const GENERATOR_LINE_BYTES_MAX: usize = 1 << 14;
 
 /// Longest `kind` or `key`, in bytes.
 pub const WORD_BYTES_MAX: usize = 64;
@@ -117,7 +117,7 @@ pub struct ParsedEnvelope {
     /// The parsed envelope.
     pub envelope: Envelope,
     /// Line number at which the body begins, from 1.
-    pub body_line: usize,
+    pub(crate) body_line: usize,
 }
 
 impl Envelope {

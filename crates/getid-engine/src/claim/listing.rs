@@ -22,7 +22,7 @@ const LIST_EVERY: Duration = Duration::from_secs(5);
 const WAIT: Duration = Duration::from_millis(300);
 
 /// Most claims in a list: 1024 of them are about 400 KB of JSON.
-pub const CLAIMS_MAX: usize = 1024;
+pub(crate) const CLAIMS_MAX: usize = 1024;
 
 type Latest = Mutex<Option<(Instant, Arc<ClaimList>)>>;
 

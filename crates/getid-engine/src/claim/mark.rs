@@ -15,7 +15,7 @@ use getid_text::shell::shell_word;
 use getid_text::store_url::for_command;
 
 /// Longest place, in bytes: any address of a store, or a path in which every byte is written with three.
-pub const PLACE_BYTES_MAX: usize = 3 * 4096 + 16;
+pub(crate) const PLACE_BYTES_MAX: usize = 3 * 4096 + 16;
 
 const MARK: &str = "mark ";
 const MOVING_TO: &str = "moving-to";
@@ -40,7 +40,7 @@ impl Mark {
     }
 
     /// Returns the line of a record.
-    pub fn to_line(&self) -> String {
+    pub(crate) fn to_line(&self) -> String {
         let word = match self {
             Mark::MovingTo(_) => MOVING_TO,
             Mark::MovedTo(_) => MOVED_TO,
@@ -49,7 +49,7 @@ impl Mark {
     }
 
     /// Parses the line of a record; `None` for any other line.
-    pub fn from_line(line: &str) -> Option<Mark> {
+    pub(crate) fn from_line(line: &str) -> Option<Mark> {
         let (word, place) = line.strip_prefix(MARK)?.split_once(' ')?;
         let place = RecordLocation::read(place)?;
         match word {

@@ -14,14 +14,14 @@ use tokio::sync::oneshot;
 
 /// A thread that runs closures one after the other. It ends when this value is dropped and the last closure is done.
 #[derive(Debug)]
-pub struct SaverThread {
+pub(super) struct SaverThread {
     work: mpsc::Sender<SaverTask>,
 }
 
 type SaverTask = Box<dyn FnOnce() + Send>;
 
 impl SaverThread {
-    pub fn start() -> io::Result<SaverThread> {
+    pub(super) fn start() -> io::Result<SaverThread> {
         let (work, todo) = mpsc::channel::<SaverTask>();
         thread::Builder::new().name("getid-saver".to_owned()).spawn(move || {
             for work in todo {
@@ -34,7 +34,7 @@ impl SaverThread {
     /// Runs `work`, which must not panic, on the thread. The caller may wait for its result.
     ///
     /// The queue has no bound: the store runs one closure at a time.
-    pub fn run<R: Send + 'static>(&self, work: impl FnOnce() -> R + Send + 'static) -> oneshot::Receiver<R> {
+    pub(super) fn run<R: Send + 'static>(&self, work: impl FnOnce() -> R + Send + 'static) -> oneshot::Receiver<R> {
         let (done, answer) = oneshot::channel();
         // If the thread has ended, `done` is dropped, and the receiver reports an error.
         let _ = self.work.send(Box::new(move || {

@@ -9,7 +9,7 @@ use getid_text::plural::{counted, listed};
 use getid_text::timestamp;
 
 /// Number of days left below which a generator is in the warning.
-pub const WARN_DAYS: i64 = 2 * 365;
+pub(crate) const WARN_DAYS: i64 = 2 * 365;
 
 const DAY_MS: i64 = 86_400_000;
 

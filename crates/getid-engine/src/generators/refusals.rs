@@ -13,7 +13,7 @@ const EVERY_MS: u64 = 60_000;
 
 /// Follows refusals from sample to sample.
 #[derive(Clone, Debug, Default)]
-pub struct Refusals {
+pub(super) struct Refusals {
     /// Number of refused draws since the start, at the last sample.
     counted: u64,
     run: Option<RefusalRun>,
@@ -34,7 +34,7 @@ struct RefusalRun {
 
 /// A line to log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RefusalNews {
+pub(super) enum RefusalNews {
     /// Draws are refused from now on.
     Begun,
     /// Draws are still refused.
@@ -57,7 +57,7 @@ impl Refusals {
     /// Excludes refusals of a standby, including those between the last sample and its takeover. `refused` is the
     /// number of all refused draws. If a server loses its claim, its run of refusals ends without a line, because it
     /// does not give IDs again.
-    pub fn leave_out_standby(&mut self, refused: u64, is_standby: bool) {
+    pub(crate) fn leave_out_standby(&mut self, refused: u64, is_standby: bool) {
         if is_standby {
             self.run = None;
         }
@@ -68,7 +68,7 @@ impl Refusals {
 
     /// Records the number of all refused draws, and whether a draw at `now_ms` would be refused. `now_ms` must not
     /// decrease. Returns the line to log, if there is one.
-    pub fn sample(&mut self, now_ms: u64, refused: u64, is_refusing: bool) -> Option<RefusalNews> {
+    pub(super) fn sample(&mut self, now_ms: u64, refused: u64, is_refusing: bool) -> Option<RefusalNews> {
         let is_refused = is_refusing || refused > self.counted;
         let before = std::mem::replace(&mut self.counted, refused);
         let Some(run) = &mut self.run else {

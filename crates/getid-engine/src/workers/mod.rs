@@ -214,7 +214,7 @@ impl Workers {
     }
 
     /// Does the store work that is due without a request, until [`Workers::stop`].
-    pub async fn tend(&self) {
+    pub(crate) async fn tend(&self) {
         tokio::select! {
             () = self.ended.notified() => {}
             () = self.tend_for_ever() => {}

@@ -55,7 +55,7 @@ pub struct Denial {
 
 impl Denial {
     /// Whether both are equal except for their counts.
-    pub fn is_like(&self, other: &Denial) -> bool {
+    pub(crate) fn is_like(&self, other: &Denial) -> bool {
         self.reason == other.reason
             && self.context == other.context
             && self.object == other.object

@@ -24,7 +24,7 @@ impl Digest {
     }
 
     /// Parses 64 lowercase hex digits. Returns `None` for anything else, as Redis does.
-    pub fn from_hex(text: &[u8]) -> Option<Digest> {
+    pub(crate) fn from_hex(text: &[u8]) -> Option<Digest> {
         let nibble = |digit: u8| match digit {
             b'0'..=b'9' => Some(digit - b'0'),
             b'a'..=b'f' => Some(digit - b'a' + 10),
@@ -46,7 +46,7 @@ impl Digest {
     }
 
     /// Whether it is one of `others`. The time depends on their number alone.
-    pub fn is_among(&self, others: &[Digest]) -> bool {
+    pub(crate) fn is_among(&self, others: &[Digest]) -> bool {
         others.iter().fold(Choice::from(0), |found, other| found | self.0.ct_eq(&other.0)).into()
     }
 }

@@ -153,7 +153,7 @@ impl User {
     }
 
     /// Whether the user may draw from this generator with this command.
-    pub fn may_access_key(&self, command: &Command, name: &[u8]) -> bool {
+    pub(crate) fn may_access_key(&self, command: &Command, name: &[u8]) -> bool {
         std::iter::once(&self.root).chain(&self.selectors).any(|permissions| permissions.allows_key(command, name))
     }
 

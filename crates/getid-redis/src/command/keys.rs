@@ -41,13 +41,13 @@ pub struct KeyAccess(u16);
 
 impl KeyAccess {
     /// The key is not changed.
-    pub const RO: KeyAccess = KeyAccess(1);
+    pub(crate) const RO: KeyAccess = KeyAccess(1);
     /// A part of the key is changed.
     pub const RW: KeyAccess = KeyAccess(1 << 1);
     /// The key is replaced as a whole.
-    pub const OW: KeyAccess = KeyAccess(1 << 2);
+    pub(crate) const OW: KeyAccess = KeyAccess(1 << 2);
     /// The key is removed.
-    pub const RM: KeyAccess = KeyAccess(1 << 3);
+    pub(crate) const RM: KeyAccess = KeyAccess(1 << 3);
     /// The reply contains the key's value.
     pub const ACCESS: KeyAccess = KeyAccess(1 << 4);
     /// The key's value is changed.
@@ -57,7 +57,7 @@ impl KeyAccess {
     /// The key is removed, whatever its value.
     pub const DELETE: KeyAccess = KeyAccess(1 << 7);
     /// The other flags depend on the arguments: `SET` returns a value only with `GET`.
-    pub const VARIABLE_FLAGS: KeyAccess = KeyAccess(1 << 8);
+    pub(crate) const VARIABLE_FLAGS: KeyAccess = KeyAccess(1 << 8);
 
     const NAMES: [&'static str; 9] = ["RO", "RW", "OW", "RM", "access", "update", "insert", "delete", "variable_flags"];
 
@@ -116,7 +116,7 @@ pub enum Channels {
 
 impl Command {
     /// Returns the keys among the command's arguments.
-    pub fn keys_in<'a>(&self, args: Args<'a>) -> impl Iterator<Item = KeyArg<'a>> {
+    pub(crate) fn keys_in<'a>(&self, args: Args<'a>) -> impl Iterator<Item = KeyArg<'a>> {
         self.keys.iter().flat_map(move |spec| {
             let access = spec.access_in(args);
             spec.indices_in(args).filter_map(move |at| {
@@ -127,7 +127,7 @@ impl Command {
     }
 
     /// Returns the channels among the command's arguments, with their indices.
-    pub fn channels_in<'a>(&self, args: Args<'a>) -> impl Iterator<Item = (usize, &'a [u8])> {
+    pub(crate) fn channels_in<'a>(&self, args: Args<'a>) -> impl Iterator<Item = (usize, &'a [u8])> {
         let count = match self.channels {
             Channels::None => 0,
             Channels::One => 1,

@@ -53,7 +53,7 @@ pub struct Command {
     /// One sentence, without a full stop, as Redis writes them.
     pub summary: &'static str,
     /// Complexity of the command; empty if it is not documented.
-    pub complexity: &'static str,
+    pub(crate) complexity: &'static str,
     /// Arguments of the command, for hints.
     pub arguments: &'static [Argument],
     /// Names of generators and sequences among the arguments, and their use: keys in Redis's sense.
@@ -67,13 +67,13 @@ pub struct Command {
     /// Whether the command changes the server or affects other clients, so that other machines need a login for it
     /// (`protected-mode`). Commands that libraries and exporters send on their own are not guarded: INFO, CONFIG GET
     /// (without secrets), ROLE, CLIENT SETINFO.
-    pub is_guarded: bool,
+    pub(crate) is_guarded: bool,
     /// Whether the command runs during `CLIENT PAUSE ALL`, as commands with [`CommandFlags::NO_AUTH`] do.
-    pub is_unpaused: bool,
+    pub(crate) is_unpaused: bool,
     /// Whether the command runs at once between `MULTI` and `EXEC`, where others are queued.
-    pub runs_at_once: bool,
+    pub(crate) runs_at_once: bool,
     /// Whether the reply repeats an argument, whatever its size.
-    pub sends_back: bool,
+    pub(crate) sends_back: bool,
     /// Arguments that are hidden from monitors and the slow log.
     pub secrets: Secrets,
 }
@@ -349,7 +349,7 @@ impl Command {
     }
 
     /// Returns the error for a wrong number of arguments.
-    pub fn arity_error(&self) -> String {
+    pub(crate) fn arity_error(&self) -> String {
         format!("ERR wrong number of arguments for '{}' command", self.full_name)
     }
 }
@@ -386,7 +386,6 @@ impl Vocabulary {
     /// and its new name or `""` to remove it.
     ///
     /// Unknown names are ignored, because a configuration that renames `FLUSHALL` must not prevent this server's start.
-    /// [`Vocabulary::names_command`] recognizes them.
     ///
     /// # Errors
     ///
@@ -414,7 +413,7 @@ impl Vocabulary {
     /// Returns the vocabulary for a server with named generators, where commands about IDs accept a generator's name,
     /// or for one without. Without them the commands are those of the fork, including their error texts.
     #[must_use]
-    pub fn naming_generators(mut self, names: bool) -> Vocabulary {
+    pub(crate) fn naming_generators(mut self, names: bool) -> Vocabulary {
         let choose = |command: &mut &'static Command| {
             let rows = if names { NAMING } else { TABLE };
             if let Some(row) = rows.iter().find(|row| row.verb == command.verb) {
@@ -429,13 +428,8 @@ impl Vocabulary {
 
     /// Whether commands accept the names of generators.
     #[inline]
-    pub fn names_generators(&self) -> bool {
+    pub(crate) fn names_generators(&self) -> bool {
         self.names_generators
-    }
-
-    /// Whether the table has a command of this name, in any letter case.
-    pub fn names_command(name: &str) -> bool {
-        TABLE.iter().any(|command| command.name.eq_ignore_ascii_case(name))
     }
 
     fn of(words: Vec<CommandName>) -> Vocabulary {
@@ -540,7 +534,7 @@ impl CommandFlags {
     /// Changes no data that a replica would have to replicate.
     pub const READONLY: CommandFlags = CommandFlags(1 << 1);
     /// Redis refuses it when its memory is full.
-    pub const DENY_OOM: CommandFlags = CommandFlags(1 << 2);
+    pub(crate) const DENY_OOM: CommandFlags = CommandFlags(1 << 2);
     /// Meant for operators.
     pub const ADMIN: CommandFlags = CommandFlags(1 << 3);
     /// Concerns channels.
@@ -550,9 +544,9 @@ impl CommandFlags {
     /// Works while Redis loads its data.
     pub const LOADING: CommandFlags = CommandFlags(1 << 6);
     /// Works on a replica that lost its primary.
-    pub const STALE: CommandFlags = CommandFlags(1 << 7);
+    pub(crate) const STALE: CommandFlags = CommandFlags(1 << 7);
     /// Redis does not show it to monitors, because it shows the script's commands.
-    pub const SKIP_MONITOR: CommandFlags = CommandFlags(1 << 8);
+    pub(crate) const SKIP_MONITOR: CommandFlags = CommandFlags(1 << 8);
     /// Excluded from the slow log.
     pub const SKIP_SLOWLOG: CommandFlags = CommandFlags(1 << 9);
     /// Takes constant time.
@@ -560,13 +554,13 @@ impl CommandFlags {
     /// Works before authentication.
     pub const NO_AUTH: CommandFlags = CommandFlags(1 << 11);
     /// May have no keys, although it accepts some.
-    pub const NO_MANDATORY_KEYS: CommandFlags = CommandFlags(1 << 12);
+    pub(crate) const NO_MANDATORY_KEYS: CommandFlags = CommandFlags(1 << 12);
     /// Is refused between `MULTI` and `EXEC`.
-    pub const NO_MULTI: CommandFlags = CommandFlags(1 << 13);
+    pub(crate) const NO_MULTI: CommandFlags = CommandFlags(1 << 13);
     /// The places of its keys depend on its arguments.
-    pub const MOVABLEKEYS: CommandFlags = CommandFlags(1 << 14);
+    pub(crate) const MOVABLEKEYS: CommandFlags = CommandFlags(1 << 14);
     /// Works while a script blocks Redis.
-    pub const ALLOW_BUSY: CommandFlags = CommandFlags(1 << 15);
+    pub(crate) const ALLOW_BUSY: CommandFlags = CommandFlags(1 << 15);
 
     /// Names as `COMMAND` replies them, in Redis's order.
     const NAMES: [&'static str; 16] = [
@@ -778,7 +772,6 @@ mod tests {
         check(&swapped, "ping", Some(Verb::Echo));
         check(&swapped, "echo", Some(Verb::Ping));
         assert_eq!(vocabulary(&[("ping", "ECHO")]).unwrap_err().to, "ECHO");
-        assert!(Vocabulary::names_command("Ping") && !Vocabulary::names_command("FLUSHALL"));
     }
 
     #[test]

@@ -391,7 +391,7 @@ impl Session {
                 self.write_named_reply(reply, place, extra.named, extra.noise, output);
             }
             ReplyPiece::Sequence { at } => {
-                self.write_values(turn, &turn.sequence_replies()[at], extra.sequences, output)
+                self.write_values(turn, &turn.sequence_replies()[at], extra.sequences, output);
             }
             ReplyPiece::SuppressedSequences { from, to } => {
                 turn.sequence_replies()[from..to].iter().for_each(|reply| extra.sequences.skip(reply));
@@ -549,7 +549,7 @@ impl Session {
                     extra.sequences.part(reply.draw as usize).into_iter().for_each(SequencePart::forget_taken);
                 }
                 RemovedPiece::Unnamed(ReplyPiece::Integers { count }) => {
-                    ids.each(count, |id| resp::write_id(id.get(), output))
+                    ids.each(count, |id| resp::write_id(id.get(), output));
                 }
                 RemovedPiece::Unnamed(ReplyPiece::Bulks { count }) => {
                     let mut bulks = IdWriter::bulks();

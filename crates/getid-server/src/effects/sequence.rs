@@ -63,7 +63,7 @@ pub(super) async fn perform(server: &Arc<Server>, effect: SequenceEffect, client
         SequenceEffect::Release { nonce, margin } => {
             let released = sequences.release(&nonce, margin).await.map(|()| Value::OK);
             released.map_err(|error| error.of_store()).inspect(|_| {
-                server.audit(AuditAction::Sequence { what: "SEQUENCE STORES CONFIRM", name: &nonce }, client)
+                server.audit(AuditAction::Sequence { what: "SEQUENCE STORES CONFIRM", name: &nonce }, client);
             })
         }
         SequenceEffect::Backup(name) => {

@@ -23,7 +23,7 @@ pub(super) async fn perform(server: &Arc<Server>, effect: WorkerEffect, client: 
     match (&outcome, &effect) {
         (Ok(_), WorkerEffect::Init { pool }) => server.audit(AuditAction::WorkerIdInit { pool }, client),
         (Ok(_), WorkerEffect::Revoke { pool, id }) => {
-            server.audit(AuditAction::WorkerIdRevoke { pool, id: *id }, client)
+            server.audit(AuditAction::WorkerIdRevoke { pool, id: *id }, client);
         }
         _ => {}
     }

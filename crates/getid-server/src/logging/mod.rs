@@ -107,7 +107,7 @@ impl Log {
     }
 
     /// Sets the least severe level that is logged from now on.
-    pub fn set_level(&self, level: LogLevel) {
+    pub(crate) fn set_level(&self, level: LogLevel) {
         // Fails only if the subscriber is gone, and then no event is logged.
         let _ = self.filter.reload(filter(level));
     }

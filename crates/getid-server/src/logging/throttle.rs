@@ -106,7 +106,7 @@ impl LineKind {
     }
 
     /// Whether the kind's lines are audit lines.
-    pub const fn is_audit(self) -> bool {
+    pub(crate) const fn is_audit(self) -> bool {
         self as usize >= LineKind::AuditLogin as usize
     }
 }
@@ -140,7 +140,7 @@ impl LogThrottle {
 
     /// Counts a line that reports `count` events; returns whether it may be written. All events are counted; one line
     /// is written.
-    pub fn allows_many(&self, kind: LineKind, count: u64) -> bool {
+    pub(crate) fn allows_many(&self, kind: LineKind, count: u64) -> bool {
         let window = &self.kinds[kind as usize];
         let is_allowed = window.count.fetch_add(1, Relaxed) < ROWS[kind as usize].count_max;
         if !is_allowed {
@@ -151,7 +151,7 @@ impl LogThrottle {
     }
 
     /// Counts an audit line of `user`; returns whether it may be written. A flood of one user hides no line of another.
-    pub fn allows_by(&self, kind: LineKind, user: &Arc<str>) -> bool {
+    pub(crate) fn allows_by(&self, kind: LineKind, user: &Arc<str>) -> bool {
         // A panic leaves the map valid: each count is changed in one step.
         let mut by_user = self.by_user.lock().unwrap_or_else(PoisonError::into_inner);
         let is_known = by_user.len() < USERS_MAX || by_user.contains_key(&(kind as usize, Arc::clone(user)));
@@ -169,7 +169,7 @@ impl LogThrottle {
     }
 
     /// Ends the windows that are over at `now_s` seconds of uptime; returns the lines that were suppressed in them.
-    pub fn end_windows(&self, now_s: u64) -> Vec<Suppressed> {
+    pub(crate) fn end_windows(&self, now_s: u64) -> Vec<Suppressed> {
         let last_s = self.checked_s.swap(now_s, Relaxed);
         if now_s != last_s {
             self.by_user.lock().unwrap_or_else(PoisonError::into_inner).clear();

@@ -46,7 +46,7 @@ struct Counters {
     /// Number of calls in `ns` and `buckets`. The others are ID commands since the last measured turn.
     timed: AtomicU64,
     buckets: [AtomicU64; BUCKETS],
-    /// MetricValue of `calls` at the last reset. The only field that another thread writes.
+    /// `MetricValue` of `calls` at the last reset. The only field that another thread writes.
     reset_calls: AtomicU64,
 }
 
@@ -93,7 +93,7 @@ impl CommandCounters {
 
     /// Counts a draw; returns true if it is to be measured.
     #[inline]
-    pub fn is_measured_next(&self) -> bool {
+    pub(crate) fn is_measured_next(&self) -> bool {
         let draws = self.draws.load(Relaxed);
         self.draws.store(draws.wrapping_add(1), Relaxed);
         draws.is_multiple_of(MEASURED_EVERY)
@@ -101,7 +101,7 @@ impl CommandCounters {
 
     /// Shares a measured draw among the ID commands of its turn, whose calls are already added; returns the share in
     /// ns.
-    pub fn attribute_time(&self, calls: &[Calls], draw: MeasuredDraw) -> u64 {
+    pub(crate) fn attribute_time(&self, calls: &[Calls], draw: MeasuredDraw) -> u64 {
         let of_draw = || calls.iter().filter(|calls| calls.verb.draws_ids());
         let all: u64 = of_draw().map(|calls| u64::from(calls.calls)).sum();
         let share_ps = draw.ns.saturating_mul(1000) / all.max(1);
@@ -136,7 +136,7 @@ impl CommandCounters {
     }
 
     /// Adds error replies of one code.
-    pub fn add_error(&self, code: ErrorCode, count: u32) {
+    pub(crate) fn add_error(&self, code: ErrorCode, count: u32) {
         let mut errors = self.lock_errors();
         let is_one_too_many = errors.len() >= ERROR_CODES_MAX && !errors.contains_key(&code);
         let code = if is_one_too_many { ErrorCode::of(b"") } else { code };

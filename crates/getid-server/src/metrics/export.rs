@@ -11,7 +11,7 @@ use super::{Facts, MetricValue};
 use getid_engine::generators::NamedStatus;
 use getid_redis::stats::Histogram;
 
-/// MetricValue of the label `generator` for the unnamed generator. It is no valid name, so no other generator has it.
+/// `MetricValue` of the label `generator` for the unnamed generator. It is no valid name, so no other generator has it.
 pub const UNNAMED: &str = "(unnamed)";
 
 /// How a metric, or a part of one, is exported to Prometheus.
@@ -59,7 +59,7 @@ pub struct Series {
     pub label: Option<(&'static str, &'static str)>,
     /// Conversion of the value to a number in a base unit.
     pub conversion: Conversion,
-    /// ValueSource of the value, if it differs from that of INFO's field.
+    /// `ValueSource` of the value, if it differs from that of INFO's field.
     pub source: Option<ValueSource>,
 }
 
@@ -83,7 +83,7 @@ pub enum Conversion {
 pub struct RowPart {
     /// Name of the value in INFO.
     pub name: &'static str,
-    /// MetricKind of the value.
+    /// `MetricKind` of the value.
     pub kind: MetricKind,
     /// How the value is exported.
     pub export: Export,
@@ -108,7 +108,7 @@ pub enum OmitReason {
 #[derive(Clone, Debug)]
 pub struct Durations {
     /// Sum of the durations, in ns.
-    pub sum_ns: u64,
+    pub(crate) sum_ns: u64,
     /// Histogram of the durations.
     pub histogram: Histogram,
 }
@@ -274,7 +274,7 @@ impl RowPart {
 }
 
 /// Help texts of the families whose value is always 1.
-pub const INFOS: &[(&str, &str)] = &[
+pub(crate) const INFOS: &[(&str, &str)] = &[
     ("getid_build_info", "Version of the program, and Redis version whose protocol it speaks."),
     ("getid_process_info", "Process id, program, configuration file and system of the process."),
     ("getid_server_info", "Settings of the server that are texts."),
@@ -294,7 +294,7 @@ pub fn unit_of(family: &str) -> Option<&'static str> {
 pub struct Family {
     /// Name of the family.
     pub name: &'static str,
-    /// FamilyType of its samples.
+    /// `FamilyType` of its samples.
     pub family_type: FamilyType,
     /// Help text of one sentence.
     pub help: Cow<'static, str>,
@@ -306,7 +306,7 @@ pub struct Family {
     pub fields: Vec<String>,
 }
 
-/// FamilyType of a family's samples.
+/// `FamilyType` of a family's samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FamilyType {
     /// A number that only grows, until the next start or `CONFIG RESETSTAT`.

@@ -85,7 +85,7 @@ pub struct CpuFacts {
     /// CPU time of the process itself.
     pub own: Option<CpuTime>,
     /// CPU time of its children.
-    pub of_children: Option<CpuTime>,
+    pub(crate) of_children: Option<CpuTime>,
 }
 
 /// Facts about the connected clients.
@@ -96,17 +96,17 @@ pub struct ClientFacts {
     /// Most clients at a time.
     pub max: usize,
     /// Number of clients on the Unix socket.
-    pub on_unix_socket: usize,
+    pub(crate) on_unix_socket: usize,
     /// Number of clients that wait for IDs.
     pub waiting: usize,
     /// Largest unread input of a client, in bytes.
-    pub input_bytes_max: usize,
+    pub(crate) input_bytes_max: usize,
     /// Largest output that waits to be sent to a client, in bytes.
-    pub output_bytes_max: usize,
+    pub(crate) output_bytes_max: usize,
     /// Memory of all clients' buffers, in bytes.
     pub held_bytes: usize,
     /// Limit of the clients' buffers, in bytes.
-    pub held_bytes_max: Option<usize>,
+    pub(crate) held_bytes_max: Option<usize>,
     /// Number of clients that run MONITOR.
     pub monitors: usize,
     /// Monitors that fell behind and were closed.
@@ -127,7 +127,7 @@ pub struct TlsFacts {
     /// Handshakes in progress.
     pub under_way: usize,
     /// Last second of the server's certificate, in Unix time.
-    pub ends_s: Option<i64>,
+    pub(crate) ends_s: Option<i64>,
 }
 
 impl Facts<'_> {

@@ -50,15 +50,15 @@ pub struct Metrics {
     /// Seconds since the start, updated by the housekeeping, so that no turn reads the clock.
     pub uptime_s: AtomicU64,
     /// Resident memory when the first client could connect, in bytes.
-    pub memory_startup: AtomicU64,
+    pub(crate) memory_startup: AtomicU64,
     /// Gauges of the HTTP port.
     pub http: HttpGauges,
     /// Requests per second.
     pub rate: Rate,
     /// Bytes read per second.
-    pub input_rate: Rate,
+    pub(crate) input_rate: Rate,
     /// Bytes written per second.
-    pub output_rate: Rate,
+    pub(crate) output_rate: Rate,
     /// CPU time of the thread on which the server started.
     main_cpu: Mutex<CpuTime>,
     /// Counters of commands and errors at the last reset.
@@ -172,9 +172,9 @@ pub struct WorkTotals {
     /// Writes to clients.
     pub writes: u64,
     /// Bytes read from clients.
-    pub input_bytes: u64,
+    pub(crate) input_bytes: u64,
     /// Bytes written to clients.
-    pub output_bytes: u64,
+    pub(crate) output_bytes: u64,
 }
 
 impl Metrics {
@@ -196,7 +196,7 @@ impl Metrics {
 
     /// The calling thread's counters of commands; `None` on a thread that serves no connections.
     #[inline]
-    pub fn own_commands(&self) -> Option<&CommandCounters> {
+    pub(crate) fn own_commands(&self) -> Option<&CommandCounters> {
         self.work.get(io_threads::current()).map(|own| &own.commands)
     }
 
@@ -240,7 +240,7 @@ impl Metrics {
     }
 
     /// Returns the resident memory in bytes, 0 if the system does not report it; updates the peak.
-    pub fn sample_memory(&self) -> u64 {
+    pub(crate) fn sample_memory(&self) -> u64 {
         let resident = usage::resident_bytes();
         self.memory_peak.fetch_max(resident, Relaxed);
         resident
@@ -252,19 +252,19 @@ impl Metrics {
     }
 
     /// Returns the resident memory when the first client could connect, in bytes.
-    pub fn memory_startup(&self) -> u64 {
+    pub(crate) fn memory_startup(&self) -> u64 {
         self.memory_startup.load(Relaxed)
     }
 
     /// Stores the CPU time of the calling thread, which must be the one on which the server started.
-    pub fn sample_main_cpu(&self) {
+    pub(crate) fn sample_main_cpu(&self) {
         if let Some(cpu) = usage::cpu_of_thread() {
             *self.main_cpu.lock().unwrap_or_else(PoisonError::into_inner) = cpu;
         }
     }
 
     /// Returns the value that [`Metrics::sample_main_cpu`] stored last.
-    pub fn main_cpu(&self) -> CpuTime {
+    pub(crate) fn main_cpu(&self) -> CpuTime {
         *self.main_cpu.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -294,7 +294,7 @@ impl Metrics {
     }
 
     /// Returns the sums over all threads since the start, for rates.
-    pub fn work_of_all_time(&self) -> WorkTotals {
+    pub(crate) fn work_of_all_time(&self) -> WorkTotals {
         self.work.iter().fold(WorkTotals::default(), |sum, own| WorkTotals {
             requests: sum.requests + own.requests.load(Relaxed),
             reads: sum.reads + own.reads.load(Relaxed),

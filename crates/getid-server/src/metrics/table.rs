@@ -23,34 +23,34 @@ pub struct Section {
     /// Name of the section.
     pub title: &'static str,
     /// Whether INFO includes the section when no section is named.
-    pub is_default: bool,
+    pub(crate) is_default: bool,
     /// Rows of the section, in order.
     pub metrics: &'static [Metric],
 }
 
 impl Section {
     /// Returns true for the section of the HTTP port.
-    pub fn is_http_section(&self) -> bool {
+    pub(crate) fn is_http_section(&self) -> bool {
         self.title == "Http"
     }
 
     /// Returns true for the section of the claim in a cluster store.
-    pub fn is_claim_section(&self) -> bool {
+    pub(crate) fn is_claim_section(&self) -> bool {
         self.title == "Claim"
     }
 
     /// Returns true for the section of sequences.
-    pub fn is_sequences_section(&self) -> bool {
+    pub(crate) fn is_sequences_section(&self) -> bool {
         self.title == "Sequences"
     }
 
     /// Returns true for the section of worker ids.
-    pub fn is_workers_section(&self) -> bool {
+    pub(crate) fn is_workers_section(&self) -> bool {
         self.title == "Workers"
     }
 
     /// Returns true if the section has a line for each named generator.
-    pub fn is_generators_section(&self) -> bool {
+    pub(crate) fn is_generators_section(&self) -> bool {
         matches!(self.metrics, [Metric { source: ValueSource::Generator(_), .. }, ..])
     }
 }
@@ -60,17 +60,17 @@ impl Section {
 pub struct Metric {
     /// Name of INFO's field; for a family, the prefix of its labels.
     pub name: &'static str,
-    /// MetricKind of the value.
+    /// `MetricKind` of the value.
     pub kind: MetricKind,
     /// Description in one sentence, with the unit.
     pub help: &'static str,
-    /// ValueSource of the value.
+    /// `ValueSource` of the value.
     pub source: ValueSource,
     /// Export to Prometheus.
     pub export: Export,
 }
 
-/// MetricKind of a metric's value.
+/// `MetricKind` of a metric's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetricKind {
     /// A number that only grows while the server runs, and restarts at 0 with `CONFIG RESETSTAT`.
@@ -81,7 +81,7 @@ pub enum MetricKind {
     Text,
 }
 
-/// ValueSource of a metric's value.
+/// `ValueSource` of a metric's value.
 #[derive(Clone, Copy, Debug)]
 pub enum ValueSource {
     /// A value that never changes, for tools that read it.

@@ -114,7 +114,7 @@ impl Acceptor {
     }
 
     /// Returns the last second of the server's certificate, Unix time.
-    pub fn ends_s(&self) -> Option<i64> {
+    pub(crate) fn ends_s(&self) -> Option<i64> {
         self.loaded.read().unwrap_or_else(PoisonError::into_inner).ends_s
     }
 
@@ -125,7 +125,7 @@ impl Acceptor {
         is_due.then(|| self.loaded.read().unwrap_or_else(PoisonError::into_inner).end_warning(now_s))?
     }
 
-    pub fn reset_counters(&self) {
+    pub(crate) fn reset_counters(&self) {
         self.handshakes.store(0, Relaxed);
         self.failures.store(0, Relaxed);
         self.resumed.store(0, Relaxed);

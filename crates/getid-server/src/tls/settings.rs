@@ -25,13 +25,13 @@ pub struct TlsSettings {
     /// The server's key (`tls-key-file`).
     pub key_file: PathBuf,
     /// Authorities that may sign clients' certificates (`tls-ca-cert-file`).
-    pub ca_cert_file: Option<PathBuf>,
+    pub(crate) ca_cert_file: Option<PathBuf>,
     /// Folder of further authorities (`tls-ca-cert-dir`).
-    pub ca_cert_dir: Option<PathBuf>,
+    pub(crate) ca_cert_dir: Option<PathBuf>,
     /// Whether clients need a certificate (`tls-auth-clients`).
     pub auth_clients: TlsAuthClients,
     /// Whether the certificate names the client's user (`tls-auth-clients-user`).
-    pub auth_clients_user: TlsAuthClientsUser,
+    pub(crate) auth_clients_user: TlsAuthClientsUser,
     /// Versions; empty: all (`tls-protocols`).
     pub protocols: Vec<&'static str>,
     /// Cipher suites of TLS 1.2; empty: all (`tls-ciphers`).
@@ -39,7 +39,7 @@ pub struct TlsSettings {
     /// Cipher suites of TLS 1.3; empty: all (`tls-ciphersuites`).
     pub ciphersuites: Vec<&'static str>,
     /// Whether the server's order of suites takes precedence (`tls-prefer-server-ciphers`).
-    pub prefers_own_order: bool,
+    pub(crate) prefers_own_order: bool,
     /// Number of sessions kept, and their lifetime; `None`: none (`tls-session-caching` and related directives).
     pub sessions: Option<(usize, Duration)>,
 }

@@ -70,7 +70,7 @@ impl ClientStream {
     }
 
     /// Returns the socket and the acceptor, if nothing was read or written yet.
-    pub fn into_fresh(self) -> Option<(TcpStream, Arc<Acceptor>)> {
+    pub(crate) fn into_fresh(self) -> Option<(TcpStream, Arc<Acceptor>)> {
         match self.state {
             StreamState::Fresh(socket) => Some((socket, self.acceptor)),
             _ => None,
@@ -102,7 +102,7 @@ impl ClientStream {
     /// # Errors
     ///
     /// The reason why it failed.
-    pub fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    pub(crate) fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.poll_open(cx).map_ok(|_| ())
     }
 

@@ -165,7 +165,7 @@ impl Key {
     }
 
     /// Returns the key of etcd's compaction rounds, which all servers write.
-    pub fn of_compaction() -> Key {
+    pub(crate) fn of_compaction() -> Key {
         Key("compaction".to_owned())
     }
 

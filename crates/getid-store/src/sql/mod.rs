@@ -195,7 +195,7 @@ pub struct Token {
 pub const TOKENS_MAX: usize = 10_000;
 
 /// Longest time of a backup: reservations wait during it.
-pub const BACKUP_TIME_MAX: Duration = Duration::from_secs(1);
+pub(crate) const BACKUP_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// Most sequences of one [`Connection::reserve`].
 pub const BATCH_MAX: usize = 64;
@@ -394,7 +394,7 @@ impl Day {
 pub const GENERATORS_MAX: usize = 10_000;
 
 /// Most rows that one [`Connection::prune`] deletes.
-pub const PRUNED_MAX: u64 = 5_000;
+pub(crate) const PRUNED_MAX: u64 = 5_000;
 
 /// A reservation that was committed.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -22,7 +22,7 @@ impl Share {
     }
 
     /// Whether other threads had the processor for so long that latencies, not only rates, are distorted.
-    pub fn is_disturbed(self) -> bool {
+    pub(crate) fn is_disturbed(self) -> bool {
         self.waited >= DISTURBED
     }
 }

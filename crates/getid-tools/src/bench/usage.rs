@@ -36,7 +36,7 @@ pub struct ServerCpuTime {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ThreadTime {
-    pub ran_ns: u64,
+    pub(crate) ran_ns: u64,
     pub waited_ns: u64,
 }
 
@@ -88,7 +88,7 @@ impl ServerCpuTime {
 }
 
 impl ThreadTime {
-    pub fn of_this_thread() -> ThreadTime {
+    pub(crate) fn of_this_thread() -> ThreadTime {
         let ran = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from);
         let times = fs::read_to_string("/proc/thread-self/schedstat").ok();
         let waited_ns = times.as_deref().and_then(ThreadTime::parse).map_or(0, |times| times.waited_ns);

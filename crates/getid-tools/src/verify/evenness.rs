@@ -27,7 +27,7 @@ const ALARM_EXPONENT: f64 = 40.0;
 
 /// Counts the residues of one server's IDs, which arrive in ascending order.
 #[derive(Clone, Debug)]
-pub struct Evenness {
+pub(super) struct Evenness {
     promise: EvennessPromise,
     modulus: u32,
     counts: Vec<u64>,
@@ -40,7 +40,7 @@ pub struct Evenness {
 
 impl Evenness {
     /// Returns counters for a modulus of 1 to [`MODULUS_MAX`].
-    pub fn new(promises: &Promises, modulus: u32) -> Evenness {
+    pub(super) fn new(promises: &Promises, modulus: u32) -> Evenness {
         let modulus = modulus.clamp(1, MODULUS_MAX);
         let promise = promises.evenness();
         let values = if let EvennessPromise::Cycle(bits) = promise { 1_usize << bits } else { 0 };
@@ -48,7 +48,7 @@ impl Evenness {
     }
 
     /// Counts the next larger ID.
-    pub fn add(&mut self, id: u128) {
+    pub(super) fn add(&mut self, id: u128) {
         self.ids += 1;
         // 64 bits are divided far faster.
         let residue = match u64::try_from(id) {
@@ -70,7 +70,7 @@ impl Evenness {
     }
 
     /// Returns the verdict. With `exclusive` the run got every ID, so the promise is judged exactly.
-    pub fn verdict(&self, exclusive: bool) -> EvennessVerdict {
+    pub(super) fn verdict(&self, exclusive: bool) -> EvennessVerdict {
         let is_cycle = matches!(self.promise, EvennessPromise::Cycle(_));
         let promised = match self.promise {
             EvennessPromise::Cycle(bits) | EvennessPromise::Chance(bits) => {
@@ -130,10 +130,10 @@ pub struct EvennessVerdict {
     pub even: Option<bool>,
     /// Whether each 2^random-range IDs in a row carried every random value once.
     pub exact: bool,
-    pub count_min: u64,
+    pub(crate) count_min: u64,
     pub count_max: u64,
-    pub chi_square: f64,
-    pub chi_square_max: f64,
+    pub(crate) chi_square: f64,
+    pub(crate) chi_square_max: f64,
 }
 
 impl std::fmt::Display for EvennessVerdict {

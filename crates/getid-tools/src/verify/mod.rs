@@ -30,7 +30,7 @@ use std::fmt;
 use serde::Serialize;
 
 /// Largest number of examples kept of each kind; further ones are only counted.
-pub const EXAMPLES_MAX: usize = 5;
+pub(crate) const EXAMPLES_MAX: usize = 5;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -97,7 +97,7 @@ impl Findings {
     }
 
     /// Counts violations with one common example.
-    pub fn add_many(&mut self, kind: ViolationKind, count: u64, example: impl FnOnce() -> String) {
+    pub(crate) fn add_many(&mut self, kind: ViolationKind, count: u64, example: impl FnOnce() -> String) {
         let violations = &mut self.violations[kind as usize];
         violations.count += count;
         if violations.examples.len() < EXAMPLES_MAX {

@@ -120,7 +120,7 @@ impl Promises {
     }
 
     /// Returns the term for the number that distinguishes servers.
-    pub fn server_word(&self) -> &'static str {
+    pub(crate) fn server_word(&self) -> &'static str {
         let is_drawn = self
             .declaration
             .as_ref()
@@ -133,7 +133,7 @@ impl Promises {
     }
 
     /// Whether an ID is kept in 8 bytes, else in 16.
-    pub fn is_narrow(&self) -> bool {
+    pub(crate) fn is_narrow(&self) -> bool {
         match (&self.declaration, &*self.subject) {
             (Some(declaration), _) => declaration.layout().bits() <= NARROW_BITS_MAX,
             // A value is below 2^63; with the time that a serial number shows it is wider.

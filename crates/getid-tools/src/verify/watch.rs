@@ -60,9 +60,9 @@ pub struct Floor {
 #[derive(Clone, Copy, Debug)]
 pub struct ReplyTimes {
     /// The request was sent at or after this time.
-    pub sent_unix_ms: i64,
+    pub(crate) sent_unix_ms: i64,
     /// The reply had arrived by this time.
-    pub received_unix_ms: i64,
+    pub(crate) received_unix_ms: i64,
 }
 
 #[derive(Clone, Debug)]
@@ -82,9 +82,9 @@ pub struct Watch {
     /// The IDs, in the order of their arrival.
     pub ids: IdList,
     /// Largest time by which an ID lay ahead of its receipt, ms; negative if all lay behind.
-    pub ahead_max_ms: Option<i64>,
+    pub(crate) ahead_max_ms: Option<i64>,
     /// Largest time by which an ID lay behind its request, ms; negative if all lay ahead.
-    pub behind_max_ms: Option<i64>,
+    pub(crate) behind_max_ms: Option<i64>,
     options: WatchOptions,
 }
 
@@ -152,7 +152,7 @@ impl Watch {
     }
 
     /// Reports a reply that is not the requested one.
-    pub fn wrong_reply(&mut self, what: &str) {
+    pub(crate) fn wrong_reply(&mut self, what: &str) {
         self.findings
             .add(ViolationKind::Reply, || format!("{} connection {}: {what}", self.server.name, self.connection));
     }

@@ -41,7 +41,7 @@ const OWN_LINES: usize = 3;
 const COUNTER: &str = "counter ";
 
 /// Most ranges of [`IdRanges`].
-pub const ID_RANGES_MAX: usize = 1000;
+pub(crate) const ID_RANGES_MAX: usize = 1000;
 
 /// The settings and generators that a fleet shares.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -179,7 +179,7 @@ impl Sequences {
     }
 
     /// Sets the action at the first value, once. Must be called before the first request.
-    pub fn at_first_value(&self, first_value: FirstValue) {
+    pub(crate) fn at_first_value(&self, first_value: FirstValue) {
         // A second call would be an error of the start.
         let _ = self.first_value.set(first_value);
     }
@@ -415,7 +415,12 @@ impl Sequences {
     /// # Errors
     ///
     /// Memory holds no more sequences.
-    pub fn prepare_period(&self, hash: u64, key: &str, counter_opening: CounterOpening) -> Result<(), SequenceRefusal> {
+    pub(crate) fn prepare_period(
+        &self,
+        hash: u64,
+        key: &str,
+        counter_opening: CounterOpening,
+    ) -> Result<(), SequenceRefusal> {
         let cache = counter_opening.spec.cache;
         let mut shard = self.table.shard(hash);
         let entry = self.period(&mut shard, hash, key, counter_opening)?;

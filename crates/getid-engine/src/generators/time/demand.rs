@@ -48,7 +48,7 @@ impl Demand {
     }
 
     /// Returns the IDs given or refused in the second before the last sample.
-    pub fn settled_per_s(&self) -> u64 {
+    pub(crate) fn settled_per_s(&self) -> u64 {
         self.settled_per_s
     }
 }

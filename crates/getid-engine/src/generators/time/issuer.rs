@@ -381,7 +381,7 @@ impl<C: Clock> Issuer<C> {
     /// # Errors
     ///
     /// [`Refusal::Clock`]: the clock is absurd.
-    pub fn give_reference_unix_ms(&self) -> Result<i64, Refusal> {
+    pub(crate) fn give_reference_unix_ms(&self) -> Result<i64, Refusal> {
         let reference = self.lock().mint.give_reference(self.clock.boot_ns())?;
         Ok(reference.unix_ms(self.layout.epoch()))
     }
@@ -613,7 +613,7 @@ impl<C: Clock> Issuer<C> {
     }
 
     /// Returns true if IDs must wait for the next beat, because the hold of the last one is over.
-    pub fn is_past_its_hold(&self) -> bool {
+    pub(crate) fn is_past_its_hold(&self) -> bool {
         self.lock().mint.held_for_ms(self.clock.boot_ns()) == Some(0)
     }
 
@@ -623,7 +623,7 @@ impl<C: Clock> Issuer<C> {
     }
 
     /// Returns why the clock allows no IDs now.
-    pub fn clock_fault(&self) -> Option<String> {
+    pub(crate) fn clock_fault(&self) -> Option<String> {
         match self.lock().mint.can_draw(self.clock.boot_ns()) {
             Err(Blocked::Refused(Refusal::Clock(fault))) => Some(format!("standby: clock {fault}")),
             _ => None,
@@ -636,7 +636,7 @@ impl<C: Clock> Issuer<C> {
     }
 
     /// Waits until the keeper has work.
-    pub async fn keeper_needed(&self) {
+    pub(crate) async fn keeper_needed(&self) {
         self.for_keeper.notified().await;
     }
 
@@ -647,7 +647,7 @@ impl<C: Clock> Issuer<C> {
     }
 
     /// Returns true if a draw has ended in a panic, as of the last time that the lock was taken.
-    pub fn has_panicked(&self) -> bool {
+    pub(crate) fn has_panicked(&self) -> bool {
         self.panicked.load(Relaxed)
     }
 

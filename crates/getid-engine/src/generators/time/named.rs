@@ -164,7 +164,7 @@ impl<C: Clock> Issuer<C> {
     ///
     /// If there is no such index, which [`Issuer::declare`] then did not return.
     #[inline]
-    pub fn try_draw_named(&self, index: usize, n: u32) -> Result<Option<Reservation>, Refusal> {
+    pub(crate) fn try_draw_named(&self, index: usize, n: u32) -> Result<Option<Reservation>, Refusal> {
         let mut state = self.lock_beside_the_lane();
         let IssuerState { mint, named, .. } = &mut *state;
         let source = &mut named[index].source;

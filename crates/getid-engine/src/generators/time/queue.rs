@@ -149,7 +149,7 @@ impl<T> FairQueue<T> {
     }
 
     /// Returns the time that the generator takes for so many IDs, ms, rounded up.
-    pub fn ms_for(&self, ids: u64) -> u64 {
+    pub(crate) fn ms_for(&self, ids: u64) -> u64 {
         let ms = (u128::from(ids) * 1000).div_ceil(u128::from(self.ids_per_s));
         u64::try_from(ms).unwrap_or(u64::MAX)
     }
@@ -292,7 +292,7 @@ impl<T> FairQueue<T> {
     }
 
     /// Returns the draw that has waited longest, the number of IDs it misses, and the start of its wait.
-    pub fn eldest(&self) -> Option<(Ticket, u32, u64)> {
+    pub(crate) fn eldest(&self) -> Option<(Ticket, u32, u64)> {
         self.by_arrival.first_key_value().map(|(&ticket, waiter)| (ticket, waiter.missing, waiter.since_ns))
     }
 }

@@ -1,11 +1,11 @@
 //! The atomic words of the lane under shuttle.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use crate::claim::{Identity, NoClaim};
 use getid_core::checks::Fault;
-use getid_core::{Id, Layout, Limits, RandomCycle, Reservation, SavePoint, Scheme};
+use getid_core::{Layout, Limits, Reservation, SavePoint};
 use getid_system::clock::Clock;
 use shuttle::future::block_on;
 use shuttle::thread;
