@@ -337,7 +337,7 @@ fn an_old_copy_is_put_back(database: &dyn SqlBackend) {
         let last = value_in_time(wire, "INCRBY orders 40");
         book.add(last - 39, last);
     };
-    let refuses = "-MISCONF sequence 'orders': its store went back below what had been given";
+    let refuses = "-MISCONF sequence 'orders': its store went back below values that were given";
     let finds = "the sequence 'orders' went back: its next value in ";
     for confirms in [false, true] {
         assert!(done_in_time(&mut wires[0], "SET orders 0 NX").starts_with(['+', '$']));

@@ -1,6 +1,12 @@
-//! The Redis protocol of getid, pure: bytes to requests, replies to bytes.
+//! The Redis side of getid as pure code: what a client's bytes mean, and which bytes answer them.
 //!
-//! No dependency of the crate has a clock, file, socket, thread or `async`. The server re-exports [`resp`].
+//! A client may send requests cut anywhere, a thousand at once, or hostile ones. [`resp`] turns bytes into requests and
+//! replies into bytes; [`command`] is the table of commands; [`acl`] has users and their rights. A
+//! [`Session`](session::Session) joins them: all complete requests of a read become one [`Turn`](session::Turn). What
+//! needs the server becomes an [`Effect`](session::Effect). [`stats`] measures durations.
+//!
+//! Invariant: every request gets exactly one reply, in the order of requests. Times and bytes are arguments: the crate
+//! has no clock, file, socket, thread or `async`.
 
 pub mod acl;
 pub mod command;

@@ -355,6 +355,10 @@ fn discard_input(socket: &impl AsFd) {
 }
 
 /// Sets the options of a client's socket.
+///
+/// # Errors
+///
+/// Fails if the system refuses an option.
 pub fn set_options(stream: &TcpStream, config: &Config) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let socket = SockRef::from(stream);

@@ -1,8 +1,12 @@
 //! One server: its sockets, its clients, and the effects of their commands on the server as a whole.
 //!
-//! This file has the state that the connections of a process share, and nothing that uses it. [`accept`] accepts
-//! clients and hands each to a [`connection`], which reads, draws and writes. Sessions are independent of each other; a
-//! command that needs the server (INFO, CLIENT LIST, CONFIG GET, SHUTDOWN) comes here as an effect (`effects`).
+//! Clients share one process, and none may delay or exhaust the others. [`accept`] accepts clients and hands each to a
+//! [`connection`], which reads, draws and writes. Sessions are independent of each other; a command that needs the
+//! server (INFO, CLIENT LIST, CONFIG GET, SHUTDOWN) becomes an effect (`effects`). This file has the state that
+//! connections share ([`Server`]), and nothing that uses it. [`settings`] change it, [`metrics`] and [`logging`] show
+//! it.
+//!
+//! Invariants: before every read, all complete requests that arrived are answered, in order. Every queue has a bound.
 
 #![expect(missing_docs, reason = "only the program of this crate uses the server, and most names suffice")]
 

@@ -31,18 +31,36 @@ pub enum Trust<'a> {
 /// Why a trust cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum TrustError {
+    /// A file cannot be opened or read.
     #[error("{}: {error}", .path.display())]
-    Io { path: PathBuf, error: io::Error },
+    Io {
+        /// Path of the file.
+        path: PathBuf,
+        /// Error of the system.
+        error: io::Error,
+    },
+    /// A file contains nothing of the expected kind.
     #[error("{}: there is no {what} in it; it must be PEM", .path.display())]
-    Content { path: PathBuf, what: &'static str },
+    Content {
+        /// Path of the file.
+        path: PathBuf,
+        /// Expected content, such as "certificate".
+        what: &'static str,
+    },
+    /// The system has no usable certificate of an authority. The text is empty, or the system's error in parentheses.
     #[error("this system has no certificates of authorities{0}")]
     NoAuthorities(String),
+    /// rustls rejects the settings of the connection.
     #[error("TLS: {0}")]
     Other(#[from] rustls::Error),
 }
 
 impl Trust<'_> {
     /// Returns the start of a client configuration with this trust. Reads files.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the authorities' certificates cannot be read, or none of them is usable.
     pub fn builder(self) -> Result<ConfigBuilder<ClientConfig, WantsClientCert>, TrustError> {
         let provider = Arc::new(ring::default_provider());
         let builder =
@@ -57,6 +75,10 @@ impl Trust<'_> {
     }
 
     /// Returns the authorities' certificates, for a client that builds its own configuration. Reads files.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the authorities' certificates cannot be read, or none of them is usable.
     #[cfg(feature = "mysql")]
     pub fn authorities(self) -> Result<Vec<CertificateDer<'static>>, TrustError> {
         let mut all = match self {
@@ -98,6 +120,10 @@ fn no_authority(path: &Path) -> TrustError {
 }
 
 /// Returns the certificates of a PEM file, at least one.
+///
+/// # Errors
+///
+/// Fails if the file cannot be read, contains no certificate, or contains a damaged one.
 pub fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TrustError> {
     let bytes = read_pem(path)?;
     let certificates: Vec<_> = CertificateDer::pem_slice_iter(&bytes).collect::<Result<_, _>>().unwrap_or_default();
@@ -107,7 +133,11 @@ pub fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TrustEr
     Ok(certificates)
 }
 
-/// Reads a certificate or key file.
+/// Reads a certificate or key file, up to 4 MiB of it.
+///
+/// # Errors
+///
+/// Fails if the file cannot be opened or read.
 pub fn read_pem(path: &Path) -> Result<Vec<u8>, TrustError> {
     let failed = |error| TrustError::Io { path: path.to_owned(), error };
     let mut bytes = Vec::new();

@@ -5,19 +5,30 @@ use std::path::PathBuf;
 
 use getid_text::printable::printable;
 
+/// Address of a server: a TCP port or a Unix socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
-    Tcp { host: String, port: u16 },
+    /// TCP port of a host.
+    Tcp {
+        /// Host name, or IP address without brackets.
+        host: String,
+        /// Port, 1 to 65535.
+        port: u16,
+    },
+    /// Path of a Unix socket.
     Unix(PathBuf),
 }
 
 /// A server as one word names it, with its login.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerAddress {
+    /// TCP port or Unix socket of the server.
     pub address: Address,
     /// Whether the URL was `rediss://`.
     pub tls: bool,
+    /// User of the URL, decoded; `None` without one.
     pub user: Option<String>,
+    /// Password of the URL, decoded; `None` without one.
     pub password: Option<String>,
     /// Database of the URL; 0 without one.
     pub database: u32,
@@ -26,23 +37,29 @@ pub struct ServerAddress {
 /// Why a word names no server. It never quotes a password.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ServerAddressError {
+    /// The word has none of the accepted forms. Holds the word without login and database.
     #[error(
         "'{}' is no server: write HOST:PORT, a Unix socket's path with a / in it, redis://HOST:PORT or rediss://HOST:PORT",
         printable(.0)
     )]
     Syntax(String),
+    /// The URL has another scheme than `redis`, `rediss` and `unix`. Holds the scheme.
     #[error("'{}://' is no server's URL: write redis://, rediss:// (TLS) or unix://", printable(.0))]
     Scheme(String),
+    /// The port is not a number from 1 to 65535. Holds its text.
     #[error("the port '{}' is out of range: must be 1 to 65535", printable(.0))]
     Port(String),
+    /// The database is not a number from 0 to 2147483647. Holds its text.
     #[error("the database '{}' of the URL is out of range: must be 0 to 2147483647", printable(.0))]
     Database(String),
+    /// The URL has a query or a fragment. Holds its first character, `?` or `#`.
     #[error(
         "a URL ends with the database here: '{char}' is not understood (in a user or password write it as %{code:02X})",
         char = .0,
         code = u32::from(*.0)
     )]
     Query(char),
+    /// The user or the password has an invalid percent-encoding, or is not UTF-8.
     #[error("user and password of a URL are percent-encoded UTF-8: % itself is %25")]
     Encoding,
 }
@@ -55,6 +72,10 @@ pub fn names_server(word: &str) -> bool {
 impl ServerAddress {
     /// Parses `HOST:PORT`, `[ADDRESS]:PORT`, a path with a slash in it, `redis://[[USER]:PASSWORD@]HOST[:PORT][/DB]`,
     /// `rediss://` alike, or `unix://[[USER]:PASSWORD@]PATH`. Without a port, a URL means `port_default`.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the word has none of these forms, or a part of it is out of range or wrongly encoded.
     pub fn parse(word: &str, port_default: u16) -> Result<ServerAddress, ServerAddressError> {
         if let Some((scheme, rest)) = word.split_once("://") {
             return ServerAddress::parse_url(scheme, rest, port_default);

@@ -30,6 +30,7 @@ pub struct CountedRow {
 const VALUE_COLUMNS: usize = 19;
 
 impl CountedRow {
+    /// Decodes the ID that has this number. `now_unix_ms` decides the century of a year of two digits.
     pub fn new(counter: &CounterDeclaration, number: u128, now_unix_ms: i64) -> CountedRow {
         let read = reading_of(number);
         let unix_ms = shown_unix_ms(counter, read, now_unix_ms);
@@ -99,6 +100,7 @@ pub struct CounterExplanation {
 }
 
 impl CounterExplanation {
+    /// Explains a declaration. The example is an ID of the period that contains `now_unix_ms`.
     pub fn new(counter: &CounterDeclaration, now_unix_ms: i64) -> CounterExplanation {
         let serial = match counter.kind() {
             CounterKind::Serial(serial) => Some(serial),

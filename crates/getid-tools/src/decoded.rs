@@ -41,11 +41,13 @@ struct DecodedTime {
 }
 
 impl<'a> Decoding<'a> {
+    /// Returns the decoding for IDs of this declaration.
     pub fn new(declaration: &'a Declaration) -> Decoding<'a> {
         let fields = declaration.layout().places().filter(|(field, _)| field.role != Role::Time).collect();
         Decoding { declaration, fields }
     }
 
+    /// Decodes the ID that has this number.
     pub fn row(&'a self, number: u128) -> DecodedRow<'a> {
         let layout = self.declaration.layout();
         let time = layout.tick_of(number).map(|tick| {

@@ -74,7 +74,9 @@ struct EvennessLine {
 /// The moduli and rates for which evenness is shown: the given one of each, or the default ones.
 #[derive(Clone, Copy, Default)]
 pub struct EvennessScope {
+    /// Modulus of `id % modulus`; `None` for the default ones.
     pub modulus: Option<u64>,
+    /// Rate of one server, IDs per second; `None` for the default ones.
     pub ids_per_s: Option<u64>,
 }
 

@@ -39,31 +39,42 @@ pub struct Scanner<'a> {
 /// An ID: the index of its subject, and its number.
 pub type FoundId = (usize, u128);
 
+/// A mistake in pasted text, found where an ID was expected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PasteError {
+    /// The word is not an ID of any subject.
     NoId {
         /// The beginning of the word, with control characters.
         word: String,
-        /// Clause that names the subject, and the expected form.
+        /// Clause that names the subject, such as ` of tweets`; empty for the unnamed generator.
         of: String,
+        /// Expected form of an ID, to follow `must be `.
         expected: String,
     },
     /// A number that was rounded by a program without 63-bit integers.
     Rounded {
+        /// The word, such as `1.79e18`.
         word: String,
     },
+    /// The line is an error reply, as redis-cli prints it.
     ServerError {
+        /// The error's text without surrounding white space, cut after 200 bytes.
         text: String,
     },
 }
 
 impl<'a> Scanner<'a> {
+    /// Returns a scanner for IDs of `subjects`, at least one. `now_unix_ms` decides between several readings of a word.
     pub fn new(subjects: &'a [Subject], now_unix_ms: i64) -> Scanner<'a> {
         let word_bytes_max = subjects.iter().map(Subject::id_bytes_max).fold(WORD_BYTES_MAX, usize::max);
         Scanner { subjects, now_unix_ms, word_bytes_max, line: 1, word: Vec::new(), is_cut: false, in_error: false }
     }
 
     /// Calls `found` with each word that ends in `bytes`, and the number of its line, from 1.
+    ///
+    /// # Errors
+    ///
+    /// Fails if `found` fails; the rest of `bytes` is not scanned.
     pub fn scan<E>(
         &mut self,
         bytes: &[u8],
@@ -86,6 +97,10 @@ impl<'a> Scanner<'a> {
     }
 
     /// Calls `found` with the word that the end of the input completes, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// Fails if `found` fails.
     pub fn finish<E>(
         mut self,
         mut found: impl FnMut(u64, Result<FoundId, PasteError>) -> Result<(), E>,

@@ -70,11 +70,13 @@ pub trait ReplySink {
     fn integer(&mut self, digits: &[u8]);
     /// A bulk string, cut at [`BULK_BYTES_SHOWN_MAX`]. May be empty without [`ReplySink::WANTS_BULKS`].
     fn bulk(&mut self, text: &[u8]);
+    /// An error: a `-` line without its dash and CRLF. For an error as a bulk string, a fixed text, before the string.
     fn error(&mut self, text: &[u8]);
     /// A list begins, and its elements follow.
     fn array(&mut self);
     /// A line of any other kind, without its CRLF.
     fn other(&mut self, line: &[u8]);
+    /// The elements since the last reply were a complete reply.
     fn reply(&mut self);
     /// The elements since the last reply were a push, and no reply.
     fn push(&mut self);
@@ -108,6 +110,10 @@ impl Default for Replies {
 
 impl Replies {
     /// Returns the number of replies that end in `input`, the bytes after those of the last scan.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the bytes are not of Redis's protocol, or an incomplete line is longer than 64 KiB.
     pub fn scan<S: ReplySink>(&mut self, mut input: &[u8], sink: &mut S) -> Result<u64, InvalidReply> {
         let mut replies = 0;
         while !input.is_empty() {
@@ -292,6 +298,7 @@ fn text_of(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&bytes[..bytes.len().min(ERROR_TEXT_BYTES_MAX)]).into_owned()
 }
 
+/// Counts of errors in replies, in total and by text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ErrorReplies {
     /// Number of errors, including those inside EXEC's replies.
@@ -301,6 +308,7 @@ pub struct ErrorReplies {
 }
 
 impl ErrorReplies {
+    /// Counts an error with this text.
     pub fn add(&mut self, text: &[u8]) {
         self.add_text(&text_of(text), 1);
     }
@@ -314,6 +322,7 @@ impl ErrorReplies {
         }
     }
 
+    /// Adds the counts and texts of `other`.
     pub fn absorb(&mut self, other: &ErrorReplies) {
         let kept: u64 = other.texts.iter().map(|(_, count)| count).sum();
         for (text, count) in &other.texts {
@@ -328,6 +337,7 @@ impl ErrorReplies {
 pub struct ReplyCounter {
     /// Number of integers and bulk strings, which are IDs in the replies to ID commands.
     pub values: u64,
+    /// Errors, including those inside replies.
     pub errors: ErrorReplies,
 }
 
@@ -358,9 +368,11 @@ impl ReplySink for ReplyCounter {
 pub enum Reply {
     /// The number of an ID.
     Id(u128),
+    /// IDs of a list, in the list's order.
     Ids(Vec<u128>),
     /// The beginning of a string that is not recognized as an ID.
     Text(String),
+    /// The beginning of the text of an error, alone or in a list.
     Error(String),
     /// The beginning of any other reply, for messages.
     Other(String),
@@ -369,6 +381,7 @@ pub enum Reply {
 /// Collects whole replies. At most [`REPLY_IDS_MAX`] IDs of one reply are kept.
 #[derive(Debug, Default)]
 pub struct IdReplyCollector {
+    /// Complete replies, in the order of arrival.
     pub replies: Vec<Reply>,
     /// The subject of the IDs; `None` for the unnamed generator.
     subject: Option<Arc<Subject>>,
@@ -466,8 +479,11 @@ pub trait ReplyCollector: ReplySink + Default {
     /// The type of a collected reply.
     type Reply;
 
+    /// Returns the complete replies, in the order of arrival.
     fn replies(&self) -> &[Self::Reply];
+    /// Whether the last complete reply is an error; `false` without replies.
     fn ends_with_error(&self) -> bool;
+    /// Returns the complete replies. Drops an incomplete one.
     fn into_replies(self) -> Vec<Self::Reply>;
 }
 
@@ -578,6 +594,7 @@ impl ReplySink for ValueCollector {
     }
 }
 
+/// Appends a request to `bytes`: an array of bulk strings, one for each word.
 pub fn push_request(bytes: &mut Vec<u8>, words: &[impl AsRef<[u8]>]) {
     bytes.extend_from_slice(format!("*{}\r\n", words.len()).as_bytes());
     for word in words {

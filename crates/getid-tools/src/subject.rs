@@ -27,7 +27,9 @@ pub enum Subject {
 /// An error in the declaration of a subject.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SubjectError {
+    /// The declaration of a generator by the clock is invalid.
     Declaration(DeclarationError),
+    /// The declaration of a generator over a sequence is invalid.
     Counter(CounterError),
 }
 

@@ -116,14 +116,18 @@ pub struct LockedFolder {
 /// Names of the files in the folder.
 #[derive(Clone, Debug)]
 pub struct FileNames {
+    /// Name of the record's file, such as `getid-3.state`.
     pub state: String,
+    /// Name of the file that a save writes and then renames to the record's.
     pub temp: String,
+    /// Name of the lock file, such as `getid-3.lock`.
     pub lock: String,
     /// Name of the record's subject, for errors.
     subject: String,
 }
 
 impl FileNames {
+    /// Returns the names of a server-id's files.
     pub fn of(server_id: u32) -> FileNames {
         let state = format!("getid-{server_id}.state");
         let subject = format!("server-id {server_id}");
@@ -145,15 +149,25 @@ pub enum LockLoss {
     /// The folder has another lock file.
     LockReplaced,
     /// Another process has written the record or the lock file, in this term or a later one.
-    Overwritten { by: Owner },
+    Overwritten {
+        /// Owner that the record or the lock file names.
+        by: Owner,
+    },
     /// The record is from an earlier life: put back by hand, or written by a holder that has lost its lock.
-    OlderRecord { by: Owner },
+    OlderRecord {
+        /// Owner that the record names.
+        by: Owner,
+    },
     /// The claim was lost in one of the other ways, and the former state is restored.
     Temporary,
 }
 
 impl LockedFolder {
     /// Opens the folder and locks its lock file.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the folder or its lock file cannot be opened, or another process holds the lock for 200 ms.
     pub fn lock(dir: &Path, names: FileNames) -> Result<LockedFolder, TakeError> {
         let dir = std::path::absolute(dir).map_err(|source| TakeError::Folder { path: dir.to_owned(), source })?;
         let folder = open(&dir, OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC, Mode::empty())
@@ -216,6 +230,7 @@ impl LockedFolder {
         Ok(locked)
     }
 
+    /// Returns this process in its present term, as its saves name it in the record.
     pub fn owner(&self) -> Owner {
         self.owner
     }
@@ -290,15 +305,21 @@ impl LockedFolder {
         warnings
     }
 
+    /// Returns the absolute path of the folder.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
+    /// Returns the path of the record's file.
     pub fn state_path(&self) -> PathBuf {
         self.dir.join(&self.names.state)
     }
 
     /// Returns the bytes of the record's file, or `None` if it does not exist.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file cannot be read, or is not a regular file.
     pub fn read(&self) -> Result<Option<Vec<u8>>, TakeError> {
         read_at(&self.folder, &self.names.state).map_err(|source| TakeError::Io {
             action: "read the record",
@@ -308,6 +329,10 @@ impl LockedFolder {
     }
 
     /// Checks that the lock file and the folder are still the opened ones.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the system cannot inspect one of them. A lost lock is no error, but the returned [`LockLoss`].
     pub fn check(&self) -> Result<Option<LockLoss>, SaveError> {
         let failed = |errno: Errno| io_error("inspect", &self.dir, errno.into());
         let opened = fstat(&self.folder).map_err(failed)?;
@@ -354,6 +379,10 @@ impl LockedFolder {
 
     /// Writes `text` so that after any crash the record's file is either the old one or the new one. Returns how the
     /// claim was lost, if it was; the text may then be written or not.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a step or a check of the claim fails in the system.
     pub fn save(&mut self, text: &str) -> Result<Option<LockLoss>, SaveError> {
         self.save_watched(text, |_| {})
     }
@@ -395,6 +424,10 @@ impl LockedFolder {
     ///
     /// A missing or damaged record has no owner and is replaced, because this server knows the right values. So is a
     /// lock file without an owner.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the record or the lock file cannot be read back.
     pub fn check_owner(&mut self) -> Result<Option<LockLoss>, SaveError> {
         let path = self.state_path();
         let bytes = self.with_spares(|locked| read_at(&locked.folder, &locked.names.state));
@@ -419,6 +452,10 @@ impl LockedFolder {
     }
 
     /// Copies the record's bytes to another name, and returns its path.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the copy cannot be created, written or synced, or already exists.
     pub fn copy_aside(&self, bytes: &[u8], unix_ms: i64) -> io::Result<PathBuf> {
         let name = format!("{}.before-{unix_ms}", self.names.state);
         let mut copy = self.create(&name, OFlag::O_EXCL)?;
@@ -501,6 +538,10 @@ impl LockedFolder {
 }
 
 /// Returns the process that holds the claim to `server_id` in `dir`, as "pid 123"; `None` if there is none.
+///
+/// # Errors
+///
+/// Fails if the lock file exists and cannot be opened or locked.
 pub fn holder_of(dir: &Path, server_id: u32) -> io::Result<Option<String>> {
     // A symbolic link, or a pipe without a writer, must not block a start.
     let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits();
@@ -546,7 +587,12 @@ fn read_at(folder: impl AsFd, name: impl AsRef<Path>) -> io::Result<Option<Vec<u
     Ok(Some(bytes))
 }
 
-/// Reads a file as [`read_at`] does, without a claim.
+/// Returns the bytes of a record's file, without a claim: at most one more than a record may have. `None` if the file
+/// does not exist.
+///
+/// # Errors
+///
+/// Fails if the file cannot be read, or is not a regular file.
 pub fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     read_at(nix::fcntl::AT_FDCWD, path)
 }

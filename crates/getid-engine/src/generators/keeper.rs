@@ -129,12 +129,10 @@ impl<C: Clock, S: Claim<Point = SavePoint>> Keeper<C, S> {
         let issuer = &*guard.0;
         let mut stop = pin!(stop);
         let mut stopping = false;
-        let mut pace = Pace::new(issuer.sample_interval_ms());
+        let mut sampler = Sampler::new(issuer.sample_interval_ms());
         let mut retry_at: Option<Instant> = None;
         // Time of the claim's next beat, whether or not there is anything to save.
         let mut beat_at = claim.claim.pace().map(|_| Instant::now());
-        let mut reported = None;
-        let mut refusals = Refusals::default();
         let mut began = Instant::now();
         // The claim, or `None` during a save, which returns it.
         let mut idle = Some(claim);
@@ -177,12 +175,7 @@ impl<C: Clock, S: Claim<Point = SavePoint>> Keeper<C, S> {
                 }
                 () = issuer.keeper_needed() => {}
                 // Sampling continues during a save to a slow disk.
-                _ = pace.tick.tick() => {
-                    issuer.sample();
-                    report_borrowing(issuer, &mut reported);
-                    log_refusals(issuer, &mut refusals);
-                    pace.follow(issuer.sample_interval_ms());
-                }
+                _ = sampler.tick.tick() => sampler.sample(issuer),
                 () = at(serve_after) => {}
                 () = at(beat_at), if idle.is_some() => {}
             }
@@ -259,25 +252,39 @@ async fn at(time: Option<Instant>) {
     }
 }
 
-/// Interval of the clock samples.
-struct Pace {
+/// Samples of the clock at an interval, with the log lines about borrowing and refusals.
+struct Sampler {
+    /// Interval of the samples, ms.
     every_ms: u64,
     tick: Interval,
+    /// Time of the last warning about borrowing.
+    reported_at: Option<Instant>,
+    refusals: Refusals,
 }
 
-impl Pace {
-    fn new(every_ms: u64) -> Pace {
-        let mut tick = tokio::time::interval(Duration::from_millis(every_ms));
-        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        Pace { every_ms, tick }
+impl Sampler {
+    fn new(every_ms: u64) -> Sampler {
+        Sampler { every_ms, tick: interval(every_ms), reported_at: None, refusals: Refusals::default() }
     }
 
-    fn follow(&mut self, every_ms: u64) {
+    /// Samples the clock, logs borrowing and refusals, and adopts a changed interval of the issuer.
+    fn sample<C: Clock>(&mut self, issuer: &Issuer<C>) {
+        issuer.sample();
+        report_borrowing(issuer, &mut self.reported_at);
+        log_refusals(issuer, &mut self.refusals);
+        let every_ms = issuer.sample_interval_ms();
         if every_ms != self.every_ms {
-            *self = Pace::new(every_ms);
+            self.every_ms = every_ms;
+            self.tick = interval(every_ms);
             self.tick.reset();
         }
     }
+}
+
+fn interval(every_ms: u64) -> Interval {
+    let mut tick = tokio::time::interval(Duration::from_millis(every_ms));
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    tick
 }
 
 /// Logs a warning, at most once a second, while demand exceeds the layout's capacity.

@@ -46,7 +46,7 @@ struct Counters {
     /// Number of calls in `ns` and `buckets`. The others are ID commands since the last measured turn.
     timed: AtomicU64,
     buckets: [AtomicU64; BUCKETS],
-    /// `MetricValue` of `calls` at the last reset. The only field that another thread writes.
+    /// Value of `calls` at the last reset. The only field that another thread writes.
     reset_calls: AtomicU64,
 }
 

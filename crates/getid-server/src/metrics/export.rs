@@ -11,7 +11,7 @@ use super::{Facts, MetricValue};
 use getid_engine::generators::NamedStatus;
 use getid_redis::stats::Histogram;
 
-/// `MetricValue` of the label `generator` for the unnamed generator. It is no valid name, so no other generator has it.
+/// Value of the label `generator` for the unnamed generator. It is no valid name, so no other generator has it.
 pub const UNNAMED: &str = "(unnamed)";
 
 /// How a metric, or a part of one, is exported to Prometheus.
@@ -59,7 +59,7 @@ pub struct Series {
     pub label: Option<(&'static str, &'static str)>,
     /// Conversion of the value to a number in a base unit.
     pub conversion: Conversion,
-    /// `ValueSource` of the value, if it differs from that of INFO's field.
+    /// Source of the value, if it differs from that of INFO's field.
     pub source: Option<ValueSource>,
 }
 
@@ -83,7 +83,7 @@ pub enum Conversion {
 pub struct RowPart {
     /// Name of the value in INFO.
     pub name: &'static str,
-    /// `MetricKind` of the value.
+    /// Kind of the value.
     pub kind: MetricKind,
     /// How the value is exported.
     pub export: Export,
@@ -294,7 +294,7 @@ pub fn unit_of(family: &str) -> Option<&'static str> {
 pub struct Family {
     /// Name of the family.
     pub name: &'static str,
-    /// `FamilyType` of its samples.
+    /// Type of its samples.
     pub family_type: FamilyType,
     /// Help text of one sentence.
     pub help: Cow<'static, str>,
@@ -306,7 +306,7 @@ pub struct Family {
     pub fields: Vec<String>,
 }
 
-/// `FamilyType` of a family's samples.
+/// Type of a family's samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FamilyType {
     /// A number that only grows, until the next start or `CONFIG RESETSTAT`.

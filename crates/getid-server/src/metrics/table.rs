@@ -60,17 +60,17 @@ impl Section {
 pub struct Metric {
     /// Name of INFO's field; for a family, the prefix of its labels.
     pub name: &'static str,
-    /// `MetricKind` of the value.
+    /// Kind of the value.
     pub kind: MetricKind,
     /// Description in one sentence, with the unit.
     pub help: &'static str,
-    /// `ValueSource` of the value.
+    /// Source of the value.
     pub source: ValueSource,
     /// Export to Prometheus.
     pub export: Export,
 }
 
-/// `MetricKind` of a metric's value.
+/// Kind of a metric's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetricKind {
     /// A number that only grows while the server runs, and restarts at 0 with `CONFIG RESETSTAT`.
@@ -81,7 +81,7 @@ pub enum MetricKind {
     Text,
 }
 
-/// `ValueSource` of a metric's value.
+/// Source of a metric's value.
 #[derive(Clone, Copy, Debug)]
 pub enum ValueSource {
     /// A value that never changes, for tools that read it.

@@ -11,11 +11,13 @@ use std::fmt::Write as _;
 pub struct CurvePoint {
     /// Share of the batches, 0 to 1.
     pub quantile: f64,
+    /// Latency, µs.
     pub latency_us: f64,
     /// Number of batches up to this point.
     pub batches: u64,
 }
 
+/// Returns the points as CSV: a line with the names of the columns, then one line for each point.
 pub fn csv(points: &[CurvePoint]) -> String {
     let mut text = String::from("quantile,latency_us,batches\n");
     for CurvePoint { quantile, latency_us, batches } in points {

@@ -11,6 +11,7 @@ const DISTURBED: f64 = 0.05;
 /// A thread's use of its time, as shares of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Share {
+    /// Share of the time in which the thread ran on a processor.
     pub busy: f64,
     /// Share of the time in which the thread was runnable, but another one had the processor.
     pub waited: f64,
@@ -27,11 +28,13 @@ impl Share {
     }
 }
 
+/// The limit of the rate of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Limit {
     /// The server's layout holds no more IDs a second.
     Layout,
+    /// A thread of the server had no time left, but the generator had.
     Server,
     /// A thread of the generator had no time left, but the server had: the rate is not the server's limit.
     Load,
@@ -61,6 +64,7 @@ impl Limit {
         }
     }
 
+    /// Returns the limit in words, for the report.
     pub fn sentence(self) -> &'static str {
         match self {
             Limit::Layout => "the server's layout",

@@ -37,19 +37,25 @@ const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
 
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
+/// Settings and shared counters of the runs of a [`LoadGenerator`].
 pub struct BenchPlan {
+    /// Measured server.
     pub endpoint: Endpoint,
+    /// Requests of each connection.
     pub workload: Workload,
     /// Whether the run continues although every request gets an error.
     pub keep_going: bool,
     /// Units not sent yet, in a run of a number of units.
     pub units_left: AtomicU64,
+    /// Whether the threads update `replies_seen`.
     pub shows_progress: bool,
     /// Replies of this run, updated with a short delay.
     pub replies_seen: AtomicU64,
 }
 
+/// Why a run has no result.
 pub enum BenchError {
+    /// The run could not start, or failed. Holds the reason.
     Failed(String),
     /// Every request would get the same error.
     Refused(String),
@@ -61,6 +67,7 @@ impl<T: Into<String>> From<T> for BenchError {
     }
 }
 
+/// Condition that ends a run.
 #[derive(Clone, Copy)]
 pub enum RunEnd {
     /// No batch is sent from this time on.
@@ -69,19 +76,25 @@ pub enum RunEnd {
     Units(u64),
 }
 
+/// Result of a run, over all threads of the generator.
 pub struct BenchTally {
     /// Number of replies, which is the number of requests.
     pub replies: u64,
     /// Number of integers and strings in the replies.
     pub values: u64,
+    /// Error replies, and errors inside replies.
     pub errors: ErrorReplies,
+    /// Latency of each batch, from its write to its last reply, ns.
     pub latency_ns: Histogram<u64>,
     /// Time from the first write to the last reply.
     pub elapsed: Duration,
+    /// CPU time of the generator's threads.
     pub cpu: Duration,
+    /// Shares of the generator's busiest thread in `elapsed`.
     pub share: Share,
 }
 
+/// Threads with open connections to the server, which send the load of one run after another.
 pub struct LoadGenerator {
     orders: Vec<Sender<RunEnd>>,
     results: Receiver<Result<ThreadTally, BenchError>>,
@@ -89,6 +102,11 @@ pub struct LoadGenerator {
 }
 
 impl LoadGenerator {
+    /// Starts the threads, at most one for each connection, and opens all connections.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a thread cannot be started, or a connection cannot be opened.
     pub fn connect(plan: &Arc<BenchPlan>, connections: u32, threads: u32) -> Result<LoadGenerator, String> {
         let threads = threads.min(connections);
         let (ready, connected) = channel();
@@ -111,6 +129,11 @@ impl LoadGenerator {
     }
 
     /// Runs once, from idle to idle. `progress` gets the number of replies, a few times a second.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a connection or thread fails, a reply is invalid, or no reply arrives within the time-out. Fails with
+    /// [`BenchError::Refused`] if every request would get an error, unless the plan keeps going.
     pub fn run(&self, run_end: RunEnd, mut progress: impl FnMut(u64)) -> Result<BenchTally, BenchError> {
         if let RunEnd::Units(units) = run_end {
             self.plan.units_left.store(units, Relaxed);

@@ -17,8 +17,11 @@ use getid_text::printable::printable;
 /// The options of a run, except for the command.
 #[derive(Clone, Copy, Serialize)]
 pub struct BenchOptions {
+    /// Number of connections, over all threads.
     pub connections: u32,
+    /// Number of threads of the load generator.
     pub threads: u32,
+    /// Number of commands or transactions in flight on each connection.
     pub pipeline: u32,
     /// Number of commands in a transaction; `None` if commands are sent alone.
     pub transaction: Option<u32>,
@@ -128,6 +131,7 @@ impl BenchReport {
         }
     }
 
+    /// Whether there was no error reply.
     pub fn is_ok(&self) -> bool {
         self.ok
     }
@@ -140,16 +144,19 @@ impl BenchReport {
         }
     }
 
+    /// Returns the picture's title: the command and its rate.
     pub fn title(&self) -> String {
         format!("{}: {} requests a second", self.command_text(), rate(self.requests_per_second))
     }
 
+    /// Returns the marks of the latency curve: p50, p99, p99.9 and the maximum.
     pub fn marks(&self) -> [CurveMark; 4] {
         let BenchLatency { batches, p50, p99, p999, max, .. } = self.latency_us;
         let mark = |name, quantile, latency_us| (name, CurvePoint { quantile, latency_us, batches });
         [mark("p50", 0.5, p50), mark("p99", 0.99, p99), mark("p99.9", 0.999, p999), mark("max", 1.0, max)]
     }
 
+    /// Returns the picture's subtitle: connections, pipeline, duration and server.
     pub fn subtitle(&self) -> String {
         let connections = counted(self.options.connections.into(), "connection");
         format!("{connections}, pipeline {}, {:.1} s, {}", self.options.pipeline, self.seconds, self.target)

@@ -17,35 +17,52 @@ use super::Share;
 /// Upper bound of process ids in Linux (`PID_MAX_LIMIT`); larger numbers would corrupt the clock's id.
 pub const PID_MAX: i32 = 1 << 22;
 
+/// Reader of the CPU time of a server's process.
 pub struct ServerUsage {
     pid: i32,
     clock: ClockId,
 }
 
+/// CPU time of a process and of its threads, since the start of each.
 pub struct CpuReading {
     cpu: Duration,
     /// Times by thread id; empty if the kernel does not report them.
     threads: HashMap<u32, ThreadTime>,
 }
 
+/// CPU time of a server's process between two readings.
 pub struct ServerCpuTime {
+    /// Process id of the server.
     pub pid: i32,
+    /// CPU time of all threads, including ended ones.
     pub cpu: Duration,
     busiest: ThreadTime,
 }
 
+/// Time of a thread on a processor, and of its waiting for one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ThreadTime {
     pub(crate) ran_ns: u64,
+    /// Time in which the thread was runnable, but had no processor, ns.
     pub waited_ns: u64,
 }
 
 impl ServerUsage {
+    /// Returns a reader for the process `pid`, 1 to [`PID_MAX`].
+    ///
+    /// # Errors
+    ///
+    /// Fails if there is no such process, or its CPU clock cannot be read.
     pub fn of(pid: i32) -> Result<ServerUsage, String> {
         let clock = clock_getcpuclockid(Pid::from_raw(pid)).map_err(|errno| no_process(pid, errno))?;
         Ok(ServerUsage { pid, clock })
     }
 
+    /// Reads the times of the process and, if the kernel reports them, of its threads.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the process has ended.
     pub fn read(&self) -> Result<CpuReading, String> {
         let cpu = clock_gettime(self.clock).map_err(|errno| no_process(self.pid, errno))?;
         let mut threads = HashMap::new();
@@ -65,6 +82,7 @@ fn no_process(pid: i32, errno: Errno) -> String {
 }
 
 impl CpuReading {
+    /// Returns the CPU time of the process `pid` since an earlier reading.
     pub fn since(&self, pid: i32, earlier: &CpuReading) -> ServerCpuTime {
         let threads =
             self.threads.iter().map(|(id, now)| now.since(earlier.threads.get(id).copied().unwrap_or_default()));
@@ -101,6 +119,8 @@ impl ThreadTime {
         Some(ThreadTime { ran_ns: numbers.next()?.ok()?, waited_ns: numbers.next()?.ok()? })
     }
 
+    /// Returns the times since an earlier reading of the same thread.
+    #[must_use]
     pub fn since(self, earlier: ThreadTime) -> ThreadTime {
         ThreadTime {
             ran_ns: self.ran_ns.saturating_sub(earlier.ran_ns),
@@ -108,6 +128,7 @@ impl ThreadTime {
         }
     }
 
+    /// Returns the times as shares of `elapsed`; 0 if `elapsed` is 0.
     pub fn share(self, elapsed: Duration) -> Share {
         Share {
             busy: share(Duration::from_nanos(self.ran_ns), elapsed),

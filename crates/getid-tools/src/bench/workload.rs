@@ -29,6 +29,10 @@ pub enum WorkloadError {
 
 impl Workload {
     /// Builds `depth` units of `words`, or of transactions of `transaction` times `words`. A depth of 0 counts as 1.
+    ///
+    /// # Errors
+    ///
+    /// Fails if `words` is empty, or the units are larger than 16 MiB together.
     pub fn new(words: &[impl AsRef<[u8]>], transaction: Option<u32>, depth: u32) -> Result<Workload, WorkloadError> {
         if words.is_empty() {
             return Err(WorkloadError::NoCommand);
@@ -57,6 +61,7 @@ impl Workload {
         Ok(Workload { bytes: unit.repeat(depth as usize), unit_bytes: unit.len(), unit_requests, unit_commands, depth })
     }
 
+    /// Returns the largest number of units in flight; at least 1.
     pub fn depth(&self) -> u32 {
         self.depth
     }

@@ -28,11 +28,14 @@ use super::replies::{
 };
 use getid_text::printable::printable;
 
+/// A server, with the settings of connections to it.
 #[derive(Debug)]
 pub struct Endpoint {
+    /// Address of the server.
     pub address: Address,
     /// Settings of TLS; `None` for an unencrypted connection.
     pub tls: Option<Tls>,
+    /// Credentials for AUTH; `None` for a connection without AUTH.
     pub login: Option<Login>,
     /// Database that is selected after the login, unless it is 0.
     pub database: u32,
@@ -42,10 +45,12 @@ pub struct Endpoint {
     pub addresses: OnceLock<Vec<SocketAddr>>,
 }
 
+/// Credentials of a user.
 #[derive(Clone)]
 pub struct Login {
     /// User name; `None` for the default user.
     pub user: Option<String>,
+    /// Password, which `Debug` does not print.
     pub password: String,
 }
 
@@ -59,29 +64,53 @@ impl fmt::Debug for Login {
 /// and no control characters.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
+    /// The look-up of the host's name failed or passed the time-out. Holds the quoted name and the reason.
     #[error("the host has no address: {0}. Is the name right?")]
     Lookup(String),
+    /// The system could not connect to the address.
     #[error("{}", connect_sentence(.0))]
     Connect(io::Error),
+    /// The time-out passed before a connection was open. Holds the time-out, ms.
     #[error("no connection within {0} ms: is the address right, and does a firewall let this through?")]
     ConnectTimeout(u128),
+    /// The time-out passed before the handshake or the replies were complete.
     #[error(
         "no answer within {ms} ms: does the server hang, or does this port {}?",
         if *.tls { "not speak TLS" } else { "speak TLS (--tls)" }
     )]
-    Timeout { ms: u128, tls: bool },
+    Timeout {
+        /// Time-out, ms.
+        ms: u128,
+        /// Whether the client uses TLS.
+        tls: bool,
+    },
+    /// The server closed or reset the connection.
     #[error("the server closed the connection{}", if *.tls { "" } else { "; if this port speaks TLS: --tls" })]
-    Closed { tls: bool },
+    Closed {
+        /// Whether the client uses TLS.
+        tls: bool,
+    },
+    /// TLS failed, for example by the server's certificate or an alert.
     #[error("TLS: {}", tls_sentence(.0))]
     Tls(rustls::Error),
+    /// The expected name of the server is neither a DNS name nor an IP address. Holds the name.
     #[error("TLS: '{0}' is not a name that a certificate can have; --sni NAME gives the expected name")]
     ServerName(String),
+    /// The received bytes are not replies of Redis's protocol.
     #[error("{}", invalid_reply_sentence(.0))]
     InvalidReply(InvalidReply),
+    /// The client received more replies than it had sent requests.
     #[error("the server sent more replies than there were requests: is it a Redis protocol server?")]
     TooMany,
+    /// The server replied with an error to a command that sets up or checks the connection.
     #[error("{command}: {}{}", printable(.text), login_help(.text))]
-    Refused { command: &'static str, text: String },
+    Refused {
+        /// Command name, such as AUTH.
+        command: &'static str,
+        /// Text of the server's error, unescaped.
+        text: String,
+    },
+    /// Any other error of a socket.
     #[error("{0}")]
     Io(io::Error),
 }
@@ -136,12 +165,22 @@ fn login_help(text: &str) -> &'static str {
 }
 
 impl Endpoint {
+    /// Connects, completes the TLS handshake, logs in and selects the database, all within the time-out.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the connection is not open within the time-out, TLS fails, or the server refuses AUTH or SELECT.
     pub fn connect(&self) -> Result<Connection, ClientError> {
         self.connect_by(&Deadline::after(self.timeout))
     }
 
     /// Connects, logs in, sends requests and waits for as many replies, all within the time-out. If the server rejects
     /// the client, the last reply is its error, and later replies are missing.
+    ///
+    /// # Errors
+    ///
+    /// Fails if [`Endpoint::connect`] fails, the connection ends or the time-out passes before the replies are
+    /// complete, or they are invalid or too many.
     pub fn request_once(&self, requests: &[u8], replies: usize) -> Result<Vec<Reply>, ClientError> {
         let deadline = Deadline::after(self.timeout);
         self.connect_by(&deadline)?.exchange(requests, replies, &deadline)
@@ -224,6 +263,11 @@ impl Endpoint {
 
     /// Sends requests on a connection of [`Endpoint::connect`], and waits for as many replies, as
     /// [`Endpoint::request_once`] does.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the connection ends or the time-out passes before the replies are complete, or they are invalid or too
+    /// many.
     pub fn request(
         &self,
         connection: &mut Connection,
@@ -234,6 +278,11 @@ impl Endpoint {
     }
 
     /// Sends requests on a connection, and waits for as many replies, which are no IDs.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the connection ends or the time-out passes before the replies are complete, or they are invalid or too
+    /// many.
     pub fn request_values(
         &self,
         connection: &mut Connection,
@@ -293,6 +342,7 @@ impl Deadline {
     }
 }
 
+/// An open connection to a server, with or without TLS.
 #[derive(Debug)]
 pub struct Connection {
     socket: Socket,
@@ -307,6 +357,10 @@ enum Socket {
 
 impl Connection {
     /// Makes the connection non-blocking: calls that would wait return [`io::ErrorKind::WouldBlock`].
+    ///
+    /// # Errors
+    ///
+    /// Fails if the system cannot change the mode of the socket.
     pub fn set_nonblocking(&self) -> io::Result<()> {
         match &self.socket {
             Socket::Tcp(stream) => stream.set_nonblocking(true),
@@ -316,6 +370,10 @@ impl Connection {
 
     /// Reads available bytes. 0 means that the server closed. On an encrypted connection, `buffer` may be too small for
     /// all received bytes: read until it would block.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the socket fails or would block. An error of TLS has the kind [`io::ErrorKind::InvalidData`].
     pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let Some(tls) = &mut self.tls else { return self.socket.read(buffer) };
         loop {
@@ -333,6 +391,10 @@ impl Connection {
     }
 
     /// Accepts some of `bytes` for sending; unsent TLS records go first.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the socket fails, or would block before any byte is accepted.
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let Some(tls) = &mut self.tls else { return self.socket.write(bytes) };
         while tls.wants_write() {
@@ -343,6 +405,11 @@ impl Connection {
         Ok(taken)
     }
 
+    /// Sends the unsent TLS records. Does nothing on an unencrypted connection.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the socket fails or would block.
     pub fn flush(&mut self) -> io::Result<()> {
         if let Some(tls) = &mut self.tls {
             while tls.wants_write() {

@@ -17,6 +17,7 @@ use getid_system::trust::{Trust, TrustError, certificates, read_pem};
 pub struct TlsFiles {
     /// Authorities that may have signed the server's certificate; `None` for those that the system trusts.
     pub authorities: Option<PathBuf>,
+    /// Files with the client's certificate and its private key; `None` to present no certificate.
     pub client: Option<(PathBuf, PathBuf)>,
     /// The name that the certificate must have, if it differs from the host's.
     pub server_name: Option<String>,
@@ -24,6 +25,7 @@ pub struct TlsFiles {
     pub insecure: bool,
 }
 
+/// Settings of TLS connections: trust, client certificate and expected server name.
 #[derive(Clone)]
 pub struct Tls {
     config: Arc<ClientConfig>,
@@ -56,6 +58,12 @@ impl From<TrustError> for TlsFileError {
 }
 
 impl Tls {
+    /// Reads the files and builds the settings.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a file cannot be read or parsed, no authority is trusted, or the client's certificate and key are
+    /// unusable.
     pub fn load(files: &TlsFiles) -> Result<Tls, TlsFileError> {
         let trust = match &files.authorities {
             _ if files.insecure => Trust::AnyServer,

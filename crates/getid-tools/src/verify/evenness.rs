@@ -119,8 +119,10 @@ impl Evenness {
     }
 }
 
+/// Verdict on the evenness of one server's IDs over `id % modulus`.
 #[derive(Clone, Debug, Serialize)]
 pub struct EvennessVerdict {
+    /// Modulus, 1 to [`MODULUS_MAX`].
     pub modulus: u32,
     #[serde(skip)]
     promise: EvennessPromise,
@@ -131,6 +133,7 @@ pub struct EvennessVerdict {
     /// Whether each 2^random-range IDs in a row carried every random value once.
     pub exact: bool,
     pub(crate) count_min: u64,
+    /// Number of IDs with the most frequent residue.
     pub count_max: u64,
     pub(crate) chi_square: f64,
     pub(crate) chi_square_max: f64,

@@ -1,12 +1,16 @@
 //! The IDs of one connection, as plain numbers: 8 bytes each, or 16 if they are wider.
 
+/// IDs of one connection, in the order of their arrival until they are sorted.
 #[derive(Clone, Debug)]
 pub enum IdList {
+    /// IDs of at most 64 bits, 8 bytes each.
     Narrow(Vec<u64>),
+    /// IDs of at most 128 bits, 16 bytes each.
     Wide(Vec<u128>),
 }
 
 impl IdList {
+    /// Returns an empty list: a narrow one for IDs of at most 64 bits, else a wide one.
     pub fn new(is_narrow: bool) -> IdList {
         if is_narrow { IdList::Narrow(Vec::new()) } else { IdList::Wide(Vec::new()) }
     }
@@ -19,6 +23,7 @@ impl IdList {
         }
     }
 
+    /// Returns the number of IDs.
     pub fn len(&self) -> usize {
         match self {
             IdList::Narrow(ids) => ids.len(),
@@ -26,6 +31,12 @@ impl IdList {
         }
     }
 
+    /// Whether the list holds no ID.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns the ID at an index, from 0; `None` past the end.
     pub fn get(&self, index: usize) -> Option<u128> {
         match self {
             IdList::Narrow(ids) => ids.get(index).copied().map(u128::from),
@@ -33,6 +44,7 @@ impl IdList {
         }
     }
 
+    /// Returns the last ID; `None` if the list is empty.
     pub fn last(&self) -> Option<u128> {
         self.get(self.len().checked_sub(1)?)
     }
@@ -46,6 +58,7 @@ impl IdList {
         }
     }
 
+    /// Returns an iterator over the IDs, from first to last.
     pub fn iter(&self) -> impl Iterator<Item = u128> {
         (0..self.len()).filter_map(|index| self.get(index))
     }

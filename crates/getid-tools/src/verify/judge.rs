@@ -11,8 +11,10 @@ use super::record::RecordError;
 use super::watch::{ServerWatch, Watch};
 use super::{Findings, IdSource, Promises, ViolationKind};
 
+/// Promises that [`judge`] checks, and how strictly it checks them.
 #[derive(Clone, Debug)]
 pub struct JudgeOptions {
+    /// Promises about the generator's IDs.
     pub promises: Arc<Promises>,
     /// The modulus over which evenness of `id % modulus` is judged.
     pub modulus: u32,
@@ -24,15 +26,20 @@ pub struct JudgeOptions {
 
 /// The IDs of an earlier run, ascending.
 pub struct EarlierRun<'a> {
+    /// Name of the run in findings and errors, such as the path of its record.
     pub name: String,
+    /// Iterator over the IDs, or over the error that ended the reading.
     pub ids: Box<dyn Iterator<Item = Result<u128, RecordError>> + 'a>,
 }
 
+/// Result of [`judge`]: violations, and counts of IDs.
 #[derive(Debug, Default)]
 pub struct Judgement {
+    /// Violations found in the merge, without the findings of the watches.
     pub findings: Findings,
     /// The IDs of each server, in the given order; `None` for a server without IDs.
     pub servers: Vec<Option<ServerIds>>,
+    /// Number of IDs of all earlier runs.
     pub earlier_ids: u64,
 }
 
@@ -45,10 +52,18 @@ pub struct ServerIds {
     pub evenness: EvennessVerdict,
 }
 
+/// An error that stops [`judge`].
 #[derive(Debug, thiserror::Error)]
 pub enum JudgeError {
+    /// The record of an earlier run cannot be read.
     #[error("{name}: {error}")]
-    Record { name: String, error: RecordError },
+    Record {
+        /// Name of the earlier run.
+        name: String,
+        /// Cause of the failure.
+        error: RecordError,
+    },
+    /// This run's record cannot be written.
     #[error("writing the record: {0}")]
     Write(io::Error),
 }
@@ -56,6 +71,10 @@ pub enum JudgeError {
 /// Merges the IDs of all watches and earlier runs, checks them, and passes this run's IDs to `record`, ascending.
 ///
 /// `servers` are those of the watches. The watches' IDs are sorted in place unless they ascend.
+///
+/// # Errors
+///
+/// Fails if an earlier run cannot be read, or if `record` fails.
 pub fn judge(
     servers: &[Arc<ServerWatch>],
     watches: &mut [Watch],

@@ -28,6 +28,7 @@ const READ_BYTES: usize = 16 * 1024;
 /// Pause after an error reply: a refusing server need not get a thousand requests a second.
 const ERROR_PAUSE: Duration = Duration::from_millis(10);
 
+/// Requests of a run, and the counters that its connections share.
 pub struct VerifyPlan {
     /// IDs of one MGETID; `None` for GETID.
     pub batch: Option<u32>,
@@ -35,9 +36,11 @@ pub struct VerifyPlan {
     pub subject: Arc<Subject>,
     /// The words after the command: the generator's name, and fields with their values.
     pub words: Vec<String>,
+    /// Largest number of requests in flight on each connection.
     pub pipeline: usize,
     /// Number of IDs not requested yet.
     pub ids_left: AtomicU64,
+    /// Number of IDs that all connections have received.
     pub ids_seen: AtomicU64,
     /// Whether the time is up, so that no more IDs are requested.
     pub stop: AtomicBool,
@@ -95,19 +98,31 @@ struct PendingRequest {
     ids: u32,
 }
 
+/// Result of one connection.
 pub struct ConnectionResult {
+    /// The IDs that the connection received, and their violations.
     pub watch: Watch,
+    /// Time from each request to its reply, µs, with a precision of 1 %.
     pub latency_us: Histogram<u64>,
+    /// Number of requests with a reply, error replies included.
     pub requests: u64,
+    /// Error replies with their counts.
     pub errors: ErrorReplies,
+    /// The error that broke the connection; `None` if it ended as planned.
     pub disconnect: Option<String>,
 }
 
+/// Result of a run over all its connections.
 pub struct RunResult {
+    /// The servers of the run, in the order of the report.
     pub servers: Vec<Arc<ServerWatch>>,
+    /// One watch for each connection that ended.
     pub watches: Vec<Watch>,
+    /// Time from the first request until the last connection ended.
     pub elapsed: Duration,
+    /// Time from each request to its reply, µs, with a precision of 1 %.
     pub latency_us: Histogram<u64>,
+    /// Number of requests with a reply, error replies included.
     pub requests: u64,
     /// Error replies with their counts.
     pub errors: ErrorReplies,
@@ -118,6 +133,7 @@ pub struct RunResult {
 }
 
 impl RunResult {
+    /// Returns the result of a run over these servers, before any connection has ended.
     pub fn of(servers: Vec<Arc<ServerWatch>>) -> RunResult {
         RunResult {
             servers,
@@ -131,10 +147,12 @@ impl RunResult {
         }
     }
 
+    /// Returns the number of IDs that all connections received.
     pub fn ids(&self) -> u64 {
         self.watches.iter().map(|watch| watch.ids.len() as u64).sum()
     }
 
+    /// Adds the result of one connection.
     pub fn absorb(&mut self, outcome: ConnectionResult) {
         let ConnectionResult { watch, latency_us, requests, errors, disconnect } = outcome;
         if let Some(reason) = disconnect {
@@ -150,6 +168,10 @@ impl RunResult {
 
 impl VerifyConnection {
     /// Connects, logs in, and checks that the server answers.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the connection cannot be opened, or if the server refuses the login or PING.
     pub async fn connect(
         endpoint: &Arc<Endpoint>,
         plan: &Arc<VerifyPlan>,

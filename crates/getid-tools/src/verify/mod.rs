@@ -32,9 +32,11 @@ use serde::Serialize;
 /// Largest number of examples kept of each kind; further ones are only counted.
 pub(crate) const EXAMPLES_MAX: usize = 5;
 
+/// Kind of a violation. Each kind is one check of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ViolationKind {
+    /// The ID was received twice, in this run or in earlier ones.
     Duplicate,
     /// The ID is not larger than the previous one on its connection.
     ConnectionOrder,
@@ -53,6 +55,7 @@ pub enum ViolationKind {
 }
 
 impl ViolationKind {
+    /// All kinds, in the order of their declaration and of the report.
     pub const ALL: [ViolationKind; 8] = [
         ViolationKind::Duplicate,
         ViolationKind::ConnectionOrder,
@@ -64,6 +67,7 @@ impl ViolationKind {
         ViolationKind::Reply,
     ];
 
+    /// Returns the title of the check in the report.
     pub fn title(self) -> &'static str {
         match self {
             ViolationKind::Duplicate => "no id twice",
@@ -84,14 +88,17 @@ pub struct Findings {
     violations: [Violations; ViolationKind::ALL.len()],
 }
 
+/// Violations of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Violations {
+    /// Number of violations.
     pub count: u64,
     /// The first few, one sentence each.
     pub examples: Vec<String>,
 }
 
 impl Findings {
+    /// Counts a violation. `example` is called only while fewer than 5 examples of the kind are kept.
     pub fn add(&mut self, kind: ViolationKind, example: impl FnOnce() -> String) {
         self.add_many(kind, 1, example);
     }
@@ -105,6 +112,7 @@ impl Findings {
         }
     }
 
+    /// Adds the violations of other findings. Of each kind, at most 5 examples are kept.
     pub fn absorb(&mut self, other: Findings) {
         for (mine, theirs) in self.violations.iter_mut().zip(other.violations) {
             mine.count += theirs.count;
@@ -113,10 +121,12 @@ impl Findings {
         }
     }
 
+    /// Returns the violations of one kind.
     pub fn of(&self, kind: ViolationKind) -> &Violations {
         &self.violations[kind as usize]
     }
 
+    /// Returns the number of violations of all kinds.
     pub fn count(&self) -> u64 {
         self.violations.iter().map(|found| found.count).sum()
     }
@@ -125,7 +135,14 @@ impl Findings {
 /// The place where an ID was seen, for reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IdSource<'a> {
-    Connection { server: &'a str, connection: usize },
+    /// A connection of this run.
+    Connection {
+        /// Name of the server.
+        server: &'a str,
+        /// The connection's number among those of its server.
+        connection: usize,
+    },
+    /// Name of an earlier run's record.
     Record(&'a str),
 }
 

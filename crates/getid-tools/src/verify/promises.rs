@@ -15,6 +15,7 @@ const NARROW_BITS_MAX: u32 = 64;
 /// Largest width of a number that distinguishes servers, bits.
 const SERVER_BITS_MAX: u32 = 63;
 
+/// Promises about the IDs of one generator, and the positions of the fields that show them.
 #[derive(Clone, Debug)]
 pub struct Promises {
     subject: Arc<Subject>,
@@ -81,6 +82,7 @@ impl Promises {
         })
     }
 
+    /// Returns the generator whose IDs are checked.
     pub fn subject(&self) -> &Arc<Subject> {
         &self.subject
     }
@@ -128,6 +130,7 @@ impl Promises {
         if is_drawn { "drawn number" } else { "server-id" }
     }
 
+    /// Returns the promise of evenness for the lowest bits.
     pub fn evenness(&self) -> EvennessPromise {
         self.evenness
     }

@@ -51,6 +51,11 @@ pub struct RecordWriter<W> {
 }
 
 impl<W: Write> RecordWriter<W> {
+    /// Writes the header of a record for this subject's IDs to `out`.
+    ///
+    /// # Errors
+    ///
+    /// Fails if `out` cannot be written.
     pub fn new(mut out: W, subject: &Subject) -> io::Result<RecordWriter<W>> {
         let mut header = MAGIC.to_vec();
         match subject {
@@ -74,6 +79,10 @@ impl<W: Write> RecordWriter<W> {
 
     /// Adds an ID, not smaller than the previous one.
     ///
+    /// # Errors
+    ///
+    /// Fails if the ID completes a block and `out` cannot be written.
+    ///
     /// # Panics
     ///
     /// Panics if the ID is smaller.
@@ -92,6 +101,10 @@ impl<W: Write> RecordWriter<W> {
     }
 
     /// Writes the last block and the end. Returns `out`.
+    ///
+    /// # Errors
+    ///
+    /// Fails if `out` cannot be written.
     pub fn finish(mut self) -> io::Result<W> {
         if self.block_ids > 0 {
             self.end_block()?;
@@ -130,6 +143,11 @@ pub struct RecordReader<R> {
 }
 
 impl<R: Read> RecordReader<R> {
+    /// Reads the header of a record, and returns a reader of its IDs.
+    ///
+    /// # Errors
+    ///
+    /// Fails if `input` cannot be read, is not a record, has an unknown version, or has a damaged or incomplete header.
     pub fn new(mut input: R) -> Result<RecordReader<R>, RecordError> {
         let mut head = [0; HEAD_BYTES];
         read_exact(&mut input, &mut head)?;
@@ -144,6 +162,7 @@ impl<R: Read> RecordReader<R> {
         Ok(RecordReader { input, subject, last: 0, ids: 0, block: Vec::new().into_iter(), is_at_end: false })
     }
 
+    /// Returns the generator whose IDs the record holds, as the header declares it.
     pub fn subject(&self) -> &Subject {
         &self.subject
     }
@@ -204,18 +223,30 @@ impl<R: Read> Iterator for RecordReader<R> {
     }
 }
 
+/// An error that ends the reading of a record.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
+    /// The input cannot be read.
     #[error(transparent)]
     Io(io::Error),
+    /// The input ends before the end of the record.
     #[error("the record is cut short: its run did not finish, or the file was not copied whole")]
     CutShort,
+    /// The input does not begin with the magic bytes of a record.
     #[error("this is no record of getid verify")]
     NoRecord,
+    /// The version of the record is neither 1 nor 2.
     #[error("the record has version {version}, this getid reads versions 1 and 2")]
-    Version { version: u32 },
+    Version {
+        /// Version in the header.
+        version: u32,
+    },
+    /// A checksum, length or count of the record is wrong.
     #[error("the record is damaged after {ids} ids")]
-    Damaged { ids: u64 },
+    Damaged {
+        /// Number of IDs in the blocks before the damage; 0 for a damaged header.
+        ids: u64,
+    },
 }
 
 fn read_layout(input: &mut impl Read, head: &[u8]) -> Result<Layout, RecordError> {

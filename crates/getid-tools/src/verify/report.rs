@@ -12,15 +12,19 @@ use getid_text::plural::{counted, thousands};
 use getid_text::printable::printable;
 use getid_text::timestamp;
 
+/// Options of a run, as the report shows them.
 pub struct VerifyOptions {
     /// The command that was sent repeatedly.
     pub command: String,
+    /// Number of connections to each server.
     pub connections: u32,
+    /// Largest number of requests in flight on each connection.
     pub pipeline: u32,
     /// IDs of one MGETID; `None` for GETID.
     pub batch: Option<u32>,
     /// Whether all IDs must be larger than those of earlier runs.
     pub after: bool,
+    /// Path of this run's record; `None` without one.
     pub record: Option<String>,
 }
 
@@ -33,6 +37,7 @@ pub struct VerifyReport {
     #[serde(skip_serializing_if = "Option::is_none")]
     generator: Option<String>,
     ok: bool,
+    /// Number of violations of all kinds.
     pub violations: u64,
     seconds: f64,
     ids: u64,
@@ -94,6 +99,7 @@ struct Check {
 }
 
 impl VerifyReport {
+    /// Returns the report of a run. The findings of its watches are added to those of `judged`.
     pub fn new(options: VerifyOptions, promises: &Promises, result: RunResult, judged: Judgement) -> VerifyReport {
         let ids = result.ids();
         let RunResult { servers, watches, elapsed, latency_us, requests, errors, disconnects, at_limit } = result;

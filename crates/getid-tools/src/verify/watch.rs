@@ -10,8 +10,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{Findings, IdList, Promises, ViolationKind};
 
+/// State that the watches of one server share: its floor and its server-id.
 #[derive(Debug)]
 pub struct ServerWatch {
+    /// Name of the server in findings, such as its address.
     pub name: String,
     /// The largest ID received.
     floor: Mutex<Option<u128>>,
@@ -65,8 +67,10 @@ pub struct ReplyTimes {
     pub(crate) received_unix_ms: i64,
 }
 
+/// Promises that a [`Watch`] checks, and its tolerance.
 #[derive(Clone, Debug)]
 pub struct WatchOptions {
+    /// Promises about the generator's IDs.
     pub promises: Arc<Promises>,
     /// Largest tolerated time of an ID ahead of its receipt or behind its request, ms.
     pub clock_tolerance_ms: i64,
@@ -75,9 +79,11 @@ pub struct WatchOptions {
 /// Watches one connection, and keeps its IDs.
 #[derive(Debug)]
 pub struct Watch {
+    /// State of the server, shared by all its connections.
     pub server: Arc<ServerWatch>,
     /// The connection's number among those of its server.
     pub connection: usize,
+    /// Violations that this connection showed.
     pub findings: Findings,
     /// The IDs, in the order of their arrival.
     pub ids: IdList,
@@ -89,6 +95,7 @@ pub struct Watch {
 }
 
 impl Watch {
+    /// Returns a watch without IDs, for one connection of a server.
     pub fn new(server: Arc<ServerWatch>, connection: usize, options: WatchOptions) -> Watch {
         Watch {
             server,

@@ -488,6 +488,10 @@ impl<C: Clock> Issuer<C> {
     }
 
     /// Makes a save, applies its result to the mint, serves waiting draws, and counts and logs the result.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the claim does not save the point. The mint has been given the error already.
     pub async fn save<S: Claim<Point = SavePoint>>(
         &self,
         claim: &mut AcquiredClaim<S>,
