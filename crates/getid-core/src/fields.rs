@@ -190,7 +190,7 @@ impl FieldLayout {
 
     /// The Unix time at which a tick begins, ms, rounded down; `i64::MAX` where it has no room.
     pub fn unix_ms(&self, tick: u64) -> i64 {
-        i64::try_from(self.unix_ns(tick).div_euclid(1_000_000)).unwrap_or(i64::MAX)
+        whole_ms(self.unix_ns(tick))
     }
 
     /// The tick at a Unix time in ns; `None` before the epoch or past the end.
@@ -207,8 +207,7 @@ impl FieldLayout {
 
     /// The Unix time in ms at which its last tick ends; times that an `i64` can't hold stop at its ends.
     pub fn end_unix_ms(&self) -> i64 {
-        let end_ns = self.unix_ns(self.last_tick()) + i128::from(self.unit.ns());
-        i64::try_from(end_ns.div_euclid(NS_PER_MS)).unwrap_or(i64::MAX)
+        whole_ms(self.unix_ns(self.last_tick()) + i128::from(self.unit.ns()))
     }
 
     /// The value of a field of this layout in a number, by how many bits lie below it.
@@ -271,6 +270,11 @@ pub(crate) const fn low_bits(bits: u32) -> u128 {
 /// The same up to 64.
 pub(crate) const fn low_bits_64(bits: u32) -> u64 {
     if bits >= u64::BITS { u64::MAX } else { (1 << bits) - 1 }
+}
+
+/// Returns a time in whole ms, rounded down; one that an `i64` cannot hold becomes its greatest value.
+fn whole_ms(unix_ns: i128) -> i64 {
+    i64::try_from(unix_ns.div_euclid(NS_PER_MS)).unwrap_or(i64::MAX)
 }
 
 /// Why fields make no layout.
