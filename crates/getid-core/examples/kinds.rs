@@ -44,7 +44,7 @@ fn main() {
 
         // Read the text back.
         let number = declaration.read(&text).expect("an ID of this kind");
-        let time = layout.tick_of(number).map(|tick| UtcMs((layout.unix_ns(tick) / 1_000_000).try_into().expect("ms")));
+        let time = layout.tick_of(number).map(|tick| UtcMs(layout.unix_ms(tick)));
         print!("    {}", time.map_or("no time".to_owned(), |time| time.to_string()));
         for (field, shift) in layout.places().filter(|(field, _)| field.role != Role::Time) {
             print!(" {} {}", field.name, FieldLayout::value(field, shift, number));

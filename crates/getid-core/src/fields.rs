@@ -191,7 +191,7 @@ impl FieldLayout {
 
     /// Returns the Unix time in ms at which a tick begins, rounded down; times above `i64::MAX` are clamped.
     pub fn unix_ms(&self, tick: u64) -> i64 {
-        i64::try_from(self.unix_ns(tick).div_euclid(1_000_000)).unwrap_or(i64::MAX)
+        whole_ms(self.unix_ns(tick))
     }
 
     /// Returns the tick at a Unix time in ns; `None` before the epoch or past the end.
@@ -208,8 +208,7 @@ impl FieldLayout {
 
     /// Returns the Unix time in ms at which its last tick ends, clamped to an `i64`.
     pub fn end_unix_ms(&self) -> i64 {
-        let end_ns = self.unix_ns(self.last_tick()) + i128::from(self.unit.ns());
-        i64::try_from(end_ns.div_euclid(NS_PER_MS)).unwrap_or(i64::MAX)
+        whole_ms(self.unix_ns(self.last_tick()) + i128::from(self.unit.ns()))
     }
 
     /// Returns the value of a field in a number. `shift`: the number of bits below the field.
@@ -272,6 +271,11 @@ pub(crate) const fn low_bits(bits: u32) -> u128 {
 /// Returns a number whose lowest `bits` are ones, up to 64.
 pub(crate) const fn low_bits_64(bits: u32) -> u64 {
     if bits >= u64::BITS { u64::MAX } else { (1 << bits) - 1 }
+}
+
+/// Returns a time in whole ms, rounded down; times above `i64::MAX` are clamped.
+fn whole_ms(unix_ns: i128) -> i64 {
+    i64::try_from(unix_ns.div_euclid(NS_PER_MS)).unwrap_or(i64::MAX)
 }
 
 /// Reason why fields are not a valid layout.
