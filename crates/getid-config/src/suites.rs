@@ -1,6 +1,6 @@
 //! Versions and cipher suites of TLS, by their OpenSSL names, which redis.conf uses.
 //!
-//! This module only has names. [`getid_server::tls`] has the suites of the library, and a test compares both.
+//! This module only has names. The crate `getid-server` has the suites of the library, and a test compares both.
 
 use super::value_error::ValueError;
 

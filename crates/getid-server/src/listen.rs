@@ -406,7 +406,7 @@ impl ClientLimits {
     }
 
     /// Returns the numbers for which there are descriptors, while `own` are open for everything else; see
-    /// [`room_for_clients`]. If not all fit, the HTTP port gets at most an eighth.
+    /// `room_for_clients`. If not all fit, the HTTP port gets at most an eighth.
     ///
     /// # Errors
     ///

@@ -69,7 +69,7 @@ impl Monitors {
         self.dropped.load(Relaxed)
     }
 
-    /// Adds a client, which is fed from now on. Returns `None` if there are [`MONITORS_MAX`] already.
+    /// Adds a client, which is fed from now on. Returns `None` if there are `MONITORS_MAX` already.
     pub fn add(self: &Arc<Self>, client: &Arc<Client>) -> Option<MonitorSlot> {
         let mut all = self.lock();
         if all.len() >= MONITORS_MAX {

@@ -1,7 +1,7 @@
 //! Patterns of Redis's `KEYS`, `CONFIG GET` and `COMMAND LIST`: `*`, `?`, `[a-z]`, `[^a-z]`, and a backslash that makes
 //! the next character literal.
 //!
-//! A pattern comes from a client, so its cost is bounded here for all callers. It has at most [`PATTERN_BYTES_MAX`]
+//! A pattern comes from a client, so its cost is bounded here for all callers. It has at most `PATTERN_BYTES_MAX`
 //! bytes and is parsed once. Each element then tests a byte in one step, a set of a thousand bytes too. Backtracking
 //! goes to the last `*` only. So a match takes at most as many steps as elements times bytes of text, where the usual
 //! recursion is exponential. A pattern that requires more bytes than the text has fails after one comparison.
@@ -45,7 +45,7 @@ impl Pattern {
     ///
     /// # Errors
     ///
-    /// [`PatternTooLong`] beyond [`PATTERN_BYTES_MAX`].
+    /// [`PatternTooLong`] beyond `PATTERN_BYTES_MAX`.
     pub fn new(pattern: &[u8], ignore_case: bool) -> Result<Pattern, PatternTooLong> {
         if pattern.len() > PATTERN_BYTES_MAX {
             return Err(PatternTooLong { bytes: pattern.len() });

@@ -1,7 +1,7 @@
 //! Text from outside (names, paths, a server's replies) made safe to show on one line.
 //!
 //! Logs, reports and tools print outside text through this module. So no name can start a new line, control a terminal,
-//! or show its letters in another order. [`getid_redis::resp::write_error`] escapes error replies in the same way.
+//! or show its letters in another order. The crate `getid-redis` escapes error replies in the same way.
 
 use std::borrow::Cow;
 

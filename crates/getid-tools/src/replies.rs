@@ -68,7 +68,7 @@ pub trait ReplySink {
 
     /// A number: a `:` line without its colon and CRLF.
     fn integer(&mut self, digits: &[u8]);
-    /// A bulk string, cut at [`BULK_BYTES_SHOWN_MAX`]. May be empty without [`ReplySink::WANTS_BULKS`].
+    /// A bulk string, cut at `BULK_BYTES_SHOWN_MAX`. May be empty without [`ReplySink::WANTS_BULKS`].
     fn bulk(&mut self, text: &[u8]);
     /// An error: a `-` line without its dash and CRLF. For an error as a bulk string, a fixed text, before the string.
     fn error(&mut self, text: &[u8]);
@@ -378,7 +378,7 @@ pub enum Reply {
     Other(String),
 }
 
-/// Collects whole replies. At most [`REPLY_IDS_MAX`] IDs of one reply are kept.
+/// Collects whole replies. At most `REPLY_IDS_MAX` IDs of one reply are kept.
 #[derive(Debug, Default)]
 pub struct IdReplyCollector {
     /// Complete replies, in the order of arrival.
@@ -509,7 +509,7 @@ pub type FlatReply = Result<Vec<ReplyValue>, String>;
 /// One string or number of a reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReplyValue {
-    /// The text, cut at [`BULK_BYTES_SHOWN_MAX`].
+    /// The text, cut at `BULK_BYTES_SHOWN_MAX`.
     Text(Vec<u8>),
     /// A null of the protocol.
     Null,
@@ -525,7 +525,7 @@ impl ReplyValue {
     }
 }
 
-/// Collects replies as words. A reply of more than [`REPLY_IDS_MAX`] words is an error.
+/// Collects replies as words. A reply of more than `REPLY_IDS_MAX` words is an error.
 #[derive(Debug, Default)]
 pub struct ValueCollector {
     replies: Vec<FlatReply>,

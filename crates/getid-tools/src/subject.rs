@@ -224,7 +224,7 @@ fn number_of(counter: &CounterDeclaration, read: CounterReading) -> u128 {
     shown << VALUE_BITS | u128::from(value.unsigned_abs())
 }
 
-/// Returns the reading of a number made by [`number_of`].
+/// Returns the reading of a number made by `number_of`.
 pub fn reading_of(number: u128) -> CounterReading {
     let part = |shift: u32| u8::try_from((number >> (VALUE_BITS + shift)) & 0xff).unwrap_or_default();
     let year = u16::try_from((number >> (VALUE_BITS + 24)) & 0xffff).unwrap_or_default();

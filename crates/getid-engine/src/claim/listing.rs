@@ -46,7 +46,7 @@ impl fmt::Debug for ClaimLister {
 pub struct ClaimList {
     /// Time at which the last claim was read, in Unix ms of this machine's wall clock. `None` before the first read.
     pub read_unix_ms: Option<i64>,
-    /// Claims sorted by server-id, at most [`CLAIMS_MAX`].
+    /// Claims sorted by server-id, at most `CLAIMS_MAX`.
     pub claims: Vec<ListedClaim>,
     /// Whether the store has more claims.
     pub has_more: bool,

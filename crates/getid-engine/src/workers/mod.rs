@@ -197,7 +197,7 @@ impl Workers {
         is_ready.recv().map_err(io::Error::other)?
     }
 
-    /// Makes the pools on an existing runtime. The caller must run [`Workers::tend`] on it.
+    /// Makes the pools on an existing runtime. The caller must run `Workers::tend` on it.
     pub fn on(handle: Handle, specs: &[PoolSpec], store: &Arc<dyn RecordStore>, host: &Arc<dyn Host>) -> Arc<Workers> {
         let lease_pool = |spec: &PoolSpec| {
             let lease_pool = LeasePool::new(spec.name.clone(), spec.rules, Arc::clone(store), Arc::clone(host));

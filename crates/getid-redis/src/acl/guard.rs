@@ -40,7 +40,7 @@ pub enum Protection {
     /// default without `bind`. Clients that are accepted because there is a password are treated as under
     /// [`Protection::Commands`].
     Connections,
-    /// Clients from other machines are served, except for [guarded](Command::is_guarded) commands, which require a
+    /// Clients from other machines are served, except for guarded commands, which require a
     /// login: `protected-mode guarded`, and the default with `bind`.
     Commands,
     /// Clients from other machines may run everything: `protected-mode no`.
@@ -77,7 +77,7 @@ impl Protection {
         self == Protection::Connections && origin == Origin::Elsewhere && is_open
     }
 
-    /// Whether a session may not run [guarded](Command::is_guarded) commands; `has_proved` is whether it has logged in
+    /// Whether a session may not run guarded commands; `has_proved` is whether it has logged in
     /// with a proof that its user requires.
     pub fn guards(self, origin: Origin, has_proved: bool) -> bool {
         self != Protection::Nothing && origin == Origin::Elsewhere && !has_proved

@@ -89,7 +89,7 @@ impl User {
     }
 
     /// Returns the commands that are allowed with any sequences and channels, and with any generators if
-    /// `names_generators`. A guarded session gets them without [guarded](Command::is_guarded) ones.
+    /// `names_generators`. A guarded session gets them without guarded ones.
     #[inline]
     pub fn allowed(&self, is_guarded: bool, names_generators: bool) -> &CommandSet {
         &self.allowed_with_any_args[usize::from(names_generators)][usize::from(is_guarded)]

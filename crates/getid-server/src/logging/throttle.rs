@@ -4,7 +4,7 @@
 //! hide all other lines. So each such line has a [`LineKind`], whose row limits its lines in a window of time. When a
 //! window ends, one line reports how many were suppressed, even if none follows.
 //!
-//! No clock: the caller passes the time to [`LogThrottle::end_windows`].
+//! No clock: the caller passes the time to `LogThrottle::end_windows`.
 
 use std::collections::HashMap;
 use std::fmt;

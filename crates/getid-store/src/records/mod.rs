@@ -165,6 +165,7 @@ impl Key {
     }
 
     /// Returns the key of etcd's compaction rounds, which all servers write.
+    #[cfg(feature = "fleet")]
     pub(crate) fn of_compaction() -> Key {
         Key("compaction".to_owned())
     }

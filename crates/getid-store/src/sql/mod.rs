@@ -154,7 +154,7 @@ pub trait Connection: Send {
         Box::pin(async { Ok(()) })
     }
 
-    /// Closes the ended periods of a generator, and deletes their rows, [`PRUNED_MAX`] per call. Native tables only.
+    /// Closes the ended periods of a generator, and deletes their rows, `PRUNED_MAX` per call. Native tables only.
     fn prune<'a>(&'a mut self, _ask: &'a PruneRequest) -> StoreFuture<'a, Result<PruneResult, Verdict>> {
         Box::pin(async { Ok(Err(no_generators())) })
     }
@@ -168,7 +168,7 @@ pub trait Connection: Send {
     }
 
     /// Writes a copy of the store, as of one moment, into an empty file. Fails if that takes longer than
-    /// [`BACKUP_TIME_MAX`]. For a file that only this server uses.
+    /// `BACKUP_TIME_MAX`. For a file that only this server uses.
     fn backup<'a>(&'a mut self, _to: &'a Path) -> StoreFuture<'a, ()> {
         let message =
             "it is kept by a database server, whose own tools make backups: mysqldump --single-transaction, pg_dump";
@@ -195,7 +195,7 @@ pub struct Token {
 pub const TOKENS_MAX: usize = 10_000;
 
 /// Longest time of a backup: reservations wait during it.
-pub(crate) const BACKUP_TIME_MAX: Duration = Duration::from_secs(1);
+pub const BACKUP_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// Most sequences of one [`Connection::reserve`].
 pub const BATCH_MAX: usize = 64;
@@ -394,7 +394,7 @@ impl Day {
 pub const GENERATORS_MAX: usize = 10_000;
 
 /// Most rows that one [`Connection::prune`] deletes.
-pub(crate) const PRUNED_MAX: u64 = 5_000;
+pub const PRUNED_MAX: u64 = 5_000;
 
 /// A reservation that was committed.
 #[derive(Clone, Debug, PartialEq, Eq)]
