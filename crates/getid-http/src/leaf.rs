@@ -23,6 +23,7 @@ use super::spring::{self, Parameters};
 use getid_redis::session::SEQUENCES_OFF;
 use getid_server::Server;
 use getid_server::logging::throttle::throttled;
+use getid_text::percent;
 use getid_text::printable::printable_up_to;
 
 /// Leaf's failures, by the number that it writes in place of an ID.
@@ -72,7 +73,8 @@ fn key_of(path: &str, prefix: &str) -> Option<String> {
     let key = path.strip_prefix(prefix)?;
     let key = key.strip_suffix('/').unwrap_or(key);
     let is_one = !key.is_empty() && !key.contains('/');
-    is_one.then(|| spring::decoded(key.as_bytes(), false)).flatten()
+    let key = percent::decode(key.as_bytes()).filter(|_| is_one)?;
+    Some(String::from_utf8_lossy(&key).into_owned())
 }
 
 /// Answers every path of Leaf, and other paths with their prefixes.

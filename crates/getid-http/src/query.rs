@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use super::endpoint::{Endpoint, Parameter, ParameterLocation};
 use super::problem::Problem;
 use super::schema::{RequestBounds, Schema};
+use getid_text::percent::decode_form;
 use getid_text::printable::printable_up_to;
 use getid_text::suggest::did_you_mean;
 
@@ -127,29 +128,16 @@ fn number(text: &str) -> Option<i64> {
 
 /// Decodes text of forms and links: `%2F` is a slash, and a plus is a blank.
 pub(super) fn decoded(text: &str) -> Result<Cow<'_, str>, Problem> {
-    if !text.bytes().any(|byte| matches!(byte, b'%' | b'+')) {
-        return Ok(Cow::Borrowed(text));
-    }
-    let wrong = || {
+    let decoded = match decode_form(text.as_bytes()) {
+        Some(Cow::Borrowed(_)) => Some(Cow::Borrowed(text)),
+        decoded => decoded.and_then(|bytes| String::from_utf8(bytes.into()).ok()).map(Cow::Owned),
+    };
+    decoded.ok_or_else(|| {
         let shown = printable_up_to(text, 40);
         Problem::bad(format!(
             "'{shown}' of the query is invalid: % needs two hex digits after it, and the decoded text must be UTF-8"
         ))
-    };
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        bytes.push(match byte {
-            b'+' => b' ',
-            b'%' => {
-                let mut digit = || rest.next().and_then(|digit| char::from(digit).to_digit(16));
-                let (high, low) = (digit().ok_or_else(wrong)?, digit().ok_or_else(wrong)?);
-                u8::try_from(high << 4 | low).map_err(|_| wrong())?
-            }
-            byte => byte,
-        });
-    }
-    String::from_utf8(bytes).map(Cow::Owned).map_err(|_| wrong())
+    })
 }
 
 #[cfg(test)]

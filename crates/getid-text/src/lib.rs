@@ -1,8 +1,9 @@
-//! Text for people: patterns, counted nouns, printable text, suggestions for misspelled words, times, store addresses,
-//! and name hashes.
+//! Text for people: patterns, counted nouns, printable text, percent escapes, suggestions for misspelled words, times,
+//! store addresses, and name hashes.
 
 pub mod glob;
 pub mod name_hash;
+pub mod percent;
 pub mod plural;
 pub mod printable;
 pub mod shell;

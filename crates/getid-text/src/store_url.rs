@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 mod etcd;
 
+use super::percent::decode;
 use super::printable::printable_up_to;
 use super::suggest::did_you_mean;
 pub use etcd::EtcdAddress;
@@ -543,22 +544,10 @@ fn is_loopback(host: &str) -> bool {
 
 /// Decodes percent escapes such as `%2F`.
 fn decoded(text: &str, what: &str) -> Result<String, String> {
-    let wrong = || format!("has a '%' in its {what} that no two hexadecimal digits follow; a '%' is written %25");
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, tail @ ..] = rest {
-        rest = tail;
-        if *first != b'%' {
-            bytes.push(*first);
-            continue;
-        }
-        let [high, low, tail @ ..] = rest else { return Err(wrong()) };
-        let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-        let (Some(high), Some(low)) = (digit(*high), digit(*low)) else { return Err(wrong()) };
-        bytes.push(high << 4 | low);
-        rest = tail;
-    }
-    String::from_utf8(bytes).map_err(|_| format!("has a {what} that is not UTF-8"))
+    let bytes = decode(text.as_bytes()).ok_or_else(|| {
+        format!("has a '%' in its {what} that no two hexadecimal digits follow; a '%' is written %25")
+    })?;
+    String::from_utf8(bytes.into()).map_err(|_| format!("has a {what} that is not UTF-8"))
 }
 
 #[cfg(test)]

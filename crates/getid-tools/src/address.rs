@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use getid_text::percent::decode;
 use getid_text::printable::printable;
 
 /// Address of a server: a TCP port or a Unix socket.
@@ -103,7 +104,7 @@ impl ServerAddress {
             return Err(ServerAddressError::Query(char));
         }
         let (user, password) = match login.map(|login| login.split_once(':').unwrap_or((login, ""))) {
-            Some((user, password)) => (decode(user)?, decode(password)?),
+            Some((user, password)) => (decoded(user)?, decoded(password)?),
             None => (None, None),
         };
         let (address, database) = if scheme == "unix" {
@@ -160,19 +161,9 @@ fn parse_database(text: &str) -> Result<u32, ServerAddressError> {
 }
 
 /// Decodes percent-encoded text; `None` if it is empty.
-fn decode(text: &str) -> Result<Option<String>, ServerAddressError> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        if byte != b'%' {
-            bytes.push(byte);
-            continue;
-        }
-        let mut digit = || char::from(rest.next()?).to_digit(16);
-        let (Some(high), Some(low)) = (digit(), digit()) else { return Err(ServerAddressError::Encoding) };
-        bytes.push(u8::try_from(high * 16 + low).map_err(|_| ServerAddressError::Encoding)?);
-    }
-    let text = String::from_utf8(bytes).map_err(|_| ServerAddressError::Encoding)?;
+fn decoded(text: &str) -> Result<Option<String>, ServerAddressError> {
+    let text = decode(text.as_bytes()).and_then(|bytes| String::from_utf8(bytes.into()).ok());
+    let text = text.ok_or(ServerAddressError::Encoding)?;
     Ok((!text.is_empty()).then_some(text))
 }
 

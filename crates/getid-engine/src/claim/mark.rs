@@ -7,10 +7,11 @@
 //!
 //! Pure.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
+use getid_text::percent::{decode, encode, encode_word};
 use getid_text::shell::shell_word;
 use getid_text::store_url::for_command;
 
@@ -96,32 +97,18 @@ pub struct RecordLocation(String);
 impl RecordLocation {
     /// Returns the place of a store, from its address without a password.
     pub fn of_store(shown: &str) -> RecordLocation {
-        RecordLocation(percent_encoded(shown.as_bytes(), b""))
+        RecordLocation(encode(shown.as_bytes()))
     }
 
     /// Returns the place of a folder, from its absolute path.
     pub fn of_folder(dir: &Path) -> RecordLocation {
-        RecordLocation(format!("{FOLDER}{}", percent_encoded(dir.as_os_str().as_bytes(), b"%")))
+        RecordLocation(format!("{FOLDER}{}", encode_word(dir.as_os_str().as_bytes())))
     }
 
     /// Returns the path if the place is a folder.
     pub fn folder(&self) -> Option<PathBuf> {
-        let path = self.0.strip_prefix(FOLDER)?.as_bytes();
-        let mut bytes = Vec::with_capacity(path.len());
-        let mut rest = path;
-        while let [first, tail @ ..] = rest {
-            rest = tail;
-            let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-            let pair = |high: u8, low: u8| digit(high).zip(digit(low)).map(|(high, low)| high << 4 | low);
-            match (*first, tail) {
-                (b'%', [high, low, tail @ ..]) => {
-                    bytes.push(pair(*high, *low)?);
-                    rest = tail;
-                }
-                (byte, _) => bytes.push(byte),
-            }
-        }
-        Some(PathBuf::from(std::ffi::OsString::from_vec(bytes)))
+        let path = decode(self.0.strip_prefix(FOLDER)?.as_bytes())?;
+        Some(PathBuf::from(std::ffi::OsString::from_vec(path.into())))
     }
 
     /// Parses the text of a record; `None` if it is not a place.
@@ -148,20 +135,6 @@ impl fmt::Display for RecordLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
-}
-
-/// Returns `bytes` as text, with blanks, bytes outside printable ASCII, and the bytes of `also` percent-encoded.
-fn percent_encoded(bytes: &[u8], also: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len());
-    for &byte in bytes {
-        if byte.is_ascii_graphic() && !also.contains(&byte) {
-            text.push(char::from(byte));
-        } else {
-            // Writing to a String does not fail.
-            let _ = write!(text, "%{byte:02X}");
-        }
-    }
-    text
 }
 
 /// Returns the mark found in a damaged record. It is better to ask an operator about one mark too many than to start

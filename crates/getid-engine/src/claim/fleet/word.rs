@@ -3,7 +3,7 @@
 //! Blanks, `%` and bytes outside printable ASCII are written as `%` and two hex digits. An empty text is `-`, so the
 //! text `-` is written as `%2D`.
 
-use std::fmt::Write as _;
+use getid_text::percent::{decode, encode_word};
 
 /// Longest text that becomes a word, in bytes; a longer one is cut.
 pub(super) const WORD_TEXT_BYTES_MAX: usize = 512;
@@ -12,19 +12,10 @@ pub(super) const WORD_TEXT_BYTES_MAX: usize = 512;
 pub(super) fn word(text: &str) -> String {
     let text = cut(text);
     match text {
-        "" => return "-".to_owned(),
-        "-" => return "%2D".to_owned(),
-        _ => {}
+        "" => "-".to_owned(),
+        "-" => "%2D".to_owned(),
+        _ => encode_word(text.as_bytes()),
     }
-    text.bytes().fold(String::with_capacity(text.len()), |mut out, byte| {
-        if byte.is_ascii_graphic() && byte != b'%' {
-            out.push(char::from(byte));
-        } else {
-            // Writing to a String does not fail.
-            let _ = write!(out, "%{byte:02X}");
-        }
-        out
-    })
 }
 
 /// Returns the part of a text that fits into a word.
@@ -35,17 +26,7 @@ pub(super) fn cut(text: &str) -> &str {
 
 /// Returns the text of a word, or `None` if [`word`] does not write such a word.
 pub(super) fn text_of(found: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(found.len());
-    let mut rest = found.bytes();
-    while let Some(byte) = rest.next() {
-        bytes.push(if byte == b'%' {
-            let mut digit = || char::from(rest.next()?).to_digit(16);
-            u8::try_from(digit()? << 4 | digit()?).ok()?
-        } else {
-            byte
-        });
-    }
-    let text = if found == "-" { String::new() } else { String::from_utf8(bytes).ok()? };
+    let text = if found == "-" { String::new() } else { String::from_utf8(decode(found.as_bytes())?.into()).ok()? };
     (word(&text) == found).then_some(text)
 }
 
