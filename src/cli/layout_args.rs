@@ -135,7 +135,7 @@ fn generator(config: &Config, name: &str) -> Result<Subject, String> {
 
 /// Parses the declaration `words`. Fails with all errors; `place` is where the words come from.
 pub(super) fn parse_declared(place: &str, words: &str) -> Result<Subject, String> {
-    Subject::parse(words, epoch, |zone| Zone::named(zone).map(|_| ())).map_err(|errors| match errors.as_slice() {
+    Subject::parse(words, epoch, Zone::check).map_err(|errors| match errors.as_slice() {
         [error] => format!("{place}: {}", sentence(error)),
         errors => {
             let lines: Vec<_> = errors.iter().map(|error| format!("\n  {}", sentence(error))).collect();

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use getid_core::{CounterDeclaration, CounterKind, Declaration, Reset, Role};
+use getid_core::{CounterDeclaration, CounterKind, Declaration, EpochError, Reset, Role};
 
 use super::enums::StateKind;
 use super::row::Line;
@@ -31,7 +31,7 @@ pub(super) fn add(config: &mut Config, words: &[String]) -> Result<(), Vec<Value
     let words: Vec<_> = words.iter().map(String::as_str).collect();
     // One too many is enough for the error.
     let has_room = config.generators.len() + config.counters.len() <= GENERATORS_MAX;
-    if let Some(counter) = CounterDeclaration::parse(&words, zone) {
+    if let Some(counter) = CounterDeclaration::parse(&words, Zone::check) {
         let wrong = |errors: Vec<_>| errors.into_iter().map(ValueError::Counter).collect::<Vec<_>>();
         let counter = counter.map_err(wrong)?;
         if has_room {
@@ -45,11 +45,6 @@ pub(super) fn add(config: &mut Config, words: &[String]) -> Result<(), Vec<Value
         config.generators.push(Arc::new(declaration));
     }
     Ok(())
-}
-
-/// Checks that there is a time zone of this name.
-fn zone(name: &str) -> Result<(), String> {
-    Zone::named(name).map(|_| ())
 }
 
 /// Returns the lines that declare all generators.
@@ -67,10 +62,9 @@ pub(super) fn first_excess_generator(config: &Config) -> Option<&str> {
 ///
 /// # Errors
 ///
-/// Returns the expected form.
-pub fn epoch(text: &str) -> Result<i64, String> {
-    parse_zoned(text)
-        .map_err(|_| "must be a time with a zone, such as 2016-01-01T00:00:00+08:00, or Unix milliseconds".to_owned())
+/// Fails without a date and a zone.
+pub fn epoch(text: &str) -> Result<i64, EpochError> {
+    parse_zoned(text).map_err(|_| EpochError::NoTime)
 }
 
 /// Returns a declaration as the words of a line, its name first.
@@ -81,7 +75,7 @@ pub(super) fn words(declaration: &Declaration) -> Line {
 /// Returns the canonical form of a line, which all lines of the same meaning share.
 pub(super) fn canonical(line: &[String]) -> Line {
     let borrowed: Vec<_> = line.iter().map(String::as_str).collect();
-    if let Some(Ok(counter)) = CounterDeclaration::parse(&borrowed, zone) {
+    if let Some(Ok(counter)) = CounterDeclaration::parse(&borrowed, Zone::check) {
         return counter.words();
     }
     // No server starts with an invalid line.

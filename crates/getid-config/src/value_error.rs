@@ -123,7 +123,7 @@ impl ValueError {
                 "printf %s 'the password' | sha256sum prints it; >password takes the password itself".to_owned()
             }
             ValueError::Declaration(error) => declaration_help(error)?,
-            ValueError::Store(error) | ValueError::ClaimStore(error) => error.help()?.to_owned(),
+            ValueError::Store(error) | ValueError::ClaimStore(error) => error.help()?,
             ValueError::Or { error, words } => match &**error {
                 ValueError::Number { found, .. } => {
                     match did_you_mean(&found.to_ascii_lowercase(), words.iter().copied()) {

@@ -78,8 +78,8 @@ pub use clock::{Reading, ReferenceClock};
 pub use clock_event::{ClockEvent, ClockFault, JUMP_MS_MAX, Severity};
 pub use composer::{Composer, request_bits};
 pub use declaration::{
-    Change, Declaration, DeclarationError, EpochParser, FIELD_NAME_BYTES_MAX, NAME_BYTES_MAX, OPTIONS, RESERVED_NAME,
-    WORDS_MAX, is_name, is_reserved_name, no_dates,
+    Change, Declaration, DeclarationError, EpochError, EpochParser, FIELD_NAME_BYTES_MAX, NAME_BYTES_MAX, OPTIONS,
+    RESERVED_NAME, WORDS_MAX, is_name, is_reserved_name, no_dates,
 };
 pub use fields::{
     Field, FieldLayout, FieldsError, ID_BITS_MAX, INTEGER_BITS_MAX, RANDOM_BITS_MAX, Role, SLOT_BITS_MAX,
@@ -106,7 +106,7 @@ pub use sequence::{
 };
 pub use serial::{
     COUNTER_KINDS, CheckDigit, CivilTime, CounterDeclaration, CounterError, CounterKind, CounterReading, NamedCounters,
-    Reset, Serial, TEMPLATE_BYTES_MAX, Template, TemplateError, ZoneCheck,
+    Reset, Serial, TEMPLATE_BYTES_MAX, Template, TemplateError, UnknownZone, ZoneCheck,
 };
 pub use slots::Slots;
 pub use status::{LineStatus, Status};

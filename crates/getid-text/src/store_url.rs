@@ -7,18 +7,19 @@
 //! Not here: reading the password file, and opening a store.
 
 use std::fmt;
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
+mod error;
 mod etcd;
+mod parts;
 
-use super::percent::decode;
 use super::printable::printable_up_to;
 use super::suggest::did_you_mean;
+pub use error::StoreUrlError;
+use error::{AddressForms, Mistake, STORE_URL_BYTES_MAX};
 pub use etcd::EtcdAddress;
-
-/// The longest address, bytes.
-pub(crate) const STORE_URL_BYTES_MAX: usize = 2048;
+pub use parts::StoreTls;
+use parts::{AddressParts, decoded, host_and_port, is_loopback, option, port_of, set_once, split_address, tls_of};
 
 /// The address of a store. Two are equal if their texts are equal.
 #[derive(Clone)]
@@ -71,22 +72,6 @@ pub struct ServerAddress {
     pub uuid: Option<String>,
 }
 
-/// How a connection to a store is encrypted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StoreTls {
-    /// Not encrypted. The default on this machine, and on a socket.
-    No,
-    /// Encrypted, without checking the server.
-    Yes,
-    /// Encrypted, and the server must have a valid certificate for its name. The default with another machine.
-    Verify,
-}
-
-impl StoreTls {
-    const WORDS: [(&'static str, StoreTls); 3] =
-        [("no", StoreTls::No), ("yes", StoreTls::Yes), ("verify", StoreTls::Verify)];
-}
-
 /// The schemes and their meanings. Of synonyms, errors name the first.
 const SCHEMES: [(&str, Scheme); 6] = [
     ("sqlite", Scheme::Sqlite),
@@ -133,41 +118,16 @@ impl StoreUrl {
     pub fn parse_for_sequences(text: &str) -> Result<StoreUrl, StoreUrlError> {
         let url = StoreUrl::parse_as(text, SEQUENCE_FORMS)?;
         if matches!(url.kind, StoreKind::Etcd(_)) {
-            let forms = SEQUENCE_FORMS.forms;
-            let what = format!("is etcd, which keeps claims (claim-store) and no sequences; must be {forms}");
-            return Err(StoreUrlError { shown: url.shown, what, help: None });
+            let mistake = Mistake::EtcdForSequences { expected: SEQUENCE_FORMS };
+            return Err(StoreUrlError { shown: url.shown, mistake });
         }
         Ok(url)
     }
 
     /// Parses an address; errors name the forms of `expected`.
     fn parse_as(text: &str, expected: AddressForms) -> Result<StoreUrl, StoreUrlError> {
-        let AddressForms { schemes, forms } = expected;
-        let fail = |what: String| StoreUrlError { shown: without_password(text), what, help: None };
-        if text.is_empty() {
-            return Err(fail(format!("is empty, must be {forms}")));
-        }
-        if text.len() > STORE_URL_BYTES_MAX {
-            return Err(fail(format!("has {} bytes, must have at most {STORE_URL_BYTES_MAX}", text.len())));
-        }
-        if text.chars().any(|character| character.is_control() || character == ' ') {
-            return Err(fail("has a blank or a control character in it; write a blank as %20".to_owned()));
-        }
-        let Some((scheme, rest)) = text.split_once(':') else {
-            return Err(fail(format!("has no scheme, must be {forms}")));
-        };
-        let Some(scheme) = scheme_of(scheme) else {
-            let meant = did_you_mean(&scheme.to_ascii_lowercase(), SCHEMES.iter().map(|(word, _)| *word));
-            let help = meant.map(|meant| format!("did you mean '{meant}:'?"));
-            let sentence = format!("has none of the schemes {schemes}; must be {forms}");
-            return Err(StoreUrlError { help, ..fail(sentence) });
-        };
-        let kind = match scheme {
-            Scheme::Sqlite => StoreKind::Sqlite { path: sqlite_path(rest).map_err(fail)? },
-            Scheme::Mysql => StoreKind::Mysql(server(rest, "mysql", 3306).map_err(fail)?),
-            Scheme::Postgres => StoreKind::Postgres(server(rest, "postgres", 5432).map_err(fail)?),
-            Scheme::Etcd => StoreKind::Etcd(etcd::address(rest).map_err(fail)?),
-        };
+        let kind =
+            parse_kind(text, expected).map_err(|mistake| StoreUrlError { shown: without_password(text), mistake })?;
         let has_password = match &kind {
             StoreKind::Sqlite { .. } => false,
             StoreKind::Mysql(server) | StoreKind::Postgres(server) => server.password.is_some(),
@@ -254,12 +214,9 @@ impl fmt::Debug for StoreUrl {
     }
 }
 
-/// The forms that an error lists as expected.
-#[derive(Clone, Copy)]
-struct AddressForms {
-    schemes: &'static str,
-    forms: &'static str,
-}
+const MYSQL_FORM: &str = "must be mysql://USER:PASSWORD@HOST:PORT/DATABASE";
+
+const POSTGRES_FORM: &str = "must be postgres://USER:PASSWORD@HOST:PORT/DATABASE";
 
 const ALL_FORMS: AddressForms = AddressForms {
     schemes: "sqlite, mysql, postgres and etcd",
@@ -271,20 +228,28 @@ const SEQUENCE_FORMS: AddressForms = AddressForms {
     forms: "sqlite:PATH, mysql://USER@HOST/DATABASE or postgres://USER@HOST/DATABASE",
 };
 
-/// Why a text is not a valid address. `Display` contains no password.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{shown}' {what}")]
-pub struct StoreUrlError {
-    shown: String,
-    what: String,
-    help: Option<String>,
-}
-
-impl StoreUrlError {
-    /// Returns a suggestion for a misspelled scheme.
-    pub fn help(&self) -> Option<&str> {
-        self.help.as_deref()
+/// Parses the kind of a store and its place.
+fn parse_kind(text: &str, expected: AddressForms) -> Result<StoreKind, Mistake> {
+    if text.is_empty() {
+        return Err(Mistake::Empty { expected });
     }
+    if text.len() > STORE_URL_BYTES_MAX {
+        return Err(Mistake::TooLong { bytes: text.len() });
+    }
+    if text.chars().any(|character| character.is_control() || character == ' ') {
+        return Err(Mistake::Blank);
+    }
+    let (scheme, rest) = text.split_once(':').ok_or(Mistake::NoScheme { expected })?;
+    let known = scheme_of(scheme).ok_or_else(|| {
+        let meant = did_you_mean(&scheme.to_ascii_lowercase(), SCHEMES.iter().map(|(word, _)| *word));
+        Mistake::Scheme { expected, meant }
+    })?;
+    Ok(match known {
+        Scheme::Sqlite => StoreKind::Sqlite { path: sqlite_path(rest)? },
+        Scheme::Mysql => StoreKind::Mysql(server(rest, MYSQL_FORM, 3306)?),
+        Scheme::Postgres => StoreKind::Postgres(server(rest, POSTGRES_FORM, 5432)?),
+        Scheme::Etcd => StoreKind::Etcd(etcd::address(rest)?),
+    })
 }
 
 /// Placeholder for a password file in printed commands: the user who runs one replaces it.
@@ -359,54 +324,40 @@ pub fn without_password(text: &str) -> String {
     printable_up_to(&format!("{scheme}{slashes}{login}{hosts}{behind}{}", options.unwrap_or_default()), CHARS_MAX)
 }
 
-/// Returns the text after the colon of `HOST:PORT`. An IPv6 address in brackets has other colons.
-fn port_of(authority: &str) -> Option<&str> {
-    let behind = match authority.rfind(']') {
-        Some(bracket) => &authority[bracket..],
-        None => authority,
-    };
-    behind.split_once(':').map(|(_, port)| port)
-}
-
 fn scheme_of(word: &str) -> Option<Scheme> {
     SCHEMES.iter().find(|(known, _)| known.eq_ignore_ascii_case(word)).map(|(_, scheme)| *scheme)
 }
 
-fn sqlite_path(rest: &str) -> Result<Option<PathBuf>, String> {
+fn sqlite_path(rest: &str) -> Result<Option<PathBuf>, Mistake> {
     if rest.contains('?') {
-        return Err("has options, and a SQLite file has none; write '?' in a path as %3F".to_owned());
+        return Err(Mistake::SqliteOptions);
     }
     let path = match rest.strip_prefix("//") {
         Some(path) if path.starts_with('/') || path.is_empty() => path,
-        Some(path) => {
-            return Err(format!("names a host, and SQLite is a file: write sqlite:{path} or sqlite:/{path}"));
-        }
+        Some(path) => return Err(Mistake::SqliteHost { path: path.to_owned() }),
         None => rest,
     };
     let path = decoded(path, "path")?;
     if path.contains('\0') {
-        return Err("has a NUL in its path".to_owned());
+        return Err(Mistake::SqliteNul);
     }
     Ok((!path.is_empty()).then(|| PathBuf::from(path)))
 }
 
 /// Parses a server's address after its scheme.
-fn server(rest: &str, scheme: &str, default_port: u16) -> Result<ServerAddress, String> {
-    let form = format!("must be {scheme}://USER:PASSWORD@HOST:PORT/DATABASE");
-    let AddressParts { authority, path: database, options } = split_address(rest, &form)?;
-    let Some((login, place)) = authority.rsplit_once('@') else {
-        return Err(format!("names no user, {form}"));
-    };
+fn server(rest: &str, form: &'static str, default_port: u16) -> Result<ServerAddress, Mistake> {
+    let AddressParts { authority, path: database, options } = split_address(rest, form)?;
+    let (login, place) = authority.rsplit_once('@').ok_or(Mistake::Missing { part: "user", form })?;
     let (user, password) = login.split_once(':').map_or((login, None), |(user, password)| (user, Some(password)));
     let user = decoded(user, "user")?;
     if user.is_empty() {
-        return Err(format!("names no user, {form}"));
+        return Err(Mistake::Missing { part: "user", form });
     }
     let password = password.map(|password| decoded(password, "password")).transpose()?;
     let (host, port) = host_and_port(place, default_port)?;
     let database = decoded(database, "database")?;
     if database.is_empty() || database.contains('/') {
-        return Err(format!("names no database, {form}"));
+        return Err(Mistake::Missing { part: "database", form });
     }
     let is_local = is_loopback(&host);
     let tls = StoreTls::No;
@@ -416,33 +367,38 @@ fn server(rest: &str, scheme: &str, default_port: u16) -> Result<ServerAddress, 
     for pair in options.split('&').filter(|pair| !pair.is_empty()) {
         set_option(&mut address, &mut tls, pair)?;
     }
-    complete(&mut address, tls, is_local, &form)?;
+    complete(&mut address, tls, is_local, form)?;
     Ok(address)
 }
 
 /// Checks the parts against each other, and sets defaults.
-fn complete(address: &mut ServerAddress, tls: Option<StoreTls>, is_local: bool, form: &str) -> Result<(), String> {
+fn complete(
+    address: &mut ServerAddress,
+    tls: Option<StoreTls>,
+    is_local: bool,
+    form: &'static str,
+) -> Result<(), Mistake> {
     if address.host.is_empty() && address.socket.is_none() {
-        return Err(format!("names no host, {form}"));
+        return Err(Mistake::Missing { part: "host", form });
     }
     if address.password.is_some() && address.password_file.is_some() {
-        return Err("has a password and a password-file, must have one of them".to_owned());
+        return Err(Mistake::TwoPasswords);
     }
     if address.socket.is_some() {
         if !address.host.is_empty() && !is_local {
-            return Err("has a socket, which is on this machine, and another host; leave one of them out".to_owned());
+            return Err(Mistake::SocketAndHost);
         }
         "localhost".clone_into(&mut address.host);
     }
     let default = if is_local || address.socket.is_some() { StoreTls::No } else { StoreTls::Verify };
     address.tls = tls.unwrap_or(default);
     if address.ca_file.is_some() && address.tls != StoreTls::Verify {
-        return Err("has a ca-file, which only tls=verify uses".to_owned());
+        return Err(Mistake::CaUnused);
     }
     Ok(())
 }
 
-fn set_option(address: &mut ServerAddress, tls: &mut Option<StoreTls>, pair: &str) -> Result<(), String> {
+fn set_option(address: &mut ServerAddress, tls: &mut Option<StoreTls>, pair: &str) -> Result<(), Mistake> {
     let (name, value) = option(pair, &OPTIONS)?;
     match name {
         "tls" => set_once(tls, tls_of(&value)?, name),
@@ -454,100 +410,10 @@ fn set_option(address: &mut ServerAddress, tls: &mut Option<StoreTls>, pair: &st
 }
 
 /// Parses a UUID with or without hyphens, in any case, into the form of the stores.
-fn uuid_of(text: &str) -> Result<String, String> {
+fn uuid_of(text: &str) -> Result<String, Mistake> {
     let uuid = text.replace('-', "").to_ascii_lowercase();
     let is_uuid = uuid.len() == 32 && uuid.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let expected = "must be the store's own, 32 hexadecimal digits, as SEQUENCE STORES shows it";
-    if is_uuid { Ok(uuid) } else { Err(format!("has uuid={}, {expected}", printable_up_to(text, 60))) }
-}
-
-/// The undecoded parts of a server's address after its scheme.
-struct AddressParts<'a> {
-    authority: &'a str,
-    path: &'a str,
-    options: &'a str,
-}
-
-fn split_address<'a>(rest: &'a str, form: &str) -> Result<AddressParts<'a>, String> {
-    let rest = rest.strip_prefix("//").ok_or_else(|| format!("has no // after the scheme, {form}"))?;
-    let (rest, options) = rest.split_once('?').map_or((rest, ""), |(rest, options)| (rest, options));
-    let (authority, path) = rest.split_once('/').map_or((rest, ""), |(authority, path)| (authority, path));
-    if path.contains('@') || options.contains('@') && !authority.contains('@') {
-        return Err(
-            "has a '/' or '?' before its '@': in a user or password, '/' is written %2F, '?' %3F, '#' %23, '@' %40"
-                .to_owned(),
-        );
-    }
-    if rest.contains('#') {
-        return Err("has a '#' in it, which is written %23".to_owned());
-    }
-    Ok(AddressParts { authority, path, options })
-}
-
-/// Parses `NAME=VALUE`, where the name is one of `names`.
-fn option(pair: &str, names: &[&'static str]) -> Result<(&'static str, String), String> {
-    let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-    let Some(name) = names.iter().find(|known| **known == name) else {
-        let meant = did_you_mean(name, names.iter().copied());
-        let help = meant.map_or_else(String::new, |meant| format!("; did you mean '{meant}'?"));
-        let name = printable_up_to(name, 64);
-        return Err(format!("has the option '{name}', must be one of {}{help}", names.join(", ")));
-    };
-    let value = decoded(value, name)?;
-    if value.is_empty() || value.contains('\0') {
-        return Err(format!("has no value after '{name}='"));
-    }
-    Ok((*name, value))
-}
-
-fn tls_of(value: &str) -> Result<StoreTls, String> {
-    let found = StoreTls::WORDS.iter().find(|(word, _)| *word == value).map(|(_, tls)| *tls);
-    found.ok_or_else(|| format!("has tls={}, must be tls=no, tls=yes or tls=verify", printable_up_to(value, 64)))
-}
-
-fn set_once<T>(place: &mut Option<T>, value: T, name: &str) -> Result<(), String> {
-    match place.replace(value) {
-        None => Ok(()),
-        Some(_) => Err(format!("has the option '{name}' twice")),
-    }
-}
-
-fn host_and_port(place: &str, default_port: u16) -> Result<(String, u16), String> {
-    let port = port_of(place);
-    let host = port.map_or(place, |port| &place[..place.len() - port.len() - 1]);
-    let host = match host.strip_prefix('[') {
-        Some(rest) => {
-            let address = rest.strip_suffix(']').filter(|address| address.parse::<std::net::Ipv6Addr>().is_ok());
-            address.ok_or("has brackets around something other than an IPv6 address, such as [::1]")?.to_owned()
-        }
-        None => decoded(host, "host")?,
-    };
-    if host.contains(['/', '\0']) {
-        return Err("has a path in place of the host; a socket is named after the '?': socket=PATH".to_owned());
-    }
-    let port = match port {
-        None | Some("") => default_port,
-        // The text is not shown: if the host was left out, it may be the password.
-        Some(digits) => digits
-            .parse()
-            .ok()
-            .filter(|port| *port != 0 && digits.bytes().all(|byte| byte.is_ascii_digit()))
-            .ok_or("has no port after the ':', must be 1 to 65535; an IPv6 address is in brackets: [::1]")?,
-    };
-    Ok((host, port))
-}
-
-/// Whether the host is this machine, where a password may be sent unencrypted.
-fn is_loopback(host: &str) -> bool {
-    host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
-}
-
-/// Decodes percent escapes such as `%2F`.
-fn decoded(text: &str, what: &str) -> Result<String, String> {
-    let bytes = decode(text.as_bytes()).ok_or_else(|| {
-        format!("has a '%' in its {what} that no two hexadecimal digits follow; a '%' is written %25")
-    })?;
-    String::from_utf8(bytes.into()).map_err(|_| format!("has a {what} that is not UTF-8"))
+    if is_uuid { Ok(uuid) } else { Err(Mistake::Uuid { found: printable_up_to(text, 60) }) }
 }
 
 #[cfg(test)]
@@ -651,7 +517,10 @@ mod tests {
             let error = StoreUrl::parse(text).unwrap_err().to_string();
             assert!(error.contains(expected), "{text}: {error}");
         }
-        assert_eq!(StoreUrl::parse("postgre://a@h/b").unwrap_err().help(), Some("did you mean 'postgres:'?"));
+        assert_eq!(
+            StoreUrl::parse("postgre://a@h/b").unwrap_err().help().as_deref(),
+            Some("did you mean 'postgres:'?")
+        );
         let long = format!("mysql://a@h/{}", "b".repeat(STORE_URL_BYTES_MAX));
         assert!(StoreUrl::parse(&long).unwrap_err().to_string().len() < 400);
     }

@@ -6,7 +6,7 @@ use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp, ToSpan as _};
 
-use getid_core::{CivilTime, CounterDeclaration, CounterKind, CounterReading, Reset};
+use getid_core::{CivilTime, CounterDeclaration, CounterKind, CounterReading, Reset, UnknownZone};
 
 use super::printable::printable_up_to;
 use super::suggest::did_you_mean;
@@ -20,19 +20,23 @@ impl Zone {
     ///
     /// # Errors
     ///
-    /// Fails with the expected form if there is no such zone.
-    pub fn named(name: &str) -> Result<Zone, String> {
-        let unknown = || {
-            let similar = similar(name).map_or_else(String::new, |zone| format!("; did you mean {zone}?"));
-            format!(
-                "must be the name of a time zone, such as Asia/Shanghai or UTC, and there is none called '{}'{similar}",
-                printable_up_to(name, 64)
-            )
-        };
+    /// Fails if there is no such zone.
+    pub fn named(name: &str) -> Result<Zone, UnknownZone> {
         if name.eq_ignore_ascii_case("utc") {
             return Ok(Zone(TimeZone::UTC));
         }
-        TimeZone::get(name).map(Zone).map_err(|_| unknown())
+        TimeZone::get(name)
+            .map(Zone)
+            .map_err(|_| UnknownZone { name: printable_up_to(name, 64), similar: similar(name) })
+    }
+
+    /// Checks that there is a zone of this name, as declarations of serial numbers require.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there is no such zone.
+    pub fn check(name: &str) -> Result<(), UnknownZone> {
+        Zone::named(name).map(|_| ())
     }
 
     /// Returns the civil time in the zone. Years before 0 and after 9999, which no serial number shows, are clamped to
@@ -173,7 +177,7 @@ mod tests {
         // Clocks are set back at 01:00Z: the hour from 02:00 repeats.
         assert_eq!(at("Europe/Berlin", "2026-10-25T00:30:00Z"), (2026, 10, 25, 2));
         assert_eq!(at("Europe/Berlin", "2026-10-25T01:30:00Z"), (2026, 10, 25, 2));
-        assert!(Zone::named("Asia/Shanghai2").unwrap_err().contains("none called 'Asia/Shanghai2'"));
+        assert!(Zone::named("Asia/Shanghai2").unwrap_err().to_string().contains("none called 'Asia/Shanghai2'"));
         assert!(Zone::named("").is_err() && Zone::named("../etc/passwd").is_err());
     }
 }

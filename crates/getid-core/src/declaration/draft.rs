@@ -6,7 +6,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 
-use super::error::DeclarationError;
+use super::error::{DeclarationError, EpochError};
 use super::value::{Declaration, FIELD_NAME_BYTES_MAX, FORMERLY, OPTIONS, WORDS_MAX, is_name, is_reserved_name};
 use crate::fields::{Field, FieldLayout, FieldsError, Role, low_bits_64};
 use crate::format::{Format, PAD_MAX, PREFIX_BYTES_MAX, Radix, is_plain};
@@ -16,17 +16,16 @@ use crate::unit::Unit;
 /// The range of epochs, Unix ms: from the year 1 to the year 9999, which RFC 3339 can write.
 const EPOCHS: RangeInclusive<i64> = -62_135_596_800_000..=253_402_300_799_999;
 
-/// Parser of an `epoch` that is no number: a time with a zone becomes Unix ms. The error is the sentence about what was
-/// expected.
-pub type EpochParser = fn(&str) -> Result<i64, String>;
+/// Parser of an `epoch` that is no number: a time with a zone becomes Unix ms.
+pub type EpochParser = fn(&str) -> Result<i64, EpochError>;
 
 /// Rejects every date: epochs in the record are numbers.
 ///
 /// # Errors
 ///
 /// Fails always.
-pub fn no_dates(_: &str) -> Result<i64, String> {
-    Err("must be a number of Unix ms".to_owned())
+pub fn no_dates(_: &str) -> Result<i64, EpochError> {
+    Err(EpochError::NoNumber)
 }
 
 impl Declaration {
@@ -256,11 +255,8 @@ impl Draft {
         let number = text.parse::<i64>().ok().filter(|_| !text.starts_with('+'));
         match number.map_or_else(|| (self.epoch_parser)(&text), Ok) {
             Ok(unix_ms) if EPOCHS.contains(&unix_ms) => self.epoch_unix_ms = unix_ms,
-            Ok(_) => {
-                let expected = "must lie in the years 1 to 9999".to_owned();
-                self.errors.push(DeclarationError::Epoch { text, expected });
-            }
-            Err(expected) => self.errors.push(DeclarationError::Epoch { text, expected }),
+            Ok(_) => self.errors.push(DeclarationError::Epoch { text, error: EpochError::Range }),
+            Err(error) => self.errors.push(DeclarationError::Epoch { text, error }),
         }
     }
 

@@ -36,7 +36,7 @@ pub enum DeclarationError {
     NoCounter,
     NotWithRequest { name: String },
     Pad { text: String },
-    Epoch { text: String, expected: String },
+    Epoch { text: String, error: EpochError },
     Radix { word: String },
     Prefix { text: String },
     Overflow { word: String },
@@ -168,7 +168,7 @@ impl fmt::Display for DeclarationError {
             Self::NoCounter => f.write_str("counter-start needs a counter, and the layout has none"),
             Self::NotWithRequest { name } => write!(f, "the field {} can't come with the request", Quoted(name)),
             Self::Pad { text } => write!(f, "pad is {}, must be a whole number from 1 to {PAD_MAX}", Quoted(text)),
-            Self::Epoch { text, expected } => write!(f, "epoch is {}: {expected}", Quoted(text)),
+            Self::Epoch { text, error } => write!(f, "epoch is {}: {error}", Quoted(text)),
             Self::Radix { word } => {
                 let words: Vec<_> = Radix::ALL.iter().map(|radix| radix.word()).collect();
                 write!(f, "format is {}, must be one of {}", Quoted(word), words.join(", "))
@@ -185,3 +185,26 @@ impl fmt::Display for DeclarationError {
 }
 
 impl core::error::Error for DeclarationError {}
+
+/// Why an `epoch` is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EpochError {
+    /// The text is no number, and dates are not accepted.
+    NoNumber,
+    /// The text is neither a number nor a time with a zone.
+    NoTime,
+    /// The time lies outside the years that RFC 3339 can write.
+    Range,
+}
+
+impl fmt::Display for EpochError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoNumber => "must be a number of Unix ms",
+            Self::NoTime => "must be a time with a zone, such as 2016-01-01T00:00:00+08:00, or Unix milliseconds",
+            Self::Range => "must lie in the years 1 to 9999",
+        })
+    }
+}
+
+impl core::error::Error for EpochError {}

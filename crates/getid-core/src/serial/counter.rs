@@ -8,6 +8,7 @@ use alloc::string::{String, ToString as _};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
+use core::ops::RangeInclusive;
 
 use super::template::{CivilTime, Reset, TEMPLATE_BYTES_MAX, Template, TemplateError};
 use crate::declaration::{RESERVED_NAME, is_name, is_reserved_name};
@@ -21,8 +22,27 @@ pub const COUNTER_KINDS: [&str; 2] = ["sequence", "serial"];
 /// Width of a sequence's values, bits.
 const VALUE_BITS: u32 = 63;
 
-/// Checks that a time zone of this name exists; the error is the sentence about what was expected.
-pub type ZoneCheck = fn(&str) -> Result<(), String>;
+/// Checks that a time zone of this name exists.
+pub type ZoneCheck = fn(&str) -> Result<(), UnknownZone>;
+
+/// Error of a [`ZoneCheck`]: no time zone has the name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownZone {
+    /// The name, fit to be shown.
+    pub name: String,
+    /// Name of the zone that was probably meant.
+    pub similar: Option<String>,
+}
+
+impl fmt::Display for UnknownZone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = &self.name;
+        write!(f, "must be the name of a time zone, such as Asia/Shanghai or UTC, and there is none called '{name}'")?;
+        self.similar.as_ref().map_or(Ok(()), |zone| write!(f, "; did you mean {zone}?"))
+    }
+}
+
+impl core::error::Error for UnknownZone {}
 
 /// Declaration of a generator whose numbers come from a sequence.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,7 +109,7 @@ pub enum CounterError {
     Twice { option: String },
     Option { kind: &'static str, name: String },
     NoZone,
-    Zone { text: String, expected: String },
+    Zone { text: String, error: UnknownZone },
     Reset { text: String },
     Cache { text: String },
     Pad { text: String },
@@ -136,7 +156,7 @@ impl fmt::Display for CounterError {
             CounterError::NoZone => {
                 f.write_str("a serial that shows a date has a zone, such as 'zone Asia/Shanghai' or 'zone UTC'")
             }
-            CounterError::Zone { text, expected } => write!(f, "zone is '{text}', {expected}"),
+            CounterError::Zone { text, error } => write!(f, "zone is '{text}', {error}"),
             CounterError::Reset { text } => write!(f, "reset is '{text}', must be never, year, month, day or hour"),
             CounterError::Cache { text } => write!(f, "cache is '{text}', must be 0 to {RESERVED_MAX}"),
             CounterError::Pad { text } => write!(f, "pad is '{text}', must be 1 to {PAD_MAX}"),
@@ -370,11 +390,21 @@ impl<'a> SerialOptions<'a> {
         }
     }
 
-    fn number(&self, option: &str, max: u32) -> Result<Option<u32>, String> {
-        let Some(text) = self.get(option) else { return Ok(None) };
-        let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-        let number = text.parse().ok().filter(|number| is_number && *number <= max);
-        number.map(Some).ok_or_else(|| text.to_owned())
+    /// Returns the number of an option; `None` without the option, or if its text is not such a number.
+    fn number(
+        &self,
+        option: &str,
+        range: RangeInclusive<u32>,
+        wrong: fn(String) -> CounterError,
+        errors: &mut Vec<CounterError>,
+    ) -> Option<u32> {
+        let text = self.get(option)?;
+        let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+        let number = text.parse().ok().filter(|number| is_number && range.contains(number));
+        if number.is_none() {
+            errors.push(wrong(text.to_owned()));
+        }
+        number
     }
 
     fn serial(&mut self, text: &str, zone: ZoneCheck, errors: &mut Vec<CounterError>) -> Option<Serial> {
@@ -393,17 +423,14 @@ impl<'a> SerialOptions<'a> {
         }
         let zone_name = self.get("zone");
         match zone_name.map(zone) {
-            Some(Err(expected)) => {
+            Some(Err(error)) => {
                 let text = zone_name.unwrap_or_default().to_owned();
-                errors.push(CounterError::Zone { text, expected });
+                errors.push(CounterError::Zone { text, error });
             }
             None if template.has_date() => errors.push(CounterError::NoZone),
             _ => {}
         }
-        let cache = self.number("cache", RESERVED_MAX).unwrap_or_else(|text| {
-            errors.push(CounterError::Cache { text });
-            None
-        });
+        let cache = self.number("cache", 0..=RESERVED_MAX, |text| CounterError::Cache { text }, errors);
         let zone = zone_name.map(str::to_owned);
         Some(Serial { template, reset, zone, grows, cache: cache.unwrap_or(CACHE_DEFAULT) })
     }
@@ -419,14 +446,7 @@ impl<'a> SerialOptions<'a> {
                 Radix::Decimal
             })
         });
-        let pad = match self.number("pad", PAD_MAX) {
-            Ok(Some(0)) => Err("0".to_owned()),
-            pad => pad,
-        };
-        let pad = pad.unwrap_or_else(|text| {
-            errors.push(CounterError::Pad { text });
-            None
-        });
+        let pad = self.number("pad", 1..=PAD_MAX, |text| CounterError::Pad { text }, errors);
         let prefix = self.get("prefix").unwrap_or_default();
         if prefix.len() > PREFIX_BYTES_MAX || !is_plain(prefix) {
             errors.push(CounterError::Prefix { text: prefix.to_owned() });

@@ -15,6 +15,7 @@ mod template;
 
 pub use check_digit::CheckDigit;
 pub use counter::{
-    COUNTER_KINDS, CounterDeclaration, CounterError, CounterKind, CounterReading, NamedCounters, Serial, ZoneCheck,
+    COUNTER_KINDS, CounterDeclaration, CounterError, CounterKind, CounterReading, NamedCounters, Serial, UnknownZone,
+    ZoneCheck,
 };
 pub use template::{CivilTime, Reset, TEMPLATE_BYTES_MAX, Template, TemplateError};

@@ -2,14 +2,15 @@
 
 use std::collections::HashSet;
 
-use getid_core::{CheckDigit, CivilTime, CounterDeclaration, CounterKind, Reset, Template};
+use getid_core::{CheckDigit, CivilTime, CounterDeclaration, CounterKind, Reset, Template, UnknownZone};
 use proptest::prelude::*;
 
 const STAMP: CivilTime = CivilTime { year: 2026, month: 11, day: 2, hour: 9 };
 
 fn declared(words: &str) -> Result<CounterDeclaration, String> {
     let words: Vec<_> = words.split(' ').collect();
-    let zone = |name: &str| if name == "Nowhere" { Err("must be a time zone".to_owned()) } else { Ok(()) };
+    let zone =
+        |name: &str| if name == "Nowhere" { Err(UnknownZone { name: name.to_owned(), similar: None }) } else { Ok(()) };
     let errors =
         |errors: Vec<getid_core::CounterError>| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
     CounterDeclaration::parse(&words, zone).expect("a sequence or a serial").map_err(errors)
@@ -172,7 +173,7 @@ fn declarations_and_their_mistakes() {
     for (given, expected) in [
         ("i serial", "has its template"),
         ("i serial {yyyy}{n:6}", "has a zone"),
-        ("i serial {yyyy}{n:6} zone Nowhere", "zone is 'Nowhere', must be a time zone"),
+        ("i serial {yyyy}{n:6} zone Nowhere", "zone is 'Nowhere', must be the name of a time zone"),
         ("i serial {yyyy}{n:6} zone UTC reset day", "must show {yyyy}{MM}{dd}"),
         ("i serial {n:6} reset daily", "reset is 'daily'"),
         ("i serial {n:6} overflow wrap", "must be error or grow"),

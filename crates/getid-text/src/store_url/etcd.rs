@@ -2,14 +2,11 @@
 
 use std::path::PathBuf;
 
-use super::super::printable::printable_up_to;
-use super::{AddressParts, StoreTls, decoded, host_and_port, is_loopback, option, set_once, split_address, tls_of};
-
-/// The most members that one address names.
-const ENDPOINTS_MAX: usize = 16;
-
-/// The longest prefix, bytes.
-const PREFIX_BYTES_MAX: usize = 128;
+use super::error::{COMPACT, COMPACT_EVERY_S_MAX, ENDPOINTS_MAX, Mistake, PREFIX_BYTES_MAX};
+use super::parts::{
+    AddressParts, StoreTls, decoded, host_and_port, is_loopback, option, set_once, split_address, tls_of,
+};
+use crate::printable::printable_up_to;
 
 /// Prefix of the keys of an address without one.
 const PREFIX_DEFAULT: &str = "getid";
@@ -19,13 +16,8 @@ const PORT: u16 = 2379;
 /// Options after the `?`.
 pub(super) const OPTIONS: [&str; 6] = ["password-file", "tls", "ca-file", "cert-file", "key-file", COMPACT];
 
-const COMPACT: &str = "compact-every-s";
-
 /// How often a server compacts an etcd by default, s: as the API server of Kubernetes does.
 const COMPACT_EVERY_S: u64 = 300;
-
-/// The longest `compact-every-s`, s.
-const COMPACT_EVERY_S_MAX: u64 = 86_400;
 
 /// An etcd cluster, and how to connect to it.
 #[derive(Clone, PartialEq, Eq)]
@@ -62,28 +54,30 @@ impl EtcdAddress {
 }
 
 /// Parses an address after `etcd:`.
-pub(super) fn address(rest: &str) -> Result<EtcdAddress, String> {
+pub(super) fn address(rest: &str) -> Result<EtcdAddress, Mistake> {
     const FORM: &str = "must be etcd://USER:PASSWORD@HOST:PORT,HOST:PORT/PREFIX";
     let AddressParts { authority, path, options } = split_address(rest, FORM)?;
     let (login, places) = authority.rsplit_once('@').map_or((None, authority), |(login, rest)| (Some(login), rest));
     let (user, password) = match login.map(|login| login.split_once(':').unwrap_or((login, ""))) {
         None => (None, None),
-        Some(("", _)) => return Err(format!("has an '@' and names no user before it, {FORM}")),
+        Some(("", _)) => return Err(Mistake::NoUserBeforeAt { form: FORM }),
         Some((user, "")) => (Some(decoded(user, "user")?), None),
         Some((user, password)) => (Some(decoded(user, "user")?), Some(decoded(password, "password")?)),
     };
     let endpoints: Vec<_> = places.split(',').map(|place| host_and_port(place, PORT)).collect::<Result<_, _>>()?;
     if let Some(index) = endpoints.iter().position(|(host, _)| host.is_empty()) {
-        let which = if endpoints.len() == 1 { String::new() } else { format!(" as number {}", index + 1) };
-        return Err(format!("names no host{which}, {FORM}"));
+        return Err(match endpoints.len() {
+            1 => Mistake::Missing { part: "host", form: FORM },
+            _ => Mistake::NoEndpoint { number: index + 1, form: FORM },
+        });
     }
     if endpoints.len() > ENDPOINTS_MAX {
-        return Err(format!("names {} hosts, must name at most {ENDPOINTS_MAX}", endpoints.len()));
+        return Err(Mistake::Endpoints { count: endpoints.len() });
     }
     if let Some((host, port)) =
         endpoints.iter().enumerate().find_map(|(at, one)| endpoints[..at].contains(one).then_some(one))
     {
-        return Err(format!("names {host}:{port} twice"));
+        return Err(Mistake::EndpointTwice { host: host.clone(), port: *port });
     }
     let mut found = EtcdAddress {
         endpoints,
@@ -115,36 +109,26 @@ pub(super) fn address(rest: &str) -> Result<EtcdAddress, String> {
     Ok(found)
 }
 
-fn seconds_of(value: &str) -> Result<u64, String> {
-    value.parse().ok().filter(|seconds| *seconds <= COMPACT_EVERY_S_MAX).ok_or_else(|| {
-        format!("has {COMPACT}={}, must be 0 (never) to {COMPACT_EVERY_S_MAX}", printable_up_to(value, 20))
-    })
+fn seconds_of(value: &str) -> Result<u64, Mistake> {
+    let seconds = value.parse().ok().filter(|seconds| *seconds <= COMPACT_EVERY_S_MAX);
+    seconds.ok_or_else(|| Mistake::CompactEvery { found: printable_up_to(value, 20) })
 }
 
 /// Checks the parts against each other.
-fn check(found: &EtcdAddress) -> Result<(), String> {
-    let sentence = match found {
-        EtcdAddress { password: Some(_), password_file: Some(_), .. } => {
-            "has a password and a password-file, must have one of them"
-        }
-        EtcdAddress { user: None, password_file: Some(_), .. } => {
-            "has a password-file, and names no user before an '@'"
-        }
-        EtcdAddress { user: Some(_), password: None, password_file: None, .. } => {
-            "names a user without a password; write USER:PASSWORD@ or password-file=PATH"
-        }
-        EtcdAddress { ca_file: Some(_), tls: StoreTls::No | StoreTls::Yes, .. } => {
-            "has a ca-file, which only tls=verify uses"
-        }
-        EtcdAddress { cert_file: Some(_), key_file: None, .. } => "has a cert-file without its key-file",
-        EtcdAddress { cert_file: None, key_file: Some(_), .. } => "has a key-file without its cert-file",
-        EtcdAddress { cert_file: Some(_), tls: StoreTls::No, .. } => "has a cert-file, which tls=no does not use",
+fn check(found: &EtcdAddress) -> Result<(), Mistake> {
+    Err(match found {
+        EtcdAddress { password: Some(_), password_file: Some(_), .. } => Mistake::TwoPasswords,
+        EtcdAddress { user: None, password_file: Some(_), .. } => Mistake::PasswordWithoutUser,
+        EtcdAddress { user: Some(_), password: None, password_file: None, .. } => Mistake::UserWithoutPassword,
+        EtcdAddress { ca_file: Some(_), tls: StoreTls::No | StoreTls::Yes, .. } => Mistake::CaUnused,
+        EtcdAddress { cert_file: Some(_), key_file: None, .. } => Mistake::CertWithoutKey,
+        EtcdAddress { cert_file: None, key_file: Some(_), .. } => Mistake::KeyWithoutCert,
+        EtcdAddress { cert_file: Some(_), tls: StoreTls::No, .. } => Mistake::CertUnused,
         _ => return Ok(()),
-    };
-    Err(sentence.to_owned())
+    })
 }
 
-fn prefix(path: &str) -> Result<String, String> {
+fn prefix(path: &str) -> Result<String, Mistake> {
     let found = decoded(path.strip_suffix('/').unwrap_or(path), "prefix")?;
     if found.is_empty() && path.is_empty() {
         return Ok(PREFIX_DEFAULT.to_owned());
@@ -153,10 +137,7 @@ fn prefix(path: &str) -> Result<String, String> {
     if found.bytes().all(allowed) && found.split('/').all(|part| !part.is_empty()) && found.len() <= PREFIX_BYTES_MAX {
         return Ok(found);
     }
-    Err(format!(
-        "has an invalid prefix, must be 1 to {PREFIX_BYTES_MAX} letters, digits, '.', '_', '-' and ':', in parts \
-         that single '/' divide"
-    ))
+    Err(Mistake::Prefix)
 }
 
 #[cfg(test)]
@@ -248,7 +229,7 @@ mod tests {
         let many = (0..=ENDPOINTS_MAX).map(|number| format!("h{number}")).collect::<Vec<_>>().join(",");
         let error = StoreUrl::parse(&format!("etcd://{many}")).unwrap_err().to_string();
         assert!(error.contains("names 17 hosts, must name at most 16"), "{error}");
-        assert_eq!(StoreUrl::parse("etdc://a").unwrap_err().help(), Some("did you mean 'etcd:'?"));
+        assert_eq!(StoreUrl::parse("etdc://a").unwrap_err().help().as_deref(), Some("did you mean 'etcd:'?"));
     }
 
     #[test]
