@@ -7,20 +7,20 @@ use std::collections::hash_map::{Entry, HashMap};
 use getid_core::{LOW_BITS, Layout, LayoutError, is_name};
 
 use super::claim;
+use super::conflicts;
 use super::directive::{Directive, Secrecy, known_names};
-use super::enums::{SequenceTable, TlsAuthClients, TlsAuthClientsUser};
 use super::files;
 use super::generators::{self, GENERATORS_MAX, RANDOM_VALUES_MAX, counter_warning, declaration_warning};
 use super::http;
 use super::ignored::{self, IgnoredReason};
-use super::report::{ConfigProblem, SettingPlace, Warning};
+use super::report::{ConfigProblem, DirectiveConflict, SettingPlace, Warning};
 use super::secrets::{self, is_secret};
-use super::server_id::{self, ServerIdSource};
+use super::server_id;
+use super::stores;
 use super::value_error::ValueError;
-use super::values::{Config, ConfigValues};
+use super::values::{Config, ConfigValues, ServerIdSource};
 use super::workers;
 use getid_text::plural::counted;
-use getid_text::store_url::StoreKind;
 use getid_text::suggest::did_you_mean;
 
 /// One line of any source: a directive and its words.
@@ -75,6 +75,9 @@ pub(super) struct Builder {
     /// The host's name, if it gives the server its number.
     host_name: Option<String>,
 }
+
+/// Prefix of the variables that set directives.
+pub(super) const ENVIRONMENT_PREFIX: &str = "GETID_";
 
 /// Number of errors after which reading stops. Finding a suggestion for an unknown word takes some 100 us.
 const PROBLEMS_MAX: usize = 1000;
@@ -204,15 +207,21 @@ impl Builder {
         self.warnings.extend(ignored.into_iter().map(|(reason, place, names)| without_effect(reason, place, &names)));
         self.check_process();
         self.check_layout();
-        self.check_lead();
-        self.check_listens();
-        self.check_tls();
-        self.check_access();
+        self.report(conflicts::conflicts(&self.values.config));
         self.check_generators();
-        self.check_stores();
-        self.check_claim();
-        self.check_workers();
-        self.check_http();
+        for conflicts_of in [stores::conflicts, claim::conflicts, workers::conflicts, http::conflicts] {
+            self.report(conflicts_of(&self.values.config));
+        }
+        self.warn(stores::warnings(&self.values.config));
+        if !self.any_refused(&["claim-store"]) {
+            self.warn(claim::warnings(&self.values.config));
+            if self.values.config.claim.store.is_none() {
+                self.warn_unused(&["claim-", "instance-name"], "has no effect: claim-store is file");
+            }
+        }
+        if self.values.config.http.port == 0 && !self.any_refused(&["http-port"]) {
+            self.warn_unused(&["http-"], "has no effect: http-port is 0");
+        }
         if self.problems.is_empty() { Ok((self.values.config, self.warnings)) } else { Err(self.problems) }
     }
 
@@ -447,93 +456,33 @@ impl Builder {
         format!("write on all servers, below the other lines, 'id-generator {words}'")
     }
 
-    fn check_lead(&mut self) {
-        let names = ["id-watermark-lead-ms", "id-max-borrow-ms"];
-        let (lead_ms, borrow_ms) = (self.values.config.id_watermark_lead_ms, self.values.config.id_max_borrow_ms);
-        if self.any_refused(&names) || lead_ms <= borrow_ms {
-            return;
+    /// Adds the errors of directives that conflict, unless one of them was refused.
+    fn report(&mut self, conflicts: Vec<DirectiveConflict>) {
+        for DirectiveConflict { directives, sentence, help } in conflicts {
+            if !self.any_refused(&directives) {
+                let places = self.places(&directives);
+                self.problems.push(ConfigProblem::new(places, "", sentence).with_help(Some(help)));
+            }
         }
-        let sentence =
-            format!("id-watermark-lead-ms is {lead_ms}, must be at most id-max-borrow-ms, which is {borrow_ms}");
-        let help = format!("add the line 'id-watermark-lead-ms {borrow_ms}', or raise id-max-borrow-ms");
-        self.problems.push(ConfigProblem::new(self.places(&names), "", sentence).with_help(Some(help)));
     }
 
-    fn check_listens(&mut self) {
-        let names = ["port", "tls-port", "bind", "unixsocket"];
-        let config = &self.values.config;
-        let tcp = (config.port != 0 || config.tls_port != 0) && !config.bind.is_empty();
-        if self.any_refused(&names) || tcp || config.unixsocket.is_some() {
-            return;
+    /// Adds warnings about directives that were set.
+    fn warn(&mut self, warnings: Vec<(&'static str, String)>) {
+        for (name, sentence) in warnings {
+            if let Some(place) = self.set_at.get(name).cloned() {
+                self.warnings.push(Warning { place, subject: name.to_owned(), sentence });
+            }
         }
-        let sentence = "no client could connect: there is no TCP port and no unixsocket";
-        let help = "set port, tls-port, bind or unixsocket".to_owned();
-        self.problems.push(ConfigProblem::new(self.places(&names), "", sentence).with_help(Some(help)));
     }
 
-    /// Checks the requirements of `tls-port` and `http-tls`. Without those two, the other TLS directives have no
-    /// effect.
-    fn check_tls(&mut self) {
-        let tls_port = self.values.config.tls_port;
-        if !self.values.config.has_tls() || self.any_refused(&["tls-port", "http-port", "http-tls"]) {
-            return;
-        }
-        let (what, asks) = if tls_port == 0 {
-            ("http-tls is yes".to_owned(), "http-tls")
-        } else {
-            (format!("tls-port is {tls_port}"), "tls-port")
+    /// Warns about the directives with one of these prefixes that have other values than the built-in ones.
+    fn warn_unused(&mut self, prefixes: &[&str], sentence: &str) {
+        let built_in = ConfigValues::of(&Config::default());
+        let is_unused = |row: &&Directive| {
+            prefixes.iter().any(|prefix| row.name.starts_with(prefix))
+                && row.lines(&self.values) != row.lines(&built_in)
         };
-        if tls_port != 0 && tls_port == self.values.config.port && !self.any_refused(&["port"]) {
-            let sentence = format!("port and tls-port are both {tls_port}, must differ");
-            let help = "for TLS only, write 'port 0'".to_owned();
-            self.problems
-                .push(ConfigProblem::new(self.places(&["port", "tls-port"]), "", sentence).with_help(Some(help)));
-        }
-        let files =
-            [("tls-cert-file", &self.values.config.tls_cert_file), ("tls-key-file", &self.values.config.tls_key_file)];
-        let missing = files.iter().filter(|(_, path)| path.is_none()).map(|(name, _)| *name);
-        let missing = missing.collect::<Vec<_>>().join(" and no ");
-        if !missing.is_empty() {
-            let sentence = format!("{what}, but there is no {missing}");
-            let help = "give the paths of the server's certificate and of its key, both PEM".to_owned();
-            let places = self.places(&[asks, "tls-cert-file", "tls-key-file"]);
-            self.problems.push(ConfigProblem::new(places, "", sentence).with_help(Some(help)));
-        }
-        let auth_clients = self.values.config.tls_auth_clients;
-        if auth_clients != TlsAuthClients::No
-            && self.values.config.tls_ca_cert_file.is_none()
-            && self.values.config.tls_ca_cert_dir.is_none()
-            && !self.any_refused(&["tls-auth-clients"])
-        {
-            let sentence = format!(
-                "tls-auth-clients is {}, but there is no tls-ca-cert-file and no tls-ca-cert-dir to check clients' \
-                 certificates by",
-                auth_clients.word()
-            );
-            let help = "add it, or the line 'tls-auth-clients no' to accept clients without a certificate".to_owned();
-            let places = self.places(&[asks, "tls-auth-clients", "tls-ca-cert-file"]);
-            self.problems.push(ConfigProblem::new(places, "", sentence).with_help(Some(help)));
-        }
-        let by = self.values.config.tls_auth_clients_user;
-        if auth_clients == TlsAuthClients::No && by != TlsAuthClientsUser::Off {
-            let sentence = format!(
-                "tls-auth-clients-user is {}, but tls-auth-clients is no: clients present no certificate",
-                by.word()
-            );
-            let help = "set tls-auth-clients yes or optional, or remove tls-auth-clients-user".to_owned();
-            let places = self.places(&["tls-auth-clients", "tls-auth-clients-user"]);
-            self.problems.push(ConfigProblem::new(places, "", sentence).with_help(Some(help)));
-        }
-    }
-
-    /// Checks that users are defined in one place, as in Redis.
-    fn check_access(&mut self) {
-        if self.values.config.aclfile.is_none() || self.values.config.users.is_empty() {
-            return;
-        }
-        let sentence = "users are defined both by lines and by aclfile, must be in one place";
-        let help = "move the user lines into the ACL file, or remove aclfile".to_owned();
-        self.problems.push(ConfigProblem::new(self.places(&["user", "aclfile"]), "", sentence).with_help(Some(help)));
+        self.warn(Directive::ALL.iter().filter(is_unused).map(|row| (row.name, sentence.to_owned())).collect());
     }
 
     fn check_generators(&mut self) {
@@ -575,86 +524,6 @@ impl Builder {
                 format!("{}; and the same applies to {}", last.sentence, counted(others as u64, "other generator"));
         }
         self.warnings.extend(warnings);
-    }
-
-    fn check_stores(&mut self) {
-        let table = self.values.config.sequences.table;
-        let stores = self.values.config.sequence_stores();
-        let file = stores.iter().find(|url| matches!(url.kind(), StoreKind::Sqlite { .. }));
-        if let Some(file) = file.filter(|_| table != SequenceTable::Native) {
-            let sentence = format!(
-                "sequence-table is {}, which is a table of a database server, but the store is {}, a file",
-                table.word(),
-                file.shown()
-            );
-            let help = "set that server's database: sequence-store mysql://USER:PASSWORD@HOST/DATABASE".to_owned();
-            let places = self.places(&["sequence-table", "sequence-store"]);
-            if !self.any_refused(&["sequence-table", "sequence-store"]) {
-                self.problems.push(ConfigProblem::new(places, "", sentence).with_help(Some(help)));
-            }
-        }
-        if stores.len() > 1 && self.values.config.sequences.cache == 0 {
-            let sentence = format!(
-                "sequence-cache is 0, which needs a single store, and there are {}: each value would be in one of them",
-                stores.len()
-            );
-            let help = "sequence-cache 1 or more, or one line of sequence-store".to_owned();
-            let names = ["sequence-cache", "sequence-store"];
-            if !self.any_refused(&names) {
-                self.problems.push(ConfigProblem::new(self.places(&names), "", sentence).with_help(Some(help)));
-            }
-        }
-        let Some(place) = self.place_of("sequence-store").cloned() else { return };
-        for url in stores.iter().filter(|url| url.is_in_clear()) {
-            let sentence = claim::in_clear(url);
-            self.warnings.push(Warning { place: place.clone(), subject: "sequence-store".to_owned(), sentence });
-        }
-    }
-
-    fn check_claim(&mut self) {
-        for conflict in claim::conflicts(&self.values.config) {
-            if self.any_refused(conflict.directives) {
-                continue;
-            }
-            let places = self.places(conflict.directives);
-            self.problems.push(ConfigProblem::new(places, "", conflict.sentence).with_help(Some(conflict.help)));
-        }
-        if self.any_refused(&["claim-store"]) {
-            return;
-        }
-        for (name, sentence) in claim::warnings(&self.values.config) {
-            if let Some(place) = self.set_at.get(name).cloned() {
-                self.warnings.push(Warning { place, subject: name.to_owned(), sentence });
-            }
-        }
-    }
-
-    fn check_workers(&mut self) {
-        for conflict in workers::conflicts(&self.values.config) {
-            if !self.any_refused(conflict.directives) {
-                let places = self.places(conflict.directives);
-                self.problems.push(ConfigProblem::new(places, "", conflict.sentence).with_help(Some(conflict.help)));
-            }
-        }
-    }
-
-    fn check_http(&mut self) {
-        let conflicts = http::conflicts(&self.values.config);
-        for conflict in conflicts {
-            if self.any_refused(conflict.directives) {
-                continue;
-            }
-            let places = self.places(conflict.directives);
-            self.problems.push(ConfigProblem::new(places, "", conflict.sentence).with_help(Some(conflict.help)));
-        }
-        if self.any_refused(&["http-port"]) {
-            return;
-        }
-        for name in http::unused_directives(&self.values.config) {
-            if let Some(place) = self.set_at.get(name).cloned() {
-                self.warn_once(name, "has no effect: http-port is 0".to_owned(), &place);
-            }
-        }
     }
 
     fn place_of_generator(&self, name: &str) -> Option<SettingPlace> {
@@ -705,8 +574,8 @@ fn without_effect(reason: IgnoredReason, place: SettingPlace, names: &[String]) 
 }
 
 /// Returns the environment variable of a directive.
-fn variable_of(directive: &str) -> String {
-    format!("GETID_{}", directive.to_ascii_uppercase().replace('-', "_"))
+pub(super) fn variable_of(directive: &str) -> String {
+    format!("{ENVIRONMENT_PREFIX}{}", directive.to_ascii_uppercase().replace('-', "_"))
 }
 
 /// Returns the warning about a secret on a command line.

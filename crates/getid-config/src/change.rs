@@ -5,7 +5,7 @@
 //! rules that Redis does not have, the text is that of an error in a file.
 
 use super::builder::Builder;
-use super::conf_syntax::words_of;
+use super::conf_syntax::{SyntaxError, words_of};
 use super::directive::{ChangeMode, Directive};
 use super::ignored::{self, IgnoredDirective};
 use super::parse::{MEMORY_MAX, YES_NO, memory};
@@ -61,8 +61,6 @@ impl SetError {
 
 const RELOADED: &str = "is changed in the configuration file; send SIGHUP to reload it";
 
-const NOT_AN_INTEGER: &str = "argument couldn't be parsed into an integer";
-
 /// Largest part of a name that an error quotes, bytes.
 const NAME_BYTES_MAX: usize = 128;
 
@@ -105,7 +103,7 @@ impl Config {
             match *target {
                 SetTarget::Own(row) => {
                     let refuse = |reason| SetError::refused(row.name, reason);
-                    if let Some(words) = words_for(row, value).map_err(refuse)? {
+                    if let Some(words) = words_for(row, value).map_err(|error| refuse(error.to_string()))? {
                         row.set(&mut builder.values, &words).map_err(|errors| refuse(redis_text(row, &errors)))?;
                     }
                     builder.note_place(row.name, &SettingPlace::in_config_set(index));
@@ -150,18 +148,18 @@ impl Config {
 }
 
 /// Returns the words of a value; `None` if Redis treats an empty value as no change.
-fn words_for(row: &Directive, value: &[u8]) -> Result<Option<Vec<String>>, String> {
+fn words_for(row: &Directive, value: &[u8]) -> Result<Option<Vec<String>>, ValueError> {
     if row.takes_words() {
         let words = words_of(value)?;
         // An empty list means the default, as in Redis; in a table it changes no key.
         let empty = row.keys().is_empty().then(|| vec![String::new()]);
         return Ok(if words.is_empty() { empty } else { Some(words) });
     }
-    let word = String::from_utf8(value.to_vec()).map_err(|_| ValueError::NotUtf8.to_string())?;
+    let word = String::from_utf8(value.to_vec()).map_err(|_| SyntaxError::ValueNotUtf8)?;
     // Files may contain 05, and always could. Redis's CONFIG SET refuses it.
     let digits = word.strip_prefix('-').unwrap_or(&word);
     if row.is_integer() && digits.len() > 1 && digits.starts_with('0') {
-        return Err(NOT_AN_INTEGER.to_owned());
+        return Err(ValueError::NotAnInteger);
     }
     Ok(Some(vec![word]))
 }
@@ -186,8 +184,8 @@ fn redis_text(row: &Directive, errors: &[ValueError]) -> String {
         return redis_error(error).to_owned();
     }
     match error {
-        ValueError::Number { .. } => NOT_AN_INTEGER.to_owned(),
-        ValueError::Range { found, .. } if found.parse::<i64>().is_err() => NOT_AN_INTEGER.to_owned(),
+        ValueError::Number { .. } => ValueError::NotAnInteger.to_string(),
+        ValueError::Range { found, .. } if found.parse::<i64>().is_err() => ValueError::NotAnInteger.to_string(),
         ValueError::Range { min, max, .. } => format!("argument must be between {min} and {max} inclusive"),
         ValueError::Memory { .. } => "argument must be a memory value".to_owned(),
         ValueError::MemoryRange { min, .. } => {

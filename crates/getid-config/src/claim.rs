@@ -4,34 +4,16 @@
 
 use super::enums::StateKind;
 use super::report::DirectiveConflict;
+use super::stores::in_clear;
 use super::value_error::ValueError;
-use super::values::Config;
+use super::values::{ClaimConfig, Config, INSTANCE_NAME_BYTES_MAX};
 use getid_text::store_url::{StoreKind, StoreUrl};
-
-/// Configuration of claims.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ClaimConfig {
-    /// The store that servers share; `None` for the folder of the state (`claim-store`).
-    pub store: Option<StoreUrl>,
-    /// Silence after which another server takes a claim, ms (`claim-timeout-ms`).
-    pub timeout_ms: u64,
-    /// Largest time by which a standby's clock may be ahead of the claim's time, ms; 0: any
-    /// (`claim-max-clock-ahead-ms`).
-    pub max_clock_ahead_ms: u64,
-    /// Whether a standby takes a claim without a check of its clock (`claim-takeover any`).
-    pub takes_any: bool,
-    /// This server's name; `None` for the host's (`instance-name`).
-    pub instance_name: Option<String>,
-}
 
 /// The word that replaces an address to keep claims in the folder of the state.
 const FILE: &str = "file";
 
 /// The words of `claim-takeover`.
 pub(super) const TAKEOVER_WORDS: &[&str] = &["checked", "any"];
-
-/// Longest name of a server, bytes: RFC 1035's limit of a host name.
-pub const INSTANCE_NAME_BYTES_MAX: usize = 253;
 
 /// Quarters of a time-out for which IDs are given after a beat was sent.
 const HOLD_QUARTERS: u64 = 3;
@@ -67,51 +49,39 @@ pub(super) fn conflicts(config: &Config) -> Vec<DirectiveConflict> {
     };
     let mut found = Vec::new();
     if !cfg!(feature = "fleet") {
-        found.push(DirectiveConflict {
-            directives: &["claim-store"],
-            sentence: format!("claim-store is {}, but this getid was built without the feature 'fleet'", store.shown()),
-            help: "set claim-store file, or build getid with the features that it has by default".to_owned(),
-        });
+        found.push(DirectiveConflict::new(
+            &["claim-store"],
+            format!("claim-store is {}, but this getid was built without the feature 'fleet'", store.shown()),
+            "set claim-store file, or build getid with the features that it has by default",
+        ));
     }
     if config.id_state == StateKind::None {
-        found.push(DirectiveConflict {
-            directives: &["id-state", "claim-store"],
-            sentence: format!(
+        found.push(DirectiveConflict::new(
+            &["id-state", "claim-store"],
+            format!(
                 "id-state is none, but claim-store is {}: a claim is a record of the watermark in that store",
                 store.shown()
             ),
-            help: "remove the line id-state none, or set claim-store file".to_owned(),
-        });
+            "remove the line id-state none, or set claim-store file",
+        ));
     }
     found
 }
 
 fn auto_without_store() -> DirectiveConflict {
-    DirectiveConflict {
-        directives: &["server-id", "claim-store"],
-        sentence: "server-id is auto, but claim-store is file: only a store that servers share records which \
-                   server-ids are free"
-            .to_owned(),
-        help: "set that store, such as 'claim-store postgres://USER@HOST/DATABASE', or give this server a number of \
-               its own"
-            .to_owned(),
-    }
+    DirectiveConflict::new(
+        &["server-id", "claim-store"],
+        "server-id is auto, but claim-store is file: only a store that servers share records which \
+                   server-ids are free",
+        "set that store, such as 'claim-store postgres://USER@HOST/DATABASE', or give this server a number of \
+               its own",
+    )
 }
 
 /// Returns warnings about settings that may not be intended, each with its directive.
 pub(super) fn warnings(config: &Config) -> Vec<(&'static str, String)> {
     let claim = &config.claim;
-    let Some(store) = &claim.store else {
-        let built_in = Config::default().claim;
-        let settings = [
-            ("claim-timeout-ms", claim.timeout_ms != built_in.timeout_ms),
-            ("claim-takeover", claim.takes_any),
-            ("claim-max-clock-ahead-ms", claim.max_clock_ahead_ms != built_in.max_clock_ahead_ms),
-            ("instance-name", claim.instance_name.is_some()),
-        ];
-        let idle = settings.into_iter().filter(|(_, is_set)| *is_set);
-        return idle.map(|(name, _)| (name, "has no effect: claim-store is file".to_owned())).collect();
-    };
+    let Some(store) = &claim.store else { return Vec::new() };
     let mut found = Vec::new();
     if store.is_in_clear() {
         found.push(("claim-store", in_clear(store)));
@@ -141,13 +111,4 @@ pub(super) fn warnings(config: &Config) -> Vec<(&'static str, String)> {
         ));
     }
     found
-}
-
-/// Returns the warning about an unencrypted connection to another machine.
-pub(super) fn in_clear(url: &StoreUrl) -> String {
-    format!(
-        "{} is on another machine and has tls=no: others on the network can read the password and change the traffic; \
-         remove tls=no",
-        url.shown()
-    )
 }

@@ -3,20 +3,34 @@
 //! The rules are Redis's. Blanks separate words. `"..."` supports `\n \r \t \b \a \xHH` and a backslash before any
 //! other character, and `'...'` only supports `\'`. A blank must follow a closing quote.
 
-/// Returns the words of a line, or the error in it.
-pub(super) fn words_of(line: &[u8]) -> Result<Vec<String>, String> {
-    if line.contains(&0) {
-        return Err("has a NUL byte in it; is it a text file?".to_owned());
-    }
-    if std::str::from_utf8(line).is_err() {
-        return Err(NOT_UTF8.to_owned());
-    }
-    let words = split(line).ok_or("the quotes don't balance: a quote is open, or text follows a closing one")?;
-    let words = words.into_iter().map(String::from_utf8).collect::<Result<Vec<_>, _>>();
-    words.map_err(|_| "a value is not UTF-8".to_owned())
+/// Why a line has no words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum SyntaxError {
+    #[error("has a NUL byte in it; is it a text file?")]
+    Nul,
+    #[error("is not UTF-8; save the file as UTF-8")]
+    LineNotUtf8,
+    #[error("the quotes don't balance: a quote is open, or text follows a closing one")]
+    Quotes,
+    #[error("a value is not UTF-8")]
+    ValueNotUtf8,
 }
 
-pub(super) const NOT_UTF8: &str = "is not UTF-8; save the file as UTF-8";
+/// Returns the words of a line.
+pub(super) fn words_of(line: &[u8]) -> Result<Vec<String>, SyntaxError> {
+    if line.contains(&0) {
+        return Err(SyntaxError::Nul);
+    }
+    if std::str::from_utf8(line).is_err() {
+        return Err(SyntaxError::LineNotUtf8);
+    }
+    split(line).ok_or(SyntaxError::Quotes).and_then(texts_of)
+}
+
+/// Returns the words as texts.
+pub(super) fn texts_of(words: Vec<Vec<u8>>) -> Result<Vec<String>, SyntaxError> {
+    words.into_iter().map(|word| String::from_utf8(word).map_err(|_| SyntaxError::ValueNotUtf8)).collect()
+}
 
 /// Splits a line into words; `None` if its quotes don't balance.
 ///

@@ -3,64 +3,9 @@
 use super::parse::address;
 use super::report::DirectiveConflict;
 use super::value_error::ValueError;
-use super::values::{BIND_ADDRESSES_MAX, BindAddr, Config};
+use super::values::{BIND_ADDRESSES_MAX, BindAddr, Config, HttpApis, HttpConfig, HttpOpen};
 use getid_redis::acl::DEFAULT_USER;
 use getid_text::suggest::did_you_mean;
-
-/// Configuration of the HTTP port (`http-...`).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct HttpConfig {
-    /// The port; 0: none (`http-port`).
-    pub port: u16,
-    /// Addresses to listen on; empty: those of `bind` (`http-bind`).
-    pub bind: Vec<BindAddr>,
-    /// Whether the port speaks TLS, with the files of `tls-...` (`http-tls`).
-    pub tls: bool,
-    /// Largest number of connections at a time (`http-max-clients`).
-    pub clients_max: u32,
-    /// Seconds after which a connection without a request is closed (`http-timeout`).
-    pub timeout_s: u64,
-    /// Paths that need no login (`http-open`).
-    pub open: HttpOpen,
-    /// The named generators that `/readyz` checks; empty: the unnamed one (`http-ready`).
-    pub ready: Vec<String>,
-    /// Names of this server in the header `Host`, in addition to addresses and `localhost` (`http-host`).
-    pub hosts: Vec<String>,
-    /// APIs of other servers on this port (`http-api`).
-    pub apis: HttpApis,
-}
-
-/// Paths that need no login, wherever the request comes from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct HttpOpen {
-    /// Whether the paths `/livez` and `/readyz` are served.
-    pub probes: bool,
-    /// Whether the path `/metrics` is served.
-    pub metrics: bool,
-}
-
-/// APIs of other servers on the HTTP port.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct HttpApis {
-    /// The API of Leaf.
-    pub leaf: Option<HttpApi>,
-    /// The API of Tinyid.
-    pub tinyid: Option<HttpApi>,
-}
-
-impl HttpApis {
-    /// Returns the users that the APIs name.
-    pub fn users(&self) -> impl Iterator<Item = &str> {
-        [&self.leaf, &self.tinyid].into_iter().flatten().filter_map(|api| api.user.as_deref())
-    }
-}
-
-/// The API of another server.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct HttpApi {
-    /// The ACL user of its requests; `None`: the user who logs in, or the default user.
-    pub user: Option<String>,
-}
 
 /// Largest number of words in `http-ready` and `http-host`.
 pub(super) const NAMES_MAX: usize = 64;
@@ -165,10 +110,12 @@ pub(super) fn conflicts(config: &Config) -> Vec<DirectiveConflict> {
 }
 
 fn missing_feature(config: &Config) -> Option<DirectiveConflict> {
-    (!cfg!(feature = "http") && config.http.port != 0).then(|| DirectiveConflict {
-        directives: &["http-port"],
-        sentence: format!("http-port is {}, but this getid was built without the feature 'http'", config.http.port),
-        help: "set http-port 0, or build getid with the features that it has by default".to_owned(),
+    (!cfg!(feature = "http") && config.http.port != 0).then(|| {
+        DirectiveConflict::new(
+            &["http-port"],
+            format!("http-port is {}, but this getid was built without the feature 'http'", config.http.port),
+            "set http-port 0, or build getid with the features that it has by default",
+        )
     })
 }
 
@@ -186,11 +133,11 @@ fn port_conflict(config: &Config) -> Option<DirectiveConflict> {
         _ if port == config.tls_port => ("tls-port", &["tls-port", "http-port", "bind", "http-bind"]),
         _ => return None,
     };
-    Some(DirectiveConflict {
+    Some(DirectiveConflict::new(
         directives,
-        sentence: format!("{name} and http-port are both {port}, must differ"),
-        help: "write 'http-port 7880', or give http-bind another address".to_owned(),
-    })
+        format!("{name} and http-port are both {port}, must differ"),
+        "write 'http-port 7880', or give http-bind another address",
+    ))
 }
 
 /// Returns the error about a generator that `/readyz` cannot check.
@@ -213,7 +160,7 @@ fn ready_conflict(config: &Config, name: &str) -> Option<DirectiveConflict> {
             help.unwrap_or_else(|| format!("declare it ('generator {name} KIND'), or remove it from http-ready"));
         (format!("http-ready names '{name}', which no generator line declares"), help)
     };
-    Some(DirectiveConflict { directives: &["http-ready"], sentence, help })
+    Some(DirectiveConflict::new(&["http-ready"], sentence, help))
 }
 
 fn unknown_user(config: &Config, user: &str) -> Option<DirectiveConflict> {
@@ -222,26 +169,8 @@ fn unknown_user(config: &Config, user: &str) -> Option<DirectiveConflict> {
     }
     let names = config.users.iter().map(|line| line.name.as_str());
     let help = did_you_mean(user, names).map(|meant| format!("did you mean '{meant}'?"));
-    Some(DirectiveConflict {
-        directives: &["http-api", "user"],
-        sentence: format!("http-api names the user '{user}', which no user line defines"),
-        // A user without a password and without nopass cannot log in.
-        help: help.unwrap_or_else(|| format!("define it ('user {user} on ~PATTERN +incr ...')")),
-    })
-}
-
-/// Returns the directives that are set although there is no HTTP port.
-pub(super) fn unused_directives(config: &Config) -> Vec<&'static str> {
-    let (own, built_in) = (&config.http, Config::default().http);
-    let settings = [
-        ("http-bind", own.bind != built_in.bind),
-        ("http-tls", own.tls != built_in.tls),
-        ("http-max-clients", own.clients_max != built_in.clients_max),
-        ("http-timeout", own.timeout_s != built_in.timeout_s),
-        ("http-open", own.open != built_in.open),
-        ("http-ready", own.ready != built_in.ready),
-        ("http-host", own.hosts != built_in.hosts),
-        ("http-api", own.apis != built_in.apis),
-    ];
-    settings.into_iter().filter(|(_, is_set)| *is_set && own.port == 0).map(|(name, _)| name).collect()
+    // A user without a password and without nopass cannot log in.
+    let help = help.unwrap_or_else(|| format!("define it ('user {user} on ~PATTERN +incr ...')"));
+    let sentence = format!("http-api names the user '{user}', which no user line defines");
+    Some(DirectiveConflict::new(&["http-api", "user"], sentence, help))
 }

@@ -8,6 +8,7 @@ mod builder;
 mod change;
 mod claim;
 mod conf_syntax;
+mod conflicts;
 pub mod directive;
 mod enums;
 mod files;
@@ -37,7 +38,6 @@ use getid_core::Layout;
 
 use self::builder::Builder;
 pub use self::change::{ConfigChange, SetError, SettingPair};
-pub use self::claim::{ClaimConfig, INSTANCE_NAME_BYTES_MAX};
 pub use self::conf_syntax::quote;
 use self::directive::{Directive, Secrecy};
 pub use self::enums::{
@@ -46,20 +46,19 @@ pub use self::enums::{
 };
 pub use self::files::Files;
 pub use self::generators::{GENERATORS_MAX, epoch};
-pub use self::http::{HttpApi, HttpApis, HttpConfig, HttpOpen};
 pub use self::read::{FILE_BYTES_MAX, FILES_MAX, INCLUDE_DEPTH_MAX, Sources};
 pub use self::reload::ReloadResult;
 pub use self::report::{ConfigProblem, ConfigReport, SettingPlace, Warning};
-pub use self::rewrite::RewriteResult;
+pub use self::rewrite::{RewriteError, RewriteResult};
 use self::row::ValueShape;
 pub use self::secret_files::{PasswordFileError, exposed_in_dir, read_password_file, read_store_password};
-pub use self::server_id::{ServerIdSource, ordinal};
+pub use self::server_id::ordinal;
 pub use self::value_error::{counter_help, declaration_help, kind_meant};
 use self::values::ConfigValues;
 pub use self::values::{
-    BindAddr, ClientMemory, Config, OutputBufferLimit, OutputBufferLimits, STORES_MAX, SequenceConfig, UserLine,
+    BindAddr, ClaimConfig, ClientMemory, Config, HttpApi, HttpApis, HttpConfig, HttpOpen, INSTANCE_NAME_BYTES_MAX,
+    OutputBufferLimit, OutputBufferLimits, POOLS_MAX, STORES_MAX, SequenceConfig, ServerIdSource, UserLine, WorkerPool,
 };
-pub use self::workers::{POOLS_MAX, WorkerPool};
 use getid_text::glob::Pattern;
 
 impl Config {

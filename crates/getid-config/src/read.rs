@@ -7,8 +7,8 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::builder::{Builder, Setting};
-use super::conf_syntax::{NOT_UTF8, lines_in, quote, words_of};
+use super::builder::{Builder, ENVIRONMENT_PREFIX, Setting, variable_of};
+use super::conf_syntax::{SyntaxError, lines_in, quote, words_of};
 use super::directive::Directive;
 use super::files::{Files, is_toml};
 use super::report::{ConfigProblem, SettingPlace};
@@ -122,7 +122,7 @@ impl SourceReader<'_> {
             let place = SettingPlace::in_file(path, index + 1, &text, included_from.cloned());
             match words_of(line) {
                 Ok(words) => self.line(words, place),
-                Err(sentence) => self.builder.problem(ConfigProblem::new(vec![place], "", sentence)),
+                Err(error) => self.builder.problem(ConfigProblem::new(vec![place], "", error)),
             }
         }
     }
@@ -133,7 +133,7 @@ impl SourceReader<'_> {
             Err(error) => {
                 let line = bytes[..error.valid_up_to()].split(|byte| *byte == b'\n').count();
                 let place = SettingPlace::in_file(path, line, "", included_from.cloned());
-                self.builder.problem(ConfigProblem::new(vec![place], "", NOT_UTF8));
+                self.builder.problem(ConfigProblem::new(vec![place], "", SyntaxError::LineNotUtf8));
                 return;
             }
         };
@@ -148,7 +148,7 @@ impl SourceReader<'_> {
             let options = item.options.into_iter().map(option).collect();
             match item.found {
                 Ok((name, words)) => self.setting(Setting { name, words, place, options }),
-                Err(sentence) => self.builder.problem(ConfigProblem::new(vec![place], item.subject, sentence)),
+                Err(error) => self.builder.problem(ConfigProblem::new(vec![place], item.subject, error)),
             }
         }
     }
@@ -173,7 +173,7 @@ impl SourceReader<'_> {
         let text = without_secrets(&format!("{variable}={}", value.to_string_lossy()));
         let place = SettingPlace::in_environment(&text);
         let Some(value) = value.to_str() else {
-            self.builder.problem(ConfigProblem::new(vec![place], variable, ValueError::NotUtf8.to_string()));
+            self.builder.problem(ConfigProblem::new(vec![place], variable, SyntaxError::ValueNotUtf8));
             return;
         };
         if Directive::find(&name).is_none() && ignored::find(&name).is_none() {
@@ -230,9 +230,9 @@ impl SourceReader<'_> {
                 // As in Redis, one word may be a whole line: "--port 7890".
                 Some((name, line)) if option[name.len()..].starts_with(' ') => match words_of(line.as_bytes()) {
                     Ok(words) => (name, words),
-                    Err(sentence) => {
+                    Err(error) => {
                         let place = SettingPlace::on_command_line(&without_secrets(first));
-                        self.builder.problem(ConfigProblem::new(vec![place], name, sentence));
+                        self.builder.problem(ConfigProblem::new(vec![place], name, error));
                         continue;
                     }
                 },
@@ -266,8 +266,8 @@ impl SourceReader<'_> {
         {
             match words {
                 Ok(words) => setting.words = words,
-                Err(sentence) => {
-                    self.builder.problem(ConfigProblem::new(vec![setting.place], directive.name, sentence));
+                Err(error) => {
+                    self.builder.problem(ConfigProblem::new(vec![setting.place], directive.name, error));
                     return;
                 }
             }
@@ -282,7 +282,7 @@ impl SourceReader<'_> {
 
     fn include(&mut self, directive: &str, path: &str, place: SettingPlace) {
         if path.is_empty() {
-            self.builder.problem(ConfigProblem::new(vec![place], directive, ValueError::Empty.to_string()));
+            self.builder.problem(ConfigProblem::new(vec![place], directive, ValueError::Empty));
             return;
         }
         let included_from = Arc::new(place);
@@ -310,13 +310,6 @@ impl SourceReader<'_> {
             self.file(path, Some(included_from));
         }
     }
-}
-
-const ENVIRONMENT_PREFIX: &str = "GETID_";
-
-/// Returns the variable of a directive: `GETID_ID_MGETID_MAX`.
-fn variable_of(directive: &str) -> String {
-    format!("{ENVIRONMENT_PREFIX}{}", directive.to_ascii_uppercase().replace('-', "_"))
 }
 
 /// Whether a variable that starts with `GETID_` is not meant for the server.

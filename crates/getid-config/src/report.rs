@@ -34,9 +34,19 @@ const PATH_CHARS_MAX: usize = 4096;
 
 /// A conflict between directives.
 pub(super) struct DirectiveConflict {
-    pub(super) directives: &'static [&'static str],
+    pub(super) directives: Vec<&'static str>,
     pub(super) sentence: String,
     pub(super) help: String,
+}
+
+impl DirectiveConflict {
+    pub(super) fn new(
+        directives: &[&'static str],
+        sentence: impl Into<String>,
+        help: impl Into<String>,
+    ) -> DirectiveConflict {
+        DirectiveConflict { directives: directives.to_vec(), sentence: sentence.into(), help: help.into() }
+    }
 }
 
 /// All errors of a configuration; never empty.
@@ -53,7 +63,7 @@ impl ConfigReport {
 
     /// Returns a report of an error that only the shell finds: a missing folder, a command that `rename-command` names
     /// twice.
-    pub fn from_sentence(sentence: impl Into<String>) -> ConfigReport {
+    pub fn from_sentence(sentence: impl fmt::Display) -> ConfigReport {
         ConfigReport::new(vec![ConfigProblem::new(Vec::new(), "", sentence)])
     }
 
@@ -140,11 +150,11 @@ impl ConfigProblem {
     pub(super) fn new(
         places: Vec<SettingPlace>,
         subject: impl Into<String>,
-        sentence: impl Into<String>,
+        sentence: impl fmt::Display,
     ) -> ConfigProblem {
         let (subject, sentence) = (
             printable_up_to(&subject.into(), SENTENCE_CHARS_MAX),
-            printable_up_to(&sentence.into(), SENTENCE_CHARS_MAX),
+            printable_up_to(&sentence.to_string(), SENTENCE_CHARS_MAX),
         );
         ConfigProblem { places, subject, sentence, help: None }
     }

@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::conf_syntax::{quote, words_of};
+use super::conf_syntax::{SyntaxError, quote, words_of};
 use super::parse::{YES_NO, choice, memory, mode, number, yes_no};
 use super::value_error::ValueError;
 use super::values::{Config, ConfigValues};
@@ -346,7 +346,7 @@ impl Directive {
 
     /// Returns the words inside the single word of a line, as in `bind "127.0.0.1 ::1"`; `None` if the line stays
     /// unchanged.
-    pub(super) fn words_in(&self, line: &[String]) -> Option<Result<Line, String>> {
+    pub(super) fn words_in(&self, line: &[String]) -> Option<Result<Line, SyntaxError>> {
         match line {
             [word] if self.takes_words() && !word.is_empty() => Some(words_of(word.as_bytes())),
             _ => None,

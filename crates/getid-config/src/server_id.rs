@@ -4,24 +4,8 @@
 //! So one configuration text gives each of them its own number, without a store that servers share.
 
 use super::row::NumberOrWord;
-use super::values::ConfigValues;
+use super::values::{Config, ConfigValues, ServerIdSource};
 use getid_text::printable::printable_up_to;
-
-/// The source of the server's number.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ServerIdSource {
-    /// No source: the number is 0, and a start warns about it.
-    #[default]
-    Default,
-    /// The configuration.
-    Number,
-    /// The number at the end of the host's name (`auto-ordinal`).
-    HostName,
-    /// The host's name, which was not read, for a tool that needs no number. The number is 0 meanwhile.
-    UnknownHostName,
-    /// The claim store, which records the free numbers (`auto`). The number is 0 meanwhile.
-    ClaimStore,
-}
 
 /// The words in place of a number.
 pub(super) const WORDS: &[&str] = &[AUTO, AUTO_ORDINAL];
@@ -34,13 +18,6 @@ const AUTO_ORDINAL: &str = "auto-ordinal";
 
 /// Longest part of a host's name that is shown, characters; Linux has no longer ones.
 const HOST_NAME_CHARS_MAX: usize = 64;
-
-impl ServerIdSource {
-    /// Whether the number is known at a start, and no default.
-    pub fn is_known(self) -> bool {
-        matches!(self, ServerIdSource::Number | ServerIdSource::HostName)
-    }
-}
 
 pub(super) fn set(values: &mut ConfigValues, value: NumberOrWord) {
     let config = &mut values.config;
@@ -59,6 +36,16 @@ pub(super) fn get(values: &ConfigValues) -> NumberOrWord {
         ServerIdSource::ClaimStore => NumberOrWord::Word(AUTO),
         ServerIdSource::UnknownHostName => NumberOrWord::Word(AUTO_ORDINAL),
         _ => NumberOrWord::Number(values.config.server_id.into()),
+    }
+}
+
+impl Config {
+    /// Returns the server-id if it is known, else the word in its place.
+    pub fn shown_server_id(&self) -> String {
+        match self.server_id_from {
+            ServerIdSource::HostName => self.server_id.to_string(),
+            from => written(from, self.server_id),
+        }
     }
 }
 

@@ -3,10 +3,12 @@
 //! [`StoreUrl`] defines the syntax of an address. This module has the checks between the lines. An empty value removes
 //! the previous ones.
 
+use super::enums::SequenceTable;
+use super::report::DirectiveConflict;
 use super::row::Line;
 use super::value_error::ValueError;
-use super::values::{STORES_MAX, SequenceConfig};
-use getid_text::store_url::StoreUrl;
+use super::values::{Config, STORES_MAX, SequenceConfig};
+use getid_text::store_url::{StoreKind, StoreUrl};
 
 /// The word that replaces an address for no sequences.
 const NONE: &str = "none";
@@ -41,4 +43,48 @@ pub(super) fn set(config: &mut SequenceConfig, words: &[String]) -> Result<(), V
 pub(super) fn lines(config: &SequenceConfig) -> Vec<Line> {
     let none = config.is_off.then(|| vec![NONE.to_owned()]);
     none.into_iter().chain(config.stores.iter().map(|url| vec![url.text().to_owned()])).collect()
+}
+
+/// Returns conflicts of the stores with the rest of a configuration.
+pub(super) fn conflicts(config: &Config) -> Vec<DirectiveConflict> {
+    let (table, stores) = (config.sequences.table, config.sequence_stores());
+    let mut found = Vec::new();
+    let file = stores.iter().find(|url| matches!(url.kind(), StoreKind::Sqlite { .. }));
+    if let Some(file) = file.filter(|_| table != SequenceTable::Native) {
+        found.push(DirectiveConflict::new(
+            &["sequence-table", "sequence-store"],
+            format!(
+                "sequence-table is {}, which is a table of a database server, but the store is {}, a file",
+                table.word(),
+                file.shown()
+            ),
+            "set that server's database: sequence-store mysql://USER:PASSWORD@HOST/DATABASE",
+        ));
+    }
+    if stores.len() > 1 && config.sequences.cache == 0 {
+        found.push(DirectiveConflict::new(
+            &["sequence-cache", "sequence-store"],
+            format!(
+                "sequence-cache is 0, which needs a single store, and there are {}: each value would be in one of them",
+                stores.len()
+            ),
+            "sequence-cache 1 or more, or one line of sequence-store",
+        ));
+    }
+    found
+}
+
+/// Returns warnings about settings that may not be intended, each with its directive.
+pub(super) fn warnings(config: &Config) -> Vec<(&'static str, String)> {
+    let stores = config.sequence_stores();
+    stores.iter().filter(|url| url.is_in_clear()).map(|url| ("sequence-store", in_clear(url))).collect()
+}
+
+/// Returns the warning about an unencrypted connection to another machine.
+pub(super) fn in_clear(url: &StoreUrl) -> String {
+    format!(
+        "{} is on another machine and has tls=no: others on the network can read the password and change the traffic; \
+         remove tls=no",
+        url.shown()
+    )
 }

@@ -16,10 +16,42 @@ use std::borrow::Cow;
 use toml::Spanned;
 use toml::de::{DeInteger, DeTable, DeValue};
 
-use super::conf_syntax::{split, words_of};
+use super::conf_syntax::{SyntaxError, split, texts_of, words_of};
 use super::directive::{Directive, known_names};
 use super::parse::yes_no;
 use super::secrets::may_show_secret;
+
+/// Why a TOML document, or a value in it, is not accepted.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum TomlError {
+    /// The parser's sentence.
+    #[error("{0}")]
+    Syntax(String),
+    #[error(
+        "neither getid nor Redis knows this directive, and there are no other sections: remove the line [{name}], so \
+         that the keys after it count"
+    )]
+    Section { name: String },
+    #[error("'{key}' is a table; a name with a dot needs quotes: [{directive}.\"{name}.{key}\"]")]
+    DottedName { directive: String, name: String, key: String },
+    #[error("has no kind, must have one, such as kind = \"twitter\"")]
+    NoKind,
+    #[error("takes no table; only {} do", tables())]
+    NoTable,
+    #[error("takes numbers, strings and yes or no, nothing nested")]
+    Nested,
+    #[error("the quotes inside the value don't balance")]
+    Quotes,
+    #[error(transparent)]
+    Line(#[from] SyntaxError),
+}
+
+/// Returns the names of the directives that take a table.
+fn tables() -> String {
+    let names: Vec<_> = Directive::ALL.iter().rev().filter(|row| row.takes_table()).map(|row| row.name).collect();
+    let (last, others) = names.split_last().unwrap_or((&"none", &[]));
+    format!("{} and {last}", others.join(", "))
+}
 
 /// One setting of a TOML document, or an error.
 pub(super) struct TomlItem {
@@ -29,13 +61,17 @@ pub(super) struct TomlItem {
     pub(super) text: String,
     pub(super) subject: String,
     /// A directive and its words, or an error.
-    pub(super) found: Result<(String, Vec<String>), String>,
+    pub(super) found: Result<(String, Vec<String>), TomlError>,
     /// Options with lines of their own: the name, the line number and the text of each.
     pub(super) options: Vec<(String, usize, String)>,
 }
 
 impl TomlItem {
-    fn new((line, text): (usize, String), subject: String, found: Result<(String, Vec<String>), String>) -> TomlItem {
+    fn new(
+        (line, text): (usize, String),
+        subject: String,
+        found: Result<(String, Vec<String>), TomlError>,
+    ) -> TomlItem {
         TomlItem { line, text, subject, found, options: Vec::new() }
     }
 }
@@ -54,7 +90,7 @@ pub(super) fn read(text: &str) -> Vec<TomlItem> {
         .map(|error| {
             let at = lines.at(error.span().map_or(0, |span| span.start), true);
             let sentence = error.message().replace('\n', ", ");
-            TomlItem::new(at, "TOML".to_owned(), Err(sentence))
+            TomlItem::new(at, "TOML".to_owned(), Err(TomlError::Syntax(sentence)))
         })
         .collect();
     // After a syntax error the settings may be incomplete, so they are not checked.
@@ -63,11 +99,7 @@ pub(super) fn read(text: &str) -> Vec<TomlItem> {
             let name = key.get_ref().to_ascii_lowercase();
             let at = lines.at(key.span().start, false);
             if matches!(value.get_ref(), DeValue::Table(_)) && !known_names().any(|known| known == name) {
-                let found = Err(format!(
-                    "neither getid nor Redis knows this directive, and there are no other sections: remove the line \
-                     [{name}], so that the keys after it count"
-                ));
-                items.push(TomlItem::new(at, name, found));
+                items.push(TomlItem::new(at, name.clone(), Err(TomlError::Section { name })));
                 continue;
             }
             if let (Some(true), DeValue::Table(table)) =
@@ -82,7 +114,7 @@ pub(super) fn read(text: &str) -> Vec<TomlItem> {
                         .into_iter()
                         .map(|words| TomlItem::new(at.clone(), name.clone(), Ok((name.clone(), words)))),
                 ),
-                Err(sentence) => items.push(TomlItem::new(at, name, Err(sentence))),
+                Err(error) => items.push(TomlItem::new(at, name, Err(error))),
             }
         }
     }
@@ -109,7 +141,7 @@ fn declarations(lines: &LineIndex<'_>, directive: &str, table: &DeTable<'_>) -> 
 }
 
 /// Returns the words of a declaration: name, kind and fields, then each option with its value.
-fn declaration_words(directive: &str, name: &str, value: &DeValue<'_>) -> Result<Vec<String>, String> {
+fn declaration_words(directive: &str, name: &str, value: &DeValue<'_>) -> Result<Vec<String>, TomlError> {
     let mut words = vec![name.to_owned()];
     let table = match value {
         DeValue::Table(table) => table,
@@ -121,15 +153,15 @@ fn declaration_words(directive: &str, name: &str, value: &DeValue<'_>) -> Result
     let mut options: Vec<_> = table.iter().collect();
     options.sort_by_key(|(key, _)| key.span().start);
     if let Some((key, _)) = options.iter().find(|(_, value)| matches!(value.get_ref(), DeValue::Table(_))) {
-        let key = key.get_ref();
-        return Err(format!("'{key}' is a table; a name with a dot needs quotes: [{directive}.\"{name}.{key}\"]"));
+        let (directive, name, key) = (directive.to_owned(), name.to_owned(), key.get_ref().to_string());
+        return Err(TomlError::DottedName { directive, name, key });
     }
     let kind = options.iter().position(|(key, _)| key.get_ref() == "kind").map(|at| options.remove(at));
     let layout = options.iter().position(|(key, _)| key.get_ref() == "layout").map(|at| options.remove(at));
     match (kind, &layout) {
         (Some((_, kind)), _) => words.push(scalar(kind.get_ref(), false)?),
         (None, Some(_)) => words.push("layout".to_owned()),
-        (None, None) => return Err("has no kind, must have one, such as kind = \"twitter\"".to_owned()),
+        (None, None) => return Err(TomlError::NoKind),
     }
     if let Some((_, layout)) = layout {
         words.extend(option_words(layout.get_ref())?);
@@ -145,15 +177,15 @@ fn declaration_words(directive: &str, name: &str, value: &DeValue<'_>) -> Result
 }
 
 /// Returns the words of `"time:41@1ms server-id:10 counter:12"`, or of an array with one each.
-fn option_words(value: &DeValue<'_>) -> Result<Vec<String>, String> {
+fn option_words(value: &DeValue<'_>) -> Result<Vec<String>, TomlError> {
     match value {
         DeValue::Array(items) => items.iter().map(|item| scalar(item.get_ref(), false)).collect(),
-        value => words_of(scalar(value, false)?.as_bytes()),
+        value => Ok(words_of(scalar(value, false)?.as_bytes())?),
     }
 }
 
 /// Returns the redis.conf lines with the meaning of a value, each as its words.
-fn lines_of(name: &str, value: &DeValue<'_>) -> Result<Vec<Vec<String>>, String> {
+fn lines_of(name: &str, value: &DeValue<'_>) -> Result<Vec<Vec<String>>, TomlError> {
     // A directive without a meaning here accepts any value. Only a scalar is read, because it may be a secret.
     let Some(directive) = Directive::find(name) else { return Ok(vec![scalar(value, false).into_iter().collect()]) };
     let octal = directive.is_octal();
@@ -175,7 +207,7 @@ fn lines_of(name: &str, value: &DeValue<'_>) -> Result<Vec<Vec<String>>, String>
 }
 
 /// Returns the lines of `{ key = value }`, for directives with keys in their lines.
-fn table_lines(directive: &Directive, table: &DeTable<'_>) -> Result<Vec<Vec<String>>, String> {
+fn table_lines(directive: &Directive, table: &DeTable<'_>) -> Result<Vec<Vec<String>>, TomlError> {
     let mut pairs: Vec<_> = table.iter().collect();
     pairs.sort_by_key(|(key, _)| key.span().start);
     let mut lines = Vec::new();
@@ -185,16 +217,14 @@ fn table_lines(directive: &Directive, table: &DeTable<'_>) -> Result<Vec<Vec<Str
         lines.push(words);
     }
     if !directive.takes_table() {
-        let names: Vec<_> = Directive::ALL.iter().rev().filter(|row| row.takes_table()).map(|row| row.name).collect();
-        let (last, others) = names.split_last().unwrap_or((&"none", &[]));
-        return Err(format!("takes no table; only {} and {last} do", others.join(", ")));
+        return Err(TomlError::NoTable);
     }
     // The pairs of one line, or a line for each.
     Ok(if directive.parts().is_empty() { lines } else { vec![lines.concat()] })
 }
 
 /// Returns the words after a key: `"256mb 64mb 60"` or `["256mb", "64mb", 60]`.
-fn values(directive: &Directive, value: &Spanned<DeValue<'_>>) -> Result<Vec<String>, String> {
+fn values(directive: &Directive, value: &Spanned<DeValue<'_>>) -> Result<Vec<String>, TomlError> {
     match value.get_ref() {
         DeValue::Array(items) => items.iter().map(|item| scalar(item.get_ref(), false)).collect(),
         DeValue::String(text) if !directive.keys().is_empty() => line(text.to_string(), directive),
@@ -203,23 +233,21 @@ fn values(directive: &Directive, value: &Spanned<DeValue<'_>>) -> Result<Vec<Str
 }
 
 /// Returns the words of a value that is one string. A directive of one word gets it whole, including blanks and quotes.
-fn line(text: String, directive: &Directive) -> Result<Vec<String>, String> {
+fn line(text: String, directive: &Directive) -> Result<Vec<String>, TomlError> {
     if !directive.takes_words() || text.is_empty() {
         return Ok(vec![text]);
     }
-    let words = split(text.as_bytes()).ok_or("the quotes inside the value don't balance")?;
-    let words = words.into_iter().map(String::from_utf8).collect::<Result<Vec<_>, _>>();
-    words.map_err(|_| "a value is not UTF-8".to_owned())
+    Ok(texts_of(split(text.as_bytes()).ok_or(TomlError::Quotes)?)?)
 }
 
-fn scalar(value: &DeValue<'_>, octal: bool) -> Result<String, String> {
+fn scalar(value: &DeValue<'_>, octal: bool) -> Result<String, TomlError> {
     match value {
         DeValue::String(text) => Ok(text.to_string()),
         DeValue::Integer(number) => Ok(integer(number, octal)),
         DeValue::Boolean(yes) => Ok(yes_no(*yes).to_owned()),
         DeValue::Datetime(time) => Ok(time.to_string()),
         DeValue::Float(number) => Ok(number.as_str().to_owned()),
-        DeValue::Array(_) | DeValue::Table(_) => Err("takes numbers, strings and yes or no, nothing nested".to_owned()),
+        DeValue::Array(_) | DeValue::Table(_) => Err(TomlError::Nested),
     }
 }
 

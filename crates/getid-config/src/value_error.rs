@@ -1,12 +1,44 @@
 //! Errors in one value.
 
-use getid_core::{COUNTER_KINDS, CounterError, DeclarationError, OPTIONS, Radix, kind_words};
+use getid_core::worker::POOL_SIZE_MAX;
+use getid_core::{COUNTER_KINDS, CounterError, DeclarationError, OPTIONS, RESERVED_NAME, Radix, kind_words};
 
+use super::conf_syntax::SyntaxError;
+use super::values::{INSTANCE_NAME_BYTES_MAX, POOL_NAME_BYTES_MAX, POOLS_MAX};
 use getid_redis::acl::{RuleError, SetUserError};
 use getid_text::printable::printable_up_to;
 use getid_text::store_url::StoreUrlError;
 use getid_text::suggest::did_you_mean;
 use getid_text::timestamp::TimeError;
+
+/// Mistake in a `worker-pool` line.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum PoolError {
+    #[error("needs a name, a size and a lease")]
+    Empty,
+    #[error("'{name}' is not a name of a pool, must be 1 to {POOL_NAME_BYTES_MAX} bytes of A-Z a-z 0-9 _ . -")]
+    Name { name: String },
+    #[error("the pool's name '{name}' {RESERVED_NAME}")]
+    Reserved { name: String },
+    #[error("{word} has no value after it")]
+    NoValue { word: String },
+    #[error("'{word}' is not one of size, lease, longest")]
+    Option { word: String },
+    #[error("{word} is given twice")]
+    Twice { word: String },
+    #[error("has no size, must have one, such as size 1024")]
+    NoSize,
+    #[error("the size must be a number of worker ids, 1 to {POOL_SIZE_MAX}")]
+    Size,
+    #[error("has no lease, must have one, such as lease 30s")]
+    NoLease,
+    #[error("lease is '{text}', must be 1s to 24h, as in 30s, 5m or 1h")]
+    Lease { text: String },
+    #[error("longest is '{text}', must be a time from the lease, which is {lease}, to 24h")]
+    Longest { text: String, lease: String },
+    #[error("this is one pool too many, there are at most {POOLS_MAX}")]
+    TooMany,
+}
 
 /// Why a directive cannot have a value. `Display` shows the value found and the permitted ones.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -55,12 +87,15 @@ pub(super) enum ValueError {
     RenameNothing,
     #[error("{}", user_error(.0))]
     User(#[from] SetUserError),
-    #[error("a value is not UTF-8")]
-    NotUtf8,
+    #[error(transparent)]
+    Syntax(#[from] SyntaxError),
+    /// A text that Redis refuses as a number, in its words.
+    #[error("argument couldn't be parsed into an integer")]
+    NotAnInteger,
     #[error("{0}")]
     Declaration(DeclarationError),
-    #[error("{0}")]
-    WorkerPool(String),
+    #[error(transparent)]
+    WorkerPool(#[from] PoolError),
     #[error("{0}")]
     Store(StoreUrlError),
     #[error("'{shown}' appears in two lines, must be in one")]
@@ -80,7 +115,7 @@ pub(super) enum ValueError {
     #[error(
         "'{}' is not the name of a server; must have at most {} letters, digits, '.', '_' and '-'",
         printable_up_to(.found, 64),
-        super::claim::INSTANCE_NAME_BYTES_MAX
+        INSTANCE_NAME_BYTES_MAX
     )]
     InstanceName { found: String },
     #[error("'user' must follow leaf or tinyid, and the name of an ACL user must follow it")]

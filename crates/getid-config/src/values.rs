@@ -5,16 +5,13 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use getid_core::worker::PoolRules;
 use getid_core::{CounterDeclaration, Declaration, Epoch, Layout};
 
-use super::claim::ClaimConfig;
 use super::enums::{
     BorrowPolicy, LogFormat, LogLevel, SequenceCreate, SequencePolicy, SequenceTable, StateKind, Supervised,
     SyslogFacility, TlsAuthClients, TlsAuthClientsUser,
 };
-use super::http::HttpConfig;
-use super::server_id::{self, ServerIdSource};
-use super::workers::WorkerPool;
 use getid_redis::acl::{Origin, Protection};
 use getid_text::store_url::StoreUrl;
 
@@ -233,14 +230,6 @@ impl Config {
         self.protected_mode.unwrap_or(Protection::without_word(self.bind_given))
     }
 
-    /// Returns the server-id if it is known, else the word in its place.
-    pub fn shown_server_id(&self) -> String {
-        match self.server_id_from {
-            ServerIdSource::HostName => self.server_id.to_string(),
-            from => server_id::written(from, self.server_id),
-        }
-    }
-
     /// Whether the claim store assigns the number (`server-id auto`).
     pub fn server_id_auto(&self) -> bool {
         self.server_id_from == ServerIdSource::ClaimStore
@@ -275,6 +264,118 @@ impl Config {
         let is_elsewhere = |bind: &BindAddr| Origin::of(bind.ip) == Origin::Elsewhere;
         let (has_redis, has_http) = (self.port != 0 || self.tls_port != 0, self.http.port != 0);
         (has_redis && self.bind.iter().any(is_elsewhere)) || (has_http && self.http_bind().iter().any(is_elsewhere))
+    }
+}
+
+/// Configuration of the HTTP port (`http-...`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HttpConfig {
+    /// The port; 0: none (`http-port`).
+    pub port: u16,
+    /// Addresses to listen on; empty: those of `bind` (`http-bind`).
+    pub bind: Vec<BindAddr>,
+    /// Whether the port speaks TLS, with the files of `tls-...` (`http-tls`).
+    pub tls: bool,
+    /// Largest number of connections at a time (`http-max-clients`).
+    pub clients_max: u32,
+    /// Seconds after which a connection without a request is closed (`http-timeout`).
+    pub timeout_s: u64,
+    /// Paths that need no login (`http-open`).
+    pub open: HttpOpen,
+    /// The named generators that `/readyz` checks; empty: the unnamed one (`http-ready`).
+    pub ready: Vec<String>,
+    /// Names of this server in the header `Host`, in addition to addresses and `localhost` (`http-host`).
+    pub hosts: Vec<String>,
+    /// APIs of other servers on this port (`http-api`).
+    pub apis: HttpApis,
+}
+
+/// Paths that need no login, wherever the request comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HttpOpen {
+    /// Whether the paths `/livez` and `/readyz` are served.
+    pub probes: bool,
+    /// Whether the path `/metrics` is served.
+    pub metrics: bool,
+}
+
+/// APIs of other servers on the HTTP port.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HttpApis {
+    /// The API of Leaf.
+    pub leaf: Option<HttpApi>,
+    /// The API of Tinyid.
+    pub tinyid: Option<HttpApi>,
+}
+
+impl HttpApis {
+    /// Returns the users that the APIs name.
+    pub fn users(&self) -> impl Iterator<Item = &str> {
+        [&self.leaf, &self.tinyid].into_iter().flatten().filter_map(|api| api.user.as_deref())
+    }
+}
+
+/// The API of another server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HttpApi {
+    /// The ACL user of its requests; `None`: the user who logs in, or the default user.
+    pub user: Option<String>,
+}
+
+/// Configuration of claims.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClaimConfig {
+    /// The store that servers share; `None` for the folder of the state (`claim-store`).
+    pub store: Option<StoreUrl>,
+    /// Silence after which another server takes a claim, ms (`claim-timeout-ms`).
+    pub timeout_ms: u64,
+    /// Largest time by which a standby's clock may be ahead of the claim's time, ms; 0: any
+    /// (`claim-max-clock-ahead-ms`).
+    pub max_clock_ahead_ms: u64,
+    /// Whether a standby takes a claim without a check of its clock (`claim-takeover any`).
+    pub takes_any: bool,
+    /// This server's name; `None` for the host's (`instance-name`).
+    pub instance_name: Option<String>,
+}
+
+/// Longest name of a server, bytes: RFC 1035's limit of a host name.
+pub const INSTANCE_NAME_BYTES_MAX: usize = 253;
+
+/// Largest number of pools of one server.
+pub const POOLS_MAX: usize = 100;
+
+/// Longest name of a pool, bytes.
+pub(super) const POOL_NAME_BYTES_MAX: usize = 64;
+
+/// A pool of worker ids.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkerPool {
+    /// Name of the pool: 1 to 64 characters of `A-Z a-z 0-9 _ . -`.
+    pub name: String,
+    /// Rules of the pool's leases.
+    pub rules: PoolRules,
+}
+
+/// The source of the server's number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ServerIdSource {
+    /// No source: the number is 0, and a start warns about it.
+    #[default]
+    Default,
+    /// The configuration.
+    Number,
+    /// The number at the end of the host's name (`auto-ordinal`).
+    HostName,
+    /// The host's name, which was not read, for a tool that needs no number. The number is 0 meanwhile.
+    UnknownHostName,
+    /// The claim store, which records the free numbers (`auto`). The number is 0 meanwhile.
+    ClaimStore,
+}
+
+impl ServerIdSource {
+    /// Whether the number is known at a start, and no default.
+    pub fn is_known(self) -> bool {
+        matches!(self, ServerIdSource::Number | ServerIdSource::HostName)
     }
 }
 

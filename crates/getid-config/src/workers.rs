@@ -1,29 +1,14 @@
 //! The directive `worker-pool`: pools of worker ids that other programs lease, one a line, and the store of their
 //! leases.
 
+use getid_core::is_reserved_name;
 use getid_core::worker::{LEASE_MS_MAX, LEASE_MS_MIN, POOL_SIZE_MAX, PoolRules};
-use getid_core::{RESERVED_NAME, is_reserved_name};
 
 use super::report::DirectiveConflict;
 use super::row::Line;
-use super::value_error::ValueError;
-use super::values::Config;
+use super::value_error::{PoolError, ValueError};
+use super::values::{Config, POOL_NAME_BYTES_MAX, POOLS_MAX, WorkerPool};
 use getid_text::store_url::StoreUrl;
-
-/// Largest number of pools of one server.
-pub const POOLS_MAX: usize = 100;
-
-/// Longest name of a pool, bytes.
-pub(super) const POOL_NAME_BYTES_MAX: usize = 64;
-
-/// A pool of worker ids.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WorkerPool {
-    /// Name of the pool: 1 to 64 characters of `A-Z a-z 0-9 _ . -`.
-    pub name: String,
-    /// Rules of the pool's leases.
-    pub rules: PoolRules,
-}
 
 /// Units of time, with their ms.
 const UNITS: [(&str, u64); 4] = [("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
@@ -36,48 +21,46 @@ pub(super) fn add(config: &mut Config, words: &[String]) -> Result<(), Vec<Value
     }
     let pool = pool(words).map_err(ValueError::WorkerPool)?;
     if config.worker_pools.len() == POOLS_MAX {
-        return Err(ValueError::WorkerPool(format!("this is one pool too many, there are at most {POOLS_MAX}")).into());
+        return Err(ValueError::from(PoolError::TooMany).into());
     }
     config.worker_pools.push(pool);
     Ok(())
 }
 
-fn pool(words: &[String]) -> Result<WorkerPool, String> {
-    let [name, options @ ..] = words else { return Err("needs a name, a size and a lease".to_owned()) };
+fn pool(words: &[String]) -> Result<WorkerPool, PoolError> {
+    let [name, options @ ..] = words else { return Err(PoolError::Empty) };
     let is_known = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
     if !(1..=POOL_NAME_BYTES_MAX).contains(&name.len()) || !name.bytes().all(is_known) {
-        return Err(format!(
-            "'{name}' is not a name of a pool, must be 1 to {POOL_NAME_BYTES_MAX} bytes of A-Z a-z 0-9 _ . -"
-        ));
+        return Err(PoolError::Name { name: name.clone() });
     }
     if is_reserved_name(name) {
-        return Err(format!("the pool's name '{name}' {RESERVED_NAME}"));
+        return Err(PoolError::Reserved { name: name.clone() });
     }
     let [mut size, mut lease, mut longest] = [None; 3];
     for pair in options.chunks(2) {
         let (word, value) = (pair[0].as_str(), pair.get(1));
-        let value = value.ok_or_else(|| format!("{word} has no value after it"))?;
+        let value = value.ok_or_else(|| PoolError::NoValue { word: word.to_owned() })?;
         let place = match word.to_ascii_lowercase().as_str() {
             "size" => &mut size,
             "lease" => &mut lease,
             "longest" => &mut longest,
-            _ => return Err(format!("'{word}' is not one of size, lease, longest")),
+            _ => return Err(PoolError::Option { word: word.to_owned() }),
         };
         if place.replace(value).is_some() {
-            return Err(format!("{word} is given twice"));
+            return Err(PoolError::Twice { word: word.to_owned() });
         }
     }
-    let size = size.ok_or("has no size, must have one, such as size 1024")?;
+    let size = size.ok_or(PoolError::NoSize)?;
     let size = size.parse().ok().filter(|size| (1..=POOL_SIZE_MAX).contains(size));
-    let size = size.ok_or_else(|| format!("the size must be a number of worker ids, 1 to {POOL_SIZE_MAX}"))?;
-    let lease = lease.ok_or("has no lease, must have one, such as lease 30s")?;
+    let size = size.ok_or(PoolError::Size)?;
+    let lease = lease.ok_or(PoolError::NoLease)?;
     let lease_ms = time(lease).filter(|ms| (LEASE_MS_MIN..=LEASE_MS_MAX).contains(ms));
-    let lease_ms = lease_ms.ok_or_else(|| format!("lease is '{lease}', must be 1s to 24h, as in 30s, 5m or 1h"))?;
+    let lease_ms = lease_ms.ok_or_else(|| PoolError::Lease { text: lease.clone() })?;
     let longest_ms = match longest {
         None => (lease_ms * 2).min(LEASE_MS_MAX),
-        Some(text) => time(text).filter(|ms| (lease_ms..=LEASE_MS_MAX).contains(ms)).ok_or_else(|| {
-            format!("longest is '{text}', must be a time from the lease, which is {}, to 24h", shown(lease_ms))
-        })?,
+        Some(text) => time(text)
+            .filter(|ms| (lease_ms..=LEASE_MS_MAX).contains(ms))
+            .ok_or_else(|| PoolError::Longest { text: text.clone(), lease: shown(lease_ms) })?,
     };
     Ok(WorkerPool { name: name.clone(), rules: PoolRules { size, lease_ms, longest_ms } })
 }
@@ -126,18 +109,18 @@ pub(super) fn conflicts(config: &Config) -> Vec<DirectiveConflict> {
     }
     let mut found = Vec::new();
     if !cfg!(feature = "fleet") {
-        found.push(DirectiveConflict {
-            directives: &["worker-pool"],
-            sentence: "there are pools of worker ids, but this getid was built without the feature 'fleet'".to_owned(),
-            help: "remove the worker-pool lines, or build getid with the features that it has by default".to_owned(),
-        });
+        found.push(DirectiveConflict::new(
+            &["worker-pool"],
+            "there are pools of worker ids, but this getid was built without the feature 'fleet'",
+            "remove the worker-pool lines, or build getid with the features that it has by default",
+        ));
     }
     if config.worker_store().is_none() {
-        found.push(DirectiveConflict {
-            directives: &["worker-pool", "sequence-store", "id-state"],
-            sentence: "there are pools of worker ids, but no store for their leases".to_owned(),
-            help: "set one: claim-store or sequence-store, such as 'sequence-store sqlite:sequences.sqlite'".to_owned(),
-        });
+        found.push(DirectiveConflict::new(
+            &["worker-pool", "sequence-store", "id-state"],
+            "there are pools of worker ids, but no store for their leases",
+            "set one: claim-store or sequence-store, such as 'sequence-store sqlite:sequences.sqlite'",
+        ));
     }
     found
 }

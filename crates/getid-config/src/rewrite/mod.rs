@@ -9,6 +9,7 @@
 
 mod conf;
 mod document;
+mod error;
 mod toml;
 
 use std::collections::HashSet;
@@ -17,6 +18,7 @@ use std::path::{Path, PathBuf};
 
 use self::conf::ConfText;
 use self::document::ConfigDocument;
+pub use self::error::RewriteError;
 use self::toml::TomlText;
 use super::builder::Builder;
 use super::directive::Directive;
@@ -43,15 +45,15 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// Returns a sentence if the file cannot be read, or if no start would accept it. Then its owner must correct it.
-    pub fn rewritten(&self, path: &Path, sources: &Sources, files: &dyn Files) -> Result<RewriteResult, String> {
+    /// Fails if the file cannot be read, or if no start would accept it. Then its owner must correct it.
+    pub fn rewritten(&self, path: &Path, sources: &Sources, files: &dyn Files) -> Result<RewriteResult, RewriteError> {
         let old = match files.read(path, FILE_BYTES_MAX) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-            Err(error) => return Err(error.to_string()),
+            Err(error) => return Err(error.into()),
         };
         let is_toml = is_toml(path);
-        let open = |text: &[u8]| -> Result<Box<dyn ConfigDocument>, String> {
+        let open = |text: &[u8]| -> Result<Box<dyn ConfigDocument>, RewriteError> {
             Ok(if is_toml { Box::new(TomlText::new(text)?) } else { Box::new(ConfText::new(text)) })
         };
         let rewrite = Rewrite {
@@ -78,7 +80,7 @@ struct Rewrite<'a> {
 
 impl Rewrite<'_> {
     /// Puts the values in force into the document, whose text is `old`. Returns the new text.
-    fn edit(&self, document: &mut dyn ConfigDocument, old: Vec<u8>) -> Result<Vec<u8>, String> {
+    fn edit(&self, document: &mut dyn ConfigDocument, old: Vec<u8>) -> Result<Vec<u8>, RewriteError> {
         let before = self.file.values(old.clone())?;
         let mut changed = self.differing(&before);
         changed.retain(|row| row.adds_up_over_sources() || !self.environment.gives(row, &self.in_force));
@@ -98,18 +100,18 @@ impl Rewrite<'_> {
 
     /// Checks that a start with this text gets the values in force. Returns the directives that `over`, the other
     /// sources, override.
-    fn check(&self, text: Vec<u8>, over: &Sources) -> Result<Vec<&'static str>, String> {
+    fn check(&self, text: Vec<u8>, over: &Sources) -> Result<Vec<&'static str>, RewriteError> {
         let mut next = self.file.builder(text)?;
         let is_reread = |row: &Directive| {
             let is_outside = self.environment.has(row) || row.canonical().is_some() && self.command_line.has(row);
             self.environment.gives(row, &self.in_force) || row.adds_up_over_sources() && is_outside
         };
         if let Some(row) = self.differing(&next.values).into_iter().find(|row| !is_reread(row)) {
-            return Err(format!("{} is also set in an included file, which is not rewritten", row.name));
+            return Err(RewriteError::Included { directive: row.name });
         }
         read_all(over, self.file.files, &mut next);
         match next.problems().first() {
-            Some(problem) => Err(format!("the next start would refuse it: {}", problem.one_line())),
+            Some(problem) => Err(RewriteError::NextStart(problem.clone())),
             None => Ok(self.differing(&next.values).into_iter().map(|row| row.name).collect()),
         }
     }
@@ -218,17 +220,17 @@ struct TargetFile<'a> {
 
 impl TargetFile<'_> {
     /// Reads the file with this text, without environment and command line.
-    fn builder(&self, text: Vec<u8>) -> Result<Builder, String> {
+    fn builder(&self, text: Vec<u8>) -> Result<Builder, RewriteError> {
         let mut builder = Builder::new();
         let sources = Sources { file: Some(self.path.to_owned()), ..Sources::default() };
         read_all(&sources, &OverlaidFiles { text, file: self }, &mut builder);
         match builder.problems().first() {
             None => Ok(builder),
-            Some(problem) => Err(problem.one_line()),
+            Some(problem) => Err(RewriteError::File(problem.clone())),
         }
     }
 
-    fn values(&self, text: Vec<u8>) -> Result<ConfigValues, String> {
+    fn values(&self, text: Vec<u8>) -> Result<ConfigValues, RewriteError> {
         Ok(self.builder(text)?.values)
     }
 }

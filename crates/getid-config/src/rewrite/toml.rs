@@ -5,6 +5,7 @@
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike, Value};
 
 use super::document::{ConfigDocument, MARKER};
+use super::error::RewriteError;
 use crate::conf_syntax::quote;
 use crate::directive::Directive;
 use crate::row::{Line, ValueShape};
@@ -18,10 +19,10 @@ pub(super) struct TomlText {
 
 impl TomlText {
     /// Parses a text.
-    pub(super) fn new(text: &[u8]) -> Result<TomlText, String> {
-        let text = std::str::from_utf8(text).map_err(|error| error.to_string())?;
+    pub(super) fn new(text: &[u8]) -> Result<TomlText, RewriteError> {
+        let text = std::str::from_utf8(text)?;
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        let document = text.parse::<DocumentMut>().map_err(|error| error.message().to_owned())?;
+        let document = text.parse::<DocumentMut>().map_err(|error| RewriteError::Toml(error.message().to_owned()))?;
         Ok(TomlText { document })
     }
 

@@ -98,7 +98,7 @@ fn rewrite_file(server: &Server, path: &Path) -> Result<Vec<&'static str>, Strin
     let config = config_with_users(server);
     // Users that the next start would refuse are not written.
     users_of(&config)?;
-    let rewritten = config.rewritten(path, &server.process.sources, &files)?;
+    let rewritten = config.rewritten(path, &server.process.sources, &files).map_err(|error| error.to_string())?;
     let readers = if rewritten.holds_secret { Readers::OwnerOnly } else { Readers::AsBefore };
     files::resolve_links(path)
         .and_then(|path| files::replace(&path, &rewritten.text, readers))
