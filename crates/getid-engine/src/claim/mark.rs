@@ -164,13 +164,6 @@ fn percent_encoded(bytes: &[u8], also: &[u8]) -> String {
     text
 }
 
-/// Returns the mark found in a damaged record. It is better to ask an operator about one mark too many than to start
-/// with a record that was moved.
-pub fn salvaged_mark(bytes: &[u8]) -> Option<Mark> {
-    let bytes = &bytes[..bytes.len().min(super::envelope::TEXT_BYTES_MAX)];
-    bytes.split(|&byte| byte == b'\n').find_map(|line| Mark::from_line(std::str::from_utf8(line).ok()?))
-}
-
 #[cfg(test)]
 mod tests {
     use std::ffi::OsStr;
