@@ -227,8 +227,7 @@ fn check_state(bytes: &[u8]) {
                     .collect::<Vec<_>>()
                     .concat()
             };
-            let text = if bytes.starts_with(b"getid state 1\n") { read.record.to_text_v1() } else { read.to_text() };
-            assert_eq!(facts(bytes), facts(text.as_bytes()));
+            assert_eq!(facts(bytes), facts(read.to_text().as_bytes()));
         }
         Err(error) => {
             let shown = error.to_string();

@@ -395,7 +395,7 @@ async fn refused_starts() {
         (
             "state 4",
             "state 5",
-            "it is of format version 5, this getid reads versions 1 to 4; to continue, start the newer getid",
+            "it is of format version 5, this getid reads version 4; to continue, start the getid that wrote it",
         ),
         ("beat 1", "beat 2", "its checksum is"),
     ] {

@@ -190,16 +190,6 @@ fn a_borrow_limit_that_was_raised() {
     fixture.run_life();
 }
 
-/// Records of version 1, which have neither owner nor B, are read and written again as version 2.
-#[test]
-fn a_record_of_the_older_format() {
-    let mut fixture = StateFixture::new_ahead(200);
-    fixture.run_life();
-    fixture.write_record(Record::parse(fixture.record().as_bytes()).expect("a whole one").to_text_v1());
-    fixture.run_life();
-    assert!(fixture.record().starts_with("getid state 2\n"));
-}
-
 /// Too little information: an old copy that was put back, a deleted record, and `id-state none`. The right clock is
 /// enough.
 #[test]

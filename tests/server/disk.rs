@@ -52,13 +52,13 @@ fn an_unusable_record_is_refused() {
         format!("`getid state advance {dir} --server-id 0{options} --past-id ID`, ID being the largest in any table")
     };
     let whole = record(0, Epoch::DEFAULT);
-    let newer = with_checksum(&whole.replace("getid state 2", "getid state 5"));
+    let other_version = with_checksum(&whole.replace("getid state 4", "getid state 5"));
     let later = Epoch::from_unix_ms(1_500_000_000_000).expect("an epoch");
     for (name, text, words, cause, remedy) in [
         ("empty", "", &[][..], "the file is empty", String::new()),
         ("cut", &whole[..whole.len() - 20], &[], "it ends in the middle", String::new()),
         ("edited", &whole.replacen("watermark 3", "watermark 2", 1), &[], "its checksum is", String::new()),
-        ("newer", &newer, &[], "", "start the newer getid that wrote it, or ".to_owned()),
+        ("another version", &other_version, &[], "", "start the getid that wrote it, or ".to_owned()),
         ("another's", &record(2, Epoch::DEFAULT), &[], "it is the record of server-id 2, and this is server-id 0", {
             "put each record back under its own name (this one is getid-2.state), or ".to_owned()
         }),

@@ -345,8 +345,8 @@ fn records_that_are_none() {
             let body = "getid state 7\n";
             fs::write(state, format!("{body}checksum crc32 {:08x}\n", crc32fast::hash(body.as_bytes()))).unwrap();
         },
-        "cannot use the record STATE: it is of format version 7, this getid reads versions 1 to 4; to continue, start the newer \
-         getid that wrote it, or run REMEDY",
+        "cannot use the record STATE: it is of format version 7, this getid reads version 4; to continue, start the getid \
+         that wrote it, or run REMEDY",
     );
     check(
         |state| {
@@ -756,7 +756,7 @@ async fn a_folder_that_is_a_copy() {
     assert!(!opened(&copy));
     fs::remove_file(copy.join("getid-0.lock")).unwrap();
     assert!(opened(&copy));
-    // An older getid did not write the lock file's identity.
+    // A lock file without its own identity is that of a copy.
     fs::write(dir.join("getid-0.lock"), "pid 1 term 7 nonce 00000000000000aa\n").unwrap();
     assert!(opened(&dir));
     // Moved away and back, it is the original.
@@ -779,7 +779,7 @@ async fn a_record_without_an_owner_is_replaced() {
     fs::write(state_file(dir.path()), "junk\n").unwrap();
     claim.save(point(30)).await.unwrap();
     assert_eq!(saved(dir.path()), point(30));
-    // But not a record of a newer getid.
+    // But not a record of another format version.
     let body = "getid state 9\n";
     let newer = format!("{body}checksum crc32 {:08x}\n", crc32fast::hash(body.as_bytes()));
     fs::write(state_file(dir.path()), &newer).unwrap();
@@ -790,7 +790,6 @@ async fn a_record_without_an_owner_is_replaced() {
 #[tokio::test]
 async fn each_life_has_a_later_term_and_a_nonce_of_its_own() {
     let dir = TempDir::new().unwrap();
-    fs::write(state_file(dir.path()), record(10).to_text_v1()).unwrap();
     let mut nonces = Vec::new();
     for term in 1..=4 {
         let mut claim = open(dir.path());
@@ -817,7 +816,7 @@ async fn only_the_owner_may_open_the_lock_file() {
     let lock = dir.path().join("getid-0.lock");
     drop(open(dir.path()));
     assert_eq!(mode(&lock), 0o600);
-    // As an older getid created it.
+    // As a restored file may be.
     fs::set_permissions(&lock, fs::Permissions::from_mode(0o644)).unwrap();
     let mut claim = open(dir.path());
     assert_eq!(mode(&lock), 0o600);

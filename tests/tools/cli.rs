@@ -318,7 +318,7 @@ fn check_config_reports_ok_or_the_errors() {
 fn check_config_reports_the_errors_of_a_start_in_state_and_log() {
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path().to_str().unwrap();
-    std::fs::write(dir.path().join("getid-0.state"), "getid state 1\nserver-id 0\n").unwrap();
+    std::fs::write(dir.path().join("getid-0.state"), "getid state 4\nkind time\n").unwrap();
     for words in [&["--server-id", "0"][..], &["--server-id", "1", "--logfile", "no/such.log"]] {
         let words = [&["--dir", folder, "--port", "0", "--unixsocket", "s"], words].concat();
         let errors_of = |command: &str| {

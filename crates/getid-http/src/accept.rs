@@ -1,12 +1,11 @@
 //! Accepts HTTP connections up to a bound, and serves each until it ends or the server stops.
 
 use std::future::{Future, poll_fn};
-use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -16,7 +15,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
@@ -29,23 +28,13 @@ use super::slots::{
 use super::{Http, problem, router};
 use getid_redis::acl::{LoginSource, Origin};
 use getid_server::Server;
-use getid_server::accept::{refuse_at_once, set_options};
-use getid_server::handshakes::{HandshakeFailure, Handshakes, handshakes_max};
-use getid_server::listen::REFUSALS_MAX;
+use getid_server::handshakes::HandshakeSlot;
+use getid_server::intake::{Intake, REFUSAL_TIMEOUT, refuse_at_once};
 use getid_server::logging::throttle::throttled;
 use getid_server::metrics::Counter;
 use getid_server::panic_watch::PanicWatch;
 use getid_server::registry::{ConnectionAddr, SocketInfo, StopMode};
 use getid_server::tls;
-
-/// Pause after a failed `accept`, most often for lack of descriptors.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-
-/// Time for a refused TLS client to read its response.
-const REFUSAL_TIMEOUT: Duration = Duration::from_millis(100);
-
-/// Bytes that are read and discarded of the request of a refused TLS client.
-const READ_BYTES: usize = 4096;
 
 /// Buffer in which hyper reads a whole head, and writes.
 const BUFFER_BYTES_MAX: usize = HEAD_BYTES_MAX + 4096;
@@ -63,11 +52,7 @@ pub(super) struct Port {
     pub(super) memory: Arc<Semaphore>,
     /// KiB left for large requests.
     pub(super) body_memory: Arc<Semaphore>,
-    handshakes: Arc<Handshakes>,
-    /// TLS connections that are being refused for lack of a slot.
-    refusals: AtomicUsize,
-    /// Whether the last `accept` failed.
-    is_failing: AtomicBool,
+    intake: Arc<Intake>,
 }
 
 /// Accepts on all listeners until the server stops, and then waits until its connections have ended.
@@ -78,9 +63,7 @@ pub(super) async fn run(http: Arc<Http>, listeners: Vec<std::net::TcpListener>) 
         memory: Arc::new(Semaphore::new(http.bounds.large_kib)),
         http,
         body_memory: Arc::new(Semaphore::new(LARGE_BODIES_KIB_MAX)),
-        handshakes: Arc::default(),
-        refusals: AtomicUsize::new(0),
-        is_failing: AtomicBool::new(false),
+        intake: Intake::of_http(),
     });
     let mut tasks = tokio::task::JoinSet::new();
     for listener in listeners {
@@ -92,7 +75,7 @@ pub(super) async fn run(http: Arc<Http>, listeners: Vec<std::net::TcpListener>) 
     tasks.spawn(Arc::clone(&port).sweep());
     port.server().stop_requested().await;
     tasks.shutdown().await;
-    port.handshakes.end_all();
+    port.intake.end_handshakes();
     port.slots.end_all(CloseSignal::Drain);
     let timeout_s = port.server().config.get().shutdown_timeout_s;
     if tokio::time::timeout(Duration::from_secs(timeout_s), port.slots.wait_until_empty()).await.is_err() {
@@ -108,30 +91,17 @@ impl Port {
 
     async fn accept_all(self: Arc<Self>, listener: TcpListener) {
         loop {
-            let (stream, peer) = match listener.accept().await {
-                Ok(accepted) => accepted,
-                Err(error) => {
-                    self.note_accept_error(&error);
-                    // Without a pause this would spin: the connection that was not accepted still waits.
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
-                    continue;
-                }
-            };
-            if self.is_failing.load(Relaxed) && self.is_failing.swap(false, Relaxed) {
-                throttled!(self.server().throttle, AcceptsAgain, "HTTP clients can be accepted again");
-            }
+            let accepted = self.intake.accepted(self.server(), listener.accept().await).await;
+            let Some((stream, peer)) = accepted else { continue };
             self.server().metrics.count(Counter::HttpConnections);
             let config = self.server().config.get();
-            if let Err(error) = set_options(&stream, &config) {
-                throttled!(self.server().throttle, SocketOptions, "HTTP client at {peer}: socket options: {error}");
-            }
+            self.intake.set_options(self.server(), &stream, peer);
             match self.server().tls.as_ref().filter(|_| config.http.tls) {
                 None => self.admit(stream, peer),
                 Some(acceptor) => {
-                    let count_max = handshakes_max(config.http.clients_max) as usize;
-                    let place = self.handshakes.begin(LoginSource::of(peer.ip()), count_max).await;
+                    let slot = self.intake.handshake_slot(peer, config.http.clients_max).await;
                     let stream = tls::ClientStream::for_http(stream, Arc::clone(acceptor));
-                    tokio::spawn(Arc::clone(&self).run_handshake(stream, peer, place, count_max));
+                    tokio::spawn(Arc::clone(&self).run_handshake(stream, peer, slot));
                 }
             }
             // Evicted connections release their slots here, before the next connection is accepted.
@@ -139,50 +109,14 @@ impl Port {
         }
     }
 
-    fn note_accept_error(&self, error: &io::Error) {
-        self.server().metrics.count(Counter::AcceptErrors);
-        if !self.is_failing.swap(true, Relaxed) {
-            let throttle = &self.server().throttle;
-            throttled!(
-                throttle,
-                AcceptFails,
-                "accepting an HTTP client failed: {error}. Retrying every {ACCEPT_PAUSE:?}"
-            );
-        }
-    }
-
     /// Performs the TLS handshake of a connection, which becomes a client only afterwards.
-    async fn run_handshake(
-        self: Arc<Self>,
-        mut stream: tls::ClientStream,
-        peer: SocketAddr,
-        place: getid_server::handshakes::HandshakeSlot,
-        count_max: usize,
-    ) {
-        let watch = PanicWatch::new(self.server(), peer);
-        let result = place.run(&mut stream).await;
-        drop(watch);
-        let Server { metrics, throttle, .. } = &**self.server();
-        match result {
-            Ok(()) => self.admit(stream, peer),
-            Err(HandshakeFailure::Failed(error)) => {
-                throttled!(throttle, Disconnected, "HTTP client at {peer} is gone: {error}");
-                if let Some(socket) = stream.into_plain() {
-                    self.refuse(socket, problem::no_tls());
-                }
-            }
-            Err(HandshakeFailure::Evicted) => {
-                metrics.count(Counter::HandshakesEvicted);
-                throttled!(
-                    throttle,
-                    HandshakeEvicted,
-                    "the stalled TLS handshake of the HTTP client at {peer} is ended: {count_max} handshakes are in \
-                     progress, which is the limit, and another client waits"
-                );
-            }
-            Err(HandshakeFailure::Stopped) => {}
+    async fn run_handshake(self: Arc<Self>, mut stream: tls::ClientStream, peer: SocketAddr, slot: HandshakeSlot) {
+        if self.intake.run_handshake(self.server(), &slot, &mut stream, peer).await {
+            self.admit(stream, peer);
+        } else if let Some(socket) = stream.into_plain() {
+            refuse_at_once(&socket, &problem::no_tls());
         }
-        drop(place);
+        drop(slot);
     }
 
     /// Serves a connection if a slot is free, or can be freed by an eviction.
@@ -208,38 +142,11 @@ impl Port {
                     HttpRefused,
                     "the HTTP client at {peer} is refused: all {count_max} connections of http-max-clients are busy"
                 );
-                return self.refuse(stream, problem::no_slot());
+                return stream.refuse(&self.intake, problem::no_slot());
             }
         };
         metrics.http.note_connected(self.slots.count());
         tokio::spawn(Arc::clone(self).serve(stream, peer, guard));
-    }
-
-    /// Sends a response that answers no request, and closes. The caller does not wait.
-    fn refuse<S: HttpTransport>(self: &Arc<Self>, mut stream: S, answer: Vec<u8>) {
-        if let Some(socket) = stream.plain() {
-            return refuse_at_once(socket, &answer);
-        }
-        // Each refusal keeps a descriptor meanwhile, so connections above the bound are closed without a response.
-        if self.refusals.fetch_add(1, Relaxed) >= REFUSALS_MAX {
-            self.refusals.fetch_sub(1, Relaxed);
-            return;
-        }
-        let port = Arc::clone(self);
-        tokio::spawn(async move {
-            let _ = tokio::time::timeout(REFUSAL_TIMEOUT, async {
-                stream.write_all(&answer).await?;
-                stream.shutdown().await?;
-                // Closing a socket with unread bytes resets the connection, and the response may be lost. Bytes that
-                // have arrived are read. It does not wait for more, or a flood would keep the slots of other clients.
-                let mut request = [0; READ_BYTES];
-                let _ = tokio::time::timeout(Duration::ZERO, stream.read(&mut request)).await;
-                Ok::<_, io::Error>(())
-            })
-            .await;
-            drop(stream);
-            port.refusals.fetch_sub(1, Relaxed);
-        });
     }
 
     async fn serve<S: HttpTransport>(self: Arc<Self>, mut stream: S, peer: SocketAddr, guard: SlotGuard) {
@@ -334,10 +241,8 @@ pub(super) trait HttpTransport: AsyncRead + AsyncWrite + Unpin + Send + 'static 
 
     fn local(&self) -> SocketAddr;
 
-    /// The socket, if the connection is not encrypted.
-    fn plain(&self) -> Option<&TcpStream> {
-        None
-    }
+    /// Sends a response that answers no request, and closes. The caller does not wait.
+    fn refuse(self, intake: &Arc<Intake>, answer: Vec<u8>);
 
     /// The user that the client's certificate names.
     fn user(&mut self) -> Option<String> {
@@ -359,8 +264,8 @@ impl HttpTransport for TcpStream {
         local_of(Some(self))
     }
 
-    fn plain(&self) -> Option<&TcpStream> {
-        Some(self)
+    fn refuse(self, _: &Arc<Intake>, answer: Vec<u8>) {
+        refuse_at_once(&self, &answer);
     }
 }
 
@@ -371,6 +276,10 @@ impl HttpTransport for tls::ClientStream {
 
     fn local(&self) -> SocketAddr {
         local_of(self.tcp())
+    }
+
+    fn refuse(self, intake: &Arc<Intake>, answer: Vec<u8>) {
+        intake.refuse_tls(self, answer);
     }
 
     fn user(&mut self) -> Option<String> {

@@ -18,7 +18,7 @@ use super::buffer_memory::BufferMemory;
 use super::framing::Framing;
 use super::head::{self, HeadScan, RequestFault};
 use super::slots::{CloseSignal, ConnectionPhase, ConnectionSlot};
-use getid_server::accept::SOCKET_BYTES;
+use getid_server::intake::SOCKET_BYTES;
 
 /// The request that hyper sees in place of a refused one.
 const REFUSED: &[u8] = b"GET / HTTP/1.1\r\nHost: refused\r\nConnection: close\r\n\r\n";

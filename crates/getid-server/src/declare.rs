@@ -7,9 +7,19 @@ use getid_core::{NamedCounters, Scheme};
 
 use super::Server;
 use getid_config::Config;
+use getid_engine::claim::Conflict;
 use getid_engine::claim::folder::generator_remedy;
 use getid_engine::generators::{DeclareError, random_cycle};
 use getid_redis::session::Settings;
+
+/// Reason why the named generators were not replaced. `Display` is the sentence for the log, with the remedy.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ReloadError {
+    #[error("{conflict}; to continue, {remedy}")]
+    Conflict { conflict: Conflict, remedy: String },
+    #[error(transparent)]
+    Refused(DeclareError),
+}
 
 impl Server {
     /// Replaces the named generators in the registry, for sessions and in the configuration. Must not run beside
@@ -20,18 +30,16 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// The sentence for the log, with the remedy; nothing has changed.
-    pub(crate) fn reload_generators(&self, reloaded: &Config) -> Result<(), String> {
+    /// [`ReloadError`]; nothing has changed.
+    pub(crate) fn reload_generators(&self, reloaded: &Config) -> Result<(), ReloadError> {
         let Config { generators: configured, counters, .. } = reloaded;
-        let generators = self.generators.declare(configured).map_err(|error| match &error {
+        let generators = self.generators.declare(configured).map_err(|error| match error {
             DeclareError::Conflict(conflict) => {
                 let config = self.config.get();
-                let remedy = generator_remedy(&config.state_dir, config.server_id, conflict);
-                format!("{error}; to continue, {remedy}")
+                let remedy = generator_remedy(&config.state_dir, config.server_id, &conflict);
+                ReloadError::Conflict { conflict, remedy }
             }
-            DeclareError::ServerId { .. } | DeclareError::TooManyChanges | DeclareError::TooMuchRandom => {
-                error.to_string()
-            }
+            error => ReloadError::Refused(error),
         })?;
         let named = Arc::new(NamedCounters::new(counters.iter().cloned()));
         let Ok(()) = self
@@ -49,13 +57,13 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// The sentence for the log; nothing has changed.
-    pub fn set_server_id(&self, server_id: u32) -> Result<(), String> {
+    /// [`DeclareError`]; nothing has changed.
+    pub fn set_server_id(&self, server_id: u32) -> Result<(), DeclareError> {
         let layout = self.issuer().identity().layout;
         let scheme = Scheme::new(layout, server_id, random_cycle(layout.random_bits()))
-            .ok_or_else(|| format!("server-id {server_id} does not fit id-range {}", layout.server_bits()))?;
+            .ok_or(DeclareError::IdRange { server_id, server_bits: layout.server_bits() })?;
         let scheme = Arc::new(scheme);
-        let generators = self.generators.set_server_id(server_id).map_err(|error| error.to_string())?;
+        let generators = self.generators.set_server_id(server_id)?;
         let Ok(()) = self.settings.update(|now| {
             let scheme = Arc::clone(&scheme);
             Ok::<_, Infallible>(Settings { scheme, has_server_id: true, ..now.clone().with_generators(generators) })

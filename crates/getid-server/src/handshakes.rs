@@ -81,7 +81,7 @@ impl Handshakes {
                 match under_way.step(count_max, now) {
                     AdmissionStep::Begin => {
                         let (number, handshake) = under_way.add(source, now);
-                        return HandshakeSlot { all: Arc::clone(self), source, number, handshake };
+                        return HandshakeSlot { all: Arc::clone(self), source, number, handshake, count_max };
                     }
                     AdmissionStep::End(handshake) => under_way.end(&handshake),
                     AdmissionStep::Wait => {}
@@ -219,6 +219,8 @@ pub struct HandshakeSlot {
     source: LoginSource,
     number: u64,
     handshake: Arc<RunningHandshake>,
+    /// Maximum number of running handshakes when this one began.
+    pub(crate) count_max: usize,
 }
 
 #[derive(Debug)]

@@ -24,6 +24,7 @@ mod effects;
 mod facts;
 pub mod handshakes;
 pub mod housekeeping;
+pub mod intake;
 pub mod listen;
 pub mod logging;
 pub mod metrics;

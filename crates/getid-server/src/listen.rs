@@ -334,7 +334,7 @@ impl Listener {
 pub(crate) const OPERATOR_PLACES: usize = 16;
 
 /// Maximum number of TLS connections of a port that are sent a refusal at a time; more are closed without one.
-pub const REFUSALS_MAX: usize = 8;
+pub(crate) const REFUSALS_MAX: usize = 8;
 
 /// Number of descriptors kept free, for files that are written or read while clients are served, and for refusals.
 const SPARE_FILES: u64 = 8 + REFUSALS_MAX as u64;

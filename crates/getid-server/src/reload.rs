@@ -61,7 +61,7 @@ impl Server {
                     tracing::warn!("{warning}");
                 }
             }
-            Err(sentence) => tracing::error!("SIGHUP: the generators are unchanged: {sentence}"),
+            Err(error) => tracing::error!("SIGHUP: the generators are unchanged: {error}"),
         }
     }
 

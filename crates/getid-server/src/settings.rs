@@ -18,7 +18,7 @@ use crate::tls;
 use getid_config::directive::ChangeMode;
 use getid_config::{Config, ConfigChange, ConfigReport, SequenceConfig, SetError, SettingPair, StateKind};
 use getid_engine::generators::{random_cycle, sequence};
-use getid_redis::acl::{PASSWORD_BYTES_MAX, Protection, Users};
+use getid_redis::acl::{PASSWORD_BYTES_MAX, Protection, SetUserError, Users};
 use getid_redis::command::Vocabulary;
 use getid_redis::resp::Value;
 use getid_redis::session::{SequenceCommandSettings, Settings, turn_ids_max};
@@ -32,9 +32,9 @@ use getid_system::usage;
 /// A report: a command renamed twice, a password that is too long.
 pub fn session_settings(config: &Config) -> Result<Settings, ConfigReport> {
     let vocabulary = Vocabulary::new(&config.rename_commands)
-        .map_err(|sentence| ConfigReport::from_sentence(format!("rename-command: {sentence}")))?;
-    check_password(config).map_err(|sentence| ConfigReport::from_sentence(format!("requirepass: {sentence}")))?;
-    let users = users_of(config).map_err(ConfigReport::from_sentence)?;
+        .map_err(|error| ConfigReport::from_sentence(format!("rename-command: {error}")))?;
+    check_password(config).map_err(|error| ConfigReport::from_sentence(format!("requirepass: {error}")))?;
+    let users = users_of(config).map_err(|error| ConfigReport::from_sentence(error.to_string()))?;
     let layout = config.layout;
     let scheme = Scheme::new(layout, config.server_id, random_cycle(layout.random_bits()))
         .ok_or_else(|| ConfigReport::from_sentence(format!("server-id {} does not fit id-range", config.server_id)))?;
@@ -91,23 +91,34 @@ fn sequence_settings(config: &Config) -> Option<SequenceCommandSettings> {
     (!config.sequence_stores().is_empty()).then_some(SequenceCommandSettings { incrby_max, may_delete })
 }
 
+/// An invalid `user` line of a configuration.
+#[derive(Debug, thiserror::Error)]
+#[error("user {name}: {source}")]
+pub(super) struct UserLineError {
+    name: String,
+    source: SetUserError,
+}
+
 /// Returns the users of a configuration's own lines.
-pub(super) fn users_of(config: &Config) -> Result<Users, String> {
+pub(super) fn users_of(config: &Config) -> Result<Users, UserLineError> {
     // As in Redis, a `user default` line takes precedence over requirepass.
     let mut users = Users::default().with_default_password(config.requirepass.as_deref());
     for line in &config.users {
-        users.define(line.name.as_bytes(), &line.rules).map_err(|error| format!("user {}: {error}", line.name))?;
+        users
+            .define(line.name.as_bytes(), &line.rules)
+            .map_err(|source| UserLineError { name: line.name.clone(), source })?;
     }
     Ok(users)
 }
 
-fn check_password(config: &Config) -> Result<(), String> {
-    match &config.requirepass {
-        Some(password) if password.len() > PASSWORD_BYTES_MAX => {
-            Err(format!("must have 1 to {PASSWORD_BYTES_MAX} bytes"))
-        }
-        _ => Ok(()),
-    }
+/// A password that is too long.
+#[derive(Debug, thiserror::Error)]
+#[error("must have 1 to {PASSWORD_BYTES_MAX} bytes")]
+struct PasswordTooLong;
+
+fn check_password(config: &Config) -> Result<(), PasswordTooLong> {
+    let is_too_long = config.requirepass.as_ref().is_some_and(|password| password.len() > PASSWORD_BYTES_MAX);
+    if is_too_long { Err(PasswordTooLong) } else { Ok(()) }
 }
 
 pub fn limits(config: &Config) -> Limits {
@@ -165,7 +176,7 @@ impl Server {
             return Err(SetError::refused(name, reason));
         }
         if let Some(name) = password {
-            check_password(new).map_err(|reason| SetError::refused(name, reason))?;
+            check_password(new).map_err(|error| SetError::refused(name, error.to_string()))?;
         }
         // Naming the directive is enough, as in Redis: the same path may have another certificate by now.
         let tls = match (

@@ -91,7 +91,7 @@ pub(super) fn release(
     check_unclaimed(store, server_id, &row, &claim, &why).map_err(ToolError::Negative)?;
     let new = freed(&claim, ReleaseReason::Operator, 1, now_unix_ms)
         .to_row(new_stamp(0).writer)
-        .map_err(ToolError::Negative)?;
+        .map_err(|error| ToolError::Negative(error.to_string()))?;
     match store.write(&Key::of_claim(server_id), Some(row.stamp), &new)? {
         WriteResult::Done => {}
         WriteResult::Conflict(_) => {
@@ -125,7 +125,7 @@ pub(super) fn take(
     for _ in 0..TAKES_MAX {
         let new = freed(&claim, ReleaseReason::Operator, 1, now_unix_ms)
             .to_row(new_stamp(0).writer)
-            .map_err(ToolError::Negative)?;
+            .map_err(|error| ToolError::Negative(error.to_string()))?;
         if store.write(&Key::of_claim(server_id), Some(row.stamp), &new)? == WriteResult::Done {
             writeln!(out, "server-id {server_id}: {}", store.shown())?;
             let text = format!("from {}; a standby takes it at once", describe_holder(&holder));

@@ -77,16 +77,19 @@ pub(super) fn forget(
             .map_err(ToolError::Negative)?;
     }
     if let Some(without) = without {
-        let row_without = without.to_row(new_stamp(row.stamp.beat.saturating_add(1))).map_err(ToolError::Negative)?;
+        let row_without = without
+            .to_row(new_stamp(row.stamp.beat.saturating_add(1)))
+            .map_err(|error| ToolError::Negative(error.to_string()))?;
         let written = store.write(&Key::of_cluster(), Some(row.stamp), &row_without)?;
         check_written(&written, "cluster")?;
     }
     writeln!(out, "cluster: {}", store.shown())?;
     for (server_id, (row, claim)) in claims {
         let past_id = past_id.as_deref().unwrap_or_default();
-        let declarations = claim.record.declarations.without(name, past_id).map_err(ToolError::Negative)?;
+        let declarations =
+            claim.record.declarations.without(name, past_id).map_err(|error| ToolError::Negative(error.to_string()))?;
         let claim = freed(&claim, ReleaseReason::Operator, 1, now_unix_ms).with_declarations(Arc::new(declarations));
-        let new = claim.to_row(new_stamp(0).writer).map_err(ToolError::Negative)?;
+        let new = claim.to_row(new_stamp(0).writer).map_err(|error| ToolError::Negative(error.to_string()))?;
         let key = Key::of_claim(server_id);
         check_written(&store.write(&key, Some(row.stamp), &new)?, key.as_str())?;
         let mut text = String::new();

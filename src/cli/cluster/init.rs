@@ -60,7 +60,7 @@ pub(super) fn init(
         None => Some((None, 1)),
     };
     if let Some((expect, beat)) = is_new {
-        let row: RecordRow = record.to_row(new_stamp(beat)).map_err(ToolError::Negative)?;
+        let row: RecordRow = record.to_row(new_stamp(beat)).map_err(|error| ToolError::Negative(error.to_string()))?;
         if let WriteResult::Conflict(_) = store.write(&Key::of_cluster(), expect, &row)? {
             return Err(ToolError::Negative(format!(
                 "{}: another process wrote the record 'cluster' at the same time; run the command again",
@@ -80,7 +80,7 @@ pub(super) fn init(
     for server_id in args.new.iter().flat_map(IdRanges::iter) {
         let identity = Identity { server_id, layout };
         let claim = ClaimRecord::new(identity, config.claim.timeout_ms, now_unix_ms);
-        let row = claim.to_row(new_stamp(claim.beat).writer).map_err(ToolError::Negative)?;
+        let row = claim.to_row(new_stamp(claim.beat).writer).map_err(|error| ToolError::Negative(error.to_string()))?;
         let done = match store.write(&Key::of_claim(server_id), None, &row)? {
             WriteResult::Done => "a record was created for its first start".to_owned(),
             WriteResult::Conflict(_) => "it has a record already, which is unchanged".to_owned(),

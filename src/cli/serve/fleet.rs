@@ -90,7 +90,7 @@ impl FleetMember {
         let ends = Arc::clone(&self.ends);
         let hooks = Hooks {
             set_server_id: Box::new(move |server_id| {
-                named.upgrade().map_or(Ok(()), |server| server.set_server_id(server_id))
+                named.upgrade().map_or(Ok(()), |server| server.set_server_id(server_id).map_err(Into::into))
             }),
             end_server: Box::new(move |why| {
                 tracing::error!("{why}");

@@ -12,11 +12,10 @@ use super::super::layout_args::LayoutArgs;
 use super::StateConfig;
 use super::stored::StoredArgs;
 use super::texts::{describe, describe_layout, duration, first_id, push_line};
-use getid_engine::claim::envelope::salvaged_borrow_ms;
+use getid_engine::claim::envelope::{salvaged_borrow_ms, salvaged_mark};
 use getid_engine::claim::fleet::ClusterRecord;
 use getid_engine::claim::folder::BORROW_MS_MAX;
 use getid_engine::claim::lock::{FileNames, LockedFolder};
-use getid_engine::claim::mark::salvaged_mark;
 use getid_engine::claim::record::{salvaged_declarations, salvaged_ticks};
 use getid_engine::claim::{
     Declarations, Identity, MachineClaim, MachineError, Mark, Owner, Record, RecordError, RecordLocation,

@@ -57,7 +57,7 @@ pub(super) fn forget(args: &StateForgetArgs, configured: &StateConfig) -> Result
     let mut text = format!("server-id {server_id}: {}\n", path.display());
     push_line(&mut text, "forgotten", &declaration.to_text());
     push_line(&mut text, "ids", &format_args!("a generator that is named '{name}' later must begin past {past_id}"));
-    let declarations = record.declarations.without(name, &past_id)?.into();
+    let declarations = record.declarations.without(name, &past_id).map_err(|error| error.to_string())?.into();
     let record = Record { declarations, owner: locked.owner(), ..record };
     match locked.save(&record.to_text()).map_err(|error| error.to_string())? {
         None => Ok(text),

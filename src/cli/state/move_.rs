@@ -250,7 +250,7 @@ fn save(locked: &mut LockedFolder, text: &str) -> Result<(), String> {
 
 impl StoreMoveEnd {
     fn write(&mut self, claim: ClaimRecord) -> Result<(), String> {
-        let row = claim.to_row(new_stamp(0).writer)?;
+        let row = claim.to_row(new_stamp(0).writer).map_err(|error| error.to_string())?;
         let expect = self.row.as_ref().map(|row| row.stamp);
         match self.store.write(&self.key, expect, &row)? {
             WriteResult::Done => {

@@ -15,9 +15,8 @@ use super::{CommandOutput, StateConfig};
 use crate::cli::claim::{ClaimListing, check_unclaimed, freed, list_claims};
 use crate::cli::claim_store::{ClaimLookup, ClaimStore, TIMEOUT_MS_MAX, WatchOutcome, new_stamp, open_url, parse_url};
 use crate::cli::server_args::TIMEOUT_MS_DEFAULT;
-use getid_engine::claim::envelope::salvaged_number;
+use getid_engine::claim::envelope::{salvaged_mark, salvaged_number};
 use getid_engine::claim::fleet::{ClaimRecord, ClusterRecord, ReleaseReason};
-use getid_engine::claim::mark::salvaged_mark;
 use getid_engine::claim::{Mark, RecordError, RecordLocation};
 use getid_store::records::{DamagedRow, Key, RecordRow, WriteResult};
 use getid_text::printable::printable;
@@ -102,7 +101,7 @@ pub(super) fn advance(
     };
     let mut new = freed(&found, ReleaseReason::Advanced, ADVANCE_BEATS, now_unix_ms);
     new.record = record;
-    let new_row = new.to_row(new_stamp(0).writer)?;
+    let new_row = new.to_row(new_stamp(0).writer).map_err(|error| error.to_string())?;
     let copy = before.copy_aside(server_id, now_unix_ms)?;
     if let WriteResult::Conflict(_) = store.write(&Key::of_claim(server_id), Some(row.stamp), &new_row)? {
         return Err(conflict_error(shown, server_id));
@@ -150,7 +149,7 @@ fn recreate_record(
     args.check_distance(&record, now_unix_ms)?;
     let claim = ClaimRecord::new(record.identity, configured.config.claim.timeout_ms, now_unix_ms);
     let new = ClaimRecord { record, ..freed(&claim, ReleaseReason::Advanced, ADVANCE_BEATS, now_unix_ms) };
-    let new_row = new.to_row(new_stamp(0).writer)?;
+    let new_row = new.to_row(new_stamp(0).writer).map_err(|error| error.to_string())?;
     let copy = before.copy_aside(server_id, now_unix_ms)?;
     let key = Key::of_claim(server_id);
     let is_done = match bad {
@@ -219,8 +218,8 @@ fn old_record(
 ) -> Result<OldRecord, String> {
     match claim {
         Ok(claim) => Ok(OldRecord::Record(claim.record.clone())),
-        Err(error @ RecordError::Newer { .. }) => Err(format!(
-            "{shown}: cannot use the record of server-id {server_id}: {error}; use the newer getid that wrote it"
+        Err(error @ RecordError::Version { .. }) => Err(format!(
+            "{shown}: cannot use the record of server-id {server_id}: {error}; use the getid that wrote it"
         )),
         Err(error) => {
             Ok(OldRecord::Unusable { bytes: row.text.clone().into_bytes(), error: error.to_string(), is_ours: true })

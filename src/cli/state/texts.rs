@@ -69,10 +69,8 @@ pub(in crate::cli) fn push_record(text: &mut String, record: &Record, now_unix_m
         line("ids", &format_args!("given: below {}; after a restart: none below it", first_id(watermark)));
     }
     line("layout", &describe_layout(layout));
-    match max_borrow_ms {
-        _ if record.point.is_nothing() => {}
-        0 => line("borrow", &"not known: an older getid has written this"),
-        ms => line("borrow", &format_args!("IDs were at most {ms} ms ahead of the reference")),
+    if !record.point.is_nothing() {
+        line("borrow", &format_args!("IDs were at most {max_borrow_ms} ms ahead of the reference"));
     }
     line("term", &format_args!("{}, the number of this life", record.owner.term));
     for declaration in record.declarations.generators() {

@@ -73,6 +73,14 @@ pub enum Conflict {
     },
 }
 
+/// The record has no room for another forgotten name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the record has {DECLARATIONS_MAX} forgotten names already; reuse one of them for a generator ('{first}')")]
+pub struct TooManyForgotten {
+    /// The name that was forgotten first.
+    pub first: String,
+}
+
 impl Declarations {
     /// Returns true if there are neither declarations nor forgotten names. Such a record has no lines about generators.
     pub fn is_empty(&self) -> bool {
@@ -147,14 +155,10 @@ impl Declarations {
     ///
     /// # Errors
     ///
-    /// Returns a sentence if the record has no room for another forgotten name.
-    pub fn without(&self, name: &str, past_id: &str) -> Result<Declarations, String> {
+    /// Fails at [`DECLARATIONS_MAX`] forgotten names.
+    pub fn without(&self, name: &str, past_id: &str) -> Result<Declarations, TooManyForgotten> {
         if self.forgotten.len() == DECLARATIONS_MAX {
-            let first = &self.forgotten[0].name;
-            return Err(format!(
-                "the record has {DECLARATIONS_MAX} forgotten names already; reuse one of them for a generator \
-                 ('{first}')"
-            ));
+            return Err(TooManyForgotten { first: self.forgotten[0].name.clone() });
         }
         let mut all = self.clone();
         all.generators.retain(|known| known.name() != name);
@@ -408,7 +412,7 @@ mod tests {
             forgotten = forgotten.without(&format!("g{n}"), "017f22e2-79b0-7cc3-98c4-dc0c0c07398f").unwrap();
         }
         let last = forgotten.with(&[declared("last uuid7")], NOW, |_| 0).unwrap();
-        assert!(last.without("last", "0").unwrap_err().contains("1000 forgotten names already"));
+        assert_eq!(last.without("last", "0"), Err(TooManyForgotten { first: "g0".to_owned() }));
         assert_eq!(last.with(&many, NOW, |_| 0).unwrap_err(), Conflict::TooMany { name: "g999".to_owned() });
     }
 }

@@ -1,7 +1,7 @@
 //! The envelope: the lines that every kind of record has, as text that an operator can read.
 //!
 //! ```text
-//! getid state 3
+//! getid state 4
 //! # Comments, which every release may word differently.
 //! kind time
 //! key 0
@@ -16,10 +16,8 @@
 //! record of another writer ends the claim. `max-borrow-ms` is B, the most that IDs may have run ahead of the clock.
 //!
 //! The parser is strict: a file that was cut, edited or rotted is refused with its first error, because a wrong record
-//! gives IDs twice. The first and the last line keep their form in every version, so that a newer file differs from a
-//! damaged one. Version 1 has one kind, and neither owner nor B. Version 2 has no named generators, and version 3
-//! neither marks nor claims in a cluster store. All are read. A record is written in the oldest version from 2 on that
-//! can hold its content, so that an older getid can read it.
+//! gives IDs twice. There is one version of the format. The first and the last line keep their form in every version, so
+//! that a file of another version differs from a damaged one.
 //!
 //! Pure. Reading and writing files belongs to `claim`.
 
@@ -27,17 +25,8 @@ use std::fmt::{self, Write as _};
 
 use super::mark::{Mark, PLACE_BYTES_MAX};
 
-/// The newest version that is read and written.
-pub const VERSION: u32 = 4;
-
-/// The oldest version with named generators.
-pub(crate) const VERSION_GENERATORS: u32 = 3;
-
-/// The oldest version that is written, for a record without content of a newer one.
-pub(crate) const VERSION_WRITTEN_MIN: u32 = 2;
-
-/// The oldest version that is read.
-pub const VERSION_MIN: u32 = 1;
+/// Version of the format, as in the first line.
+const VERSION: &str = "4";
 
 /// Longest text that is parsed, in bytes: 17 MB, where a record with twenty generators has 3 KB. It is the sum of 4,096
 /// for the lines of every record (less than 800, and longer comments), a place, and the longest lines about generators.
@@ -90,22 +79,20 @@ impl fmt::Display for Term {
 pub struct Owner {
     /// Number of the term.
     pub term: Term,
-    /// Random number of the term. 0 in a record of version 1, which has no owner.
+    /// Random number of the term. 0 if there is no owner.
     pub nonce: u64,
 }
 
 /// A whole record, whose body is not parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Envelope {
-    /// Format version: the one read, or the one that the lines need.
-    pub version: u32,
     /// Kind of the record, such as `time`: lower-case letters and `-`.
     pub kind: String,
     /// Key within the kind, such as the server-id: letters, digits and `.`, `_`, `-`.
     pub key: String,
     /// Writer of the record.
     pub owner: Owner,
-    /// B, the largest value in the life that wrote the record, in ms. 0 if unknown (version 1).
+    /// B, the largest value in the life that wrote the record, in ms. 0 if none.
     pub max_borrow_ms: u64,
     /// Lines of the kind, without line ends.
     pub body: Vec<String>,
@@ -123,7 +110,12 @@ pub struct ParsedEnvelope {
 impl Envelope {
     /// Returns the text that goes to disk, with `comments` after its first line.
     pub fn to_text(&self, comments: &[String]) -> String {
-        let Envelope { version, kind, key, owner, max_borrow_ms, body } = self;
+        let Envelope { kind, key, owner, max_borrow_ms, body } = self;
+        let mut text = format!("{FIRST_WORDS}{VERSION}\n");
+        // Writing to a String does not fail.
+        for comment in comments {
+            let _ = writeln!(text, "# {comment}");
+        }
         let head = [
             format!("kind {kind}"),
             format!("key {key}"),
@@ -131,7 +123,12 @@ impl Envelope {
             format!("nonce {:016x}", owner.nonce),
             format!("max-borrow-ms {max_borrow_ms}"),
         ];
-        sealed(*version, comments, head.iter().chain(body))
+        for line in head.iter().chain(body) {
+            let _ = writeln!(text, "{line}");
+        }
+        let checksum = crc32fast::hash(text.as_bytes());
+        let _ = writeln!(text, "{LAST_WORDS}{checksum:08x}");
+        text
     }
 
     /// Parses the record in a file's bytes. Its body is not checked.
@@ -141,33 +138,24 @@ impl Envelope {
     /// [`RecordError`] for anything but the exact text of an envelope.
     pub fn parse(bytes: &[u8]) -> Result<ParsedEnvelope, RecordError> {
         let text = plain_text(bytes)?;
-        let (version, body) = verified_body(text)?;
-        if version > VERSION {
-            return Err(RecordError::Newer { version });
-        }
+        let body = verified_body(text)?;
         let mut lines = body.lines().zip(1..).skip(1).peekable();
         while lines.next_if(|(line, _)| line.starts_with('#')).is_some() {}
         let mut head = HeadReader { lines };
-        let envelope = if version == 1 {
-            let key = head.value("server-id", "a number", |text| number(text).map(|key| key.to_string()))?;
-            let kind = "time".to_owned();
-            Envelope { version, kind, key, owner: Owner::default(), max_borrow_ms: 0, body: Vec::new() }
-        } else {
-            let kind = head.value("kind", "lower-case letters", |text| {
-                is_word(text, |byte| byte.is_ascii_lowercase() || byte == b'-').then(|| text.to_owned())
-            })?;
-            let key = head.value("key", "letters, digits and ._-", |text| {
-                is_word(text, |byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte)).then(|| text.to_owned())
-            })?;
-            let term = head.value("term", "a number", number).map(Term)?;
-            let nonce = head.value("nonce", "16 hex digits", |text| hex(text, 16))?;
-            let max_borrow_ms =
-                head.value("max-borrow-ms", "a number of ms", |text| number(text).filter(|&ms| ms <= BORROW_MS_MAX))?;
-            Envelope { version, kind, key, owner: Owner { term, nonce }, max_borrow_ms, body: Vec::new() }
-        };
+        let kind = head.value("kind", "lower-case letters", |text| {
+            is_word(text, |byte| byte.is_ascii_lowercase() || byte == b'-').then(|| text.to_owned())
+        })?;
+        let key = head.value("key", "letters, digits and ._-", |text| {
+            is_word(text, |byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte)).then(|| text.to_owned())
+        })?;
+        let term = head.value("term", "a number", number).map(Term)?;
+        let nonce = head.value("nonce", "16 hex digits", |text| hex(text, 16))?;
+        let max_borrow_ms =
+            head.value("max-borrow-ms", "a number of ms", |text| number(text).filter(|&ms| ms <= BORROW_MS_MAX))?;
         let body_line = head.lines.peek().map_or(body.lines().count() + 1, |(_, number)| *number);
         let body = head.lines.map(|(line, _)| line.to_owned()).collect();
-        Ok(ParsedEnvelope { envelope: Envelope { body, ..envelope }, body_line })
+        let envelope = Envelope { kind, key, owner: Owner { term, nonce }, max_borrow_ms, body };
+        Ok(ParsedEnvelope { envelope, body_line })
     }
 }
 
@@ -188,19 +176,11 @@ pub fn salvaged_number(bytes: &[u8], name: &str, bound: u64) -> u64 {
     numbers.max().unwrap_or(0)
 }
 
-/// Returns a text of `version` with its checksum.
-pub(super) fn sealed<'a>(version: u32, comments: &[String], lines: impl Iterator<Item = &'a String>) -> String {
-    let mut text = format!("{FIRST_WORDS}{version}\n");
-    // Writing to a String does not fail.
-    for comment in comments {
-        let _ = writeln!(text, "# {comment}");
-    }
-    for line in lines {
-        let _ = writeln!(text, "{line}");
-    }
-    let checksum = crc32fast::hash(text.as_bytes());
-    let _ = writeln!(text, "{LAST_WORDS}{checksum:08x}");
-    text
+/// Returns the mark found in a damaged record. It is better to ask an operator about one mark too many than to start
+/// with a record that was moved.
+pub fn salvaged_mark(bytes: &[u8]) -> Option<Mark> {
+    let bytes = &bytes[..bytes.len().min(TEXT_BYTES_MAX)];
+    bytes.split(|&byte| byte == b'\n').find_map(|line| Mark::from_line(std::str::from_utf8(line).ok()?))
 }
 
 /// Reader of the lines that every record has.
@@ -253,8 +233,8 @@ fn plain_text(bytes: &[u8]) -> Result<&str, RecordError> {
     }
 }
 
-/// Returns the version and all lines but the last, which is checked as their checksum.
-fn verified_body(text: &str) -> Result<(u32, &str), RecordError> {
+/// Returns all lines but the last, which is checked as their checksum.
+fn verified_body(text: &str) -> Result<&str, RecordError> {
     let first = text.lines().next().unwrap_or_default();
     let Some(version) = first.strip_prefix(FIRST_WORDS) else {
         return Err(RecordError::NotARecord { found: quoted(first) });
@@ -273,11 +253,11 @@ fn verified_body(text: &str) -> Result<(u32, &str), RecordError> {
     if stored != computed {
         return Err(RecordError::Checksum { stored, computed });
     }
-    // A valid checksum proves that a getid wrote the file, so from here on an unexpected version is a newer format.
-    match number(version).and_then(|version| u32::try_from(version).ok()) {
-        Some(version) if version >= VERSION_MIN => Ok((version, body)),
-        _ => Err(RecordError::Line { line: 1, found: quoted(first), expected: format!("{FIRST_WORDS}{VERSION}") }),
+    // A valid checksum proves that a getid wrote the file, so another version is not damage.
+    if version != VERSION {
+        return Err(RecordError::Version { found: quoted(version) });
     }
+    Ok(body)
 }
 
 /// Returns the start of a line, for an error.
@@ -335,11 +315,11 @@ pub enum RecordError {
         /// Checksum of the text in the file.
         computed: u32,
     },
-    /// The record is intact, in a format version that this code does not read.
-    #[error("it is of format version {version}, this getid reads versions {VERSION_MIN} to {VERSION}")]
-    Newer {
+    /// The record is intact, in another version of the format.
+    #[error("it is of format version {found}, this getid reads version {VERSION}")]
+    Version {
         /// Version in the file.
-        version: u32,
+        found: String,
     },
     /// The record is intact, but marked: it was moved to another place.
     #[error("{0}")]

@@ -37,7 +37,7 @@ use super::lock::{FileNames, LockLoss, LockedFolder};
 use super::saver::SaverThread;
 use super::{
     AcquiredClaim, Claim, Conflict, Declarations, Identity, Mismatch, Record, RecordError, RecordLocation, SaveError,
-    TakeError, Term,
+    TakeError, Term, random_bits,
 };
 use getid_text::shell::shell_word;
 
@@ -308,7 +308,7 @@ fn usable(bytes: &[u8], dir: &Path, path: &Path, folder: &Folder) -> Result<Reco
         let remedy = remedy(salvaged_borrow_ms(bytes, BORROW_MS_MAX), None);
         let remedy = match &source {
             RecordError::Marked(mark) => mark.remedy(identity.server_id, &RecordLocation::of_folder(dir)),
-            RecordError::Newer { .. } => format!("start the newer getid that wrote it, or run {remedy}"),
+            RecordError::Version { .. } => format!("start the getid that wrote it, or run {remedy}"),
             _ => format!("run {remedy}"),
         };
         TakeError::Record { path: path.to_owned(), source, remedy }
@@ -316,8 +316,7 @@ fn usable(bytes: &[u8], dir: &Path, path: &Path, folder: &Folder) -> Result<Reco
     let recorded_ms = record.point.max_borrow_ms;
     let follow = |mut record: Record| {
         let from_unix_ms = record.point.watermark.unix_ms(identity.layout.epoch());
-        let bits = |bits: u32| rand::random::<u64>() >> (64 - bits.clamp(1, 64));
-        record.declarations = Arc::new(record.declarations.with(generators, from_unix_ms, bits)?);
+        record.declarations = Arc::new(record.declarations.with(generators, from_unix_ms, random_bits)?);
         Ok(record)
     };
     record.adopted_by(identity).and_then(follow).map_err(|source| {

@@ -13,7 +13,7 @@ use tokio::sync::Mutex as Turn;
 use tokio::time::{Instant, timeout};
 
 use super::fleet::{ClaimRecord, Holding};
-use getid_store::records::{CLAIMS, LIST_MAX, RecordRow, RecordStore};
+use getid_store::records::{CLAIMS, LIST_MAX, RecordRow, RecordStore, RecordStoreError};
 
 /// Age of a list above which a request starts another read.
 const LIST_EVERY: Duration = Duration::from_secs(5);
@@ -121,17 +121,17 @@ async fn refresh(store: &dyn RecordStore, latest: &Latest, now_unix_ms: impl Fn(
         Ok(list) => list,
         Err(error) => {
             let before = locked(latest).as_ref().map(|(_, list)| ClaimList::clone(list)).unwrap_or_default();
-            ClaimList { error: Some(error), ..before }
+            ClaimList { error: Some(error.to_string()), ..before }
         }
     };
     *locked(latest) = Some((Instant::now(), Arc::new(list)));
 }
 
-async fn read(store: &dyn RecordStore, now_unix_ms: impl Fn() -> i64) -> Result<ClaimList, String> {
+async fn read(store: &dyn RecordStore, now_unix_ms: impl Fn() -> i64) -> Result<ClaimList, RecordStoreError> {
     let mut list = ClaimList::default();
     let mut after = String::new();
     loop {
-        let page = store.list(CLAIMS, &after, LIST_MAX).await.map_err(|error| error.to_string())?;
+        let page = store.list(CLAIMS, &after, LIST_MAX).await?;
         let read_unix_ms = now_unix_ms();
         list.read_unix_ms = Some(read_unix_ms);
         for (key, row) in &page.rows {

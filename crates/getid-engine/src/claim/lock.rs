@@ -107,8 +107,8 @@ pub struct LockedFolder {
     is_copy: bool,
     /// Owner of the record in the folder: the one found, then this process. `None` if no valid record was found.
     written_by: Option<Owner>,
-    /// Whether a newer getid wrote the record that was found.
-    has_newer_record: bool,
+    /// Whether the record that was found has another version of the format.
+    has_other_version: bool,
     /// Open descriptors. One is closed if a file must be opened at the descriptor limit.
     spares: Vec<OwnedFd>,
 }
@@ -201,7 +201,7 @@ impl LockedFolder {
             std::thread::sleep(LOCK_PAUSE);
         };
         give_to_owner(&folder, &lock);
-        // An older getid made it readable for all users. Another user's file stays unchanged.
+        // A copied or restored file may be readable for all users. Another user's file stays unchanged.
         if fstat(&lock).is_ok_and(|found| found.st_mode & 0o077 != 0) {
             let _ = fchmod(&lock, LOCK_MODE);
         }
@@ -221,7 +221,7 @@ impl LockedFolder {
             owner: last.owner.unwrap_or_default(),
             is_copy,
             written_by: None,
-            has_newer_record: false,
+            has_other_version: false,
             spares: Vec::new(),
         };
         locked.begin_term();
@@ -252,7 +252,7 @@ impl LockedFolder {
     pub fn begin_term(&mut self) {
         // The caller decides about a record that cannot be parsed.
         let found = read_at(&self.folder, &self.names.state).ok().flatten().map(|bytes| owner_in(&bytes));
-        self.has_newer_record = matches!(found, Some(Err(RecordError::Newer { .. })));
+        self.has_other_version = matches!(found, Some(Err(RecordError::Version { .. })));
         self.written_by = found.and_then(Result::ok);
         let last = self.owner.term.max(self.written_by.map_or(Term(0), |by| by.term));
         // Nonce 0 is reserved for a missing owner.
@@ -436,7 +436,7 @@ impl LockedFolder {
                 let older = by.term < self.owner.term;
                 return Ok(Some(if older { LockLoss::OlderRecord { by } } else { LockLoss::Overwritten { by } }));
             }
-            Some(Err(RecordError::Newer { .. })) if !self.has_newer_record => {
+            Some(Err(RecordError::Version { .. })) if !self.has_other_version => {
                 let by = Owner { term: self.owner.term.next(), nonce: 0 };
                 return Ok(Some(LockLoss::Overwritten { by }));
             }
@@ -486,7 +486,7 @@ impl LockedFolder {
             SaveStep::Rename => {
                 let FileNames { state, temp, .. } = &self.names;
                 renameat(&self.folder, temp.as_str(), &self.folder, state.as_str())?;
-                (self.written_by, self.has_newer_record) = (Some(self.owner), false);
+                (self.written_by, self.has_other_version) = (Some(self.owner), false);
             }
             SaveStep::SyncFolder => self.folder.sync_all()?,
         }
@@ -602,15 +602,15 @@ fn owner_in(bytes: &[u8]) -> Result<Owner, RecordError> {
     Envelope::parse(bytes).map(|opened| opened.envelope.owner)
 }
 
-/// Content of a lock file about its holder. Empty between the lock and the write, or on a full disk.
+/// Content of a lock file about its holder. Any part may be missing: the file is empty between the lock and the write,
+/// or on a full disk.
 #[derive(Default)]
 struct LockHolder {
     pid: Option<u32>,
-    /// Owner; missing in the file of an older getid.
     owner: Option<Owner>,
-    /// Device and inode of the lock file itself, once a life has begun with it. Missing in the file of an older getid.
+    /// Device and inode of the lock file itself, once a life has begun with it.
     file: Option<(u64, u64)>,
-    /// Name of its host or container. Missing in the file of an older getid.
+    /// Name of its host or container.
     host: Option<String>,
 }
 
@@ -634,7 +634,7 @@ impl LockHolder {
         let mut holder = LockHolder::default();
         let (mut term, mut nonce, mut device, mut inode) = (None, None, None, None);
         let text = String::from_utf8_lossy(text);
-        // The pid comes first: an older getid wrote only the pid, and scripts read it there.
+        // The pid comes first: scripts read it there.
         let words: Vec<&str> = text.split_whitespace().collect();
         for pair in words.chunks_exact(2) {
             match pair[0] {

@@ -137,12 +137,6 @@ impl fmt::Display for RecordLocation {
     }
 }
 
-/// Returns the mark found in a damaged record. It is better to ask an operator about one mark too many than to start
-/// with a record that was moved.
-pub fn salvaged_mark(bytes: &[u8]) -> Option<Mark> {
-    let bytes = &bytes[..bytes.len().min(super::envelope::TEXT_BYTES_MAX)];
-    bytes.split(|&byte| byte == b'\n').find_map(|line| Mark::from_line(std::str::from_utf8(line).ok()?))
-}
 
 #[cfg(test)]
 mod tests {

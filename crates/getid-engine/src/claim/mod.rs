@@ -30,7 +30,7 @@ use std::time::Duration;
 use getid_core::SavePoint;
 use getid_core::claim::Hold;
 
-pub use self::declarations::{Conflict, Declarations, ForgottenName};
+pub use self::declarations::{Conflict, Declarations, ForgottenName, TooManyForgotten};
 pub use self::envelope::{Owner, RecordError, Term};
 pub use self::error::{SaveError, TakeError};
 pub use self::folder::{Folder, FolderClaim, check_record};
@@ -38,6 +38,11 @@ pub use self::lock::SaveStep;
 pub use self::machine::{MachineClaim, MachineError};
 pub use self::mark::{Mark, RecordLocation};
 pub use self::record::{Identity, MarkedRecord, Mismatch, Record};
+
+/// Returns this number of random bits, 1 to 64.
+pub(crate) fn random_bits(bits: u32) -> u64 {
+    rand::random::<u64>() >> (64 - bits.clamp(1, 64))
+}
 
 /// The right to write one record, and the way to do it.
 ///

@@ -1,7 +1,7 @@
 //! The record of kind `time`: the watermark and identity of a server that gives IDs by the clock.
 //!
 //! ```text
-//! getid state 3
+//! getid state 4
 //! # server-id 0 has given no ID at or past the watermark, and after a restart gives none before it.
 //! # Never delete or edit this file, or IDs are given twice. To read it: getid state show. To mend: getid state advance.
 //! kind time
@@ -19,21 +19,16 @@
 //!
 //! The first lines and the last belong to the [envelope](super::envelope) of every kind of record; the key is the
 //! server-id. The body's first four lines are defined here. They are checked strictly: the text read is compared with
-//! the text that would be written. A [mark](super::mark), which only version 4 has, and
-//! [declarations](super::declarations), which version 3 has too, may follow. A record without either is of version 2.
+//! the text that would be written. A [mark](super::mark) and [declarations](super::declarations) may follow.
 //!
 //! Pure. Reading and writing files belongs to `claim`, and the callers decide about errors.
 
-use std::cmp::Ordering;
 use std::sync::Arc;
 
 use getid_core::{Epoch, Layout, SavePoint, Tick, UtcMs};
 
 use super::declarations::{Conflict, Declarations};
-use super::envelope::{
-    Envelope, Owner, RecordError, TEXT_BYTES_MAX, VERSION, VERSION_GENERATORS, VERSION_WRITTEN_MIN, number, quoted,
-    sealed,
-};
+use super::envelope::{Envelope, Owner, RecordError, TEXT_BYTES_MAX, number, quoted};
 use super::mark::Mark;
 
 /// The kind of these records.
@@ -72,7 +67,6 @@ impl Record {
 
     fn text_with(&self, mark: Option<&Mark>) -> String {
         Envelope {
-            version: self.version(mark),
             kind: KIND.to_owned(),
             key: self.identity.server_id.to_string(),
             owner: self.owner,
@@ -80,23 +74,6 @@ impl Record {
             body: self.body(mark),
         }
         .to_text(&self.comments(mark))
-    }
-
-    /// Returns the text of version 1, without owner and B, for tests.
-    #[doc(hidden)]
-    pub fn to_text_v1(&self) -> String {
-        let mut lines = vec![format!("server-id {}", self.identity.server_id)];
-        lines.extend(self.body(None));
-        sealed(1, &self.comments(None), lines.iter())
-    }
-
-    /// Returns the version that the lines need.
-    fn version(&self, mark: Option<&Mark>) -> u32 {
-        match mark {
-            Some(_) => VERSION,
-            None if self.declarations.is_empty() => VERSION_WRITTEN_MIN,
-            None => VERSION_GENERATORS,
-        }
     }
 
     fn comments(&self, mark: Option<&Mark>) -> [String; 2] {
@@ -169,7 +146,7 @@ impl Record {
         Ok(Record { identity, point, declarations, owner })
     }
 
-    /// Parses the record in a file's bytes, of this version or an older one.
+    /// Parses the record in a file's bytes.
     ///
     /// # Errors
     ///
@@ -227,32 +204,24 @@ impl MarkedRecord {
         self.record.text_with(self.mark.as_ref())
     }
 
-    /// Parses the record in a file's bytes, of this version or an older one.
+    /// Parses the record in a file's bytes.
     ///
     /// # Errors
     ///
     /// [`RecordError`] for anything but the exact text of a whole record.
     pub fn parse(bytes: &[u8]) -> Result<MarkedRecord, RecordError> {
         let opened = Envelope::parse(bytes)?;
-        let Envelope { version, kind, key, owner, max_borrow_ms, body } = opened.envelope;
+        let Envelope { kind, key, owner, max_borrow_ms, body } = opened.envelope;
         if kind != KIND {
             return Err(RecordError::Kind { found: kind, expected: KIND });
         }
         let (own, more) = body.split_at(OWN_LINES.min(body.len()));
-        let mark = more.first().filter(|_| version >= VERSION).and_then(|line| Mark::from_line(line));
+        let mark = more.first().and_then(|line| Mark::from_line(line));
         let (_, generators) = more.split_at(usize::from(mark.is_some()));
         let generators_line = opened.body_line + OWN_LINES + usize::from(mark.is_some());
         let lines = [(own, opened.body_line), (generators, generators_line)];
         let record = Record::of_lines(&key, owner, max_borrow_ms, lines)?;
-        let mut lines = record.body(mark.as_ref());
-        match version.cmp(&record.version(mark.as_ref())) {
-            Ordering::Less => lines.truncate(OWN_LINES),
-            Ordering::Equal => {}
-            // A newer version is written only for a record that needs it.
-            Ordering::Greater if version == VERSION => return Err(RecordError::Missing { name: "mark" }),
-            Ordering::Greater => return Err(RecordError::Missing { name: "generator" }),
-        }
-        same_lines(&body, opened.body_line, &lines)?;
+        same_lines(&body, opened.body_line, &record.body(mark.as_ref()))?;
         Ok(MarkedRecord { record, mark })
     }
 }
@@ -389,7 +358,7 @@ mod tests {
     }
 
     /// Returns a record with named generators and a forgotten name.
-    fn sample_v3() -> Record {
+    fn sample_with_generators() -> Record {
         let tweets = format!("generator {TWEETS}");
         let lines = [tweets.as_str(), "generator a.b:c-d_1 uuid7", "forgotten old past-id X9"];
         Record { declarations: declarations(&lines), ..sample() }
@@ -419,7 +388,7 @@ mod tests {
     fn text_is_readable() {
         assert_eq!(
             sample().to_text(),
-            "getid state 2\n\
+            "getid state 4\n\
              # server-id 3 has given no ID at or past the watermark, and after a restart gives none before it.\n\
              # Never delete or edit this file, or IDs are given twice. To read it: getid state show. \
              To mend: getid state advance.\n\
@@ -432,52 +401,20 @@ mod tests {
              layout id-range 2 shard-range 9 random-range 10\n\
              watermark 375145820123 2026-11-20T15:10:20.123Z\n\
              reference 375145817123 2026-11-20T15:10:17.123Z\n\
-             checksum crc32 52184934\n"
+             checksum crc32 a2aeb200\n"
         );
     }
 
-    /// The exact text that getid wrote before records had an owner and B.
     #[test]
-    fn version_1_is_read() {
-        let text = "getid state 1\n\
-             # server-id 3 has given no ID at or past the watermark, and after a restart gives none before it.\n\
-             # Never delete or edit this file, or IDs are given twice. To read it: getid state show. \
-             To mend: getid state advance.\n\
-             server-id 3\n\
-             epoch 1420041600000 2014-12-31T16:00:00.000Z\n\
-             layout id-range 2 shard-range 9 random-range 10\n\
-             watermark 375145820123 2026-11-20T15:10:20.123Z\n\
-             reference 375145817123 2026-11-20T15:10:17.123Z\n\
-             checksum crc32 45617d34\n";
-        let sample = sample();
-        let read = Record::parse(text.as_bytes()).unwrap();
-        assert_eq!(read.identity, sample.identity);
-        assert_eq!(read.point, SavePoint { max_borrow_ms: 0, ..sample.point });
-        assert_eq!(read.owner, Owner::default());
-        assert_eq!(sample.to_text_v1(), text);
-    }
-
-    #[test]
-    fn named_generators_are_lines_of_version_3() {
-        let text = sample_v3().to_text();
-        let expected = body(&sample()).replace("state 2", "state 3")
-            + &format!("generator {TWEETS}\ngenerator a.b:c-d_1 uuid7\nforgotten old past-id X9\n");
+    fn named_generators_are_lines_of_the_body() {
+        let text = sample_with_generators().to_text();
+        let expected =
+            body(&sample()) + &format!("generator {TWEETS}\ngenerator a.b:c-d_1 uuid7\nforgotten old past-id X9\n");
         assert_eq!(text, sealed(&expected));
-        assert_eq!(Record::parse(text.as_bytes()), Ok(sample_v3()));
-        let plain = sealed(&body(&sample()).replace("state 2", "state 3"));
-        let error = Record::parse(plain.as_bytes()).unwrap_err();
-        assert_eq!(error.to_string(), "the line 'generator ...' is missing");
+        assert_eq!(Record::parse(text.as_bytes()), Ok(sample_with_generators()));
     }
 
-    /// A getid that reads versions 1 to 3 refuses version 4 in the same way.
-    #[test]
-    fn a_newer_version_is_refused_by_name() {
-        let text = sealed(&body(&sample_v3()).replace("state 3", "state 5"));
-        let refused = Record::parse(text.as_bytes()).unwrap_err();
-        assert_eq!(refused.to_string(), "it is of format version 5, this getid reads versions 1 to 4");
-    }
-
-    /// A server refuses a record that was moved, and a tool can read it. An older getid refuses its version.
+    /// A server refuses a record that was moved, and a tool can read it.
     #[test]
     fn a_record_that_was_moved() {
         let place = crate::claim::RecordLocation::of_store("etcd://a:2379,b:2379/getid");
@@ -485,37 +422,33 @@ mod tests {
             (Mark::MovingTo(place.clone()), "it is being moved to etcd://a:2379,b:2379/getid, and no server"),
             (Mark::MovedTo(place.clone()), "it was moved to etcd://a:2379,b:2379/getid, and no server"),
         ] {
-            for record in [sample(), sample_v3()] {
+            for record in [sample(), sample_with_generators()] {
                 let marked = MarkedRecord { record, mark: Some(mark.clone()) };
                 let text = marked.to_text();
-                assert!(text.starts_with("getid state 4\n"), "{text}");
                 assert!(text.contains(&format!("\n{}\n", mark.to_line())), "{text}");
                 assert_eq!(MarkedRecord::parse(text.as_bytes()), Ok(marked));
                 let refused = Record::parse(text.as_bytes()).unwrap_err();
                 assert!(refused.to_string().starts_with(words), "{refused}");
                 assert_eq!(
-                    crate::claim::mark::salvaged_mark(text.replace("nonce 9f86", "nonce ????").as_bytes()).as_ref(),
+                    crate::claim::envelope::salvaged_mark(text.replace("nonce 9f86", "nonce ????").as_bytes()).as_ref(),
                     Some(&mark)
                 );
             }
         }
-        // The mark is valid at one place and in one version only.
-        let marked = MarkedRecord { record: sample_v3(), mark: Some(Mark::MovedTo(place)) };
+        // The mark is valid at one place only.
+        let marked = MarkedRecord { record: sample_with_generators(), mark: Some(Mark::MovedTo(place)) };
         let body = marked.to_text().split_once("checksum").unwrap().0.to_owned();
         let error = |text: &str| MarkedRecord::parse(sealed(text).as_bytes()).unwrap_err().to_string();
-        let older = error(&body.replace("state 4", "state 3"));
-        assert!(older.starts_with("line 13 is 'mark moved-to etcd:") && older.ends_with("'the checksum' is expected"));
         let line = "mark moved-to etcd://a:2379,b:2379/getid\n";
         let moved_down = error(&(body.replace(line, "") + line));
         assert!(moved_down.ends_with("'the checksum' is expected"), "{moved_down}");
-        assert_eq!(error(&body.replace(line, "")), "the line 'mark ...' is missing");
         assert!(error(&body.replace("moved-to", "gone-to")).ends_with("'the checksum' is expected"));
     }
 
     #[test]
     fn lines_about_generators_are_as_strict() {
         fn check(from: &str, to: &str, line: usize, expected: &str) {
-            let body = body(&sample_v3());
+            let body = body(&sample_with_generators());
             assert!(body.contains(from), "{from}");
             let error = Record::parse(sealed(&body.replace(from, to)).as_bytes()).unwrap_err().to_string();
             assert_eq!(error, format!("line {line} is '{}' where '{expected}' is expected", quoted(to)));
@@ -532,17 +465,13 @@ mod tests {
         check(old, "forgotten old past-id X 9", 15, "forgotten NAME past-id ID");
         check(old, "forgotten o/d past-id X9", 15, "forgotten with a new name");
         check(old, "forgotten tweets past-id X9", 15, "forgotten with a new name");
-        let older = sealed(&body(&sample_v3()).replace("state 3", "state 2"));
-        let error = Record::parse(older.as_bytes()).unwrap_err().to_string();
-        assert!(error.starts_with("line 13 is 'generator tweets ") && error.ends_with("'the checksum' is expected"));
     }
 
     #[test]
     fn a_record_has_at_most_a_thousand_declarations() {
         let with = |n: usize| {
-            let text = body(&sample()).replace("state 2", "state 3");
             let lines: Vec<_> = (0..n).map(|n| format!("generator g{n} uuid7\n")).collect();
-            Record::parse(sealed(&(text + &lines.concat())).as_bytes())
+            Record::parse(sealed(&(body(&sample()) + &lines.concat())).as_bytes())
         };
         assert_eq!(with(1000).unwrap().declarations.generators().len(), 1000);
         let error = with(1001).unwrap_err().to_string();
@@ -565,16 +494,16 @@ mod tests {
 
     #[test]
     fn declarations_are_salvaged() {
-        let text = sample_v3().to_text();
+        let text = sample_with_generators().to_text();
         let damaged = text.replace("nonce 9f86", "nonce ????").replace("generator a.b", "generat0r a.b");
         let salvaged = salvaged_declarations(damaged.as_bytes());
-        assert_eq!(salvaged.generators(), &sample_v3().declarations.generators()[..1]);
-        assert_eq!(salvaged.forgotten(), sample_v3().declarations.forgotten());
+        assert_eq!(salvaged.generators(), &sample_with_generators().declarations.generators()[..1]);
+        assert_eq!(salvaged.forgotten(), sample_with_generators().declarations.forgotten());
     }
 
     #[test]
     fn every_flipped_bit_is_found() {
-        let text = sample_v3().to_text().into_bytes();
+        let text = sample_with_generators().to_text().into_bytes();
         for at in 0..text.len() {
             for bit in 0..8 {
                 let mut damaged = text.clone();
@@ -586,7 +515,7 @@ mod tests {
 
     #[test]
     fn every_cut_is_found() {
-        let text = sample_v3().to_text().into_bytes();
+        let text = sample_with_generators().to_text().into_bytes();
         for len in 0..text.len() {
             assert!(Record::parse(&text[..len]).is_err(), "first {len} bytes");
             assert!(Record::parse(&text[text.len() - len..]).is_err(), "last {len} bytes");
@@ -619,7 +548,7 @@ mod tests {
             format!("{}\n", "y".repeat(100)).as_bytes(),
             &format!("it starts with '{}...' where 'getid state 4' is expected", "y".repeat(80)),
         );
-        check(&text.as_bytes()[..text.len() - 1], "it ends in the middle of the line 'checksum crc32 52184934'");
+        check(&text.as_bytes()[..text.len() - 1], "it ends in the middle of the line 'checksum crc32 a2aeb200'");
         check(
             body.as_bytes(),
             "its last line is 'reference 375145817123 2026-11-20T15:10:17.123Z' where 'checksum crc32 ' and 8 hex \
@@ -631,11 +560,15 @@ mod tests {
         );
         check(
             text.replace("watermark 375", "watermark 374").as_bytes(),
-            "its checksum is 52184934, the text has 081be9fb",
+            "its checksum is a2aeb200, the text has f8ad12cf",
         );
-        check(&sealed("getid state 1\n").into_bytes(), "the line 'server-id ...' is missing");
-        check(&sealed("getid state 2\n").into_bytes(), "the line 'kind ...' is missing");
-        check(&resealed("state 2", "state 5"), "it is of format version 5, this getid reads versions 1 to 4");
+        check(&sealed("getid state 4\n").into_bytes(), "the line 'kind ...' is missing");
+        for version in ["0", "3", "5", "04", "x"] {
+            check(
+                &resealed("state 4", &format!("state {version}")),
+                &format!("it is of format version {version}, this getid reads version 4"),
+            );
+        }
         check(&resealed("kind time", "kind sequence"), "it is a record of kind 'sequence' where 'time' is expected");
         for (from, to) in [
             ("key 3\n", "key 4\n"),
@@ -648,9 +581,6 @@ mod tests {
         let watermark = "watermark 375145820123 2026-11-20T15:10:20.123Z";
         let wrong_watermark = "watermark 375145820123 2026-11-20T15:10:21.123Z";
         for (from, to, line, found, expected) in [
-            ("state 2", "state 1", 4, "kind time", "server-id with a number"),
-            ("state 2", "state 0", 1, "getid state 0", "getid state 4"),
-            ("state 2", "state 01", 1, "getid state 01", "getid state 4"),
             ("kind time", "kind Time", 4, "kind Time", "kind with lower-case letters"),
             ("term 7", "term 07", 6, "term 07", "term with a number"),
             ("nonce 9f86", "nonce 9F86", 7, "nonce 9F86d081884c7d65", "nonce with 16 hex digits"),
@@ -755,11 +685,8 @@ mod tests {
     proptest! {
         #[test]
         fn round_trip(record in any_record()) {
-            prop_assert_eq!(Record::parse(record.to_text().as_bytes()), Ok(record.clone()));
             prop_assert!(record.to_text().len() < 800);
-            let old = Record::parse(record.to_text_v1().as_bytes());
-            let point = SavePoint { max_borrow_ms: 0, ..record.point };
-            prop_assert_eq!(old, Ok(Record { point, owner: Owner::default(), ..record }));
+            prop_assert_eq!(Record::parse(record.to_text().as_bytes()), Ok(record));
         }
 
         #[test]

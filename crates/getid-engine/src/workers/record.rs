@@ -4,7 +4,7 @@
 
 use getid_core::worker::{HOLDER_NAME_BYTES_MAX, Lease, LeaseState, PoolState, TokenDigest};
 
-use crate::claim::envelope::{Envelope, VERSION};
+use crate::claim::envelope::Envelope;
 use crate::claim::{Owner, RecordError, Term};
 use getid_store::records::Stamp;
 
@@ -78,7 +78,7 @@ fn text(kind: &str, key: &str, body: Vec<String>, stamp: Stamp, comment: String)
     let nonce = u64::try_from(stamp.writer & u128::from(u64::MAX)).unwrap_or(u64::MAX);
     let owner = Owner { term: Term(stamp.beat), nonce };
     let (kind, key) = (kind.to_owned(), key.to_owned());
-    Envelope { version: VERSION, kind, key, owner, max_borrow_ms: 0, body }.to_text(&[comment])
+    Envelope { kind, key, owner, max_borrow_ms: 0, body }.to_text(&[comment])
 }
 
 /// Parses a pool's record.

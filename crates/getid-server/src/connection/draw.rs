@@ -3,21 +3,17 @@
 //! `sequences` has the part for sequences.
 
 use std::fmt;
-use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 
 use getid_core::{Refusal, Reservation};
-use tokio::io::Interest;
 use tokio::time::Instant;
 
 use super::buffers::Buffers;
+use super::draw_wait::{DrawWait, DrawWaitEnd};
 use super::state::ClientConnection;
-use super::wait::Wait;
 use crate::metrics::MeasuredDraw;
-use crate::registry::Client;
 use crate::transport::Transport;
 use getid_redis::session::{
     DrawSource, Draws, ExtraDraws, NamedDrawResults, NamedPart, SequenceDrawResults, Turn, Unblock,
@@ -82,33 +78,13 @@ impl fmt::Display for DrawRefusal {
 
 /// State of a turn that waits.
 #[derive(Debug)]
-pub(super) struct DrawProgress {
+struct DrawProgress {
     /// Reason why the unnamed generator refused.
     refused: Option<DrawRefusal>,
     /// Deadline of the wait for values of all sequences together.
-    pub(super) values_until: Option<Instant>,
+    values_until: Option<Instant>,
     /// Whether a wait ends when the client is found to have finished sending.
     ends_half_closed: bool,
-}
-
-/// End of a wait.
-pub(super) enum DrawWait<R> {
-    /// The awaited result.
-    Ready(R),
-    /// Another end before it.
-    Early(DrawWaitEnd),
-}
-
-/// Result of a wait.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum DrawWaitEnd {
-    Drawn,
-    /// The refusal is in the place of the draw's IDs.
-    Refused,
-    /// Ended by `CLIENT UNBLOCK`.
-    Unblocked(Unblock),
-    /// The client has finished sending; nothing else has happened.
-    HalfClosed,
 }
 
 impl Draw {
@@ -221,7 +197,7 @@ impl<T: Transport> ClientConnection<T> {
         let mut later = DrawProgress { refused: unfinished.refused, values_until: None, ends_half_closed: true };
         while let Some((source, missing)) = next_missing(buffers, later.refused.is_some()) {
             let waited = match source {
-                DrawSource::Sequence(_) => self.wait_for_values(None, &mut later, buffers).await?,
+                DrawSource::Sequence(_) => self.wait_for_values(None, &mut later.values_until, buffers).await?,
                 source => self.wait_for_ids(source, missing, &mut later, buffers).await?,
             };
             let unblocked = match waited {
@@ -254,7 +230,9 @@ impl<T: Transport> ClientConnection<T> {
             };
             if let Some(missing) = count.checked_sub(drawn).filter(|&missing| missing > 0) {
                 let waited = match source {
-                    DrawSource::Sequence(at) => self.wait_for_values(Some((at, missing)), later, buffers).await?,
+                    DrawSource::Sequence(at) => {
+                        self.wait_for_values(Some((at, missing)), &mut later.values_until, buffers).await?
+                    }
                     source => self.wait_for_ids(source, missing, later, buffers).await?,
                 };
                 match waited {
@@ -311,36 +289,6 @@ impl<T: Transport> ClientConnection<T> {
             }
             DrawWait::Early(how) => how,
         })
-    }
-
-    /// Waits for IDs or values. An error ends the connection.
-    pub(super) async fn wait_for<F: Future + Unpin>(
-        &mut self,
-        draw: F,
-        ends_half_closed: bool,
-    ) -> io::Result<DrawWait<F::Output>> {
-        self.publish();
-        let client = &*self.admission.client;
-        // The client is not idle until it is served, however long that takes.
-        let _waiting = client.ids_wait_guard();
-        let ids = async {
-            tokio::select! {
-                biased;
-                // A reset is noticed at once, the end of a client's input when its turn for a check comes.
-                _ = self.io.ready(Interest::ERROR) => Err(io::Error::from(io::ErrorKind::ConnectionReset)),
-                drawn = draw => Ok(DrawWait::Ready(drawn)),
-                how = unblocked(client) => Ok(DrawWait::Early(DrawWaitEnd::Unblocked(how))),
-            }
-        };
-        let waited = match Wait::unless_cut_off(client).until_or_gone(&self.io, ids, ends_half_closed).await? {
-            Some(result) => {
-                self.note_active();
-                result?
-            }
-            None => DrawWait::Early(DrawWaitEnd::HalfClosed),
-        };
-        // `CLIENT UNBLOCK` has reported the end of the wait, even if the IDs came at that moment.
-        Ok(client.end_wait().map_or(waited, |how| DrawWait::Early(DrawWaitEnd::Unblocked(how))))
     }
 }
 
@@ -403,9 +351,4 @@ fn is_any_refused(named: &NamedDrawResults, sequences: &SequenceDrawResults) -> 
 
 fn ids_of(drawn: &[Reservation]) -> u32 {
     drawn.iter().map(|reservation| reservation.len).sum()
-}
-
-/// Resolves when `CLIENT UNBLOCK` ends the client's wait, which wakes the task.
-async fn unblocked(client: &Client) -> Unblock {
-    poll_fn(|_| client.unblocked().map_or(Poll::Pending, Poll::Ready)).await
 }

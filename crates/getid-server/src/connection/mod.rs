@@ -12,6 +12,7 @@
 mod after_turn;
 mod buffers;
 mod draw;
+mod draw_wait;
 #[cfg(feature = "http")]
 mod local;
 mod pace;

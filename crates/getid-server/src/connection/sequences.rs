@@ -9,7 +9,7 @@ use getid_core::SequenceRefusal;
 use tokio::time::Instant;
 
 use super::buffers::Buffers;
-use super::draw::{DrawProgress, DrawWait, DrawWaitEnd};
+use super::draw_wait::{DrawWait, DrawWaitEnd};
 use super::state::ClientConnection;
 use crate::transport::Transport;
 use getid_engine::generators::SerialCounter;
@@ -78,7 +78,7 @@ impl<T: Transport> ClientConnection<T> {
     }
 
     /// Waits for the rest: of all sequences, or of one draw (`only`) for so many commands. An error ends the
-    /// connection.
+    /// connection. `values_until` is the deadline of the turn's waits for values, which the first wait sets.
     ///
     /// All draws join the queues before the first is waited for, and all have the same deadline. That is short, so a
     /// client that has finished sending waits as others do: if it left the queue and returned for one reply at a time,
@@ -86,7 +86,7 @@ impl<T: Transport> ClientConnection<T> {
     pub(super) async fn wait_for_values(
         &mut self,
         only: Option<(usize, u32)>,
-        later: &mut DrawProgress,
+        values_until: &mut Option<Instant>,
         buffers: &mut Buffers,
     ) -> io::Result<DrawWaitEnd> {
         let server = Arc::clone(&self.server);
@@ -96,7 +96,7 @@ impl<T: Transport> ClientConnection<T> {
             return Ok(DrawWaitEnd::Refused);
         };
         let wait = || Instant::now() + Duration::from_millis(sequences.wait_ms());
-        let until = *later.values_until.get_or_insert_with(wait);
+        let until = *values_until.get_or_insert_with(wait);
         let times = only.map_or(u32::MAX, |(_, times)| times);
         for _ in 0..PERIODS_TRIED {
             let (waited, newer) = self.wait_once(only, times, until, sequences, turn, values).await?;

@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout_at};
 use super::buffers::{Buffers, Rest};
 use super::wait::Wait;
 use crate::Server;
-use crate::accept::SOCKET_BYTES;
+use crate::intake::SOCKET_BYTES;
 use crate::monitor::MonitorSlot;
 use crate::output_limit::OutputLimit;
 use crate::registry::{Admission, StopMode};

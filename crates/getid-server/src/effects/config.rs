@@ -97,7 +97,7 @@ fn rewrite_file(server: &Server, path: &Path) -> Result<Vec<&'static str>, Strin
     let files = FilesFrom(server.process.started_in.clone());
     let config = config_with_users(server);
     // Users that the next start would refuse are not written.
-    users_of(&config)?;
+    users_of(&config).map_err(|error| error.to_string())?;
     let rewritten = config.rewritten(path, &server.process.sources, &files).map_err(|error| error.to_string())?;
     let readers = if rewritten.holds_secret { Readers::OwnerOnly } else { Readers::AsBefore };
     files::resolve_links(path)

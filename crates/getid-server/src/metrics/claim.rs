@@ -1,7 +1,6 @@
 //! Rows of INFO's section about the claim in a cluster store.
 
-use super::export::{Export, OmitReason};
-use super::table::{Metric, counter, gauge, text};
+use super::row::{Metric, counter, gauge, text};
 use super::{Facts, MetricValue};
 use getid_engine::claim::status::{ClaimRole, ClaimStatus, HolderStatus, StoreSize, TakeoverStatus};
 use getid_text::printable::printable_up_to;
@@ -46,10 +45,6 @@ fn time_ms(unix_ms: u64) -> MetricValue {
 /// Returns a time in ms as whole seconds, or no value for 0.
 fn time_s(unix_ms: u64) -> MetricValue {
     Some(unix_ms / 1000).filter(|&unix_s| unix_s > 0).into()
-}
-
-const fn omitted_sentence(metric: Metric, why: &'static str) -> Metric {
-    Metric { export: Export::Omitted(OmitReason::Because(why)), ..metric }
 }
 
 const OF_STORE: &str = "A sentence. INFO, the page and the log contain it.";
@@ -99,11 +94,11 @@ pub(super) const ROWS: &[Metric] = &[
         machine's clock, Unix seconds.", |facts| read_holder(facts, |holder| time_s(holder.until_unix_ms)))
         .export_ms("getid_claim_holder_until_timestamp_seconds")
         .with_source(|facts| read_holder(facts, |holder| time_ms(holder.until_unix_ms))),
-    omitted_sentence(text("claim_why", "Reason for which a standby issues no IDs; `no` for a holder.",
+    text("claim_why", "Reason for which a standby issues no IDs; `no` for a holder.",
         |facts| read_claim(facts, |claim| match claim.role {
         ClaimRole::Holder => "no".into(),
         ClaimRole::Standby => sentence_value(claim.reason()),
-    })), OF_STORE),
+    })).omit(OF_STORE),
     text("claim_not_eligible", "Reason for which this standby would not take the claim over, also while another \
         server holds it, or `no`.",
         |facts| read_claim(facts, |claim| claim.not_eligible.as_deref().map_or_else(|| "no".into(), sentence_value)))
@@ -132,10 +127,10 @@ pub(super) const ROWS: &[Metric] = &[
         .with_help("Duration of the last acknowledged write of the claim, seconds."),
     counter("claim_errors", "Failed calls of the store.", |facts| read_claim(facts, |claim| claim.errors.into()))
         .export("getid_claim_errors_total"),
-    omitted_sentence(text("claim_error", "Error of the store's last failure, or `no` after a later answer.",
+    text("claim_error", "Error of the store's last failure, or `no` after a later answer.",
         |facts| read_claim(facts, |claim| {
             if claim.error.is_empty() { "no".into() } else { sentence_value(&claim.error) }
-        })), OF_STORE),
+        })).omit(OF_STORE),
     gauge("claim_store_bytes", "Size of etcd's database file, bytes: at its quota etcd accepts no writes.",
         |facts| read_size(facts, |size| size.bytes.into())).export("getid_claim_store_bytes"),
     gauge("claim_store_used_bytes", "Used part of etcd's database file, bytes: the rest is reused, or freed by a \
@@ -159,6 +154,6 @@ pub(super) const ROWS: &[Metric] = &[
         ID, ms.",
         |facts| read_takeover(facts, |takeover| takeover.took_ms.into()))
         .export_ms("getid_claim_last_takeover_duration_seconds"),
-    omitted_sentence(text("claim_last_takeover_cause", "Cause of the last takeover.",
-        |facts| read_takeover(facts, |takeover| sentence_value(&takeover.cause))), OF_STORE),
+    text("claim_last_takeover_cause", "Cause of the last takeover.",
+        |facts| read_takeover(facts, |takeover| sentence_value(&takeover.cause))).omit(OF_STORE),
 ];

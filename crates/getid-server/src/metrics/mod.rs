@@ -16,6 +16,7 @@ pub mod info;
 #[cfg(feature = "http")]
 pub mod prometheus;
 mod rate;
+mod row;
 mod sequences;
 pub mod table;
 mod value;

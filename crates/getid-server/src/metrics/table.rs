@@ -7,125 +7,15 @@
 //! modules of Datadog, Telegraf and Metricbeat. Those fields are constants, with the values of an empty Redis.
 //!
 //! A new metric is a row here. It reads a [`Counter`], or another of the [`Facts`]. Each row ends with its export to
-//! Prometheus, or the reason why it has none ([`super::export`]), so that INFO and Prometheus have the same values.
+//! Prometheus, or the reason why it has none ([`super::row`]), so that INFO and Prometheus have the same values.
 
 use super::claim;
-use super::export::{Durations, Export, OmitReason, RowPart};
 use super::facts::gauge_value;
+use super::row::{Durations, OmitReason, RowPart, constant, counter, gauge, generator_metric, section, text};
+pub use super::row::{Metric, MetricKind, Section, ValueSource};
 use super::{CommandTotals, Counter, Facts, MetricValue, sequences, workers};
-use getid_engine::generators::NamedStatus;
 use getid_redis::command::{self, REDIS_VERSION};
 use getid_text::timestamp;
-
-/// A section of INFO.
-#[derive(Clone, Copy, Debug)]
-pub struct Section {
-    /// Name of the section.
-    pub title: &'static str,
-    /// Whether INFO includes the section when no section is named.
-    pub(crate) is_default: bool,
-    /// Rows of the section, in order.
-    pub metrics: &'static [Metric],
-}
-
-impl Section {
-    /// Returns true for the section of the HTTP port.
-    pub(crate) fn is_http_section(&self) -> bool {
-        self.title == "Http"
-    }
-
-    /// Returns true for the section of the claim in a cluster store.
-    pub(crate) fn is_claim_section(&self) -> bool {
-        self.title == "Claim"
-    }
-
-    /// Returns true for the section of sequences.
-    pub(crate) fn is_sequences_section(&self) -> bool {
-        self.title == "Sequences"
-    }
-
-    /// Returns true for the section of worker ids.
-    pub(crate) fn is_workers_section(&self) -> bool {
-        self.title == "Workers"
-    }
-
-    /// Returns true if the section has a line for each named generator.
-    pub(crate) fn is_generators_section(&self) -> bool {
-        matches!(self.metrics, [Metric { source: ValueSource::Generator(_), .. }, ..])
-    }
-}
-
-/// A metric of the server.
-#[derive(Clone, Copy, Debug)]
-pub struct Metric {
-    /// Name of INFO's field; for a family, the prefix of its labels.
-    pub name: &'static str,
-    /// Kind of the value.
-    pub kind: MetricKind,
-    /// Description in one sentence, with the unit.
-    pub help: &'static str,
-    /// Source of the value.
-    pub source: ValueSource,
-    /// Export to Prometheus.
-    pub export: Export,
-}
-
-/// Kind of a metric's value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MetricKind {
-    /// A number that only grows while the server runs, and restarts at 0 with `CONFIG RESETSTAT`.
-    Counter,
-    /// A number that may fall.
-    Gauge,
-    /// Words, or a number that is an identifier.
-    Text,
-}
-
-/// Source of a metric's value.
-#[derive(Clone, Copy, Debug)]
-pub enum ValueSource {
-    /// A value that never changes, for tools that read it.
-    Constant(&'static str),
-    /// A value read from the facts.
-    Facts(fn(&Facts<'_>) -> MetricValue),
-    /// A value of each named generator. INFO has a line for each generator, with all metrics of its section.
-    Generator(fn(&Facts<'_>, &NamedStatus) -> MetricValue),
-}
-
-type ReadFacts = fn(&Facts<'_>) -> MetricValue;
-
-const UNMAPPED: Export = Export::Omitted(OmitReason::Unmapped);
-
-pub(super) const fn counter(name: &'static str, help: &'static str, read: ReadFacts) -> Metric {
-    Metric { name, kind: MetricKind::Counter, help, source: ValueSource::Facts(read), export: UNMAPPED }
-}
-
-pub(super) const fn gauge(name: &'static str, help: &'static str, read: ReadFacts) -> Metric {
-    Metric { name, kind: MetricKind::Gauge, help, source: ValueSource::Facts(read), export: UNMAPPED }
-}
-
-pub(super) const fn text(name: &'static str, help: &'static str, read: ReadFacts) -> Metric {
-    Metric { name, kind: MetricKind::Text, help, source: ValueSource::Facts(read), export: UNMAPPED }
-}
-
-const fn constant(name: &'static str, value: &'static str) -> Metric {
-    let help = "Constant, for tools that read it.";
-    let export = Export::Omitted(OmitReason::Constant);
-    Metric { name, kind: MetricKind::Text, help, source: ValueSource::Constant(value), export }
-}
-
-const fn generator_metric(
-    name: &'static str,
-    kind: MetricKind,
-    help: &'static str,
-    read: fn(&Facts<'_>, &NamedStatus) -> MetricValue,
-) -> Metric {
-    Metric { name, kind, help, source: ValueSource::Generator(read), export: UNMAPPED }
-}
-
-const fn section(title: &'static str, metrics: &'static [Metric]) -> Section {
-    Section { title, is_default: true, metrics }
-}
 
 /// The sections, in INFO's order.
 pub const SECTIONS: &[Section] = &[
@@ -149,6 +39,11 @@ pub const SECTIONS: &[Section] = &[
     section("Workers", WORKERS),
     section("Http", HTTP),
 ];
+
+const HZ: Metric = gauge("hz", "The directive `hz`.", |facts| facts.config.hz.into()).export("getid_hz");
+
+const RESIDENT: Metric = gauge("used_memory", "Resident memory, bytes.", |facts| facts.memory.resident_bytes.into())
+    .export("getid_memory_resident_bytes");
 
 #[rustfmt::skip]
 const SERVER: &[Metric] = &[
@@ -178,8 +73,8 @@ const SERVER: &[Metric] = &[
         .export("getid_uptime_seconds"),
     gauge("uptime_in_days", "Whole days since the start.", |facts| (facts.metrics.uptime_s() / 86_400).into())
         .computed("getid_uptime_seconds / 86400"),
-    gauge("hz", "The directive `hz`.", |facts| facts.config.hz.into()).export("getid_hz"),
-    gauge("configured_hz", "The directive `hz`.", |facts| facts.config.hz.into()).same_as("hz"),
+    HZ,
+    HZ.alias("configured_hz"),
     text("executable", "Path of the program.", |facts| facts.process.executable.into())
         .export_label("getid_process_info", "executable"),
     text("config_file", "Path of the configuration file; empty without one.",
@@ -292,12 +187,10 @@ const HTTP: &[Metric] = &[
 
 #[rustfmt::skip]
 const MEMORY: &[Metric] = &[
-    gauge("used_memory", "Resident memory, bytes.", |facts| facts.memory.resident_bytes.into())
-        .export("getid_memory_resident_bytes"),
+    RESIDENT,
     text("used_memory_human", "Resident memory.", |facts| MetricValue::human(facts.memory.resident_bytes))
         .same_as("used_memory"),
-    gauge("used_memory_rss", "Resident memory, bytes.", |facts| facts.memory.resident_bytes.into())
-        .same_as("used_memory"),
+    RESIDENT.alias("used_memory_rss"),
     text("used_memory_rss_human", "Resident memory.", |facts| MetricValue::human(facts.memory.resident_bytes))
         .same_as("used_memory"),
     gauge("used_memory_peak", "Largest resident memory, bytes.", |facts| gauge_value(&facts.metrics.memory_peak))
@@ -308,18 +201,14 @@ const MEMORY: &[Metric] = &[
         |facts| MetricValue::percent(facts.memory.resident_bytes, facts.metrics.memory_peak()))
         .computed("100 * getid_memory_resident_bytes / getid_memory_peak_bytes"),
     // There is no data: all memory apart from the program itself belongs to clients.
-    gauge("used_memory_overhead", "Resident memory, bytes.", |facts| facts.memory.resident_bytes.into())
-        .same_as("used_memory"),
+    RESIDENT.alias("used_memory_overhead"),
     gauge("used_memory_startup", "Resident memory when the first client could connect, bytes.",
         |facts| gauge_value(&facts.metrics.memory_startup)).export("getid_memory_startup_bytes"),
     constant("used_memory_dataset", "0"),
     constant("used_memory_dataset_perc", "0.00%"),
-    gauge("allocator_allocated", "Resident memory, bytes.", |facts| facts.memory.resident_bytes.into())
-        .same_as("used_memory"),
-    gauge("allocator_active", "Resident memory, bytes.", |facts| facts.memory.resident_bytes.into())
-        .same_as("used_memory"),
-    gauge("allocator_resident", "Resident memory, bytes.", |facts| facts.memory.resident_bytes.into())
-        .same_as("used_memory"),
+    RESIDENT.alias("allocator_allocated"),
+    RESIDENT.alias("allocator_active"),
+    RESIDENT.alias("allocator_resident"),
     gauge("total_system_memory", "Memory of the machine, bytes.", |facts| facts.memory.machine_bytes.into())
         .export("getid_machine_memory_bytes"),
     text("total_system_memory_human", "Memory of the machine.",

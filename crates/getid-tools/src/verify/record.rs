@@ -3,16 +3,15 @@
 //! All numbers are little-endian:
 //!
 //! ```text
-//! header   8 bytes "getidse\n", version u32 = 1, epoch u64 (Unix ms), id-range u8, shard-range u8, random-range u8, 0 u8,
-//!          CRC-32 of all that u32
-//! or       8 bytes "getidse\n", version u32 = 2, bytes u32, a declaration of that length, CRC-32 of all that u32
+//! header   8 bytes "getidse\n", version u32 = 2, bytes u32, the subject in as many bytes, CRC-32 of all that u32
 //! blocks   ids u32 (1..=65,536), bytes u32, the ids, CRC-32 of all that u32
 //! end      0 u32, 8 u32, ids in the file u64, CRC-32 of all that u32
 //! ```
 //!
-//! Version 1 has the unnamed generator's IDs, version 2 a named one's. IDs ascend through the whole file. Each is the
-//! difference to the previous one (to 0 for the first) as LEB128: two to four bytes for a busy server, up to 19 for
-//! random IDs. A file without its end is incomplete, and is refused like a damaged one.
+//! The subject is a generator's declaration; for the unnamed generator it is `EPOCH ID-RANGE SHARD-RANGE RANDOM-RANGE`.
+//! IDs ascend through the whole file. Each is the difference to the previous one (to 0 for the first) as LEB128: two to
+//! four bytes for a busy server, up to 19 for random IDs. A file without its end is incomplete, and is refused like a
+//! damaged one.
 
 use std::io::{self, Read, Write};
 
@@ -22,17 +21,13 @@ use super::layout_text;
 use crate::subject::Subject;
 
 const MAGIC: &[u8; 8] = b"getidse\n";
-const VERSION_UNNAMED: u32 = 1;
-const VERSION_DECLARED: u32 = 2;
+const VERSION: u32 = 2;
 
-/// Magic and version, bytes.
-const HEAD_BYTES: usize = 12;
+/// Magic, version and length of the subject, bytes.
+const HEAD_BYTES: usize = 16;
 
-/// The rest of version 1's header, bytes.
-const LAYOUT_BYTES: usize = 12;
-
-/// Longest declaration, bytes: 512 words and blanks of at most 45 bytes are shorter.
-const DECLARATION_BYTES_MAX: u32 = 32 * 1024;
+/// Longest subject, bytes: 512 words and blanks of at most 45 bytes are shorter.
+const SUBJECT_BYTES_MAX: u32 = 32 * 1024;
 
 /// Largest number of IDs of one block, which the reader holds at a time.
 const BLOCK_IDS_MAX: u32 = 1 << 16;
@@ -57,22 +52,9 @@ impl<W: Write> RecordWriter<W> {
     ///
     /// Fails if `out` cannot be written.
     pub fn new(mut out: W, subject: &Subject) -> io::Result<RecordWriter<W>> {
-        let mut header = MAGIC.to_vec();
-        match subject {
-            Subject::Unnamed(layout) => {
-                header.extend_from_slice(&VERSION_UNNAMED.to_le_bytes());
-                header.extend_from_slice(&layout.epoch().unix_ms().to_le_bytes());
-                for bits in [layout.server_bits(), layout.shard_bits(), layout.random_bits(), 0] {
-                    header.push(bits.to_le_bytes()[0]);
-                }
-            }
-            Subject::Declared(_) | Subject::Counted(_) => {
-                let text = layout_text(subject);
-                header.extend_from_slice(&VERSION_DECLARED.to_le_bytes());
-                header.extend_from_slice(&u32::try_from(text.len()).map_err(io::Error::other)?.to_le_bytes());
-                header.extend_from_slice(text.as_bytes());
-            }
-        }
+        let text = subject_text(subject);
+        let bytes = u32::try_from(text.len()).map_err(io::Error::other)?;
+        let header = [&MAGIC[..], &VERSION.to_le_bytes(), &bytes.to_le_bytes(), text.as_bytes()].concat();
         write_checked(&mut out, &header)?;
         Ok(RecordWriter { out, last: 0, ids: 0, block: Vec::new(), block_ids: 0 })
     }
@@ -154,11 +136,18 @@ impl<R: Read> RecordReader<R> {
         if &head[..8] != MAGIC {
             return Err(RecordError::NoRecord);
         }
-        let subject = match u32_at(&head, 8) {
-            VERSION_UNNAMED => read_layout(&mut input, &head).map(Subject::Unnamed),
-            VERSION_DECLARED => read_declaration(&mut input, &head),
-            version => Err(RecordError::Version { version }),
-        }?;
+        let (version, bytes) = (u32_at(&head, 8), u32_at(&head, 12));
+        if version != VERSION {
+            return Err(RecordError::Version { found: version });
+        }
+        let damaged = RecordError::Damaged { ids: 0 };
+        if bytes > SUBJECT_BYTES_MAX {
+            return Err(damaged);
+        }
+        let mut text = vec![0; bytes as usize];
+        read_exact(&mut input, &mut text)?;
+        check_crc(&mut input, &[&head, &text], 0)?;
+        let subject = std::str::from_utf8(&text).ok().and_then(subject_of).ok_or(damaged)?;
         Ok(RecordReader { input, subject, last: 0, ids: 0, block: Vec::new().into_iter(), is_at_end: false })
     }
 
@@ -235,11 +224,11 @@ pub enum RecordError {
     /// The input does not begin with the magic bytes of a record.
     #[error("this is no record of getid verify")]
     NoRecord,
-    /// The version of the record is neither 1 nor 2.
-    #[error("the record has version {version}, this getid reads versions 1 and 2")]
+    /// The record has another version.
+    #[error("the record has version {found}, this getid reads version {VERSION}: read it with the getid that wrote it")]
     Version {
         /// Version in the header.
-        version: u32,
+        found: u32,
     },
     /// A checksum, length or count of the record is wrong.
     #[error("the record is damaged after {ids} ids")]
@@ -249,34 +238,27 @@ pub enum RecordError {
     },
 }
 
-fn read_layout(input: &mut impl Read, head: &[u8]) -> Result<Layout, RecordError> {
-    let mut rest = [0; LAYOUT_BYTES];
-    read_exact(input, &mut rest)?;
-    check_crc(input, &[head, &rest], 0)?;
-    let epoch = Epoch::from_unix_ms(u64_at(&rest, 0));
-    let layout = epoch.and_then(|epoch| Layout::new(epoch, rest[8].into(), rest[9].into(), rest[10].into()).ok());
-    layout.ok_or(RecordError::Damaged { ids: 0 })
+/// Returns the subject as the header has it. No declaration has a number as its kind, the second word.
+fn subject_text(subject: &Subject) -> String {
+    let Subject::Unnamed(layout) = subject else { return layout_text(subject) };
+    let epoch = layout.epoch().unix_ms();
+    format!("{epoch} {} {} {}", layout.server_bits(), layout.shard_bits(), layout.random_bits())
 }
 
-fn read_declaration(input: &mut impl Read, head: &[u8]) -> Result<Subject, RecordError> {
-    let damaged = || RecordError::Damaged { ids: 0 };
-    let mut length = [0; 4];
-    read_exact(input, &mut length)?;
-    let bytes = u32_at(&length, 0);
-    if bytes > DECLARATION_BYTES_MAX {
-        return Err(damaged());
-    }
-    let mut text = vec![0; bytes as usize];
-    read_exact(input, &mut text)?;
-    check_crc(input, &[head, &length, &text], 0)?;
-    let text = String::from_utf8(text).map_err(|_| damaged())?;
-    if let Some(declaration) = Declaration::from_text(&text) {
-        return Ok(Subject::Declared(Box::new(declaration)));
-    }
+fn subject_of(text: &str) -> Option<Subject> {
     let words: Vec<&str> = text.split(' ').collect();
+    if let &[epoch, server_bits, shard_bits, random_bits] = words.as_slice()
+        && let Some(epoch) = epoch.parse().ok().and_then(Epoch::from_unix_ms)
+        && let [Ok(server), Ok(shard), Ok(random)] = [server_bits, shard_bits, random_bits].map(str::parse)
+    {
+        return Layout::new(epoch, server, shard, random).ok().map(Subject::Unnamed);
+    }
+    if let Some(declaration) = Declaration::from_text(text) {
+        return Some(Subject::Declared(Box::new(declaration)));
+    }
     // The zone was checked when the record was written.
     let counter = CounterDeclaration::parse(&words, |_| Ok(())).and_then(Result::ok);
-    counter.map(|counter| Subject::Counted(Box::new(counter))).ok_or_else(damaged)
+    counter.map(|counter| Subject::Counted(Box::new(counter)))
 }
 
 fn read_exact(input: &mut impl Read, bytes: &mut [u8]) -> Result<(), RecordError> {
@@ -394,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_version_is_reported() {
+    fn another_version_is_reported() {
         let mut bytes = written(&unnamed(), &[]);
         bytes[8] = 3;
         assert!(read(&bytes).unwrap_err().to_string().contains("version 3"));

@@ -81,7 +81,7 @@ fn advance_refuses_held_moved_and_newer_records() {
     }
     drop(beats);
     let refused = run("--server-id 3 --to now", &store).unwrap_err();
-    assert!(refused.ends_with("versions 1 to 4; use the newer getid that wrote it"), "{refused}");
+    assert!(refused.ends_with("reads version 4; use the getid that wrote it"), "{refused}");
     for (words, expected) in [
         ("--server-id 0 --to now --epoch 1420041600001", "--epoch is 1420041600001, and this fleet"),
         (

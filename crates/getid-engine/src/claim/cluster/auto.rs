@@ -224,8 +224,8 @@ impl<C: Clock> ClusterClaim<C> {
             Some(known) if known.usable_claim.stamp == row.stamp => (known.usable_claim, Some(known.watch)),
             before => match UsableClaim::of_row(row, identity, self.link.shown()) {
                 Ok(usable_claim) => (usable_claim, before.map(|known| known.watch)),
-                Err(why) => {
-                    self.chooser.exclude(server_id, why);
+                Err(error) => {
+                    self.chooser.exclude(server_id, error.to_string());
                     return None;
                 }
             },

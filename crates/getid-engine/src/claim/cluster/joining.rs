@@ -55,7 +55,7 @@ impl JoinRequest<'_> {
             let joined = joined.map_err(|error| JoinError::Refused(format!("claim store {shown}: {error}")))?;
             let Some(joined) = joined else { return Ok(FleetRecord { stamp: row.stamp, record }) };
             let stamp = Stamp { writer: self.me, beat: row.stamp.beat.saturating_add(1) };
-            let new = joined.to_row(stamp).map_err(JoinError::Refused)?;
+            let new = joined.to_row(stamp).map_err(|error| JoinError::Refused(error.to_string()))?;
             match link.write(&Key::of_cluster(), Some(row.stamp), &new).await {
                 Ok(WriteResult::Done) => return Ok(FleetRecord { stamp, record: joined }),
                 // Another server wrote first, or the result is unknown: the next read shows it.
@@ -143,7 +143,7 @@ fn no_fleet_error(store: &str) -> String {
 
 fn damaged(error: &RecordError, store: &str) -> JoinError {
     let remedy = match error {
-        RecordError::Newer { .. } => "start the newer getid that wrote it",
+        RecordError::Version { .. } => "start the getid that wrote it",
         _ => {
             "restore it from a backup of the store; or delete it there, and run `getid cluster init` with the servers' \
              configuration (claims of server-ids are other records, and are kept)"

@@ -93,10 +93,13 @@ pub struct FleetClaimConfig<C> {
     pub first_try: Duration,
 }
 
+/// Reason why a server cannot use the server-id that its claim has chosen.
+pub type ServerIdError = Box<dyn std::error::Error + Send + Sync>;
+
 /// Actions of a claim on its server.
 pub struct Hooks {
     /// Sets the server-id (`server-id auto`) before the first ID is given. Returns why the server cannot use it.
-    pub set_server_id: Box<dyn Fn(u32) -> Result<(), String> + Send + Sync>,
+    pub set_server_id: Box<dyn Fn(u32) -> Result<(), ServerIdError> + Send + Sync>,
     /// Ends the server for the given reason, such as a lost server-id: only a new start gets another one.
     pub end_server: Box<dyn Fn(String) + Send + Sync>,
 }

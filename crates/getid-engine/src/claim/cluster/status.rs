@@ -274,7 +274,7 @@ impl<C: Clock> ClusterClaim<C> {
             let silent_ns = now.boot_ns.saturating_sub(at.boot_ns);
             format!(", {} after this server's last beat", texts::seconds(silent_ns))
         });
-        let why = texts::loss(loss, self.usable_claim.as_ref(), server_id, self.link.shown());
+        let why = texts::loss(loss, self.known_claim(), server_id, self.link.shown());
         tracing::error!(
             "server-id {server_id} was lost: {why}{since}. This server gives no IDs and waits as a standby"
         );

@@ -14,7 +14,7 @@ use super::ClusterClaim;
 use super::joining::{JoinError, join_error};
 use super::texts::{self, WaitState};
 use super::usable_claim::UsableClaim;
-use crate::claim::fleet::claim_record::{ClaimHolder, ClaimRecord, FreeClaim, Holding};
+use crate::claim::fleet::{ClaimHolder, ClaimRecord, FreeClaim, Holding, RecordTooLong};
 use crate::claim::{Declarations, Owner, Record, SaveError, Term};
 use getid_store::records::{Key, RecordRow, RecordStoreError, WriteResult};
 use getid_system::clock::Clock;
@@ -75,7 +75,8 @@ impl<C: Clock> ClusterClaim<C> {
                 WaitState::Standby(why) | WaitState::NotEligible(why) | WaitState::NeedsOperator(why) => why,
             }));
         };
-        let usable_claim = UsableClaim::of_row(&row, identity, &store).map_err(JoinError::Refused)?;
+        let usable_claim =
+            UsableClaim::of_row(&row, identity, &store).map_err(|error| JoinError::Refused(error.to_string()))?;
         if let Some(mark) = &usable_claim.claim.mark {
             let marked = texts::marked(mark, server_id, &store);
             return Err(JoinError::Refused(format!("cannot use the record claim/{server_id} of {store}: {marked}")));
@@ -164,8 +165,8 @@ impl<C: Clock> ClusterClaim<C> {
         let sent = self.config.clock.clocks();
         let answer = match self.row_of(write, sent) {
             Ok(row) => self.link.write(&key, write.expect, &row).await,
-            Err(why) => {
-                self.problem = Some(why);
+            Err(error) => {
+                self.problem = Some(error.to_string());
                 return self.machine.wrote(sent, sent, WriteAnswer::NotDone);
             }
         };
@@ -203,8 +204,8 @@ impl<C: Clock> ClusterClaim<C> {
                     self.usable_claim = Some(usable_claim);
                     self.seen_since = Some(now);
                 }
-                Err(problem) => {
-                    self.problem = Some(problem);
+                Err(error) => {
+                    self.problem = Some(error.to_string());
                     return None;
                 }
             }
@@ -215,8 +216,13 @@ impl<C: Clock> ClusterClaim<C> {
         Some(usable_claim.seen(is_this_folder))
     }
 
+    /// Returns the newest usable record of the claim that was read.
+    pub(super) fn known_claim(&self) -> Option<&ClaimRecord> {
+        self.usable_claim.as_ref().map(|usable_claim| &usable_claim.claim)
+    }
+
     /// Builds the row of a write that begins at `now`.
-    fn row_of(&mut self, write: &RecordWrite, now: Clocks) -> Result<RecordRow, String> {
+    fn row_of(&mut self, write: &RecordWrite, now: Clocks) -> Result<RecordRow, RecordTooLong> {
         let identity = self.identity();
         let claim = match write.act {
             WritePurpose::Take(cause) => {
@@ -228,7 +234,7 @@ impl<C: Clock> ClusterClaim<C> {
                 self.taking = Some(Tenure {
                     owner,
                     since_unix_ms: now.wall_ms,
-                    cause: texts::cause(cause, found),
+                    cause: texts::cause(cause, found.map(|found| &found.claim)),
                     cause_seen: self.seen_since.unwrap_or(now),
                     was_silent: matches!(cause, TakeCause::Silent(_)),
                     found: None,
@@ -364,10 +370,10 @@ impl<C: Clock> ClusterClaim<C> {
         }
         if self.config.server_id.is_none()
             && let Some(hooks) = self.config.hooks.get()
-            && let Err(why) = (hooks.set_server_id)(identity.server_id)
+            && let Err(error) = (hooks.set_server_id)(identity.server_id)
         {
-            (hooks.end_server)(format!("this server cannot use server-id {}: {why}", identity.server_id));
-            return Err(SaveError::ClaimLost { what: why });
+            (hooks.end_server)(format!("this server cannot use server-id {}: {error}", identity.server_id));
+            return Err(SaveError::ClaimLost { what: error.to_string() });
         }
         self.chooser.settle();
         Err(self.retaken_error())
@@ -389,7 +395,7 @@ impl<C: Clock> ClusterClaim<C> {
         let server_id = self.identity().server_id;
         self.log_loss(loss);
         self.tenure = None;
-        let text = texts::loss(loss, self.usable_claim.as_ref(), server_id, self.link.shown());
+        let text = texts::loss(loss, self.known_claim(), server_id, self.link.shown());
         match loss {
             ClaimLoss::TakenBy(_) | ClaimLoss::ReleasedBy(_) => {
                 self.chooser.lost_at = Some(Instant::now());
@@ -405,7 +411,7 @@ impl<C: Clock> ClusterClaim<C> {
         let server_id = self.identity().server_id;
         self.warn_of_name(waiting);
         self.end_if_permanently_lost(waiting);
-        match texts::waiting(waiting, self.usable_claim.as_ref(), server_id, self.link.shown()) {
+        match texts::waiting(waiting, self.known_claim(), server_id, self.link.shown()) {
             WaitState::Standby(why) => SaveError::Standby { what: format!("standby for server-id {server_id}: {why}") },
             WaitState::NotEligible(why) => self.not_eligible_error(why),
             WaitState::NeedsOperator(what) => SaveError::ClaimLost { what },

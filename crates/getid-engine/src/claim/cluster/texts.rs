@@ -2,8 +2,7 @@
 
 use getid_core::claim::{ClaimLoss, StandbyReason, TakeCause};
 
-use super::usable_claim::UsableClaim;
-use crate::claim::fleet::{ClaimHolder, FreeClaim, Holding, ReleaseReason};
+use crate::claim::fleet::{ClaimHolder, ClaimRecord, FreeClaim, Holding, ReleaseReason};
 use crate::claim::{Mark, RecordLocation};
 use getid_store::records::{DamagedRow, Key};
 use getid_text::printable::printable;
@@ -29,14 +28,14 @@ pub(super) fn milliseconds(ns: u64) -> String {
 }
 
 /// Returns the reason why the claim could be taken, from the record that was found.
-pub(super) fn cause(cause: TakeCause, found: Option<&UsableClaim>) -> String {
+pub(super) fn cause(cause: TakeCause, found: Option<&ClaimRecord>) -> String {
     let holder = || {
-        let holder = found.and_then(|found| found.claim.holder());
+        let holder = found.and_then(ClaimRecord::holder);
         holder.map_or_else(|| "the last holder".to_owned(), holder_text)
     };
     match cause {
         TakeCause::New => "no server ever held it".to_owned(),
-        TakeCause::Free => found.map_or_else(|| "no server had it".to_owned(), |found| free(&found.claim.holding)),
+        TakeCause::Free => found.map_or_else(|| "no server had it".to_owned(), |found| free(&found.holding)),
         TakeCause::SameFolder => format!("{} ran in this folder and is gone", holder()),
         TakeCause::Silent(ns) => format!("its holder {} was silent for {}", holder(), seconds(ns)),
         TakeCause::Resumed => "this server had it throughout, but its hold had ended".to_owned(),
@@ -68,11 +67,11 @@ pub(super) enum WaitState {
 }
 
 /// Returns the state of a server without the claim. Each sentence follows "server-id 3: ".
-pub(super) fn waiting(waiting: StandbyReason, found: Option<&UsableClaim>, server_id: u32, store: &str) -> WaitState {
+pub(super) fn waiting(waiting: StandbyReason, found: Option<&ClaimRecord>, server_id: u32, store: &str) -> WaitState {
     match waiting {
         StandbyReason::Unread => WaitState::Standby("the claim store has not been read yet".to_owned()),
         StandbyReason::Held { silent_ns, timeout_ms, .. } => {
-            let holder = found.and_then(|found| found.claim.holder());
+            let holder = found.and_then(ClaimRecord::holder);
             let holder = holder.map_or_else(|| "another server".to_owned(), holder_text);
             let silent = if silent_ns < 1_000_000_000 {
                 String::new()
@@ -110,10 +109,10 @@ pub(super) fn clock_gap(by_ms: i64) -> String {
 }
 
 /// Returns how a claim was lost. The text follows "server-id 3 was lost: ".
-pub(super) fn loss(loss: ClaimLoss, found: Option<&UsableClaim>, server_id: u32, store: &str) -> String {
+pub(super) fn loss(loss: ClaimLoss, found: Option<&ClaimRecord>, server_id: u32, store: &str) -> String {
     match loss {
         ClaimLoss::TakenBy(by) => {
-            let holder = found.and_then(|found| found.claim.holder()).map(holder_text);
+            let holder = found.and_then(ClaimRecord::holder).map(holder_text);
             format!("{} has taken it over", holder.unwrap_or_else(|| format!("{by:032x}")))
         }
         ClaimLoss::ReleasedBy(_) => "an operator took it from this server".to_owned(),
@@ -153,8 +152,8 @@ pub(super) fn marked(mark: &Mark, server_id: u32, store: &str) -> String {
     format!("{mark}; {}", mark.remedy(server_id, &RecordLocation::of_store(store)))
 }
 
-fn moved(found: Option<&UsableClaim>, server_id: u32, store: &str) -> String {
-    let mark = found.and_then(|found| found.claim.mark.as_ref());
+fn moved(found: Option<&ClaimRecord>, server_id: u32, store: &str) -> String {
+    let mark = found.and_then(|found| found.mark.as_ref());
     let marked = mark.map(|mark| marked(mark, server_id, store));
     marked.unwrap_or_else(|| "its record was moved to another store".to_owned())
 }

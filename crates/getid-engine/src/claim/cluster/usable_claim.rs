@@ -8,7 +8,7 @@ use getid_core::claim as machine;
 use super::texts::advance_command;
 use crate::claim::envelope::RecordError;
 use crate::claim::fleet::ClaimRecord;
-use crate::claim::{Conflict, Declarations, Identity};
+use crate::claim::{Conflict, Declarations, Identity, Mismatch, random_bits};
 use getid_store::records::{Key, RecordRow, Stamp};
 
 /// Range of time-outs in a record, in ms: the configurable values. A value written by hand is clamped to it.
@@ -23,25 +23,41 @@ pub(super) struct UsableClaim {
     pub(super) point: SavePoint,
 }
 
+/// Reason why this server cannot use a claim's record. `Display` is one sentence with the remedy.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum UnusableClaim {
+    #[error(
+        "cannot use the record {} of {store}: {source}; to continue, {}{}",
+        Key::of_claim(*server_id),
+        if let RecordError::Version { .. } = source { "start the getid that wrote it, or " } else { "" },
+        advance_command(*server_id, store)
+    )]
+    Record { server_id: u32, store: String, source: RecordError },
+    #[error(
+        "cannot use the record {} of {store}: {source}; set this server's id-epoch to the fleet's",
+        Key::of_claim(*server_id)
+    )]
+    Mismatch { server_id: u32, store: String, source: Mismatch },
+}
+
 impl UsableClaim {
     /// Parses the record of `identity` from a row of `store`.
     ///
     /// # Errors
     ///
-    /// Returns a sentence that explains why the record cannot be used, and the remedy.
-    pub(super) fn of_row(row: &RecordRow, identity: Identity, store: &str) -> Result<UsableClaim, String> {
+    /// [`UnusableClaim`] if the record cannot be parsed, or is that of another configuration.
+    pub(super) fn of_row(row: &RecordRow, identity: Identity, store: &str) -> Result<UsableClaim, UnusableClaim> {
         let server_id = identity.server_id;
-        let key = Key::of_claim(server_id);
-        let claim = ClaimRecord::of_row(row, server_id).map_err(|error| {
-            let mend = advance_command(server_id, store);
-            let remedy = match error {
-                RecordError::Newer { .. } => format!("start the newer getid that wrote it, or {mend}"),
-                _ => mend,
-            };
-            format!("cannot use the record {key} of {store}: {error}; to continue, {remedy}")
+        let store = || store.to_owned();
+        let claim = ClaimRecord::of_row(row, server_id).map_err(|source| UnusableClaim::Record {
+            server_id,
+            store: store(),
+            source,
         })?;
-        let adopted = claim.record.adopted_by(identity).map_err(|error| {
-            format!("cannot use the record {key} of {store}: {error}; set this server's id-epoch to the fleet's")
+        let adopted = claim.record.adopted_by(identity).map_err(|source| UnusableClaim::Mismatch {
+            server_id,
+            store: store(),
+            source,
         })?;
         Ok(UsableClaim { stamp: row.stamp, point: adopted.point, claim })
     }
@@ -66,7 +82,6 @@ impl UsableClaim {
             return Ok(Arc::new(mine.clone()));
         }
         let from_unix_ms = self.point.watermark.unix_ms(identity.layout.epoch());
-        let bits = |bits: u32| rand::random::<u64>() >> (64 - bits.clamp(1, 64));
-        recorded.with(mine.generators(), from_unix_ms, bits).map(Arc::new)
+        recorded.with(mine.generators(), from_unix_ms, random_bits).map(Arc::new)
     }
 }

@@ -35,9 +35,10 @@ use std::sync::Arc;
 use getid_core::{SavePoint, UtcMs};
 
 use super::super::declarations::Declarations;
-use super::super::envelope::{Envelope, Owner, RecordError, VERSION, number, quoted};
+use super::super::envelope::{Envelope, Owner, RecordError, number, quoted};
 use super::super::mark::Mark;
 use super::super::record::{Identity, OWN_LINES, Record, same_lines};
+use super::RecordTooLong;
 use super::word::{cut, text_of, word};
 use getid_store::records::{RecordRow, Stamp, TEXT_BYTES_MAX};
 
@@ -167,7 +168,6 @@ impl ClaimRecord {
                 .to_owned(),
         ];
         Envelope {
-            version: VERSION,
             kind: KIND.to_owned(),
             key: server_id.to_string(),
             owner: self.record.owner,
@@ -181,15 +181,11 @@ impl ClaimRecord {
     ///
     /// # Errors
     ///
-    /// Returns a sentence if the text is too long for a store.
-    pub fn to_row(&self, writer: u128) -> Result<RecordRow, String> {
+    /// [`RecordTooLong`] if the text is too long for a store.
+    pub fn to_row(&self, writer: u128) -> Result<RecordRow, RecordTooLong> {
         let text = self.to_text();
         if text.len() > TEXT_BYTES_MAX {
-            let (found, server_id) = (text.len(), self.record.identity.server_id);
-            return Err(format!(
-                "the record of server-id {server_id} would have {found} bytes, and a claim store accepts {TEXT_BYTES_MAX}: \
-                 declare fewer generators"
-            ));
+            return Err(RecordTooLong::Claim { server_id: self.record.identity.server_id, bytes: text.len() });
         }
         Ok(RecordRow { stamp: Stamp { writer, beat: self.beat }, text })
     }
@@ -216,23 +212,16 @@ impl ClaimRecord {
         lines
     }
 
-    /// Parses the claim in a row of this version.
+    /// Parses the claim in a row's text.
     ///
     /// # Errors
     ///
     /// [`RecordError`] for anything but the exact text of a whole record.
     pub fn parse(bytes: &[u8]) -> Result<ClaimRecord, RecordError> {
         let opened = Envelope::parse(bytes)?;
-        let Envelope { version, kind, key, owner, max_borrow_ms, body } = opened.envelope;
+        let Envelope { kind, key, owner, max_borrow_ms, body } = opened.envelope;
         if kind != KIND {
             return Err(RecordError::Kind { found: kind, expected: KIND });
-        }
-        if version != VERSION {
-            return Err(RecordError::Line {
-                line: 1,
-                found: format!("getid state {version}"),
-                expected: format!("getid state {VERSION}"),
-            });
         }
         let first_line = opened.body_line;
         let (own, rest) = body.split_at(OWN_LINES.min(body.len()));
@@ -412,8 +401,7 @@ mod tests {
         let text = sample().to_text();
         let body = &text[..text.find(LAST_WORDS).unwrap()];
         for (from, to, expected_text) in [
-            ("state 4", "state 5", "it is of format version 5, this getid reads versions 1 to 4"),
-            ("state 4", "state 3", "line 1 is 'getid state 3' where 'getid state 4' is expected"),
+            ("state 4", "state 5", "it is of format version 5, this getid reads version 4"),
             ("kind claim", "kind time", "it is a record of kind 'time' where 'claim' is expected"),
             ("key 3", "key x", "its numbers contradict each other or lie out of range"),
             ("key 3", "key 4", "its numbers contradict each other or lie out of range"),
@@ -459,6 +447,7 @@ mod tests {
         let (generators, forgotten) = (lines[1000..].to_vec(), lines[..1000].to_vec());
         let declarations = Declarations::parse(&[generators, forgotten].concat(), 1).unwrap();
         let refused = sample().with_declarations(Arc::new(declarations)).to_row(1).unwrap_err();
+        let refused = refused.to_string();
         assert!(refused.contains("and a claim store accepts 524288: declare fewer generators"), "{refused}");
     }
 

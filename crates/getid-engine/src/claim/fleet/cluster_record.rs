@@ -28,8 +28,9 @@ use std::sync::Arc;
 use getid_core::{CounterDeclaration, Declaration, Epoch, Layout, Tick, UtcMs, is_name};
 
 use super::super::declarations::Declarations;
-use super::super::envelope::{DECLARATIONS_MAX, Envelope, Owner, RecordError, VERSION, number, quoted};
+use super::super::envelope::{DECLARATIONS_MAX, Envelope, Owner, RecordError, number, quoted};
 use super::super::record::same_lines;
+use super::RecordTooLong;
 use getid_store::records::{RecordRow, Stamp, TEXT_BYTES_MAX};
 
 /// The kind of this record.
@@ -195,7 +196,6 @@ impl ClusterRecord {
         let comments =
             ["What all servers that use this claim store have in common. To read it: getid cluster show.".to_owned()];
         Envelope {
-            version: VERSION,
             kind: KIND.to_owned(),
             key: KIND.to_owned(),
             owner: Owner::default(),
@@ -209,15 +209,11 @@ impl ClusterRecord {
     ///
     /// # Errors
     ///
-    /// Returns a sentence if the text is too long for a store.
-    pub fn to_row(&self, stamp: Stamp) -> Result<RecordRow, String> {
+    /// [`RecordTooLong`] if the text is too long for a store.
+    pub fn to_row(&self, stamp: Stamp) -> Result<RecordRow, RecordTooLong> {
         let text = self.to_text();
         if text.len() > TEXT_BYTES_MAX {
-            return Err(format!(
-                "the record of the cluster would have {} bytes, and a claim store accepts {TEXT_BYTES_MAX}: declare fewer \
-                 generators, or forget some with `getid cluster forget-generator`",
-                text.len()
-            ));
+            return Err(RecordTooLong::Cluster { bytes: text.len() });
         }
         Ok(RecordRow { stamp, text })
     }
@@ -240,7 +236,7 @@ impl ClusterRecord {
     /// [`RecordError`] for anything but the exact text of a whole record.
     pub fn parse(bytes: &[u8]) -> Result<ClusterRecord, RecordError> {
         let opened = Envelope::parse(bytes)?;
-        let Envelope { version, kind, key, owner, max_borrow_ms, body } = opened.envelope;
+        let Envelope { kind, key, owner, max_borrow_ms, body } = opened.envelope;
         if kind != KIND {
             return Err(RecordError::Kind { found: kind, expected: KIND });
         }
@@ -266,7 +262,7 @@ impl ClusterRecord {
         let counters: Vec<String> =
             more.iter().map_while(|line| line.strip_prefix(COUNTER)).map(str::to_owned).collect();
         let has_names = counters.iter().all(|words| is_name(name_of(words)));
-        let is_own = version == VERSION && key == KIND && owner == Owner::default() && max_borrow_ms == 0;
+        let is_own = key == KIND && owner == Owner::default() && max_borrow_ms == 0;
         if !is_own || !is_in_range || !has_names || counters.len() > DECLARATIONS_MAX {
             return Err(RecordError::Range);
         }
@@ -301,17 +297,34 @@ fn common_words(declaration: &Declaration) -> String {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IdRanges(Vec<(u32, u32)>);
 
+/// Reason why a text is no set of server-ids.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum IdRangesError {
+    /// The text has another form.
+    #[error("'{found}' must be server-ids such as 4-31,40")]
+    Form {
+        /// The text.
+        found: String,
+    },
+    /// The ranges are too many for a record.
+    #[error("there are {found} ranges of server-ids, must be at most {ID_RANGES_MAX}")]
+    TooMany {
+        /// Number of ranges that neither touch nor overlap.
+        found: usize,
+    },
+}
+
 impl IdRanges {
     /// Parses `4-31,40` in any order; ranges may touch and overlap. `-` is the empty set.
     ///
     /// # Errors
     ///
-    /// Returns a sentence that describes the expected form.
-    pub fn parse(text: &str) -> Result<IdRanges, String> {
+    /// [`IdRangesError`] for another form, or for too many ranges.
+    pub fn parse(text: &str) -> Result<IdRanges, IdRangesError> {
         if text == "-" {
             return Ok(IdRanges::default());
         }
-        let wrong = || format!("'{text}' must be server-ids such as 4-31,40");
+        let wrong = || IdRangesError::Form { found: text.to_owned() };
         let id = |text: &str| number(text).and_then(|id| u32::try_from(id).ok());
         let mut ranges = Vec::new();
         for part in text.split(',') {
@@ -321,7 +334,7 @@ impl IdRanges {
         }
         let all = IdRanges::merged(ranges);
         if all.0.len() > ID_RANGES_MAX {
-            return Err(format!("there are {} ranges of server-ids, must be at most {ID_RANGES_MAX}", all.0.len()));
+            return Err(IdRangesError::TooMany { found: all.0.len() });
         }
         Ok(all)
     }
@@ -483,7 +496,7 @@ mod tests {
         let text = sample().to_text();
         let body = &text[..text.find(LAST_WORDS).unwrap()];
         for (from, to, expected_text) in [
-            ("state 4", "state 9", "it is of format version 9, this getid reads versions 1 to 4"),
+            ("state 4", "state 9", "it is of format version 9, this getid reads version 4"),
             ("kind cluster", "kind claim", "it is a record of kind 'claim' where 'cluster' is expected"),
             ("key cluster", "key other", "its numbers contradict each other"),
             ("id-range 2", "id-range 22", "line 9 is 'id-range 22' where 'id-range with a number of bits' is expected"),

@@ -59,6 +59,18 @@ struct PendingFetch {
 /// Answer to one fetch of a batch.
 type FetchAnswer = Result<Result<Reservation, Verdict>, StoreError>;
 
+/// Reason why a sequence's rows in several stores were not compared.
+#[derive(Debug, thiserror::Error)]
+enum LaneError {
+    #[error("the rows of '{key}' are altered again and again; try again")]
+    Altered { key: Key },
+    #[error(
+        "{store}: it does not answer, and before the first value of '{key}' its rows in all stores are compared: {}",
+        error.of(key.name())
+    )]
+    NoAnswer { store: String, key: Key, error: SequenceError },
+}
+
 impl Sequences {
     /// Serves the fetch queue with one statement, up to its maximum size. Returns false if the queue was empty.
     pub(super) async fn fetch(self: &Arc<Self>, pool: &Arc<StorePool>, slot: &SemaphorePermit<'_>) -> bool {
@@ -131,12 +143,12 @@ impl Sequences {
             let answer = own
                 .compare_lanes(&pool, &asked, &reserved.row)
                 .await
-                .map_or_else(|reason| Err(StoreError::Refused(reason)), |()| Ok(Ok(reserved)));
+                .map_or_else(|error| Err(StoreError::Refused(error.to_string())), |()| Ok(Ok(reserved)));
             own.answer(&pool, &asked, answer, had, is_one);
         });
     }
 
-    async fn compare_lanes(&self, pool: &StorePool, asked: &PendingFetch, row: &SequenceRow) -> Result<(), String> {
+    async fn compare_lanes(&self, pool: &StorePool, asked: &PendingFetch, row: &SequenceRow) -> Result<(), LaneError> {
         for _ in 0..COMPARISONS_MAX {
             let alterations = self.alterations(asked);
             let lanes = self.lanes_of_others(pool, row).await?;
@@ -144,7 +156,7 @@ impl Sequences {
                 return Ok(());
             }
         }
-        Err(format!("the rows of '{}' are altered again and again; try again", asked.key))
+        Err(LaneError::Altered { key: asked.key.clone() })
     }
 
     fn alterations(&self, asked: &PendingFetch) -> Option<u32> {
@@ -185,7 +197,7 @@ impl Sequences {
 
     /// Returns increment and offset of a sequence's row in each other store; `None` where it has no row. If a store
     /// does not answer, this server's notes count instead.
-    async fn lanes_of_others(&self, pool: &StorePool, row: &SequenceRow) -> Result<Lanes, String> {
+    async fn lanes_of_others(&self, pool: &StorePool, row: &SequenceRow) -> Result<Lanes, LaneError> {
         let mut lanes = Lanes::default();
         for (other, lane) in self.pools.iter().zip(&mut lanes).filter(|(other, _)| other.index != pool.index) {
             match row_of(JobQueue::Fetches, other, &row.key).await {
@@ -194,15 +206,8 @@ impl Sequences {
                     *lane = found.map(|found| (found.spec.increment, found.spec.offset));
                 }
                 Err(error) => {
-                    return self.noted_lanes(pool, row).await.ok_or_else(|| {
-                        format!(
-                            "{}: it does not answer, and before the first value of '{}' its rows in all stores are \
-                             compared: {}",
-                            other.store.shown(),
-                            row.key,
-                            error.of(row.key.name())
-                        )
-                    });
+                    let (store, key) = (other.store.shown().to_owned(), row.key.clone());
+                    return self.noted_lanes(pool, row).await.ok_or(LaneError::NoAnswer { store, key, error });
                 }
             }
         }

@@ -223,7 +223,7 @@ impl SequenceNotes {
     /// Runs work on the file with a deadline and on a blocking thread, since disks can hang.
     async fn on_file<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&file::NotesFile) -> Result<T, String> + Send + 'static,
+        work: impl FnOnce(&file::NotesFile) -> rusqlite::Result<T> + Send + 'static,
     ) -> Option<T> {
         let file = std::sync::Arc::clone(self.file.as_ref()?);
         let done = {
@@ -232,9 +232,9 @@ impl SequenceNotes {
         };
         let deadline = patience(file::DEADLINE);
         let result = match tokio::time::timeout(deadline, done).await {
-            Ok(Ok(result)) => result,
-            Ok(Err(_panicked)) => Err("a bug; please report the lines above".to_owned()),
-            Err(_) => Err(format!("no answer within {} ms", deadline.as_millis())),
+            Ok(Ok(result)) => result.map_err(NotesError::Sqlite),
+            Ok(Err(_)) => Err(NotesError::Panicked),
+            Err(_) => Err(NotesError::Late(deadline)),
         };
         match result {
             Ok(done) => {
@@ -249,6 +249,18 @@ impl SequenceNotes {
     }
 }
 
+/// Reason why notes cannot be read or written.
+#[cfg(feature = "sqlite")]
+#[derive(Debug, thiserror::Error)]
+enum NotesError {
+    #[error(transparent)]
+    Sqlite(rusqlite::Error),
+    #[error("a bug; please report the lines above")]
+    Panicked,
+    #[error("no answer within {} ms", .0.as_millis())]
+    Late(std::time::Duration),
+}
+
 #[cfg(feature = "sqlite")]
 mod file {
     use std::path::PathBuf;
@@ -259,7 +271,7 @@ mod file {
     use getid_core::beat::{Nonce, NotedServer};
     use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
 
-    use super::{NotedPage, OwnBeat, RowNote};
+    use super::{NotedPage, NotesError, OwnBeat, RowNote};
     use getid_store::sql::{BATCH_MAX, NotedRow};
     use std::sync::{Mutex, PoisonError};
 
@@ -321,7 +333,7 @@ SET beat = max(beat, excluded.beat), is_live = excluded.is_live, is_own = exclud
         }
 
         /// Logs an error once, until the notes work again.
-        pub(super) fn complain(&self, reason: &str) {
+        pub(super) fn complain(&self, reason: &NotesError) {
             if !self.has_complained.swap(true, Relaxed) {
                 tracing::error!(
                     "reserved sequence values cannot be noted in '{}': {reason}. Sequences continue, but committed \
@@ -337,7 +349,7 @@ SET beat = max(beat, excluded.beat), is_live = excluded.is_live, is_own = exclud
             }
         }
 
-        pub(super) fn servers(&self, uuid: &str) -> Result<(Option<OwnBeat>, Vec<NotedServer>), String> {
+        pub(super) fn servers(&self, uuid: &str) -> rusqlite::Result<(Option<OwnBeat>, Vec<NotedServer>)> {
             self.transact(|transaction| {
                 let mut find = transaction
                     .prepare_cached("SELECT nonce, beat, is_live, is_own, address FROM server WHERE store = ?1")?;
@@ -356,7 +368,7 @@ SET beat = max(beat, excluded.beat), is_live = excluded.is_live, is_own = exclud
             })
         }
 
-        pub(super) fn note_servers(&self, uuid: &str, own: OwnBeat, others: &[NotedServer]) -> Result<(), String> {
+        pub(super) fn note_servers(&self, uuid: &str, own: OwnBeat, others: &[NotedServer]) -> rusqlite::Result<()> {
             self.transact(|transaction| {
                 let (nonce, beat) = (own.0.to_string(), column(own.1));
                 // An earlier nonce, whose folder was copied, now counts as another server.
@@ -371,7 +383,7 @@ SET beat = max(beat, excluded.beat), is_live = excluded.is_live, is_own = exclud
             })
         }
 
-        pub(super) fn rows_after(&self, uuid: &str, after: &str) -> Result<NotedPage, String> {
+        pub(super) fn rows_after(&self, uuid: &str, after: &str) -> rusqlite::Result<NotedPage> {
             self.transact(|transaction| {
                 let mut find = transaction.prepare_cached(
                     "SELECT key, next, generation, created FROM had WHERE store = ?1 AND key > ?2 ORDER BY key LIMIT ?3",
@@ -380,7 +392,7 @@ SET beat = max(beat, excluded.beat), is_live = excluded.is_live, is_own = exclud
                 let mut page = NotedPage::default();
                 while let Some(row) = rows.next()? {
                     let text = row.get::<_, String>(0)?;
-                    // A key that this version cannot read does not end the page.
+                    // A key that cannot be parsed does not end the page.
                     if let Some(key) = Key::parse(&text) {
                         let generation = row.get::<_, i64>(2)?.unsigned_abs();
                         page.rows.push(NotedRow { key, next: row.get(1)?, generation, created_unix_ms: row.get(3)? });
@@ -396,7 +408,7 @@ SET beat = max(beat, excluded.beat), is_live = excluded.is_live, is_own = exclud
             uuid: &str,
             had: &[RowNote],
             own: Option<OwnBeat>,
-        ) -> Result<Vec<Option<i64>>, String> {
+        ) -> rusqlite::Result<Vec<Option<i64>>> {
             self.transact(|transaction| {
                 if let Some((nonce, beat)) = own {
                     let raise = "UPDATE server SET beat = max(beat, ?3) WHERE store = ?1 AND nonce = ?2";
@@ -437,7 +449,7 @@ SET beat = max(beat, excluded.beat), is_live = excluded.is_live, is_own = exclud
             })
         }
 
-        pub(super) fn lower(&self, uuid: &str, to: &[(Key, i64)]) -> Result<(), String> {
+        pub(super) fn lower(&self, uuid: &str, to: &[(Key, i64)]) -> rusqlite::Result<()> {
             self.transact(|transaction| {
                 let mut lower = transaction
                     .prepare_cached("UPDATE had SET next = ?3 WHERE store = ?1 AND key = ?2 AND next > ?3")?;
@@ -445,14 +457,14 @@ SET beat = max(beat, excluded.beat), is_live = excluded.is_live, is_own = exclud
             })
         }
 
-        pub(super) fn highest(&self, keys: &[Key]) -> Result<Vec<i64>, String> {
+        pub(super) fn highest(&self, keys: &[Key]) -> rusqlite::Result<Vec<i64>> {
             self.transact(|transaction| {
                 let mut find = transaction.prepare_cached("SELECT coalesce(max(next), 0) FROM had WHERE key = ?1")?;
                 keys.iter().map(|key| find.query_row(params![key.as_str()], |row| row.get(0))).collect()
             })
         }
 
-        pub(super) fn lanes(&self, uuid: &str, key: &Key, generation: u64) -> Result<Vec<(u32, u32)>, String> {
+        pub(super) fn lanes(&self, uuid: &str, key: &Key, generation: u64) -> rusqlite::Result<Vec<(u32, u32)>> {
             let generation = i64::try_from(generation).unwrap_or(i64::MAX);
             self.transact(|transaction| {
                 let mut find = transaction.prepare_cached(
@@ -465,14 +477,14 @@ SET beat = max(beat, excluded.beat), is_live = excluded.is_live, is_own = exclud
             })
         }
 
-        pub(super) fn begun(&self, keys: &[Key]) -> Result<Vec<bool>, String> {
+        pub(super) fn begun(&self, keys: &[Key]) -> rusqlite::Result<Vec<bool>> {
             self.transact(|transaction| {
                 let mut find = transaction.prepare_cached("SELECT 1 FROM begun WHERE name = ?1 AND period = ?2")?;
                 keys.iter().map(|key| find.exists([key.name(), key.period()])).collect()
             })
         }
 
-        pub(super) fn begin(&self, keys: &[Key]) -> Result<(), String> {
+        pub(super) fn begin(&self, keys: &[Key]) -> rusqlite::Result<()> {
             self.transact(|transaction| {
                 let mut put = transaction.prepare_cached("INSERT OR IGNORE INTO begun VALUES (?1, ?2)")?;
                 // Periods of one reset have the same length, and sort by time.
@@ -487,14 +499,14 @@ SET beat = max(beat, excluded.beat), is_live = excluded.is_live, is_own = exclud
             })
         }
 
-        fn transact<T>(&self, work: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>) -> Result<T, String> {
+        fn transact<T>(&self, work: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>) -> rusqlite::Result<T> {
             let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
             let done = self.try_transact(&mut open, work);
             if done.is_err() {
                 // It is reopened the next time, since the file may be another one by then.
                 *open = None;
             }
-            done.map_err(|error| error.to_string())
+            done
         }
 
         fn try_transact<T>(

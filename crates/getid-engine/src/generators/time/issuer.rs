@@ -15,13 +15,12 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::lane::SharedLane;
-use super::named::{IssuerNamed, declared_over};
 use super::queue::{DrawProgress, Ticket};
-use super::source::{IdSource, SourceSlots};
+use super::source::{IdSource, IssuerNamed, SourceSlots};
 use super::status::{IssuerStatus, SaveOutcome, SaveStats};
 use super::sync::{Mutex, MutexGuard, PoisonError};
 use super::wait_slot::WaitSlot;
-use crate::claim::{AcquiredClaim, Claim, Declarations, Identity, SaveError};
+use crate::claim::{AcquiredClaim, Claim, Declarations, Identity, SaveError, random_bits};
 use getid_system::clock::{Clock, SystemClock};
 use getid_system::patience::patience;
 
@@ -782,4 +781,14 @@ fn log_clock_event(event: &ClockEvent) {
         Severity::Warning => tracing::warn!("{event}"),
         Severity::Error => tracing::error!("{event}"),
     }
+}
+
+/// Returns the declarations after the claim was taken again: those of the save with those in `found`, and those added
+/// since.
+fn declared_over(found: &Arc<Declarations>, saved: &Arc<Declarations>, now: &Arc<Declarations>) -> Arc<Declarations> {
+    if Arc::ptr_eq(saved, now) {
+        return Arc::clone(found);
+    }
+    // A declaration that conflicts with those found is not saved, and so gives no ID: the claim refuses it.
+    found.with(now.generators(), i64::MIN, random_bits).map_or_else(|_| Arc::clone(now), Arc::new)
 }

@@ -15,8 +15,8 @@ use rand::seq::SliceRandom as _;
 
 use super::issuer::{Issuer, IssuerState, SourceIndex};
 use super::named_status::NamedStatus;
-use super::source::{IdSource, SourceSlots};
-use crate::claim::{Conflict, Declarations};
+use super::source::{IdSource, IssuerNamed, SourceSlots};
+use crate::claim::{Conflict, random_bits};
 use getid_system::clock::Clock;
 
 /// Maximum number of generators that have a name in one life, removed and redeclared ones included.
@@ -25,12 +25,6 @@ const NAMED_MAX: usize = 10_000;
 /// Maximum number of values in the random cycles of all of those: 256 MiB at 4 bytes each. They stay for the life,
 /// since clients may still hold earlier generators.
 const RANDOM_VALUES_MAX: u64 = 1 << 26;
-
-/// A generator that had a name in this life.
-pub(super) struct IssuerNamed {
-    generator: Arc<NamedGenerator>,
-    pub(super) source: IdSource,
-}
 
 /// Reason why generators cannot be declared.
 #[derive(Debug, thiserror::Error)]
@@ -45,6 +39,14 @@ pub enum DeclareError {
         name: String,
         /// The server-id.
         server_id: u32,
+    },
+    /// The unnamed generator's layout has no room for the server-id.
+    #[error("server-id {server_id} does not fit id-range {server_bits}")]
+    IdRange {
+        /// The server-id.
+        server_id: u32,
+        /// Width of the server-id, in bits.
+        server_bits: u32,
     },
     /// There were too many changes in one life.
     #[error("generators were added or changed {NAMED_MAX} times since the start; restart the server to change more")]
@@ -284,20 +286,6 @@ impl IssuerState {
     }
 }
 
-/// Returns the declarations after the claim was taken again: those of the save with those in `found`, and those added
-/// since.
-pub(super) fn declared_over(
-    found: &Arc<Declarations>,
-    saved: &Arc<Declarations>,
-    now: &Arc<Declarations>,
-) -> Arc<Declarations> {
-    if Arc::ptr_eq(saved, now) {
-        return Arc::clone(found);
-    }
-    // A declaration that conflicts with those found is not saved, and so gives no ID: the claim refuses it.
-    found.with(now.generators(), i64::MIN, random_bits).map_or_else(|_| Arc::clone(now), Arc::new)
-}
-
 /// Checks whether so many generators may have names in one life.
 fn may_be_of_one_life<'a>(declarations: impl Iterator<Item = &'a Declaration>) -> Result<(), DeclareError> {
     let (mut count, mut random_values) = (0, 0);
@@ -313,11 +301,6 @@ fn may_be_of_one_life<'a>(declarations: impl Iterator<Item = &'a Declaration>) -
         return Err(DeclareError::TooMuchRandom);
     }
     Ok(())
-}
-
-/// Returns this number of random bits, 1 to 64.
-fn random_bits(bits: u32) -> u64 {
-    rand::random::<u64>() >> (64 - bits.clamp(1, 64))
 }
 
 /// Returns a new order of all values at each start, so that two lives, or two servers, do not follow the same order.

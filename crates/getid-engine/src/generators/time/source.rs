@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use getid_core::checks::{Fault, planted};
-use getid_core::{Blocked, Mint, Overload, Refusal, Reservation, Slot};
+use getid_core::{Blocked, Mint, NamedGenerator, Overload, Refusal, Reservation, Slot};
 
 use super::demand::Demand;
 use super::queue::{DrawNotAdmitted, FairQueue};
@@ -159,4 +159,10 @@ impl IdSource {
     fn settled(&self, mint: &Mint, boot_ns: u64) -> u64 {
         self.issued(mint, boot_ns).saturating_add(self.refused_ids)
     }
+}
+
+/// A generator that had a name in this life.
+pub(super) struct IssuerNamed {
+    pub(super) generator: Arc<NamedGenerator>,
+    pub(super) source: IdSource,
 }

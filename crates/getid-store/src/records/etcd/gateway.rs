@@ -383,7 +383,7 @@ mod tests {
             format!("beat 1 of {}\n", &writer[1..]),
             format!("beat 9223372036854775808 of {writer}\n"),
             format!("beat x of {writer}\n"),
-            "getid state 3\n".to_owned(),
+            "getid state 4\n".to_owned(),
         ] {
             assert_eq!(row_of(bad.as_bytes()), None, "{bad:?}");
         }
