@@ -2,7 +2,6 @@
 //!
 //! `sequences` has the part for sequences.
 
-use std::fmt;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::pin;
@@ -19,6 +18,7 @@ use super::wait::Wait;
 use crate::metrics::MeasuredDraw;
 use crate::registry::Client;
 use crate::transport::Transport;
+use getid_redis::resp::ErrorReply;
 use getid_redis::session::{
     DrawSource, Draws, ExtraDraws, NamedDrawResults, NamedPart, SequenceDrawResults, Turn, Unblock,
 };
@@ -63,7 +63,7 @@ pub(super) struct PartialDraw {
     began_ns: Option<u64>,
 }
 
-/// Reason why a turn gets no IDs. `Display` is the text of the error reply.
+/// Reason why a turn gets no IDs.
 #[derive(Debug)]
 pub(super) enum DrawRefusal {
     /// Boxed, since it is rare, and otherwise a part of every idle connection.
@@ -71,11 +71,11 @@ pub(super) enum DrawRefusal {
     Unblocked(Unblock),
 }
 
-impl fmt::Display for DrawRefusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            DrawRefusal::Refused(refusal) => refusal.fmt(f),
-            DrawRefusal::Unblocked(how) => how.fmt(f),
+impl From<&DrawRefusal> for ErrorReply {
+    fn from(refusal: &DrawRefusal) -> ErrorReply {
+        match refusal {
+            DrawRefusal::Refused(refusal) => (&**refusal).into(),
+            DrawRefusal::Unblocked(how) => (*how).into(),
         }
     }
 }
@@ -194,7 +194,7 @@ impl<T: Transport> ClientConnection<T> {
             match self.server.generators.try_draw(draw.generator, draw.ids) {
                 Ok(Some(reservation)) => part.reservations.push(reservation),
                 Ok(None) => {}
-                Err(refusal) => part.refused = Some(refusal.to_string()),
+                Err(refusal) => part.refused = Some((&refusal).into()),
             }
             if part.refused.is_none() && part.left() < draw.ids {
                 return false;
@@ -306,7 +306,7 @@ impl<T: Transport> ClientConnection<T> {
         Ok(match self.wait_for(draw, later.ends_half_closed).await? {
             DrawWait::Ready(Ok(())) => DrawWaitEnd::Drawn,
             DrawWait::Ready(Err(refusal)) => {
-                *refused = Some(refusal.to_string());
+                *refused = Some((&refusal).into());
                 DrawWaitEnd::Refused
             }
             DrawWait::Early(how) => how,
@@ -373,7 +373,7 @@ fn refuse_missing(how: Unblock, mut refused: Option<DrawRefusal>, buffers: &mut 
         };
         match place {
             None => refused = Some(DrawRefusal::Unblocked(how)),
-            Some(refused) => *refused = Some(how.to_string()),
+            Some(refused) => *refused = Some(how.into()),
         }
     }
     refused
