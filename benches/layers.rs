@@ -297,7 +297,7 @@ fn local_client(c: &mut Criterion) {
     {
         group.bench_function(name, |b| {
             b.iter(|| {
-                let reply = runtime.block_on(client.ask(black_box(request))).expect("a reply");
+                let reply = runtime.block_on(client.ask(black_box(request))).expect("a reply").bytes;
                 assert_ne!(reply[0], b'-', "{}", reply.escape_ascii());
                 reply.len()
             });

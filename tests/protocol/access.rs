@@ -9,6 +9,7 @@ use crate::shell::{Options, Shell};
 use getid_config::{Config, Sources};
 use getid_redis::acl::{Origin, Users};
 use getid_redis::command::CommandFlags;
+use getid_redis::resp::{ErrorKind, ErrorReply};
 use getid_redis::session::{Session, Settings, Turn};
 use getid_server::config_files::RealFiles;
 
@@ -87,7 +88,8 @@ impl Bare {
         let (mut used, mut output) = (0, Vec::new());
         loop {
             used += self.session.read(&input.as_bytes()[used..], &mut self.turn);
-            self.session.write(&self.turn, Err("NOIDS"), &mut output);
+            let refused = ErrorReply::fixed(ErrorKind::Unavailable, "NOIDS");
+            self.session.write(&self.turn, Err(&refused), &mut output);
             self.session.permit_logins(self.turn.logins_held);
             if !self.turn.more || self.turn.close {
                 return String::from_utf8_lossy(&output).into_owned();

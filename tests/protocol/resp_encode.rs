@@ -1,7 +1,8 @@
 //! Every kind of reply in both protocols, as Redis 7 writes it.
 
 use getid_redis::resp::{
-    Protocol, Value, encode, write_array_header, write_bulk, write_bulk_id, write_error, write_id,
+    ErrorKind, ErrorReply, Protocol, Value, encode, write_array_header, write_bulk, write_bulk_id, write_error,
+    write_id,
 };
 
 fn check(value: &Value, resp2: &str, resp3: &str) {
@@ -79,10 +80,14 @@ fn a_map_keeps_the_order_of_its_fields() {
     check(&fields, &format!("*200\r\n{resp2}"), &format!("%100\r\n{resp3}"));
 }
 
+fn error(text: &'static str) -> Value {
+    Value::Error(ErrorReply::fixed(ErrorKind::Invalid, text))
+}
+
 #[test]
 fn texts_stay_on_one_line() {
     let reply = "-ERR a  b\r\n";
-    check(&Value::error("\r\nERR a\r\nb\r\n\n"), reply, reply);
+    check(&error("\r\nERR a\r\nb\r\n\n"), reply, reply);
     assert_eq!(written(|output| write_error("\r\nERR a\r\nb\r\n\n", output)), reply);
     check(&Value::Simple("a\nb".into()), "+a b\r\n", "+a b\r\n");
     assert_eq!(written(|output| write_error("\r\n", output)), "-\r\n");
@@ -98,7 +103,7 @@ fn errors_are_escaped_as_logs_are() {
         ("\n\u{1b}\r\nb\u{1b}\n", r"\u{1b}  b\u{1b}"),
     ] {
         let reply = format!("-{shown}\r\n");
-        check(&Value::error(text), &reply, &reply);
+        check(&error(text), &reply, &reply);
         assert_eq!(written(|output| write_error(text, output)), reply);
     }
     // A character cut in the middle, and a control byte of terminals without UTF-8.

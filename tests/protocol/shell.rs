@@ -15,7 +15,7 @@ use getid_redis::acl::{Protection, Users};
 use getid_redis::command::{
     Vocabulary, describe_any_id, describe_id, describe_named_id, describe_named_span, describe_span,
 };
-use getid_redis::resp::{DecodeLimits, DecodeStep, Decoder, Value};
+use getid_redis::resp::{DecodeLimits, DecodeStep, Decoder, ErrorKind, ErrorReply, Value};
 use getid_redis::session::{
     AclEffect, ClientEffect, ClientFilter, ClientKind, ConfigEffect, Effect, ExtraDraws, IdsEffect, IntrospectEffect,
     NamedDrawResults, SequenceCommandSettings, SequenceDrawResults, Session, Settings, TURN_IDS_MAX, Timing, Turn,
@@ -193,8 +193,8 @@ impl Shell {
         self.turns += 1;
         self.ids_a_turn_max = self.ids_a_turn_max.max(self.turn.draws.unnamed);
         let drawn = self.draw(self.turn.draws.unnamed);
-        let drawn =
-            if self.refuses && self.turn.draws.unnamed > 0 { Err("MISCONF no more ids today") } else { Ok(&drawn[..]) };
+        let refused = ErrorReply::fixed(ErrorKind::Unavailable, "MISCONF no more ids today");
+        let drawn = if self.refuses && self.turn.draws.unnamed > 0 { Err(&refused) } else { Ok(&drawn[..]) };
         if self.turn.draws.named == 0 && self.turn.draws.sequences == 0 {
             self.session.write(&self.turn, drawn, output);
         } else {
@@ -255,7 +255,7 @@ impl Shell {
             assert!(draws[..at].iter().all(|before| before.generator != draw.generator), "{draws:?}");
             let part = self.named.part(at).unwrap();
             if GENERATORS[draw.generator - 1].starts_with("broken") {
-                part.refused = Some("MISCONF this one is broken".to_owned());
+                part.refused = Some(ErrorReply::fixed(ErrorKind::Unavailable, "MISCONF this one is broken"));
                 continue;
             }
             let slots = &mut self.named_slots[draw.generator - 1];
@@ -276,7 +276,7 @@ impl Shell {
             );
             let part = self.sequences.part(at).unwrap();
             if name == "noname" {
-                part.refused = Some(SequenceRefusal::NoSuch.of(name));
+                part.refused = Some(ErrorReply::of_sequence(&SequenceRefusal::NoSuch, name));
                 continue;
             }
             let next = self.values.entry(name.to_owned()).or_insert(1);
@@ -287,7 +287,7 @@ impl Shell {
                     let times = left.min(3).min(u32::try_from(max).unwrap());
                     let run = Run { first: *next, increment: 1, values: ask.values, times };
                     if times == 0 {
-                        part.refused = Some(SequenceRefusal::AtMax { max: 9 }.of(name));
+                        part.refused = Some(ErrorReply::of_sequence(&SequenceRefusal::AtMax { max: 9 }, name));
                         break;
                     }
                     part.runs.push(run);
@@ -347,7 +347,8 @@ fn answer(effect: &Effect) -> Value {
         }
         Effect::Ids(IdsEffect::Ready { shows_reasons: true }) => Value::Simple("READY".into()),
         Effect::Ids(IdsEffect::Ready { shows_reasons: false }) => {
-            Value::error("MISCONF no ids are given now; log in to see the reason")
+            let text = "MISCONF no ids are given now; log in to see the reason";
+            Value::Error(ErrorReply::fixed(ErrorKind::Unavailable, text))
         }
         Effect::Ids(IdsEffect::Span(times)) => describe_span(Layout::default(), *times, 1_488_793_021_000),
         Effect::Client(effect) => answer_client(effect),

@@ -72,7 +72,7 @@ impl ClaimTestServer {
 
     fn ask(&mut self, line: &str) -> String {
         let reply = self.runtime.block_on(self.client.ask(format!("{line}\r\n").as_bytes()));
-        String::from_utf8(reply.expect("an answer")).expect("text")
+        String::from_utf8(reply.expect("an answer").bytes).expect("text")
     }
 }
 

@@ -16,6 +16,7 @@ use super::problem::Problem;
 use super::query::Query;
 use super::reply::ReplyFrame;
 use super::schema::RequestBounds;
+use getid_server::connection::LocalReply;
 use getid_text::printable::printable_up_to;
 
 /// A request's caller, its endpoint, headers and query.
@@ -89,12 +90,12 @@ impl ApiRequest {
         self.caller.run(&self.headers, args).await
     }
 
-    /// Runs a command as the caller and returns the RESP bytes of its reply, errors included.
+    /// Runs a command as the caller and returns its reply as RESP, errors included.
     ///
     /// # Errors
     ///
     /// A problem if the login is wrong or the server stops.
-    pub(super) async fn run_bytes(&self, request: &[u8]) -> Result<Vec<u8>, Problem> {
+    pub(super) async fn run_bytes(&self, request: &[u8]) -> Result<LocalReply, Problem> {
         self.caller.run_bytes(&self.headers, request).await
     }
 }

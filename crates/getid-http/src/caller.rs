@@ -14,7 +14,7 @@ use super::reply::{self, ReplyFrame};
 use super::resp_request;
 use getid_redis::acl::Origin;
 use getid_server::Server;
-use getid_server::connection::LocalClient;
+use getid_server::connection::{LocalClient, LocalReply};
 use getid_server::registry::{Client, HttpAdmission, SocketInfo, StopMode};
 
 /// One connection's access to the server.
@@ -73,8 +73,8 @@ impl Caller {
         reply::read(&self.run_bytes(headers, &resp_request::encode(args)).await?)
     }
 
-    /// Runs a command as the user of these headers and returns the RESP bytes of its reply, errors included.
-    pub(super) async fn run_bytes(&self, headers: &HeaderMap, request: &[u8]) -> Result<Vec<u8>, Problem> {
+    /// Runs a command as the user of these headers and returns its reply as RESP, errors included.
+    pub(super) async fn run_bytes(&self, headers: &HeaderMap, request: &[u8]) -> Result<LocalReply, Problem> {
         self.run_on(self.client_by_login(headers).await?, request).await
     }
 
@@ -93,7 +93,7 @@ impl Caller {
         reply::read(&self.run_on(self.client_as(user)?, &resp_request::encode(args)).await?)
     }
 
-    async fn run_on(&self, mut logged_in: Box<LoggedInClient>, request: &[u8]) -> Result<Vec<u8>, Problem> {
+    async fn run_on(&self, mut logged_in: Box<LoggedInClient>, request: &[u8]) -> Result<LocalReply, Problem> {
         let reply = logged_in.client.ask(request).await.map_err(|_| Problem::stopping())?;
         self.store_idle(logged_in);
         Ok(reply)

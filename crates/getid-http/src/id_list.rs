@@ -5,6 +5,7 @@
 
 use super::problem::Problem;
 use super::reply;
+use getid_server::connection::LocalReply;
 
 const BEGIN: &[u8] = b"{\"ids\":[";
 
@@ -18,13 +19,14 @@ const ROOM_BYTES: usize = 23;
 /// # Errors
 ///
 /// The problem of an error reply.
-pub(super) fn of_reply(reply: &[u8]) -> Result<Vec<u8>, Problem> {
+pub(super) fn of_reply(whole: &LocalReply) -> Result<Vec<u8>, Problem> {
+    let reply = &whole.bytes[..];
     // This process wrote the reply, so it is complete. Any other first byte is an error's.
     let (count, mut rest) = match reply.first() {
         Some(b'*') => header(reply).ok_or_else(Problem::stopping)?,
         Some(b':' | b'$') => (1, reply),
         _ => {
-            reply::read(reply)?;
+            reply::read(whole)?;
             return Err(Problem::stopping());
         }
     };
@@ -97,10 +99,15 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use getid_redis::resp::ErrorKind;
+
+    fn of_bytes(bytes: &[u8]) -> Result<Vec<u8>, Problem> {
+        of_reply(&LocalReply { bytes: bytes.to_vec(), error: Some(ErrorKind::NoPermission) })
+    }
 
     #[track_caller]
     fn check(reply: &str, ids: &[&str]) {
-        let body = of_reply(reply.as_bytes()).unwrap();
+        let body = of_bytes(reply.as_bytes()).unwrap();
         assert_eq!(serde_json::from_slice::<Value>(&body).unwrap(), json!({ "ids": ids }));
         // The text that serde_json writes, byte for byte.
         assert_eq!(String::from_utf8(body).unwrap(), json!({ "ids": ids }).to_string());
@@ -121,8 +128,10 @@ mod tests {
 
     #[test]
     fn errors_are_problems_and_other_replies_are_refused() {
-        assert_eq!(of_reply(b"-NOPERM no\r\n").unwrap_err().code.as_deref(), Some("NOPERM"));
-        assert_eq!(of_reply(b"!10\r\nBUSY later\r\n").unwrap_err().code.as_deref(), Some("BUSY"));
+        for error in ["-NOPERM no\r\n", "!9\r\nNOPERM no\r\n"] {
+            let problem = of_bytes(error.as_bytes()).unwrap_err();
+            assert_eq!((problem.kind, problem.code.as_deref()), (Some(ErrorKind::NoPermission), Some("NOPERM")));
+        }
         for reply in [
             "",
             "*",
@@ -140,7 +149,7 @@ mod tests {
             "+OK\r\n",
             "%0\r\n",
         ] {
-            assert_eq!(of_reply(reply.as_bytes()), Err(Problem::stopping()), "{reply:?}");
+            assert_eq!(of_bytes(reply.as_bytes()), Err(Problem::stopping()), "{reply:?}");
         }
     }
 
@@ -148,7 +157,7 @@ mod tests {
     fn the_reserved_bytes_suffice_for_numbers() {
         let ids = vec!["18446744073709551615"; 100];
         let reply = format!("*100\r\n{}", "$20\r\n18446744073709551615\r\n".repeat(100));
-        let body = of_reply(reply.as_bytes()).unwrap();
+        let body = of_bytes(reply.as_bytes()).unwrap();
         assert_eq!(body, json!({ "ids": ids }).to_string().into_bytes());
         assert!(body.capacity() < body.len() + 64, "{} for {}", body.capacity(), body.len());
     }

@@ -14,6 +14,7 @@ use super::openapi::TAG_IDS;
 use super::problem::Problem;
 use super::schema::{Field, Schema, field, maybe};
 use super::{id_list, reply, resp_request};
+use getid_redis::resp::ErrorKind;
 use getid_redis::session::no_generator;
 
 pub(super) const ENDPOINTS: &[Endpoint] = &[DRAW];
@@ -101,10 +102,10 @@ pub(super) async fn draw(PathName(name): PathName, request: ApiRequest, body: Bo
 /// Returns the problem of a command with a generator's name. If no generator is declared, the command takes no name,
 /// and its arity error is replaced by the error for an unknown name.
 pub(super) fn of_named(problem: Problem, name: &str) -> Problem {
-    if problem.detail.starts_with("wrong number of arguments") {
-        return Problem::of_error(&no_generator(name.as_bytes(), &[]));
+    if problem.kind != Some(ErrorKind::Arity) {
+        return problem;
     }
-    problem
+    Problem::from(&no_generator(name.as_bytes(), &[]))
 }
 
 /// Returns the request's fields as words of the command.

@@ -20,7 +20,7 @@ use super::caller::Caller;
 use super::problem::Problem;
 use super::reply::ReplyFrame;
 use super::spring::{self, Parameters};
-use getid_redis::session::SEQUENCES_OFF;
+use getid_redis::resp::ErrorKind;
 use getid_server::Server;
 use getid_server::logging::throttle::throttled;
 use getid_text::percent;
@@ -28,13 +28,25 @@ use getid_text::printable::printable_up_to;
 
 /// Leaf's failures, by the number that it writes in place of an ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum LeafFailure {
+pub(super) enum LeafFailure {
     /// Not ready: there is no store or no generator of its layout, or the server stops or is a standby.
     NotReady = -1,
     /// There is no such key.
     NoSuchKey = -2,
     /// There is no value now: the store is unreachable, or no values are left.
     NothingLeft = -3,
+}
+
+impl LeafFailure {
+    /// Returns the failure of a request for a value of a sequence.
+    pub(super) fn of_segment(problem: &Problem) -> LeafFailure {
+        match problem.kind {
+            Some(ErrorKind::NoSuchSequence) => LeafFailure::NoSuchKey,
+            Some(ErrorKind::SequencesOff) => LeafFailure::NotReady,
+            _ if is_unavailable(problem) => LeafFailure::NotReady,
+            _ => LeafFailure::NothingLeft,
+        }
+    }
 }
 
 /// Bits of Leaf's layout: the counter, and the worker above it; the time is above both.
@@ -118,13 +130,8 @@ impl LeafHandler<'_> {
         let result = self.run(&[b"INCR", key.as_bytes()]).await.and_then(id_of);
         result.map_err(|problem| {
             log_invalid_name(&self.caller.server, "Leaf's key", key);
-            let failure = if !is_sequence_name(key) || problem.detail.starts_with("no such sequence") {
-                LeafFailure::NoSuchKey
-            } else if is_unavailable(&problem) || SEQUENCES_OFF.ends_with(&problem.detail) {
-                LeafFailure::NotReady
-            } else {
-                LeafFailure::NothingLeft
-            };
+            let failure =
+                if is_sequence_name(key) { LeafFailure::of_segment(&problem) } else { LeafFailure::NoSuchKey };
             (failure, problem)
         })
     }
@@ -186,7 +193,10 @@ pub(super) fn log_invalid_name(server: &Server, what: &str, name: &str) {
 /// Whether the problem is the server's state, and not a refused command: it stops, waits for its claim, or refuses all
 /// clients.
 fn is_unavailable(problem: &Problem) -> bool {
-    problem.status == StatusCode::SERVICE_UNAVAILABLE && matches!(problem.code.as_deref(), None | Some("LOADING"))
+    match problem.kind {
+        Some(kind) => kind == ErrorKind::Standby,
+        None => problem.status == StatusCode::SERVICE_UNAVAILABLE,
+    }
 }
 
 fn id_of(reply: ReplyFrame) -> Result<String, Problem> {

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::head::RequestFault;
 use super::remedy::for_http;
+use getid_redis::resp::{ErrorKind, ErrorReply};
 use getid_text::printable::printable_up_to;
 
 /// The media type of a problem document.
@@ -22,7 +23,9 @@ const DETAIL_CHARS_MAX: usize = 1000;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Problem {
     pub(super) status: StatusCode,
-    /// The first word of a command's error reply, such as `NOPERM`; `None` for problems of HTTP itself.
+    /// Kind of a command's error reply; `None` for problems of HTTP itself.
+    pub(super) kind: Option<ErrorKind>,
+    /// The first word of that reply, such as `NOPERM`.
     pub(super) code: Option<String>,
     /// One or more sentences for people.
     pub(super) detail: String,
@@ -40,7 +43,7 @@ struct ProblemDocument<'a> {
 
 impl Problem {
     pub(super) fn new(status: StatusCode, detail: String) -> Problem {
-        Problem { status, code: None, detail }
+        Problem { status, kind: None, code: None, detail }
     }
 
     /// Returns the problem of a wrong request.
@@ -68,27 +71,40 @@ impl Problem {
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, "this connection is being closed; connect again".to_owned())
     }
 
-    /// Returns the problem of an error reply, which is passed without `-` and line end.
-    pub(super) fn of_error(text: &str) -> Problem {
+    /// Returns the problem of an error reply of this kind; `text` is without `-` and line end.
+    pub(super) fn of_error(kind: ErrorKind, text: &str) -> Problem {
         let (code, message) = text.split_once(' ').unwrap_or((text, ""));
-        let status = match code {
-            "NOAUTH" | "WRONGPASS" => StatusCode::UNAUTHORIZED,
-            "NOPERM" | "DENIED" => StatusCode::FORBIDDEN,
-            "BUSY" | "LOADING" | "MISCONF" | "UNBLOCKED" | "TRYAGAIN" => StatusCode::SERVICE_UNAVAILABLE,
-            "WRONGTYPE" | "EXHAUSTED" | "EXPIRED" | "REVOKED" | "WRONGTOKEN" => StatusCode::CONFLICT,
-            _ => status_of(message),
-        };
         let mut detail = for_http(if message.is_empty() { text } else { message });
-        if code == "NOAUTH" {
+        if kind == ErrorKind::NotLoggedIn {
             detail.push_str(LOGIN);
         }
-        if let Some(command) = renamed_command(message) {
+        if kind == ErrorKind::UnknownCommand {
+            // All commands of this port are in the table. The error quotes the name.
+            let command = message.split('\'').nth(1).unwrap_or_default();
             detail = format!(
                 "this request runs the command {command}, which this server does not have: 'rename-command' in its \
                  configuration has removed or renamed it"
             );
         }
-        Problem { status, code: Some(code.to_owned()), detail }
+        Problem { status: status_of(kind), kind: Some(kind), code: Some(code.to_owned()), detail }
+    }
+}
+
+impl From<&ErrorReply> for Problem {
+    fn from(error: &ErrorReply) -> Problem {
+        Problem::of_error(error.kind, &String::from_utf8_lossy(&error.text))
+    }
+}
+
+/// Returns the status of an error reply.
+fn status_of(kind: ErrorKind) -> StatusCode {
+    match kind {
+        ErrorKind::Invalid | ErrorKind::Arity => StatusCode::BAD_REQUEST,
+        ErrorKind::NotLoggedIn | ErrorKind::WrongPassword => StatusCode::UNAUTHORIZED,
+        ErrorKind::NoPermission | ErrorKind::UnknownCommand => StatusCode::FORBIDDEN,
+        ErrorKind::NotFound | ErrorKind::NoSuchSequence | ErrorKind::SequencesOff => StatusCode::NOT_FOUND,
+        ErrorKind::Conflict | ErrorKind::Contended => StatusCode::CONFLICT,
+        ErrorKind::Unavailable | ErrorKind::Standby => StatusCode::SERVICE_UNAVAILABLE,
     }
 }
 
@@ -130,45 +146,6 @@ fn bare(status: u16, title: &str, detail: &str, more: &str) -> Vec<u8> {
     .into_bytes()
 }
 
-/// Beginnings of plain `ERR` texts that are not a fault of the request's form.
-const PREFIXES: [(&str, StatusCode); 10] = [
-    ("no such worker pool '", StatusCode::NOT_FOUND),
-    ("there are no worker pools", StatusCode::NOT_FOUND),
-    ("no generator '", StatusCode::NOT_FOUND),
-    ("no such sequence '", StatusCode::NOT_FOUND),
-    ("sequences are off", StatusCode::NOT_FOUND),
-    ("server is shutting down", StatusCode::SERVICE_UNAVAILABLE),
-    ("no ids are given", StatusCode::SERVICE_UNAVAILABLE),
-    ("unknown command '", StatusCode::FORBIDDEN),
-    ("unknown subcommand '", StatusCode::FORBIDDEN),
-    ("a sequence never goes back", StatusCode::CONFLICT),
-];
-
-/// Parts of texts that describe a state which conflicts with the request.
-const PARTS: [(&str, StatusCode); 8] = [
-    ("was never leased", StatusCode::NOT_FOUND),
-    ("is there already", StatusCode::CONFLICT),
-    ("has no more values", StatusCode::CONFLICT),
-    ("has no more numbers", StatusCode::CONFLICT),
-    ("was not made: there are", StatusCode::CONFLICT),
-    (", and it is at ", StatusCode::CONFLICT),
-    ("has more digits than", StatusCode::CONFLICT),
-    ("belongs to server-id", StatusCode::CONFLICT),
-];
-
-/// Returns the status of an error without a code of its own.
-fn status_of(message: &str) -> StatusCode {
-    let prefixed = PREFIXES.iter().find(|(text, _)| message.starts_with(text));
-    let found = prefixed.or_else(|| PARTS.iter().find(|(text, _)| message.contains(text)));
-    found.map_or(StatusCode::BAD_REQUEST, |(_, status)| *status)
-}
-
-/// Returns the name of an unknown command. All commands of this port are in the table, so it must have been renamed.
-fn renamed_command(message: &str) -> Option<&str> {
-    let (name, _) = message.strip_prefix("unknown command '")?.split_once('\'')?;
-    Some(name)
-}
-
 impl From<Problem> for Response {
     fn from(problem: Problem) -> Response {
         problem.into_response()
@@ -199,50 +176,77 @@ mod tests {
     use getid_core::{Refusal, SequenceRefusal, Spec};
 
     use super::*;
+    use crate::leaf::LeafFailure;
+    use crate::tinyid;
     use getid_engine::generators::sequence::SequenceError;
     use getid_engine::workers::WorkerError;
+    use getid_server::error_replies;
 
-    fn of_lease(why: LeaseRefusal) -> WorkerError {
-        WorkerError::Lease { pool: "p".to_owned(), id: 7, why }
+    #[test]
+    fn each_kind_of_error_has_a_status_and_a_failure_of_leaf_and_tinyid() {
+        use LeafFailure::{NoSuchKey, NotReady, NothingLeft};
+        for (kind, status, leaf, tinyid) in [
+            (ErrorKind::Invalid, 400, NothingLeft, "a b"),
+            (ErrorKind::Arity, 400, NothingLeft, "a b"),
+            (
+                ErrorKind::NotLoggedIn,
+                401,
+                NothingLeft,
+                "a b Send the header Authorization: Bearer USER:PASSWORD, or Basic.",
+            ),
+            (ErrorKind::WrongPassword, 401, NothingLeft, "a b"),
+            (ErrorKind::NoPermission, 403, NothingLeft, "a b"),
+            (ErrorKind::NotFound, 404, NothingLeft, "a b"),
+            (ErrorKind::NoSuchSequence, 404, NoSuchKey, "can not find biztype:orders"),
+            (ErrorKind::SequencesOff, 404, NotReady, "a b"),
+            (ErrorKind::Conflict, 409, NothingLeft, "a b"),
+            (ErrorKind::Contended, 409, NothingLeft, "get next segmentId conflict"),
+            (ErrorKind::Unavailable, 503, NothingLeft, "a b"),
+            (ErrorKind::Standby, 503, NotReady, "a b"),
+        ] {
+            let problem = Problem::of_error(kind, "CODE a b");
+            assert_eq!((problem.status.as_u16(), problem.code.as_deref()), (status, Some("CODE")), "{kind:?}");
+            assert_eq!(LeafFailure::of_segment(&problem), leaf, "{kind:?}");
+            assert_eq!(tinyid::message_of(&problem, "orders"), tinyid, "{kind:?}");
+        }
+        let problem = Problem::of_error(
+            ErrorKind::UnknownCommand,
+            "ERR unknown command 'MGETID', with args beginning with: '2' ",
+        );
+        assert_eq!(problem.status, StatusCode::FORBIDDEN);
+        assert!(problem.detail.starts_with("this request runs the command MGETID, which"), "{}", problem.detail);
+        assert_eq!(LeafFailure::of_segment(&Problem::stopping()), NotReady);
     }
 
-    fn no_lease(why: NoLease) -> WorkerError {
-        WorkerError::NoLease { pool: "p".to_owned(), why }
-    }
-
-    fn status(text: &str) -> u16 {
-        Problem::of_error(text).status.as_u16()
-    }
-
-    /// The texts come from the code that makes them, so changing a text cannot change a status unnoticed.
     #[test]
     fn errors_of_commands_have_a_status() {
-        let of_sequences = [
+        let check = |reply: ErrorReply, status: u16| {
+            assert_eq!(Problem::from(&reply).status.as_u16(), status, "{reply:?}");
+        };
+        for (refusal, status) in [
             (SequenceRefusal::NoSuch, 404),
             (SequenceRefusal::Dropped { last: 7 }, 404),
             (SequenceRefusal::AtMax { max: 7 }, 409),
+            (SequenceRefusal::BadRow("its step is 0".into()), 409),
             (SequenceRefusal::WentBack, 503),
             (SequenceRefusal::TooLarge { values: 7, max: 6 }, 400),
-            (SequenceRefusal::Busy { waited_ms: 0 }, 503),
             (SequenceRefusal::Busy { waited_ms: 7 }, 503),
-            (SequenceRefusal::Unconfirmed { ride_out_s: 7, reason: "gone".into() }, 503),
-            (SequenceRefusal::Lost { store: "gone".into() }, 503),
             (SequenceRefusal::Closed, 503),
-        ];
-        for (refusal, expected) in of_sequences {
-            assert_eq!(status(&refusal.of("orders")), expected, "{}", refusal.of("orders"));
+        ] {
+            check(error_replies::of_sequence(&SequenceError::Refused(refusal), "orders"), status);
         }
-        let of_operators = [
+        for (error, status) in [
             (SequenceError::Lower { last: 7 }, 409),
             (SequenceError::TooMany { max: 7 }, 409),
+            (SequenceError::MaxBelow { max: 7, last: 8 }, 409),
             (SequenceError::Unknown("gone".to_owned()), 503),
             (SequenceError::Not("its values end at 7".to_owned()), 400),
-            (SequenceError::Not("max is 7, and it is at 8 already".to_owned()), 409),
-        ];
-        for (error, expected) in of_operators {
-            assert_eq!(status(&error.of("orders")), expected, "{}", error.of("orders"));
+        ] {
+            check(error_replies::of_sequence(&error, "orders"), status);
         }
-        let of_workers = [
+        let of_lease = |why| WorkerError::Lease { pool: "p".to_owned(), id: 7, why };
+        let no_lease = |why| WorkerError::NoLease { pool: "p".to_owned(), why };
+        for (error, status) in [
             (WorkerError::NoSuchPool { pool: "p".to_owned() }, 404),
             (WorkerError::NotLeased { pool: "p".to_owned(), id: 7 }, 404),
             (WorkerError::Busy, 503),
@@ -255,34 +259,14 @@ mod tests {
             (of_lease(LeaseRefusal::LastAhead { last_ms: 2, now_ms: 1 }), 400),
             (no_lease(NoLease::NotOpen { opens_ms: 2, now_ms: 1 }), 503),
             (no_lease(NoLease::Exhausted { leased: 1, holders: Vec::new(), next_free_ms: 2, now_ms: 1 }), 409),
-        ];
-        for (error, expected) in of_workers {
-            assert_eq!(status(&error.to_string()), expected, "{error}");
-        }
-        let busy = Refusal::Busy { ahead_ms: 1, max_borrow_ms: 1 };
-        assert_eq!([busy, Refusal::SaveTimeout, Refusal::Closed].map(|refusal| status(&refusal.to_string())), [503; 3]);
-        let wrong = Spec::default().with(&["cache", "x"]).unwrap_err();
-        assert_eq!(status(&format!("ERR sequence 'orders': {wrong}")), 400);
-        assert_eq!(status(getid_redis::session::SEQUENCES_OFF), 404);
-        for (text, expected) in [
-            ("NOAUTH Authentication required.", 401),
-            ("WRONGPASS invalid username-password pair or user is disabled.", 401),
-            ("NOPERM this user has no permissions to run the 'getid' command", 403),
-            ("DENIED Redis is running in protected mode", 403),
-            ("WRONGTYPE 'orders' is a generator", 409),
-            ("LOADING standby for server-id 3: held by host-a", 503),
-            ("ERR syntax error", 400),
-            ("ERR 9 is not an id: an id has 63 bits, so it is at most 9223372036854775807", 400),
-            ("ODD", 400),
         ] {
-            assert_eq!(status(text), expected, "{text}");
+            check(error_replies::of_workers(&error), status);
         }
-    }
-
-    #[test]
-    fn the_problem_of_a_renamed_command_names_it() {
-        let problem = Problem::of_error("ERR unknown command 'MGETID', with args beginning with: '2' ");
-        assert_eq!(problem.status, StatusCode::FORBIDDEN);
-        assert!(problem.detail.starts_with("this request runs the command MGETID, which"), "{}", problem.detail);
+        for refusal in [Refusal::Busy { ahead_ms: 1, max_borrow_ms: 1 }, Refusal::SaveTimeout, Refusal::Closed] {
+            check((&refusal).into(), 503);
+        }
+        let wrong = Spec::default().with(&["cache", "x"]).unwrap_err();
+        check(format!("ERR sequence 'orders': {wrong}").into(), 400);
+        check(getid_redis::session::SEQUENCES_OFF, 404);
     }
 }

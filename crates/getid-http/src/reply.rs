@@ -10,6 +10,8 @@ use serde_json::{Map, Value};
 
 use super::problem::Problem;
 use super::schema::Schema;
+use getid_redis::resp::ErrorKind;
+use getid_server::connection::LocalReply;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
@@ -21,10 +23,11 @@ pub(super) type ReplyFrame = OwnedFrame;
 /// # Errors
 ///
 /// The problem of an error reply.
-pub(super) fn read(bytes: &[u8]) -> Result<ReplyFrame, Problem> {
-    match decode(bytes) {
-        Ok(Some((OwnedFrame::SimpleError { data, .. }, _))) => Err(Problem::of_error(&data)),
-        Ok(Some((OwnedFrame::BlobError { data, .. }, _))) => Err(Problem::of_error(&String::from_utf8_lossy(&data))),
+pub(super) fn read(reply: &LocalReply) -> Result<ReplyFrame, Problem> {
+    let problem = |text: &str| Problem::of_error(reply.error.unwrap_or(ErrorKind::Invalid), text);
+    match decode(&reply.bytes) {
+        Ok(Some((OwnedFrame::SimpleError { data, .. }, _))) => Err(problem(&data)),
+        Ok(Some((OwnedFrame::BlobError { data, .. }, _))) => Err(problem(&String::from_utf8_lossy(&data))),
         Ok(Some((frame, _))) => Ok(frame),
         // This process wrote the bytes.
         Ok(None) | Err(_) => Err(Problem::stopping()),

@@ -339,7 +339,7 @@ async fn count(PathName(name): PathName, request: ApiRequest, body: Body) -> Res
         1 => &[b"INCR", name.as_bytes()],
         _ => &[b"SEQUENCE", b"NEXT", name.as_bytes(), b"COUNT", counted.as_bytes()],
     };
-    let values: Vec<_> = match request.run(args).await.map_err(row_conflict)? {
+    let values: Vec<_> = match request.run(args).await? {
         OwnedFrame::Array { data, .. } => match data.as_slice() {
             [OwnedFrame::Number { data: first, .. }, _, OwnedFrame::Number { data: increment, .. }] => {
                 (0..count).map(|index| (first + index * increment).to_string()).collect()
@@ -349,10 +349,4 @@ async fn count(PathName(name): PathName, request: ApiRequest, body: Body) -> Res
         one => reply::text_of(&one).into_iter().collect(),
     };
     Ok(reply::json(StatusCode::OK, &json!({ "values": values })))
-}
-
-/// Changes a bad request about the sequence's row to a conflict: the request itself was checked before.
-fn row_conflict(problem: Problem) -> Problem {
-    let is_of_row = problem.status == StatusCode::BAD_REQUEST && problem.detail.starts_with("sequence '");
-    if is_of_row { Problem { status: StatusCode::CONFLICT, ..problem } } else { problem }
 }

@@ -25,6 +25,7 @@ use super::problem::Problem;
 use super::reply::{ReplyFrame, text_of};
 use super::spring::{self, Parameters};
 use getid_engine::generators::sequence::TokenVerdict;
+use getid_redis::resp::ErrorKind;
 use getid_text::printable::printable_up_to;
 
 /// The prefix of all paths.
@@ -90,7 +91,7 @@ pub(super) async fn answer(
     match requested {
         TinyidRequest::Ids => match batch(&parameters, config.sequences.incrby_max) {
             Ok(count) => handler.ids(&parameters, count).await,
-            Err(text) => not_a_number(&text, uri.path()),
+            Err(invalid) => invalid.response(uri.path()),
         },
         TinyidRequest::Segment => handler.segment(&parameters).await,
     }
@@ -100,8 +101,8 @@ pub(super) async fn answer(
 ///
 /// # Errors
 ///
-/// The text that is not a number.
-fn batch(parameters: &Parameters, incrby_max: u32) -> Result<u32, String> {
+/// [`NotANumber`]
+fn batch(parameters: &Parameters, incrby_max: u32) -> Result<u32, NotANumber> {
     let text = parameters.first("batchSize").unwrap_or_default();
     if text.is_empty() {
         return Ok(1);
@@ -114,20 +115,27 @@ fn batch(parameters: &Parameters, incrby_max: u32) -> Result<u32, String> {
         Some(hex) => i32::from_str_radix(&format!("{sign}{hex}"), 16),
         None => trimmed.parse(),
     };
-    let number = number.map_err(|_| trimmed)?;
+    let number = number.map_err(|_| NotANumber(trimmed))?;
     Ok(u32::try_from(number.max(0)).unwrap_or(0).min(BATCH_MAX).min(incrby_max))
 }
 
-fn not_a_number(text: &str, path: &str) -> Response {
-    spring::error(
-        StatusCode::BAD_REQUEST,
-        Some("org.springframework.web.method.annotation.MethodArgumentTypeMismatchException"),
-        &format!(
-            "Failed to convert value of type 'java.lang.String' to required type 'java.lang.Integer'; nested exception \
-             is java.lang.NumberFormatException: For input string: \"{text}\""
-        ),
-        path,
-    )
+/// The text of a parameter that is not a number.
+#[derive(Debug, PartialEq, Eq)]
+struct NotANumber(String);
+
+impl NotANumber {
+    fn response(&self, path: &str) -> Response {
+        spring::error(
+            StatusCode::BAD_REQUEST,
+            Some("org.springframework.web.method.annotation.MethodArgumentTypeMismatchException"),
+            &format!(
+                "Failed to convert value of type 'java.lang.String' to required type 'java.lang.Integer'; nested \
+                 exception is java.lang.NumberFormatException: For input string: \"{}\"",
+                self.0
+            ),
+            path,
+        )
+    }
 }
 
 /// Tinyid's response, with its fields in their order.
@@ -297,7 +305,7 @@ impl TinyidHandler<'_> {
             }
             Ok(_) => 0,
             // The first request for the sequence may create it.
-            Err(problem) if is_no_such(&problem) => 0,
+            Err(Problem { kind: Some(ErrorKind::NoSuchSequence), .. }) => 0,
             Err(problem) => return Err(TinyidFailure::Message(message_of(&problem, biz_type))),
         };
         let most = self.caller.server.config.get().sequences.incrby_max;
@@ -305,19 +313,12 @@ impl TinyidHandler<'_> {
     }
 }
 
-fn is_no_such(problem: &Problem) -> bool {
-    problem.detail.starts_with("no such sequence")
-}
-
 /// Returns Tinyid's text for a problem if it has one.
-fn message_of(problem: &Problem, biz_type: &str) -> String {
-    let conflict = "get next segmentId conflict";
-    if is_no_such(problem) {
-        format!("can not find biztype:{biz_type}")
-    } else if problem.detail.contains(conflict) {
-        conflict.to_owned()
-    } else {
-        printable_up_to(&problem.detail, MESSAGE_CHARS_MAX)
+pub(super) fn message_of(problem: &Problem, biz_type: &str) -> String {
+    match problem.kind {
+        Some(ErrorKind::NoSuchSequence) => format!("can not find biztype:{biz_type}"),
+        Some(ErrorKind::Contended) => "get next segmentId conflict".to_owned(),
+        _ => printable_up_to(&problem.detail, MESSAGE_CHARS_MAX),
     }
 }
 
@@ -489,7 +490,7 @@ mod tests {
             assert_eq!(of(text), Ok(count), "{text}");
         }
         for (text, invalid) in [("a", "a"), ("1e9", "1e9"), ("2147483648", "2147483648"), ("1.5", "1.5"), ("%20", "")] {
-            assert_eq!(of(text), Err(invalid.to_owned()), "{text}");
+            assert_eq!(of(text), Err(NotANumber(invalid.to_owned())), "{text}");
         }
         assert_eq!(batch(&Parameters::of_query(None), 10), Ok(1));
         assert_eq!(batch(&Parameters::of_query(Some("batchSize=100")), 10), Ok(10));

@@ -13,6 +13,7 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{Instant, timeout};
 
+use getid_redis::resp::{ErrorKind, ErrorReply};
 use getid_system::threads;
 
 /// Maximum wait of a change for the previous one, and then for its own end. A healthy disk takes milliseconds.
@@ -59,6 +60,12 @@ pub(super) enum ChangeError {
          TasksMax=) and restart"
     )]
     NoThread,
+}
+
+impl From<ChangeError> for ErrorReply {
+    fn from(error: ChangeError) -> ErrorReply {
+        ErrorReply::new(ErrorKind::Unavailable, error.to_string())
+    }
 }
 
 impl ChangeQueue {

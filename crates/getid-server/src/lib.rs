@@ -21,6 +21,7 @@ pub mod connection;
 mod cursors;
 mod declare;
 mod effects;
+pub mod error_replies;
 mod facts;
 pub mod handshakes;
 pub mod housekeeping;

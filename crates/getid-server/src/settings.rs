@@ -288,6 +288,6 @@ impl Server {
     ) -> Value {
         let server = Arc::clone(self);
         let made = self.changes.make(what, move || work(&server)).await;
-        made.unwrap_or_else(|error| Value::error(error.to_string()))
+        made.unwrap_or_else(|error| Value::Error(error.into()))
     }
 }

@@ -301,7 +301,9 @@ pub(in crate::cli) fn sentence(name: &str, verdict: Verdict) -> String {
         Verdict::Declared { stored, configured: asked } => {
             format!("the generator '{name}' is declared as '{stored}' in its store, and here as '{asked}'")
         }
-        Verdict::BadRow(fault) => format!("the sequence '{name}' cannot be used: {fault}"),
+        Verdict::BadRow(fault) | Verdict::Contended(fault) => {
+            format!("the sequence '{name}' cannot be used: {fault}")
+        }
         Verdict::Unsupported(reason) => reason,
     }
 }

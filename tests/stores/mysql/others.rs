@@ -184,8 +184,8 @@ fn tinyid_and_getid_share_a_row(server: &MariadbServer) {
                             before = got.last;
                             given.add_all(values(&got));
                         }
-                        Err(Verdict::BadRow(message)) => {
-                            assert!(message.contains("get next segmentId conflict"), "{message}");
+                        Err(Verdict::Contended(message)) => {
+                            assert!(message.starts_with("get next segmentId conflict"), "{message}");
                             conflicts.fetch_add(1, Ordering::Relaxed);
                         }
                         Err(verdict) => panic!("{verdict:?}"),

@@ -54,6 +54,8 @@ pub enum SequenceRefusal {
     },
     /// The row has contents that no server can count by: which, and the remedy.
     BadRow(Arc<str>),
+    /// Other writers changed the row at every attempt to reserve values: which row.
+    Contended(Arc<str>),
     /// The server stops.
     Closed,
 }
@@ -126,7 +128,9 @@ impl fmt::Display for NamedRefusal<'_> {
                 "MISCONF sequence '{name}': for {ride_out_s} s its store has not confirmed that no other server raised \
                  it: {reason}"
             ),
-            SequenceRefusal::BadRow(what) => write!(f, "ERR sequence '{name}': {what}"),
+            SequenceRefusal::BadRow(what) | SequenceRefusal::Contended(what) => {
+                write!(f, "ERR sequence '{name}': {what}")
+            }
             SequenceRefusal::Closed => f.write_str("ERR server is shutting down"),
         }
     }

@@ -76,14 +76,22 @@ impl ClaimView {
         listener(self.status().role);
     }
 
-    /// Returns the error reply of a standby; `None` for a holder.
-    pub fn refusal(&self) -> Option<String> {
+    /// Returns why a standby refuses requests; `None` for a holder.
+    pub fn refusal(&self) -> Option<StandbyRefusal> {
         self.is_standby().then(|| {
             let status = self.status();
-            let code = if status.is_waiting() { "LOADING" } else { "MISCONF" };
-            format!("{code} {}", status.reason())
+            StandbyRefusal { is_waiting: status.is_waiting(), reason: status.reason().to_owned() }
         })
     }
+}
+
+/// Reason why a standby refuses a request. `Display` is the text of an error reply, without `-`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{} {reason}", if *.is_waiting { "LOADING" } else { "MISCONF" })]
+pub struct StandbyRefusal {
+    /// Whether the standby takes over without help ([`ClaimStatus::is_waiting`]).
+    pub is_waiting: bool,
+    reason: String,
 }
 
 impl ClaimStatus {

@@ -28,7 +28,7 @@ pub use self::periods::SerialCounter;
 use self::sequence::Sequences;
 use self::time::Issuer;
 pub use self::time::{DeclareError, NamedStatus, random_cycle};
-use crate::claim::status::ClaimView;
+use crate::claim::status::{ClaimView, StandbyRefusal};
 use getid_text::name_hash::hash_of;
 
 /// Reason why a counter has no sequence to draw from.
@@ -38,16 +38,6 @@ pub enum CounterRefusal {
     Clock(Refusal),
     /// Memory holds no more sequences.
     Sequence(SequenceRefusal),
-}
-
-impl CounterRefusal {
-    /// Returns the error reply for the generator of this name.
-    pub fn of(&self, name: &str) -> String {
-        match self {
-            CounterRefusal::Clock(refusal) => refusal.to_string(),
-            CounterRefusal::Sequence(refusal) => refusal.of(name),
-        }
-    }
 }
 
 /// The generators of a server, by index.
@@ -85,7 +75,7 @@ impl Generators {
 
     /// Returns the error reply of a standby for values that only a holder gives; `None` if this server is no standby.
     /// The issuer itself refuses IDs.
-    pub fn standby_refusal(&self) -> Option<String> {
+    pub fn standby_refusal(&self) -> Option<StandbyRefusal> {
         self.claim.get().and_then(|claim| claim.refusal())
     }
 

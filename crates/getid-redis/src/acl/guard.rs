@@ -12,6 +12,7 @@ use std::net::IpAddr;
 
 use super::permissions::CommandSet;
 use crate::command::{Command, rows};
+use crate::resp::{ErrorKind, ErrorReply};
 
 /// Where a client connects from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,12 +93,13 @@ pub(super) fn unguarded(allowed: CommandSet) -> CommandSet {
 }
 
 /// Returns the error for a guarded command in a guarded session.
-pub fn denied(command: &Command) -> String {
-    format!(
+pub fn denied(command: &Command) -> ErrorReply {
+    let text = format!(
         "DENIED '{}' changes the server or affects other clients, and requires a login from other machines \
          unless protected-mode is no. Log in with AUTH as a user with a password (requirepass or ACL SETUSER, set from the \
          server's own machine or in its configuration), send it from the loopback interface, or set protected-mode no in \
          the configuration if no other client can reach this port",
         command.full_name.replace('|', " ")
-    )
+    );
+    ErrorReply::new(ErrorKind::NoPermission, text)
 }

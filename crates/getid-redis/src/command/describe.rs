@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::{Argument, Categories, Command, Vocabulary, keys};
-use crate::resp::{Args, Value};
+use crate::resp::{Args, ErrorReply, Value};
 use getid_text::glob::Pattern;
 
 /// Replies to `COMMAND` (no names) and `COMMAND INFO name ...`: an array of ten fields for each command, null for an
@@ -133,15 +133,15 @@ pub fn command_list(vocabulary: &Vocabulary, args: Args<'_>) -> Value {
 ///
 /// # Errors
 ///
-/// Returns the reply's text for an unknown command, for one without keys, or for too few arguments.
-pub fn command_get_keys(vocabulary: &Vocabulary, args: Args<'_>, flags: bool) -> Result<Value, &'static str> {
+/// Returns the error reply for an unknown command, for one without keys, or for too few arguments.
+pub fn command_get_keys(vocabulary: &Vocabulary, args: Args<'_>, flags: bool) -> Result<Value, ErrorReply> {
     let request = args.behind(2);
-    let command = vocabulary.resolve(request).map_err(|_| "ERR Invalid command specified")?;
+    let command = vocabulary.resolve(request).map_err(|_| ErrorReply::from("ERR Invalid command specified"))?;
     if command.keys.is_empty() {
-        return Err("ERR The command has no key arguments");
+        return Err("ERR The command has no key arguments".into());
     }
     if !command.accepts(request.len()) {
-        return Err("ERR Invalid number of arguments specified for command");
+        return Err("ERR Invalid number of arguments specified for command".into());
     }
     Ok(keys::keys_value(command, request, flags))
 }

@@ -24,7 +24,7 @@ pub use named_ids::{
 };
 pub use table::{NAMING, TABLE};
 
-use crate::resp::Args;
+use crate::resp::{Args, ErrorKind, ErrorReply};
 
 /// The Redis version in `HELLO` and `INFO`, by which some clients choose their commands.
 ///
@@ -349,8 +349,9 @@ impl Command {
     }
 
     /// Returns the error for a wrong number of arguments.
-    pub(crate) fn arity_error(&self) -> String {
-        format!("ERR wrong number of arguments for '{}' command", self.full_name)
+    pub(crate) fn arity_error(&self) -> ErrorReply {
+        let text = format!("ERR wrong number of arguments for '{}' command", self.full_name);
+        ErrorReply::new(ErrorKind::Arity, text)
     }
 }
 
@@ -464,9 +465,9 @@ impl Vocabulary {
     ///
     /// # Errors
     ///
-    /// Returns the reply's text if there is none.
+    /// Returns the error reply if there is none.
     #[inline]
-    pub fn resolve(&self, args: Args<'_>) -> Result<&'static Command, Vec<u8>> {
+    pub fn resolve(&self, args: Args<'_>) -> Result<&'static Command, ErrorReply> {
         let Some(command) = self.find(args.name()) else { return Err(unknown_command(args)) };
         match args.get(1) {
             Some(name) if !command.subcommands.is_empty() => {
@@ -496,7 +497,7 @@ pub struct RenameError {
 const QUOTED_BYTES_MAX: usize = 128;
 
 /// Returns Redis 7.0's text to the letter, because libraries parse it.
-fn unknown_command(args: Args<'_>) -> Vec<u8> {
+fn unknown_command(args: Args<'_>) -> ErrorReply {
     let mut quoted = Vec::new();
     for arg in args.iter().skip(1) {
         if quoted.len() >= QUOTED_BYTES_MAX {
@@ -508,12 +509,14 @@ fn unknown_command(args: Args<'_>) -> Vec<u8> {
         quoted.extend_from_slice(b"' ");
     }
     let name = quote(args.name(), QUOTED_BYTES_MAX);
-    [b"ERR unknown command '", name, b"', with args beginning with: ", &quoted].concat()
+    let text = [b"ERR unknown command '", name, b"', with args beginning with: ", &quoted].concat();
+    ErrorReply { kind: ErrorKind::UnknownCommand, text: text.into() }
 }
 
-fn unknown_subcommand(container: &Command, name: &[u8]) -> Vec<u8> {
+fn unknown_subcommand(container: &Command, name: &[u8]) -> ErrorReply {
     let help = format!("'. Try {} HELP.", container.full_name.to_ascii_uppercase());
-    [b"ERR unknown subcommand '", quote(name, QUOTED_BYTES_MAX), help.as_bytes()].concat()
+    let text = [b"ERR unknown subcommand '", quote(name, QUOTED_BYTES_MAX), help.as_bytes()].concat();
+    ErrorReply { kind: ErrorKind::UnknownCommand, text: text.into() }
 }
 
 /// Returns the beginning of a client's argument as Redis's error texts quote it: up to the first zero byte.
@@ -778,8 +781,8 @@ mod tests {
     fn unknown_commands_quote_at_most_128_bytes() {
         let text = [b'x'; 1 << 10];
         let ranges: Vec<Span> = (0..1000).map(|_| Span { start: 0, end: text.len() }).collect();
-        assert!(Vocabulary::default().resolve(Args::new(&text, &ranges)).unwrap_err().len() < 350);
+        assert!(Vocabulary::default().resolve(Args::new(&text, &ranges)).unwrap_err().text.len() < 350);
         let ranges: Vec<Span> = (0..1000).map(|i| Span { start: 0, end: 1 + i % 3 }).collect();
-        assert!(Vocabulary::default().resolve(Args::new(&text, &ranges)).unwrap_err().len() < 350);
+        assert!(Vocabulary::default().resolve(Args::new(&text, &ranges)).unwrap_err().text.len() < 350);
     }
 }

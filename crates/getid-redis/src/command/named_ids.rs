@@ -8,7 +8,7 @@ use getid_core::{
 };
 
 use super::ids::{SpanError, describe_id, quoted};
-use crate::resp::Value;
+use crate::resp::{ErrorKind, ErrorReply, Value};
 use getid_text::timestamp::{TimeSpec, format_rfc3339, plausibility};
 use getid_text::zone::shown_unix_ms;
 
@@ -53,12 +53,12 @@ const OWN_NAMES: [&str; 7] = ["generator", "kind", "time", "unix_ms", "tick", "a
 ///
 /// # Errors
 ///
-/// Returns the reply's text if it is not an ID of this generator.
-pub fn parse_named_id(generator: &NamedGenerator, text: &[u8]) -> Result<u128, String> {
+/// Returns the error reply if it is not an ID of this generator.
+pub fn parse_named_id(generator: &NamedGenerator, text: &[u8]) -> Result<u128, ErrorReply> {
     let declaration = generator.declaration();
     str::from_utf8(text).ok().and_then(|text| declaration.read(text)).ok_or_else(|| {
         let (text, name) = (quoted(text), declaration.name());
-        format!("ERR '{text}' is not an id of generator '{name}': expected {}", expected(declaration))
+        format!("ERR '{text}' is not an id of generator '{name}': expected {}", expected(declaration)).into()
     })
 }
 
@@ -114,15 +114,15 @@ fn describe_number(declaration: &Declaration, number: u128, now_unix_ms: i64) ->
 ///
 /// # Errors
 ///
-/// Returns the reply's text if it is not an ID of this generator.
-pub fn parse_counter_id(counter: &CounterDeclaration, text: &[u8]) -> Result<CounterReading, String> {
+/// Returns the error reply if it is not an ID of this generator.
+pub fn parse_counter_id(counter: &CounterDeclaration, text: &[u8]) -> Result<CounterReading, ErrorReply> {
     str::from_utf8(text).ok().and_then(|text| counter.read(text)).ok_or_else(|| {
         let expected = match counter.kind() {
             CounterKind::Sequence(None) => "a decimal number".to_owned(),
             CounterKind::Sequence(Some(format)) => format!("an id of {format}"),
             CounterKind::Serial(serial) => format!("a text of the template {}", serial.template.text()),
         };
-        format!("ERR '{}' is not an id of generator '{}': expected {expected}", quoted(text), counter.name())
+        format!("ERR '{}' is not an id of generator '{}': expected {expected}", quoted(text), counter.name()).into()
     })
 }
 
@@ -173,17 +173,18 @@ pub fn describe_any_id(layout: Layout, id: Option<Id>, named: &[NamedId], now_un
 ///
 /// # Errors
 ///
-/// Returns the reply's text if it has none: the kind holds no time, or its IDs are not in the order of their times.
-pub fn check_named_span(generator: &NamedGenerator) -> Result<(), String> {
+/// Returns the error reply if it has none: the kind holds no time, or its IDs are not in the order of their times.
+pub fn check_named_span(generator: &NamedGenerator) -> Result<(), ErrorReply> {
     let declaration = generator.declaration();
     let (name, kind) = (declaration.name(), declaration.kind().word);
     if !declaration.layout().has_time() {
-        return Err(format!("ERR ids of generator '{name}' have no span: a {kind} holds no time"));
+        return Err(format!("ERR ids of generator '{name}' have no span: a {kind} holds no time").into());
     }
     if !declaration.is_ordered() {
         return Err(format!(
             "ERR ids of generator '{name}' have no span: those of {kind} are not in the order of their times"
-        ));
+        )
+        .into());
     }
     Ok(())
 }
@@ -191,7 +192,8 @@ pub fn check_named_span(generator: &NamedGenerator) -> Result<(), String> {
 /// Replies to `IDSPAN from to name` with the lowest and the highest ID that can carry a time of `from` to `to`, both
 /// inclusive, where `now` is `now_unix_ms`. The reply is an error if there is none.
 pub fn describe_named_span(generator: &NamedGenerator, times: [TimeSpec; 2], now_unix_ms: i64) -> Value {
-    let ids = span(generator.declaration().layout(), times, now_unix_ms).map_err(|error| error.to_string());
+    let ids =
+        span(generator.declaration().layout(), times, now_unix_ms).map_err(|error| ErrorReply::from(error.to_string()));
     let shown = |number: u128| {
         if generator.is_integer() {
             return Ok(number_value(number));
@@ -206,13 +208,14 @@ pub fn describe_named_span(generator: &NamedGenerator, times: [TimeSpec; 2], now
 
 /// Returns the error for a number with more digits than its generator's format permits.
 #[cold]
-pub fn too_wide(generator: &NamedGenerator, number: u128) -> String {
+pub fn too_wide(generator: &NamedGenerator, number: u128) -> ErrorReply {
     let declaration = generator.declaration();
     let (name, pad) = (declaration.name(), declaration.format().map_or(0, |format| format.pad));
-    format!(
+    let text = format!(
         "ERR generator '{name}' is at {number}, which has more digits than its format's pad {pad}. Declare a new generator \
          with a larger pad, or this one with 'overflow grow', which gives up the order of its texts"
-    )
+    );
+    ErrorReply::new(ErrorKind::Conflict, text)
 }
 
 fn span(layout: &FieldLayout, times: [TimeSpec; 2], now_unix_ms: i64) -> Result<(u128, u128), SpanError> {

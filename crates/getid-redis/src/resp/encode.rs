@@ -13,6 +13,8 @@ use redis_protocol::resp2::types::{BytesFrame as Frame2, Resp2Frame as _};
 use redis_protocol::resp3::encode::complete::encode_bytes as encode_resp3;
 use redis_protocol::resp3::types::{BytesFrame as Frame3, Resp3Frame as _, VerbatimStringFormat};
 
+use super::ErrorReply;
+
 /// Protocol of a client; `HELLO` changes it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protocol {
@@ -28,8 +30,8 @@ pub enum Protocol {
 pub enum Value {
     /// A simple string such as `+OK`, filtered as in [`write_error`].
     Simple(Cow<'static, str>),
-    /// An error such as `-ERR ...`: code and text without the `-`, filtered as in [`write_error`].
-    Error(String),
+    /// An error such as `-ERR ...`, filtered as in [`write_error`].
+    Error(ErrorReply),
     /// An integer such as `:1`.
     Integer(i64),
     /// A string of any bytes.
@@ -62,9 +64,9 @@ impl Value {
         Value::Verbatim(data.into())
     }
 
-    /// Returns an error: code and text, without the `-`.
-    pub fn error(text: impl Into<String>) -> Value {
-        Value::Error(text.into())
+    /// Returns an error.
+    pub fn error(error: impl Into<ErrorReply>) -> Value {
+        Value::Error(error.into())
     }
 
     /// Returns a map whose fields are named by bulk strings.
@@ -219,16 +221,16 @@ fn push_line(text: &[u8], output: &mut Vec<u8>) {
 }
 
 /// Returns a text as [`push_line`] appends it.
-fn line_of(text: &str) -> String {
+fn line_of(text: &[u8]) -> String {
     let mut line = Vec::with_capacity(text.len());
-    push_line(text.as_bytes(), &mut line);
+    push_line(text, &mut line);
     String::from_utf8_lossy(&line).into_owned()
 }
 
 fn resp2_frame(value: &Value) -> Frame2 {
     match value {
-        Value::Simple(text) => Frame2::SimpleString(line_of(text).into()),
-        Value::Error(text) => Frame2::Error(line_of(text).into()),
+        Value::Simple(text) => Frame2::SimpleString(line_of(text.as_bytes()).into()),
+        Value::Error(error) => Frame2::Error(line_of(&error.text).into()),
         Value::Integer(number) => Frame2::Integer(*number),
         Value::Bulk(data) | Value::Verbatim(data) => Frame2::BulkString(data.clone()),
         Value::Null => Frame2::Null,
@@ -242,8 +244,8 @@ fn resp2_frame(value: &Value) -> Frame2 {
 
 fn resp3_frame(value: &Value) -> Frame3 {
     match value {
-        Value::Simple(text) => Frame3::SimpleString { data: line_of(text).into(), attributes: None },
-        Value::Error(text) => Frame3::SimpleError { data: line_of(text).into(), attributes: None },
+        Value::Simple(text) => Frame3::SimpleString { data: line_of(text.as_bytes()).into(), attributes: None },
+        Value::Error(error) => Frame3::SimpleError { data: line_of(&error.text).into(), attributes: None },
         Value::Integer(number) => Frame3::Number { data: *number, attributes: None },
         Value::Bulk(data) => Frame3::BlobString { data: data.clone(), attributes: None },
         Value::Verbatim(data) => {

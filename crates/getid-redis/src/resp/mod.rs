@@ -8,6 +8,7 @@
 mod decode;
 mod digits;
 mod encode;
+mod error;
 
 pub use decode::{Args, DecodeLimits, DecodeStep, Decoder, ProtocolError, Span, parse_integer};
 pub use digits::{ID_BYTES_MAX, IdWriter};
@@ -15,3 +16,4 @@ pub use encode::{
     Protocol, Value, encode, write_array_header, write_bulk, write_bulk_header, write_bulk_id, write_count,
     write_error, write_id, write_null, write_push_header, write_text_header,
 };
+pub use error::{ErrorKind, ErrorReply};

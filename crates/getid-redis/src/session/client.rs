@@ -15,7 +15,7 @@ use super::transaction::Transaction;
 use super::turn::Turn;
 use crate::acl::{self, CommandSet, Context, Denial, DenialReason, Digest, Origin, Proof, User};
 use crate::command::{Command, CommandFlags, KEY_BYTES_MAX, Verb};
-use crate::resp::{Args, DecodeLimits, Protocol};
+use crate::resp::{Args, DecodeLimits, ErrorKind, ErrorReply, Protocol};
 
 /// Maximum length of a name that `CLIENT SETNAME` and `SETINFO` keep, bytes. Redis has no bound, and every `CLIENT
 /// LIST` shows the name.
@@ -325,15 +325,15 @@ impl ClientState {
         self.become_user(user, logged_in, false);
     }
 
-    /// Queues a refused request for `ACL LOG`, and returns the reply's text.
+    /// Queues a refused request for `ACL LOG`, and returns the error reply.
     #[cold]
-    pub(super) fn deny(&self, refused: PermissionError, context: Context, turn: &mut Turn) -> String {
+    pub(super) fn deny(&self, refused: PermissionError, context: Context, turn: &mut Turn) -> ErrorReply {
         self.deny_with(refused, context, PermissionError::text, turn)
     }
 
-    /// Queues a request for `ACL LOG` that was allowed when it was queued in `MULTI`, and returns the reply's text.
+    /// Queues a request for `ACL LOG` that was allowed when it was queued in `MULTI`, and returns the error reply.
     #[cold]
-    pub(super) fn deny_in_exec(&self, refused: PermissionError, turn: &mut Turn) -> String {
+    pub(super) fn deny_in_exec(&self, refused: PermissionError, turn: &mut Turn) -> ErrorReply {
         self.deny_with(refused, Context::Multi, PermissionError::text_in_exec, turn)
     }
 
@@ -343,11 +343,15 @@ impl ClientState {
         context: Context,
         text: fn(&PermissionError) -> String,
         turn: &mut Turn,
-    ) -> String {
-        let text = if refused.is_guarded { acl::denied(refused.command) } else { text(&refused) };
+    ) -> ErrorReply {
+        let error = if refused.is_guarded {
+            acl::denied(refused.command)
+        } else {
+            ErrorReply::new(ErrorKind::NoPermission, text(&refused))
+        };
         let PermissionError { reason, object, .. } = refused;
         turn.deny(Denial { reason, context, object, user: Arc::clone(self.user.name()), count: 1 });
-        text
+        error
     }
 
     /// Performs `RESET` except for the transaction. As in Redis, the values of `SETINFO` remain.

@@ -13,6 +13,7 @@ use getid_core::{Id, NamedGenerator};
 use super::sequence_effect::{KeysEffect, ScriptEffect, SequenceEffect};
 use super::worker_effect::WorkerEffect;
 use crate::command::NamedId;
+use crate::resp::{ErrorKind, ErrorReply};
 use getid_text::timestamp::TimeSpec;
 
 /// An action of the server for a command; its answer is the command's reply.
@@ -250,6 +251,12 @@ pub enum Unblock {
     /// `ERROR`: Redis's text.
     #[error("UNBLOCKED client unblocked via CLIENT UNBLOCK")]
     Error,
+}
+
+impl From<Unblock> for ErrorReply {
+    fn from(how: Unblock) -> ErrorReply {
+        ErrorReply::new(ErrorKind::Unavailable, how.to_string())
+    }
 }
 
 /// Kinds of connections, by Redis's names.

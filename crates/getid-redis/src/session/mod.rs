@@ -49,7 +49,9 @@ pub use sequence_effect::{
     HashFields, HashQuery, KeyProperty, KeyScan, KeysEffect, ScriptEffect, SequenceEffect, SetCondition, SetReply,
     SetSequence,
 };
-pub use sequences::{CounterPeriod, SequenceDraw, SequenceDrawResults, SequencePart, SequenceReply, drop_front};
+pub use sequences::{
+    CounterPeriod, FailedCalls, SequenceDraw, SequenceDrawResults, SequencePart, SequenceReply, drop_front,
+};
 pub use settings::{SequenceCommandSettings, Settings};
 pub use tally::{Calls, ErrorCode, SlowCommand, Timing, TurnTally};
 pub use transaction::TRANSACTION_BYTES_MAX;
@@ -61,7 +63,7 @@ pub use worker_effect::{WorkerEffect, WorkerWord};
 
 use crate::acl::{Origin, Proof};
 use crate::command::Verb;
-use crate::resp::{self, DecodeStep, Decoder, IdWriter, Protocol, ProtocolError, Value};
+use crate::resp::{self, DecodeStep, Decoder, ErrorReply, IdWriter, Protocol, ProtocolError, Value};
 
 /// Draws of a turn beside the IDs of the unnamed generator.
 pub struct ExtraDraws<'a> {
@@ -330,8 +332,8 @@ impl Session {
             match client.check(command, args) {
                 Ok(()) => Call { command, args, client, transaction, turn }.run(),
                 Err(refused) => {
-                    let text = client.deny_in_exec(*refused, turn);
-                    turn.push_error(text);
+                    let error = client.deny_in_exec(*refused, turn);
+                    turn.push_error(&error);
                 }
             }
         }
@@ -360,14 +362,14 @@ impl Session {
 
     /// Appends the turn's replies, in order.
     ///
-    /// `drawn` has exactly the IDs of `turn.draws`, ascending. Or it is the text of an error reply (without `-`), which
-    /// replaces each reply that needs IDs; all others remain.
+    /// `drawn` has exactly the IDs of `turn.draws`, ascending. Or it is an error, which replaces each reply that needs
+    /// IDs; all others remain.
     ///
     /// # Panics
     ///
     /// If `drawn` has another number of IDs, or the turn has draws from named generators or sequences. Both are errors
     /// of the caller.
-    pub fn write(&self, turn: &Turn, drawn: Result<&[Reservation], &str>, output: &mut Vec<u8>) {
+    pub fn write(&self, turn: &Turn, drawn: Result<&[Reservation], &ErrorReply>, output: &mut Vec<u8>) {
         self.write_with(turn, drawn, output, |_, _| unreachable!("a turn with extra draws"));
     }
 
@@ -381,7 +383,7 @@ impl Session {
     pub fn write_with_extra(
         &self,
         turn: &Turn,
-        drawn: Result<&[Reservation], &str>,
+        drawn: Result<&[Reservation], &ErrorReply>,
         extra: &mut ExtraDraws<'_>,
         output: &mut Vec<u8>,
     ) {
@@ -450,7 +452,7 @@ impl Session {
     fn write_with(
         &self,
         turn: &Turn,
-        drawn: Result<&[Reservation], &str>,
+        drawn: Result<&[Reservation], &ErrorReply>,
         output: &mut Vec<u8>,
         mut write_with_extra: impl FnMut(ReplyPiece, &mut Vec<u8>),
     ) {
@@ -489,11 +491,11 @@ impl Session {
                     }
                 }
             }
-            Err(text) => {
+            Err(error) => {
                 for &reply in turn.replies() {
                     match reply {
-                        ReplyPiece::Integers { count } => (0..count).for_each(|_| resp::write_error(text, output)),
-                        ReplyPiece::Bulks { .. } => resp::write_error(text, output),
+                        ReplyPiece::Integers { count } => (0..count).for_each(|_| resp::write_error(error, output)),
+                        ReplyPiece::Bulks { .. } => resp::write_error(error, output),
                         ReplyPiece::Suppressed { .. } => {}
                         ReplyPiece::Named { .. }
                         | ReplyPiece::Sequence { .. }

@@ -8,7 +8,7 @@
 use getid_core::{NamedGenerator, Reservation};
 
 use crate::command::too_wide;
-use crate::resp::{self, IdWriter};
+use crate::resp::{self, ErrorReply, IdWriter};
 
 /// Maximum number of generators in one turn; a turn with this many ends.
 pub(super) const DRAWS_MAX: usize = 64;
@@ -96,8 +96,8 @@ pub struct NamedDrawResults {
 pub struct NamedPart {
     /// The slots, ascending.
     pub reservations: Vec<Reservation>,
-    /// Reason why there are no more: the text of an error reply, without `-`. It replaces each remaining reply.
-    pub refused: Option<String>,
+    /// Error that replaces each remaining reply, if there are no more.
+    pub refused: Option<ErrorReply>,
     /// Number of `GETID` and of `MGETID` that got an error because a number has more digits than its format.
     pub too_wide: [u32; 2],
     /// Index of the next ID's reservation.
@@ -159,7 +159,7 @@ impl NamedPart {
     }
 
     fn memory_bytes(&self) -> usize {
-        let refused = self.refused.as_ref().map_or(0, String::capacity);
+        let refused = self.refused.as_ref().map_or(0, |error| error.text.len());
         self.reservations.capacity() * size_of::<Reservation>() + refused
     }
 
@@ -191,13 +191,13 @@ impl NamedPart {
         output: &mut Vec<u8>,
     ) {
         let NamedReply { count, form, request, .. } = reply;
-        if let Some(text) = &self.refused {
+        if let Some(error) = &self.refused {
             let errors = match form {
                 ReplyForm::Each => count,
                 ReplyForm::Array => 1,
                 ReplyForm::Suppressed => 0,
             };
-            return (0..errors).for_each(|_| resp::write_error(text, output));
+            return (0..errors).for_each(|_| resp::write_error(error, output));
         }
         let has_noise = generator.has_noise();
         let mut number = |slot, nth| generator.number(slot, nth, if has_noise { noise() } else { 0 }, request);

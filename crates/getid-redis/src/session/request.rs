@@ -6,7 +6,7 @@ use super::transaction::{Transaction, is_login};
 use super::turn::{Breach, Turn};
 use crate::acl::Context;
 use crate::command::{Command, CommandFlags, Verb};
-use crate::resp::Args;
+use crate::resp::{Args, ErrorKind, ErrorReply};
 
 /// Maximum number of arguments of a command that takes any number of them.
 ///
@@ -19,13 +19,16 @@ const ARGS_BYTES_MAX: usize = 64 * 1024;
 /// Size of replies to a client that has not logged in after which a turn ends, bytes.
 const UNAUTHENTICATED_BYTES_MAX: usize = 2 * 1024;
 
+/// Error of a client that must log in and has not.
+const NOT_LOGGED_IN: ErrorReply = ErrorReply::fixed(ErrorKind::NotLoggedIn, "NOAUTH Authentication required.");
+
 /// Reason why a request gets an error before it is run or queued.
 #[derive(Debug)]
 pub(super) enum RequestRejection {
     /// The request is HTTP.
     Http,
-    /// The request is invalid; `text` is the reply.
-    Invalid { command: Option<&'static Command>, text: Vec<u8> },
+    /// The request is invalid; `error` is the reply.
+    Invalid { command: Option<&'static Command>, error: ErrorReply },
     /// The user may not run the command.
     NotAllowed(Box<PermissionError>),
 }
@@ -35,8 +38,8 @@ impl RequestRejection {
     pub(super) fn answer(self, transaction: &mut Transaction, client: &mut ClientState, turn: &mut Turn) {
         match self {
             RequestRejection::Http => close_http(turn),
-            RequestRejection::Invalid { command, text } => {
-                reject(transaction, client, command, &text, turn);
+            RequestRejection::Invalid { command, error } => {
+                reject(transaction, client, command, error, turn);
                 // A client that has not logged in gets few bytes per turn.
                 turn.ended |= !client.is_authenticated() && turn.encoded().len() >= UNAUTHENTICATED_BYTES_MAX;
             }
@@ -61,23 +64,23 @@ fn check(
             return Err(RequestRejection::Http);
         }
         Ok(command) => command,
-        Err(text) => return Err(RequestRejection::Invalid { command: None, text }),
+        Err(error) => return Err(RequestRejection::Invalid { command: None, error }),
     };
-    let because = |text: &[u8]| Err(RequestRejection::Invalid { command: Some(command), text: text.to_vec() });
+    let because = |error: ErrorReply| Err(RequestRejection::Invalid { command: Some(command), error });
     if !command.accepts(len) {
-        return because(command.arity_error().as_bytes());
+        return because(command.arity_error());
     }
     if !client.is_authenticated() && !command.flags.has(CommandFlags::NO_AUTH) {
-        return because(b"NOAUTH Authentication required.");
+        return because(NOT_LOGGED_IN);
     }
     if transaction.is_queueing() && command.flags.has(CommandFlags::NO_MULTI) {
-        return because(b"ERR Command not allowed inside a transaction");
+        return because("ERR Command not allowed inside a transaction".into());
     }
     client.check(command, args).map_err(RequestRejection::NotAllowed)?;
     if client.is_limited_to_pubsub() && !is_allowed_to_subscribers(command) {
-        return because(subscriber_error(command).as_bytes());
+        return because(subscriber_error(command));
     }
-    if len > ARGS_MAX { because(too_many_args(command, len).as_bytes()) } else { Ok(command) }
+    if len > ARGS_MAX { because(too_many_args(command, len)) } else { Ok(command) }
 }
 
 /// Returns true if a subscribed client may send this command in RESP2.
@@ -87,20 +90,21 @@ fn is_allowed_to_subscribers(command: &Command) -> bool {
 }
 
 #[cold]
-fn subscriber_error(command: &Command) -> String {
+fn subscriber_error(command: &Command) -> ErrorReply {
     format!(
         "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context",
         command.full_name
     )
+    .into()
 }
 
 /// Returns the error for a command with more than [`ARGS_MAX`] arguments.
 #[cold]
-fn too_many_args(command: &Command, len: usize) -> String {
+fn too_many_args(command: &Command, len: usize) -> ErrorReply {
     if command.sends_back {
         return command.arity_error();
     }
-    format!("ERR too many arguments for '{}' command: {len}, and it takes at most {ARGS_MAX}", command.full_name)
+    format!("ERR too many arguments for '{}' command: {len}, and it takes at most {ARGS_MAX}", command.full_name).into()
 }
 
 /// Checks a request that will have at least `bytes` bytes, so that a request that will be refused is not buffered.
@@ -113,17 +117,18 @@ pub(super) fn check_large(
     bytes: usize,
 ) -> Result<(), RequestRejection> {
     let command = check(transaction, client, args, len)?;
-    let text = if command.sends_back && len > 2 {
+    let error = if command.sends_back && len > 2 {
         command.arity_error()
     } else if !command.sends_back && bytes > ARGS_BYTES_MAX {
         format!(
             "ERR arguments of '{}' command are too large: it takes at most {ARGS_BYTES_MAX} bytes",
             command.full_name
         )
+        .into()
     } else {
         return Ok(());
     };
-    Err(RequestRejection::Invalid { command: Some(command), text: text.into_bytes() })
+    Err(RequestRejection::Invalid { command: Some(command), error })
 }
 
 /// Rejects, holds, queues or runs one request.
@@ -158,7 +163,7 @@ pub(super) fn take(transaction: &mut Transaction, client: &mut ClientState, args
             }
             Err(error) => {
                 turn.tally.rejected(command.verb);
-                turn.push_error(error.to_string());
+                turn.push_error(&error.to_string().into());
             }
         }
         client.view.queued = transaction.queued();
@@ -199,7 +204,7 @@ fn reject(
     transaction: &mut Transaction,
     client: &mut ClientState,
     command: Option<&'static Command>,
-    text: &[u8],
+    error: ErrorReply,
     turn: &mut Turn,
 ) {
     if let Some(command) = command {
@@ -208,11 +213,12 @@ fn reject(
     if command.is_some_and(|command| command.verb == Verb::Exec) {
         transaction.discard();
         // Redis omits the code if it is ERR.
-        let reason = text.strip_prefix(b"ERR ").unwrap_or(text);
-        turn.push_error([b"EXECABORT Transaction discarded because of: ", reason].concat());
+        let reason = error.text.strip_prefix(b"ERR ").unwrap_or(&error.text);
+        let text = [b"EXECABORT Transaction discarded because of: ", reason].concat();
+        turn.push_error(&ErrorReply { text: text.into(), ..error });
     } else {
         transaction.fail();
-        turn.push_error(text);
+        turn.push_error(&error);
     }
     client.view.queued = transaction.queued();
 }
@@ -222,7 +228,7 @@ fn reject(
 fn refuse(transaction: &mut Transaction, client: &mut ClientState, refused: PermissionError, turn: &mut Turn) {
     let context = if transaction.is_queueing() { Context::Multi } else { Context::TopLevel };
     let command = refused.command;
-    let text = client.deny(refused, context, turn);
+    let error = client.deny(refused, context, turn);
     client.view.set_last_command(command.full_name);
-    reject(transaction, client, Some(command), text.as_bytes(), turn);
+    reject(transaction, client, Some(command), error, turn);
 }

@@ -14,8 +14,9 @@ use std::sync::Arc;
 
 use getid_core::{CivilTime, CounterDeclaration, CounterKind, Run, SequenceRequest};
 
+use super::tally::ErrorCode;
 use crate::command::Verb;
-use crate::resp::{self, IdWriter};
+use crate::resp::{self, ErrorKind, ErrorReply, IdWriter};
 
 /// Maximum number of sequences in one turn; a turn with this many ends.
 pub(super) const DRAWS_MAX: usize = 128;
@@ -208,6 +209,19 @@ pub struct CounterPeriod {
     pub stamp: CivilTime,
 }
 
+/// Commands that were answered with an error instead of values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FailedCalls {
+    /// The command.
+    pub verb: Verb,
+    /// Number of its calls.
+    pub calls: u32,
+    /// Cause of the error.
+    pub kind: ErrorKind,
+    /// First word of the error.
+    pub code: ErrorCode,
+}
+
 /// Values drawn for one sequence draw.
 #[derive(Debug, Default)]
 pub struct SequencePart {
@@ -215,12 +229,12 @@ pub struct SequencePart {
     pub runs: Vec<Run>,
     /// The asks that wait for their values, in order.
     pub left: Vec<SequenceRequest>,
-    /// Reason why there are no more: the text of an error reply, without `-`. Replies take the existing values first.
-    pub refused: Option<String>,
+    /// Error of the remaining replies, if there are no more values. Replies take the existing values first.
+    pub refused: Option<ErrorReply>,
     /// For a serial number, the period of its counter.
     pub period: Option<CounterPeriod>,
-    /// Commands that got that error, with their number.
-    pub failed: Vec<(Verb, u32)>,
+    /// Commands that were answered with an error.
+    pub failed: Vec<FailedCalls>,
     /// Run of the next reply's value, and number of commands that were served from it.
     at: usize,
     taken: u32,
@@ -289,8 +303,8 @@ impl SequencePart {
         (self.at, self.taken) = (0, 0);
         if self.refused.is_some() {
             self.refused = None;
-            self.failed = Vec::new();
         }
+        self.failed.clear();
         self.period = None;
     }
 
@@ -341,7 +355,7 @@ impl SequencePart {
     }
 
     fn memory_bytes(&self) -> usize {
-        let refused = self.refused.as_ref().map_or(0, String::capacity);
+        let refused = self.refused.as_ref().map_or(0, |error| error.text.len());
         let asked = self.left.capacity() * size_of::<SequenceRequest>();
         self.runs.capacity() * size_of::<Run>() + asked + refused
     }
@@ -384,7 +398,7 @@ impl SequencePart {
     pub(super) fn write_ids(&mut self, reply: &SequenceReply, counter: &CounterDeclaration, output: &mut Vec<u8>) {
         let SequenceRequest { values, times } = reply.ask;
         let stamp = self.period.as_ref().map(|period| period.stamp);
-        let (mut left, mut too_wide, mut id) = (times, 0, Vec::new());
+        let (mut left, mut id) = (times, Vec::new());
         while left > 0 {
             let Some(run) = self.runs.get(self.at) else { break };
             let first =
@@ -403,31 +417,33 @@ impl SequencePart {
                 id.clear();
                 if !write_id(counter, stamp, value, reply.verb, &mut id, output) {
                     output.truncate(start);
-                    resp::write_error(too_many_digits(counter, value), output);
-                    too_wide += 1;
+                    let error = too_many_digits(counter, value);
+                    resp::write_error(&error, output);
+                    self.note_failed(reply.verb, 1, &error);
                     break;
                 }
             }
         }
-        self.note_failed(reply.verb, too_wide);
         if left > 0 {
             self.write_refused(reply.verb, left, output);
         }
     }
 
-    fn note_failed(&mut self, verb: Verb, times: u32) {
-        match self.failed.iter_mut().find(|failed| failed.0 == verb) {
-            Some((_, count)) => *count += times,
-            None if times > 0 => self.failed.push((verb, times)),
-            None => {}
+    #[cold]
+    fn note_failed(&mut self, verb: Verb, times: u32, error: &ErrorReply) {
+        let (kind, code) = (error.kind, ErrorCode::of(&error.text));
+        match self.failed.iter_mut().find(|failed| (failed.verb, failed.kind) == (verb, kind)) {
+            Some(failed) => failed.calls += times,
+            None => self.failed.push(FailedCalls { verb, calls: times, kind, code }),
         }
     }
 
     #[cold]
     fn write_refused(&mut self, verb: Verb, times: u32, output: &mut Vec<u8>) {
-        let text = self.refused.as_ref().expect("a turn is written with the values it requested");
-        (0..times).for_each(|_| resp::write_error(text, output));
-        self.note_failed(verb, times);
+        let error = self.refused.take().expect("a turn is written with the values it requested");
+        (0..times).for_each(|_| resp::write_error(&error, output));
+        self.note_failed(verb, times, &error);
+        self.refused = Some(error);
     }
 }
 
@@ -461,11 +477,11 @@ fn write_id(
 }
 
 #[cold]
-fn too_many_digits(counter: &CounterDeclaration, value: i64) -> String {
+fn too_many_digits(counter: &CounterDeclaration, value: i64) -> ErrorReply {
     let name = counter.name();
-    format!(
+    let text = format!(
         "ERR generator '{name}' is at {value}, which has more digits than its format has room for. Declare a new \
-         generator \
-         with more, or this one with 'overflow grow', which gives up the order of its texts"
-    )
+         generator with more, or this one with 'overflow grow', which gives up the order of its texts"
+    );
+    ErrorReply::new(ErrorKind::Conflict, text)
 }

@@ -18,7 +18,7 @@ use super::sequences::{self, SequenceDraw, SequenceReply, SequenceTurn};
 use super::tally::TurnTally;
 use crate::acl::{Denial, Proof};
 use crate::command::Verb;
-use crate::resp::{self, Decoder, Protocol, ProtocolError, Value};
+use crate::resp::{self, Decoder, ErrorKind, ErrorReply, Protocol, ProtocolError, Value};
 
 /// Maximum number of IDs of a turn before it ends, without those of the command that exceeds the bound.
 ///
@@ -184,6 +184,9 @@ pub struct Turn {
     pub wanted: usize,
     /// Counts and times, for INFO and monitors.
     pub tally: TurnTally,
+    /// Kind of the last error reply, by which a caller in this process branches. The shell sets it for a refused draw
+    /// and an effect.
+    pub error: Option<ErrorKind>,
     /// Whether replies are suppressed.
     pub(super) muted: bool,
     /// Whether the turn ends here: after a login, or because the next request is muted and this one is not, or the
@@ -296,6 +299,7 @@ impl Turn {
         self.logins_held = 0;
         self.wanted = 0;
         self.tally.clear();
+        self.error = None;
         self.muted = false;
         self.ended = false;
         if self.has_access_news {
@@ -637,10 +641,15 @@ impl Turn {
         self.push_with(|out| out.extend_from_slice(bytes));
     }
 
-    /// Adds an error: code and text, without the `-`.
-    pub(super) fn push_error(&mut self, text: impl AsRef<[u8]>) {
-        self.tally.error(text.as_ref());
-        self.push_with(|out| resp::write_error(text, out));
+    /// Adds an error.
+    pub(super) fn push_error(&mut self, error: &ErrorReply) {
+        self.count_error(error);
+        self.push_with(|out| resp::write_error(error, out));
+    }
+
+    fn count_error(&mut self, error: &ErrorReply) {
+        self.tally.error(&error.text);
+        self.error = Some(error.kind);
     }
 
     /// Adds the reply to a broken request, which may be empty.
@@ -654,8 +663,8 @@ impl Turn {
 
     /// Adds a reply that has a structure, or that differs between the protocols.
     pub(super) fn push_value(&mut self, value: &Value, protocol: Protocol) {
-        if let Value::Error(text) = value {
-            self.tally.error(text.as_bytes());
+        if let Value::Error(error) = value {
+            self.count_error(error);
         }
         self.push_with(|out| resp::encode(value, protocol, out));
     }

@@ -17,7 +17,7 @@ use crate::registry::StopMode;
 use crate::transport::Transport;
 use getid_redis::acl::{DenialReason, Proof};
 use getid_redis::command::Verb;
-use getid_redis::resp::Value;
+use getid_redis::resp::{ErrorKind, ErrorReply, Value};
 use getid_redis::session::{
     Calls, Effect, ErrorCode, IntrospectEffect, NamedDrawResults, ReplyForm, ReplyPiece, SequenceDrawResults, Turn,
 };
@@ -59,7 +59,8 @@ impl<T: Transport> ClientConnection<T> {
 
     /// Counts ID commands of a turn that got an error instead of IDs.
     #[cold]
-    pub(super) fn count_refused(&self, turn: &Turn, text: &str) {
+    pub(super) fn count_refused(&self, turn: &mut Turn, error: &ErrorReply) {
+        turn.error = Some(error.kind);
         let Some(own) = self.server.metrics.own_commands() else { return };
         let (mut getids, mut mgetids) = (0, 0);
         for reply in turn.replies() {
@@ -70,26 +71,28 @@ impl<T: Transport> ClientConnection<T> {
                 _ => {}
             }
         }
-        let code = ErrorCode::of(text.as_bytes());
+        let code = ErrorCode::of(&error.text);
         own.refuse(Verb::GetId, getids, code);
         own.refuse(Verb::MGetId, mgetids, code);
     }
 
     /// Counts commands that got an error instead of values of sequences.
     #[cold]
-    pub(super) fn count_refused_values(&self, sequences: &SequenceDrawResults) {
-        let Some(own) = self.server.metrics.own_commands() else { return };
-        for part in sequences.parts() {
-            let code = part.refused.as_ref().map(|text| ErrorCode::of(text.as_bytes()));
-            for (&(verb, count), code) in part.failed.iter().zip(code.into_iter().cycle()) {
-                own.refuse(verb, count, code);
-            }
+    pub(super) fn count_refused_values(&self, turn: &mut Turn, sequences: &SequenceDrawResults) {
+        let own = self.server.metrics.own_commands();
+        for failed in sequences.parts().iter().flat_map(|part| &part.failed) {
+            turn.error = Some(failed.kind);
+            own.iter().for_each(|own| own.refuse(failed.verb, failed.calls, failed.code));
         }
     }
 
     /// Counts commands that got an error instead of IDs of named generators, or for a number that is too wide.
     #[cold]
-    pub(super) fn count_named_refused(&self, turn: &Turn, named: &NamedDrawResults) {
+    pub(super) fn count_named_refused(&self, turn: &mut Turn, named: &NamedDrawResults) {
+        let is_too_wide = named.parts().iter().any(|part| part.too_wide != [0; 2]);
+        let refused = named.parts().iter().rev().find_map(|part| part.refused.as_ref());
+        let kind = refused.map(|error| error.kind).or(is_too_wide.then_some(ErrorKind::Conflict));
+        turn.error = kind.or(turn.error);
         let Some(own) = self.server.metrics.own_commands() else { return };
         for [getids, mgetids] in named.parts().iter().map(|part| part.too_wide).filter(|errors| *errors != [0; 2]) {
             own.refuse(Verb::GetId, getids, ErrorCode::of(b"ERR "));
@@ -101,8 +104,8 @@ impl<T: Transport> ClientConnection<T> {
         });
         for reply in replies {
             let refused = named.parts().get(reply.draw).and_then(|part| part.refused.as_ref());
-            if let Some(text) = refused {
-                let code = ErrorCode::of(text.as_bytes());
+            if let Some(error) = refused {
+                let code = ErrorCode::of(&error.text);
                 match reply.form {
                     ReplyForm::Each => own.refuse(Verb::GetId, reply.count, code),
                     ReplyForm::Array => own.refuse(Verb::MGetId, 1, code),
@@ -194,6 +197,9 @@ impl<T: Transport> ClientConnection<T> {
         let turn = &mut buffers.turn;
         match answer {
             EffectReply::Value(value) => {
+                if let Value::Error(error) = &value {
+                    turn.error = Some(error.kind);
+                }
                 self.count_effect(turn, Some(&value), clock::since_ns(began_ns));
                 self.session.reply(&value, &mut buffers.output);
             }
@@ -251,8 +257,8 @@ impl<T: Transport> ClientConnection<T> {
         };
         asker.ns += performed_ns;
         let mut failed = 0;
-        if let Some(Value::Error(text)) = value {
-            own.add_error(ErrorCode::of(text.as_bytes()), 1);
+        if let Some(Value::Error(error)) = value {
+            own.add_error(ErrorCode::of(&error.text), 1);
             failed = 1;
         }
         let (verb, ns) = (asker.command.verb, asker.ns);

@@ -2,7 +2,6 @@
 //!
 //! `sequences` has the part for sequences.
 
-use std::fmt;
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
@@ -15,6 +14,7 @@ use super::draw_wait::{DrawWait, DrawWaitEnd};
 use super::state::ClientConnection;
 use crate::metrics::MeasuredDraw;
 use crate::transport::Transport;
+use getid_redis::resp::ErrorReply;
 use getid_redis::session::{
     DrawSource, Draws, ExtraDraws, NamedDrawResults, NamedPart, SequenceDrawResults, Turn, Unblock,
 };
@@ -59,7 +59,7 @@ pub(super) struct PartialDraw {
     began_ns: Option<u64>,
 }
 
-/// Reason why a turn gets no IDs. `Display` is the text of the error reply.
+/// Reason why a turn gets no IDs.
 #[derive(Debug)]
 pub(super) enum DrawRefusal {
     /// Boxed, since it is rare, and otherwise a part of every idle connection.
@@ -67,11 +67,11 @@ pub(super) enum DrawRefusal {
     Unblocked(Unblock),
 }
 
-impl fmt::Display for DrawRefusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            DrawRefusal::Refused(refusal) => refusal.fmt(f),
-            DrawRefusal::Unblocked(how) => how.fmt(f),
+impl From<&DrawRefusal> for ErrorReply {
+    fn from(refusal: &DrawRefusal) -> ErrorReply {
+        match refusal {
+            DrawRefusal::Refused(refusal) => (&**refusal).into(),
+            DrawRefusal::Unblocked(how) => (*how).into(),
         }
     }
 }
@@ -170,7 +170,7 @@ impl<T: Transport> ClientConnection<T> {
             match self.server.generators.try_draw(draw.generator, draw.ids) {
                 Ok(Some(reservation)) => part.reservations.push(reservation),
                 Ok(None) => {}
-                Err(refusal) => part.refused = Some(refusal.to_string()),
+                Err(refusal) => part.refused = Some((&refusal).into()),
             }
             if part.refused.is_none() && part.left() < draw.ids {
                 return false;
@@ -284,7 +284,7 @@ impl<T: Transport> ClientConnection<T> {
         Ok(match self.wait_for(draw, later.ends_half_closed).await? {
             DrawWait::Ready(Ok(())) => DrawWaitEnd::Drawn,
             DrawWait::Ready(Err(refusal)) => {
-                *refused = Some(refusal.to_string());
+                *refused = Some((&refusal).into());
                 DrawWaitEnd::Refused
             }
             DrawWait::Early(how) => how,
@@ -321,7 +321,7 @@ fn refuse_missing(how: Unblock, mut refused: Option<DrawRefusal>, buffers: &mut 
         };
         match place {
             None => refused = Some(DrawRefusal::Unblocked(how)),
-            Some(refused) => *refused = Some(how.to_string()),
+            Some(refused) => *refused = Some(how.into()),
         }
     }
     refused

@@ -18,7 +18,7 @@ use crate::Server;
 use crate::registry::{Client, SocketInfo, StopMode};
 use crate::transport::Transport;
 use getid_redis::acl::{Origin, Proof};
-use getid_redis::resp::Protocol;
+use getid_redis::resp::{ErrorKind, Protocol};
 use getid_redis::session::{ClientView, Session};
 
 /// Value of `lib-name` in `CLIENT LIST`.
@@ -91,12 +91,12 @@ impl LocalClient {
         self.connection.wrong_logins = wrong;
     }
 
-    /// Returns the reply to a request, both as bytes of RESP.
+    /// Returns the reply to a request, which is bytes of RESP.
     ///
     /// # Errors
     ///
     /// Fails if the client must end (`CLIENT KILL`, a stop, a deleted user), after which it cannot be used.
-    pub async fn ask(&mut self, request: &[u8]) -> io::Result<Vec<u8>> {
+    pub async fn ask(&mut self, request: &[u8]) -> io::Result<LocalReply> {
         if self.client().stopping() != StopMode::No {
             return Err(io::ErrorKind::ConnectionAborted.into());
         }
@@ -105,13 +105,23 @@ impl LocalClient {
         buffers.work.reads += 1;
         buffers.work.input_bytes += request.len() as u64;
         let is_open = self.connection.answer(TurnStep::Read, &mut buffers).await?;
+        let error = buffers.turn.error;
         buffers.give_back();
-        let reply = std::mem::take(&mut self.connection.io.0);
-        if reply.is_empty() && !is_open {
+        let bytes = std::mem::take(&mut self.connection.io.0);
+        if bytes.is_empty() && !is_open {
             return Err(io::ErrorKind::ConnectionAborted.into());
         }
-        Ok(reply)
+        Ok(LocalReply { bytes, error })
     }
+}
+
+/// Reply to a request of a [`LocalClient`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LocalReply {
+    /// The reply as bytes of RESP.
+    pub bytes: Vec<u8>,
+    /// Cause of the error, if the reply is one.
+    pub error: Option<ErrorKind>,
 }
 
 /// Destination of the replies.

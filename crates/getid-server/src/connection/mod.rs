@@ -32,7 +32,7 @@ pub use buffers::KEPT_POOL_BYTES_MAX;
 use buffers::{Buffers, FLUSH_BYTES, READ_BYTES};
 use draw::{Draw, DrawOutcome, PartialDraw};
 #[cfg(feature = "http")]
-pub use local::LocalClient;
+pub use local::{LocalClient, LocalReply};
 use pace::{SHORT_TURN_NS, SLICE_NS, is_over};
 pub use state::ClientConnection;
 #[cfg(test)]
@@ -40,6 +40,7 @@ use task::Task;
 
 use crate::registry::StopMode;
 use crate::transport::Transport;
+use getid_redis::resp::ErrorReply;
 use getid_redis::session::ExtraDraws;
 use getid_system::{clock, noise};
 
@@ -248,23 +249,23 @@ impl<T: Transport> ClientConnection<T> {
         match &draw.outcome {
             DrawOutcome::Drawn => self.session.write(turn, Ok(drawn), output),
             DrawOutcome::Refused(refusal) => {
-                let text = refusal.to_string();
-                self.session.write(turn, Err(&text), output);
-                self.count_refused(turn, &text);
+                let error = refusal.into();
+                self.session.write(turn, Err(&error), output);
+                self.count_refused(turn, &error);
             }
             DrawOutcome::WithExtra(refusal) => {
-                let text = refusal.as_ref().map(ToString::to_string);
-                let drawn = text.as_deref().map_or(Ok(&drawn[..]), Err);
+                let error = refusal.as_ref().map(ErrorReply::from);
+                let drawn = error.as_ref().map_or(Ok(&drawn[..]), Err);
                 let mut beside = ExtraDraws { named, sequences, noise: &mut noise::bits };
                 self.session.write_with_extra(turn, drawn, &mut beside, output);
-                if let Some(text) = &text {
-                    self.count_refused(turn, text);
+                if let Some(error) = &error {
+                    self.count_refused(turn, error);
                 }
                 if turn.draws.named > 0 {
                     self.count_named_refused(turn, named);
                 }
-                if sequences.parts().iter().any(|part| part.refused.is_some()) {
-                    self.count_refused_values(sequences);
+                if sequences.parts().iter().any(|part| !part.failed.is_empty()) {
+                    self.count_refused_values(turn, sequences);
                 }
             }
         }

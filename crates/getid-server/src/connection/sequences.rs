@@ -11,9 +11,11 @@ use tokio::time::Instant;
 use super::buffers::Buffers;
 use super::draw_wait::{DrawWait, DrawWaitEnd};
 use super::state::ClientConnection;
+use crate::error_replies::{of_counter, of_standby};
 use crate::transport::Transport;
 use getid_engine::generators::SerialCounter;
 use getid_engine::generators::sequence::{DrawOutcome, Sequences};
+use getid_redis::resp::{ErrorKind, ErrorReply};
 use getid_redis::session::{
     CounterPeriod, SEQUENCES_OFF, SequenceDraw, SequenceDrawResults, SequencePart, Turn, drop_front,
 };
@@ -26,13 +28,13 @@ impl<T: Transport> ClientConnection<T> {
         let draws = turn.sequence_draws();
         values.begin(draws.len());
         if !draws.is_empty()
-            && let Some(text) = self.server.generators.standby_refusal()
+            && let Some(refusal) = self.server.generators.standby_refusal()
         {
-            values.parts_mut().iter_mut().for_each(|part| part.refused = Some(text.clone()));
+            values.parts_mut().iter_mut().for_each(|part| part.refused = Some(of_standby(&refusal)));
             return true;
         }
         let Some(sequences) = self.server.generators.sequences().filter(|_| !draws.is_empty()) else {
-            values.parts_mut().iter_mut().for_each(|part| part.refused = Some(SEQUENCES_OFF.to_owned()));
+            values.parts_mut().iter_mut().for_each(|part| part.refused = Some(SEQUENCES_OFF));
             return true;
         };
         let mut is_whole = true;
@@ -48,7 +50,7 @@ impl<T: Transport> ClientConnection<T> {
                 Ok(DrawOutcome::Waits) => is_whole = false,
                 // The rest waits for values of the newer period.
                 Err(SequenceRefusal::Newer { period }) if self.continues_in(&period, name, part) => is_whole = false,
-                Err(refusal) => part.refused = Some(text_of(&refusal, name, draw)),
+                Err(refusal) => part.refused = Some(error_reply(&refusal, name, draw)),
             }
         }
         is_whole
@@ -72,7 +74,7 @@ impl<T: Transport> ClientConnection<T> {
         let Some(counter) = self.session.counter_of(draw) else { return false };
         match self.server.generators.counter(counter) {
             Ok(SerialCounter { key, hash, stamp, .. }) => part.period = Some(CounterPeriod { key, hash, stamp }),
-            Err(refusal) => part.refused = Some(refusal.of(counter.name())),
+            Err(refusal) => part.refused = Some(of_counter(&refusal, counter.name())),
         }
         part.refused.is_none()
     }
@@ -92,7 +94,7 @@ impl<T: Transport> ClientConnection<T> {
         let server = Arc::clone(&self.server);
         let Buffers { turn, sequences: values, .. } = buffers;
         let Some(sequences) = server.generators.sequences() else {
-            values.parts_mut().iter_mut().for_each(|part| part.refused = Some(SEQUENCES_OFF.to_owned()));
+            values.parts_mut().iter_mut().for_each(|part| part.refused = Some(SEQUENCES_OFF));
             return Ok(DrawWaitEnd::Refused);
         };
         let wait = || Instant::now() + Duration::from_millis(sequences.wait_ms());
@@ -146,7 +148,7 @@ impl<T: Transport> ClientConnection<T> {
                 match wait.await {
                     Ok(()) => drop_front(left, times),
                     Err(refusal) => {
-                        *refused = Some(text_of(&refusal, name, draw));
+                        *refused = Some(error_reply(&refusal, name, draw));
                         came = DrawWaitEnd::Refused;
                         if let SequenceRefusal::Newer { period } = refusal {
                             newer.push((at, period));
@@ -166,13 +168,16 @@ const PERIODS_TRIED: usize = 3;
 
 /// Returns the error reply for a sequence, or for a counter.
 #[cold]
-fn text_of(refusal: &SequenceRefusal, name: &str, draw: &SequenceDraw) -> String {
+fn error_reply(refusal: &SequenceRefusal, name: &str, draw: &SequenceDraw) -> ErrorReply {
     match refusal {
-        SequenceRefusal::AtMax { max } if draw.is_counter() => format!(
-            "ERR generator '{name}' has no more numbers now: its template holds at most {max}. 'overflow grow' in its \
-             declaration allows longer numbers"
+        SequenceRefusal::AtMax { max } if draw.is_counter() => ErrorReply::new(
+            ErrorKind::Conflict,
+            format!(
+                "ERR generator '{name}' has no more numbers now: its template holds at most {max}. 'overflow grow' in its \
+                 declaration allows longer numbers"
+            ),
         ),
-        refusal => refusal.of(name),
+        refusal => ErrorReply::of_sequence(refusal, name),
     }
 }
 

@@ -7,9 +7,10 @@ use getid_core::{CounterDeclaration, CounterKind, NamedCounters, Refusal};
 use super::EffectReply;
 use super::chunks::Items;
 use crate::Server;
+use crate::error_replies::of_standby;
 use getid_engine::generators::NamedStatus;
 use getid_redis::command;
-use getid_redis::resp::Value;
+use getid_redis::resp::{ErrorKind, ErrorReply, Value};
 use getid_redis::session::IdsEffect;
 use getid_system::clock::Clock as _;
 use getid_text::timestamp;
@@ -102,17 +103,24 @@ fn describe(own: &NamedStatus) -> Value {
 /// removed such a server would remove one after the other.
 fn ready(server: &Server, shows_reasons: bool) -> Value {
     match server.generators.standby_refusal() {
-        Some(text) if shows_reasons => return Value::error(text),
-        Some(_) => return Value::error("LOADING this server is a standby; log in to see the reason"),
+        Some(refusal) if shows_reasons => return Value::Error(of_standby(&refusal)),
+        Some(_) => return Value::Error(HIDDEN_STANDBY),
         None => {}
     }
     match server.issuer().refusing().filter(|refusal| !refusal.is_overload()) {
         None => Value::Simple("READY".into()),
-        Some(refusal) if shows_reasons => Value::error(refusal.to_string()),
-        Some(Refusal::Closed) => Value::error("ERR no ids are given now"),
-        Some(_) => Value::error("MISCONF no ids are given now; log in to see the reason"),
+        Some(refusal) if shows_reasons => Value::error(&refusal),
+        Some(Refusal::Closed) => Value::Error(HIDDEN_STOP),
+        Some(_) => Value::Error(HIDDEN_REFUSAL),
     }
 }
+
+/// Errors of `IDREADY` to a client that has not logged in.
+const HIDDEN_STANDBY: ErrorReply =
+    ErrorReply::fixed(ErrorKind::Standby, "LOADING this server is a standby; log in to see the reason");
+const HIDDEN_STOP: ErrorReply = ErrorReply::fixed(ErrorKind::Unavailable, "ERR no ids are given now");
+const HIDDEN_REFUSAL: ErrorReply =
+    ErrorReply::fixed(ErrorKind::Unavailable, "MISCONF no ids are given now; log in to see the reason");
 
 #[cfg(test)]
 mod tests {

@@ -11,9 +11,10 @@ use super::EffectReply;
 use super::chunks::Items;
 use crate::Server;
 use crate::audit::AuditAction;
+use crate::error_replies::of_sequence;
 use crate::registry::Client;
 use getid_engine::generators::sequence::{CreateOptions, SequenceError, SequenceView, Sequences};
-use getid_redis::resp::Value;
+use getid_redis::resp::{ErrorReply, Value};
 use getid_redis::session::{HashFields, HashQuery, KeyScan, KeysEffect, SEQUENCES_OFF, SetCondition, SetSequence};
 use getid_system::noise;
 use getid_text::glob::Pattern;
@@ -28,11 +29,10 @@ const PAGE_ROWS: u32 = 1000;
 /// Maximum number of names of one `MGET`, `EXISTS`, `TOUCH`, `DEL` that are not in memory: each is a statement.
 const LOOKUPS_MAX: usize = 256;
 
-/// Answer of an effect, or the error's text.
-type KeysResult = Result<EffectReply, String>;
+type KeysResult = Result<EffectReply, ErrorReply>;
 
 pub(super) async fn perform(server: &Arc<Server>, effect: KeysEffect, client: &Client) -> EffectReply {
-    let Some(sequences) = server.generators.sequences() else { return Value::error(SEQUENCES_OFF).into() };
+    let Some(sequences) = server.generators.sequences() else { return Value::Error(SEQUENCES_OFF).into() };
     let outcome = match effect {
         KeysEffect::Property { key, property } => {
             find(sequences, &key).await.map(|found| property.answer(key.as_str(), found.map(|view| view.last)).into())
@@ -48,11 +48,11 @@ pub(super) async fn perform(server: &Arc<Server>, effect: KeysEffect, client: &C
         KeysEffect::Size => size(sequences).await,
         KeysEffect::Random => random(sequences).await,
     };
-    outcome.unwrap_or_else(|text| Value::error(text).into())
+    outcome.unwrap_or_else(|error| Value::Error(error).into())
 }
 
-async fn find(sequences: &Arc<Sequences>, key: &Key) -> Result<Option<SequenceView>, String> {
-    sequences.find(key).await.map_err(|error| error.of(key.as_str()))
+async fn find(sequences: &Arc<Sequences>, key: &Key) -> Result<Option<SequenceView>, ErrorReply> {
+    sequences.find(key).await.map_err(|error| of_sequence(&error, key.as_str()))
 }
 
 async fn values(sequences: &Arc<Sequences>, keys: Vec<Option<Key>>) -> KeysResult {
@@ -78,7 +78,11 @@ async fn count(sequences: &Arc<Sequences>, keys: &[Key]) -> KeysResult {
 }
 
 /// Checks the number of names that need a look-up in the store.
-fn check_lookups<'a>(sequences: &Sequences, command: &str, keys: impl Iterator<Item = &'a Key>) -> Result<(), String> {
+fn check_lookups<'a>(
+    sequences: &Sequences,
+    command: &str,
+    keys: impl Iterator<Item = &'a Key>,
+) -> Result<(), ErrorReply> {
     let is_in_memory = |key: &&Key| {
         let name = key.as_str();
         sequences.last_given_now(hash_of(name.as_bytes()), name).is_some()
@@ -90,12 +94,13 @@ fn check_lookups<'a>(sequences: &Sequences, command: &str, keys: impl Iterator<I
     Err(format!(
         "ERR {command} needs {lookups} look-ups in the store, and one request may need at most {LOOKUPS_MAX}: name fewer \
          sequences"
-    ))
+    )
+    .into())
 }
 
 async fn set_to(server: &Server, sequences: &Arc<Sequences>, set: SetSequence, client: &Client) -> KeysResult {
     let SetSequence { key, last, condition, reply } = set;
-    let error_text = |error: SequenceError| error.of(key.as_str());
+    let error_reply = |error: SequenceError| of_sequence(&error, key.as_str());
     let mut found = find(sequences, &key).await?;
     if found.is_none() && condition != SetCondition::Old {
         let created =
@@ -107,23 +112,23 @@ async fn set_to(server: &Server, sequences: &Arc<Sequences>, set: SetSequence, c
             }
             // Another client was faster.
             Err(SequenceError::Exists(_)) => found = find(sequences, &key).await?,
-            Err(error) => return Err(error_text(error)),
+            Err(error) => return Err(error_reply(error)),
         }
     }
     let Some(view) = found.filter(|_| condition != SetCondition::New) else {
         return Ok(reply.answer(false, found_value(sequences, &key).await?).into());
     };
     if last < view.last {
-        return Err(error_text(SequenceError::Lower { last: view.last }));
+        return Err(error_reply(SequenceError::Lower { last: view.last }));
     }
     if last > view.last {
-        sequences.raise(&key, last, false).await.map_err(error_text)?;
+        sequences.raise(&key, last, false).await.map_err(error_reply)?;
         server.audit(AuditAction::Sequence { what: "SET that raises a sequence", name: key.as_str() }, client);
     }
     Ok(reply.answer(true, Some(view.last)).into())
 }
 
-async fn found_value(sequences: &Arc<Sequences>, key: &Key) -> Result<Option<i64>, String> {
+async fn found_value(sequences: &Arc<Sequences>, key: &Key) -> Result<Option<i64>, ErrorReply> {
     Ok(find(sequences, key).await?.map(|view| view.last))
 }
 
@@ -147,22 +152,23 @@ async fn drop_one(
     sequences: &Arc<Sequences>,
     key: &Key,
     client: &Client,
-) -> Result<Option<i64>, String> {
+) -> Result<Option<i64>, ErrorReply> {
     let Some(view) = find(sequences, key).await? else { return Ok(None) };
     if !server.config.get().sequences.may_delete {
         return Err(format!(
             "ERR sequence '{key}' is not deleted: a counter that begins again repeats its values. 'sequence-delete yes' \
              allows it, and SEQUENCE DROP {key} deletes it but keeps its last value"
-        ));
+        )
+        .into());
     }
-    sequences.drop_sequence(key).await.map_err(|error| error.of(key.as_str()))?;
+    sequences.drop_sequence(key).await.map_err(|error| of_sequence(&error, key.as_str()))?;
     server.audit(AuditAction::Sequence { what: "DEL of a sequence", name: key.as_str() }, client);
     Ok(Some(view.last))
 }
 
 async fn hash(sequences: &Arc<Sequences>, key: &Key, query: &HashQuery) -> KeysResult {
     let view = if query.needs_max() { sequences.inspect(key).await } else { sequences.find(key).await };
-    let view = view.map_err(|error| error.of(key.as_str()))?;
+    let view = view.map_err(|error| of_sequence(&error, key.as_str()))?;
     let fields = view.map(|view| {
         let given_in = |per_s: f64, s: f64| {
             #[expect(clippy::cast_possible_truncation, reason = "a rate is far smaller")]
@@ -181,25 +187,27 @@ async fn hash(sequences: &Arc<Sequences>, key: &Key, query: &HashQuery) -> KeysR
 }
 
 /// Parses the pattern of a request.
-pub(super) fn pattern_of(pattern: &[u8]) -> Result<Pattern, String> {
-    Pattern::new(pattern, false).map_err(|error| format!("ERR {error}"))
+pub(super) fn pattern_of(pattern: &[u8]) -> Result<Pattern, ErrorReply> {
+    Pattern::new(pattern, false).map_err(|error| format!("ERR {error}").into())
 }
 
 async fn names(server: &Server, sequences: &Arc<Sequences>, pattern: &[u8]) -> KeysResult {
     let pattern = pattern_of(pattern)?;
     // The collected names do not count in any client's memory yet.
     let _one_at_a_time = server.listing.lock().await;
-    let count = sequences.count().await.map_err(|error| error.of("*"))?;
+    let count = sequences.count().await.map_err(|error| of_sequence(&error, "*"))?;
     if count > KEYS_MAX as u64 {
         return Err(format!(
             "ERR there are {count} sequences, and KEYS lists at most {KEYS_MAX}: use SCAN or SEQUENCE LIST, which return \
              them in pages"
-        ));
+        )
+        .into());
     }
     let (mut found, mut after, mut bytes) = (Vec::new(), String::new(), 0);
     // More sequences may be created meanwhile.
     for _ in 0..=KEYS_MAX / PAGE_ROWS as usize {
-        let page = sequences.list(Some(pattern.clone()), &after, PAGE_ROWS).await.map_err(|error| error.of("*"))?;
+        let page =
+            sequences.list(Some(pattern.clone()), &after, PAGE_ROWS).await.map_err(|error| of_sequence(&error, "*"))?;
         for row in page.rows {
             bytes += row.key.as_str().len() + size_of::<Key>();
             found.push(row.key);
@@ -219,7 +227,7 @@ async fn scan(server: &Server, sequences: &Arc<Sequences>, request: KeyScan) -> 
     let mut cursor = 0;
     while left > 0 {
         let rows = left.min(PAGE_ROWS);
-        let page = sequences.list(pattern.clone(), &after, rows).await.map_err(|error| error.of("*"))?;
+        let page = sequences.list(pattern.clone(), &after, rows).await.map_err(|error| of_sequence(&error, "*"))?;
         found.extend(page.rows.iter().map(|row| Value::from(row.key.as_str())));
         left -= rows;
         cursor = 0;
@@ -231,7 +239,7 @@ async fn scan(server: &Server, sequences: &Arc<Sequences>, request: KeyScan) -> 
 }
 
 async fn size(sequences: &Arc<Sequences>) -> KeysResult {
-    let count = sequences.count().await.map_err(|error| error.of("*"))?;
+    let count = sequences.count().await.map_err(|error| of_sequence(&error, "*"))?;
     Ok(Value::Integer(i64::try_from(count).unwrap_or(i64::MAX)).into())
 }
 
@@ -244,7 +252,7 @@ async fn random(sequences: &Arc<Sequences>) -> KeysResult {
     let words: [String; 2] = [letters.collect(), String::new()];
     for after in &words {
         // Several rows, since one may be unreadable.
-        let page = sequences.list(None, after, 10).await.map_err(|error| error.of("*"))?;
+        let page = sequences.list(None, after, 10).await.map_err(|error| of_sequence(&error, "*"))?;
         if let Some(row) = page.rows.first() {
             return Ok(Value::from(row.key.as_str()).into());
         }

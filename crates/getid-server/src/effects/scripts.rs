@@ -3,28 +3,29 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use getid_core::{Key, Run, SequenceRequest, Spec};
+use getid_core::{Key, Run, SequenceRefusal, SequenceRequest, Spec};
 use tokio::time::Instant;
 
 use super::EffectReply;
 use crate::Server;
 use crate::audit::AuditAction;
+use crate::error_replies::{of_sequence, of_standby};
 use crate::registry::Client;
 use getid_engine::generators::sequence::{CreateOptions, SequenceError, Sequences};
-use getid_redis::resp::Value;
+use getid_redis::resp::{ErrorReply, Value};
 use getid_redis::session::{SEQUENCES_OFF, ScriptEffect};
 use getid_text::name_hash::hash_of;
 
 /// Default number of values that Redisson takes at a time.
 const REDISSON_ALLOCATION: u32 = 5000;
 
-type ScriptResult = Result<Value, String>;
+type ScriptResult = Result<Value, ErrorReply>;
 
 pub(super) async fn perform(server: &Arc<Server>, effect: ScriptEffect, client: &Client) -> EffectReply {
-    if let Some(text) = server.generators.standby_refusal() {
-        return Value::error(text).into();
+    if let Some(refusal) = server.generators.standby_refusal() {
+        return Value::Error(of_standby(&refusal)).into();
     }
-    let Some(sequences) = server.generators.sequences() else { return Value::error(SEQUENCES_OFF).into() };
+    let Some(sequences) = server.generators.sequences() else { return Value::Error(SEQUENCES_OFF).into() };
     let outcome = match effect {
         ScriptEffect::Count { key, values, only_if_present } => count(sequences, &key, values, only_if_present).await,
         ScriptEffect::Init { key, first, allocation } => {
@@ -36,27 +37,30 @@ pub(super) async fn perform(server: &Arc<Server>, effect: ScriptEffect, client: 
         }
         ScriptEffect::Allocate(key) => allocate(server, sequences, &key).await,
     };
-    outcome.unwrap_or_else(Value::error).into()
+    outcome.unwrap_or_else(Value::Error).into()
 }
 
 /// Draws consecutive values of a sequence, with the wait of a turn.
-pub(super) async fn take(sequences: &Arc<Sequences>, key: &Key, values: u32) -> Result<Run, String> {
+pub(super) async fn take(sequences: &Arc<Sequences>, key: &Key, values: u32) -> Result<Run, ErrorReply> {
     let (name, hash) = (key.as_str(), hash_of(key.as_str().as_bytes()));
     let (mut runs, mut left) = (Vec::new(), Vec::new());
     let mut asks = std::iter::once(SequenceRequest { values, times: 1 });
     let drawn = sequences.try_draw(hash, name, &mut asks, &mut runs, &mut left);
-    drawn.map_err(|refusal| refusal.of(name))?;
+    drawn.map_err(|refusal| ErrorReply::of_sequence(&refusal, name))?;
     if !left.is_empty() {
         let until = Instant::now() + Duration::from_millis(sequences.wait_ms());
-        sequences.draw(hash, name, left, until, &mut runs).await.map_err(|refusal| refusal.of(name))?;
+        sequences
+            .draw(hash, name, left, until, &mut runs)
+            .await
+            .map_err(|refusal| ErrorReply::of_sequence(&refusal, name))?;
     }
     // One request is one run, which a successful draw returns.
-    runs.first().copied().ok_or_else(|| getid_core::SequenceRefusal::Closed.of(name))
+    runs.first().copied().ok_or_else(|| ErrorReply::of_sequence(&SequenceRefusal::Closed, name))
 }
 
 async fn count(sequences: &Arc<Sequences>, key: &Key, values: u32, only_if_present: bool) -> ScriptResult {
     if only_if_present {
-        let found = sequences.find(key).await.map_err(|error| error.of(key.as_str()))?;
+        let found = sequences.find(key).await.map_err(|error| of_sequence(&error, key.as_str()))?;
         if found.is_none() {
             return Ok(Value::Null);
         }
@@ -69,19 +73,20 @@ async fn init(sequences: &Arc<Sequences>, key: &Key, first: i64, allocation: u32
     match sequences.create(key.clone(), spec, None, CreateOptions::default()).await {
         Ok(_) => Ok(Value::Integer(1)),
         Err(SequenceError::Exists(_)) => Ok(Value::Integer(0)),
-        Err(error) => Err(error.of(key.as_str())),
+        Err(error) => Err(of_sequence(&error, key.as_str())),
     }
 }
 
 /// Implements Redisson's allocation. Redisson keeps its size in a key of its own; here it is the sequence's `cache`.
 async fn allocate(server: &Server, sequences: &Arc<Sequences>, key: &Key) -> ScriptResult {
-    let view = sequences.inspect(key).await.map_err(|error| error.of(key.as_str()))?;
+    let view = sequences.inspect(key).await.map_err(|error| of_sequence(&error, key.as_str()))?;
     let spec = view.and_then(|view| view.rows.first().map(|(_, row)| row.spec));
     if let Some(Spec { increment: increment @ 2.., .. }) = spec {
         return Err(format!(
             "ERR sequence '{key}' has increment {increment}, and Redisson counts by 1 within its allocation: use INCR, \
              which adds the increment"
-        ));
+        )
+        .into());
     }
     let cache = spec.map(|spec| spec.cache).filter(|&cache| cache > 0);
     let values = cache.unwrap_or(REDISSON_ALLOCATION).min(server.config.get().sequences.incrby_max);

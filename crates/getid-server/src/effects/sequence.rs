@@ -9,16 +9,17 @@ use super::EffectReply;
 use super::keys::pattern_of;
 use crate::Server;
 use crate::audit::AuditAction;
+use crate::error_replies::{of_counter, of_sequence, of_sequence_store, of_standby};
 use crate::registry::Client;
 use getid_engine::generators::sequence::{
     CounterOpening, CreateOptions, RaiseReport, SequenceError, SequenceView, Sequences, StoreStatus,
 };
-use getid_redis::resp::Value;
+use getid_redis::resp::{ErrorReply, Value};
 use getid_redis::session::{SEQUENCES_OFF, SequenceEffect};
 use getid_store::sql::{RowState, SequenceRow, TableKind};
 use getid_text::timestamp;
 
-type SequenceResult = Result<Value, String>;
+type SequenceResult = Result<Value, ErrorReply>;
 
 /// Number of rows in a page of a store.
 const PAGE_ROWS: u32 = 1000;
@@ -26,11 +27,11 @@ const PAGE_ROWS: u32 = 1000;
 pub(super) async fn perform(server: &Arc<Server>, effect: SequenceEffect, client: &Client) -> EffectReply {
     // A standby describes sequences, and changes them for operators; it gives no values.
     if matches!(effect, SequenceEffect::Next { .. })
-        && let Some(text) = server.generators.standby_refusal()
+        && let Some(refusal) = server.generators.standby_refusal()
     {
-        return Value::error(text).into();
+        return Value::Error(of_standby(&refusal)).into();
     }
-    let Some(sequences) = server.generators.sequences() else { return Value::error(SEQUENCES_OFF).into() };
+    let Some(sequences) = server.generators.sequences() else { return Value::Error(SEQUENCES_OFF).into() };
     let act = |what: &'static str, key: &Key| server.audit(AuditAction::Sequence { what, name: key.as_str() }, client);
     let outcome = match effect {
         SequenceEffect::Create { key, spec, is_fresh } => {
@@ -41,7 +42,7 @@ pub(super) async fn perform(server: &Arc<Server>, effect: SequenceEffect, client
         SequenceEffect::List { pattern, after, count } => list(sequences, pattern, after, count).await,
         SequenceEffect::Alter { key, words } => {
             let altered = sequences.alter(&key, words).await.map(|_| changed(sequences));
-            altered.map_err(|error| error.of(key.as_str())).inspect(|_| act("SEQUENCE ALTER", &key))
+            altered.map_err(|error| of_sequence(&error, key.as_str())).inspect(|_| act("SEQUENCE ALTER", &key))
         }
         SequenceEffect::Raise { key, last } => {
             raise(server, sequences, &key, last).await.inspect(|_| act("SEQUENCE RAISE", &key))
@@ -54,7 +55,7 @@ pub(super) async fn perform(server: &Arc<Server>, effect: SequenceEffect, client
         }
         SequenceEffect::Drop(key) => {
             let dropped = sequences.drop_sequence(&key).await.map(holds);
-            dropped.map_err(|error| error.of(key.as_str())).inspect(|_| act("SEQUENCE DROP", &key))
+            dropped.map_err(|error| of_sequence(&error, key.as_str())).inspect(|_| act("SEQUENCE DROP", &key))
         }
         SequenceEffect::Adopt { key, table, id } => {
             adopt(sequences, &key, table, id).await.inspect(|_| act("SEQUENCE ADOPT", &key))
@@ -62,7 +63,7 @@ pub(super) async fn perform(server: &Arc<Server>, effect: SequenceEffect, client
         SequenceEffect::Next { key, values } => next(sequences, &key, values).await,
         SequenceEffect::Release { nonce, margin } => {
             let released = sequences.release(&nonce, margin).await.map(|()| Value::OK);
-            released.map_err(|error| error.of_store()).inspect(|_| {
+            released.map_err(|error| of_sequence_store(&error)).inspect(|_| {
                 server.audit(AuditAction::Sequence { what: "SEQUENCE STORES CONFIRM", name: &nonce }, client);
             })
         }
@@ -71,35 +72,35 @@ pub(super) async fn perform(server: &Arc<Server>, effect: SequenceEffect, client
             let copied = sequences.backup(&folder, &name).await;
             copied
                 .map(|bytes| Value::Simple(format!("OK {bytes} bytes in {name}").into()))
-                .map_err(|error| error.of_store())
+                .map_err(|error| of_sequence_store(&error))
                 .inspect(|_| server.audit(AuditAction::Sequence { what: "SEQUENCE BACKUP", name: &name }, client))
         }
         SequenceEffect::Stores => Ok(Value::Array(sequences.stores().iter().map(store).collect())),
     };
-    outcome.unwrap_or_else(Value::error).into()
+    outcome.unwrap_or_else(Value::Error).into()
 }
 
 async fn create(sequences: &Arc<Sequences>, key: &Key, spec: Spec, is_fresh: bool) -> SequenceResult {
     let how = CreateOptions { above_dropped: !is_fresh, is_fresh };
     match sequences.create(key.clone(), spec, None, how).await {
         Ok(_) => Ok(Value::OK),
-        Err(error) => Err(error.of(key.as_str())),
+        Err(error) => Err(of_sequence(&error, key.as_str())),
     }
 }
 
 /// Returns the sequence behind a name: a counter's current one, with the options of its new row, or the sequence
 /// itself.
-fn counted_by(server: &Server, key: &Key) -> Result<(Key, Option<Spec>), String> {
+fn counted_by(server: &Server, key: &Key) -> Result<(Key, Option<Spec>), ErrorReply> {
     Ok(counter_of(server, key)?
         .map_or_else(|| (key.clone(), None), |(key, counter_opening)| (key, Some(counter_opening.spec))))
 }
 
 /// Returns the current sequence of the counter with this name; `None` if it is no counter.
-fn counter_of(server: &Server, key: &Key) -> Result<Option<(Key, CounterOpening)>, String> {
+fn counter_of(server: &Server, key: &Key) -> Result<Option<(Key, CounterOpening)>, ErrorReply> {
     let counters = &server.settings.get().counters;
     let declared = counters.find(key.as_str().as_bytes()).and_then(|place| counters.get(place));
     let Some(declaration) = declared else { return Ok(None) };
-    let counter = server.generators.counter(declaration).map_err(|refusal| refusal.of(key.as_str()))?;
+    let counter = server.generators.counter(declaration).map_err(|refusal| of_counter(&refusal, key.as_str()))?;
     Ok(Some((Key::parse(&counter.key).unwrap_or_else(|| key.clone()), counter.counter_opening)))
 }
 
@@ -111,7 +112,8 @@ async fn declare(server: &Server, sequences: &Arc<Sequences>, key: &Key) -> Sequ
             return Err(format!(
                 "ERR '{key}' is not a generator of counted numbers: 'generator {key} sequence' or 'generator {key} serial \
                  TEMPLATE' in the configuration declares one"
-            ));
+            )
+            .into());
         };
         let begins = counter_opening.spec;
         match sequences.declare(counted, counter_opening).await {
@@ -120,11 +122,11 @@ async fn declare(server: &Server, sequences: &Arc<Sequences>, key: &Key) -> Sequ
             }
             declared => {
                 let declared = declared.map(|()| changed(sequences));
-                return declared.map_err(|error| text_of(&error, key, Some(begins)));
+                return declared.map_err(|error| error_reply(&error, key, Some(begins)));
             }
         }
     }
-    Err(SequenceError::Not("its periods changed meanwhile: repeat the command".to_owned()).of(key.as_str()))
+    Err(format!("ERR sequence '{key}': its periods changed meanwhile: repeat the command").into())
 }
 
 async fn raise(server: &Server, sequences: &Arc<Sequences>, key: &Key, last: i64) -> SequenceResult {
@@ -138,23 +140,24 @@ async fn raise(server: &Server, sequences: &Arc<Sequences>, key: &Key, last: i64
         }
         (raised, _) => raised.map(holds),
     };
-    outcome.map_err(|error| text_of(&error, key, begins))
+    outcome.map_err(|error| error_reply(&error, key, begins))
 }
 
 async fn confirm(server: &Server, sequences: &Arc<Sequences>, key: &Key) -> SequenceResult {
     let (counted, begins) = counted_by(server, key)?;
     let confirmed = sequences.confirm(&counted).await.map(|_| changed(sequences));
-    confirmed.map_err(|error| text_of(&error, key, begins))
+    confirmed.map_err(|error| error_reply(&error, key, begins))
 }
 
-/// Returns the text of an error about a sequence, or about a counter whose row `begins` automatically.
-fn text_of(error: &SequenceError, key: &Key, begins: Option<Spec>) -> String {
+/// Returns the error reply about a sequence, or about a counter whose row `begins` automatically.
+fn error_reply(error: &SequenceError, key: &Key, begins: Option<Spec>) -> ErrorReply {
     match (error, begins) {
         (SequenceError::Refused(SequenceRefusal::NoSuch), Some(_)) => format!(
             "ERR generator '{key}' has no row in its store now: the first GETID begins it, unless this server already \
              reserved values of it; 'SEQUENCE RAISE {key} N' begins it above N"
-        ),
-        _ => error.of(key.as_str()),
+        )
+        .into(),
+        _ => of_sequence(error, key.as_str()),
     }
 }
 
@@ -180,7 +183,7 @@ async fn info(server: &Server, sequences: &Arc<Sequences>, key: &Key) -> Sequenc
     let (counted, begins) = counted_by(server, key)?;
     let view = sequences.inspect(&counted).await;
     let view = view.and_then(|view| view.ok_or(SequenceError::Refused(SequenceRefusal::NoSuch)));
-    let view = view.map_err(|error| text_of(&error, key, begins))?;
+    let view = view.map_err(|error| error_reply(&error, key, begins))?;
     let mut fields = describe(&view, &sequences.stores(), sequences.clock_ms());
     fields
         .push(("a_raise_holds_everywhere_in_s", Value::Integer(holds_in_s(sequences).try_into().unwrap_or(i64::MAX))));
@@ -279,7 +282,7 @@ async fn list(sequences: &Arc<Sequences>, pattern: Option<Vec<u8>>, mut after: S
     let (mut found, mut unreadable, mut left) = (Vec::new(), Vec::new(), count);
     while left > 0 {
         let rows = left.min(PAGE_ROWS);
-        let page = sequences.list(pattern.clone(), &after, rows).await.map_err(|error| error.of("*"))?;
+        let page = sequences.list(pattern.clone(), &after, rows).await.map_err(|error| of_sequence(&error, "*"))?;
         found.extend(page.rows.iter().map(listed));
         unreadable.extend(page.bad.into_iter().map(|bad| Value::from(bad.error.as_str())));
         left -= rows;
@@ -303,10 +306,10 @@ fn listed(row: &SequenceRow) -> Value {
 
 /// Creates a sequence that continues above the maximum in a row of `id_generator`.
 async fn adopt(sequences: &Arc<Sequences>, key: &Key, table: String, id: i64) -> SequenceResult {
-    let error_text = |error: SequenceError| error.of(key.as_str());
-    let max = sequences.maximum_of(table, id).await.map_err(error_text)?;
+    let error_reply = |error: SequenceError| of_sequence(&error, key.as_str());
+    let max = sequences.maximum_of(table, id).await.map_err(error_reply)?;
     let how = CreateOptions { above_dropped: true, ..CreateOptions::default() };
-    let made = sequences.create(key.clone(), Spec::default(), Some(max), how).await.map_err(error_text)?;
+    let made = sequences.create(key.clone(), Spec::default(), Some(max), how).await.map_err(error_reply)?;
     let first = made.rows.iter().map(|(_, row)| row.next).min().unwrap_or(max.saturating_add(1));
     Ok(Value::Simple(
         format!(

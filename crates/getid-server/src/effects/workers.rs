@@ -5,19 +5,23 @@ use std::sync::Arc;
 use super::EffectReply;
 use crate::Server;
 use crate::audit::AuditAction;
+use crate::error_replies::{of_standby, of_workers};
 use crate::registry::Client;
 use getid_engine::workers::{LeaseToken, LeaseView, PoolView, WorkerError, Workers};
-use getid_redis::resp::Value;
+use getid_redis::resp::{ErrorKind, ErrorReply, Value};
 use getid_redis::session::WorkerEffect;
 
 /// Error of a server without pools.
-const NO_POOLS: &str = "ERR there are no worker pools: 'worker-pool orders size 1024 lease 30s' in the configuration, \
-                        and a restart, make one";
+const NO_POOLS: ErrorReply = ErrorReply::fixed(
+    ErrorKind::NotFound,
+    "ERR there are no worker pools: 'worker-pool orders size 1024 lease 30s' in the configuration, and a restart, make \
+     one",
+);
 
 pub(super) async fn perform(server: &Arc<Server>, effect: WorkerEffect, client: &Client) -> EffectReply {
-    let Some(workers) = server.workers() else { return Value::error(NO_POOLS).into() };
+    let Some(workers) = server.workers() else { return Value::Error(NO_POOLS).into() };
     if let Some(refusal) = server.generators.standby_refusal() {
-        return Value::error(refusal).into();
+        return Value::Error(of_standby(&refusal)).into();
     }
     let outcome = answer(workers, &effect).await;
     match (&outcome, &effect) {
@@ -27,7 +31,7 @@ pub(super) async fn perform(server: &Arc<Server>, effect: WorkerEffect, client: 
         }
         _ => {}
     }
-    outcome.unwrap_or_else(|error| Value::error(error.to_string())).into()
+    outcome.unwrap_or_else(|error| Value::Error(of_workers(&error))).into()
 }
 
 async fn answer(workers: &Workers, effect: &WorkerEffect) -> Result<Value, WorkerError> {

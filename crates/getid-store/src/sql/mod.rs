@@ -673,6 +673,8 @@ pub enum Verdict {
     },
     /// The row cannot be used, such as a step of 0 or a remainder that is not below delta. The text has the remedy.
     BadRow(String),
+    /// Other writers changed the row at every attempt to reserve values. The text names the row.
+    Contended(String),
     /// These tables lack the operation. The text names an alternative.
     Unsupported(String),
 }

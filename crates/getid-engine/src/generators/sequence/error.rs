@@ -21,6 +21,13 @@ pub enum SequenceError {
         /// The limit.
         max: u64,
     },
+    /// The new max is below a value that was given.
+    MaxBelow {
+        /// The new max.
+        max: i64,
+        /// The last given value.
+        last: i64,
+    },
     /// The request is not possible: a sentence with the remedy.
     Not(String),
     /// The outcome is unknown: the error of the store.
@@ -38,6 +45,9 @@ impl SequenceError {
             SequenceError::Lower { last } => format!("ERR a sequence never goes back: '{name}' is at {last}"),
             SequenceError::TooMany { max } => {
                 format!("ERR sequence '{name}' was not made: there are {max}, and 'sequence-max' allows no more")
+            }
+            SequenceError::MaxBelow { max, last } => {
+                format!("ERR sequence '{name}': max is {max}, and it is at {last} already")
             }
             SequenceError::Not(what) => format!("ERR sequence '{name}': {what}"),
             SequenceError::Unknown(reason) => format!(
@@ -95,6 +105,7 @@ pub(super) fn refusal_of(verdict: Verdict) -> SequenceRefusal {
             .into(),
         ),
         Verdict::BadRow(what) | Verdict::Unsupported(what) => SequenceRefusal::BadRow(what.into()),
+        Verdict::Contended(what) => SequenceRefusal::Contended(what.into()),
         Verdict::TooMany { max } => SequenceRefusal::BadRow(
             format!("it was not made: there are {max}, and 'sequence-max' allows no more").into(),
         ),

@@ -337,7 +337,7 @@ impl Sequences {
             own.check_spec(&spec)?;
             let at = rows.iter().map(|(_, row)| row.last()).max().unwrap_or_default();
             if spec.max < at && spec.max != first.spec.max {
-                return Err(SequenceError::Not(format!("max is {}, and it is at {at} already", spec.max)));
+                return Err(SequenceError::MaxBelow { max: spec.max, last: at });
             }
             let counts_alike = rows.iter().all(|(index, row)| {
                 let spec = own.spec_of_store(&spec, *index);

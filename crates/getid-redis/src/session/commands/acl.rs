@@ -1,10 +1,10 @@
 //! `ACL`: this module answers questions about the users in the session's settings. Commands that change users, or that
 //! need a file or a log, become an effect.
 
-use super::{Call, CommandReply, CommandResult, ErrorText, NOT_AN_INTEGER, OK};
+use super::{Call, CommandReply, CommandResult, NOT_AN_INTEGER, OK};
 use crate::acl::{self, DEFAULT_USER, DenialReason};
 use crate::command::{KEY_BYTES_MAX, Verb};
-use crate::resp::{Value, parse_integer, write_bulk};
+use crate::resp::{ErrorReply, Value, parse_integer, write_bulk};
 use crate::session::effect::{AclEffect, Effect};
 
 /// Maximum number of bits of `ACL GENPASS`, as in Redis.
@@ -54,7 +54,7 @@ pub(super) fn dry_run(call: &mut Call<'_>) -> CommandResult {
         return Err(Call::error_quoting("ERR Command '", request.name(), "' not found"));
     };
     if !command.accepts(request.len()) {
-        return Err(command.arity_error().into());
+        return Err(command.arity_error());
     }
     let text = match user.check(command, request) {
         Ok(()) => return Ok(OK),
@@ -115,6 +115,6 @@ pub(super) fn effect(effect: AclEffect) -> CommandReply {
 
 /// Returns the argument of a subcommand that takes one or none. The table cannot check this: Redis counts these words
 /// in the command, and returns another error.
-fn one_at_most<'a>(call: &Call<'a>) -> Result<Option<&'a [u8]>, ErrorText> {
+fn one_at_most<'a>(call: &Call<'a>) -> Result<Option<&'a [u8]>, ErrorReply> {
     if call.args.len() > 3 { Err(call.wrong_number("ACL")) } else { Ok(call.args.get(2)) }
 }

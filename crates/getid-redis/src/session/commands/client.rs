@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use super::{Call, CommandReply, CommandResult, ErrorText, NOT_AN_INTEGER, OK, SYNTAX};
-use crate::resp::{Value, parse_integer, write_id};
+use super::{Call, CommandReply, CommandResult, NOT_AN_INTEGER, OK, SYNTAX};
+use crate::resp::{ErrorReply, Value, parse_integer, write_id};
 use crate::session::client::NAME_BYTES_MAX;
 use crate::session::effect::{ClientEffect, ClientFilter, ClientKill, ClientKind, Effect, Pause, Unblock};
 use crate::session::reply_mode::ReplyOption;
@@ -79,7 +79,7 @@ pub(super) fn tracking(call: &mut Call<'_>) -> CommandResult {
         } else if is(&["prefix"]) {
             options.next().ok_or(SYNTAX)?;
         } else if !is(&["bcast", "optin", "optout", "noloop"]) {
-            return Err(SYNTAX.into());
+            return Err(SYNTAX);
         }
     }
     if on_or_off(call.arg(2))? {
@@ -121,7 +121,7 @@ pub(super) fn list(call: &mut Call<'_>) -> CommandResult {
             // No connection has a negative number.
             ClientFilter::Ids(ids.into_iter().filter_map(|id| u64::try_from(id).ok()).collect())
         }
-        _ => return Err(SYNTAX.into()),
+        _ => return Err(SYNTAX),
     };
     Ok(effect(ClientEffect::List(filter)))
 }
@@ -150,7 +150,7 @@ pub(super) fn kill(call: &mut Call<'_>) -> CommandResult {
             }
             b"user" => kill.user = Some(String::from_utf8_lossy(value).into_owned()),
             b"skipme" => kill.skips_own = named(&[("yes", true), ("no", false)], value).ok_or(SYNTAX)?,
-            _ => return Err(SYNTAX.into()),
+            _ => return Err(SYNTAX),
         }
     }
     Ok(effect(ClientEffect::Kill(Box::new(kill))))
@@ -190,11 +190,11 @@ fn named<T: Copy>(words: &[(&'static str, T)], word: &[u8]) -> Option<T> {
     words.iter().find(|(known, _)| known.as_bytes().eq_ignore_ascii_case(word)).map(|&(_, meaning)| meaning)
 }
 
-fn on_or_off(word: &[u8]) -> Result<bool, ErrorText> {
+fn on_or_off(word: &[u8]) -> Result<bool, ErrorReply> {
     named(&[("on", true), ("off", false)], word).ok_or(SYNTAX.into())
 }
 
-fn kind(name: &[u8]) -> Result<ClientKind, ErrorText> {
+fn kind(name: &[u8]) -> Result<ClientKind, ErrorReply> {
     let known = [
         ("normal", ClientKind::Normal),
         ("master", ClientKind::Master),
@@ -206,12 +206,12 @@ fn kind(name: &[u8]) -> Result<ClientKind, ErrorText> {
 }
 
 /// Checks a client's name from `CLIENT SETNAME` or `HELLO`.
-pub(super) fn client_name(name: &[u8]) -> Result<Arc<str>, ErrorText> {
+pub(super) fn client_name(name: &[u8]) -> Result<Arc<str>, ErrorReply> {
     checked_name(name, "Client names")
 }
 
 /// Checks that a name fits into a line of `CLIENT LIST`: printable ASCII without blanks.
-fn checked_name(name: &[u8], what: &str) -> Result<Arc<str>, ErrorText> {
+fn checked_name(name: &[u8], what: &str) -> Result<Arc<str>, ErrorReply> {
     match str::from_utf8(name) {
         Ok(_) if name.len() > NAME_BYTES_MAX => {
             Err(format!("ERR {what} cannot be longer than {NAME_BYTES_MAX} bytes.").into())

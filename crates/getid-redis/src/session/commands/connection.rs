@@ -1,17 +1,23 @@
 //! Commands about the connection itself: its user, its protocol, and its end.
 
 use super::client::client_name;
-use super::{Call, CommandReply, CommandResult, ErrorText, NOT_AN_INTEGER, OK, SYNTAX};
+use super::{Call, CommandReply, CommandResult, NOT_AN_INTEGER, OK, SYNTAX};
 use crate::acl::DEFAULT_USER;
 use crate::command::REDIS_VERSION;
-use crate::resp::{Protocol, Value, parse_integer, write_array_header, write_bulk};
+use crate::resp::{ErrorKind, ErrorReply, Protocol, Value, parse_integer, write_array_header, write_bulk};
 
-const WRONG_PASSWORD: &str = "WRONGPASS invalid username-password pair or user is disabled.";
-const NO_PASSWORD_SET: &str = "ERR AUTH <password> called without any password configured for the default user. \
-                               Are you sure your configuration is correct?";
-const HELLO_NEEDS_AUTH: &str = "NOAUTH HELLO must be called with the client already authenticated, otherwise the \
-                                HELLO AUTH <user> <pass> option can be used to authenticate the client and \
-                                select the RESP protocol version at the same time";
+const WRONG_PASSWORD: ErrorReply =
+    ErrorReply::fixed(ErrorKind::WrongPassword, "WRONGPASS invalid username-password pair or user is disabled.");
+const NO_PASSWORD_SET: ErrorReply = ErrorReply::fixed(
+    ErrorKind::Invalid,
+    "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration \
+     is correct?",
+);
+const HELLO_NEEDS_AUTH: ErrorReply = ErrorReply::fixed(
+    ErrorKind::NotLoggedIn,
+    "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> <pass> option \
+     can be used to authenticate the client and select the RESP protocol version at the same time",
+);
 
 /// Implements `PING [message]`.
 pub(super) fn ping(call: &mut Call<'_>) -> CommandResult {
@@ -27,7 +33,7 @@ pub(super) fn ping(call: &mut Call<'_>) -> CommandResult {
             Ok(CommandReply::Pushed)
         }
         None => Ok(CommandReply::Encoded(b"+PONG\r\n")),
-        Some(_) if call.args.len() > 2 => Err(call.command.arity_error().into()),
+        Some(_) if call.args.len() > 2 => Err(call.command.arity_error()),
         Some(_) => echo(call),
     }
 }
@@ -74,11 +80,11 @@ pub(super) fn auth(call: &mut Call<'_>) -> CommandResult {
     let (user, password) = match (call.args.get(1), call.args.get(2), call.args.len()) {
         // Only in this form may a user believe that the password matters.
         (Some(_), None, _) if call.client.settings.users.default_user().is_nopass() => {
-            return Err(NO_PASSWORD_SET.into());
+            return Err(NO_PASSWORD_SET);
         }
         (Some(password), None, _) => (DEFAULT_USER.as_bytes(), password),
         (Some(user), Some(password), 3) => (user, password),
-        _ => return Err(SYNTAX.into()),
+        _ => return Err(SYNTAX),
     };
     log_in(call, user, password)?;
     Ok(OK)
@@ -92,7 +98,7 @@ pub(super) fn hello(call: &mut Call<'_>) -> CommandResult {
     }
     // As in Redis, a connection whose user needs no login is not enough.
     if !call.client.is_logged_in() {
-        return Err(HELLO_NEEDS_AUTH.into());
+        return Err(HELLO_NEEDS_AUTH);
     }
     if let Some(protocol) = protocol {
         call.client.set_protocol(protocol);
@@ -109,18 +115,18 @@ pub(super) fn hello(call: &mut Call<'_>) -> CommandResult {
     ])))
 }
 
-fn protocol(version: &[u8]) -> Result<Protocol, ErrorText> {
+fn protocol(version: &[u8]) -> Result<Protocol, ErrorReply> {
     match parse_integer(version) {
         Some(2) => Ok(Protocol::Resp2),
         Some(3) => Ok(Protocol::Resp3),
-        Some(_) => Err("NOPROTO unsupported protocol version".into()),
+        Some(_) => Err(ErrorReply::fixed(ErrorKind::Invalid, "NOPROTO unsupported protocol version")),
         None => Err("ERR Protocol version is not an integer or out of range".into()),
     }
 }
 
 /// Parses the options of `HELLO` in Redis's order, and returns user and password. A name takes effect as soon as it is
 /// read, even if the password turns out to be wrong.
-fn hello_options<'a>(call: &mut Call<'a>) -> Result<Option<[&'a [u8]; 2]>, ErrorText> {
+fn hello_options<'a>(call: &mut Call<'a>) -> Result<Option<[&'a [u8]; 2]>, ErrorReply> {
     let mut login = None;
     let mut at = 2;
     while let Some(option) = call.args.get(at) {
@@ -140,7 +146,7 @@ fn hello_options<'a>(call: &mut Call<'a>) -> Result<Option<[&'a [u8]; 2]>, Error
 }
 
 /// Logs in. A failure leaves the login as it was, as in Redis.
-fn log_in(call: &mut Call<'_>, user: &[u8], password: &[u8]) -> Result<(), ErrorText> {
+fn log_in(call: &mut Call<'_>, user: &[u8], password: &[u8]) -> Result<(), ErrorReply> {
     let word = call.arg(0);
-    if call.client.log_in(user, password, word, call.turn) { Ok(()) } else { Err(WRONG_PASSWORD.into()) }
+    if call.client.log_in(user, password, word, call.turn) { Ok(()) } else { Err(WRONG_PASSWORD) }
 }

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use getid_core::{CounterDeclaration, NAME_BYTES_MAX, NamedGenerator, RequestField, is_name};
 
-use super::{Call, CommandReply, CommandResult, ErrorText, NOT_AN_INTEGER};
+use super::{Call, CommandReply, CommandResult, NOT_AN_INTEGER};
 use crate::acl::User;
 use crate::command::{
     Command, NamedId, Verb, check_named_span, parse_counter_id, parse_id, parse_named_id, parse_span, quoted,
 };
-use crate::resp::{Args, parse_integer};
+use crate::resp::{Args, ErrorKind, ErrorReply, parse_integer};
 use crate::session::Settings;
 use crate::session::effect::{Effect, IdsEffect};
 use crate::session::named::{NamedReply, ReplyForm};
@@ -44,21 +44,22 @@ pub(super) fn mgetid(call: &mut Call<'_>) -> CommandResult {
         }
         _ => call.turn.tally.ids(Verb::MGetId, 1, 1),
     }
-    Err(counted.map_or(NOT_AN_INTEGER.into(), |count| format!("ERR parameters error! argv[1] = {count}").into()))
+    Err(counted.map_or(NOT_AN_INTEGER, |count| format!("ERR parameters error! argv[1] = {count}").into()))
 }
 
 /// Refuses a draw without a server-id. A turn's IDs are written with the settings under which it was read.
 #[inline]
-fn check_server_id(call: &mut Call<'_>, verb: Verb) -> Result<(), ErrorText> {
+fn check_server_id(call: &mut Call<'_>, verb: Verb) -> Result<(), ErrorReply> {
     if call.client.settings.has_server_id {
         return Ok(());
     }
     call.turn.tally.ids(verb, 1, 1);
-    Err(NO_SERVER_ID.into())
+    Err(NO_SERVER_ID)
 }
 
 /// Error of a server for which no server-id is free.
-const NO_SERVER_ID: &str = "LOADING standby: no server-id is free for this server (server-id auto)";
+const NO_SERVER_ID: ErrorReply =
+    ErrorReply::fixed(ErrorKind::Standby, "LOADING standby: no server-id is free for this server (server-id auto)");
 
 /// Draws from the generator that the argument at `at` names. Values of its fields follow.
 #[inline(never)]
@@ -77,13 +78,13 @@ fn named(call: &mut Call<'_>, at: usize, count: u32) -> CommandResult {
         }
         turn.tally.ids(verb, 1, 1);
         turn.count_work(UNKNOWN_NAME_BYTES);
-        return Err(unknown(settings, args.get(at).unwrap_or_default(), command, client.user()).into());
+        return Err(unknown(settings, args.get(at).unwrap_or_default(), command, client.user()));
     };
     let request = match request_of(generator, args.behind(at + 1)) {
         Ok(request) => request,
-        Err(text) => {
+        Err(error) => {
             turn.tally.ids(verb, 1, 1);
-            return Err(text.into());
+            return Err(error);
         }
     };
     turn.tally.ids(verb, 1, 0);
@@ -96,24 +97,26 @@ fn named(call: &mut Call<'_>, at: usize, count: u32) -> CommandResult {
 }
 
 /// Returns the request's field values, placed in the ID: all fields of the generator, each once, in any order.
-fn request_of(generator: &NamedGenerator, words: Args<'_>) -> Result<u128, String> {
+fn request_of(generator: &NamedGenerator, words: Args<'_>) -> Result<u128, ErrorReply> {
     let name = generator.declaration().name();
     if let Some(server_id) = generator.foreign_to() {
-        return Err(format!("ERR generator '{name}' belongs to server-id {server_id}"));
+        let text = format!("ERR generator '{name}' belongs to server-id {server_id}");
+        return Err(ErrorReply::new(ErrorKind::Conflict, text));
     }
     let fields = generator.request_fields();
     let (mut request, mut present) = (0, 0_u128);
     for at in (0..words.len()).step_by(2) {
         let word = words.get(at).unwrap_or_default();
         let Some(place) = fields.iter().position(|field| field.name.as_bytes() == word) else {
-            return Err(unknown_field(generator, word));
+            return Err(unknown_field(generator, word).into());
         };
         let RequestField { name: field, max, .. } = &fields[place];
         let Some(value) = words.get(at + 1) else {
-            return Err(format!("ERR field '{field}' of generator '{name}' has no value: it takes 0 to {max}"));
+            let text = format!("ERR field '{field}' of generator '{name}' has no value: it takes 0 to {max}");
+            return Err(text.into());
         };
         if present >> place & 1 == 1 {
-            return Err(format!("ERR field '{field}' of generator '{name}' is given twice"));
+            return Err(format!("ERR field '{field}' of generator '{name}' is given twice").into());
         }
         present |= 1 << place;
         let is_number = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
@@ -122,7 +125,8 @@ fn request_of(generator: &NamedGenerator, words: Args<'_>) -> Result<u128, Strin
             Some(value) if value <= *max => fields[place].place(value),
             _ => {
                 let (value, why) = (quoted(value), if is_number { "out of range" } else { "not a number" });
-                return Err(format!("ERR '{value}' is {why}: field '{field}' of generator '{name}' takes 0 to {max}"));
+                let text = format!("ERR '{value}' is {why}: field '{field}' of generator '{name}' takes 0 to {max}");
+                return Err(text.into());
             }
         };
     }
@@ -131,7 +135,8 @@ fn request_of(generator: &NamedGenerator, words: Args<'_>) -> Result<u128, Strin
         Err(format!(
             "ERR generator '{name}' needs a value for its field '{field}' with each request, 0 to {max}: GETID {name} \
              {field} 0"
-        ))
+        )
+        .into())
     })
 }
 
@@ -156,7 +161,7 @@ const COMPARED_NAME_BYTES_MAX: usize = 64;
 
 /// Returns the error for an unknown generator. It suggests only similar names that the user may request.
 #[cold]
-fn unknown(settings: &Settings, name: &[u8], command: &Command, user: &User) -> String {
+fn unknown(settings: &Settings, name: &[u8], command: &Command, user: &User) -> ErrorReply {
     let typed = str::from_utf8(name).unwrap_or_default();
     let names = settings.generators.iter().map(|(_, generator)| generator.declaration().name());
     let names = names.chain(settings.counters.iter().map(|counter| counter.name()));
@@ -170,19 +175,21 @@ fn unknown(settings: &Settings, name: &[u8], command: &Command, user: &User) -> 
 
 /// Returns the error for an unknown generator; `near` are similar names in quotes.
 #[cold]
-pub fn no_generator(name: &[u8], near: &[String]) -> String {
+pub fn no_generator(name: &[u8], near: &[String]) -> ErrorReply {
     let Some(typed) = str::from_utf8(name).ok().filter(|name| is_name(name)) else {
         return format!(
             "ERR '{}' cannot be the name of a generator: it has 1 to {NAME_BYTES_MAX} bytes of A-Z a-z 0-9 _ . : -",
             quoted(name)
-        );
+        )
+        .into();
     };
     let meant = if near.is_empty() { String::new() } else { format!("; did you mean {}?", near.join(" or ")) };
     let dot = if near.is_empty() { "." } else { "" };
-    format!(
+    let text = format!(
         "ERR no generator '{typed}'{meant}{dot} Declare it with a line 'generator {typed} <kind>' in the \
          configuration, and send SIGHUP to the server"
-    )
+    );
+    ErrorReply::new(ErrorKind::NotFound, text)
 }
 
 /// Implements `DECODEID id [name]`.
@@ -198,7 +205,7 @@ pub(super) fn decode(call: &mut Call<'_>) -> CommandResult {
         };
         return Ok(CommandReply::Effect(Effect::Ids(IdsEffect::DecodeNamed(id))));
     }
-    let id = parse_id(text).map_err(|error| error.to_string());
+    let id = parse_id(text).map_err(|error| ErrorReply::from(error.to_string()));
     let (generators, counters) = (&call.client.settings.generators, &call.client.settings.counters);
     if generators.is_empty() && counters.is_empty() {
         return Ok(CommandReply::Effect(Effect::Ids(IdsEffect::Decode(id?))));
@@ -225,15 +232,15 @@ fn counter_at<'a>(call: &'a Call<'_>, at: usize) -> Option<&'a Arc<CounterDeclar
 }
 
 /// Returns the generator that the last argument, at `at`, names.
-fn generator_at(call: &mut Call<'_>, at: usize) -> Result<Arc<NamedGenerator>, ErrorText> {
+fn generator_at(call: &mut Call<'_>, at: usize) -> Result<Arc<NamedGenerator>, ErrorReply> {
     if call.args.len() > at + 1 {
-        return Err(call.command.arity_error().into());
+        return Err(call.command.arity_error());
     }
     let (name, generators) = (call.arg(at), &call.client.settings.generators);
     let found = generators.find(name).and_then(|place| generators.get(place)).map(|(_, found)| Arc::clone(found));
     found.ok_or_else(|| {
         call.turn.count_work(UNKNOWN_NAME_BYTES);
-        unknown(&call.client.settings, name, call.command, call.client.user()).into()
+        unknown(&call.client.settings, name, call.command, call.client.user())
     })
 }
 

@@ -129,10 +129,10 @@ pub(super) fn memory_usage(call: &mut Call<'_>) -> CommandResult {
         match call.args.get(at + 1) {
             Some(count) if option.eq_ignore_ascii_case(b"samples") => match parse_integer(count) {
                 Some(0..) => at += 2,
-                Some(_) => return Err(SYNTAX.into()),
-                None => return Err(NOT_AN_INTEGER.into()),
+                Some(_) => return Err(SYNTAX),
+                None => return Err(NOT_AN_INTEGER),
             },
-            _ => return Err(SYNTAX.into()),
+            _ => return Err(SYNTAX),
         }
     }
     Ok(CommandReply::Value(Value::Null))

@@ -6,9 +6,9 @@
 use getid_core::{CounterKind, Key, VALUE_MAX};
 
 use super::sequences::{SEQUENCES_OFF, is_a_generator, not_a_name};
-use super::{Call, CommandReply, CommandResult, ErrorText, NOT_AN_INTEGER, SYNTAX};
+use super::{Call, CommandReply, CommandResult, NOT_AN_INTEGER, SYNTAX};
 use crate::command::{Verb, quoted};
-use crate::resp::{Value, parse_integer};
+use crate::resp::{ErrorReply, Value, parse_integer};
 use crate::session::effect::Effect;
 use crate::session::sequence_effect::{
     BEGINS_AGAIN, HashQuery, KeyProperty, KeyScan, KeysEffect, SetCondition, SetReply, SetSequence,
@@ -123,7 +123,7 @@ struct SetOptions {
 
 impl SetOptions {
     /// Parses the options in Redis's order, with its errors.
-    fn read(call: &Call<'_>) -> Result<SetOptions, ErrorText> {
+    fn read(call: &Call<'_>) -> Result<SetOptions, ErrorReply> {
         let mut read = SetOptions::default();
         let mut expiry = None;
         let mut words = call.args.iter().skip(3);
@@ -141,7 +141,7 @@ impl SetOptions {
             } else if ["ex", "px", "exat", "pxat"].iter().any(|name| is(name)) && !has_expiry {
                 expiry = Some(words.next().ok_or(SYNTAX)?);
             } else {
-                return Err(SYNTAX.into());
+                return Err(SYNTAX);
             }
         }
         if let Some(expiry) = expiry {
@@ -152,9 +152,9 @@ impl SetOptions {
     }
 }
 
-fn check_expiry(call: &Call<'_>, expiry: &[u8]) -> Result<(), ErrorText> {
+fn check_expiry(call: &Call<'_>, expiry: &[u8]) -> Result<(), ErrorReply> {
     match parse_integer(expiry) {
-        None => Err(NOT_AN_INTEGER.into()),
+        None => Err(NOT_AN_INTEGER),
         Some(..=0) => Err(format!("ERR invalid expire time in '{}' command", call.command.full_name).into()),
         Some(_) => Ok(()),
     }
@@ -174,7 +174,7 @@ pub(super) fn get_with_expiry(call: &mut Call<'_>) -> CommandResult {
         // There is no expiry to remove.
         3 if word("persist") => return read_property(call, 1, KeyProperty::Value),
         4 if ["ex", "px", "exat", "pxat"].iter().any(|name| word(name)) => check_expiry(call, call.arg(3))?,
-        _ => return Err(SYNTAX.into()),
+        _ => return Err(SYNTAX),
     }
     Err(never_expires(call.arg(1)))
 }
@@ -206,7 +206,7 @@ pub(super) fn expire(call: &mut Call<'_>) -> CommandResult {
 pub(super) fn decrease(call: &mut Call<'_>) -> CommandResult {
     if let Some(by) = call.args.get(2) {
         match parse_integer(by) {
-            None => return Err(NOT_AN_INTEGER.into()),
+            None => return Err(NOT_AN_INTEGER),
             Some(i64::MIN) => return Err("ERR decrement would overflow".into()),
             Some(_) => {}
         }
@@ -225,7 +225,7 @@ pub(super) fn increase_by_float(call: &mut Call<'_>) -> CommandResult {
 pub(super) fn edit(call: &mut Call<'_>) -> CommandResult {
     if call.command.verb == Verb::SetRange {
         match parse_integer(call.arg(2)) {
-            None => return Err(NOT_AN_INTEGER.into()),
+            None => return Err(NOT_AN_INTEGER),
             Some(..0) => return Err("ERR offset is out of range".into()),
             Some(_) => {}
         }
@@ -236,7 +236,7 @@ pub(super) fn edit(call: &mut Call<'_>) -> CommandResult {
 /// `MSET key n ...`, `MSETNX key n ...`
 pub(super) fn set_many(call: &mut Call<'_>) -> CommandResult {
     if call.args.len().is_multiple_of(2) {
-        return Err(call.command.arity_error().into());
+        return Err(call.command.arity_error());
     }
     refuse(call, "several of them cannot be set at once", "send SET for each")
 }
@@ -253,7 +253,7 @@ pub(super) fn rename(call: &mut Call<'_>) -> CommandResult {
 /// Implements `HSET key field value ...`.
 pub(super) fn hash_set(call: &mut Call<'_>) -> CommandResult {
     if !call.args.len().is_multiple_of(2) {
-        return Err(call.command.arity_error().into());
+        return Err(call.command.arity_error());
     }
     refuse(
         call,
@@ -303,13 +303,13 @@ pub(super) fn scan(call: &mut Call<'_>) -> CommandResult {
     while let Some(word) = words.next() {
         let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
         if !["match", "count", "type"].iter().any(|name| is(name)) {
-            return Err(SYNTAX.into());
+            return Err(SYNTAX);
         }
         let value = words.next().ok_or(SYNTAX)?;
         if is("count") {
             scan.count = match parse_integer(value) {
-                None => return Err(NOT_AN_INTEGER.into()),
-                Some(..=0) => return Err(SYNTAX.into()),
+                None => return Err(NOT_AN_INTEGER),
+                Some(..=0) => return Err(SYNTAX),
                 Some(count) => u32::try_from(count).unwrap_or(u32::MAX).min(SCAN_COUNT_MAX),
             };
         } else if is("match") {
@@ -336,35 +336,35 @@ pub(super) fn random(call: &mut Call<'_>) -> CommandResult {
 
 impl Call<'_> {
     /// Fails if there is no store for sequences.
-    pub(super) fn check_store(&self) -> Result<(), ErrorText> {
-        if self.client.settings.sequences.is_some() { Ok(()) } else { Err(SEQUENCES_OFF.into()) }
+    pub(super) fn check_store(&self) -> Result<(), ErrorReply> {
+        if self.client.settings.sequences.is_some() { Ok(()) } else { Err(SEQUENCES_OFF) }
     }
 
     /// Fails if the name is a generator's, since no sequence has such a name. A generator of the kind `sequence` is
     /// allowed: it is another notation of its sequence.
-    pub(super) fn check_no_generator(&self, name: &[u8]) -> Result<(), ErrorText> {
+    pub(super) fn check_no_generator(&self, name: &[u8]) -> Result<(), ErrorReply> {
         let settings = &self.client.settings;
         let counter = settings.counters.find(name).and_then(|place| settings.counters.get(place));
         let is_serial = counter.is_some_and(|counter| matches!(counter.kind(), CounterKind::Serial(_)));
         if settings.generators.find(name).is_none() && !is_serial {
             return Ok(());
         }
-        Err(is_a_generator(&quoted(name)).into())
+        Err(is_a_generator(&quoted(name)))
     }
 
     /// Returns the sequence that the argument at `at` names.
-    pub(super) fn sequence_at(&self, at: usize) -> Result<Key, ErrorText> {
+    pub(super) fn sequence_at(&self, at: usize) -> Result<Key, ErrorReply> {
         let name = self.arg(at);
         self.check_no_generator(name)?;
-        key_of(name).ok_or_else(|| not_a_name(name).into())
+        key_of(name).ok_or_else(|| not_a_name(name))
     }
 
     /// Returns the sequence or the counter that the argument at `at` names. For a counter, the command concerns its
     /// current period.
-    pub(super) fn counter_at(&self, at: usize) -> Result<Key, ErrorText> {
+    pub(super) fn counter_at(&self, at: usize) -> Result<Key, ErrorReply> {
         let name = self.arg(at);
         if self.client.settings.counters.find(name).is_some() {
-            return key_of(name).ok_or_else(|| not_a_name(name).into());
+            return key_of(name).ok_or_else(|| not_a_name(name));
         }
         self.sequence_at(at)
     }
@@ -376,7 +376,7 @@ fn key_of(name: &[u8]) -> Option<Key> {
 }
 
 /// Parses the last given value that `SET` and `SEQUENCE RAISE` take.
-pub(super) fn last_value(text: &[u8]) -> Result<i64, ErrorText> {
+pub(super) fn last_value(text: &[u8]) -> Result<i64, ErrorReply> {
     parse_integer(text).filter(|last| (0..=VALUE_MAX).contains(last)).ok_or_else(|| {
         format!(
             "ERR '{}' is not a value of a sequence: expected an integer of 0 to {VALUE_MAX}. This server stores only \
@@ -388,7 +388,7 @@ pub(super) fn last_value(text: &[u8]) -> Result<i64, ErrorText> {
 }
 
 #[cold]
-fn never_expires(name: &[u8]) -> ErrorText {
+fn never_expires(name: &[u8]) -> ErrorReply {
     format!(
         "ERR a sequence never expires, because a counter that restarts gives its values twice: omit the expiry of \
          '{}'. {BEGINS_AGAIN}",

@@ -24,8 +24,6 @@ mod shutdown;
 mod transaction;
 mod workers;
 
-use std::borrow::Cow;
-
 pub use ids::no_generator;
 pub(super) use sequences::HASH_FIELD;
 pub use sequences::SEQUENCES_OFF;
@@ -35,10 +33,10 @@ use super::effect::{AclEffect, ClientEffect, ConfigEffect, Effect, IdsEffect, In
 use super::transaction::Transaction;
 use super::turn::Turn;
 use crate::command::{self, Command, TABLE, Verb, quote};
-use crate::resp::{Args, Value};
+use crate::resp::{Args, ErrorKind, ErrorReply, Value};
 
-const NOT_AN_INTEGER: &str = "ERR value is not an integer or out of range";
-const SYNTAX: &str = "ERR syntax error";
+const NOT_AN_INTEGER: ErrorReply = ErrorReply::fixed(ErrorKind::Invalid, "ERR value is not an integer or out of range");
+const SYNTAX: ErrorReply = ErrorReply::fixed(ErrorKind::Invalid, "ERR syntax error");
 
 /// Maximum number of bytes of an option's name that an error text quotes.
 const OPTION_BYTES_MAX: usize = 128;
@@ -52,8 +50,8 @@ pub(super) struct Call<'a> {
     pub(super) turn: &'a mut Turn,
 }
 
-/// Result of a command: its reply, or the text of an error without the `-`.
-type CommandResult = Result<CommandReply, ErrorText>;
+/// Result of a command: its reply, or an error.
+type CommandResult = Result<CommandReply, ErrorReply>;
 
 enum CommandReply {
     /// The reply is already in the turn, or there is none.
@@ -66,26 +64,6 @@ enum CommandReply {
 }
 
 const OK: CommandReply = CommandReply::Encoded(b"+OK\r\n");
-
-struct ErrorText(Cow<'static, [u8]>);
-
-impl From<&'static str> for ErrorText {
-    fn from(text: &'static str) -> ErrorText {
-        ErrorText(Cow::Borrowed(text.as_bytes()))
-    }
-}
-
-impl From<String> for ErrorText {
-    fn from(text: String) -> ErrorText {
-        ErrorText(Cow::Owned(text.into_bytes()))
-    }
-}
-
-impl From<Vec<u8>> for ErrorText {
-    fn from(text: Vec<u8>) -> ErrorText {
-        ErrorText(Cow::Owned(text))
-    }
-}
 
 /// Returns the function of a command. A command without arguments for the server returns its effect directly.
 #[expect(clippy::too_many_lines, reason = "a line for each command")]
@@ -284,7 +262,7 @@ fn function(verb: Verb) -> fn(&mut Call<'_>) -> CommandResult {
 
 /// Handles a container without a subcommand, which its arity does not admit.
 fn container(call: &mut Call<'_>) -> CommandResult {
-    Err(call.command.arity_error().into())
+    Err(call.command.arity_error())
 }
 
 /// Returns the `HELP` of a container.
@@ -352,7 +330,7 @@ impl<'a> Call<'a> {
             Ok(CommandReply::Encoded(bytes)) => self.turn.push(bytes),
             Ok(CommandReply::Value(value)) => self.turn.push_value(&value, self.client.view.protocol),
             Ok(CommandReply::Effect(effect)) => self.turn.effect = Some(effect),
-            Err(text) => self.turn.push_error(text.0),
+            Err(error) => self.turn.push_error(&error),
         }
     }
 
@@ -375,13 +353,13 @@ impl<'a> Call<'a> {
         self.args.iter().skip(index).map(<[u8]>::to_vec).collect()
     }
 
-    /// Returns an error text that quotes the beginning of an argument.
-    fn error_quoting(before: &str, arg: &[u8], after: &str) -> ErrorText {
+    /// Returns the error of an invalid request that quotes the beginning of an argument.
+    fn error_quoting(before: &str, arg: &[u8], after: &str) -> ErrorReply {
         [before.as_bytes(), quote(arg, OPTION_BYTES_MAX), after.as_bytes()].concat().into()
     }
 
     /// Returns Redis's error for a subcommand with too many arguments, which quotes the subcommand as written.
-    fn wrong_number(&self, container: &str) -> ErrorText {
+    fn wrong_number(&self, container: &str) -> ErrorReply {
         let before = "ERR unknown subcommand or wrong number of arguments for '";
         Call::error_quoting(before, self.arg(1), &format!("'. Try {container} HELP."))
     }

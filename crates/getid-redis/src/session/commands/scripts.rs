@@ -1,13 +1,13 @@
 //! `EVAL`, `EVALSHA` and `SCRIPT`: known scripts are replaced by their meaning; all others are refused.
 
-use super::{Call, CommandReply, CommandResult, ErrorText, NOT_AN_INTEGER, OK};
-use crate::resp::{Value, parse_integer};
+use super::{Call, CommandReply, CommandResult, NOT_AN_INTEGER, OK};
+use crate::resp::{ErrorKind, ErrorReply, Value, parse_integer};
 use crate::session::effect::Effect;
 use crate::session::scripts::{KnownScript, ScriptMeaning, by_sha1, by_text};
 use crate::session::sequence_effect::ScriptEffect;
 
 /// Redis's answer to an unknown SHA-1. Libraries then send the text.
-const NO_SCRIPT: &str = "NOSCRIPT No matching script. Please use EVAL.";
+const NO_SCRIPT: ErrorReply = ErrorReply::fixed(ErrorKind::Invalid, "NOSCRIPT No matching script. Please use EVAL.");
 
 /// Number of hex digits of a SHA-1.
 const SHA1_DIGITS: usize = 40;
@@ -25,7 +25,7 @@ pub(super) fn eval(call: &mut Call<'_>) -> CommandResult {
 /// Implements `EVALSHA sha1 numkeys key ... arg ...`.
 pub(super) fn eval_sha(call: &mut Call<'_>) -> CommandResult {
     if call.arg(1).len() != SHA1_DIGITS {
-        return Err(NO_SCRIPT.into());
+        return Err(NO_SCRIPT);
     }
     let keys = key_count(call)?;
     let known = by_sha1(call.arg(1)).ok_or(NO_SCRIPT)?;
@@ -33,7 +33,7 @@ pub(super) fn eval_sha(call: &mut Call<'_>) -> CommandResult {
 }
 
 /// Parses the number of keys in Redis's order, with its errors.
-fn key_count(call: &Call<'_>) -> Result<usize, ErrorText> {
+fn key_count(call: &Call<'_>) -> Result<usize, ErrorReply> {
     let count = parse_integer(call.arg(2)).ok_or(NOT_AN_INTEGER)?;
     match usize::try_from(count) {
         Ok(count) if count > call.args.len() - 3 => {
@@ -98,5 +98,5 @@ pub(super) fn flush(call: &mut Call<'_>) -> CommandResult {
 
 /// Implements `SCRIPT KILL`.
 pub(super) fn kill(_: &mut Call<'_>) -> CommandResult {
-    Err("NOTBUSY No scripts in execution right now.".into())
+    Err(ErrorReply::fixed(ErrorKind::Invalid, "NOTBUSY No scripts in execution right now."))
 }

@@ -3,9 +3,9 @@
 use getid_core::{Key, RESERVED_MAX, Spec};
 
 use super::keys::last_value;
-use super::{Call, CommandReply, CommandResult, ErrorText, NOT_AN_INTEGER, SYNTAX};
+use super::{Call, CommandReply, CommandResult, NOT_AN_INTEGER, SYNTAX};
 use crate::command::quoted;
-use crate::resp::parse_integer;
+use crate::resp::{ErrorReply, parse_integer};
 use crate::session::effect::Effect;
 use crate::session::sequence_effect::SequenceEffect;
 
@@ -58,14 +58,14 @@ pub(super) fn alter(call: &mut Call<'_>) -> CommandResult {
 }
 
 /// Returns the words after a name, which must be UTF-8.
-fn words_from<'a>(call: &Call<'a>, at: usize) -> Result<Vec<&'a str>, ErrorText> {
+fn words_from<'a>(call: &Call<'a>, at: usize) -> Result<Vec<&'a str>, ErrorReply> {
     if call.args.len() > at + WORDS_MAX {
-        return Err(SYNTAX.into());
+        return Err(SYNTAX);
     }
     let words = call.args.iter().skip(at);
     words
         .map(|word| {
-            str::from_utf8(word).map_err(|_| ErrorText::from(format!("ERR '{}' is not an option", quoted(word))))
+            str::from_utf8(word).map_err(|_| ErrorReply::from(format!("ERR '{}' is not an option", quoted(word))))
         })
         .collect()
 }
@@ -117,7 +117,7 @@ pub(super) fn stores(call: &mut Call<'_>) -> CommandResult {
             let allowed = u32::try_from(margin).ok().filter(|margin| (1..=RESERVED_MAX).contains(margin));
             allowed.ok_or_else(|| format!("ERR RAISE-ALL is {margin}, must be 1 to {RESERVED_MAX} values"))?
         }
-        _ => return Err(SYNTAX.into()),
+        _ => return Err(SYNTAX),
     };
     let nonce = String::from_utf8_lossy(call.arg(3)).into_owned();
     call.check_store()?;
@@ -162,14 +162,14 @@ pub(super) fn list(call: &mut Call<'_>) -> CommandResult {
             name.ok_or("ERR invalid cursor")?.clone_into(&mut after);
         } else if is("count") {
             count = match parse_integer(words.next().ok_or(SYNTAX)?) {
-                None => return Err(NOT_AN_INTEGER.into()),
-                Some(..=0) => return Err(SYNTAX.into()),
+                None => return Err(NOT_AN_INTEGER),
+                Some(..=0) => return Err(SYNTAX),
                 Some(count) => u32::try_from(count).unwrap_or(u32::MAX).min(LIST_COUNT_MAX),
             };
         } else if is_first {
             pattern = Some(word.to_vec());
         } else {
-            return Err(SYNTAX.into());
+            return Err(SYNTAX);
         }
         is_first = false;
     }
@@ -189,7 +189,7 @@ pub(super) fn adopt(call: &mut Call<'_>) -> CommandResult {
         } else if word.eq_ignore_ascii_case(b"id") {
             id = parse_integer(value).ok_or(NOT_AN_INTEGER)?;
         } else {
-            return Err(SYNTAX.into());
+            return Err(SYNTAX);
         }
     }
     call.check_store()?;
@@ -197,7 +197,7 @@ pub(super) fn adopt(call: &mut Call<'_>) -> CommandResult {
 }
 
 /// Checks a table's name, which becomes part of a statement: only letters, digits and underscores.
-fn table_name(name: &[u8]) -> Result<String, ErrorText> {
+fn table_name(name: &[u8]) -> Result<String, ErrorReply> {
     let is_plain =
         (1..=64).contains(&name.len()) && name.iter().all(|&byte| byte.is_ascii_alphanumeric() || byte == b'_');
     let name = str::from_utf8(name).ok().filter(|_| is_plain).ok_or_else(|| {
@@ -212,7 +212,7 @@ pub(super) fn next(call: &mut Call<'_>) -> CommandResult {
     let count = match (call.args.get(3), call.args.get(4), call.args.len()) {
         (None, ..) => Some(1),
         (Some(word), Some(count), 5) if word.eq_ignore_ascii_case(b"count") => parse_integer(count),
-        _ => return Err(SYNTAX.into()),
+        _ => return Err(SYNTAX),
     };
     call.check_store()?;
     let values = call.requested_values(count.ok_or(NOT_AN_INTEGER)?, &key)?;
@@ -223,7 +223,7 @@ impl Call<'_> {
     /// Checks a number of requested values against [`SequenceCommandSettings::incrby_max`].
     ///
     /// [`SequenceCommandSettings::incrby_max`]: crate::session::SequenceSettings::incrby_max
-    pub(super) fn requested_values(&self, count: i64, key: &Key) -> Result<u32, ErrorText> {
+    pub(super) fn requested_values(&self, count: i64, key: &Key) -> Result<u32, ErrorReply> {
         let max = self.client.settings.sequences.map_or(0, |settings| settings.incrby_max);
         u32::try_from(count).ok().filter(|count| (1..=max).contains(count)).ok_or_else(|| {
             format!(

@@ -4,9 +4,9 @@
 
 use getid_core::{SEQUENCE_NAME_RULE, is_sequence_name};
 
-use super::{Call, CommandReply, CommandResult, ErrorText, NOT_AN_INTEGER};
+use super::{Call, CommandReply, CommandResult, NOT_AN_INTEGER};
 use crate::command::quoted;
-use crate::resp::parse_integer;
+use crate::resp::{ErrorKind, ErrorReply, parse_integer};
 use crate::session::turn::counter_cost;
 use getid_text::name_hash::hash_of;
 
@@ -14,8 +14,10 @@ use getid_text::name_hash::hash_of;
 pub(in crate::session) const HASH_FIELD: &str = "cur";
 
 /// Error of a server that has no store for sequences.
-pub const SEQUENCES_OFF: &str = "ERR sequences are off: the server has no store for them. Set 'sequence-store' in its \
-                                 configuration, and restart it";
+pub const SEQUENCES_OFF: ErrorReply = ErrorReply::fixed(
+    ErrorKind::SequencesOff,
+    "ERR sequences are off: the server has no store for them. Set 'sequence-store' in its configuration, and restart it",
+);
 
 /// Implements `INCR name`.
 #[inline]
@@ -44,7 +46,7 @@ pub(super) fn hash_incr_by(call: &mut Call<'_>) -> CommandResult {
 }
 
 /// Parses the number of values at `at`.
-fn values_of(call: &mut Call<'_>, at: usize) -> Result<u32, ErrorText> {
+fn values_of(call: &mut Call<'_>, at: usize) -> Result<u32, ErrorReply> {
     let Some(settings) = call.client.settings.sequences else { return Err(refused(call, SEQUENCES_OFF)) };
     let max = settings.incrby_max;
     let Some(count) = parse_integer(call.arg(at)) else { return Err(refused(call, NOT_AN_INTEGER)) };
@@ -70,9 +72,9 @@ fn values_of(call: &mut Call<'_>, at: usize) -> Result<u32, ErrorText> {
 
 /// Counts the command as failed, and returns its error.
 #[cold]
-fn refused(call: &mut Call<'_>, text: impl Into<ErrorText>) -> ErrorText {
+fn refused(call: &mut Call<'_>, error: impl Into<ErrorReply>) -> ErrorReply {
     call.turn.tally.ids(call.command.verb, 1, 1);
-    text.into()
+    error.into()
 }
 
 /// Adds a request for values of the sequence that the first argument names.
@@ -92,7 +94,7 @@ fn count(call: &mut Call<'_>, values: u32) -> CommandResult {
 }
 
 /// Adds a draw from a sequence that is new in this turn. Its name is checked here.
-fn begin(call: &mut Call<'_>, hash: u64, name: &[u8]) -> Result<usize, ErrorText> {
+fn begin(call: &mut Call<'_>, hash: u64, name: &[u8]) -> Result<usize, ErrorReply> {
     let settings = &call.client.settings;
     if settings.sequences.is_none() {
         return Err(refused(call, SEQUENCES_OFF));
@@ -133,15 +135,18 @@ pub(super) fn ids_of_counter(call: &mut Call<'_>, place: usize, values: u32, tak
 
 /// Returns the error for an invalid name of a sequence.
 #[cold]
-pub(super) fn not_a_name(name: &[u8]) -> String {
-    format!("ERR '{}' cannot be the name of a sequence: it has {SEQUENCE_NAME_RULE}", quoted(name))
+pub(super) fn not_a_name(name: &[u8]) -> ErrorReply {
+    format!("ERR '{}' cannot be the name of a sequence: it has {SEQUENCE_NAME_RULE}", quoted(name)).into()
 }
 
 /// Returns the error for a generator's name in the place of a sequence's.
 #[cold]
-pub(super) fn is_a_generator(name: &str) -> String {
-    format!(
-        "WRONGTYPE Operation against a key holding the wrong kind of value: '{name}' is a generator; use GETID \
-         {name}"
+pub(super) fn is_a_generator(name: &str) -> ErrorReply {
+    ErrorReply::new(
+        ErrorKind::Conflict,
+        format!(
+            "WRONGTYPE Operation against a key holding the wrong kind of value: '{name}' is a generator; use GETID \
+             {name}"
+        ),
     )
 }

@@ -14,13 +14,13 @@ pub(super) fn shutdown(call: &mut Call<'_>) -> CommandResult {
             b"now" => &mut options.now,
             b"force" => &mut options.force,
             b"abort" => &mut options.abort,
-            _ => return Err(SYNTAX.into()),
+            _ => return Err(SYNTAX),
         };
         *option = true;
     }
     let others = save || options.nosave || options.now || options.force;
     if (save && options.nosave) || (options.abort && others) {
-        return Err(SYNTAX.into());
+        return Err(SYNTAX);
     }
     Ok(CommandReply::Effect(Effect::Shutdown(options)))
 }

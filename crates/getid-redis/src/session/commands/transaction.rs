@@ -2,7 +2,7 @@
 
 use super::{Call, CommandReply, CommandResult, OK};
 use crate::command::quoted;
-use crate::resp::write_array_header;
+use crate::resp::{ErrorKind, ErrorReply, write_array_header};
 
 /// Implements `MULTI`.
 pub(super) fn multi(call: &mut Call<'_>) -> CommandResult {
@@ -20,7 +20,8 @@ pub(super) fn exec(call: &mut Call<'_>) -> CommandResult {
     }
     if call.transaction.has_failed() {
         call.transaction.discard();
-        return Err("EXECABORT Transaction discarded because of previous errors.".into());
+        let text = "EXECABORT Transaction discarded because of previous errors.";
+        return Err(ErrorReply::fixed(ErrorKind::Invalid, text));
     }
     let len = call.transaction.run();
     call.turn.push_with(|out| write_array_header(len, out));

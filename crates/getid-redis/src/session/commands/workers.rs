@@ -1,8 +1,8 @@
 //! `WORKERID`: worker ids for programs that make IDs themselves.
 
-use super::{Call, CommandReply, CommandResult, ErrorText, NOT_AN_INTEGER, SYNTAX};
+use super::{Call, CommandReply, CommandResult, NOT_AN_INTEGER, SYNTAX};
 use crate::command::quoted;
-use crate::resp::parse_integer;
+use crate::resp::{ErrorKind, ErrorReply, parse_integer};
 use crate::session::effect::Effect;
 use crate::session::worker_effect::{WorkerEffect, WorkerWord};
 
@@ -29,14 +29,14 @@ pub(super) fn lease(call: &mut Call<'_>) -> CommandResult {
         } else if word.eq_ignore_ascii_case(b"ttl") && ttl_ms.is_none() {
             ttl_ms = Some(ttl(value)?);
         } else {
-            return Err(SYNTAX.into());
+            return Err(SYNTAX);
         }
     }
     Ok(effect(WorkerEffect::Lease { pool, name: name.unwrap_or_default(), ttl_ms }))
 }
 
 /// Checks the name of a holder.
-fn holder(name: &[u8]) -> Result<String, ErrorText> {
+fn holder(name: &[u8]) -> Result<String, ErrorReply> {
     let is_plain = (1..=NAME_BYTES_MAX).contains(&name.len()) && name.iter().all(u8::is_ascii_graphic) && name != b"-";
     let text = str::from_utf8(name).ok().filter(|_| is_plain);
     text.map(str::to_owned).ok_or_else(|| {
@@ -49,7 +49,7 @@ fn holder(name: &[u8]) -> Result<String, ErrorText> {
     })
 }
 
-fn ttl(text: &[u8]) -> Result<u64, ErrorText> {
+fn ttl(text: &[u8]) -> Result<u64, ErrorReply> {
     let seconds = parse_integer(text).ok_or(NOT_AN_INTEGER)?;
     let ms = u64::try_from(seconds).ok().and_then(|seconds| seconds.checked_mul(1000));
     let is_allowed = |ms: &u64| (getid_core::worker::LEASE_MS_MIN..=getid_core::worker::LEASE_MS_MAX).contains(ms);
@@ -71,17 +71,17 @@ pub(super) fn release(call: &mut Call<'_>) -> CommandResult {
     Ok(effect(WorkerEffect::Release { pool, id, token, last_ms }))
 }
 
-fn lease_args(call: &Call<'_>) -> Result<(String, u32, WorkerWord, Option<u64>), ErrorText> {
+fn lease_args(call: &Call<'_>) -> Result<(String, u32, WorkerWord, Option<u64>), ErrorReply> {
     let (pool, id) = (pool(call)?, worker_id(call)?);
     let token = call.arg(4);
     if token.len() != WorkerWord::BYTES {
-        return Err(format!(
+        let text = format!(
             "WRONGTOKEN worker id {id} of pool '{pool}': the token has {} bytes, must be the {} hex digits that \
              WORKERID LEASE returned",
             token.len(),
             WorkerWord::BYTES
-        )
-        .into());
+        );
+        return Err(ErrorReply::new(ErrorKind::Conflict, text));
     }
     let last_ms = match (call.args.get(5), call.args.get(6), call.args.len()) {
         (None, ..) => None,
@@ -89,7 +89,7 @@ fn lease_args(call: &Call<'_>) -> Result<(String, u32, WorkerWord, Option<u64>),
             let last = parse_integer(last).ok_or(NOT_AN_INTEGER)?;
             Some(u64::try_from(last).map_err(|_| format!("ERR LAST is {last}, must be Unix time in milliseconds"))?)
         }
-        _ => return Err(SYNTAX.into()),
+        _ => return Err(SYNTAX),
     };
     Ok((pool, id, WorkerWord::new(token), last_ms))
 }
@@ -107,7 +107,7 @@ pub(super) fn list(call: &mut Call<'_>) -> CommandResult {
             let max = i64::from(LIST_COUNT_MAX);
             count = u32::try_from(value.min(max)).ok().filter(|count| *count > 0).ok_or(SYNTAX)?;
         } else {
-            return Err(SYNTAX.into());
+            return Err(SYNTAX);
         }
     }
     Ok(effect(WorkerEffect::List { pool, from, count }))
@@ -122,7 +122,7 @@ pub(super) fn info(call: &mut Call<'_>) -> CommandResult {
 pub(super) fn init(call: &mut Call<'_>) -> CommandResult {
     let pool = pool(call)?;
     if !call.arg(3).eq_ignore_ascii_case(b"new") {
-        return Err(SYNTAX.into());
+        return Err(SYNTAX);
     }
     Ok(effect(WorkerEffect::Init { pool }))
 }
@@ -132,7 +132,7 @@ pub(super) fn revoke(call: &mut Call<'_>) -> CommandResult {
     Ok(effect(WorkerEffect::Revoke { pool: pool(call)?, id: worker_id(call)? }))
 }
 
-fn pool(call: &Call<'_>) -> Result<String, ErrorText> {
+fn pool(call: &Call<'_>) -> Result<String, ErrorReply> {
     let name = call.arg(2);
     let is_known = |byte: &u8| byte.is_ascii_alphanumeric() || b"_.-".contains(byte);
     let is_name = (1..=POOL_BYTES_MAX).contains(&name.len()) && name.iter().all(is_known);
@@ -144,7 +144,7 @@ fn pool(call: &Call<'_>) -> Result<String, ErrorText> {
     })
 }
 
-fn worker_id(call: &Call<'_>) -> Result<u32, ErrorText> {
+fn worker_id(call: &Call<'_>) -> Result<u32, ErrorReply> {
     let id = parse_integer(call.arg(3)).ok_or(NOT_AN_INTEGER)?;
     let max = getid_core::worker::POOL_SIZE_MAX - 1;
     let known = u32::try_from(id).ok().filter(|id| *id <= max);

@@ -396,18 +396,18 @@ fn segment(ask: &ReserveRequest, before: ValidRow, max_id: i64, last_seen: &mut 
 /// Returns why there are no values after several tries.
 fn no_values_verdict(ask: &ReserveRequest, last_seen: Option<i64>) -> Verdict {
     let ReserveRequest { key, floor, .. } = ask;
-    Verdict::BadRow(match last_seen {
-        None => format!(
+    match last_seen {
+        None => Verdict::Contended(format!(
             "get next segmentId conflict: the row '{key}' of tiny_id_info was changed by others {TRIES} times between \
              reading and writing it"
-        ),
-        Some(last) => format!(
+        )),
+        Some(last) => Verdict::BadRow(format!(
             "the row '{key}' of tiny_id_info is at {last}, and this server has received values up to {had} of another \
              database: UPDATE tiny_id_info SET max_id = {had}, version = version + 1 WHERE biz_type = '{key}' AND \
              max_id < {had}",
             had = floor - 1
-        ),
-    })
+        )),
+    }
 }
 
 /// Adds the statement that reads rows for [`tinyid_row`].
