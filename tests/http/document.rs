@@ -53,19 +53,13 @@ impl Document {
                     self.fits(own, value, place)?;
                     true
                 }
-                "type" => match rule.as_str() {
-                    Some("object") => value.is_object(),
-                    Some("array") => value.is_array(),
-                    Some("string") => value.is_string(),
-                    Some("integer") => value.is_i64() || value.is_u64(),
-                    Some("number") => value.is_number(),
-                    Some("boolean") => value.is_boolean(),
-                    Some("null") => value.is_null(),
-                    _ => return Err(format!("type {rule}")),
-                },
+                "type" => {
+                    let types = rule.as_array().map_or(std::slice::from_ref(rule), Vec::as_slice);
+                    types.iter().any(|name| has_type(name.as_str(), value))
+                }
                 "enum" => rule.as_array().is_some_and(|all| all.contains(value)),
-                "minimum" => value.as_f64() >= rule.as_f64(),
-                "maximum" => value.as_f64() <= rule.as_f64(),
+                "minimum" => value.as_f64().is_none_or(|value| value >= rule.as_f64().unwrap()),
+                "maximum" => value.as_f64().is_none_or(|value| value <= rule.as_f64().unwrap()),
                 "minLength" => value.as_str().is_none_or(|text| text.len() as u64 >= rule.as_u64().unwrap()),
                 "maxLength" => value.as_str().is_none_or(|text| text.len() as u64 <= rule.as_u64().unwrap()),
                 "maxItems" => value.as_array().is_none_or(|all| all.len() as u64 <= rule.as_u64().unwrap()),
@@ -114,6 +108,19 @@ impl Document {
     }
 }
 
+fn has_type(name: Option<&str>, value: &Value) -> bool {
+    match name {
+        Some("object") => value.is_object(),
+        Some("array") => value.is_array(),
+        Some("string") => value.is_string(),
+        Some("integer") => value.is_i64() || value.is_u64(),
+        Some("number") => value.is_number(),
+        Some("boolean") => value.is_boolean(),
+        Some("null") => value.is_null(),
+        _ => panic!("the type {name:?} is not supported here"),
+    }
+}
+
 fn matches_pattern(pattern: &str, value: &Value) -> bool {
     let Some(text) = value.as_str() else { return true };
     match pattern {
@@ -146,11 +153,12 @@ fn the_checker_finds_invalid_values() {
             "b": { "anyOf": [{ "$ref": "#/components/schemas/Name" }, { "type": "null" }] },
             "c": { "type": "array", "maxItems": 1, "items": { "enum": ["x"] } },
             "d": { "type": "string", "format": "date-time" },
+            "f": { "type": ["integer", "null"], "minimum": 0 },
         },
     });
     let fits = |text: &str| document.fits(&schema, &serde_json::from_str(text).unwrap(), "body").is_ok();
     assert!(fits(r#"{"a":1,"b":"12","c":["x"],"d":"2026-11-22T00:00:00.000Z"}"#));
-    assert!(fits(r#"{"a":3,"b":null}"#));
+    assert!(fits(r#"{"a":3,"b":null,"f":null}"#));
     for wrong in [
         "[]",
         "{}",
@@ -164,6 +172,8 @@ fn the_checker_finds_invalid_values() {
         r#"{"a":1,"c":["y"]}"#,
         r#"{"a":1,"c":["x","x"]}"#,
         r#"{"a":1,"d":"yesterday"}"#,
+        r#"{"a":1,"f":-1}"#,
+        r#"{"a":1,"f":"1"}"#,
     ] {
         assert!(!fits(wrong), "{wrong}");
     }

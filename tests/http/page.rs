@@ -400,9 +400,9 @@ fn permitted_actions_of_each_sequence_are_listed() {
 /// The page's sentences name commands of the program in quotes.
 #[test]
 fn commands_of_the_program_that_the_page_names_exist() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/getid-http/src");
     let mut named = BTreeSet::new();
-    for file in fs::read_dir(root.join("crates/getid-http/src/page")).unwrap() {
+    for file in ["page", "status"].iter().flat_map(|folder| fs::read_dir(sources.join(folder)).unwrap()) {
         let text = fs::read_to_string(file.unwrap().path()).unwrap();
         for after in text.split(['\'', '`']).filter_map(|quoted| quoted.strip_prefix("getid ")) {
             let is_name = |word: &&str| word.bytes().all(|byte| byte.is_ascii_lowercase());

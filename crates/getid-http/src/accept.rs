@@ -17,15 +17,14 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 
+use super::answer::RequestHandler;
 use super::caller::Caller;
 use super::gate::Gate;
 use super::head::{FIELDS_MAX, HEAD_BYTES_MAX};
-use super::slots::{
-    CloseSignal, ConnectionSlot, ConnectionSlots, ConnectionTimeout, ConnectionTimeouts, SlotAdmission, SlotGuard,
-};
-use super::{Http, problem, router};
+use super::problem;
+use super::slots::{CloseSignal, ConnectionSlot, ConnectionTimeout, ConnectionTimeouts, SlotAdmission, SlotGuard};
+use super::state::Http;
 use getid_redis::acl::{LoginSource, Origin};
 use getid_server::Server;
 use getid_server::handshakes::HandshakeSlot;
@@ -39,30 +38,16 @@ use getid_server::tls;
 /// Buffer in which hyper reads a whole head, and writes.
 const BUFFER_BYTES_MAX: usize = HEAD_BYTES_MAX + 4096;
 
-/// Memory for all large requests together, KiB. It is separate from that of responses, so that slow bodies do not delay
-/// pages and metrics.
-const LARGE_BODIES_KIB_MAX: usize = 8 * 1024;
-
 /// State that all connections share.
-pub(super) struct Port {
-    pub(super) http: Arc<Http>,
-    pub(super) router: axum::Router,
-    pub(super) slots: Arc<ConnectionSlots>,
-    /// KiB left for large responses.
-    pub(super) memory: Arc<Semaphore>,
-    /// KiB left for large requests.
-    pub(super) body_memory: Arc<Semaphore>,
+struct Port {
+    handler: RequestHandler,
     intake: Arc<Intake>,
 }
 
 /// Accepts on all listeners until the server stops, and then waits until its connections have ended.
 pub(super) async fn run(http: Arc<Http>, listeners: Vec<std::net::TcpListener>) {
     let port = Arc::new(Port {
-        router: router::router(&http),
-        slots: ConnectionSlots::new(),
-        memory: Arc::new(Semaphore::new(http.bounds.large_kib)),
-        http,
-        body_memory: Arc::new(Semaphore::new(LARGE_BODIES_KIB_MAX)),
+        handler: RequestHandler::new(http),
         intake: Intake::of_http(),
     });
     let mut tasks = tokio::task::JoinSet::new();
@@ -76,17 +61,17 @@ pub(super) async fn run(http: Arc<Http>, listeners: Vec<std::net::TcpListener>) 
     port.server().stop_requested().await;
     tasks.shutdown().await;
     port.intake.end_handshakes();
-    port.slots.end_all(CloseSignal::Drain);
+    port.handler.slots.end_all(CloseSignal::Drain);
     let timeout_s = port.server().config.get().shutdown_timeout_s;
-    if tokio::time::timeout(Duration::from_secs(timeout_s), port.slots.wait_until_empty()).await.is_err() {
-        port.slots.end_all(CloseSignal::Abort);
-        let _ = tokio::time::timeout(REFUSAL_TIMEOUT, port.slots.wait_until_empty()).await;
+    if tokio::time::timeout(Duration::from_secs(timeout_s), port.handler.slots.wait_until_empty()).await.is_err() {
+        port.handler.slots.end_all(CloseSignal::Abort);
+        let _ = tokio::time::timeout(REFUSAL_TIMEOUT, port.handler.slots.wait_until_empty()).await;
     }
 }
 
 impl Port {
-    pub(super) fn server(&self) -> &Arc<Server> {
-        &self.http.server
+    fn server(&self) -> &Arc<Server> {
+        &self.handler.http.server
     }
 
     async fn accept_all(self: Arc<Self>, listener: TcpListener) {
@@ -123,7 +108,7 @@ impl Port {
     fn admit<S: HttpTransport>(self: &Arc<Self>, stream: S, peer: SocketAddr) {
         let Server { metrics, throttle, config, .. } = &**self.server();
         let count_max = config.get().http.clients_max as usize;
-        let guard = match self.slots.admit(LoginSource::of(peer.ip()), count_max) {
+        let guard = match self.handler.slots.admit(LoginSource::of(peer.ip()), count_max) {
             SlotAdmission::Admitted(guard) => guard,
             SlotAdmission::AdmittedByEviction(guard) => {
                 metrics.count(Counter::HttpEvicted);
@@ -145,7 +130,7 @@ impl Port {
                 return stream.refuse(&self.intake, problem::no_slot());
             }
         };
-        metrics.http.note_connected(self.slots.count());
+        metrics.http.note_connected(self.handler.slots.count());
         tokio::spawn(Arc::clone(self).serve(stream, peer, guard));
     }
 
@@ -159,14 +144,14 @@ impl Port {
         self.serve_requests(stream, &guard.slot, caller).await;
         drop(watch);
         drop(guard);
-        self.server().metrics.http.note_connected(self.slots.count());
+        self.server().metrics.http.note_connected(self.handler.slots.count());
     }
 
     /// Serves requests until the connection ends or is signalled to end.
     async fn serve_requests<S: HttpTransport>(&self, stream: S, slot: &Arc<ConnectionSlot>, caller: Arc<Caller>) {
         let gate = Gate::new(stream, Arc::clone(slot), caller.buffer_memory());
         let service = service_fn(|request: Request<Incoming>| {
-            self.answer(request.map(Body::new), Arc::clone(slot), Arc::clone(&caller))
+            self.handler.answer(request.map(Body::new), Arc::clone(slot), Arc::clone(&caller))
         });
         let mut builder = http1::Builder::new();
         // The sweep checks all time limits together.
@@ -197,7 +182,7 @@ impl Port {
 
     /// Signals connections that have missed a deadline, at every sweep.
     async fn sweep(self: Arc<Self>) {
-        let mut ticks = tokio::time::interval(self.http.bounds.sweep);
+        let mut ticks = tokio::time::interval(self.handler.http.bounds.sweep);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
@@ -205,12 +190,12 @@ impl Port {
             let timeouts = ConnectionTimeouts {
                 idle_us: config.http.timeout_s.saturating_mul(1_000_000),
                 output_us: config.client_output_timeout_s.saturating_mul(1_000_000),
-                bounds: self.http.bounds,
+                bounds: self.handler.http.bounds,
             };
-            self.slots.sweep(timeouts, |timeout| self.count_timeout(timeout));
+            self.handler.slots.sweep(timeouts, |timeout| self.count_timeout(timeout));
             let http = &self.server().metrics.http;
-            http.note_connected(self.slots.count());
-            http.streams.store(self.slots.streams() as u64, Relaxed);
+            http.note_connected(self.handler.slots.count());
+            http.streams.store(self.handler.slots.streams() as u64, Relaxed);
         }
     }
 

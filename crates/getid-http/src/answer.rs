@@ -8,23 +8,24 @@ use std::task::Poll;
 
 use axum::body::Body;
 use axum::extract::Request;
-use axum::http::HeaderValue;
-use axum::http::StatusCode;
 use axum::http::header::CONNECTION;
+use axum::http::{HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use http_body_util::BodyExt as _;
 use hyper::body::Body as _;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tower_service::Service as _;
 
-use super::accept::Port;
 use super::api_request::{ApiRequest, PathName};
 use super::body::BODY_BYTES_MAX;
 use super::buffer_memory::BufferMemory;
 use super::caller::Caller;
 use super::problem::Problem;
 use super::response_body::{LargeResponseMemory, ResponseBody};
-use super::slots::{CloseSignal, ConnectionPhase, ConnectionSlot};
-use super::{guard, ids, router};
+use super::slots::{CloseSignal, ConnectionPhase, ConnectionSlot, ConnectionSlots};
+use super::state::Http;
+use super::{guard, ids, router, table};
+use getid_server::Server;
 use getid_server::metrics::Counter;
 
 /// Size from which a response counts as large, bytes. The smaller responses of all connections together take little.
@@ -37,9 +38,38 @@ const SMALL_BODY_BYTES: usize = 4 * 1024;
 const LARGE_BODY_KIB: u32 = 128;
 
 /// Memory of a body: its part of all clients' memory, and of that for large bodies if it is large.
-type BodyMemory = (BufferMemory, Option<tokio::sync::OwnedSemaphorePermit>);
+type BodyMemory = (BufferMemory, Option<OwnedSemaphorePermit>);
 
-impl Port {
+/// Memory for all large requests together, KiB. It is separate from that of responses, so that slow bodies do not delay
+/// pages and metrics.
+const LARGE_BODIES_KIB_MAX: usize = 8 * 1024;
+
+/// Answers the requests of all connections.
+pub(super) struct RequestHandler {
+    pub(super) http: Arc<Http>,
+    pub(super) slots: Arc<ConnectionSlots>,
+    router: axum::Router,
+    /// KiB left for large responses.
+    memory: Arc<Semaphore>,
+    /// KiB left for large requests.
+    body_memory: Arc<Semaphore>,
+}
+
+impl RequestHandler {
+    pub(super) fn new(http: Arc<Http>) -> RequestHandler {
+        RequestHandler {
+            router: router::router(&http),
+            slots: ConnectionSlots::new(),
+            memory: Arc::new(Semaphore::new(http.bounds.large_kib)),
+            http,
+            body_memory: Arc::new(Semaphore::new(LARGE_BODIES_KIB_MAX)),
+        }
+    }
+
+    fn server(&self) -> &Server {
+        &self.http.server
+    }
+
     /// Answers one request. The gate replaces a bad head with a request of its own, which is answered with the fault.
     pub(super) async fn answer(
         &self,
@@ -75,7 +105,9 @@ impl Port {
                 "the head of the request did not arrive within {seconds} s"
             ))));
         }
-        if let Err(problem) = guard::check(&request, &caller) {
+        // The router refuses OPTIONS with the methods of a known path.
+        let is_routed = *request.method() == Method::OPTIONS && table::is_known(request.uri().path());
+        if !is_routed && let Err(problem) = guard::check(&request, &caller) {
             // The body may be large, and nothing reads it.
             return if request.body().is_end_stream() { Ok(problem.into()) } else { Err(CloseAfter(problem)) };
         }
@@ -137,7 +169,7 @@ impl Port {
         };
         let (parts, mut body) = request.into_parts();
         // Leaf accepts any body without reading it; Tinyid treats a form that is too long as one without parameters.
-        let may_be_unread = router::is_compat_path(parts.uri.path());
+        let may_be_unread = guard::is_compat_path(parts.uri.path());
         let unread = |mut parts: axum::http::request::Parts| {
             if !may_be_unread {
                 return Err(too_large());

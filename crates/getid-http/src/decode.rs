@@ -13,11 +13,11 @@ use serde_json::{Value, json};
 
 use super::api_request::{ApiRequest, PathName};
 use super::endpoint::{Endpoint, EndpointAccess, EndpointResponse, Method, in_path, optional, required};
-use super::ids::{ID, NAME, UNNAMED, of_named};
+use super::ids::{ID, NAME, of_named};
 use super::openapi::TAG_IDS;
 use super::problem::Problem;
 use super::reply::{self, ReplyFrame};
-use super::schema::{AMOUNT, Schema, TEXT, field};
+use super::schema::{AMOUNT, Schema, TEXT, UNNAMED, field};
 use getid_redis::command::parse_id;
 
 pub(super) const ENDPOINTS: &[Endpoint] = &[DECODE, SPAN];

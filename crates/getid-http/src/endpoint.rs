@@ -1,7 +1,6 @@
-//! The table of endpoints, from which the router and `/openapi.json` are made. There is no other list of paths, except
-//! for Leaf's and Tinyid's, which those servers define.
+//! A row of the table of endpoints.
 //!
-//! An endpoint's row is beside its handler. The handler gets the row with each request ([`HandlerState`]) and parses
+//! A row is beside its handler. The handler gets the row with each request ([`HandlerState`]) and parses
 //! parameters and body by it ([`ApiRequest`](super::api_request::ApiRequest)). So the document describes the checks.
 
 use std::sync::Arc;
@@ -10,35 +9,7 @@ use axum::extract::FromRef;
 use axum::routing::{MethodFilter, MethodRouter};
 
 use super::schema::{Field, Schema};
-use super::{Http, decode, generators, ids, metrics, openapi, page, probes, sequences, workers};
-
-/// Returns all endpoints, in the order of the document.
-pub(super) fn all() -> impl Iterator<Item = &'static Endpoint> {
-    let rows = [
-        ids::ENDPOINTS,
-        decode::ENDPOINTS,
-        generators::ENDPOINTS,
-        sequences::ENDPOINTS,
-        workers::ENDPOINTS,
-        page::ENDPOINTS,
-        metrics::ENDPOINTS,
-        probes::ENDPOINTS,
-        openapi::ENDPOINTS,
-    ];
-    rows.into_iter().flatten()
-}
-
-/// Whether there is an endpoint at this path.
-pub(super) fn is_known(path: &str) -> bool {
-    all().any(|row| matches_path(row, path))
-}
-
-/// Whether this endpoint is at this path.
-pub(super) fn matches_path(row: &Endpoint, path: &str) -> bool {
-    let parts = path.split('/');
-    let is_it = |(own, part): (&str, &str)| own == part || (own.starts_with('{') && !part.is_empty());
-    row.path.split('/').count() == parts.clone().count() && row.path.split('/').zip(parts).all(is_it)
-}
+use super::state::Http;
 
 /// One method of one path.
 pub(super) struct Endpoint {
@@ -64,6 +35,15 @@ pub(super) struct Endpoint {
     pub(super) problems: &'static [u16],
     /// The route of its handler for the filter of its method: `|filter| on(filter, handler)`.
     pub(super) route: fn(MethodFilter) -> MethodRouter<HandlerState>,
+}
+
+impl Endpoint {
+    /// Whether this endpoint is at this path.
+    pub(super) fn has_path(&self, path: &str) -> bool {
+        let parts = path.split('/');
+        let is_it = |(own, part): (&str, &str)| own == part || (own.starts_with('{') && !part.is_empty());
+        self.path.split('/').count() == parts.clone().count() && self.path.split('/').zip(parts).all(is_it)
+    }
 }
 
 /// State that a handler gets with the request. A handler that needs no row takes `State<Arc<Http>>`.
@@ -164,35 +144,4 @@ pub(super) const fn optional(name: &'static str, schema: &'static Schema, descri
 /// Declares a required parameter of a query.
 pub(super) const fn required(name: &'static str, schema: &'static Schema, description: &'static str) -> Parameter {
     Parameter { name, location: ParameterLocation::Query { is_required: true }, schema, description }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::HashSet;
-
-    use super::*;
-
-    #[test]
-    fn rows_are_whole() {
-        let (mut routes, mut ids) = (HashSet::new(), HashSet::new());
-        for row in all() {
-            let name = format!("{} {}", row.method.word(), row.path);
-            assert!(routes.insert(name.clone()), "{name} is repeated");
-            assert!(ids.insert(row.id), "{name}: another endpoint has the name {}", row.id);
-            assert!(!row.summary.is_empty() && !row.summary.ends_with('.'), "{name}: a summary is a few words");
-            assert!(!row.responses.is_empty(), "{name} has no response");
-            let in_braces: Vec<_> =
-                row.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}')).collect();
-            let of_path = row.parameters.iter().filter(|parameter| parameter.location == ParameterLocation::Path);
-            assert_eq!(of_path.map(|parameter| parameter.name).collect::<Vec<_>>(), in_braces, "{name}");
-            assert!(row.method != Method::Get || row.body.is_none(), "{name}: a GET has no body");
-            if let EndpointAccess::Commands(commands) = row.access {
-                assert!(!commands.is_empty(), "{name}: use EndpointAccess::Public");
-                for (command, _) in commands {
-                    let command = command.to_lowercase().replace(' ', "|");
-                    assert!(getid_redis::command::rows().any(|row| row.full_name == command), "{name}: {command}");
-                }
-            }
-        }
-    }
 }

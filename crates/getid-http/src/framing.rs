@@ -3,13 +3,15 @@
 //! hyper finds the end too. It is found here first, and strictly, so that the next head begins where every reader
 //! agrees.
 
-use super::head::RequestFault;
-
 /// The longest extension of a chunk's size, after a semicolon, bytes. No client uses it.
 const EXTENSION_BYTES_MAX: u8 = 64;
 
 /// The most digits of a chunk's size.
 const SIZE_DIGITS_MAX: u8 = 8;
+
+/// The bytes of a body are not valid chunks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InvalidChunks;
 
 /// The rest of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,8 +75,8 @@ impl Framing {
     ///
     /// # Errors
     ///
-    /// [`RequestFault::Chunk`] if the bytes are not valid chunks.
-    pub fn consume(&mut self, bytes: &[u8]) -> Result<usize, RequestFault> {
+    /// [`InvalidChunks`] if the bytes are not valid chunks.
+    pub fn consume(&mut self, bytes: &[u8]) -> Result<usize, InvalidChunks> {
         match self {
             Framing::Length(left) => {
                 let consumed = usize::try_from(*left).unwrap_or(usize::MAX).min(bytes.len());
@@ -93,7 +95,7 @@ impl Framing {
                         }
                         continue;
                     }
-                    *chunks = chunks.next(bytes[consumed]).ok_or(RequestFault::Chunk)?;
+                    *chunks = chunks.next(bytes[consumed]).ok_or(InvalidChunks)?;
                     consumed += 1;
                 }
                 Ok(consumed)
@@ -134,7 +136,7 @@ mod tests {
 
     /// Returns how many bytes belong to the body, and whether it has ended. Checks that the result is equal if bytes
     /// arrive singly.
-    fn consumed(framing: Framing, bytes: &str) -> Result<(usize, bool), RequestFault> {
+    fn consumed(framing: Framing, bytes: &str) -> Result<(usize, bool), InvalidChunks> {
         let mut whole = framing;
         let result = whole.consume(bytes.as_bytes()).map(|consumed| (consumed, whole.has_ended()));
         let mut dripped = framing;
@@ -186,9 +188,9 @@ mod tests {
             "1;\u{7f}\r\n",
             "1;a\nb\r\n",
         ] {
-            assert_eq!(consumed(Framing::chunked(), body), Err(RequestFault::Chunk), "{body:?}");
+            assert_eq!(consumed(Framing::chunked(), body), Err(InvalidChunks), "{body:?}");
         }
         let long = format!("1;{}\r\n", "x".repeat(100));
-        assert_eq!(consumed(Framing::chunked(), &long), Err(RequestFault::Chunk));
+        assert_eq!(consumed(Framing::chunked(), &long), Err(InvalidChunks));
     }
 }

@@ -15,7 +15,7 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::buffer_memory::BufferMemory;
-use super::framing::Framing;
+use super::framing::{Framing, InvalidChunks};
 use super::head::{self, HeadScan, RequestFault};
 use super::slots::{CloseSignal, ConnectionPhase, ConnectionSlot};
 use getid_server::intake::SOCKET_BYTES;
@@ -109,7 +109,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Gate<S> {
             HeadScan::Complete { len, body } => {
                 self.scanned = 0;
                 self.body = body;
-                let taken = self.body.consume(&bytes[len..])?;
+                let taken = self.body.consume(&bytes[len..]).map_err(|InvalidChunks| RequestFault::Chunk)?;
                 self.slot.enter(if self.body.has_ended() { ConnectionPhase::Answering } else { ConnectionPhase::Body });
                 Ok(Some(len + taken))
             }
@@ -191,7 +191,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Gate<S> {
         let bytes = &buf.filled()[begin..];
         let taken = match self.body.consume(bytes) {
             Ok(taken) => taken,
-            Err(fault) => {
+            Err(InvalidChunks) => {
+                let fault = RequestFault::Chunk;
                 self.is_closed = true;
                 self.slot.refuse(fault);
                 return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, fault.response().1)));

@@ -19,9 +19,7 @@ use hyper::body::Body as _;
 
 use super::caller::Caller;
 use super::credentials::Credentials;
-use super::endpoint;
 use super::problem::Problem;
-use super::router;
 use getid_config::Config;
 use getid_text::printable::printable_up_to;
 
@@ -37,20 +35,16 @@ const CROSS_ORIGIN_RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-
 /// The problem that is the response.
 pub(super) fn check(request: &Request, caller: &Caller) -> Result<(), Problem> {
     let path = request.uri().path();
-    if *request.method() == Method::OPTIONS && endpoint::is_known(path) {
-        // The router refuses it with the methods of the path.
-        return Ok(());
-    }
     check_method(request.method(), path)?;
     let config = caller.server.config.get();
-    let is_probe = router::is_probe(path);
-    let is_open = (is_probe && config.http.open.probes) || (router::is_metrics(path) && config.http.open.metrics);
+    let is_probe = matches!(path, "/livez" | "/readyz");
+    let is_open = (is_probe && config.http.open.probes) || (path == "/metrics" && config.http.open.metrics);
     let headers = request.headers();
     if !is_open {
         check_protection(&config, caller)?;
     }
     // The page has no data: its script requests them, with a login or by a known name.
-    let (is_page, is_compat_path) = (path == "/", router::is_compat_path(path));
+    let (is_page, is_compat_path) = (path == "/", is_compat_path(path));
     if !is_probe && !is_page && !is_compat_path {
         check_host(headers, &config, caller)?;
     }
@@ -64,11 +58,16 @@ pub(super) fn check(request: &Request, caller: &Caller) -> Result<(), Problem> {
     Ok(())
 }
 
+/// Whether this is a path of another server, whose clients do not know this API.
+pub(super) fn is_compat_path(path: &str) -> bool {
+    path.starts_with("/api/") || path.starts_with("/tinyid/") || path.starts_with("/decodeSnowflakeId")
+}
+
 /// Refuses methods that ask about the server or a way through it, and not about a path. With `OPTIONS` a browser asks
 /// whether a foreign page may send a request. Leaf's and Tinyid's paths answer as those servers do.
 fn check_method(method: &Method, path: &str) -> Result<(), Problem> {
     let is_refused = matches!(*method, Method::TRACE | Method::CONNECT | Method::OPTIONS);
-    if !is_refused || router::is_compat_path(path) {
+    if !is_refused || is_compat_path(path) {
         return Ok(());
     }
     let detail = format!("the method {method} is not supported; /openapi.json lists the methods of each path");

@@ -12,15 +12,12 @@ use super::api_request::{ApiRequest, PathName};
 use super::endpoint::{Endpoint, EndpointAccess, EndpointResponse, Method, in_path, optional};
 use super::openapi::TAG_IDS;
 use super::problem::Problem;
-use super::schema::{Field, Schema, field, maybe};
+use super::schema::{self, Field, Schema, UNNAMED, field, maybe};
 use super::{id_list, reply, resp_request};
 use getid_redis::resp::ErrorKind;
 use getid_redis::session::no_generator;
 
 pub(super) const ENDPOINTS: &[Endpoint] = &[DRAW];
-
-/// The name of the unnamed generator in a path.
-pub(super) const UNNAMED: &str = "-";
 
 /// The name of a generator or a sequence. Any other text is refused as no name.
 pub(super) const NAME: Schema = Schema::Text { chars_min: 1, chars_max: NAME_BYTES_MAX, pattern: "^[A-Za-z0-9_.:-]+$" };
@@ -113,7 +110,7 @@ fn fields(body: &Map<String, Value>) -> Vec<(&str, String)> {
     let Some(Value::Object(fields)) = body.get("fields") else { return Vec::new() };
     let word = |value: &Value| match value {
         Value::String(text) => text.clone(),
-        number => super::schema::integer(number).unwrap_or_default().to_string(),
+        number => schema::integer(number).unwrap_or_default().to_string(),
     };
     fields.iter().map(|(name, value)| (name.as_str(), word(value))).collect()
 }

@@ -10,21 +10,17 @@ use axum::Extension;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use getid_core::{NamedCounters, NamedGenerators, SEQUENCE_NAME_RULE, is_sequence_name};
+use getid_core::{NamedCounters, NamedGenerators, is_sequence_name};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde::Serialize;
 
-use super::Http;
 use super::caller::Caller;
 use super::problem::Problem;
 use super::reply::ReplyFrame;
-use super::spring::{self, Parameters};
+use super::spring::{self, Parameters, log_invalid_name};
+use super::state::Http;
 use getid_redis::resp::ErrorKind;
-use getid_server::Server;
-use getid_server::logging::throttle::throttled;
-use getid_text::percent;
-use getid_text::printable::printable_up_to;
 
 /// Leaf's failures, by the number that it writes in place of an ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,9 +51,6 @@ const WORKER_BITS: u32 = 10;
 
 /// The Unix time from which its time field counts, ms.
 const EPOCH_UNIX_MS: i64 = 1_288_834_974_657;
-
-/// Characters of a name in the log.
-const NAME_CHARS_MAX: usize = 64;
 
 const SEGMENT: &str = "/api/segment/get/";
 const SNOWFLAKE: &str = "/api/snowflake/get/";
@@ -179,14 +172,6 @@ fn snowflake_generator(
         (Some(only), None) => Ok(only.name().to_owned()),
         (Some(_), Some(_)) => Err(LeafFailure::NoSuchKey),
         (None, _) => Err(LeafFailure::NotReady),
-    }
-}
-
-/// Logs a name that no sequence can have: the client only learns that there is none.
-pub(super) fn log_invalid_name(server: &Server, what: &str, name: &str) {
-    if !is_sequence_name(name) {
-        let name = printable_up_to(name, NAME_CHARS_MAX);
-        throttled!(server.throttle, UnservedName, "{what} '{name}' cannot be served: a name has {SEQUENCE_NAME_RULE}");
     }
 }
 

@@ -10,10 +10,10 @@
 //! - `answer` handles one request; `response_body` sends its response.
 //! - `buffer_memory` counts a connection's buffers in the memory of all clients.
 //! - `guard` refuses requests that a foreign page or an intermediary may have sent.
-//! - `endpoint` is the table of endpoints, whose rows are beside their handlers. `router` and `openapi` are made from
-//!   it, and `query`, `body` and `schema` parse requests by it.
+//! - `endpoint` is a row of the `table` of endpoints; rows are beside their handlers. `router` and `openapi` are made
+//!   from the table, and `query`, `body` and `schema` parse requests by a row.
 //! - `leaf` and `tinyid` answer the paths of other servers in the format of Spring (`spring`).
-//! - `page` is the page for people; `problem` is every error response: RFC 9457.
+//! - `page` is the page for people, and `status` its data; `problem` is every error response: RFC 9457.
 //!
 //! Invariant: no part of a request reaches a page, a header or the log unescaped.
 
@@ -21,6 +21,7 @@ mod accept;
 mod answer;
 mod api_request;
 mod body;
+mod bounds;
 mod buffer_memory;
 mod caller;
 mod coding;
@@ -50,6 +51,9 @@ mod schema;
 mod sequences;
 mod slots;
 mod spring;
+mod state;
+mod status;
+mod table;
 mod tinyid;
 mod workers;
 
@@ -57,55 +61,15 @@ use std::borrow::Cow;
 use std::io;
 use std::net::TcpListener;
 use std::sync::{Arc, mpsc};
-use std::time::Duration;
 
+pub use self::bounds::PortBounds;
+use self::state::Http;
 use getid_server::Server;
 use getid_system::{io_threads, threads};
 
 /// Returns the text of a query, decoded as for every request; `None` if it is refused. For fuzzers.
 pub fn decoded(text: &str) -> Option<Cow<'_, str>> {
     query::decoded(text).ok()
-}
-
-/// Times and sizes of the HTTP port that no directive sets. Tests use smaller ones.
-#[derive(Clone, Copy, Debug)]
-pub struct PortBounds {
-    /// Time for the head of a request, from its first byte.
-    pub head: Duration,
-    /// Time for the body of a request, from the end of its head.
-    pub body: Duration,
-    /// Time until the response begins, from the end of the body. A request that waits for IDs is answered long before;
-    /// this ends one that `CLIENT PAUSE` holds.
-    pub answer: Duration,
-    /// How long a client may read or send nothing while other clients need its memory.
-    pub stuck: Duration,
-    /// Interval at which late connections are ended.
-    pub sweep: Duration,
-    /// Interval at which the page's history gets a point, and its viewers get an event.
-    pub step: Duration,
-    /// Memory for all large responses together, KiB.
-    pub large_kib: usize,
-}
-
-impl Default for PortBounds {
-    fn default() -> PortBounds {
-        PortBounds {
-            head: Duration::from_secs(10),
-            body: Duration::from_secs(30),
-            answer: Duration::from_mins(1),
-            stuck: Duration::from_secs(1),
-            sweep: Duration::from_secs(1),
-            step: Duration::from_secs(1),
-            large_kib: 16 * 1024,
-        }
-    }
-}
-
-/// State that all requests share.
-struct Http {
-    server: Arc<Server>,
-    page: page::PageState,
-    bounds: PortBounds,
 }
 
 /// Serves these listeners on a new thread until the server stops or the process ends. `thread` is its number among the
@@ -124,10 +88,10 @@ pub fn start(server: Arc<Server>, listeners: Vec<TcpListener>, thread: usize, bo
         };
         let _ = started.send(Ok(()));
         io_threads::set_current(thread);
-        let page = page::PageState::new(&server, bounds.step);
-        let http = Arc::new(Http { server, page, bounds });
+        let http = Arc::new(Http::new(server, bounds, |bounds| openapi::document(table::all(), bounds)));
+        let noted = Arc::clone(&http);
         runtime.block_on(async {
-            drop(tokio::spawn(page::PageState::run(Arc::clone(&http))));
+            drop(tokio::spawn(async move { noted.page.run(&noted.server).await }));
             accept::run(http, listeners).await;
         });
         runtime.shutdown_background();

@@ -10,10 +10,11 @@ use axum::response::Response;
 use axum::routing::on;
 
 use super::caller::Caller;
+use super::coding;
 use super::endpoint::{Endpoint, EndpointAccess, EndpointResponse, Method};
 use super::openapi::TAG_SERVER;
 use super::problem::Problem;
-use super::{Http, coding};
+use super::state::Http;
 use getid_engine::generators::sequence::LISTED_MAX;
 use getid_server::metrics::prometheus::{self, TextFormat};
 

@@ -1,15 +1,16 @@
-//! `GET /openapi.json`: the table of endpoints as an `OpenAPI` 3.1 document.
+//! `GET /openapi.json`: the endpoints as an `OpenAPI` 3.1 document.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
 use serde_json::{Map, Value, json};
 
 use super::api_request::ApiRequest;
-use super::coding::StaticText;
-use super::endpoint::{self, Endpoint, EndpointAccess, EndpointResponse, Method, Parameter, ParameterLocation};
+use super::endpoint::{Endpoint, EndpointAccess, EndpointResponse, Method, Parameter, ParameterLocation};
 use super::schema::{Components, RequestBounds, Schema, TEXT, field, maybe};
+use super::state::Http;
 
 pub(super) const ENDPOINTS: &[Endpoint] = &[DOCUMENT];
 
@@ -25,7 +26,7 @@ const DOCUMENT: Endpoint = Endpoint {
     body: None,
     responses: &[EndpointResponse::ok(&Schema::Map(&Schema::Anything), "An OpenAPI document.")],
     problems: &[],
-    route: |filter| on(filter, document),
+    route: |filter| on(filter, openapi),
 };
 
 /// Headings of the document, each for a group of endpoints.
@@ -49,36 +50,22 @@ const PROBLEM: Schema = Schema::Object(&[
     maybe("code", &TEXT, "The first word of the command's error, such as NOPERM, BUSY, LOADING or MISCONF."),
 ]);
 
-/// The last document that was made, and its bounds.
-static CACHED: Mutex<Option<(RequestBounds, Arc<StaticText>)>> = Mutex::new(None);
-
-async fn document(request: ApiRequest) -> Response {
-    text(request.bounds()).response(request.headers())
+/// Serves `GET /openapi.json`.
+async fn openapi(State(http): State<Arc<Http>>, request: ApiRequest) -> Response {
+    http.openapi(request.bounds()).response(request.headers())
 }
 
-fn text(bounds: RequestBounds) -> Arc<StaticText> {
-    let mut cached = CACHED.lock().unwrap_or_else(PoisonError::into_inner);
-    match &*cached {
-        Some((known, text)) if *known == bounds => Arc::clone(text),
-        _ => {
-            let text = Arc::new(StaticText::new("application/json", whole(bounds).to_string()));
-            *cached = Some((bounds, Arc::clone(&text)));
-            text
-        }
-    }
-}
-
-/// Returns the document with the configured bounds.
-fn whole(bounds: RequestBounds) -> Value {
+/// Returns the document of these endpoints with the configured bounds, as JSON.
+pub(super) fn document(rows: impl Iterator<Item = &'static Endpoint>, bounds: RequestBounds) -> String {
     let mut components = Components::new();
     Schema::Named("Problem", &PROBLEM).document(bounds, &mut components);
     let mut paths = Map::new();
-    for row in endpoint::all() {
+    for row in rows {
         let path = paths.entry(row.path).or_insert_with(|| json!({}));
         path[row.method.word()] = operation(row, bounds, &mut components);
     }
     let tags: Vec<_> = TAGS.iter().map(|(name, text)| json!({ "name": name, "description": text })).collect();
-    json!({
+    let document = json!({
         "openapi": "3.1.0",
         "info": {
             "title": "GETID",
@@ -98,7 +85,8 @@ fn whole(bounds: RequestBounds) -> Value {
                 "bearer": { "type": "http", "scheme": "bearer", "description": "'user:password' as the token." },
             },
         },
-    })
+    });
+    document.to_string()
 }
 
 fn operation(row: &Endpoint, bounds: RequestBounds, components: &mut Components) -> Value {

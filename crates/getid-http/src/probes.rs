@@ -14,12 +14,12 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::on;
 use getid_core::Refusal;
 
-use super::Http;
 use super::api_request::ApiRequest;
 use super::endpoint::{Endpoint, EndpointAccess, EndpointResponse, Method, Parameter, optional};
 use super::openapi::TAG_SERVER;
 use super::problem::Problem;
-use super::schema::Schema;
+use super::schema::{Schema, UNNAMED};
+use super::state::Http;
 use getid_engine::generators::sequence::StoreStatus;
 use getid_text::printable::printable;
 
@@ -232,9 +232,6 @@ fn of_store(store: &StoreStatus) -> (bool, String) {
         None => (true, "was not used yet".to_owned()),
     }
 }
-
-/// Name of the unnamed generator.
-const UNNAMED: &str = "-";
 
 /// Returns why clients should leave a server, if they should. At the borrow limit it still gives IDs, only later; a
 /// balancer that removed it would then remove one server after the other.

@@ -167,8 +167,8 @@ mod tests {
         route: |_| axum::routing::MethodRouter::new(),
     };
 
-    fn read(query: &str) -> Result<Query, String> {
-        ROW.query(Some(query), RequestBounds { ids: 100, values: 1000 }).map_err(|problem| problem.detail)
+    fn read(query: &str) -> Result<Query, Problem> {
+        ROW.query(Some(query), RequestBounds { ids: 100, values: 1000 })
     }
 
     #[test]
@@ -216,8 +216,8 @@ mod tests {
                 "'%ff' of the query is invalid: % needs two hex digits after it, and the decoded text must be UTF-8",
             ),
         ] {
-            assert_eq!(read(query).expect_err(query), text);
+            assert_eq!(read(query).expect_err(query).detail, text);
         }
-        assert!(read(&format!("count={}", "9".repeat(5000))).unwrap_err().len() < 200);
+        assert!(read(&format!("count={}", "9".repeat(5000))).unwrap_err().detail.len() < 200);
     }
 }

@@ -8,10 +8,11 @@ use axum::http::{Method, StatusCode, Uri};
 use axum::middleware::{Next, from_fn};
 use axum::routing::any;
 
-use super::endpoint::{self, Endpoint, HandlerState, ParameterLocation};
+use super::endpoint::{Endpoint, HandlerState, ParameterLocation};
 use super::problem::Problem;
 use super::schema::RequestBounds;
-use super::{Http, leaf, tinyid};
+use super::state::Http;
+use super::{leaf, table, tinyid};
 use getid_text::printable::printable_up_to;
 use getid_text::suggest::is_near;
 
@@ -29,7 +30,7 @@ pub(super) fn router(http: &Arc<Http>) -> Router {
             Ok::<_, Problem>(next.run(request).await)
         }))
     };
-    endpoint::all()
+    table::all()
         .fold(Router::new(), |router, row| router.route(row.path, of_row(row)))
         .merge(compat_routes(http))
         .fallback(not_found)
@@ -55,20 +56,6 @@ fn compat_routes(http: &Arc<Http>) -> Router {
     router.with_state(Arc::clone(http))
 }
 
-/// Whether this is the path of a probe.
-pub(super) fn is_probe(path: &str) -> bool {
-    matches!(path, "/livez" | "/readyz")
-}
-
-pub(super) fn is_metrics(path: &str) -> bool {
-    path == "/metrics"
-}
-
-/// Whether this is a path of another server, whose clients do not know this API.
-pub(super) fn is_compat_path(path: &str) -> bool {
-    path.starts_with("/api/") || path.starts_with("/tinyid/") || path.starts_with("/decodeSnowflakeId")
-}
-
 async fn not_found(uri: Uri) -> Problem {
     let hint = hint(uri.path()).unwrap_or_default();
     let detail = format!("unknown path{hint}; /openapi.json lists all paths");
@@ -78,14 +65,14 @@ async fn not_found(uri: Uri) -> Problem {
 /// Returns what was probably meant by an unknown path.
 fn hint(path: &str) -> Option<String> {
     // The most frequent mistake.
-    if let Some(shorter) = path.strip_suffix('/').filter(|shorter| endpoint::is_known(shorter)) {
+    if let Some(shorter) = path.strip_suffix('/').filter(|shorter| table::is_known(shorter)) {
         return Some(format!(": use {}", printable_up_to(shorter, PATH_CHARS_MAX)));
     }
     // A missing name, as in POST /v1/ids.
     let path = path.strip_suffix('/').unwrap_or(path);
     let is_longer = |row: &&Endpoint| row.path.rsplit_once("/{").is_some_and(|(before, _)| before == path);
-    let meant = endpoint::all().find(is_longer).or_else(|| endpoint::all().find(|row| is_near_path(path, row.path)))?;
-    let known: Vec<_> = endpoint::all().filter(|row| row.path == meant.path).map(requests).collect();
+    let meant = table::all().find(is_longer).or_else(|| table::all().find(|row| is_near_path(path, row.path)))?;
+    let known: Vec<_> = table::all().filter(|row| row.path == meant.path).map(requests).collect();
     Some(format!(": use {}", known.join(" or ")))
 }
 
@@ -110,7 +97,7 @@ fn is_near_path(path: &str, known: &str) -> bool {
 }
 
 async fn not_allowed(method: Method, uri: Uri) -> Problem {
-    let rows = endpoint::all().filter(|row| endpoint::matches_path(row, uri.path())).map(requests);
+    let rows = table::all().filter(|row| row.has_path(uri.path())).map(requests);
     let supported = rows.collect::<Vec<_>>().join(" and ");
     let detail = format!(
         "this path does not support {}; it supports {supported}; /openapi.json describes each",

@@ -1,5 +1,8 @@
 //! Schemas of JSON parameters, bodies and responses. One value serves the document and the check of requests.
 
+use schemars::SchemaGenerator;
+use schemars::generate::SchemaSettings;
+use schemars::transform::{RecursiveTransform, Transform as _};
 use serde_json::{Map, Value, json};
 
 use getid_config::Config;
@@ -21,6 +24,9 @@ impl RequestBounds {
         RequestBounds { ids: config.id_mgetid_max, values: config.sequences.incrby_max.min(VALUES_MAX) }
     }
 }
+
+/// The name of the unnamed generator in requests and responses.
+pub(super) const UNNAMED: &str = "-";
 
 /// The schema of a value.
 pub(super) enum Schema {
@@ -58,6 +64,19 @@ pub(super) enum Schema {
     Anything,
     /// A schema that the document has under this name among its components.
     Named(&'static str, &'static Schema),
+    /// The schema of a type of responses, which the document has under this name. It is derived from the type.
+    Derived(&'static str, fn(&mut SchemaGenerator) -> schemars::Schema),
+}
+
+/// Why a value does not match a schema, with bounded texts.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Mismatch {
+    #[error("{place} is {found}, expected {expected}")]
+    Wrong { place: String, found: String, expected: String },
+    #[error("unknown field '{field}'; expected one of: {known}")]
+    Unknown { field: String, known: String },
+    #[error("field '{field}' is missing, expected {expected}")]
+    Missing { field: String, expected: String },
 }
 
 /// A field of an object.
@@ -136,13 +155,13 @@ impl Schema {
                 json!({ "anyOf": all })
             }
             Schema::Named(name, of) => {
-                if !components.contains_key(*name) {
-                    // Reserves the name before the schema itself is visited.
-                    components.insert((*name).to_owned(), Value::Null);
-                    let document = of.document(bounds, components);
-                    components.insert((*name).to_owned(), document);
-                }
-                json!({ "$ref": format!("#/components/schemas/{name}") })
+                let document = of.document(bounds, components);
+                components.insert((*name).to_owned(), document);
+                reference(name)
+            }
+            Schema::Derived(name, derive) => {
+                components.insert((*name).to_owned(), derived(*derive));
+                reference(name)
             }
         }
     }
@@ -163,7 +182,7 @@ impl Schema {
             Schema::Word(words) => format!("one of the texts {}", words.join(", ")),
             Schema::Time => "an RFC 3339 time".to_owned(),
             Schema::List { items_max, .. } => format!("an array of at most {items_max} values"),
-            Schema::Object(_) | Schema::Map(_) => "an object".to_owned(),
+            Schema::Object(_) | Schema::Map(_) | Schema::Derived(..) => "an object".to_owned(),
             Schema::OrNull(of) => format!("{}, or null", of.expected(bounds)),
             Schema::Anything => "anything".to_owned(),
             Schema::Either(all) => all.iter().map(|one| one.expected(bounds)).collect::<Vec<_>>().join(", or "),
@@ -175,12 +194,12 @@ impl Schema {
     ///
     /// # Errors
     ///
-    /// One sentence that names the field, the value and what is expected.
-    pub(super) fn check(&self, value: &Value, bounds: RequestBounds) -> Result<(), String> {
+    /// The first mismatch.
+    pub(super) fn check(&self, value: &Value, bounds: RequestBounds) -> Result<(), Mismatch> {
         self.check_at("", value, bounds)
     }
 
-    fn check_at(&self, place: &str, value: &Value, bounds: RequestBounds) -> Result<(), String> {
+    fn check_at(&self, place: &str, value: &Value, bounds: RequestBounds) -> Result<(), Mismatch> {
         match self {
             Schema::Object(fields) => check_object(fields, place, value, bounds),
             Schema::Map(of) => {
@@ -222,8 +241,34 @@ impl Schema {
         }
     }
 
-    fn wrong(&self, place: &str, value: &Value, bounds: RequestBounds) -> String {
-        wrong(place, value, &self.expected(bounds))
+    fn wrong(&self, place: &str, value: &Value, bounds: RequestBounds) -> Mismatch {
+        wrong(place, value, self.expected(bounds))
+    }
+}
+
+fn reference(name: &str) -> Value {
+    json!({ "$ref": format!("#/components/schemas/{name}") })
+}
+
+/// Returns the schema of a type of responses in one piece.
+fn derived(derive: fn(&mut SchemaGenerator) -> schemars::Schema) -> Value {
+    let settings = SchemaSettings::draft2020_12().for_serialize().with(|settings| settings.inline_subschemas = true);
+    let mut schema = derive(&mut settings.into_generator());
+    RecursiveTransform(complete).transform(&mut schema);
+    schema.to_value()
+}
+
+/// Changes a derived schema to the form of the others: objects have no other fields, numbers have no formats, which
+/// would be types of Rust, and a description is one line.
+fn complete(schema: &mut schemars::Schema) {
+    if schema.get("format").is_some_and(|format| format != "date-time") {
+        schema.remove("format");
+    }
+    if schema.get("properties").is_some() {
+        schema.insert("additionalProperties".to_owned(), false.into());
+    }
+    if let Some(Value::String(text)) = schema.get_mut("description") {
+        *text = text.replace('\n', " ");
     }
 }
 
@@ -254,27 +299,27 @@ fn object(fields: &[Field], bounds: RequestBounds, components: &mut Components) 
     document
 }
 
-fn check_object(fields: &[Field], place: &str, value: &Value, bounds: RequestBounds) -> Result<(), String> {
-    let Value::Object(found) = value else { return Err(wrong(place, value, "an object")) };
+fn check_object(fields: &[Field], place: &str, value: &Value, bounds: RequestBounds) -> Result<(), Mismatch> {
+    let Value::Object(found) = value else { return Err(wrong(place, value, "an object".to_owned())) };
     for (name, value) in found {
         let Some(field) = fields.iter().find(|field| field.name == name) else {
             let known: Vec<_> = fields.iter().map(|field| field.name).collect();
             let place = inside(place, &shown_text(name));
-            return Err(format!("unknown field '{place}'; expected one of: {}", known.join(", ")));
+            return Err(Mismatch::Unknown { field: place, known: known.join(", ") });
         };
         field.schema.check_at(&inside(place, name), value, bounds)?;
     }
     match fields.iter().find(|field| field.is_required && !found.contains_key(field.name)) {
         None => Ok(()),
         Some(Field { name, schema, .. }) => {
-            Err(format!("field '{}' is missing, expected {}", inside(place, name), schema.expected(bounds)))
+            Err(Mismatch::Missing { field: inside(place, name), expected: schema.expected(bounds) })
         }
     }
 }
 
-fn wrong(place: &str, value: &Value, expected: &str) -> String {
+fn wrong(place: &str, value: &Value, expected: String) -> Mismatch {
     let place = if place.is_empty() { "the body".to_owned() } else { format!("field '{place}'") };
-    format!("{place} is {}, expected {expected}", shown(value))
+    Mismatch::Wrong { place, found: shown(value), expected }
 }
 
 fn inside(place: &str, name: &str) -> String {
@@ -311,7 +356,7 @@ mod tests {
     ]);
 
     fn error_of(value: &Value) -> String {
-        OPTIONS.check(value, BOUNDS).expect_err("an error")
+        OPTIONS.check(value, BOUNDS).expect_err("an error").to_string()
     }
 
     #[test]

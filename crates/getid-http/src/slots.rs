@@ -16,7 +16,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::PortBounds;
+use super::bounds::PortBounds;
 use super::head::RequestFault;
 use getid_redis::acl::LoginSource;
 

@@ -7,16 +7,22 @@ use axum::extract::Request;
 use axum::http::header::{ACCEPT, ALLOW, CONTENT_TYPE, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
+use getid_core::{SEQUENCE_NAME_RULE, is_sequence_name};
 use serde::Serialize;
 
 use super::body::BODY_BYTES_MAX;
 use super::problem::Problem;
+use getid_server::Server;
+use getid_server::logging::throttle::throttled;
 use getid_system::clock::wall_unix_ms;
 use getid_text::percent::decode_form;
 use getid_text::printable::printable_up_to;
 
 /// The longest message of this server, characters.
 const MESSAGE_CHARS_MAX: usize = 1000;
+
+/// Characters of a name in the log.
+const NAME_CHARS_MAX: usize = 64;
 
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain;charset=UTF-8");
 const JSON: HeaderValue = HeaderValue::from_static("application/json;charset=UTF-8");
@@ -62,6 +68,14 @@ pub(super) fn refused(problem: &Problem, path: &str) -> Option<Response> {
     let is_refusal = [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN, StatusCode::TOO_MANY_REQUESTS];
     let message = printable_up_to(&problem.detail, MESSAGE_CHARS_MAX);
     is_refusal.contains(&problem.status).then(|| error(problem.status, None, &message, path))
+}
+
+/// Logs a name that no sequence can have: the client only learns that there is none.
+pub(super) fn log_invalid_name(server: &Server, what: &str, name: &str) {
+    if !is_sequence_name(name) {
+        let name = printable_up_to(name, NAME_CHARS_MAX);
+        throttled!(server.throttle, UnservedName, "{what} '{name}' cannot be served: a name has {SEQUENCE_NAME_RULE}");
+    }
 }
 
 /// Returns a text with Spring's content type: plain, except for a client that prefers JSON and parses a number.

@@ -18,12 +18,11 @@ use axum::response::Response;
 use hyper::body::{Frame, SizeHint};
 use serde::Serialize;
 
-use super::Http;
 use super::caller::Caller;
-use super::leaf::log_invalid_name;
 use super::problem::Problem;
 use super::reply::{ReplyFrame, text_of};
-use super::spring::{self, Parameters};
+use super::spring::{self, Parameters, log_invalid_name};
+use super::state::Http;
 use getid_engine::generators::sequence::TokenVerdict;
 use getid_redis::resp::ErrorKind;
 use getid_text::printable::printable_up_to;

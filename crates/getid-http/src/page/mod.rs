@@ -4,180 +4,52 @@
 //! login, which requires the right to `INFO`. A generator, the log and the claims of a fleet require rights of their
 //! own.
 //!
-//! - `document` has the rows of the table of endpoints.
-//! - `history` has the last ten minutes and the last day, noted once a second, with viewers or without.
-//! - `details` has data that changes more slowly, and the reader's rights: `GET /v1/status/details`.
-//! - `sequences` has the first sequences of the store, and the reader's rights to each.
-//! - `status` has the server's state at one moment, gathered at most once a second for all viewers.
-//! - `notices` has its sentences: why no IDs are given, remedies, and what needs attention soon.
-//! - `stream` sends each viewer the status once a second, as server-sent events.
-//!
 //! Invariant: outside text (names, addresses, a database's messages) is only in the JSON, never in the HTML, and the
 //! script makes text nodes of it. The page's content security policy forbids scripts everything else.
 
-mod details;
-mod document;
-mod history;
-mod notices;
 mod sequences;
 mod status;
 mod stream;
 
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::LazyLock;
 
-use axum::Extension;
-use axum::extract::State;
 use axum::http::header::{CONTENT_SECURITY_POLICY, HeaderName, REFERRER_POLICY, X_FRAME_OPTIONS};
-use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderValue};
 use axum::response::{IntoResponse, Response};
+use axum::routing::on;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ring::digest::{SHA256, digest};
-use serde::Serialize;
-use tokio::sync::{Semaphore, watch};
-use tokio::time::{Instant, MissedTickBehavior};
 
-use self::details::{GeneratorDetails, SharedDetails, check_generator_access, details_of};
-pub(super) use self::document::ENDPOINTS;
-use self::history::{DayHistory, GeneratorCharts, History, HistoryPoint, POINTS_OF_STEP, RecentRates};
-use self::sequences::sequences;
-use self::status::Status;
-use self::stream::stream;
-use super::Http;
-use super::api_request::PathName;
-use super::caller::Caller;
 use super::coding::StaticText;
-use super::problem::Problem;
-use super::reply;
-use getid_server::Server;
-use getid_text::printable::printable_up_to;
+use super::endpoint::{Endpoint, EndpointAccess, EndpointResponse, Method};
+use super::openapi::TAG_SERVER;
+
+pub(super) const ENDPOINTS: &[Endpoint] =
+    &[PAGE, status::ONCE, stream::STREAM, status::DETAILS, status::GENERATOR, sequences::SEQUENCES];
 
 /// The page's file.
 const HTML: &str = include_str!("index.html");
 
-/// The most viewers at a time.
-const VIEWERS_MAX: usize = 32;
-
-/// State that all viewers share.
-pub(super) struct PageState {
-    history: Mutex<History>,
-    charts: Mutex<GeneratorCharts>,
-    latest: Cached<Status>,
-    /// Details that are equal for all readers.
-    common: Cached<SharedDetails>,
-    /// The latest event, for all viewers.
-    event: watch::Sender<Arc<str>>,
-    viewers: Arc<Semaphore>,
-    /// Interval at which the history gets a point and viewers get an event.
-    step: Duration,
-}
-
-/// A gathered value that requests share until it is too old.
-struct Cached<T>(Mutex<Option<(Instant, Arc<T>)>>);
-
-impl<T> Default for Cached<T> {
-    fn default() -> Cached<T> {
-        Cached(Mutex::default())
-    }
-}
-
-impl<T> Cached<T> {
-    fn keep(&self, value: Arc<T>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), value));
-    }
-
-    /// Returns the value; gathers another one if it is as old as `age_max`.
-    fn get(&self, age_max: Duration, gather: impl FnOnce() -> T) -> Arc<T> {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match kept.as_ref() {
-            Some((at, value)) if at.elapsed() < age_max => Arc::clone(value),
-            _ => {
-                let value = Arc::new(gather());
-                *kept = Some((Instant::now(), Arc::clone(&value)));
-                value
-            }
-        }
-    }
-}
-
-/// The first event of a stream, and the response of `/v1/status`.
-#[derive(Serialize)]
-struct StatusWithHistory<'a> {
-    #[serde(flatten)]
-    status: &'a Status,
-    history: RecentRates,
-}
-
-impl PageState {
-    /// Creates it with the current counters. Must be called before the first client connects.
-    pub(super) fn new(server: &Server, step: Duration) -> PageState {
-        PageState {
-            history: Mutex::new(History::since(HistoryPoint::of(server), step)),
-            charts: Mutex::default(),
-            latest: Cached::default(),
-            common: Cached::default(),
-            event: watch::Sender::new(Arc::from("")),
-            viewers: Arc::new(Semaphore::new(VIEWERS_MAX)),
-            step,
-        }
-    }
-
-    /// Notes the counters each second and sends the status to the viewers, until the server stops.
-    pub(super) async fn run(http: Arc<Http>) {
-        let (page, server) = (&http.page, &http.server);
-        let mut ticks = tokio::time::interval_at(Instant::now() + page.step, page.step);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut points = 0;
-        loop {
-            tokio::select! {
-                _ = ticks.tick() => {
-                    page.note(server);
-                    if points % POINTS_OF_STEP == 0 {
-                        let given = GeneratorCharts::given(server);
-                        page.charts.lock().unwrap_or_else(PoisonError::into_inner).note(given);
-                    }
-                    points = (points + 1) % POINTS_OF_STEP;
-                }
-                () = server.stop_requested() => return,
-            }
-        }
-    }
-
-    fn note(&self, server: &Server) {
-        let point = self.history.lock().unwrap_or_else(PoisonError::into_inner).note(&HistoryPoint::of(server));
-        if self.event.receiver_count() > 0 {
-            let status = Arc::new(Status::of(server, point));
-            self.event.send_replace(stream::event(&serde_json::to_string(&*status).unwrap_or_default()));
-            self.latest.keep(status);
-        }
-    }
-
-    /// Returns the minutes of the last day.
-    fn day(&self) -> DayHistory {
-        self.history.lock().unwrap_or_else(PoisonError::into_inner).day()
-    }
-
-    /// Returns the steps of a generator's chart.
-    fn chart(&self, name: &str) -> Vec<u32> {
-        self.charts.lock().unwrap_or_else(PoisonError::into_inner).of(name)
-    }
-
-    /// Returns the details that are equal for all readers, gathered by `gather` at most once in a step.
-    fn common(&self, gather: impl FnOnce() -> SharedDetails) -> Arc<SharedDetails> {
-        self.common.get(self.step, gather)
-    }
-
-    /// Returns the current status with the last ten minutes, as JSON.
-    fn whole(&self, server: &Server) -> String {
-        let (history, point) = {
-            let history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
-            (history.rates(), history.last())
-        };
-        let status = self.latest.get(self.step, || Status::of(server, point));
-        serde_json::to_string(&StatusWithHistory { status: &status, history }).unwrap_or_default()
-    }
-}
+const PAGE: Endpoint = Endpoint {
+    method: Method::Get,
+    path: "/",
+    tag: TAG_SERVER,
+    id: "getPage",
+    summary: "Open the page",
+    description: "The page has no data: its script requests the stream, with the login of its user.",
+    access: EndpointAccess::Public,
+    parameters: &[],
+    body: None,
+    responses: &[EndpointResponse {
+        status: 200,
+        media: "text/html; charset=utf-8",
+        schema: None,
+        description: "The page.",
+    }],
+    problems: &[],
+    route: |filter| on(filter, page),
+};
 
 /// Serves `GET /`.
 async fn page(request: HeaderMap) -> Response {
@@ -211,55 +83,6 @@ fn policy() -> HeaderValue {
 fn inside<'a>(html: &'a str, tag: &str) -> &'a str {
     let (_, from) = html.split_once(&format!("<{tag}>")).unwrap_or_default();
     from.split_once(&format!("</{tag}>")).unwrap_or_default().0
-}
-
-/// Serves `GET /v1/status`.
-async fn status(
-    State(http): State<Arc<Http>>,
-    Extension(caller): Extension<Arc<Caller>>,
-    headers: HeaderMap,
-) -> Result<Response, Problem> {
-    check_info_access(&caller, &headers).await?;
-    Ok(reply::json_text(http.page.whole(&http.server).into_bytes()))
-}
-
-/// Serves `GET /v1/status/details`.
-async fn details(
-    State(http): State<Arc<Http>>,
-    Extension(caller): Extension<Arc<Caller>>,
-    headers: HeaderMap,
-) -> Result<Response, Problem> {
-    check_info_access(&caller, &headers).await?;
-    Ok(reply::json_text(details_of(&http.page, &http.server, &caller, &headers).await?))
-}
-
-/// Serves `GET /v1/status/generators/{name}`.
-async fn generator(
-    State(http): State<Arc<Http>>,
-    Extension(caller): Extension<Arc<Caller>>,
-    PathName(name): PathName,
-    headers: HeaderMap,
-) -> Result<Response, Problem> {
-    check_info_access(&caller, &headers).await?;
-    check_generator_access(&caller, &headers, &name).await?;
-    let Some(details) = GeneratorDetails::of(&http.page, &http.server, &name) else {
-        let shown = printable_up_to(&name, 64);
-        let detail = format!("no generator '{shown}' is declared; GET /v1/generators lists the declared ones");
-        return Err(Problem::new(StatusCode::NOT_FOUND, detail));
-    };
-    Ok(reply::json_text(serde_json::to_vec(&details).unwrap_or_default()))
-}
-
-/// Fails without the right to `INFO`, by running its cheapest section.
-async fn check_info_access(caller: &Caller, headers: &HeaderMap) -> Result<(), Problem> {
-    // A foreign page cannot read the response, but it could take all places of viewers.
-    let is_cross_site = headers.get("sec-fetch-site").is_some_and(|site| site != "same-origin" && site != "none");
-    if is_cross_site {
-        let detail =
-            "the request is from a page of another site: Sec-Fetch-Site must be same-origin or none".to_owned();
-        return Err(Problem::new(StatusCode::FORBIDDEN, detail));
-    }
-    caller.run(headers, &[b"INFO", b"cluster"]).await.map(drop)
 }
 
 #[cfg(test)]

@@ -11,14 +11,18 @@ use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
+use axum::routing::on;
 use bytes::Bytes;
 use hyper::body::Frame;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
-use super::{VIEWERS_MAX, check_info_access};
-use crate::Http;
+use super::status::{ACCESS, check_info_access};
 use crate::caller::Caller;
+use crate::endpoint::{Endpoint, EndpointResponse, Method};
+use crate::openapi::TAG_SERVER;
 use crate::problem::Problem;
+use crate::state::Http;
+use crate::status::{VIEWERS_MAX, status_event};
 
 /// How long a viewer may take to read an event.
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
@@ -38,8 +42,25 @@ struct Viewer {
     _place: OwnedSemaphorePermit,
 }
 
+pub(super) const STREAM: Endpoint = Endpoint {
+    method: Method::Get,
+    path: "/v1/status/stream",
+    tag: TAG_SERVER,
+    id: "watchStatus",
+    summary: "Watch the status",
+    description: "An endless stream of server-sent events, one a second, for at most 32 viewers at a time. Each event \
+                  'status' has a status; only the first has a history. An event 'end' has the problem that ends the \
+                  stream.",
+    access: ACCESS,
+    parameters: &[],
+    body: None,
+    responses: &[EndpointResponse { status: 200, media: "text/event-stream", schema: None, description: "Events." }],
+    problems: &[],
+    route: |filter| on(filter, stream),
+};
+
 /// Serves `GET /v1/status/stream`.
-pub(super) async fn stream(
+async fn stream(
     State(http): State<Arc<Http>>,
     Extension(caller): Extension<Arc<Caller>>,
     headers: HeaderMap,
@@ -53,11 +74,6 @@ pub(super) async fn stream(
     let (events, receiver) = mpsc::channel(1);
     tokio::spawn(Viewer { http, caller, headers, events, _place: place }.run());
     Ok(([(CONTENT_TYPE, EVENT_STREAM)], Body::new(EventBody(receiver))).into_response())
-}
-
-/// Returns an event with a status. JSON has no line ends.
-pub(super) fn event(json: &str) -> Arc<str> {
-    format!("event: status\ndata: {json}\n\n").into()
 }
 
 impl Viewer {
@@ -76,7 +92,7 @@ impl Viewer {
     async fn send_events(&self) -> Problem {
         let mut event = self.http.page.event.subscribe();
         event.mark_unchanged();
-        let mut next = Bytes::from(super::stream::event(&self.http.page.whole(&self.http.server)).to_string());
+        let mut next = Bytes::from(status_event(&self.http.page.whole(&self.http.server)).to_string());
         let mut permission = pin!(check_info_access(&self.caller, &self.headers));
         let mut is_checking = false;
         loop {

@@ -4,27 +4,27 @@
 
 use axum::http::HeaderMap;
 use getid_core::{CounterKind, Role};
+use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::PageState;
-use super::history::DayHistory;
-use super::status::short;
+use super::history::{DayHistory, POINTS_OF_STEP, STEPS};
+use super::now::{Time, short};
 use crate::caller::Caller;
-use crate::ids::UNNAMED;
 use crate::problem::Problem;
+use crate::schema::UNNAMED;
 use getid_engine::claim::listing::{ClaimList, ListedClaim};
 use getid_redis::command;
 use getid_server::Server;
 use getid_server::connection::LocalClient;
+use getid_server::logging::LINES_MAX;
 use getid_server::metrics::Facts;
 use getid_system::clock::{Clock as _, wall_unix_ms};
-use getid_text::timestamp;
 
 /// The most commands that are listed: those with the most calls.
-pub(super) const COMMANDS_MAX: usize = 16;
+const COMMANDS_MAX: usize = 16;
 
 /// The most error codes that are listed: the most frequent.
-pub(super) const ERRORS_MAX: usize = 32;
+const ERRORS_MAX: usize = 32;
 
 /// Full names of the commands that the page offers.
 const OFFERED: [&str; 11] = [
@@ -45,26 +45,36 @@ const OFFERED: [&str; 11] = [
 const ADMINISTRATIVE: &str = "config|get";
 
 /// The most claims that are listed: as many as the page shows.
-pub(super) const CLAIMS_SHOWN_MAX: usize = 200;
+const CLAIMS_SHOWN_MAX: usize = 200;
 
 /// The details for one reader; times are RFC 3339 in UTC.
-#[derive(Debug, Serialize)]
-struct Details<'a> {
+#[derive(Debug, JsonSchema, Serialize)]
+pub(crate) struct Details<'a> {
+    /// The user of the request, and the user's rights.
     reader: ReaderRights,
     #[serde(flatten)]
     common: &'a SharedDetails,
-    /// Null without the right to [`ADMINISTRATIVE`].
+    /// The newest lines of the log that are a notice, a warning or an error; the newest first. Null for a user
+    /// without the right to CONFIG GET.
+    #[schemars(length(max = LINES_MAX))]
     log: Option<&'a [LogDetails]>,
-    /// Null without the right to [`ADMINISTRATIVE`], and without a claim store.
+    /// Null without a claim store, and for a user without the right to CONFIG GET.
     fleet: Option<FleetDetails>,
 }
 
 /// Details that are equal for all readers, gathered at most once a second.
-#[derive(Debug, Serialize)]
-pub(super) struct SharedDetails {
+#[derive(Debug, JsonSchema, Serialize)]
+pub(crate) struct SharedDetails {
+    /// The last day, the oldest minute first.
     day: DayHistory,
+    /// Commands with the most calls since the start or CONFIG RESETSTAT.
+    #[schemars(length(max = COMMANDS_MAX))]
     commands: Vec<CommandDetails>,
+    /// Error replies by code, the most frequent first.
+    #[schemars(length(max = ERRORS_MAX))]
     errors: Vec<ErrorDetails>,
+    /// Pools of worker ids.
+    #[schemars(length(max = 100))]
     worker_pools: Vec<PoolDetails>,
     #[serde(skip)]
     log: Vec<LogDetails>,
@@ -77,78 +87,117 @@ pub(super) struct SharedDetails {
 }
 
 /// The user of the request and the user's rights.
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 struct ReaderRights {
+    /// The user.
     user: String,
-    /// Commands that the page offers and the user may run.
+    /// Commands of the page that the user may run.
     may: Vec<&'static str>,
-    /// Generators of which the user may get IDs; `-` is the unnamed one.
+    /// Generators of which the user may get IDs; '-' is the unnamed one.
     generators: Vec<String>,
-    /// Sequences of the status that the user may count.
+    /// Sequences of the status whose values the user may get.
     sequences: Vec<String>,
     /// Sequences of the status that the user may raise.
     sequences_to_raise: Vec<String>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 struct CommandDetails {
+    /// Its full name.
     name: &'static str,
+    /// Calls that ran.
     calls: u64,
+    /// Calls that were answered by an error.
     failed: u64,
+    /// Requests that were rejected before they ran.
     rejected: u64,
+    /// Half of the calls took no longer, microseconds.
+    #[schemars(range(min = 0))]
     p50_us: f64,
+    /// 99 % of the calls took no longer, microseconds.
+    #[schemars(range(min = 0))]
     p99_us: f64,
+    /// 99.9 % of the calls took no longer, microseconds.
+    #[schemars(range(min = 0))]
     p999_us: f64,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 struct ErrorDetails {
+    /// The error's first word.
     code: String,
+    /// Replies with it since the start or CONFIG RESETSTAT.
     count: u64,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 struct PoolDetails {
+    /// The pool.
     name: String,
+    /// The address of its store.
     store: String,
+    /// Whether its leases were read.
     is_known: bool,
+    /// The number of worker ids; each is below it.
     size: u32,
+    /// Ids that are leased, by all servers.
     leased: u32,
+    /// The duration of a lease, ms.
     lease_ms: u64,
+    /// Ids that this server has leased.
     leases: u64,
+    /// Leases that this server has renewed.
     renewals: u64,
+    /// Renewals and releases that this server has refused.
     refused: u64,
+    /// Requests that found no free id.
     exhausted: u64,
+    /// Calls of the store that failed.
     errors: u64,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 struct LogDetails {
-    time: String,
+    /// The time of the line.
+    time: Time,
+    /// Its level.
+    #[schemars(extend("enum" = ["notice", "warning", "error"]))]
     level: &'static str,
+    /// Its message and fields, the first 400 characters.
     text: String,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 struct FleetDetails {
-    /// When the claims were read; null before the first reading.
-    read: Option<String>,
+    /// The time of the last reading; null before the first one.
+    read: Option<Time>,
+    /// The error of the last reading; the claims are those of the last successful one.
     error: Option<String>,
+    /// Whether there are more.
     has_more: bool,
+    /// The first claims, by server-id.
+    #[schemars(length(max = CLAIMS_SHOWN_MAX))]
     claims: Vec<ClaimDetails>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 struct ClaimDetails {
+    /// The server-id of the claim.
     server_id: u32,
+    /// Whether a server holds it.
+    #[schemars(extend("enum" = ["held", "free", "moved", "unreadable"]))]
     state: &'static str,
+    /// The instance-name of the holder, or of the last one.
     name: String,
+    /// The host name of its machine.
     host: String,
+    /// Its address for clients; empty if unknown.
     address: String,
-    since: Option<String>,
-    /// Time from the record's writing, by its writer's clock, to its reading, ms; negative: that clock is ahead of this
-    /// machine's.
+    /// The start of the claim, by the holder's clock.
+    since: Option<Time>,
+    /// The age of the record at the reading, by its writer's clock, ms; negative: that clock is ahead.
     written_ms_ago: Option<i64>,
+    /// Silence after which a standby takes over, ms.
     timeout_ms: u64,
 }
 
@@ -157,14 +206,13 @@ struct ClaimDetails {
 /// # Errors
 ///
 /// A problem if the login is wrong or the server stops.
-pub(super) async fn details_of(
-    page: &PageState,
+pub(crate) async fn details_of(
+    common: &SharedDetails,
     server: &Server,
     caller: &Caller,
     headers: &HeaderMap,
 ) -> Result<Vec<u8>, Problem> {
-    let common = page.common(|| SharedDetails::of(page, server));
-    let reader = caller.inspect(headers, |client| ReaderRights::of(client, &common)).await?;
+    let reader = caller.inspect(headers, |client| ReaderRights::of(client, common)).await?;
     let (mut log, mut fleet) = (None, None);
     if reader.may.contains(&ADMINISTRATIVE) {
         log = Some(common.log.as_slice());
@@ -172,16 +220,16 @@ pub(super) async fn details_of(
             fleet = Some(FleetDetails::of(&*lister.list(wall_unix_ms).await));
         }
     }
-    let details = Details { reader, common: &common, log, fleet };
+    let details = Details { reader, common, log, fleet };
     Ok(serde_json::to_vec(&details).unwrap_or_default())
 }
 
 impl SharedDetails {
-    fn of(page: &PageState, server: &Server) -> SharedDetails {
+    pub(super) fn of(day: DayHistory, server: &Server) -> SharedDetails {
         let facts = server.facts();
         let (generators, sequences) = names(server, &facts);
         SharedDetails {
-            day: page.day(),
+            day,
             commands: commands(&facts),
             errors: errors(&facts),
             worker_pools: pools(&facts),
@@ -227,7 +275,7 @@ fn may_draw(client: &LocalClient, name: &str) -> bool {
 /// # Errors
 ///
 /// The problem of `GENERATORS`, or one if the login is wrong or the server stops.
-pub(super) async fn check_generator_access(caller: &Caller, headers: &HeaderMap, name: &str) -> Result<(), Problem> {
+pub(crate) async fn check_generator_access(caller: &Caller, headers: &HeaderMap, name: &str) -> Result<(), Problem> {
     let may = |client: &LocalClient| client.may_run("generators", None) || may_draw(client, name);
     if caller.inspect(headers, may).await? {
         return Ok(());
@@ -283,14 +331,14 @@ fn pools(facts: &Facts<'_>) -> Vec<PoolDetails> {
 
 impl LogDetails {
     fn of(line: getid_server::logging::RecentLine) -> LogDetails {
-        LogDetails { time: timestamp::format_rfc3339(line.unix_ms), level: line.level, text: line.text }
+        LogDetails { time: Time::at(line.unix_ms), level: line.level, text: line.text }
     }
 }
 
 impl FleetDetails {
     fn of(list: &ClaimList) -> FleetDetails {
         FleetDetails {
-            read: list.read_unix_ms.map(timestamp::format_rfc3339),
+            read: list.read_unix_ms.map(Time::at),
             error: list.error.as_deref().map(short),
             has_more: list.has_more || list.claims.len() > CLAIMS_SHOWN_MAX,
             claims: list.claims.iter().take(CLAIMS_SHOWN_MAX).map(ClaimDetails::of).collect(),
@@ -306,7 +354,7 @@ impl ClaimDetails {
             name: short(&claim.name),
             host: short(&claim.host),
             address: short(&claim.address),
-            since: (claim.since_unix_ms > 0).then(|| timestamp::format_rfc3339(claim.since_unix_ms)),
+            since: (claim.since_unix_ms > 0).then(|| Time::at(claim.since_unix_ms)),
             written_ms_ago: claim.written_unix_ms.map(|written| claim.read_unix_ms.saturating_sub(written)),
             timeout_ms: claim.timeout_ms,
         }
@@ -314,46 +362,61 @@ impl ClaimDetails {
 }
 
 /// The details of one generator.
-#[derive(Serialize)]
-pub(super) struct GeneratorDetails {
+#[derive(JsonSchema, Serialize)]
+pub(crate) struct GeneratorDetails {
+    /// Its name; '-' is the unnamed one.
     name: String,
-    /// The explanation of `getid layout`; null for a generator over a sequence.
+    /// The output of 'getid layout --json'; null for a generator over a sequence.
+    #[schemars(with = "serde_json::Value")]
     explanation: Option<getid_tools::explanation::Explanation>,
+    /// For a generator over a sequence.
     counter: Option<CounterDetails>,
     /// Names of fields that come with each request.
     request_fields: Vec<String>,
+    /// The last ten minutes.
     chart: ChartDetails,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 struct CounterDetails {
+    /// The declared kind.
+    #[schemars(extend("enum" = ["sequence", "serial"]))]
     kind: &'static str,
+    /// The line of the configuration.
     declaration: String,
+    /// The template of a serial number.
     template: Option<String>,
+    /// The time zone of its periods.
     zone: Option<String>,
+    /// The period after which it restarts.
     reset: &'static str,
     /// The sequence that it draws from; null before the first request since the start.
     sequence: Option<String>,
+    /// The last value that this server gave.
     last: Option<String>,
+    /// Reserved values that are left.
     left: Option<u64>,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 struct ChartDetails {
+    /// Seconds of a step.
     step_s: u32,
+    /// IDs given in each step, the oldest first.
+    #[schemars(length(max = STEPS))]
     given: Vec<u32>,
 }
 
 impl GeneratorDetails {
     /// Returns the details of the generator with this name; `None` if there is none.
-    pub(super) fn of(page: &PageState, server: &Server, name: &str) -> Option<GeneratorDetails> {
+    pub(crate) fn of(chart: Vec<u32>, server: &Server, name: &str) -> Option<GeneratorDetails> {
         use getid_tools::explanation::{EvennessScope, Explanation};
         use getid_tools::subject::Subject;
 
         let now_unix_ms = server.issuer().clock().wall_unix_us().div_euclid(1000);
         let explain =
             |declaration: &_, unnamed| Explanation::new(declaration, unnamed, EvennessScope::default(), now_unix_ms);
-        let chart = ChartDetails { step_s: super::history::POINTS_OF_STEP, given: page.chart(name) };
+        let chart = ChartDetails { step_s: POINTS_OF_STEP, given: chart };
         let details = |explanation, counter, request_fields| GeneratorDetails {
             name: name.to_owned(),
             explanation,

@@ -6,10 +6,11 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::time::Instant;
 
-use crate::ids::UNNAMED;
+use crate::schema::UNNAMED;
 use getid_server::Server;
 
 /// Seconds that are kept.
@@ -25,7 +26,7 @@ pub(super) const POINTS_OF_MINUTE: u32 = 60;
 pub(super) const POINTS_OF_STEP: u32 = 10;
 
 /// Steps of a generator's chart: ten minutes.
-const STEPS: usize = 60;
+pub(super) const STEPS: usize = 60;
 
 /// The counters at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,23 +47,29 @@ pub(super) struct HistoryPoint {
 }
 
 /// Rates of one second.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, JsonSchema, Serialize)]
 #[expect(clippy::struct_field_names, reason = "a unit belongs to a number's name")]
 pub(super) struct SecondRates {
-    /// IDs given.
+    /// IDs, of all generators by the clock.
     pub(super) ids_per_s: u32,
-    /// Values of sequences given.
+    /// Values of sequences.
     pub(super) values_per_s: u32,
-    /// Draws refused.
+    /// Requests for IDs or values that were refused.
     pub(super) refused_per_s: u32,
 }
 
 /// The last ten minutes, the oldest second first.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, JsonSchema, Serialize)]
 #[expect(clippy::struct_field_names, reason = "a unit belongs to a number's name")]
 pub(super) struct RecentRates {
+    /// IDs, of all generators by the clock.
+    #[schemars(length(max = SECONDS))]
     ids_per_s: Vec<u32>,
+    /// Values of sequences.
+    #[schemars(length(max = SECONDS))]
     values_per_s: Vec<u32>,
+    /// Requests for IDs or values that were refused.
+    #[schemars(length(max = SECONDS))]
     refused_per_s: Vec<u32>,
 }
 
@@ -76,11 +83,19 @@ struct MinuteRates {
 }
 
 /// The last day, the oldest minute first.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, JsonSchema, Serialize)]
 pub(super) struct DayHistory {
+    /// IDs a second, the mean of each minute.
+    #[schemars(length(max = MINUTES))]
     ids_per_s: Vec<u32>,
+    /// The most IDs of a second of each minute.
+    #[schemars(length(max = MINUTES))]
     ids_per_s_max: Vec<u32>,
+    /// Values of sequences a second, the mean of each minute.
+    #[schemars(length(max = MINUTES))]
     values_per_s: Vec<u32>,
+    /// Requests for IDs or values that were refused in each minute.
+    #[schemars(length(max = MINUTES))]
     refused: Vec<u32>,
 }
 

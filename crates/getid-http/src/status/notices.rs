@@ -1,6 +1,7 @@
 //! Sentences on the page: whether IDs are given, reasons and remedies, and what needs attention soon.
 
 use getid_core::Refusal;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use getid_engine::generators::end_of_life;
@@ -21,11 +22,13 @@ const REASON_CHARS_MAX: usize = 1000;
 const STORES_MAX: usize = 4;
 
 /// Whether IDs are given, with a reason and a remedy.
-#[derive(Debug, PartialEq, Eq, Serialize)]
+#[derive(Debug, PartialEq, Eq, JsonSchema, Serialize)]
 pub(super) struct GivingStatus {
+    /// The state in one word.
     state: GivingState,
     /// The error that a request would get, or another reason.
     reason: Option<String>,
+    /// The remedy.
     remedy: Option<&'static str>,
 }
 
@@ -39,20 +42,21 @@ fn with_shortage(reason: String, facts: &Facts<'_>) -> String {
 }
 
 /// Whether IDs are given, in one word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum GivingState {
-    /// All requests get IDs.
+    // No doc comments here: with them, the schema is one of six schemas in place of a list of six words.
+    // All requests get IDs.
     Giving,
-    /// The layout's capacity is given, and demand exceeds it.
+    // The layout's capacity is given, and demand exceeds it.
     Busy,
-    /// `CLIENT PAUSE` holds requests.
+    // `CLIENT PAUSE` holds requests.
     Paused,
-    /// No IDs are given: another server has the claim, or no server has it yet.
+    // No IDs are given: another server has the claim, or no server has it yet.
     Standby,
-    /// No IDs are given, for another reason.
+    // No IDs are given, for another reason.
     Refusing,
-    /// The server stops.
+    // The server stops.
     Stopping,
 }
 
@@ -152,9 +156,10 @@ fn remedy(refusal: &Refusal) -> &'static str {
     }
 }
 
-/// A condition that needs attention soon, although IDs are given.
-#[derive(Debug, PartialEq, Eq, Serialize)]
+/// A condition that needs attention soon.
+#[derive(Debug, PartialEq, Eq, JsonSchema, Serialize)]
 pub(super) struct Notice {
+    /// A sentence.
     text: String,
 }
 
