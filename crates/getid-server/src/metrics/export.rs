@@ -85,6 +85,8 @@ pub struct RowPart {
     pub name: &'static str,
     /// Kind of the value.
     pub kind: MetricKind,
+    /// Description in one sentence, with the unit.
+    pub help: &'static str,
     /// How the value is exported.
     pub export: Export,
 }
@@ -243,13 +245,18 @@ impl RowPart {
     }
 
     /// Returns a part that is a label of a family whose value is always 1.
-    pub(super) const fn label(name: &'static str, family: &'static str, label: &'static str) -> RowPart {
-        RowPart { name, kind: MetricKind::Text, export: Export::Label { family, label } }
+    pub(super) const fn label(
+        name: &'static str,
+        family: &'static str,
+        label: &'static str,
+        help: &'static str,
+    ) -> RowPart {
+        RowPart { name, kind: MetricKind::Text, help, export: Export::Label { family, label } }
     }
 
     /// Returns a part that is not exported.
-    pub(super) const fn omitted(name: &'static str, why: OmitReason) -> RowPart {
-        RowPart { name, kind: MetricKind::Text, export: Export::Omitted(why) }
+    pub(super) const fn omitted(name: &'static str, kind: MetricKind, why: OmitReason, help: &'static str) -> RowPart {
+        RowPart { name, kind, help, export: Export::Omitted(why) }
     }
 
     /// Adds a label beside that of the row.
@@ -268,6 +275,7 @@ impl RowPart {
         RowPart {
             name,
             kind,
+            help,
             export: Export::Series(Series { family, help: Some(help), label: None, conversion, source: None }),
         }
     }
@@ -327,9 +335,9 @@ pub fn families() -> Vec<Family> {
             let (section, help) = (section.title, metric.help);
             let own = matches!(metric.source, ValueSource::Generator(_)).then_some("generator");
             if let Export::Parts { label, parts } = metric.export {
-                for RowPart { name, kind, export } in parts {
+                for RowPart { name, kind, help, export } in parts {
                     let field = format!("{}*: {name}", metric.name);
-                    add(&mut families, export, FamilyRow { section, kind: *kind, help: name, own: Some(label), field });
+                    add(&mut families, export, FamilyRow { section, kind: *kind, help, own: Some(label), field });
                 }
             } else {
                 let field =
