@@ -9,7 +9,7 @@ mod language;
 mod manual;
 #[path = "../../packaging/manual/pages/mod.rs"]
 mod manual_pages;
-mod metrics;
+mod monitoring;
 mod readme;
 mod shape;
 #[path = "../support/mod.rs"]

@@ -9,7 +9,6 @@ use crate::support::tls::Files;
 use getid_config::directive::Directive;
 use getid_config::ignored;
 use getid_redis::command::TABLE;
-use getid_server::metrics::table::{Metric, SECTIONS, Section, ValueSource};
 
 /// Returns README, the pages next to it, and the files in `docs/`.
 fn pages() -> Vec<String> {
@@ -126,18 +125,14 @@ fn commands_without_a_server_print_the_shown_output() {
     assert!(checked >= 5, "only {checked} commands were checked");
 }
 
+/// Tests run each example.
 #[test]
-fn the_clients_shown_are_the_examples_that_tests_run() {
-    let pages = ["README.md", "docs/clients.md"];
-    let shown: Vec<String> = pages.iter().flat_map(|page| fences(page)).map(|fence| fence.text).collect();
-    let single = ["examples/rust_client.rs", "examples/haproxy.cfg"];
-    let mut examples: Vec<PathBuf> = single.map(|example| root().join(example)).into();
-    for entry in std::fs::read_dir(root().join("examples/clients")).expect("the folder") {
-        examples.push(entry.expect("an entry").path());
-    }
-    for example in examples {
-        let text = std::fs::read_to_string(&example).expect("text");
-        assert!(shown.contains(&text), "none of {pages:?} shows {} as it is", example.display());
+fn every_example_of_a_client_is_linked() {
+    let page = prose("docs/clients.md");
+    let clients = std::fs::read_dir(root().join("examples/clients")).expect("the folder");
+    let clients = clients.map(|entry| format!("clients/{}", entry.expect("an entry").file_name().display()));
+    for example in clients.chain(["rust_client.rs".to_owned(), "haproxy.cfg".to_owned()]) {
+        assert!(page.contains(&format!("](../examples/{example})")), "docs/clients.md does not link {example}");
     }
 }
 
@@ -217,12 +212,12 @@ const NO_DIRECTIVES: &[&str] = &[
 ];
 
 #[test]
-fn every_page_is_linked_from_readme() {
-    let readme = prose("README.md");
-    for page in pages().iter().filter(|page| {
-        *page != "README.md" && !["benches/", "packaging/", "crates/"].iter().any(|folder| page.starts_with(folder))
-    }) {
-        assert!(readme.contains(&format!("]({page})")), "README does not lead to {page}");
+fn every_page_is_linked_from_the_index() {
+    assert!(prose("README.md").contains("](docs/README.md)"), "README does not lead to the index");
+    let index = prose("docs/README.md");
+    for page in pages().iter().filter(|page| *page != "docs/README.md") {
+        let link = page.strip_prefix("docs/").map_or_else(|| format!("../{page}"), str::to_owned);
+        assert!(index.contains(&format!("]({link})")), "docs/README.md does not lead to {page}");
     }
 }
 
@@ -327,42 +322,6 @@ fn every_command_is_listed() {
             assert!(row.contains(&format!("`{word}`")), "docs/protocol.md: {name} has no {word}: {row}");
         }
     }
-}
-
-/// Below its head, docs/info.md has the table from which INFO is made. With `GETID_WRITE_PAGES` set, the test writes
-/// it.
-#[test]
-fn every_field_of_info_is_explained() {
-    let page = read("docs/info.md");
-    let head = page.split("\n## ").next().expect("a head");
-    let (mut tables, mut constants) = (String::new(), Vec::new());
-    for Section { title, metrics, .. } in SECTIONS {
-        let (constant, exported): (Vec<&Metric>, Vec<_>) =
-            metrics.iter().partition(|metric| matches!(metric.source, ValueSource::Constant(_)));
-        constants.extend(constant.iter().map(|metric| format!("`{}`", metric.name)));
-        if !exported.is_empty() {
-            tables.extend(["\n## ", title, "\n\n| field | kind | description |\n|---|---|---|\n"]);
-        }
-        for Metric { name, kind, help, .. } in exported {
-            let kind = format!("{kind:?}").to_lowercase();
-            tables.extend(["| `", name, "` | ", &kind, " | ", help, " |\n"]);
-        }
-    }
-    let mut line = String::from("Tools look for them:");
-    tables += "\n## Fields that never change\n\n";
-    for word in constants.join(", ").split(' ') {
-        if line.len() + word.len() >= 120 {
-            tables += &(std::mem::take(&mut line) + "\n");
-        } else {
-            line += " ";
-        }
-        line += word;
-    }
-    let expected = format!("{head}{tables}{line}.\n");
-    if std::env::var_os("GETID_WRITE_PAGES").is_some() {
-        std::fs::write(root().join("docs/info.md"), &expected).expect("written");
-    }
-    assert_eq!(read("docs/info.md"), expected, "GETID_WRITE_PAGES=1 cargo test --test docs writes it");
 }
 
 /// INFO is no longer than the page states.

@@ -1,4 +1,4 @@
-//! The answers in docs/http-api.md are the server's answers.
+//! The answers of the JSON API in docs/http.md are the server's answers.
 
 use std::path::Path;
 use std::process::Command;
@@ -37,8 +37,10 @@ fn without_digits(text: &str) -> String {
 #[test]
 #[ignore = "needs curl"]
 fn the_page_shows_the_real_answers() {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/http-api.md");
-    let examples = examples(&std::fs::read_to_string(page).unwrap());
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/http.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let section = page.split("\n## ").find(|section| section.starts_with("The JSON API")).unwrap();
+    let examples = examples(section);
     assert!(examples.len() >= 10, "{examples:?}");
     let server = HttpServer::start(&["--generator", "tweets twitter"]);
     for (command, shown) in examples {

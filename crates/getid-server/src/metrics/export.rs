@@ -60,9 +60,9 @@ pub fn families() -> Vec<Family> {
             let (section, help) = (section.title, metric.help);
             let own = matches!(metric.source, ValueSource::Generator(_)).then_some("generator");
             if let Export::Parts { label, parts } = metric.export {
-                for RowPart { name, kind, export } in parts {
+                for RowPart { name, kind, help, export } in parts {
                     let field = format!("{}*: {name}", metric.name);
-                    add(&mut families, export, FamilyRow { section, kind: *kind, help: name, own: Some(label), field });
+                    add(&mut families, export, FamilyRow { section, kind: *kind, help, own: Some(label), field });
                 }
             } else {
                 let field =

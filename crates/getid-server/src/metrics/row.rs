@@ -194,6 +194,8 @@ pub struct RowPart {
     pub name: &'static str,
     /// Kind of the value.
     pub kind: MetricKind,
+    /// Description in one sentence, with the unit.
+    pub help: &'static str,
     /// How the value is exported.
     pub export: Export,
 }
@@ -362,13 +364,18 @@ impl RowPart {
     }
 
     /// Returns a part that is a label of a family whose value is always 1.
-    pub(super) const fn label(name: &'static str, family: &'static str, label: &'static str) -> RowPart {
-        RowPart { name, kind: MetricKind::Text, export: Export::Label { family, label } }
+    pub(super) const fn label(
+        name: &'static str,
+        family: &'static str,
+        label: &'static str,
+        help: &'static str,
+    ) -> RowPart {
+        RowPart { name, kind: MetricKind::Text, help, export: Export::Label { family, label } }
     }
 
     /// Returns a part that is not exported.
-    pub(super) const fn omitted(name: &'static str, why: OmitReason) -> RowPart {
-        RowPart { name, kind: MetricKind::Text, export: Export::Omitted(why) }
+    pub(super) const fn omitted(name: &'static str, kind: MetricKind, why: OmitReason, help: &'static str) -> RowPart {
+        RowPart { name, kind, help, export: Export::Omitted(why) }
     }
 
     /// Adds a label beside that of the row.
@@ -387,6 +394,7 @@ impl RowPart {
         RowPart {
             name,
             kind,
+            help,
             export: Export::Series(Series { family, help: Some(help), label: None, conversion, source: None }),
         }
     }

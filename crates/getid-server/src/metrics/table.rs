@@ -427,8 +427,7 @@ const CPU: &[Metric] = &[
 
 #[rustfmt::skip]
 const COMMANDSTATS: &[Metric] = &[
-    counter("cmdstat_", "Statistics of each command that was called: completed calls; their total time, and time \
-        per call, in microseconds; requests rejected before they ran; calls answered with an error.",
+    counter("cmdstat_", "Statistics of each command that was called.",
         |facts| command_values(facts, |totals| {
             let CommandTotals { calls, failed, rejected, ns, .. } = *totals;
             // In hundredths, from the exact time: many IDs take less than a microsecond.
@@ -443,9 +442,12 @@ const COMMANDSTATS: &[Metric] = &[
         }))
         .export_parts("command", &[
             RowPart::counter("calls", "getid_commands_total", "Completed calls, by command."),
-            RowPart::omitted("usec", OmitReason::Computed("getid_command_duration_seconds_sum")),
-            RowPart::omitted("usec_per_call", OmitReason::Computed("rate(getid_command_duration_seconds_sum[1m]) / \
-                rate(getid_command_duration_seconds_count[1m])")),
+            RowPart::omitted("usec", MetricKind::Counter, OmitReason::Computed("getid_command_duration_seconds_sum"),
+                "Total time of the calls, microseconds."),
+            RowPart::omitted("usec_per_call", MetricKind::Gauge,
+                OmitReason::Computed("rate(getid_command_duration_seconds_sum[1m]) / \
+                    rate(getid_command_duration_seconds_count[1m])"),
+                "Average time of a call, microseconds."),
             RowPart::counter("rejected_calls", "getid_commands_rejected_total", "Requests rejected before they ran, \
         by command."),
             RowPart::counter("failed_calls", "getid_commands_failed_total", "Calls answered with an error, by \
@@ -660,10 +662,8 @@ const SEQUENCES: &[Metric] = &[
         .export("getid_sequences_fetches_under_way"),
     counter("sequences_went_back", "Sequences whose value in the store was lower than a value already reserved.",
         |facts| facts.sequence_totals().went_back.into()).export("getid_sequences_went_back_total"),
-    gauge("sequences_store_", "State of each store, in the order of the configuration: address without a password; \
-        state (`opening`, `up`, `held` or `down`) and its age in seconds; database; statements; failed statements; \
-        other live servers; servers that the store waits for while it is `held`; unanswered statements that may \
-        still take effect; slowest statement, ms; reserved values; the reason if it is `held` or `down`.",
+    gauge("sequences_store_", "State of each store, in the order of the configuration; `state` is `opening`, `up`, \
+        `held` or `down`.",
         sequences::store_lines)
         .export_parts("store", STORE_PARTS),
     gauge("sequences_unlisted", "Sequences in memory without a line of their own: INFO lists the 16 busiest, \
@@ -679,21 +679,14 @@ const SEQUENCES: &[Metric] = &[
     gauge("sequences_unlisted_waiting", "Draws that wait for values of unlisted sequences.",
         |facts| facts.unlisted_sequences().waiting.into())
         .export("getid_sequences_unlisted_waiting"),
-    gauge("sequence_", "State of each of the 16 busiest sequences: values issued since it was loaded into memory; \
-        last issued value; last held value; remaining values (absent with `cache 0`, which holds none); share of \
-        the values up to its max that all servers have reserved, 0 to 1; values per second over 10 s, 5 min and 30 \
-        min; values of the last reservation, its age and its duration, ms; draws that waited; draws that wait now; \
-        failed fetches.",
+    gauge("sequence_", "State of each of the 16 busiest sequences.",
         sequences::busiest_lines)
         .export_parts("sequence", SEQUENCE_PARTS),
 ];
 
 #[rustfmt::skip]
 const WORKERS: &[Metric] = &[
-    gauge("worker_pool_", "State of each pool of worker ids, as seen by this server: whether its leases were read \
-        from the store; size; ids leased by all servers; free ids; and this server's counts since the start: \
-        leases, renewals, releases, revocations, refused renewals and releases, requests without a free id, failed \
-        calls of the store.",
+    gauge("worker_pool_", "State of each pool of worker ids, as seen by this server; counts are since the start.",
         workers::pool_lines)
         .export_parts("pool", WORKER_PARTS),
 ];
@@ -716,10 +709,10 @@ const WORKER_PARTS: &[RowPart] = &[
 
 #[rustfmt::skip]
 const STORE_PARTS: &[RowPart] = &[
-    RowPart::label("address", "getid_store_info", "address"),
+    RowPart::label("address", "getid_store_info", "address", "Address of the store, without a password."),
     RowPart::gauge_if("state", "getid_store_up", "1 while values can be reserved in the store of sequences.", "up"),
     RowPart::gauge("for_s", "getid_store_state_seconds", "Age of the store's state, seconds."),
-    RowPart::label("database", "getid_store_info", "database"),
+    RowPart::label("database", "getid_store_info", "database", "Name and version of the database."),
     RowPart::counter("statements", "getid_store_statements_total", "Statements sent to the store."),
     RowPart::counter("errors", "getid_store_errors_total", "Failed statements and failed connections."),
     RowPart::gauge("servers", "getid_store_other_servers", "Other live servers that share the store."),
@@ -729,8 +722,9 @@ const STORE_PARTS: &[RowPart] = &[
         take effect."),
     RowPart::gauge_of_ms("slowest_ms", "getid_store_slowest_seconds", "Duration of the slowest statement, seconds."),
     RowPart::counter("reserved", "getid_store_values_reserved_total", "Values reserved in the store."),
-    RowPart::omitted("said", OmitReason::Because("A sentence of the database. INFO, `SEQUENCE STORES` and the log \
-        contain it.")),
+    RowPart::omitted("said", MetricKind::Text,
+        OmitReason::Because("A sentence of the database. INFO, `SEQUENCE STORES` and the log contain it."),
+        "Reason for which the store is `held` or `down`."),
 ];
 
 #[rustfmt::skip]
