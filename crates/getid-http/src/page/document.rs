@@ -369,7 +369,7 @@ const STORE: &[Field] = &[
     field("database", &TEXT, "The database and its version."),
     field("slowest_ms", &AMOUNT, "The slowest statement, ms."),
     field("errors", &AMOUNT, "Statements that failed."),
-    field("said", &TEXT_OR_NULL, "The store's error, if it does not answer."),
+    field("reason", &TEXT_OR_NULL, "The store's error, if it does not answer."),
 ];
 
 const DETAILS: Schema = Schema::Named("StatusDetails", &Schema::Object(DETAILS_FIELDS));

@@ -230,7 +230,7 @@ struct PageStore {
     database: String,
     slowest_ms: u64,
     errors: u64,
-    said: Option<String>,
+    reason: Option<String>,
 }
 
 impl Status {
@@ -532,7 +532,7 @@ impl PageStore {
             database: short(&store.product),
             slowest_ms: store.slowest_ms,
             errors: store.errors,
-            said: store.reason.as_deref().map(short),
+            reason: store.reason.as_deref().map(short),
         }
     }
 }
