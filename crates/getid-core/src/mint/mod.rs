@@ -58,7 +58,7 @@ const WAIT_NS_MAX: u64 = 1_000_000_000;
 /// All state that changes with draws, saves and time.
 ///
 /// ```
-/// use getid_core::{Layout, Limits, Mint, RandomCycle, Reading, Scheme};
+/// use getid_core::{Blocked, Layout, Limits, Mint, RandomCycle, Reading, Scheme};
 ///
 /// let layout = Layout::default();
 /// // A real program shuffles the values.
@@ -71,7 +71,9 @@ const WAIT_NS_MAX: u64 = 1_000_000_000;
 /// let point = mint.due_save(reading.boot_ns).expect("a life begins with a save");
 /// mint.saved(point);
 ///
-/// let reservation = mint.draw(reading.boot_ns, 2, false).expect("the watermark is saved");
+/// // A life begins past all IDs that an earlier one may have given, so its first draw waits for a millisecond.
+/// let Err(Blocked::Borrow { until_boot_ns }) = mint.draw(reading.boot_ns, 2, false) else { panic!("it waits") };
+/// let reservation = mint.draw(until_boot_ns, 2, false).expect("the watermark is saved");
 /// let ids: Vec<_> = scheme.ids(reservation).collect();
 /// assert!(ids[0] < ids[1]);
 /// ```
