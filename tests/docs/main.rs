@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 
+mod arrows;
 mod container;
 mod examples;
 mod fleet_examples;

@@ -21,6 +21,7 @@ fn pages() -> Vec<String> {
         "SECURITY.md",
         "benches/README.md",
         "packaging/README.md",
+        "tests/README.md",
         "crates/getid-core/README.md",
     ];
     let mut pages: Vec<String> = beside.map(str::to_owned).to_vec();

@@ -76,32 +76,38 @@ fn readme_is_short() {
     assert!(text.lines().count() <= README_LINES_MAX, "README has {} lines", text.lines().count());
 }
 
-/// The tree in ARCHITECTURE.md names every folder, and only existing files.
+/// The map in ARCHITECTURE.md names every crate and every folder of its first modules, and only existing files.
 #[test]
 fn the_code_map_is_the_tree() {
     let page = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("the page");
-    let (_, map) = page.split_once("## The code map\n\n```text\n").expect("the map");
-    let (map, _) = map.split_once("```").expect("its end");
+    let (_, map) = page.split_once("## The code map\n").expect("the map");
+    let map = map.split("```").nth(1).expect("a block");
     let mut folder = PathBuf::new();
-    let mut shown = Vec::new();
-    for line in map.lines() {
+    let mut shown = BTreeSet::new();
+    for line in map.lines().skip(1) {
         let name = line.split_whitespace().next().expect("a name");
         if line.starts_with(' ') {
-            shown.push(folder.join(name));
+            shown.insert(folder.join(name));
         } else {
             folder = PathBuf::from(name);
-            shown.push(folder.clone());
+            shown.insert(folder.clone());
         }
     }
     for path in &shown {
         assert!(root().join(path).exists(), "{} is in the map and not in the tree", path.display());
     }
-    for rooms in ["src", "crates/getid-core/src"] {
-        for entry in fs::read_dir(root().join(rooms)).expect("a folder") {
+    let mut rooms = vec![PathBuf::from("src/cli")];
+    for entry in fs::read_dir(root().join("crates")).expect("the crates") {
+        let room = Path::new("crates").join(entry.expect("an entry").file_name()).join("src");
+        assert!(shown.contains(&room), "{} is not in the map", room.display());
+        rooms.push(room);
+    }
+    for room in rooms {
+        for entry in fs::read_dir(root().join(&room)).expect("a folder") {
             let path = entry.expect("an entry").path();
-            let path = path.strip_prefix(root()).expect("below the root").to_owned();
-            let is_entry = ["main.rs", "lib.rs"].iter().any(|name| path.ends_with(name));
-            assert!(is_entry || shown.contains(&path), "{} is not in the map", path.display());
+            let is_alone = !path.is_dir() || path.with_extension("rs").is_file();
+            let path = path.strip_prefix(root()).expect("below the root");
+            assert!(is_alone || shown.contains(path), "{} is not in the map", path.display());
         }
     }
 }
@@ -133,10 +139,10 @@ fn names_of_tests() -> BTreeSet<String> {
     names
 }
 
-/// Each promise in ARCHITECTURE.md's table names tests that exist.
+/// Each promise in the table of tests/README.md names tests that exist.
 #[test]
 fn promises_name_tests_that_exist() {
-    let page = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("the page");
+    let page = fs::read_to_string(root().join("tests/README.md")).expect("the page");
     let (_, table) = page.split_once("## Promises and their tests").expect("the table");
     let rows =
         table.lines().skip_while(|line| !line.starts_with("|---")).skip(1).take_while(|line| line.starts_with('|'));

@@ -335,7 +335,7 @@ fn sequences_are_made_counted_and_changed() {
 
     assert_eq!(
         api.json(200, "PATCH /v1/sequences/odd:one", r#"{"last":1083}"#),
-        json!({ "name": "odd:one", "holds_everywhere_in_s": 0 })
+        json!({ "name": "odd:one", "effective_in_s": 0 })
     );
     // With `policy error` a request is refused (503) until the store has answered.
     let next_value = || {

@@ -1,6 +1,6 @@
 //! Replays all inputs that fuzzers found worth keeping, against the same properties.
 //!
-//! `fuzz/run` runs the fuzzers themselves, see CONTRIBUTING.md. This test catches a return of earlier findings.
+//! `fuzz/run` runs the fuzzers themselves, see tests/README.md. This test catches a return of earlier findings.
 
 use std::fs;
 use std::path::Path;

@@ -161,7 +161,7 @@ async fn a_raise_elsewhere_holds_here_within_the_confirm_time() {
     here.pipeline("orders", 10).await;
     sleep(Duration::from_secs(2)).await;
     let raised = there.sequences.raise(&key("orders"), 5_000, false).await.unwrap();
-    assert_eq!(raised.holds_everywhere_in_s, 5);
+    assert_eq!(raised.effective_in_s, 5);
     assert!(there.incr("orders").await.unwrap() > 5_000);
     sleep(Duration::from_millis(1_200)).await;
     assert!(here.incr("orders").await.unwrap() > 5_000);

@@ -5,7 +5,7 @@
 //!
 //! To add a directive: a field in [`Config`], a row here, and a few lines in `config/getid.conf`.
 
-use getid_core::LOW_BITS;
+use getid_core::{LOW_BITS, RESERVED_MAX};
 
 use super::claim;
 use super::enums::{
@@ -299,7 +299,7 @@ const DIRECTIVES: &[Directive] = &[
         "Whether INCR creates a missing sequence."),
     row("sequence-max", "1000000", number!(1, SEQUENCES_MAX, "", sequences.rows_max),
         "Number of sequences up to which INCR creates more."),
-    row("sequence-cache", "100", number!(0, getid_core::RESERVED_MAX as i64, "", sequences.cache),
+    row("sequence-cache", "100", number!(0, RESERVED_MAX as i64, "", sequences.cache),
         "Cache of a sequence that INCR or SET creates; 0: each value is in the store before its reply."),
     row("sequence-ride-out-s", "900", number!(5, 3600, "s", sequences.ride_out_s),
         "How long sequences last without their store: values reserved ahead, which a crash may skip.").at_start(),
@@ -307,7 +307,7 @@ const DIRECTIVES: &[Directive] = &[
         "How long a request may wait for a store before it gets -BUSY."),
     row("sequence-policy", "wait", word!(SequencePolicy, sequences.policy), "Without values in memory: wait, or \
          -BUSY."),
-    row("sequence-incrby-max", "10000000", number!(1, getid_core::RESERVED_MAX as i64, "", sequences.incrby_max),
+    row("sequence-incrby-max", "10000000", number!(1, RESERVED_MAX as i64, "", sequences.incrby_max),
         "Values of one INCRBY."),
     row("sequence-delete", "no", yes_no!(sequences.may_delete), "Whether DEL drops a sequence."),
     // Worker ids

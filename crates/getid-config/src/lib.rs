@@ -1,8 +1,11 @@
-//! The configuration of the server, and its default values.
+//! The configuration of the server: from files, the environment, the command line and `CONFIG SET` to one value.
 //!
-//! A [`Config`] is always valid: every value is in its range, and all of them fit together. Downstream code does not
-//! check again. Only the shell checks whether the surroundings fit the configuration: an existing folder, a free port,
-//! a command that `rename-command` names.
+//! [`directive`] is the table of directives, one row each, from which all readers, `CONFIG GET` and `CONFIG REWRITE`
+//! are derived. [`Config::load`] reads all [`Sources`], and returns a [`Config`], or a [`ConfigReport`] of all mistakes
+//! with their places. A [`ConfigChange`] is a `CONFIG SET`. Files are reached through the trait [`Files`].
+//!
+//! Invariant: a [`Config`] is always valid, every value is in its range, and all fit together, so downstream code does
+//! not check again. Whether the surroundings fit it (an existing folder, a free port) is for the server to check.
 
 mod builder;
 mod change;

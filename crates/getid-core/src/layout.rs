@@ -19,6 +19,19 @@ use crate::time::{Epoch, Tick};
 pub const LOW_BITS: u32 = 21;
 
 /// The bit widths of server, shard and random, and the epoch: all that is needed to read an ID.
+///
+/// ```
+/// use getid_core::{Epoch, Id, Layout, Parts, Tick};
+///
+/// // 32 servers, each with 64,000 IDs a second.
+/// let layout = Layout::new(Epoch::DEFAULT, 5, 6, 10)?;
+/// assert_eq!(layout.capacity_per_s(), 64_000);
+///
+/// let parts = Parts { tick: Tick(375_289_487_795), server: 31, shard: 2, random: 7 };
+/// let id = layout.compose(parts);
+/// assert_eq!(layout.split(id), parts);
+/// # Ok::<(), getid_core::LayoutError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     epoch: Epoch,

@@ -1,33 +1,15 @@
-//! Unique 63-bit integers that ascend with time: the ID core of the server getid. Pure, except for the feature `std`.
-#![doc = include_str!("../README.md")]
-//! # Words
+//! Unique 63-bit integers that ascend with time: the ID core of the server getid.
 //!
-//! | word | meaning |
+//! | to | use |
 //! |---|---|
-//! | **layout** | the widths of server-id, shard and random in an ID, in bits; they sum to 21 |
-//! | **epoch** | the instant at which ticks start to count |
-//! | **tick** | whole milliseconds since the epoch; an ID has 42 bits of it |
-//! | **shard** | the counter inside one tick |
-//! | **slot** | tick and shard as one number, `tick << shard_bits \| shard` |
-//! | **scheme** | layout, server-id and random cycle together: what never changes in a life |
-//! | **random cycle** | a shuffled order of all random values, visited again and again, one step for each ID |
-//! | **draw**, **reservation** | taking n IDs in one call; the consecutive slots that it has taken |
-//! | **life** | the time from a start of the server to its end |
-//! | **R**, the reference clock | the time by which IDs are made: follows the wall clock W, and never goes back once an ID was given |
-//! | **P**, the position | the first tick without an ID |
-//! | **B**, the borrow limit | how far ticks may be ahead of R; to **borrow** is to give a slot whose tick is ahead of R |
-//! | **watermark** | a tick, exclusive: every tick given is below it, and it is on disk before. A life after a crash begins there, or later |
-//! | **L**, the lead | how far the watermark is kept ahead of P |
-//! | **save point** | what a save stores: watermark, R and the largest B of the life |
-//! | **claim** | the right to give IDs with one server-id; only its holder may save |
-//! | **line** | where a named generator is: unit and counter as one number, with an epoch and a unit of its own |
-//! | **mint** | slots, lines, R, borrow limit and watermark policy as one value |
-//! | **lane** | the part of the mint that a draw needs in the normal case: such a draw takes no lock |
-//! | **sequence**, **segment**, **run** | a named counter that a store keeps; a range of it that this server has reserved; values out of it for one request, or several alike |
-//! | **beat**, **round** | a number that each server of a shared store adds to; a question that all of them answer by a beat, after the store may have lost writes |
-//! | **pool**, **lease** | worker ids for other programs; the right to make IDs with one of them in an interval of milliseconds |
-//! | **refusal** | why no ID is given now, as one sentence |
-
+#![cfg_attr(feature = "std", doc = "| make IDs in this process | [`FileMaker`] |")]
+#![cfg_attr(not(feature = "std"), doc = "| make IDs in this process | `FileMaker`, of the feature `std` |")]
+//! | read an ID of getid, compose one, find those of a span of time | [`Layout`], [`Id`], [`Parts`], [`Epoch`] |
+//! | read and write IDs of other systems: snowflakes, UUIDs, `objectid` | [`Declaration`], [`KINDS`] |
+//! | define a layout, or choose one for a load | [`FieldLayout`], [`propose`], [`evenness`] |
+//! | write numbers as text that sorts as they do | [`Format`] |
+//! | make IDs with a clock and a disk of your own | [`Mint`], [`Scheme`] |
+#![doc = include_str!("../README.md")]
 #![no_std]
 
 extern crate alloc;

@@ -167,7 +167,7 @@ const SEQUENCE: Schema = Schema::Named(
         field("waiting", &AMOUNT, "Requests that wait now."),
         field("errors", &AMOUNT, "Reservations that failed."),
         field("rows", &Schema::List { of: &ROW, items_max: usize::MAX }, "The row of the sequence in each store."),
-        field("a_raise_holds_everywhere_in_s", &AMOUNT, "Seconds until a change holds on every server."),
+        field("raise_effective_in_s", &AMOUNT, "Seconds until a change holds on every server."),
     ]),
 );
 
@@ -270,7 +270,7 @@ const CHANGE: Endpoint = Endpoint {
     responses: &[EndpointResponse::ok(
         &Schema::Object(&[
             field("name", &NAME, ""),
-            field("holds_everywhere_in_s", &AMOUNT, "Seconds until the change holds on every server; 0: now."),
+            field("effective_in_s", &AMOUNT, "Seconds until the change holds on every server; 0: now."),
         ]),
         "The sequence is changed.",
     )],
@@ -300,7 +300,7 @@ async fn change(PathName(name): PathName, request: ApiRequest, body: Body) -> Re
     // The reply is `OK`, or `OK here, and on every server in 30 s`.
     let text = reply::text_of(&reply).unwrap_or_default();
     let in_s: u64 = text.split(' ').find_map(|word| word.parse().ok()).unwrap_or_default();
-    Ok(reply::json(StatusCode::OK, &json!({ "name": name, "holds_everywhere_in_s": in_s })))
+    Ok(reply::json(StatusCode::OK, &json!({ "name": name, "effective_in_s": in_s })))
 }
 
 const COUNT: Endpoint = Endpoint {

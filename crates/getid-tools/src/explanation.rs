@@ -55,7 +55,6 @@ struct FieldLine {
     lowest_bit: u32,
     /// The largest value, as a string, because it may have 128 bits.
     max: String,
-    #[serde(rename = "says")]
     meaning: String,
 }
 

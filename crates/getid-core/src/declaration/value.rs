@@ -37,7 +37,26 @@ enum DeclarationDocument {
     Common,
 }
 
-/// A valid declaration of a named generator.
+/// A valid declaration of a named generator: the kind of its IDs, their fields, and how they are written.
+///
+/// It reads and writes IDs of other systems too. A tweet of 2022:
+///
+/// ```
+/// use getid_core::{Declaration, FieldLayout, Role, UtcMs, no_dates};
+///
+/// let tweets = Declaration::parse(&["tweets", "twitter"], no_dates).expect("a kind of the table");
+/// let id = tweets.read("1541815603606036480").expect("an ID of this kind");
+///
+/// let layout = tweets.layout();
+/// let tick = layout.tick_of(id).expect("an ID of this kind has a time");
+/// assert_eq!(UtcMs(layout.unix_ms(tick)).to_string(), "2022-06-28T16:07:40.105Z");
+///
+/// let fields = layout.places().filter(|(field, _)| field.role != Role::Time);
+/// let values: Vec<_> = fields.map(|(field, shift)| (&*field.name, FieldLayout::value(field, shift, id))).collect();
+/// assert_eq!(values, [("datacenter", 11), ("worker", 26), ("counter", 0)]);
+/// ```
+///
+/// [`NamedGenerator::number`](crate::NamedGenerator::number) composes an ID from a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Declaration {
     pub(super) name: String,

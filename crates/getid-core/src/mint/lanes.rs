@@ -48,7 +48,7 @@ impl Mint {
     }
 
     /// Brings the mint up to date after the lane of [`Mint::lane`] was closed at `position`; `boot_ns` was read after
-    /// that. `given`: IDs counted on lanes in this life; `ahead`: the largest of [`LaneDraw`](crate::LaneDraw).
+    /// that. `given`: IDs counted on lanes in this life; `ahead`: the largest of [`LaneDraw`](crate::lane::LaneDraw).
     pub fn follow_lane(&mut self, position: Position, boot_ns: u64, given: u64, ahead: u64) {
         let random_bits = self.layout.random_bits();
         let given = if planted(Fault::LaneIsNotCounted) { 0 } else { given };

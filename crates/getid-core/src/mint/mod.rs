@@ -56,6 +56,27 @@ const WAIT_NS_MIN: u64 = 1_000_000;
 const WAIT_NS_MAX: u64 = 1_000_000_000;
 
 /// All state that changes with draws, saves and time.
+///
+/// ```
+/// use getid_core::{Blocked, Layout, Limits, Mint, RandomCycle, Reading, Scheme};
+///
+/// let layout = Layout::default();
+/// // A real program shuffles the values.
+/// let cycle = RandomCycle::new((0..1 << layout.random_bits()).collect()).expect("a power of two");
+/// let scheme = Scheme::new(layout, 1, cycle).expect("the layout has this server-id");
+///
+/// let reading = Reading { wall_unix_ms: 1_767_225_600_000, boot_ns: 5_000_000_000 };
+/// let mut mint = Mint::new(layout, Limits::default(), None, reading);
+/// // Write the save point to disk, and sync it, before you report it as saved.
+/// let point = mint.due_save(reading.boot_ns).expect("a life begins with a save");
+/// mint.saved(point);
+///
+/// // A life begins past all IDs that an earlier one may have given, so its first draw waits for a millisecond.
+/// let Err(Blocked::Borrow { until_boot_ns }) = mint.draw(reading.boot_ns, 2, false) else { panic!("it waits") };
+/// let reservation = mint.draw(until_boot_ns, 2, false).expect("the watermark is saved");
+/// let ids: Vec<_> = scheme.ids(reservation).collect();
+/// assert!(ids[0] < ids[1]);
+/// ```
 #[derive(Clone, Debug)]
 pub struct Mint {
     layout: Layout,

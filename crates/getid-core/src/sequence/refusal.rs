@@ -28,7 +28,7 @@ pub enum SequenceRefusal {
     },
     /// Another server has begun a later period of the generator, whose counter the request needs.
     Newer {
-        /// Newest period, as [`Reset::period`](crate::Reset::period) writes it.
+        /// Newest period, as [`Reset::period`](crate::serial::Reset::period) writes it.
         period: Arc<str>,
     },
     /// One request needs more values than a reservation may have.

@@ -373,7 +373,7 @@ struct PageStore {
     /// Statements that failed.
     errors: u64,
     /// The store's error, if it does not answer.
-    said: Option<String>,
+    reason: Option<String>,
 }
 
 impl Status {
@@ -674,7 +674,7 @@ impl PageStore {
             database: short(&store.product),
             slowest_ms: store.slowest_ms,
             errors: store.errors,
-            said: store.reason.as_deref().map(short),
+            reason: store.reason.as_deref().map(short),
         }
     }
 }

@@ -163,14 +163,14 @@ fn error_reply(error: &SequenceError, key: &Key, begins: Option<Spec>) -> ErrorR
 
 /// Returns the answer of a change: the time after which no server gives an older value.
 fn holds(raised: RaiseReport) -> Value {
-    match raised.holds_everywhere_in_s {
+    match raised.effective_in_s {
         0 => Value::OK,
         s => Value::Simple(format!("OK here, and on every server in {s} s").into()),
     }
 }
 
 fn changed(sequences: &Sequences) -> Value {
-    holds(RaiseReport { holds_everywhere_in_s: holds_in_s(sequences) })
+    holds(RaiseReport { effective_in_s: holds_in_s(sequences) })
 }
 
 /// Returns the seconds until no server gives values from before a change.
@@ -185,8 +185,7 @@ async fn info(server: &Server, sequences: &Arc<Sequences>, key: &Key) -> Sequenc
     let view = view.and_then(|view| view.ok_or(SequenceError::Refused(SequenceRefusal::NoSuch)));
     let view = view.map_err(|error| error_reply(&error, key, begins))?;
     let mut fields = describe(&view, &sequences.stores(), sequences.clock_ms());
-    fields
-        .push(("a_raise_holds_everywhere_in_s", Value::Integer(holds_in_s(sequences).try_into().unwrap_or(i64::MAX))));
+    fields.push(("raise_effective_in_s", Value::Integer(holds_in_s(sequences).try_into().unwrap_or(i64::MAX))));
     Ok(Value::map(fields))
 }
 
@@ -353,7 +352,7 @@ fn store(status: &StoreStatus) -> Value {
         ("servers", number(status.servers as u64)),
         ("waits_for", Value::Array(status.awaited.iter().map(awaited).collect())),
         ("for_ms", number(status.for_ms)),
-        ("said", status.reason.as_deref().map_or(Value::Null, Value::from)),
+        ("reason", status.reason.as_deref().map_or(Value::Null, Value::from)),
         ("statements", number(status.statements)),
         ("errors", number(status.errors)),
         ("slowest_ms", number(status.slowest_ms)),

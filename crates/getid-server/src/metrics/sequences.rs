@@ -31,7 +31,7 @@ fn store_line(store: &StoreStatus) -> MetricValue {
         ("unanswered", store.abandoned.into()),
         ("slowest_ms", store.slowest_ms.into()),
         ("reserved", store.reserved.into()),
-        ("said", store.reason.as_deref().map(plain).into()),
+        ("reason", store.reason.as_deref().map(plain).into()),
     ];
     MetricValue::Parts(parts.into_iter().filter(|(_, value)| *value != MetricValue::Absent).collect())
 }
@@ -114,7 +114,7 @@ mod tests {
         assert_eq!(store_line(&StoreStatus::of_tests()).to_string(), up);
         let reason = Some("db: Access denied, twice\r\n# Server".to_owned());
         let down = StoreStatus { is_up: Some(false), reason, ..StoreStatus::of_tests() };
-        let expected = format!("{},said=db: Access denied; twice  # Server", up.replace("=up", "=down"));
+        let expected = format!("{},reason=db: Access denied; twice  # Server", up.replace("=up", "=down"));
         assert_eq!(store_line(&down).to_string(), expected);
         let held = StoreStatus { is_held: true, ..StoreStatus::of_tests() };
         assert_eq!(store_line(&held).to_string(), up.replace("=up", "=held"));

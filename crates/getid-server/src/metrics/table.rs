@@ -660,8 +660,8 @@ const SEQUENCES: &[Metric] = &[
         |facts| facts.sequence_totals().fetches_failed.into()).export("getid_sequences_fetches_failed_total"),
     gauge("sequences_fetches_under_way", "Fetches in progress.", |facts| facts.sequence_totals().fetching.into())
         .export("getid_sequences_fetches_under_way"),
-    counter("sequences_went_back", "Sequences whose value in the store was lower than a value already reserved.",
-        |facts| facts.sequence_totals().went_back.into()).export("getid_sequences_went_back_total"),
+    counter("sequences_regressed", "Sequences whose value in the store was lower than a value already reserved.",
+        |facts| facts.sequence_totals().went_back.into()).export("getid_sequences_regressed_total"),
     gauge("sequences_store_", "State of each store, in the order of the configuration; `state` is `opening`, `up`, \
         `held` or `down`.",
         sequences::store_lines)
@@ -722,7 +722,7 @@ const STORE_PARTS: &[RowPart] = &[
         take effect."),
     RowPart::gauge_of_ms("slowest_ms", "getid_store_slowest_seconds", "Duration of the slowest statement, seconds."),
     RowPart::counter("reserved", "getid_store_values_reserved_total", "Values reserved in the store."),
-    RowPart::omitted("said", MetricKind::Text,
+    RowPart::omitted("reason", MetricKind::Text,
         OmitReason::Because("A sentence of the database. INFO, `SEQUENCE STORES` and the log contain it."),
         "Reason for which the store is `held` or `down`."),
 ];

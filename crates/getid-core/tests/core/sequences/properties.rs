@@ -1,7 +1,7 @@
 //! Properties of all segments, runs, options and keys.
 
 use getid_core::{
-    INCREMENT_MAX, Key, RESERVED_MAX, Run, Segment, Sequence, SequenceRequest, Spec, VALUE_MAX, WaitPolicy,
+    Fetched, INCREMENT_MAX, Key, RESERVED_MAX, Run, Segment, Sequence, SequenceRequest, Spec, VALUE_MAX, WaitPolicy,
 };
 use proptest::prelude::*;
 
@@ -95,7 +95,7 @@ proptest! {
         sequence.begin_fetch(0, &policy);
         let segment = Segment { first: 1, last: 2000, increment: 1 };
         let spec = Spec::default();
-        sequence.fetched(0, getid_core::Fetched::Reserved { store: 0, segment, version: 1, generation: 0, spec });
+        sequence.fetched(0, Fetched::Reserved { store: 0, segment, version: 1, generation: 0, spec });
         sequence.serve(0, &mut |(), _| {});
         let mut next = 2;
         for (values, times) in asks {

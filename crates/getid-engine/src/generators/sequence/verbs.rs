@@ -47,7 +47,7 @@ pub struct CreateOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RaiseReport {
     /// Seconds from now until no server gives a lower value; 0 if no other server has the store.
-    pub holds_everywhere_in_s: u64,
+    pub effective_in_s: u64,
 }
 
 type VerbResult<T> = Result<T, SequenceError>;
@@ -221,7 +221,7 @@ impl Sequences {
     ///
     /// [`SequenceError::Lower`], or the store fails.
     pub async fn raise(self: &Arc<Self>, key: &Key, last: i64, settles: bool) -> VerbResult<RaiseReport> {
-        let raised = RaiseReport { holds_everywhere_in_s: self.confirmed.ride_out_s() };
+        let raised = RaiseReport { effective_in_s: self.confirmed.ride_out_s() };
         if last > VALUE_MAX {
             return Err(SequenceError::Not(format!("its values end at {VALUE_MAX}")));
         }
@@ -379,7 +379,7 @@ impl Sequences {
                 all_done(each)?;
             }
             own.let_go(&key);
-            Ok(RaiseReport { holds_everywhere_in_s: own.confirmed.ride_out_s() })
+            Ok(RaiseReport { effective_in_s: own.confirmed.ride_out_s() })
         })
         .await
     }
