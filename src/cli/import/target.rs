@@ -2,12 +2,13 @@
 
 use getid_core::{Key, Spec};
 
-use crate::cli::sequence::stores::{OpenStore, Stores, drop_held_segments, sentence, spec_of_store};
+use super::error::{ErrorReply, ImportError};
+use crate::cli::sequence::stores::{OpenStore, RowRefusal, Stores, StoresError, drop_held_segments, spec_of_store};
 use crate::cli::server_args::ServerArgs;
 use getid_store::sql::{CreateRequest, RowChange, RowState, SequenceRow, Verdict};
 use getid_text::printable::printable_up_to;
 use getid_tools::client::{Connection, Endpoint};
-use getid_tools::replies::push_request;
+use getid_tools::replies::{ErrorText, push_request};
 
 /// What happened to one counter.
 pub(super) enum ImportOutcome {
@@ -21,7 +22,21 @@ pub(super) enum ImportOutcome {
     Same {
         at: i64,
     },
-    Refused(String),
+    Refused(RefusedCounter),
+}
+
+/// Reason why the target does not take a counter.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum RefusedCounter {
+    #[error("there is no store")]
+    NoStore,
+    #[error("a sequence of this name was dropped: 'getid sequence create {0}' creates it again")]
+    Dropped(Key),
+    #[error(transparent)]
+    Row(#[from] RowRefusal),
+    /// The server's error reply, in printable characters.
+    #[error("{0}")]
+    Server(String),
 }
 
 pub(super) enum ImportTarget<'a> {
@@ -30,19 +45,19 @@ pub(super) enum ImportTarget<'a> {
 }
 
 impl<'a> ImportTarget<'a> {
-    pub(super) fn stores(stores: &'a Stores) -> Result<ImportTarget<'a>, String> {
+    pub(super) fn stores(stores: &'a Stores) -> Result<ImportTarget<'a>, StoresError> {
         Ok(ImportTarget::Stores(stores.connect_all()?))
     }
 
-    pub(super) fn server(word: &str, at: &ServerArgs, timeout_ms: u64) -> Result<ImportTarget<'a>, String> {
+    pub(super) fn server(word: &str, at: &ServerArgs, timeout_ms: u64) -> Result<ImportTarget<'a>, ImportError> {
         // The password of the Redis is not sent to this server.
         let endpoint = at.for_other_server(word).endpoint(Some(word), timeout_ms)?;
-        let connection = endpoint.connect().map_err(|error| format!("{endpoint}: {error}"))?;
+        let connection = endpoint.connect().map_err(|error| ImportError::client(&endpoint, error))?;
         Ok(ImportTarget::Server { endpoint: Box::new(endpoint), connection: Box::new(connection) })
     }
 
     /// Raises a sequence above `last`, or creates it. An error ends the import.
-    pub(super) fn import_counter(&mut self, key: &Key, last: i64, is_dry: bool) -> Result<ImportOutcome, String> {
+    pub(super) fn import_counter(&mut self, key: &Key, last: i64, is_dry: bool) -> Result<ImportOutcome, ImportError> {
         match self {
             ImportTarget::Stores(all) => {
                 let count = all.len();
@@ -51,7 +66,7 @@ impl<'a> ImportTarget<'a> {
                     let spec = spec_of_store(Spec { start: last + 1, ..Spec::default() }, index, count)?;
                     done = Some(combine(done, import_into_store(opened, key, last, spec, is_dry)?));
                 }
-                Ok(done.unwrap_or_else(|| ImportOutcome::Refused("there is no store".to_owned())))
+                Ok(done.unwrap_or_else(|| ImportOutcome::Refused(RefusedCounter::NoStore)))
             }
             ImportTarget::Server { endpoint, connection } => {
                 import_by_commands(endpoint, connection, key, last, is_dry)
@@ -89,12 +104,10 @@ fn import_into_store(
     last: i64,
     spec: Spec,
     is_dry: bool,
-) -> Result<ImportOutcome, String> {
+) -> Result<ImportOutcome, StoresError> {
     let found = match opened.read(|connection| connection.row(key))? {
         Some(row) if row.state == RowState::Dropped => {
-            let dropped =
-                format!("a sequence of this name was dropped: 'getid sequence create {key}' creates it again");
-            return Ok(ImportOutcome::Refused(dropped));
+            return Ok(ImportOutcome::Refused(RefusedCounter::Dropped(key.clone())));
         }
         Some(row) => row,
         None if is_dry => return Ok(ImportOutcome::Created { next: spec.next_from(last + 1) }),
@@ -112,7 +125,7 @@ fn import_into_store(
                 Ok(row) => return Ok(ImportOutcome::Created { next: row.next }),
                 // Another program created the sequence just now.
                 Err(Verdict::Exists(row)) => *row,
-                Err(verdict) => return Ok(ImportOutcome::Refused(sentence(key.as_str(), verdict))),
+                Err(verdict) => return Ok(refused(key, verdict)),
             }
         }
     };
@@ -125,7 +138,7 @@ fn raise(
     last: i64,
     found: &SequenceRow,
     is_dry: bool,
-) -> Result<ImportOutcome, String> {
+) -> Result<ImportOutcome, StoresError> {
     let at = found.last();
     if found.next > last {
         if !is_dry {
@@ -141,8 +154,12 @@ fn raise(
     Ok(match opened.write_row(|connection| connection.change(key, &change))? {
         Ok(_) => ImportOutcome::Raised { from: at },
         Err(Verdict::Lower { row }) => ImportOutcome::Same { at: row.last() },
-        Err(verdict) => ImportOutcome::Refused(sentence(key.as_str(), verdict)),
+        Err(verdict) => refused(key, verdict),
     })
+}
+
+fn refused(key: &Key, verdict: Verdict) -> ImportOutcome {
+    ImportOutcome::Refused(RowRefusal { name: key.to_string(), verdict }.into())
 }
 
 /// Imports a counter by commands of a running server.
@@ -152,27 +169,31 @@ fn import_by_commands(
     key: &Key,
     last: i64,
     is_dry: bool,
-) -> Result<ImportOutcome, String> {
-    let mut request = |words: &[&str]| -> Result<Result<Vec<u8>, String>, String> {
+) -> Result<ImportOutcome, ImportError> {
+    let mut request = |words: &[&str]| {
         let mut bytes = Vec::new();
         push_request(&mut bytes, words);
-        let replies = endpoint.request_values(connection, &bytes, 1).map_err(|error| format!("{endpoint}: {error}"))?;
+        let replies = endpoint.request_values(connection, &bytes, 1);
+        let replies = replies.map_err(|error| ImportError::client(endpoint, error))?;
         let reply = replies.into_iter().next().unwrap_or_else(|| Ok(Vec::new()));
-        Ok(reply.map(|words| words.first().map(|word| word.text().to_vec()).unwrap_or_default()))
+        Ok::<_, ImportError>(reply.map(|words| words.first().map(|word| word.text().to_vec()).unwrap_or_default()))
     };
-    let shown = |error: &str| printable_up_to(error, 300);
-    let before =
-        match request(&["GET", key.as_str()])? {
-            Err(error) if is_fatal(&error) => return Err(format!("{endpoint}: {}", shown(&error))),
-            Err(error) => return Ok(ImportOutcome::Refused(shown(&error))),
-            Ok(text) if text.is_empty() => None,
-            Ok(text) => {
-                let at = str::from_utf8(&text).ok().and_then(|text| text.parse::<i64>().ok());
-                Some(at.ok_or_else(|| {
-                    format!("{endpoint}: the reply to GET {key} is not a number; is the server a getid?")
-                })?)
-            }
-        };
+    let refused = |error: &str| {
+        let text = printable_up_to(error, 300);
+        if is_fatal(error) {
+            return Err(ErrorReply { endpoint: endpoint.to_string(), text }.into());
+        }
+        Ok(ImportOutcome::Refused(RefusedCounter::Server(text)))
+    };
+    let before = match request(&["GET", key.as_str()])? {
+        Err(ErrorText(error)) => return refused(&error),
+        Ok(text) if text.is_empty() => None,
+        Ok(text) => {
+            let at = str::from_utf8(&text).ok().and_then(|text| text.parse::<i64>().ok());
+            let no_number = || ImportError::NoNumber { endpoint: endpoint.to_string(), key: key.clone() };
+            Some(at.ok_or_else(no_number)?)
+        }
+    };
     if let Some(at) = before.filter(|at| *at >= last) {
         return Ok(ImportOutcome::Same { at });
     }
@@ -183,9 +204,8 @@ fn import_by_commands(
     match request(&["SET", key.as_str(), &last.to_string()])? {
         Ok(_) => Ok(done),
         // The sequence has grown meanwhile.
-        Err(error) if error.contains("never goes back") => Ok(ImportOutcome::Same { at: last }),
-        Err(error) if is_fatal(&error) => Err(format!("{endpoint}: {}", shown(&error))),
-        Err(error) => Ok(ImportOutcome::Refused(shown(&error))),
+        Err(ErrorText(error)) if error.contains("never goes back") => Ok(ImportOutcome::Same { at: last }),
+        Err(ErrorText(error)) => refused(&error),
     }
 }
 

@@ -8,4 +8,4 @@ pub mod cluster_record;
 mod word;
 
 pub use self::claim_record::{ClaimHolder, ClaimRecord, FreeClaim, Holding, ReleaseReason};
-pub use self::cluster_record::{ClusterRecord, IdRanges};
+pub use self::cluster_record::{ClusterRecord, IdRanges, OtherCluster};
