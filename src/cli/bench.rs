@@ -10,7 +10,7 @@
 //! time belongs to exactly the replies that are counted.
 
 use std::fs::File;
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -20,17 +20,18 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use indicatif::ProgressBar;
 
-use super::generator_args::GeneratorArgs;
-use super::output::{EXIT_FAILED, finish, print_error, print_report, progress_bar};
-use super::server_args::{SERVER_HELP, ServerArgs, TIMEOUT_MS_DEFAULT};
+use super::exit::{CliError, EXIT_FAILED, EXIT_NEGATIVE, ToolError, finish};
+use super::generator_args::{FieldError, GeneratorArgs};
+use super::output::{print_report, progress_bar};
+use super::server_args::{SERVER_HELP, ServerArgs, ServerArgsError, TIMEOUT_MS_DEFAULT};
 use super::verify::seconds;
 use getid_text::plural::thousands;
 use getid_tools::address::names_server;
 use getid_tools::at_limit;
 use getid_tools::bench::load::{BenchError, BenchPlan, LoadGenerator, RunEnd};
 use getid_tools::bench::report::{self, BenchOptions, BenchReport};
-use getid_tools::bench::usage::{PID_MAX, ServerUsage};
-use getid_tools::bench::{Workload, csv, svg};
+use getid_tools::bench::usage::{PID_MAX, ServerUsage, UsageError};
+use getid_tools::bench::{Workload, WorkloadError, csv, svg};
 
 /// Duration of a run without `--seconds` and `--count`, s.
 const SECONDS_DEFAULT: f64 = 5.0;
@@ -124,12 +125,12 @@ pub(super) struct BenchArgs {
 
 impl BenchArgs {
     /// Returns the words of the command to send: the given words, or GETID.
-    fn command(&self, words: &[String]) -> Result<Vec<String>, String> {
+    fn command(&self, words: &[String]) -> Result<Vec<String>, BenchToolError> {
         let GeneratorArgs { generator, fields } = &self.generator;
         match (words, generator) {
             ([], name) => Ok([vec!["GETID".to_owned()], fields.words(name.as_deref())?].concat()),
             (words, None) if fields.is_empty() => Ok(words.to_vec()),
-            _ => Err("--generator and --field are for GETID, and a command was given".to_owned()),
+            _ => Err(BenchToolError::TwoCommands),
         }
     }
 
@@ -139,31 +140,46 @@ impl BenchArgs {
     }
 }
 
-pub(super) fn run(args: &BenchArgs) -> ExitCode {
-    match measure(args) {
-        Ok(report) => {
-            let printed = print_report(&report, args.json);
-            finish(printed, if report.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-        }
-        Err(BenchError::Refused(message)) => {
-            print_error(&message);
-            ExitCode::FAILURE
-        }
-        Err(BenchError::Failed(message)) => {
-            print_error(&message);
-            ExitCode::from(EXIT_FAILED)
-        }
+/// Reason why there is no report.
+#[derive(Debug, thiserror::Error)]
+enum BenchToolError {
+    #[error(transparent)]
+    Field(#[from] FieldError),
+    #[error("--generator and --field are for GETID, and a command was given")]
+    TwoCommands,
+    #[error(transparent)]
+    Server(#[from] ServerArgsError),
+    #[error(transparent)]
+    Workload(#[from] WorkloadError),
+    #[error("{connections} connections need {needed} open files, the limit is {limit} (ulimit -n)")]
+    OpenFiles { connections: u64, needed: u64, limit: u64 },
+    #[error("{}: {error}", .path.display())]
+    File { path: PathBuf, error: io::Error },
+    #[error(transparent)]
+    Usage(#[from] UsageError),
+    #[error(transparent)]
+    Run(#[from] BenchError),
+}
+
+impl ToolError for BenchToolError {
+    fn exit_code(&self) -> u8 {
+        if matches!(self, BenchToolError::Run(BenchError::Refused { .. })) { EXIT_NEGATIVE } else { EXIT_FAILED }
     }
 }
 
-fn measure(args: &BenchArgs) -> Result<BenchReport, BenchError> {
+pub(super) fn run(args: &BenchArgs) -> Result<ExitCode, CliError> {
+    let report = measure(args)?;
+    finish(print_report(&report, args.json), if report.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn measure(args: &BenchArgs) -> Result<BenchReport, BenchToolError> {
     let (server, command) = match args.words.split_first() {
         Some((first, rest)) if names_server(first) => (Some(first.as_str()), rest),
         _ => (None, args.words.as_slice()),
     };
     let command = args.command(command)?;
     let endpoint = args.at.endpoint(server, TIMEOUT_MS_DEFAULT)?;
-    let workload = Workload::new(&command, args.transaction, args.pipeline).map_err(|error| error.to_string())?;
+    let workload = Workload::new(&command, args.transaction, args.pipeline)?;
     allow_open_files(u64::from(args.connections))?;
     // Opens the files before minutes of load, so that a bad path fails at once.
     let csv_file = args.csv.as_deref().map(open_for_writing).transpose()?;
@@ -234,23 +250,24 @@ fn draws_unnamed(command: &[String]) -> bool {
 }
 
 /// Opens a file without truncating it, so that its old content stays until the new text is written.
-fn open_for_writing(path: &Path) -> Result<File, String> {
+fn open_for_writing(path: &Path) -> Result<File, BenchToolError> {
     let opened = File::options().write(true).create(true).truncate(false).open(path);
-    opened.map_err(|error| format!("{}: {error}", path.display()))
+    opened.map_err(|error| BenchToolError::File { path: path.to_owned(), error })
 }
 
-fn write_file(path: &Path, mut file: File, text: &str) -> Result<(), String> {
+fn write_file(path: &Path, mut file: File, text: &str) -> Result<(), BenchToolError> {
     let emptied = if file.metadata().is_ok_and(|metadata| metadata.is_file()) { file.set_len(0) } else { Ok(()) };
-    emptied.and_then(|()| file.write_all(text.as_bytes())).map_err(|error| format!("{}: {error}", path.display()))
+    let written = emptied.and_then(|()| file.write_all(text.as_bytes()));
+    written.map_err(|error| BenchToolError::File { path: path.to_owned(), error })
 }
 
 /// Raises the limit of open files, as far as the system permits it to an unprivileged process.
-fn allow_open_files(connections: u64) -> Result<(), String> {
+fn allow_open_files(connections: u64) -> Result<(), BenchToolError> {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
     let needed = connections + RESERVED_FILES;
-    let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return Ok(()) };
-    if soft >= needed || setrlimit(Resource::RLIMIT_NOFILE, needed, hard).is_ok() {
+    let Ok((soft, limit)) = getrlimit(Resource::RLIMIT_NOFILE) else { return Ok(()) };
+    if soft >= needed || setrlimit(Resource::RLIMIT_NOFILE, needed, limit).is_ok() {
         return Ok(());
     }
-    Err(format!("{connections} connections need {needed} open files, the limit is {hard} (ulimit -n)"))
+    Err(BenchToolError::OpenFiles { connections, needed, limit })
 }

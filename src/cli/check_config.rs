@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use getid_core::Key;
 
-use super::output::{finish, print, print_error};
-use super::sequence::stores::{LOCKED, OpenStore, Stores};
+use super::exit::{CliError, finish};
+use super::output::{print, print_error};
+use super::sequence::stores::{OpenStore, Stores, StoresError};
 use super::serve::memory;
 use super::serve::pid_file::PidFile;
 use super::serve::startup::{self, LoadPurpose, Startup};
@@ -17,7 +18,7 @@ use getid_engine::generators::end_of_life;
 use getid_engine::generators::sequence::no_token_table;
 use getid_server::listen;
 use getid_server::tls;
-use getid_store::sql::ReserveRequest;
+use getid_store::sql::{ReserveRequest, StoreError, TableKind};
 use getid_system::clock::wall_unix_ms;
 use getid_system::files;
 use getid_system::usage;
@@ -33,7 +34,7 @@ pub(super) const CONNECT: &str = "--connect";
 const STORE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Checks the configuration that `getid serve` with the same words would use.
-pub(super) fn run(mut words: Vec<String>) -> ExitCode {
+pub(super) fn run(mut words: Vec<String>) -> Result<ExitCode, CliError> {
     let count = words.len();
     words.retain(|word| word != CONNECT);
     let connects = words.len() < count;
@@ -50,7 +51,7 @@ pub(super) fn run(mut words: Vec<String>) -> ExitCode {
         Err(report) => {
             // The report is in Redis's block format: no line is put before it.
             let _ = writeln!(io::stderr(), "{}", bad_on_stderr(report.to_string().trim_end()));
-            ExitCode::FAILURE
+            Ok(ExitCode::FAILURE)
         }
     }
 }
@@ -157,7 +158,7 @@ fn stores(out: &mut dyn Write, startup: &Startup, connects: bool) -> io::Result<
         Ok(stores) => stores,
         Err(error) => {
             out.flush()?;
-            print_error(&error);
+            print_error(&error.to_string());
             return Ok(1);
         }
     };
@@ -176,13 +177,13 @@ fn stores(out: &mut dyn Write, startup: &Startup, connects: bool) -> io::Result<
                 }
             }
             // The store is locked by its only user, a running server or tool: not a fault.
-            Err(error) if !store.is_shared() && error.contains(LOCKED) => {
+            Err(StoresError::Locked { .. }) => {
                 writeln!(out, "sequences in {}: in use by a running server or another tool", store.shown())?;
             }
             Err(error) => {
                 faults += 1;
                 out.flush()?;
-                print_error(&error);
+                print_error(&error.to_string());
             }
         }
     }
@@ -191,13 +192,14 @@ fn stores(out: &mut dyn Write, startup: &Startup, connects: bool) -> io::Result<
 
 /// Describes an open store, and checks that its user has the rights that a server needs. Nothing is changed: the
 /// statements name a sequence that does not exist.
-fn describe_store(opened: &mut OpenStore<'_>, has_tokens: bool) -> Result<Vec<String>, String> {
+fn describe_store(opened: &mut OpenStore<'_>, has_tokens: bool) -> Result<Vec<String>, StoresError> {
     let shown = opened.store.shown().to_owned();
     let about = opened.about().clone();
     let identity = if about.uuid.is_empty() { "not made yet".to_owned() } else { format!("store {}", about.uuid) };
     let count = opened.read(|connection| connection.count())?;
-    let key = Key::new(ABSENT_SEQUENCE).ok_or("the name of the test sequence is not valid")?;
-    if opened.read(|connection| connection.row(&key))?.is_none() {
+    if let Some(key) = Key::new(ABSENT_SEQUENCE)
+        && opened.read(|connection| connection.row(&key))?.is_none()
+    {
         let asks = [ReserveRequest { key, values: 1, floor: 0 }];
         opened.read(|connection| connection.reserve(&asks))?;
     }
@@ -217,8 +219,39 @@ fn describe_store(opened: &mut OpenStore<'_>, has_tokens: bool) -> Result<Vec<St
         });
     }
     lines.extend(about.warnings.iter().map(|warning| format!("warning: {shown}: {}", printable(warning))));
+    if opened.store.table() != TableKind::Native {
+        lines.extend(empty_segments(opened)?.iter().map(|error| format!("warning: {shown}: {}", printable(error))));
+    }
     Ok(lines)
 }
+
+/// Returns the errors of rows whose step is 0, of which a server gives no value. They are named up to a maximum.
+fn empty_segments(opened: &mut OpenStore<'_>) -> Result<Vec<String>, StoresError> {
+    let (mut errors, mut after) = (Vec::new(), String::new());
+    loop {
+        let page = opened.read(|connection| connection.list(&after, PAGE_ROWS, false))?;
+        for row in page.rows.iter().filter(|row| row.spec.cache == 0) {
+            match opened.read(|connection| connection.row(&row.key)) {
+                Err(StoresError::Store { error: StoreError::Refused(error), .. }) => errors.push(error),
+                Err(error) => return Err(error),
+                Ok(_) => {}
+            }
+            if errors.len() == ROWS_NAMED_MAX {
+                return Ok(errors);
+            }
+        }
+        match page.next {
+            Some(next) => after = next,
+            None => return Ok(errors),
+        }
+    }
+}
+
+/// Rows of a page.
+const PAGE_ROWS: u32 = 1000;
+
+/// Largest number of wrong rows that are named.
+const ROWS_NAMED_MAX: usize = 10;
 
 /// A name that no sequence has.
 const ABSENT_SEQUENCE: &str = "getid:check-config";

@@ -13,15 +13,16 @@ use clap::Args;
 use getid_core::claim::{ClaimSnapshot, Clocks, Watch};
 use tokio::runtime::Runtime;
 
-use super::claim::unusable_record;
+use super::exit::{Cause, ToolError};
 use super::output::print_error;
+use super::record_text::duration;
 use super::server_args::TIMEOUT_MS_DEFAULT;
-use super::state::texts::duration;
-use getid_config::{Config, Sources, read_store_password};
+use super::tool_config::{self, ToolConfigError, UrlArgumentError, dir_of_stores, environment};
+use getid_config::{Config, PasswordFileError, Sources, read_store_password};
+use getid_core::{Layout, LayoutError};
 use getid_engine::claim::RecordError;
 use getid_engine::claim::fleet::{ClaimRecord, ClusterRecord};
 use getid_server::config_files::RealFiles;
-use getid_server::state_dir::Dir;
 #[cfg(feature = "fleet")]
 use getid_store::records::etcd::EtcdStore;
 use getid_store::records::{
@@ -30,7 +31,8 @@ use getid_store::records::{
 use getid_system::clock::{Clock as _, SystemClock};
 use getid_system::io_threads;
 use getid_text::printable::printable;
-use getid_text::store_url::{StoreKind, StoreUrl};
+use getid_text::shell::shell_word;
+use getid_text::store_url::{StoreKind, StoreUrl, for_command};
 
 /// Help text about the options that name a claim store.
 pub(super) const CLAIM_STORE_HELP: &str = "\
@@ -73,26 +75,96 @@ pub(super) struct ClaimStoreArgs {
     pub(super) store_timeout_ms: Option<u64>,
 }
 
+/// Reason why a claim store gives no answer, or none that a tool can use.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ClaimStoreError {
+    #[error(transparent)]
+    Config(#[from] ToolConfigError),
+    #[error(
+        "no claim store is configured: claim-store is file; name one with --store etcd://..., postgres://... or \
+         mysql://..., or with --config FILE"
+    )]
+    NotConfigured,
+    #[error(transparent)]
+    Url(#[from] UrlArgumentError),
+    #[error("'{shown}': {error}")]
+    Password { shown: String, error: PasswordFileError },
+    #[cfg(not(feature = "fleet"))]
+    #[error("'{0}' is etcd: this getid was built without the feature 'fleet'")]
+    NoEtcd(String),
+    #[error("{0}")]
+    Open(Cause),
+    #[error("cannot wait for the network: {0}")]
+    Runtime(std::io::Error),
+    #[error("{shown}: {error}")]
+    Store { shown: String, error: RecordStoreError },
+    #[error("{shown}: {error}. It is unknown whether {key} was written; run the command again once the store answers")]
+    UnknownWrite { shown: String, error: RecordStoreError, key: Key },
+    /// The answer of a write was lost, and another writer has written since: before that write, or after it. `now` is
+    /// the stamp of the row.
+    #[error(
+        "{shown}: another process wrote {key}, it is {}; check it, then run the command again",
+        .now.map_or_else(|| "gone".to_owned(), |stamp| format!("at {stamp}"))
+    )]
+    OtherWriter { shown: String, key: Key, now: Option<Stamp> },
+    #[error("{0}: the store answers too slowly to determine whether a holder is silent")]
+    TooSlow(String),
+    #[error(
+        "{shown}: cannot use the record 'cluster': {error}; restore it from a backup of the store, or delete it there \
+         and run `getid cluster init` with the configuration of the servers (the records of claims stay)"
+    )]
+    Cluster { shown: String, error: RecordError },
+    #[error(transparent)]
+    Unusable(#[from] UnusableRecord),
+}
+
+impl ToolError for ClaimStoreError {}
+
+/// A claim's record that no server can use.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error(
+    "{shown}: cannot use the record of server-id {server_id}: {fault}; to continue, run `getid state advance --store {} \
+     --server-id {server_id} --past-id ID`, ID being the largest in any table",
+    shell_word(&for_command(.shown))
+)]
+pub(super) struct UnusableRecord {
+    shown: String,
+    server_id: u32,
+    fault: RecordFault,
+}
+
+/// Fault of a row, or of the record in it.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(super) enum RecordFault {
+    #[error("{0}")]
+    Row(DamagedRow),
+    #[error(transparent)]
+    Record(#[from] RecordError),
+}
+
+/// A row that is no record, which a listing leaves out.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum LeftOutRow {
+    #[error(transparent)]
+    Claim(UnusableRecord),
+    #[error("{shown}: {}; it is left out: delete that row", printable(&.row.what))]
+    OtherKey { shown: String, row: DamagedRow },
+}
+
 impl ClaimStoreArgs {
     /// Returns the configuration of a server that starts with the same file and environment, and this store.
-    pub(super) fn config(&self) -> Result<Config, String> {
+    pub(super) fn config(&self) -> Result<Config, ClaimStoreError> {
         if let Some(url) = &self.store {
             parse_url("--store", url)?;
         }
         let words = self.store.iter().flat_map(|url| ["--claim-store".to_owned(), url.clone()]).collect();
-        let sources =
-            Sources { file: self.config.clone(), environment: std::env::vars_os().collect(), words, host_name: None };
-        // Warnings are for the operator who starts the server.
-        Config::load(&sources, &RealFiles).map(|(config, _)| config).map_err(|report| report.sentences())
+        let sources = Sources { file: self.config.clone(), environment: environment(), words, host_name: None };
+        Ok(tool_config::load(&sources).map_err(ToolConfigError::from)?)
     }
 
     /// Returns the selected store, without a request to it.
-    pub(super) fn open(&self, config: &Config) -> Result<ClaimStore, String> {
-        let url = config.claim.store.as_ref().ok_or(
-            "no claim store is configured: claim-store is file; name one with --store etcd://..., postgres://... or \
-             mysql://..., or with --config FILE",
-        )?;
-        open_url(url, config, self.deadline())
+    pub(super) fn open(&self, config: &Config) -> Result<ClaimStore, ClaimStoreError> {
+        open_url(config.claim.store.as_ref().ok_or(ClaimStoreError::NotConfigured)?, config, self.deadline())
     }
 
     pub(super) fn deadline(&self) -> Duration {
@@ -101,24 +173,16 @@ impl ClaimStoreArgs {
 }
 
 /// Parses an address given with a flag.
-pub(super) fn parse_url(flag: &str, url: &str) -> Result<StoreUrl, String> {
-    StoreUrl::parse(url).map_err(|error| {
-        let help = error.help().map(|help| format!(" ({help})"));
-        format!("{flag}: {error}{}", help.unwrap_or_default())
-    })
+pub(super) fn parse_url(flag: &'static str, url: &str) -> Result<StoreUrl, UrlArgumentError> {
+    StoreUrl::parse(url).map_err(|error| UrlArgumentError { flag, error })
 }
 
 /// Opens the store of an address as a server with this configuration would.
-pub(super) fn open_url(url: &StoreUrl, config: &Config, deadline: Duration) -> Result<ClaimStore, String> {
-    let here = std::env::current_dir().map_err(|error| format!("the working folder: {error}"))?;
-    let environment: Vec<_> = std::env::vars_os().collect();
-    let dir = match Dir::find(config, &environment, &here) {
-        Ok(dir) => dir.path,
-        Err(report) if matches!(url.kind(), StoreKind::Sqlite { .. }) => return Err(report.sentences()),
-        Err(_) => here,
-    };
+pub(super) fn open_url(url: &StoreUrl, config: &Config, deadline: Duration) -> Result<ClaimStore, ClaimStoreError> {
+    let dir = dir_of_stores(config, matches!(url.kind(), StoreKind::Sqlite { .. }))?;
     let mut url = url.clone();
-    read_store_password(&mut url, &RealFiles).map_err(|error| format!("'{}': {error}", url.shown()))?;
+    read_store_password(&mut url, &RealFiles)
+        .map_err(|error| ClaimStoreError::Password { shown: url.shown().to_owned(), error })?;
     url.resolve_paths(&dir);
     ClaimStore::new(open_record_store(&url, &dir, deadline)?, url.shown())
 }
@@ -128,20 +192,18 @@ pub(super) fn open_url(url: &StoreUrl, config: &Config, deadline: Duration) -> R
 /// # Errors
 ///
 /// Fails if this program was built without support for such stores.
-pub(in crate::cli) fn open_record_store(
+pub(super) fn open_record_store(
     url: &StoreUrl,
     dir: &Path,
     deadline: Duration,
-) -> Result<Arc<dyn RecordStore>, String> {
+) -> Result<Arc<dyn RecordStore>, ClaimStoreError> {
     match url.kind() {
         #[cfg(feature = "fleet")]
         StoreKind::Etcd(address) => Ok(Arc::new(EtcdStore::new(address, url.shown(), deadline))),
         #[cfg(not(feature = "fleet"))]
-        StoreKind::Etcd(_) => {
-            Err(format!("'{}' is etcd: this getid was built without the feature 'fleet'", url.shown()))
-        }
+        StoreKind::Etcd(_) => Err(ClaimStoreError::NoEtcd(url.shown().to_owned())),
         StoreKind::Sqlite { .. } | StoreKind::Mysql(_) | StoreKind::Postgres(_) => {
-            getid_store::sql::open_records(url, dir, deadline)
+            getid_store::sql::open_records(url, dir, deadline).map_err(|error| ClaimStoreError::Open(error.into()))
         }
     }
 }
@@ -194,9 +256,8 @@ pub(super) enum WatchOutcome {
 }
 
 impl ClaimStore {
-    pub(super) fn new(store: Arc<dyn RecordStore>, shown: &str) -> Result<ClaimStore, String> {
-        let runtime = io_threads::blocking_runtime();
-        let runtime = runtime.map_err(|error| format!("cannot wait for the network: {error}"))?;
+    pub(super) fn new(store: Arc<dyn RecordStore>, shown: &str) -> Result<ClaimStore, ClaimStoreError> {
+        let runtime = io_threads::blocking_runtime().map_err(ClaimStoreError::Runtime)?;
         Ok(ClaimStore { runtime, store, shown: shown.to_owned() })
     }
 
@@ -209,31 +270,26 @@ impl ClaimStore {
         self.store.schema()
     }
 
-    pub(super) fn read(&self, key: &Key) -> Result<Option<RecordRow>, String> {
-        self.runtime.block_on(self.store.read(key)).map_err(|error| self.failed(&error))
+    pub(super) fn read(&self, key: &Key) -> Result<Option<RecordRow>, ClaimStoreError> {
+        self.runtime.block_on(self.store.read(key)).map_err(|error| self.failed(error))
     }
 
     /// Returns a sentence for each unsound property of the store.
-    pub(super) fn warnings(&self) -> Result<Vec<String>, String> {
-        let about = self.runtime.block_on(self.store.info()).map_err(|error| self.failed(&error))?;
+    pub(super) fn warnings(&self) -> Result<Vec<String>, ClaimStoreError> {
+        let about = self.runtime.block_on(self.store.info()).map_err(|error| self.failed(error))?;
         Ok(about.warnings)
     }
 
     /// Returns the record that all servers share; `None` if it was never made.
-    pub(super) fn cluster(&self) -> Result<Option<(RecordRow, ClusterRecord)>, String> {
+    pub(super) fn cluster(&self) -> Result<Option<(RecordRow, ClusterRecord)>, ClaimStoreError> {
         let Some(row) = self.read(&Key::of_cluster())? else { return Ok(None) };
-        let record = ClusterRecord::parse(row.text.as_bytes()).map_err(|error| {
-            format!(
-                "{}: cannot use the record 'cluster': {error}; restore it from a backup of the store, or delete it there \
-                 and run `getid cluster init` with the configuration of the servers (the records of claims stay)",
-                self.shown()
-            )
-        })?;
+        let record = ClusterRecord::parse(row.text.as_bytes())
+            .map_err(|error| ClaimStoreError::Cluster { shown: self.shown.clone(), error })?;
         Ok(Some((row, record)))
     }
 
     /// Reads the row of a server-id.
-    pub(super) fn find(&self, server_id: u32) -> Result<ClaimLookup, String> {
+    pub(super) fn find(&self, server_id: u32) -> Result<ClaimLookup, ClaimStoreError> {
         match self.runtime.block_on(self.store.read(&Key::of_claim(server_id))) {
             Ok(None) => Ok(ClaimLookup::Missing),
             Ok(Some(row)) => {
@@ -241,26 +297,26 @@ impl ClaimStore {
                 Ok(ClaimLookup::Claim(Box::new((row, claim))))
             }
             Err(RecordStoreError::Damaged(bad)) => Ok(ClaimLookup::Unreadable(*bad)),
-            Err(error) => Err(self.failed(&error)),
+            Err(error) => Err(self.failed(error)),
         }
     }
 
     /// Returns the claim of a server-id. Fails if its row is no record.
-    pub(super) fn claim(&self, server_id: u32) -> Result<Option<ClaimRead>, String> {
+    pub(super) fn claim(&self, server_id: u32) -> Result<Option<ClaimRead>, ClaimStoreError> {
         match self.find(server_id)? {
             ClaimLookup::Missing => Ok(None),
             ClaimLookup::Claim(claim) => Ok(Some(*claim)),
-            ClaimLookup::Unreadable(bad) => Err(unusable_record(self, server_id, &bad)),
+            ClaimLookup::Unreadable(bad) => Err(self.unusable(server_id, RecordFault::Row(bad)).into()),
         }
     }
 
     /// Returns all claims, ascending.
-    pub(super) fn claims(&self) -> Result<Claims, String> {
+    pub(super) fn claims(&self) -> Result<Claims, ClaimStoreError> {
         let mut claims = Claims::default();
         let mut after = String::new();
         loop {
             let page = self.runtime.block_on(self.store.list(CLAIMS, &after, LIST_MAX));
-            let RecordPage { rows, bad } = page.map_err(|error| self.failed(&error))?;
+            let RecordPage { rows, bad } = page.map_err(|error| self.failed(error))?;
             claims.bad.extend(bad);
             let Some((last, _)) = rows.last() else { return Ok(claims) };
             last.as_str().clone_into(&mut after);
@@ -268,63 +324,68 @@ impl ClaimStore {
         }
     }
 
-    /// Returns the message about a row that is left out.
-    pub(super) fn left_out(&self, bad: &DamagedRow) -> String {
+    /// Returns the error for a claim's record that cannot be used.
+    pub(super) fn unusable(&self, server_id: u32, fault: impl Into<RecordFault>) -> UnusableRecord {
+        UnusableRecord { shown: self.shown.clone(), server_id, fault: fault.into() }
+    }
+
+    /// Returns the error about a row that is left out.
+    pub(super) fn left_out(&self, bad: &DamagedRow) -> LeftOutRow {
         match bad.server_id() {
-            Some(server_id) => unusable_record(self, server_id, bad),
-            None => format!("{}: {}; it is left out: delete that row", self.shown(), printable(&bad.what)),
+            Some(server_id) => LeftOutRow::Claim(self.unusable(server_id, RecordFault::Row(bad.clone()))),
+            None => LeftOutRow::OtherKey { shown: self.shown.clone(), row: bad.clone() },
         }
     }
 
     /// Replaces a row that is no record by `new`. An unknown outcome is settled.
-    pub(super) fn mend(&self, key: &Key, bad: &DamagedRow, new: &RecordRow) -> Result<bool, String> {
+    pub(super) fn mend(&self, key: &Key, bad: &DamagedRow, new: &RecordRow) -> Result<bool, ClaimStoreError> {
         let mended = self.runtime.block_on(self.store.mend(key, bad, new));
         match mended {
             Ok(done) => Ok(done),
-            Err(RecordStoreError::Unknown(error)) => match self.runtime.block_on(self.store.read(key)) {
+            Err(error @ RecordStoreError::Unknown(_)) => match self.runtime.block_on(self.store.read(key)) {
                 Ok(Some(found)) if found.stamp == new.stamp => Ok(true),
-                _ => Err(format!(
-                    "{}: {error}. It is unknown whether {key} was written; run the command again once the store answers",
-                    self.shown()
-                )),
+                _ => Err(self.unknown_write(error, key)),
             },
-            Err(error) => Err(self.failed(&error)),
+            Err(error) => Err(self.failed(error)),
         }
     }
 
     /// Writes `new` if the record has the stamp `expect`. An unknown outcome is settled.
-    pub(super) fn write(&self, key: &Key, expect: Option<Stamp>, new: &RecordRow) -> Result<WriteResult, String> {
-        let mut unknown: Option<RecordStoreError> = None;
-        for _ in 0..WRITES_MAX {
+    pub(super) fn write(
+        &self,
+        key: &Key,
+        expect: Option<Stamp>,
+        new: &RecordRow,
+    ) -> Result<WriteResult, ClaimStoreError> {
+        let mut unknown = None;
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
             match self.runtime.block_on(self.store.write(key, expect, new)) {
                 Ok(WriteResult::Conflict(Some(found))) if found.stamp == new.stamp => return Ok(WriteResult::Done),
                 Ok(WriteResult::Conflict(found)) if unknown.is_some() => {
-                    // The answer was lost, and another writer has written since: before this write, or after it.
-                    let now = found.map_or_else(|| "gone".to_owned(), |found| format!("at {}", found.stamp));
-                    return Err(format!(
-                        "{}: another process wrote {key}, it is {now}; check it, then run the command again",
-                        self.shown()
-                    ));
+                    let now = found.map(|found| found.stamp);
+                    return Err(ClaimStoreError::OtherWriter { shown: self.shown.clone(), key: key.clone(), now });
                 }
                 Ok(written) => return Ok(written),
                 Err(error @ RecordStoreError::Unknown(_)) => unknown = Some(error),
-                Err(error) if unknown.is_none() => return Err(self.failed(&error)),
+                Err(error) if unknown.is_none() => return Err(self.failed(error)),
                 Err(_) => {}
             }
             self.runtime.block_on(async { tokio::time::sleep(WRITE_PAUSE).await });
+            if attempts == WRITES_MAX
+                && let Some(error) = unknown
+            {
+                return Err(self.unknown_write(error, key));
+            }
         }
-        let error = unknown.map_or_else(String::new, |error| error.to_string());
-        Err(format!(
-            "{}: {error}. It is unknown whether {key} was written; run the command again once the store answers",
-            self.shown()
-        ))
     }
 
     /// Watches held claims, each until it is written or was silent for its time-out, ms.
     pub(super) fn watch(
         &self,
         claims: &BTreeMap<u32, (RecordRow, u64)>,
-    ) -> Result<BTreeMap<u32, WatchOutcome>, String> {
+    ) -> Result<BTreeMap<u32, WatchOutcome>, ClaimStoreError> {
         let longest_ms = claims.values().map(|(_, timeout_ms)| *timeout_ms).max().unwrap_or(0);
         if longest_ms > WATCH_ANNOUNCE_MS {
             print_error(&format!("watching for up to {}, the longest time-out", duration(longest_ms)));
@@ -336,7 +397,7 @@ impl ClaimStore {
         &self,
         claims: &BTreeMap<u32, (RecordRow, u64)>,
         at_most: Duration,
-    ) -> Result<BTreeMap<u32, WatchOutcome>, String> {
+    ) -> Result<BTreeMap<u32, WatchOutcome>, ClaimStoreError> {
         let clock = SystemClock::new();
         let began = clocks(clock);
         let watch = |row: &RecordRow, timeout_ms: u64| Watch::new(began, seen(row, timeout_ms));
@@ -347,16 +408,14 @@ impl ClaimStore {
         let ends = tokio::time::Instant::now() + at_most;
         while !left.is_empty() {
             if tokio::time::Instant::now() > ends {
-                return Err(failed.unwrap_or_else(|| {
-                    format!("{}: the store answers too slowly to determine whether a holder is silent", self.shown())
-                }));
+                return Err(failed.unwrap_or_else(|| ClaimStoreError::TooSlow(self.shown.clone())));
             }
             tokio::time::sleep(READ_PAUSE).await;
             let sent = clocks(clock);
             let found = match self.read_claims(&left).await {
                 Ok(found) => found,
                 Err(error) => {
-                    failed = Some(self.failed(&error));
+                    failed = Some(self.failed(error));
                     for watch in left.values_mut() {
                         watch.failed(sent);
                     }
@@ -400,9 +459,25 @@ impl ClaimStore {
         }
     }
 
-    fn failed(&self, error: &RecordStoreError) -> String {
-        format!("{}: {error}", self.shown())
+    fn failed(&self, error: RecordStoreError) -> ClaimStoreError {
+        ClaimStoreError::Store { shown: self.shown.clone(), error }
     }
+
+    fn unknown_write(&self, error: RecordStoreError, key: &Key) -> ClaimStoreError {
+        ClaimStoreError::UnknownWrite { shown: self.shown.clone(), error, key: key.clone() }
+    }
+}
+
+/// Returns the layout of a fleet's servers: its id-range and epoch, and the other widths as configured if they fit.
+pub(super) fn fleet_layout(record: &ClusterRecord, configured: Layout) -> Result<Layout, LayoutError> {
+    let ClusterRecord { epoch, id_range, .. } = *record;
+    if (configured.server_bits(), configured.epoch()) == (id_range, epoch) {
+        return Ok(configured);
+    }
+    // Widths of shard and random may change between lives. These are the defaults, as far as there is room.
+    let left = 21_u32.saturating_sub(id_range);
+    let random = Layout::default().random_bits().min(left);
+    Layout::new(epoch, id_range, left - random, random)
 }
 
 /// Returns a stamp that no other write has.
@@ -430,7 +505,7 @@ pub(super) mod testing {
     use getid_core::{Layout, SavePoint};
 
     use super::*;
-    use crate::cli::sequence::ToolError;
+    use crate::cli::exit::CliError;
     use getid_engine::claim::Identity;
     use getid_engine::claim::fleet::{ClaimHolder, Holding, IdRanges};
     use getid_store::records::memory::MemoryStore;
@@ -540,15 +615,15 @@ pub(super) mod testing {
 
     /// Returns what a tool printed, or the error with which it ended.
     pub(in crate::cli) fn output_of(
-        work: impl FnOnce(&mut dyn std::io::Write) -> Result<(), ToolError>,
+        work: impl FnOnce(&mut dyn std::io::Write) -> Result<(), CliError>,
     ) -> Result<String, String> {
         let mut out = Vec::new();
         let result = work(&mut out);
         let text = String::from_utf8(out).unwrap();
         match result {
             Ok(()) => Ok(text),
-            Err(ToolError::Negative(error) | ToolError::Failed(error)) => Err(text + &error),
-            Err(ToolError::Print(error)) => panic!("{error}"),
+            Err(CliError::Tool(error)) => Err(text + &error.to_string()),
+            Err(CliError::Print(error)) => panic!("{error}"),
         }
     }
 }
@@ -624,14 +699,14 @@ mod tests {
             let mut next = free(1);
             next.beat += 1;
             let new = next.to_row(99).unwrap();
-            assert_eq!(store.write(&key, expect, &new), Ok(WriteResult::Done));
+            assert_eq!(store.write(&key, expect, &new).unwrap(), WriteResult::Done);
             assert_eq!(memory.get(&key), Some(new), "{takes_effect}");
         }
         let (memory, store) = lossy(u32::MAX, false);
         let expect = memory.get(&key).map(|row| row.stamp);
         let error = store.write(&key, expect, &held(1).to_row(HOLDER).unwrap()).unwrap_err();
         assert_eq!(
-            error,
+            error.to_string(),
             "lossy: no answer. It is unknown whether claim/1 was written; run the command again once the store answers"
         );
     }
@@ -644,7 +719,7 @@ mod tests {
         let mut other = free(1);
         other.beat = 20;
         put(&memory, &other);
-        let error = store.write(&key, None, &held(1).to_row(HOLDER).unwrap()).unwrap_err();
+        let error = store.write(&key, None, &held(1).to_row(HOLDER).unwrap()).unwrap_err().to_string();
         assert!(error.contains("another process wrote claim/1, it is at beat 20 of"), "{error}");
     }
 

@@ -7,15 +7,15 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::builder::PossibleValuesParser;
-use clap::{Arg, Args, Command, CommandFactory, ValueEnum, ValueHint};
+use clap::{Arg, Args, Command, ValueEnum, ValueHint};
 use clap_complete::Shell;
 use getid_core::{COUNTER_KINDS, kind_words};
 
-use super::Cli;
-use super::output::{finish, print};
+use super::exit::{CliError, finish};
+use super::output::print;
+use super::tool_config::{environment, load};
+use getid_config::Sources;
 use getid_config::directive::Directive;
-use getid_config::{Config, Sources};
-use getid_server::config_files::RealFiles;
 
 /// Arguments of `getid completions`.
 #[derive(Args)]
@@ -47,25 +47,27 @@ enum CompletionOutput {
     Generators,
 }
 
-pub(super) fn run(args: &CompletionsArgs) -> ExitCode {
-    let text = match args.shell {
-        CompletionOutput::Bash => script(Shell::Bash),
-        CompletionOutput::Elvish => script(Shell::Elvish),
-        CompletionOutput::Fish => script(Shell::Fish),
-        CompletionOutput::PowerShell => script(Shell::PowerShell),
-        CompletionOutput::Zsh => script(Shell::Zsh),
-        CompletionOutput::Generators => names(&args.words),
+/// Prints a script for `command`, or the names of generators.
+pub(super) fn run(args: &CompletionsArgs, command: Command) -> Result<ExitCode, CliError> {
+    let shell = match args.shell {
+        CompletionOutput::Bash => Some(Shell::Bash),
+        CompletionOutput::Elvish => Some(Shell::Elvish),
+        CompletionOutput::Fish => Some(Shell::Fish),
+        CompletionOutput::PowerShell => Some(Shell::PowerShell),
+        CompletionOutput::Zsh => Some(Shell::Zsh),
+        CompletionOutput::Generators => None,
     };
+    let text = shell.map_or_else(|| names(&args.words), |shell| script(shell, command));
     finish(print(|out| out.write_all(text.as_bytes())), ExitCode::SUCCESS)
 }
 
 /// Placeholder for the names of generators, replaced when a script is made.
 const NAMES: &str = "GENERATOR_NAMES";
 
-fn script(shell: Shell) -> String {
+fn script(shell: Shell, command: Command) -> String {
     // clap_complete panics when a write fails, so it gets memory to write to.
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut with_completions(Cli::command()), "getid", &mut script);
+    clap_complete::generate(shell, &mut with_completions(command), "getid", &mut script);
     let script = String::from_utf8_lossy(&script);
     // How each shell runs this program for the names.
     match shell {
@@ -95,8 +97,8 @@ const INSTALLED: &str = "/etc/getid/getid.conf";
 fn names(words: &[String]) -> String {
     let installed = || Some(PathBuf::from(INSTALLED)).filter(|path| path.exists());
     let file = typed_file(words).or_else(installed);
-    let sources = Sources { file, environment: std::env::vars_os().collect(), ..Sources::default() };
-    let Ok((config, _)) = Config::load(&sources, &RealFiles) else { return String::new() };
+    let sources = Sources { file, environment: environment(), ..Sources::default() };
+    let Ok(config) = load(&sources) else { return String::new() };
     config.generator_names().map(|name| name.to_owned() + "\n").collect()
 }
 
@@ -160,12 +162,14 @@ fn with_directives(mut command: Command) -> Command {
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory as _;
+
     use super::*;
 
     #[test]
     fn scripts_contain_the_directives() {
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
-            let script = script(shell);
+            let script = script(shell, crate::cli::Cli::command());
             for row in Directive::ALL {
                 let flag = if shell == Shell::Fish { format!("-l {} ", row.name) } else { format!("--{}", row.name) };
                 let places = script.matches(&flag).count();
@@ -178,7 +182,7 @@ mod tests {
     #[test]
     fn scripts_contain_kinds_and_query_generators() {
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish, Shell::Elvish, Shell::PowerShell] {
-            let script = script(shell);
+            let script = script(shell, crate::cli::Cli::command());
             assert!(!script.contains(NAMES), "{shell}");
             if [Shell::Bash, Shell::Zsh, Shell::Fish].contains(&shell) {
                 assert!(script.matches("getid completions generators ").count() >= 5, "{shell}");

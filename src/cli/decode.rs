@@ -14,8 +14,9 @@ use clap::Args;
 use getid_core::{CounterDeclaration, Id, Layout};
 use serde::Serialize;
 
+use super::exit::{CliError, finish};
 use super::layout_args::SubjectArgs;
-use super::output::{finish, print, print_error, print_note};
+use super::output::{print, print_error, print_note};
 use getid_system::clock::wall_unix_ms;
 use getid_text::plural::counted;
 use getid_text::printable::printable;
@@ -67,14 +68,8 @@ pub(super) struct DecodeArgs {
 const NAMED_MAX: u64 = 20;
 
 /// Decodes all IDs. The exit code is 1 if a word was no ID, or if the layout is wrong.
-pub(super) fn run(args: &DecodeArgs) -> ExitCode {
-    let subjects = match args.subject.subjects() {
-        Ok(subjects) => subjects,
-        Err(message) => {
-            print_error(&message);
-            return ExitCode::FAILURE;
-        }
-    };
+pub(super) fn run(args: &DecodeArgs) -> Result<ExitCode, CliError> {
+    let subjects = args.subject.subjects()?;
     let mut bad = false;
     let printed = print(|out| {
         let now_unix_ms = wall_unix_ms();

@@ -2,6 +2,19 @@
 
 use clap::Args;
 
+use super::exit::ToolError;
+
+/// Error of `--field`.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum FieldError {
+    #[error("must be NAME=VALUE, as in shard=53")]
+    Syntax,
+    #[error("--field {0}: the unnamed generator has no such field")]
+    Unnamed(String),
+}
+
+impl ToolError for FieldError {}
+
 /// Flags that name a generator, and the fields of its requests.
 #[derive(Args, Debug, Default)]
 #[command(next_help_heading = "Generator")]
@@ -34,11 +47,11 @@ impl FieldArgs {
     }
 
     /// Returns the words after the command in a request to this generator.
-    pub(super) fn words(&self, generator: Option<&str>) -> Result<Vec<String>, String> {
+    pub(super) fn words(&self, generator: Option<&str>) -> Result<Vec<String>, FieldError> {
         let Some(generator) = generator else {
             return match self.fields.first() {
                 None => Ok(Vec::new()),
-                Some((name, _)) => Err(format!("--field {name}: the unnamed generator has no such field")),
+                Some((name, _)) => Err(FieldError::Unnamed(name.clone())),
             };
         };
         let mut words = vec![generator.to_owned()];
@@ -47,9 +60,9 @@ impl FieldArgs {
     }
 }
 
-fn field(text: &str) -> Result<(String, String), String> {
+fn field(text: &str) -> Result<(String, String), FieldError> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() && !value.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        _ => Err("must be NAME=VALUE, as in shard=53".to_owned()),
+        _ => Err(FieldError::Syntax),
     }
 }

@@ -1,18 +1,19 @@
 //! `getid get`: IDs for shell scripts, one a line, with nothing but this binary.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Args;
 use getid_core::is_name;
 
-use super::generator_args::GeneratorArgs;
-use super::output::{EXIT_FAILED, finish, print, print_error};
-use super::server_args::{SERVER_HELP, ServerArgs, TIMEOUT_MS_DEFAULT};
+use super::exit::{CliError, EXIT_FAILED, EXIT_NEGATIVE, ToolError};
+use super::generator_args::{FieldError, GeneratorArgs};
+use super::output::print;
+use super::server_args::{SERVER_HELP, ServerArgs, ServerArgsError, TIMEOUT_MS_DEFAULT};
 use getid_text::plural::counted;
 use getid_text::printable::printable;
 use getid_tools::address::names_server;
-use getid_tools::client::Endpoint;
+use getid_tools::client::{ClientError, Endpoint};
 use getid_tools::replies::{Reply, push_request};
 
 /// Requests in flight. They are GETID, because only the server decides how many IDs an MGETID may draw
@@ -50,31 +51,72 @@ pub(super) struct GetArgs {
     at: ServerArgs,
 }
 
-pub(super) fn run(args: &GetArgs) -> ExitCode {
-    let (endpoint, request) = match prepare(args) {
-        Ok(prepared) => prepared,
-        Err(message) => {
-            print_error(&message);
-            return ExitCode::from(EXIT_FAILED);
+/// Reason why not all IDs are drawn.
+#[derive(Debug, thiserror::Error)]
+enum GetError {
+    #[error("two servers were named; get uses one")]
+    TwoServers,
+    #[error("'{0}': the number of IDs was given before")]
+    SecondCount(String),
+    #[error("'{word}' is a number of IDs, and -n {flag} is another: use one of them")]
+    TwoCounts { word: u64, flag: u64 },
+    #[error("'{0}': a generator was named before")]
+    SecondName(String),
+    #[error("'{0}' names a generator, and --generator another: use one of them")]
+    TwoNames(String),
+    #[error(
+        "'{0}' is neither a number of IDs (1 or more) nor a server (HOST:PORT, a path, redis://HOST:PORT) nor a \
+         generator's name"
+    )]
+    UnknownWord(String),
+    #[error(transparent)]
+    Field(#[from] FieldError),
+    #[error(transparent)]
+    Server(#[from] ServerArgsError),
+    /// The server did not give the ID after the first `drawn` ones.
+    #[error("{endpoint}: {error}{}", after(*.drawn))]
+    Draw { endpoint: String, error: DrawError, drawn: u64 },
+}
+
+/// Error of a server that is asked for an ID.
+#[derive(Debug, thiserror::Error)]
+enum DrawError {
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// The server's error reply.
+    #[error("{}{}", printable(.0), help(.0))]
+    Refused(String),
+    #[error("'{}' instead of an ID", printable(.0))]
+    NoId(String),
+    #[error("a list instead of an ID")]
+    List,
+}
+
+impl ToolError for GetError {
+    fn exit_code(&self) -> u8 {
+        match self {
+            GetError::Draw { error: DrawError::Refused(_), .. } => EXIT_NEGATIVE,
+            _ => EXIT_FAILED,
         }
-    };
-    let mut code = ExitCode::SUCCESS;
-    let mut drawn = 0;
-    let printed = print(|out| {
-        if let Err(error) = draw(&endpoint, &request, &mut drawn, out) {
-            let (message, exit) = match error {
-                DrawError::Print(error) => return Err(error),
-                DrawError::Refused(message) => (message, ExitCode::FAILURE),
-                DrawError::Failed(message) => (message, ExitCode::from(EXIT_FAILED)),
-            };
-            out.flush()?;
-            let after = if drawn > 0 { format!("; {} before it", counted(drawn, "ID")) } else { String::new() };
-            print_error(&format!("{endpoint}: {message}{after}"));
-            code = exit;
-        }
-        Ok(())
-    });
-    finish(printed, code)
+    }
+}
+
+fn after(drawn: u64) -> String {
+    if drawn > 0 { format!("; {} before it", counted(drawn, "ID")) } else { String::new() }
+}
+
+fn help(text: &str) -> &'static str {
+    match text.split(' ').next() {
+        Some("NOAUTH") => " --password-file FILE or REDISCLI_AUTH sets the password, --user the user",
+        Some("ERR") if text.contains("unknown command") => " Is the server a getid?",
+        _ => "",
+    }
+}
+
+pub(super) fn run(args: &GetArgs) -> Result<ExitCode, CliError> {
+    let (endpoint, request) = prepare(args)?;
+    print(|out| draw(&endpoint, &request, out))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// The requests to send.
@@ -86,14 +128,14 @@ struct DrawRequest {
     is_named: bool,
 }
 
-fn prepare(args: &GetArgs) -> Result<(Endpoint, DrawRequest), String> {
+fn prepare(args: &GetArgs) -> Result<(Endpoint, DrawRequest), GetError> {
     let PositionalArgs { server, count, name } = parse_words(&args.words)?;
     let named = args.generator.generator.as_deref();
     if let (Some(name), Some(_)) = (name, named) {
-        return Err(format!("'{name}' names a generator, and --generator another: use one of them"));
+        return Err(GetError::TwoNames(name.to_owned()));
     }
     if let (Some(word), Some(flag)) = (count, args.count) {
-        return Err(format!("'{word}' is a number of IDs, and -n {flag} is another: use one of them"));
+        return Err(GetError::TwoCounts { word, flag });
     }
     let count = count.or(args.count).unwrap_or(1);
     let name = named.or(name);
@@ -112,66 +154,56 @@ struct PositionalArgs<'a> {
     name: Option<&'a str>,
 }
 
-fn parse_words(words: &[String]) -> Result<PositionalArgs<'_>, String> {
+fn parse_words(words: &[String]) -> Result<PositionalArgs<'_>, GetError> {
     let mut parsed = PositionalArgs::default();
     for word in words {
         let number = word.parse().ok().filter(|&number: &u64| number > 0 && word.bytes().all(|b| b.is_ascii_digit()));
         if names_server(word) {
             if parsed.server.replace(word).is_some() {
-                return Err("two servers were named; get uses one".to_owned());
+                return Err(GetError::TwoServers);
             }
         } else if let Some(number) = number {
             if parsed.count.replace(number).is_some() {
-                return Err(format!("'{word}': the number of IDs was given before"));
+                return Err(GetError::SecondCount(word.clone()));
             }
         } else if is_name(word) && word.contains(|char: char| char.is_ascii_alphabetic()) {
             if parsed.name.replace(word).is_some() {
-                return Err(format!("'{word}': a generator was named before"));
+                return Err(GetError::SecondName(word.clone()));
             }
         } else {
-            return Err(format!(
-                "'{word}' is neither a number of IDs (1 or more) nor a server (HOST:PORT, a path, redis://HOST:PORT) \
-                 nor a generator's name"
-            ));
+            return Err(GetError::UnknownWord(word.clone()));
         }
     }
     Ok(parsed)
 }
 
-enum DrawError {
-    Print(io::Error),
-    Refused(String),
-    Failed(String),
-}
-
-fn draw(endpoint: &Endpoint, request: &DrawRequest, drawn: &mut u64, out: &mut dyn Write) -> Result<(), DrawError> {
-    let failed = |error: getid_tools::client::ClientError| DrawError::Failed(error.to_string());
-    let mut connection = endpoint.connect().map_err(failed)?;
-    while *drawn < request.count {
-        let requests = usize::try_from((request.count - *drawn).min(PIPELINE)).unwrap_or(1);
-        for reply in endpoint.request(&mut connection, &request.bytes.repeat(requests), requests).map_err(failed)? {
-            match reply {
-                Reply::Id(id) => writeln!(out, "{id}").map_err(DrawError::Print)?,
-                Reply::Text(id) if request.is_named => writeln!(out, "{}", printable(&id)).map_err(DrawError::Print)?,
-                Reply::Error(text) => return Err(DrawError::Refused(refusal(&text))),
-                Reply::Other(text) | Reply::Text(text) => {
-                    return Err(DrawError::Failed(format!("'{}' instead of an ID", printable(&text))));
+fn draw(endpoint: &Endpoint, request: &DrawRequest, out: &mut dyn Write) -> Result<(), CliError> {
+    let mut drawn = 0;
+    let failed = |error, drawn| GetError::Draw { endpoint: endpoint.to_string(), error, drawn };
+    let mut connection = endpoint.connect().map_err(|error| failed(error.into(), 0))?;
+    while drawn < request.count {
+        let requests = usize::try_from((request.count - drawn).min(PIPELINE)).unwrap_or(1);
+        let replies = endpoint.request(&mut connection, &request.bytes.repeat(requests), requests);
+        for reply in replies.map_err(|error| failed(error.into(), drawn))? {
+            let error = match reply {
+                Reply::Id(id) => {
+                    writeln!(out, "{id}")?;
+                    drawn += 1;
+                    continue;
                 }
-                Reply::Ids(_) => return Err(DrawError::Failed("a list instead of an ID".to_owned())),
-            }
-            *drawn += 1;
+                Reply::Text(id) if request.is_named => {
+                    writeln!(out, "{}", printable(&id))?;
+                    drawn += 1;
+                    continue;
+                }
+                Reply::Error(text) => DrawError::Refused(text),
+                Reply::Other(text) | Reply::Text(text) => DrawError::NoId(text),
+                Reply::Ids(_) => DrawError::List,
+            };
+            return Err(failed(error, drawn).into());
         }
         // Flush, so that a reader of the pipe gets the IDs as they arrive.
-        out.flush().map_err(DrawError::Print)?;
+        out.flush()?;
     }
     Ok(())
-}
-
-fn refusal(text: &str) -> String {
-    let help = match text.split(' ').next() {
-        Some("NOAUTH") => " --password-file FILE or REDISCLI_AUTH sets the password, --user the user",
-        Some("ERR") if text.contains("unknown command") => " Is the server a getid?",
-        _ => "",
-    };
-    format!("{}{help}", printable(text))
 }

@@ -4,11 +4,12 @@ use std::fmt;
 use std::process::ExitCode;
 
 use clap::Args;
-use getid_core::{COUNTER_KINDS, IDS_PER_S_MAX, KINDS, MODULUS_MAX, SERVERS_MAX, propose};
+use getid_core::{COUNTER_KINDS, IDS_PER_S_MAX, KINDS, MODULUS_MAX, NoProposal, SERVERS_MAX, propose};
 use serde::Serialize;
 
-use super::layout_args::{SubjectArgs, parse_declared};
-use super::output::{finish, print_error, print_report};
+use super::exit::{CliError, EXIT_NEGATIVE, ToolError, finish};
+use super::layout_args::{SubjectArgs, SubjectArgsError, parse_declared};
+use super::output::print_report;
 use getid_system::clock::wall_unix_ms;
 use getid_text::plural::{counted, thousands};
 use getid_tools::counted::{CounterExplanation, counter_doc};
@@ -66,25 +67,36 @@ pub(super) struct ExplainArgs {
     subject: SubjectArgs,
 }
 
-/// Explains or proposes a layout. The exit code is 1 if the declaration is wrong, or if no layout fits.
-pub(super) fn run(args: &ExplainArgs) -> ExitCode {
-    let printed = if args.list {
-        Ok(print_report(&KindList::new(), args.json))
-    } else if let Some((servers, rate)) = args.servers.zip(args.rate) {
-        ProposalReport::new(servers, rate, args.modulus.unwrap_or(1)).map(|proposed| print_report(&proposed, args.json))
-    } else {
-        explain(args).map(|explanation| print_report(&explanation, args.json))
-    };
-    match printed {
-        Ok(printed) => finish(printed, ExitCode::SUCCESS),
-        Err(message) => {
-            print_error(&message);
-            ExitCode::FAILURE
-        }
+/// Reason why no layout is explained or proposed.
+#[derive(Debug, thiserror::Error)]
+enum ExplainError {
+    #[error(transparent)]
+    Subject(#[from] SubjectArgsError),
+    #[error(transparent)]
+    NoProposal(#[from] NoProposal),
+    #[error("the layout can't be shown")]
+    NoDeclaration,
+}
+
+impl ToolError for ExplainError {
+    fn exit_code(&self) -> u8 {
+        EXIT_NEGATIVE
     }
 }
 
-fn explain(args: &ExplainArgs) -> Result<LayoutExplanation, String> {
+/// Explains or proposes a layout. The exit code is 1 if the declaration is wrong, or if no layout fits.
+pub(super) fn run(args: &ExplainArgs) -> Result<ExitCode, CliError> {
+    let printed = if args.list {
+        print_report(&KindList::new(), args.json)
+    } else if let Some((servers, rate)) = args.servers.zip(args.rate) {
+        print_report(&ProposalReport::new(servers, rate, args.modulus.unwrap_or(1))?, args.json)
+    } else {
+        print_report(&explain(args)?, args.json)
+    };
+    finish(printed, ExitCode::SUCCESS)
+}
+
+fn explain(args: &ExplainArgs) -> Result<LayoutExplanation, ExplainError> {
     let subject = match args.kind.as_slice() {
         [] => args.subject.subject(),
         [word] => args.subject.generator_or_kind(word),
@@ -110,15 +122,15 @@ impl fmt::Display for LayoutExplanation {
     }
 }
 
-fn explain_subject(subject: &Subject, load: EvennessScope) -> Result<LayoutExplanation, String> {
+fn explain_subject(subject: &Subject, load: EvennessScope) -> Result<LayoutExplanation, ExplainError> {
     if let Subject::Counted(counter) = subject {
         return Ok(LayoutExplanation::Counter(Box::new(CounterExplanation::new(counter, wall_unix_ms()))));
     }
     explain_clock_layout(subject, load).map(|explanation| LayoutExplanation::Clock(Box::new(explanation)))
 }
 
-fn explain_clock_layout(subject: &Subject, load: EvennessScope) -> Result<Explanation, String> {
-    let declaration = subject.declaration().ok_or("the layout can't be shown")?;
+fn explain_clock_layout(subject: &Subject, load: EvennessScope) -> Result<Explanation, ExplainError> {
+    let declaration = subject.declaration().ok_or(ExplainError::NoDeclaration)?;
     Ok(Explanation::new(&declaration, matches!(subject, Subject::Unnamed(_)), load, wall_unix_ms()))
 }
 
@@ -177,8 +189,8 @@ struct ProposalReport {
 }
 
 impl ProposalReport {
-    fn new(servers: u64, ids_per_s: u64, modulus: u64) -> Result<ProposalReport, String> {
-        let proposal = propose(servers, ids_per_s, modulus).map_err(|error| error.to_string())?;
+    fn new(servers: u64, ids_per_s: u64, modulus: u64) -> Result<ProposalReport, ExplainError> {
+        let proposal = propose(servers, ids_per_s, modulus)?;
         let declaration = format!("generator orders {}", proposal.words);
         let subject = parse_declared("the proposal", &declaration)?;
         let load = EvennessScope { modulus: Some(modulus), ids_per_s: Some(ids_per_s.div_ceil(servers)) };

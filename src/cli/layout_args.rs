@@ -3,14 +3,15 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use getid_core::{DeclarationError, Epoch, Layout};
+use getid_core::{DeclarationError, Epoch, Layout, LayoutError};
 
-use getid_config::{Config, Sources, counter_help, declaration_help, epoch, kind_meant};
-use getid_server::config_files::RealFiles;
+use super::exit::{EXIT_NEGATIVE, ToolError};
+use super::tool_config::{environment, load};
+use getid_config::{Config, ConfigReport, Sources, counter_help, declaration_help, epoch, kind_meant};
 use getid_text::plural::counted;
 use getid_text::printable::printable_up_to;
 use getid_text::suggest::did_you_mean;
-use getid_text::timestamp;
+use getid_text::timestamp::{self, TimeError};
 use getid_text::zone::Zone;
 use getid_tools::recognition::shaped;
 use getid_tools::subject::{Subject, SubjectError};
@@ -65,9 +66,61 @@ const NAMED_MAX: usize = 10;
 /// Names of the flags for the unnamed generator's layout.
 const UNNAMED: [&str; 4] = ["id_range", "shard_range", "random_range", "epoch"];
 
+/// Error of the flags that select IDs, or of the configuration that they name.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SubjectArgsError {
+    #[error("configuration:\n{0}")]
+    Configuration(#[from] ConfigReport),
+    /// The words of a declaration are wrong; `place` is where they come from.
+    #[error("{}", mistakes(.place, .errors))]
+    Declaration { place: &'static str, errors: Vec<SubjectError> },
+    #[error("no kind and no generator has the name '{name}'; did you mean '{similar}'?")]
+    NoKind { name: String, similar: String },
+    #[error(
+        "--generator {}: the configuration has no such generator; {}",
+        printable_up_to(.name, 64),
+        names_there(.similar.as_deref(), .names)
+    )]
+    NoGenerator { name: String, similar: Option<String>, names: Vec<String> },
+    #[error("--epoch: {0}")]
+    Epoch(TimeError),
+    #[error("--epoch {0}: must be Unix ms 0 to {most}", most = Epoch::UNIX_MS_MAX)]
+    EpochRange(String),
+    #[error(transparent)]
+    Layout(#[from] LayoutError),
+}
+
+impl ToolError for SubjectArgsError {
+    /// Returns the exit code of the tools that work without a server.
+    fn exit_code(&self) -> u8 {
+        EXIT_NEGATIVE
+    }
+}
+
+/// Formats the mistakes in a declaration.
+fn mistakes(place: &str, errors: &[SubjectError]) -> String {
+    if let [error] = errors {
+        return format!("{place}: {}", sentence(error));
+    }
+    let lines: Vec<_> = errors.iter().map(|error| format!("\n  {}", sentence(error))).collect();
+    format!("{place} has {}:{}", counted(errors.len() as u64, "mistake"), lines.concat())
+}
+
+/// Formats the generators that a configuration has in place of an unknown one.
+fn names_there(similar: Option<&str>, names: &[String]) -> String {
+    match similar {
+        Some(similar) => format!("did you mean '{similar}'?"),
+        None if names.is_empty() => "it has none; --config FILE names the servers' configuration".to_owned(),
+        None => {
+            let more = if names.len() > NAMED_MAX { ", ..." } else { "" };
+            format!("it has {}{more}", names[..names.len().min(NAMED_MAX)].join(", "))
+        }
+    }
+}
+
 impl SubjectArgs {
     /// Returns the subject that the flags select, or all errors in them.
-    pub(super) fn subject(&self) -> Result<Subject, String> {
+    pub(super) fn subject(&self) -> Result<Subject, SubjectArgsError> {
         match (&self.words, &self.generator) {
             (Some(words), _) => parse_declared("--layout", words),
             (None, Some(name)) if name == UNNAMED_NAME => self.unnamed.layout().map(Subject::Unnamed),
@@ -78,7 +131,7 @@ impl SubjectArgs {
 
     /// Returns the possible subjects. If the flags name one, it is the only one. Otherwise the unnamed generator comes
     /// first, then the configuration's generators, then the kinds that an ID's shape shows.
-    pub(super) fn subjects(&self) -> Result<Vec<Subject>, String> {
+    pub(super) fn subjects(&self) -> Result<Vec<Subject>, SubjectArgsError> {
         if self.words.is_some() || self.generator.is_some() || self.unnamed.has_layout() {
             return Ok(vec![self.subject()?]);
         }
@@ -90,7 +143,7 @@ impl SubjectArgs {
     }
 
     /// Returns the configured generator of this name, or the kind.
-    pub(super) fn generator_or_kind(&self, word: &str) -> Result<Subject, String> {
+    pub(super) fn generator_or_kind(&self, word: &str) -> Result<Subject, SubjectArgsError> {
         let config = match self.unnamed.load() {
             Ok(config) => Some(config),
             // A kind needs no configuration, but a configuration that was named must be readable.
@@ -103,7 +156,7 @@ impl SubjectArgs {
         }
         let similar = || did_you_mean(word, generators.iter().filter_map(Subject::name));
         parse_declared("the layout", word).map_err(|error| match similar().filter(|_| kind_meant(word).is_none()) {
-            Some(similar) => format!("no kind and no generator has the name '{word}'; did you mean '{similar}'?"),
+            Some(similar) => SubjectArgsError::NoKind { name: word.to_owned(), similar: similar.to_owned() },
             None => error,
         })
     }
@@ -116,37 +169,25 @@ fn all_generators(config: &Config) -> impl Iterator<Item = Subject> {
 }
 
 /// Returns the generator of this name. Fails with the names that exist.
-fn generator(config: &Config, name: &str) -> Result<Subject, String> {
+fn generator(config: &Config, name: &str) -> Result<Subject, SubjectArgsError> {
     let subjects: Vec<Subject> = all_generators(config).collect();
     if let Some(subject) = subjects.iter().find(|subject| subject.name() == Some(name)) {
         return Ok(subject.clone());
     }
     let names = || subjects.iter().filter_map(Subject::name);
-    let meant = match did_you_mean(name, names()) {
-        Some(meant) => format!("did you mean '{meant}'?"),
-        None if subjects.is_empty() => "it has none; --config FILE names the servers' configuration".to_owned(),
-        None => {
-            let more = if subjects.len() > NAMED_MAX { ", ..." } else { "" };
-            format!("it has {}{more}", names().take(NAMED_MAX).collect::<Vec<_>>().join(", "))
-        }
-    };
-    Err(format!("--generator {}: the configuration has no such generator; {meant}", printable_up_to(name, 64)))
+    let similar = did_you_mean(name, names()).map(str::to_owned);
+    Err(SubjectArgsError::NoGenerator { name: name.to_owned(), similar, names: names().map(str::to_owned).collect() })
 }
 
 /// Parses the declaration `words`. Fails with all errors; `place` is where the words come from.
-pub(super) fn parse_declared(place: &str, words: &str) -> Result<Subject, String> {
-    Subject::parse(words, epoch, Zone::check).map_err(|errors| match errors.as_slice() {
-        [error] => format!("{place}: {}", sentence(error)),
-        errors => {
-            let lines: Vec<_> = errors.iter().map(|error| format!("\n  {}", sentence(error))).collect();
-            format!("{place} has {}:{}", counted(errors.len() as u64, "mistake"), lines.concat())
-        }
-    })
+pub(super) fn parse_declared(place: &'static str, words: &str) -> Result<Subject, SubjectArgsError> {
+    Subject::parse(words, epoch, Zone::check)
+        .map_err(|errors| SubjectArgsError::Declaration { place, errors })
 }
 
 impl LayoutArgs {
     /// Returns the layout that the flags set. Fails if they do not fit together.
-    pub(super) fn layout(&self) -> Result<Layout, String> {
+    pub(super) fn layout(&self) -> Result<Layout, SubjectArgsError> {
         self.layout_over(self.load()?.layout)
     }
 
@@ -155,12 +196,9 @@ impl LayoutArgs {
         self.id_range.is_some() || self.shard_range.is_some() || self.random_range.is_some() || self.epoch.is_some()
     }
 
-    fn load(&self) -> Result<Config, String> {
-        let sources =
-            Sources { file: self.config.clone(), environment: std::env::vars_os().collect(), ..Sources::default() };
-        // Warnings are for the operator who starts the server.
-        let (config, _) = Config::load(&sources, &RealFiles).map_err(|report| format!("configuration:\n{report}"))?;
-        Ok(config)
+    fn load(&self) -> Result<Config, SubjectArgsError> {
+        let sources = Sources { file: self.config.clone(), environment: environment(), ..Sources::default() };
+        Ok(load(&sources)?)
     }
 
     /// Returns the path of the servers' configuration file, if it was given.
@@ -169,24 +207,23 @@ impl LayoutArgs {
     }
 
     /// Returns `base` with the given flags applied.
-    pub(super) fn layout_over(&self, base: Layout) -> Result<Layout, String> {
+    pub(super) fn layout_over(&self, base: Layout) -> Result<Layout, SubjectArgsError> {
         let epoch = match &self.epoch {
             None => base.epoch(),
             Some(text) => {
-                let unix_ms = timestamp::parse_unix_ms(text).map_err(|error| format!("--epoch: {error}"))?;
+                let unix_ms = timestamp::parse_unix_ms(text).map_err(SubjectArgsError::Epoch)?;
                 u64::try_from(unix_ms)
                     .ok()
                     .and_then(Epoch::from_unix_ms)
-                    .ok_or_else(|| format!("--epoch {text}: must be Unix ms 0 to {}", Epoch::UNIX_MS_MAX))?
+                    .ok_or_else(|| SubjectArgsError::EpochRange(text.clone()))?
             }
         };
-        Layout::new(
+        Ok(Layout::new(
             epoch,
             self.id_range.unwrap_or(base.server_bits()),
             self.shard_range.unwrap_or(base.shard_bits()),
             self.random_range.unwrap_or(base.random_bits()),
-        )
-        .map_err(|error| error.to_string())
+        )?)
     }
 }
 

@@ -1,8 +1,8 @@
 //! The command line: one file for each subcommand.
 //!
 //! Arguments are checked here, before anything is opened or started. Output goes through `output`, so that `getid
-//! decode ... | head` ends quietly. Only errors and remarks go to standard error. Exit codes: 0 is success, 1 a
-//! negative answer (a bad ID, no PONG, a violation), 2 a wrong command line.
+//! decode ... | head` ends quietly. Only errors and remarks go to standard error. Exit codes: 0 is success; `exit` has the
+//! others.
 
 mod bench;
 mod check_config;
@@ -11,19 +11,23 @@ mod claim_store;
 mod cluster;
 mod completions;
 mod decode;
+mod exit;
 mod generator_args;
 mod get;
 mod help;
+mod holders;
 mod import;
 mod layout;
 mod layout_args;
 mod output;
 mod ping;
+mod record_text;
 mod sequence;
 pub mod serve;
 mod server_args;
 mod span;
 pub mod state;
+mod tool_config;
 mod verify;
 mod worker;
 
@@ -33,8 +37,7 @@ use std::process::ExitCode;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use getid_config::ordinal;
-use getid_system::{host, names};
+use getid_system::names;
 use getid_text::printable::{is_unprintable, printable};
 
 /// Parses the command line of this process and runs the subcommand.
@@ -43,8 +46,8 @@ pub fn run() -> ExitCode {
     if let Some(words) = words_of_serve(std::env::args_os().skip(1)) {
         return serve::run(words);
     }
-    match parse().command {
-        CliCommand::Serve(ServeWords { words }) => serve::run(words),
+    let ended = match parse().command {
+        CliCommand::Serve(ServeWords { words }) => Ok(serve::run(words)),
         CliCommand::CheckConfig(args) => check_config::run(args.words),
         CliCommand::Decode(args) => decode::run(&args),
         CliCommand::Span(args) => span::run(&args),
@@ -55,17 +58,13 @@ pub fn run() -> ExitCode {
         CliCommand::Sequence(args) => sequence::run(&args),
         CliCommand::Claim(args) => claim::run(&args),
         CliCommand::Cluster(args) => cluster::run(&args),
-        CliCommand::State(args) => state::run(args),
+        CliCommand::State(args) => state::run(&args),
         CliCommand::Worker(args) => worker::run(&args),
         CliCommand::Verify(args) => verify::run(&args),
         CliCommand::Bench(args) => bench::run(&args),
-        CliCommand::Completions(args) => completions::run(&args),
-    }
-}
-
-/// Returns this host's name if it can give a server its number (`server-id auto-ordinal`). Tools need none.
-fn host_name_with_ordinal() -> Option<String> {
-    Some(host::name()).filter(|name| ordinal(name).is_some())
+        CliCommand::Completions(args) => completions::run(&args, Cli::command()),
+    };
+    ended.unwrap_or_else(|error| error.report())
 }
 
 fn parse() -> Cli {

@@ -1,11 +1,10 @@
 //! Output that survives a closed pipe.
 //!
 //! `println!` panics when the reader has closed the pipe, and `getid decode < ids | head` is an everyday command. Here
-//! a closed pipe ends the output quietly, and every other error is reported.
+//! a closed pipe is an error of the output like others, with which a tool ends quietly (`exit`).
 
 use std::fmt::Display;
 use std::io::{self, BufWriter, Write};
-use std::process::ExitCode;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -14,14 +13,12 @@ use serde::Serialize;
 use getid_text::printable::printable;
 use getid_tools::paint::{Colored, bad_on_stderr, doubt_on_stderr};
 
-/// Exit code of a wrong command line, or of a request that could not be carried out.
-pub(super) const EXIT_FAILED: u8 = 2;
-
-/// Runs `write` on a buffered standard output and flushes it.
-pub(super) fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+/// Runs `write` on a buffered standard output and flushes it, after an error too: the output precedes the message.
+pub(super) fn print<T, E: From<io::Error>>(write: impl FnOnce(&mut dyn Write) -> Result<T, E>) -> Result<T, E> {
     let mut out = BufWriter::new(io::stdout().lock());
-    write(&mut out)?;
-    out.flush()
+    let written = write(&mut out);
+    out.flush()?;
+    written
 }
 
 /// Prints a report, as one line of JSON or as text.
@@ -34,18 +31,6 @@ pub(super) fn print_report(report: &(impl Serialize + Display), json: bool) -> i
             write!(out, "{report}")
         }
     })
-}
-
-/// Returns the exit code after printing: `code`, unless output was lost by an error other than a closed pipe.
-pub(super) fn finish(printed: io::Result<()>, code: ExitCode) -> ExitCode {
-    match printed {
-        Ok(()) => code,
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => code,
-        Err(error) => {
-            print_error(&format!("writing to standard output: {error}"));
-            ExitCode::FAILURE
-        }
-    }
 }
 
 /// Prints an error on standard error, mostly one line. If that is closed too, the message is lost.
@@ -90,8 +75,8 @@ mod tests {
     #[test]
     fn a_message_keeps_its_lines_and_cannot_control_the_terminal() {
         assert_eq!(
-            escape_lines("no folder /a\u{1b}[31m\rb\nto go on, \u{202e}x"),
-            "no folder /a\\u{1b}[31m\\rb\nto go on, \\u{202e}x"
+            escape_lines("no folder /a\u{1b}[31m\rb\nto continue, \u{202e}x"),
+            "no folder /a\\u{1b}[31m\\rb\nto continue, \\u{202e}x"
         );
     }
 }

@@ -12,9 +12,11 @@ use std::time::Instant;
 
 use clap::Args;
 
-use super::output::{finish, print, print_error};
-use super::server_args::{SERVER_HELP, ServerArgs};
+use super::exit::{CliError, EXIT_NEGATIVE, ToolError, finish};
+use super::output::print;
+use super::server_args::{SERVER_HELP, ServerArgs, ServerArgsError};
 use getid_text::printable::printable;
+use getid_tools::client::ClientError;
 use getid_tools::paint::good;
 use getid_tools::replies::{Reply, push_request};
 
@@ -47,34 +49,48 @@ pub(super) struct PingArgs {
     at: ServerArgs,
 }
 
-/// Sends one request. Docker reserves exit code 2 of a health check, so every failure is 1.
-pub(super) fn run(args: &PingArgs) -> ExitCode {
-    let endpoint = match args.at.endpoint(args.server.as_deref(), TIMEOUT_MS_DEFAULT) {
-        Ok(endpoint) => endpoint,
-        Err(message) => return failed(&message),
-    };
+/// Reason why a server does not count as healthy.
+#[derive(Debug, thiserror::Error)]
+enum PingError {
+    #[error(transparent)]
+    Server(#[from] ServerArgsError),
+    #[error("{endpoint}: {error}")]
+    Probe { endpoint: String, error: ProbeError },
+}
+
+/// Error of a request that checks a server.
+#[derive(Debug, thiserror::Error)]
+enum ProbeError {
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    #[error("{}", printable(.0))]
+    ErrorReply(String),
+    #[error("'{}' instead of {expected}", printable(.found))]
+    OtherReply { found: String, expected: &'static str },
+    #[error("an ID instead of {expected}")]
+    Id { expected: &'static str },
+}
+
+/// Docker reserves exit code 2 of a health check, so every failure is 1.
+impl ToolError for PingError {
+    fn exit_code(&self) -> u8 {
+        EXIT_NEGATIVE
+    }
+}
+
+/// Sends one request.
+pub(super) fn run(args: &PingArgs) -> Result<ExitCode, CliError> {
+    let endpoint = args.at.endpoint(args.server.as_deref(), TIMEOUT_MS_DEFAULT).map_err(PingError::from)?;
     let probe = if args.ids { Probe::Ids } else { Probe::Pong };
     let mut request = Vec::new();
     push_request(&mut request, &[probe.command()]);
     let started = Instant::now();
     let answer = endpoint.request_once(&request, 1);
     let elapsed_ms = started.elapsed().as_secs_f64() * 1000.0;
-    let verdict = match answer {
-        Ok(replies) => judge(replies.first(), probe),
-        Err(error) => Err(error.to_string()),
-    };
-    match verdict {
-        Ok(verdict) => {
-            let verdict = good(verdict);
-            finish(print(|out| writeln!(out, "{endpoint}: {verdict} in {elapsed_ms:.1} ms")), ExitCode::SUCCESS)
-        }
-        Err(message) => failed(&format!("{endpoint}: {message}")),
-    }
-}
-
-fn failed(message: &str) -> ExitCode {
-    print_error(message);
-    ExitCode::FAILURE
+    let verdict = answer.map_err(ProbeError::from).and_then(|replies| judge(replies.first(), probe));
+    let verdict = verdict.map_err(|error| PingError::Probe { endpoint: endpoint.to_string(), error })?;
+    let verdict = good(verdict);
+    finish(print(|out| writeln!(out, "{endpoint}: {verdict} in {elapsed_ms:.1} ms")), ExitCode::SUCCESS)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -92,7 +108,7 @@ impl Probe {
     }
 }
 
-fn judge(reply: Option<&Reply>, probe: Probe) -> Result<&'static str, String> {
+fn judge(reply: Option<&Reply>, probe: Probe) -> Result<&'static str, ProbeError> {
     let (expected, verdict) = match probe {
         Probe::Pong => ("PONG", "PONG"),
         Probe::Ids => ("READY", "READY, gives IDs"),
@@ -101,10 +117,10 @@ fn judge(reply: Option<&Reply>, probe: Probe) -> Result<&'static str, String> {
         Some(Reply::Error(error)) => match error.split(' ').next() {
             Some("NOAUTH") if probe == Probe::Pong => Ok("alive, requires a password"),
             Some("NOPERM") if probe == Probe::Pong => Ok("alive, this user may not ping"),
-            _ => Err(printable(error).into_owned()),
+            _ => Err(ProbeError::ErrorReply(error.clone())),
         },
         Some(Reply::Other(text)) if text.strip_prefix('+') == Some(expected) => Ok(verdict),
-        Some(Reply::Other(text)) => Err(format!("'{}' instead of {expected}", printable(text))),
-        _ => Err(format!("an ID instead of {expected}")),
+        Some(Reply::Other(text)) => Err(ProbeError::OtherReply { found: text.clone(), expected }),
+        _ => Err(ProbeError::Id { expected }),
     }
 }

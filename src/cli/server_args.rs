@@ -2,15 +2,16 @@
 
 use std::env;
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
 
 use clap::Args;
 
-use getid_tools::address::{Address, ServerAddress};
-use getid_tools::client::{Endpoint, Login, Tls, TlsFiles};
+use super::exit::ToolError;
+use getid_tools::address::{Address, ServerAddress, ServerAddressError};
+use getid_tools::client::{Endpoint, Login, Tls, TlsFileError, TlsFiles};
 
 /// Default port of a server.
 const PORT_DEFAULT: u16 = 7890;
@@ -75,49 +76,99 @@ pub(super) struct ServerArgs {
     timeout_ms: Option<u64>,
 }
 
+/// Error of the flags that select a server, or of the environment in their place.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ServerArgsError {
+    #[error("'{word}' names a server and --host, --port or --unix another: use one of them")]
+    TwoServers { word: String },
+    #[error(transparent)]
+    Address(#[from] ServerAddressError),
+    #[error("{0}: TLS works over TCP only")]
+    TlsOverUnix(Address),
+    #[error(transparent)]
+    Tls(#[from] TlsFileError),
+    #[error("--host: '{0}' is no host; HOST:PORT and URLs are words of their own")]
+    Host(String),
+    #[error("the port is 0: name the address of the server by --port or --unix")]
+    NoPort,
+    #[error("GETID_PORT is '{0}', must be 0 to 65535")]
+    PortVariable(String),
+    #[error("user '{0}' has no password here: --password-file FILE, or REDISCLI_AUTH in the environment")]
+    NoPassword(String),
+    #[error("{option}: {}: {error}", .path.display())]
+    PasswordFile { option: &'static str, path: PathBuf, error: PasswordFileError },
+}
+
+/// Error of a file whose first line is to be a password.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum PasswordFileError {
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error("the password is not UTF-8")]
+    NotUtf8,
+    #[error("its first line is empty, must be the password")]
+    Empty,
+}
+
+impl ToolError for ServerArgsError {}
+
 impl ServerArgs {
     /// Returns the server that `word`, or else the flags, or else the environment name.
-    pub(super) fn endpoint(&self, word: Option<&str>, timeout_ms: u64) -> Result<Endpoint, String> {
-        let words: Vec<String> = word.into_iter().map(str::to_owned).collect();
-        let mut endpoints = self.endpoints(&words, timeout_ms)?;
-        endpoints.pop().ok_or_else(|| "no server was named".to_owned())
+    pub(super) fn endpoint(&self, word: Option<&str>, timeout_ms: u64) -> Result<Endpoint, ServerArgsError> {
+        let place = match word {
+            Some(word) => self.named(word)?,
+            None => self.default_server()?,
+        };
+        self.endpoint_at(place, &mut None, self.given_password()?, timeout_ms)
     }
 
     /// Returns the servers that `words` name; without any, the one of the flags or of the environment.
-    pub(super) fn endpoints(&self, words: &[String], timeout_ms: u64) -> Result<Vec<Endpoint>, String> {
-        let by_flags = self.host.is_some() || self.port.is_some() || self.unix.is_some();
-        if let (Some(word), true) = (words.first(), by_flags) {
-            let word = word.rsplit_once('@').map_or(word.as_str(), |(_, host)| host);
-            return Err(format!("'{word}' names a server and --host, --port or --unix another: use one of them"));
-        }
+    pub(super) fn endpoints(&self, words: &[String], timeout_ms: u64) -> Result<Vec<Endpoint>, ServerArgsError> {
         let places = if words.is_empty() {
-            vec![ServerAddress { address: self.address()?, tls: false, user: None, password: None, database: 0 }]
+            vec![self.default_server()?]
         } else {
-            let port = self.port_of_environment()?;
-            let port = if port == 0 { PORT_DEFAULT } else { port };
-            let places = words.iter().map(|word| ServerAddress::parse(word, port).map_err(|error| error.to_string()));
-            places.collect::<Result<_, _>>()?
+            words.iter().map(|word| self.named(word)).collect::<Result<_, _>>()?
         };
         let given = self.given_password()?;
         let mut tls = None;
+        places.into_iter().map(|place| self.endpoint_at(place, &mut tls, given.clone(), timeout_ms)).collect()
+    }
+
+    /// Returns the server that a word names. Fails if flags name another.
+    fn named(&self, word: &str) -> Result<ServerAddress, ServerArgsError> {
+        if self.host.is_some() || self.port.is_some() || self.unix.is_some() {
+            let word = word.rsplit_once('@').map_or(word, |(_, host)| host).to_owned();
+            return Err(ServerArgsError::TwoServers { word });
+        }
+        let port = Some(port_of_environment()?).filter(|port| *port != 0);
+        Ok(ServerAddress::parse(word, port.unwrap_or(PORT_DEFAULT))?)
+    }
+
+    /// Returns the server of the flags or of the environment.
+    fn default_server(&self) -> Result<ServerAddress, ServerArgsError> {
+        Ok(ServerAddress { address: self.address()?, tls: false, user: None, password: None, database: 0 })
+    }
+
+    /// Returns the client's view of a server. `tls` holds the settings once they are loaded.
+    fn endpoint_at(
+        &self,
+        place: ServerAddress,
+        tls: &mut Option<Tls>,
+        given: Option<String>,
+        timeout_ms: u64,
+    ) -> Result<Endpoint, ServerArgsError> {
+        let ServerAddress { address, tls: names_tls, user, password, database } = place;
+        let uses_tls = names_tls || self.uses_tls();
+        if uses_tls && matches!(address, Address::Unix(_)) {
+            return Err(ServerArgsError::TlsOverUnix(address));
+        }
+        if uses_tls && tls.is_none() {
+            *tls = Some(Tls::load(&self.tls_files())?);
+        }
+        let login = self.login(given.or(password), user)?;
         let timeout = Duration::from_millis(self.timeout_ms.unwrap_or(timeout_ms));
-        let endpoints = places.into_iter().map(|place| {
-            let tls = if place.tls || self.uses_tls() {
-                if matches!(place.address, Address::Unix(_)) {
-                    return Err(format!("{}: TLS works over TCP only", place.address));
-                }
-                if tls.is_none() {
-                    tls = Some(Tls::load(&self.tls_files()).map_err(|error| error.to_string())?);
-                }
-                tls.clone()
-            } else {
-                None
-            };
-            let login = self.login(given.clone().or(place.password), place.user)?;
-            let database = place.database;
-            Ok(Endpoint { address: place.address, tls, login, database, timeout, addresses: OnceLock::new() })
-        });
-        endpoints.collect()
+        let tls = tls.clone().filter(|_| uses_tls);
+        Ok(Endpoint { address, tls, login, database, timeout, addresses: OnceLock::new() })
     }
 
     /// Returns the flags for another server, which has another login. The TLS flags apply to both, if `word` asks for
@@ -131,7 +182,7 @@ impl ServerArgs {
         }
     }
 
-    fn address(&self) -> Result<Address, String> {
+    fn address(&self) -> Result<Address, ServerArgsError> {
         if let Some(path) = &self.unix {
             return Ok(Address::Unix(path.clone()));
         }
@@ -139,25 +190,13 @@ impl ServerArgs {
         // With brackets, as copied from a URL.
         let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).map_or(host.clone(), str::to_owned);
         if host.is_empty() || host.contains(|char: char| char.is_whitespace() || char.is_control() || char == '/') {
-            return Err(format!("--host: '{host}' is no host; HOST:PORT and URLs are words of their own"));
+            return Err(ServerArgsError::Host(host));
         }
-        let port = self.port.map_or_else(|| self.port_of_environment(), Ok)?;
+        let port = self.port.map_or_else(port_of_environment, Ok)?;
         match (port, variable("GETID_UNIXSOCKET")) {
             (0, Some(path)) if self.host.is_none() => Ok(Address::Unix(path.into())),
-            (0, _) => Err("the port is 0: name the address of the server by --port or --unix".to_owned()),
+            (0, _) => Err(ServerArgsError::NoPort),
             (port, _) => Ok(Address::Tcp { host, port }),
-        }
-    }
-
-    /// Returns the port that a server in this environment listens on.
-    ///
-    /// In Kubernetes, a service named getid sets `GETID_PORT` in every pod, such as `tcp://10.0.0.7:7890`. The server
-    /// ignores such a value too.
-    #[expect(clippy::unused_self, reason = "reads as what it is of")]
-    fn port_of_environment(&self) -> Result<u16, String> {
-        match variable("GETID_PORT").filter(|text| !text.contains("://")) {
-            Some(text) => text.parse().map_err(|_| format!("GETID_PORT is '{text}', must be 0 to 65535")),
-            None => Ok(PORT_DEFAULT),
         }
     }
 
@@ -175,30 +214,39 @@ impl ServerArgs {
     }
 
     /// Returns the password of the flags, which is the same for all servers.
-    fn given_password(&self) -> Result<Option<String>, String> {
+    fn given_password(&self) -> Result<Option<String>, ServerArgsError> {
         match &self.password_file {
             Some(path) => read_password("--password-file", path).map(Some),
             None => Ok(self.password.clone()),
         }
     }
 
-    fn login(&self, password: Option<String>, url_user: Option<String>) -> Result<Option<Login>, String> {
+    fn login(&self, password: Option<String>, url_user: Option<String>) -> Result<Option<Login>, ServerArgsError> {
         let password = match password {
             Some(password) => Some(password),
             None => password_of_environment()?,
         };
         match (password, self.user.clone().or(url_user)) {
             (Some(password), user) => Ok(Some(Login { user, password })),
-            (None, Some(user)) => Err(format!(
-                "user '{user}' has no password here: --password-file FILE, or REDISCLI_AUTH in the environment"
-            )),
+            (None, Some(user)) => Err(ServerArgsError::NoPassword(user)),
             (None, None) => Ok(None),
         }
     }
 }
 
+/// Returns the port that a server in this environment listens on.
+///
+/// In Kubernetes, a service named getid sets `GETID_PORT` in every pod, such as `tcp://10.0.0.7:7890`. The server ignores
+/// such a value too.
+fn port_of_environment() -> Result<u16, ServerArgsError> {
+    match variable("GETID_PORT").filter(|text| !text.contains("://")) {
+        Some(text) => text.parse().map_err(|_| ServerArgsError::PortVariable(text)),
+        None => Ok(PORT_DEFAULT),
+    }
+}
+
 /// Returns the password from redis-cli's variable, or from those that set the server's own.
-fn password_of_environment() -> Result<Option<String>, String> {
+fn password_of_environment() -> Result<Option<String>, ServerArgsError> {
     if let Some(password) = variable("REDISCLI_AUTH") {
         return Ok(Some(password));
     }
@@ -208,16 +256,17 @@ fn password_of_environment() -> Result<Option<String>, String> {
     Ok(variable("GETID_REQUIREPASS"))
 }
 
-fn read_password(name: &str, path: &Path) -> Result<String, String> {
-    let failed = |error: &dyn std::fmt::Display| format!("{name}: {}: {error}", path.display());
+/// Reads the password of the file that an option names.
+fn read_password(option: &'static str, path: &Path) -> Result<String, ServerArgsError> {
+    first_line(path).map_err(|error| ServerArgsError::PasswordFile { option, path: path.to_owned(), error })
+}
+
+fn first_line(path: &Path) -> Result<String, PasswordFileError> {
     let mut bytes = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(PASSWORD_BYTES_MAX).read_to_end(&mut bytes));
-    read.map_err(|error| failed(&error))?;
-    let text = String::from_utf8(bytes).map_err(|_| failed(&"the password is not UTF-8"))?;
-    match text.lines().next() {
-        Some(password) if !password.is_empty() => Ok(password.to_owned()),
-        _ => Err(failed(&"its first line is empty, must be the password")),
-    }
+    File::open(path)?.take(PASSWORD_BYTES_MAX).read_to_end(&mut bytes)?;
+    let text = String::from_utf8(bytes).map_err(|_| PasswordFileError::NotUtf8)?;
+    let line = text.lines().next().filter(|line| !line.is_empty());
+    line.map(str::to_owned).ok_or(PasswordFileError::Empty)
 }
 
 /// Returns an environment variable that is not empty.

@@ -6,10 +6,11 @@ use clap::Args;
 use getid_core::{Declaration, Layout};
 use serde::Serialize;
 
+use super::exit::{CliError, EXIT_NEGATIVE, ToolError, finish};
 use super::layout_args::SubjectArgs;
-use super::output::{finish, print, print_error};
+use super::output::print;
 use getid_system::clock::wall_unix_ms;
-use getid_text::timestamp::{self, TimeSpec};
+use getid_text::timestamp::{self, TimeError, TimeSpec};
 use getid_tools::decoded::text_of;
 use getid_tools::subject::Subject;
 
@@ -44,15 +45,40 @@ pub(super) struct SpanArgs {
     subject: SubjectArgs,
 }
 
+/// Reason why there is no span of IDs.
+#[derive(Debug, thiserror::Error)]
+enum SpanError {
+    #[error("FROM {from} is later than TO {to}")]
+    Reversed { from: String, to: String },
+    #[error("IDs of {0} are counted, and hold no time; those of one day, month or year begin alike")]
+    Counted(String),
+    #[error("IDs of {0} do not sort by their time, so a span of time is no span of IDs")]
+    Unordered(String),
+    #[error("IDs of {0} hold no time")]
+    NoTime(String),
+    #[error("from {lowest} to {highest} the IDs of {name} grow longer than 'pad', so they do not sort as texts")]
+    OutgrowsPad { lowest: String, highest: String, name: String },
+    #[error("{end}: {error}")]
+    Time { end: &'static str, error: TimeError },
+    /// The time lies before the epoch. `meant` is the time that its number is in seconds.
+    #[error(
+        "{end} {time} lies before the epoch, {epoch}: no ID is that old{}",
+        .meant.as_ref().map(|meant| format!("; as seconds it would be {meant}")).unwrap_or_default()
+    )]
+    TooEarly { end: &'static str, time: String, epoch: String, meant: Option<String> },
+    #[error("{end} {time} lies past {last}, the last time that an ID can carry")]
+    TooLate { end: &'static str, time: String, last: String },
+}
+
+impl ToolError for SpanError {
+    fn exit_code(&self) -> u8 {
+        EXIT_NEGATIVE
+    }
+}
+
 /// Prints the span. The exit code is 1 if there is none.
-pub(super) fn run(args: &SpanArgs) -> ExitCode {
-    let span = match args.subject.subject().and_then(|subject| Span::new(args, &subject, wall_unix_ms())) {
-        Ok(span) => span,
-        Err(message) => {
-            print_error(&message);
-            return ExitCode::FAILURE;
-        }
-    };
+pub(super) fn run(args: &SpanArgs) -> Result<ExitCode, CliError> {
+    let span = Span::new(args, &args.subject.subject()?, wall_unix_ms())?;
     let printed = print(|out| {
         if args.json {
             serde_json::to_writer(&mut *out, &span)?;
@@ -75,18 +101,18 @@ struct Span {
 }
 
 impl Span {
-    fn new(args: &SpanArgs, subject: &Subject, now_unix_ms: i64) -> Result<Span, String> {
+    fn new(args: &SpanArgs, subject: &Subject, now_unix_ms: i64) -> Result<Span, SpanError> {
         let bounds = TimeBounds::of(subject)?;
         let from_unix_ms = bounds.time("FROM", &args.from, now_unix_ms)?;
         let to_unix_ms = bounds.time("TO", &args.to, now_unix_ms)?;
         let (from, to) = (timestamp::format_rfc3339(from_unix_ms), timestamp::format_rfc3339(to_unix_ms));
         if from_unix_ms > to_unix_ms {
-            return Err(format!("FROM {from} is later than TO {to}"));
+            return Err(SpanError::Reversed { from, to });
         }
         let (lowest, highest) = match subject {
             Subject::Unnamed(layout) => span(*layout, from_unix_ms, to_unix_ms),
             Subject::Declared(declaration) => declared_span(declaration, from_unix_ms, to_unix_ms)?,
-            Subject::Counted(counter) => return Err(no_span(counter.name())),
+            Subject::Counted(counter) => return Err(SpanError::Counted(counter.name().to_owned())),
         };
         Ok(Span { from, to, from_unix_ms, to_unix_ms, lowest, highest })
     }
@@ -99,27 +125,21 @@ fn span(layout: Layout, from_unix_ms: i64, to_unix_ms: i64) -> (String, String) 
 }
 
 /// Returns the range of all IDs whose unit overlaps the span, such as those of a second that began before FROM.
-fn declared_span(declaration: &Declaration, from_unix_ms: i64, to_unix_ms: i64) -> Result<(String, String), String> {
+fn declared_span(declaration: &Declaration, from_unix_ms: i64, to_unix_ms: i64) -> Result<(String, String), SpanError> {
     let (layout, name) = (declaration.layout(), declaration.name());
     if !declaration.is_ordered() {
-        return Err(format!("IDs of {name} do not sort by their time, so a span of time is no span of IDs"));
+        return Err(SpanError::Unordered(name.to_owned()));
     }
     let from = layout.tick_at(i128::from(from_unix_ms) * NS_PER_MS);
     let to = layout.tick_at((i128::from(to_unix_ms) + 1) * NS_PER_MS - 1).unwrap_or_else(|| layout.last_tick());
     let Some((lowest, highest)) = from.and_then(|from| layout.span(from, to)) else {
-        return Err(format!("IDs of {name} hold no time"));
+        return Err(SpanError::NoTime(name.to_owned()));
     };
     let [lowest, highest] = [lowest, highest].map(|number| text_of(declaration, number));
     if declaration.format().is_some() && lowest.len() != highest.len() {
-        return Err(format!(
-            "from {lowest} to {highest} the IDs of {name} grow longer than 'pad', so they do not sort as texts"
-        ));
+        return Err(SpanError::OutgrowsPad { lowest, highest, name: name.to_owned() });
     }
     Ok((lowest, highest))
-}
-
-fn no_span(name: &str) -> String {
-    format!("IDs of {name} are counted, and hold no time; those of one day, month or year begin alike")
 }
 
 const NS_PER_MS: i128 = 1_000_000;
@@ -131,38 +151,32 @@ struct TimeBounds {
 }
 
 impl TimeBounds {
-    fn of(subject: &Subject) -> Result<TimeBounds, String> {
+    fn of(subject: &Subject) -> Result<TimeBounds, SpanError> {
         match subject {
             Subject::Unnamed(layout) => Ok(TimeBounds { first: layout.first_unix_ms(), last: layout.last_unix_ms() }),
             Subject::Declared(declaration) => {
                 let layout = declaration.layout();
                 let bounds = TimeBounds { first: layout.epoch_unix_ms(), last: layout.end_unix_ms().saturating_sub(1) };
-                layout.has_time().then_some(bounds).ok_or_else(|| format!("IDs of {} hold no time", declaration.name()))
+                layout.has_time().then_some(bounds).ok_or_else(|| SpanError::NoTime(declaration.name().to_owned()))
             }
-            Subject::Counted(counter) => Err(no_span(counter.name())),
+            Subject::Counted(counter) => Err(SpanError::Counted(counter.name().to_owned())),
         }
     }
 
-    fn time(&self, name: &str, text: &str, now_unix_ms: i64) -> Result<i64, String> {
-        let time = TimeSpec::parse(text).map_err(|error| format!("{name}: {error}"))?;
+    fn time(&self, end: &'static str, text: &str, now_unix_ms: i64) -> Result<i64, SpanError> {
+        let time = TimeSpec::parse(text).map_err(|error| SpanError::Time { end, error })?;
         let unix_ms = time.unix_ms(now_unix_ms);
         let is_inside = |unix_ms: i64| (self.first..=self.last).contains(&unix_ms);
         if is_inside(unix_ms) {
             return Ok(unix_ms);
         }
         let time = timestamp::format_rfc3339(unix_ms);
-        Err(if unix_ms < self.first {
-            let epoch = timestamp::format_rfc3339(self.first);
-            // A number of seconds may have been meant.
-            let seconds = unix_ms.checked_mul(1000).filter(|_| text.parse::<i64>().is_ok());
-            let help = match seconds.filter(|&meant| meant > 0 && is_inside(meant)) {
-                Some(meant) => format!("; as seconds it would be {}", timestamp::format_rfc3339(meant)),
-                None => String::new(),
-            };
-            format!("{name} {time} lies before the epoch, {epoch}: no ID is that old{help}")
-        } else {
-            let end = timestamp::format_rfc3339(self.last);
-            format!("{name} {time} lies past {end}, the last time that an ID can carry")
-        })
+        if unix_ms > self.last {
+            return Err(SpanError::TooLate { end, time, last: timestamp::format_rfc3339(self.last) });
+        }
+        // A number of seconds may have been meant.
+        let seconds = unix_ms.checked_mul(1000).filter(|_| text.parse::<i64>().is_ok());
+        let meant = seconds.filter(|&meant| meant > 0 && is_inside(meant)).map(timestamp::format_rfc3339);
+        Err(SpanError::TooEarly { end, time, epoch: timestamp::format_rfc3339(self.first), meant })
     }
 }

@@ -14,13 +14,14 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use indicatif::ProgressBar;
 
-use super::generator_args::FieldArgs;
-use super::layout_args::SubjectArgs;
-use super::output::{EXIT_FAILED, finish, print_error, print_report, progress_bar};
-use super::server_args::{SERVER_HELP, ServerArgs, TIMEOUT_MS_DEFAULT};
+use super::exit::{CliError, EXIT_FAILED, ToolError, finish};
+use super::generator_args::{FieldArgs, FieldError};
+use super::layout_args::{SubjectArgs, SubjectArgsError};
+use super::output::{print_report, progress_bar};
+use super::server_args::{SERVER_HELP, ServerArgs, ServerArgsError, TIMEOUT_MS_DEFAULT};
 use getid_text::plural::{counted, thousands};
 use getid_tools::at_limit;
-use getid_tools::client::Endpoint;
+use getid_tools::client::{ClientError, Endpoint};
 use getid_tools::subject::Subject;
 use getid_tools::verify::load::{RunResult, VerifyConnection, VerifyPlan};
 use getid_tools::verify::record::{RecordError, RecordReader, RecordWriter};
@@ -122,26 +123,69 @@ pub(super) struct VerifyArgs {
     subject: SubjectArgs,
 }
 
+/// An argument in seconds is out of range.
+#[derive(Debug, thiserror::Error)]
+#[error("must be more than 0 and at most 10000000")]
+pub(super) struct SecondsError;
+
 /// Parses an argument in seconds.
-pub(super) fn seconds(text: &str) -> Result<f64, String> {
-    match text.parse() {
-        Ok(seconds) if seconds > 0.0 && seconds <= 1e7 => Ok(seconds),
-        _ => Err("must be more than 0 and at most 10000000".to_owned()),
+pub(super) fn seconds(text: &str) -> Result<f64, SecondsError> {
+    text.parse().ok().filter(|&seconds| seconds > 0.0 && seconds <= 1e7).ok_or(SecondsError)
+}
+
+/// Reason why there is no report.
+#[derive(Debug, thiserror::Error)]
+enum VerifyError {
+    #[error(transparent)]
+    Subject(#[from] SubjectArgsError),
+    #[error("the layout can't be judged")]
+    NoPromises,
+    #[error("--after: these IDs do not ascend, so their order is unknown")]
+    Unordered,
+    #[error(
+        "--after: each server reserves these numbers ahead, so a later ID of another server may be lower; verify one \
+         server's at a time"
+    )]
+    ReservedAhead,
+    #[error("--server-id: these IDs do not contain a server-id")]
+    NoServerId,
+    #[error("the field '{0}' comes with each request: --field {0}=VALUE")]
+    MissingField(String),
+    #[error(transparent)]
+    Field(#[from] FieldError),
+    #[error(transparent)]
+    Server(#[from] ServerArgsError),
+    #[error("--server-id names {} for {}", counted(*.ids, "server-id"), counted(*.servers, "server"))]
+    ServerIds { ids: u64, servers: u64 },
+    #[error("starting threads: {0}")]
+    Threads(io::Error),
+    #[error("{endpoint}: {error}")]
+    Connect { endpoint: String, error: ClientError },
+    #[error("a connection's task failed: {0}")]
+    Task(tokio::task::JoinError),
+    #[error("{name}: {error}")]
+    Record { name: String, error: RecordError },
+    #[error("{name}: its ids have the layout {theirs}, this run's have {ours}")]
+    OtherLayout { name: String, theirs: String, ours: String },
+    #[error(transparent)]
+    Judge(#[from] JudgeError),
+}
+
+impl VerifyError {
+    fn file(path: &Path, error: io::Error) -> VerifyError {
+        VerifyError::Record { name: path.display().to_string(), error: RecordError::Io(error) }
     }
 }
 
-pub(super) fn run(args: &VerifyArgs) -> ExitCode {
-    match verify(args) {
-        Ok((report, code)) => finish(print_report(&report, args.json), code),
-        Err(message) => {
-            print_error(&message);
-            ExitCode::from(EXIT_FAILED)
-        }
-    }
+impl ToolError for VerifyError {}
+
+pub(super) fn run(args: &VerifyArgs) -> Result<ExitCode, CliError> {
+    let (report, code) = verify(args)?;
+    finish(print_report(&report, args.json), code)
 }
 
-fn verify(args: &VerifyArgs) -> Result<(VerifyReport, ExitCode), String> {
-    let promises = Arc::new(Promises::of(args.subject.subject()?).ok_or("the layout can't be judged")?);
+fn verify(args: &VerifyArgs) -> Result<(VerifyReport, ExitCode), VerifyError> {
+    let promises = Arc::new(Promises::of(args.subject.subject()?).ok_or(VerifyError::NoPromises)?);
     let words = words(args, &promises)?;
     let targets = targets(args)?;
     // Opens the files before an hour of drawing, so that a bad path fails at once.
@@ -170,8 +214,8 @@ fn verify(args: &VerifyArgs) -> Result<(VerifyReport, ExitCode), String> {
         None => Ok(()),
     });
     let judged = judged.map_err(|error| match (error, &args.record) {
-        (JudgeError::Write(error), Some(path)) => format!("{}: {error}", path.display()),
-        (error, _) => error.to_string(),
+        (JudgeError::Write(error), Some(path)) => VerifyError::file(path, error),
+        (error, _) => VerifyError::Judge(error),
     })?;
     if let Some(record) = record {
         record.finish()?;
@@ -196,29 +240,27 @@ fn verify(args: &VerifyArgs) -> Result<(VerifyReport, ExitCode), String> {
 }
 
 /// Returns the words after GETID: the generator's name, and every field that comes with a request.
-fn words(args: &VerifyArgs, promises: &Promises) -> Result<Vec<String>, String> {
+fn words(args: &VerifyArgs, promises: &Promises) -> Result<Vec<String>, VerifyError> {
     if args.after && !promises.ordered() {
-        return Err("--after: these IDs do not ascend, so their order is unknown".to_owned());
+        return Err(VerifyError::Unordered);
     }
     if args.after && args.servers.len() > 1 && promises.reserves_ahead() {
-        let text = "--after: each server reserves these numbers ahead, so a later ID of another server may be lower; \
-                    verify one server's at a time";
-        return Err(text.to_owned());
+        return Err(VerifyError::ReservedAhead);
     }
     if !args.server_id.is_empty() && !promises.names_server() {
-        return Err("--server-id: these IDs do not contain a server-id".to_owned());
+        return Err(VerifyError::NoServerId);
     }
     if let Some(field) = promises.request_fields().find(|field| !args.fields.has_field(field)) {
-        return Err(format!("the field '{field}' comes with each request: --field {field}=VALUE"));
+        return Err(VerifyError::MissingField(field.to_owned()));
     }
-    args.fields.words(promises.generator())
+    Ok(args.fields.words(promises.generator())?)
 }
 
-fn targets(args: &VerifyArgs) -> Result<Vec<Arc<Endpoint>>, String> {
+fn targets(args: &VerifyArgs) -> Result<Vec<Arc<Endpoint>>, VerifyError> {
     let targets = args.at.endpoints(&args.servers, TIMEOUT_MS_DEFAULT)?;
     if !args.server_id.is_empty() && args.server_id.len() != targets.len() {
         let (ids, servers) = (args.server_id.len() as u64, targets.len() as u64);
-        return Err(format!("--server-id names {} for {}", counted(ids, "server-id"), counted(servers, "server")));
+        return Err(VerifyError::ServerIds { ids, servers });
     }
     Ok(targets.into_iter().map(Arc::new).collect())
 }
@@ -229,8 +271,8 @@ fn draw(
     promises: &Arc<Promises>,
     targets: &[Arc<Endpoint>],
     bar: &ProgressBar,
-) -> Result<RunResult, String> {
-    let runtime = tokio::runtime::Runtime::new().map_err(|error| format!("starting threads: {error}"))?;
+) -> Result<RunResult, VerifyError> {
+    let runtime = tokio::runtime::Runtime::new().map_err(VerifyError::Threads)?;
     // A named generator has its own layout.
     let watched: Vec<&Endpoint> =
         targets.iter().map(|target| &**target).filter(|_| promises.generator().is_none()).collect();
@@ -245,7 +287,7 @@ async fn draw_all(
     promises: &Arc<Promises>,
     targets: &[Arc<Endpoint>],
     bar: &ProgressBar,
-) -> Result<RunResult, String> {
+) -> Result<RunResult, VerifyError> {
     let tolerance = i64::try_from(args.clock_tolerance_ms).unwrap_or(i64::MAX);
     let watch_options = WatchOptions { promises: Arc::clone(promises), clock_tolerance_ms: tolerance };
 
@@ -256,9 +298,9 @@ async fn draw_all(
         let server = Arc::new(ServerWatch::new(target.to_string(), args.server_id.get(index).copied()));
         for connection in 1..=args.connections as usize {
             let watch = Watch::new(Arc::clone(&server), connection, watch_options.clone());
-            let prepared =
-                VerifyConnection::connect(target, plan, watch).await.map_err(|error| format!("{target}: {error}"))?;
-            connections.push(prepared);
+            let prepared = VerifyConnection::connect(target, plan, watch).await;
+            let endpoint = || target.to_string();
+            connections.push(prepared.map_err(|error| VerifyError::Connect { endpoint: endpoint(), error })?);
         }
         servers.push(server);
     }
@@ -278,7 +320,7 @@ async fn draw_all(
             ended = tasks.join_next() => match ended {
                 None => break,
                 Some(Ok(outcome)) => result.absorb(outcome),
-                Some(Err(error)) => return Err(format!("a connection's task failed: {error}")),
+                Some(Err(error)) => return Err(VerifyError::Task(error)),
             },
             // An interrupted run still reports what it found.
             Ok(()) = tokio::signal::ctrl_c() => plan.stop.store(true, Ordering::Relaxed),
@@ -305,13 +347,16 @@ async fn sleep_until(deadline: Option<Instant>) {
     }
 }
 
-fn open_earlier(path: &Path, promises: &Promises) -> Result<EarlierRun<'static>, String> {
+fn open_earlier(path: &Path, promises: &Promises) -> Result<EarlierRun<'static>, VerifyError> {
     let name = path.display().to_string();
     let opened = File::open(path).map_err(RecordError::Io).and_then(|file| RecordReader::new(BufReader::new(file)));
-    let reader = opened.map_err(|error| format!("{name}: {error}"))?;
+    let reader = match opened {
+        Ok(reader) => reader,
+        Err(error) => return Err(VerifyError::Record { name, error }),
+    };
     let [theirs, ours] = [reader.subject(), &**promises.subject()].map(layout_text);
     if theirs != ours {
-        return Err(format!("{name}: its ids have the layout {theirs}, this run's have {ours}"));
+        return Err(VerifyError::OtherLayout { name, theirs, ours });
     }
     Ok(EarlierRun { name, ids: Box::new(reader) })
 }
@@ -325,22 +370,22 @@ struct RecordFile {
 }
 
 impl RecordFile {
-    fn create(path: &Path, subject: &Subject) -> Result<RecordFile, String> {
+    fn create(path: &Path, subject: &Subject) -> Result<RecordFile, VerifyError> {
         let mut unfinished = path.as_os_str().to_owned();
         unfinished.push(".unfinished");
         let unfinished = PathBuf::from(unfinished);
         let file = File::create(&unfinished).and_then(|file| RecordWriter::new(BufWriter::new(file), subject));
-        let writer = file.map_err(|error| format!("{}: {error}", unfinished.display()))?;
+        let writer = file.map_err(|error| VerifyError::file(&unfinished, error))?;
         Ok(RecordFile { path: path.to_owned(), unfinished, writer })
     }
 
-    fn finish(self) -> Result<(), String> {
+    fn finish(self) -> Result<(), VerifyError> {
         let RecordFile { path, unfinished, writer } = self;
         let written = writer
             .finish()
             .and_then(|out| out.into_inner().map_err(io::IntoInnerError::into_error))
             .and_then(|file| file.sync_all())
             .and_then(|()| std::fs::rename(&unfinished, &path));
-        written.map_err(|error| format!("{}: {error}", path.display()))
+        written.map_err(|error| VerifyError::file(&path, error))
     }
 }

@@ -4,9 +4,11 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
-use super::output::{EXIT_FAILED, finish, print, print_error};
-use super::server_args::{SERVER_HELP, ServerArgs, TIMEOUT_MS_DEFAULT};
+use super::exit::{CliError, EXIT_FAILED, EXIT_NEGATIVE, ToolError, finish};
+use super::output::print;
+use super::server_args::{SERVER_HELP, ServerArgs, ServerArgsError, TIMEOUT_MS_DEFAULT};
 use getid_text::printable::printable;
+use getid_tools::client::ClientError;
 use getid_tools::replies::{Reply, push_request};
 
 const INIT_EXAMPLES: &str = "\
@@ -50,33 +52,53 @@ struct WorkerInitArgs {
     at: ServerArgs,
 }
 
-pub(super) fn run(args: &WorkerArgs) -> ExitCode {
-    let WorkerCommand::Init(args) = &args.command;
-    match init(args) {
-        Ok(line) => finish(print(|out| writeln!(out, "{line}")), ExitCode::SUCCESS),
-        Err((message, code)) => {
-            print_error(&message);
-            code
-        }
+/// Reason why a pool is not opened.
+#[derive(Debug, thiserror::Error)]
+enum WorkerInitError {
+    #[error(
+        "worker pool '{}': add --new if no id of it was ever leased, in this store or another one; any other pool opens by \
+         itself when its 'longest' has passed",
+        printable(.0)
+    )]
+    NotNew(String),
+    #[error(transparent)]
+    Server(#[from] ServerArgsError),
+    #[error("{endpoint}: {error}")]
+    Client { endpoint: String, error: ClientError },
+    #[error("{endpoint}: {}", printable(.text))]
+    Refused { endpoint: String, text: String },
+    #[error("{endpoint}: no OK for WORKERID INIT. Is the server a getid?")]
+    NoOk { endpoint: String },
+}
+
+impl ToolError for WorkerInitError {
+    fn exit_code(&self) -> u8 {
+        if matches!(self, WorkerInitError::Refused { .. }) { EXIT_NEGATIVE } else { EXIT_FAILED }
     }
 }
 
-fn init(args: &WorkerInitArgs) -> Result<String, (String, ExitCode)> {
-    let failed = |message: String| (message, ExitCode::from(EXIT_FAILED));
-    let pool = printable(&args.pool);
+pub(super) fn run(args: &WorkerArgs) -> Result<ExitCode, CliError> {
+    let WorkerCommand::Init(args) = &args.command;
+    let line = init(args)?;
+    finish(print(|out| writeln!(out, "{line}")), ExitCode::SUCCESS)
+}
+
+fn init(args: &WorkerInitArgs) -> Result<String, WorkerInitError> {
     if !args.new {
-        return Err(failed(format!(
-            "worker pool '{pool}': add --new if no id of it was ever leased, in this store or another one; any other pool \
-             opens by itself when its 'longest' has passed"
-        )));
+        return Err(WorkerInitError::NotNew(args.pool.clone()));
     }
-    let endpoint = args.at.endpoint(args.server.as_deref(), TIMEOUT_MS_DEFAULT).map_err(failed)?;
+    let server = args.at.endpoint(args.server.as_deref(), TIMEOUT_MS_DEFAULT)?;
+    let endpoint = server.to_string();
     let mut request = Vec::new();
     push_request(&mut request, &["WORKERID", "INIT", &args.pool, "NEW"]);
-    let replies = endpoint.request_once(&request, 1).map_err(|error| failed(format!("{endpoint}: {error}")))?;
-    match replies.first() {
-        Some(Reply::Other(text)) if text == "+OK" => Ok(format!("{endpoint}: worker pool '{pool}' is open")),
-        Some(Reply::Error(text)) => Err((format!("{endpoint}: {}", printable(text)), ExitCode::FAILURE)),
-        _ => Err(failed(format!("{endpoint}: no OK for WORKERID INIT. Is the server a getid?"))),
+    match server.request_once(&request, 1) {
+        Err(error) => Err(WorkerInitError::Client { endpoint, error }),
+        Ok(replies) => match replies.into_iter().next() {
+            Some(Reply::Other(text)) if text == "+OK" => {
+                Ok(format!("{endpoint}: worker pool '{}' is open", printable(&args.pool)))
+            }
+            Some(Reply::Error(text)) => Err(WorkerInitError::Refused { endpoint, text }),
+            _ => Err(WorkerInitError::NoOk { endpoint }),
+        },
     }
 }

@@ -210,6 +210,11 @@ fn ended_periods_are_shown_and_then_removed() {
     let one = "invoice                     1 row 20260129 to 20260129  sqlite:DIR/sequences-0.sqlite\nRemoved 1 row\n";
     dir.check("sequence prune --through 2026-01-31 --generator invoice --yes", 0, one, "");
     dir.check_parts("sequence prune --through 2026-01-31 --yes", 0, &["Removed 2 rows"]);
+    dir.check_parts(
+        "sequence list",
+        0,
+        &["a.b  ", "0.sqlite: counters of 2 generators are not listed: add --periods\n"],
+    );
     let (_, left, _) = dir.run("sequence list --periods");
     assert_eq!(left.matches('@').count(), 2, "{left}");
     dir.check("sequence prune --through 2026-01-31 --yes", 0, nothing, "");

@@ -58,7 +58,8 @@ impl Folder {
             .iter()
             .chain(&[("GETID_ID_MACHINE_CLAIM", "no")])
             .map(|(name, value)| (name.into(), value.replace("DIR", dir).into()));
-        run_at(&args.state, NOW, environment.collect()).map(|(text, good)| (back(text), good)).map_err(back)
+        let done = run_at(&args.state, NOW, environment.collect());
+        done.map(|(text, good)| (back(text), good)).map_err(|error| back(error.to_string()))
     }
 
     #[track_caller]
@@ -448,11 +449,11 @@ fn a_moved_record_is_unchanged() {
         assert_eq!((&json[0][word], &json[0]["error"]), (&place.as_str().into(), &serde_json::Value::Null));
 
         let advance = format!("advance DIR --server-id 0 --force --to {}", NOW + 9000);
-        folder.check_refusal(&advance, &format!("DIR/getid-0.state: {shown_mark}. To go on, {remedy}"));
+        folder.check_refusal(&advance, &format!("DIR/getid-0.state: {shown_mark}. To continue, {remedy}"));
         let refused = folder.run("forget tweets DIR --server-id 0 --past-id 1").unwrap_err();
         assert!(refused.starts_with(&format!("cannot use the record DIR/getid-0.state: {shown_mark};")), "{refused}");
         fs::write(folder.state(0), text.replace("nonce 0", "nonce 1")).unwrap();
-        folder.check_refusal(&advance, &format!("DIR/getid-0.state: {shown_mark}. To go on, {remedy}"));
+        folder.check_refusal(&advance, &format!("DIR/getid-0.state: {shown_mark}. To continue, {remedy}"));
         fs::write(folder.state(0), &text).unwrap();
         let identity = record.identity;
         let start =

@@ -504,7 +504,11 @@ impl ReplyCollector for IdReplyCollector {
 }
 
 /// A reply as its strings and numbers in order, with nested lists flattened; an error is the whole reply.
-pub type FlatReply = Result<Vec<ReplyValue>, String>;
+pub type FlatReply = Result<Vec<ReplyValue>, ErrorText>;
+
+/// Text of a server's error reply, unescaped.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ErrorText(pub String);
 
 /// One string or number of a reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -585,7 +589,7 @@ impl ReplySink for ValueCollector {
 
     fn reply(&mut self) {
         let words = std::mem::take(&mut self.current);
-        self.replies.push(self.error.take().map_or(Ok(words), Err));
+        self.replies.push(self.error.take().map_or(Ok(words), |text| Err(ErrorText(text))));
     }
 
     fn push(&mut self) {
@@ -642,8 +646,8 @@ mod tests {
             Ok(vec![text("7"), text("a"), text(&long[..BULK_BYTES_SHOWN_MAX]), ReplyValue::Null]),
             Ok(vec![text("string")]),
             Ok(vec![text("-5")]),
-            Err("ERR no".to_owned()),
-            Err("WRONG x".to_owned()),
+            Err(ErrorText("ERR no".to_owned())),
+            Err(ErrorText("WRONG x".to_owned())),
             Ok(vec![ReplyValue::Null]),
         ];
         for cut in 0..=stream.len() {

@@ -4,10 +4,12 @@ use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Write};
 
 use clap::Args;
 
-use super::{check_unclaimed, describe_holder, describe_release, freed, unusable_record};
-use crate::cli::claim_store::{ClaimStore, ClaimStoreArgs, new_stamp};
-use crate::cli::sequence::ToolError;
-use crate::cli::state::texts::{duration, push_line};
+use crate::cli::claim_store::{ClaimStore, ClaimStoreArgs, ClaimStoreError, UnusableRecord, new_stamp};
+use crate::cli::exit::{Cause, CliError, EXIT_FAILED, EXIT_NEGATIVE, ToolError};
+use crate::cli::holders::{
+    HolderError, MovedRecord, check_unclaimed, describe_holder, describe_release, freed, timeout_ms, timeout_words,
+};
+use crate::cli::record_text::{duration, push_line};
 use getid_engine::claim::RecordLocation;
 use getid_engine::claim::fleet::{ClaimRecord, Holding, ReleaseReason};
 use getid_store::records::{Key, RecordRow, WriteResult};
@@ -45,27 +47,78 @@ pub(super) struct ClaimTakeArgs {
     pub(super) at: ClaimStoreArgs,
 }
 
+/// Reason why a claim is not changed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ClaimChangeError {
+    #[error(transparent)]
+    Store(#[from] ClaimStoreError),
+    #[error(
+        "{shown}: there is no record of server-id {server_id}. If the server-id never gave an ID, run `getid cluster init \
+         --new {server_id}`; if it has a state file, run `getid state move`"
+    )]
+    NoRecord { shown: String, server_id: u32 },
+    #[error(transparent)]
+    Unusable(#[from] UnusableRecord),
+    #[error(transparent)]
+    Moved(#[from] MovedRecord),
+    #[error(transparent)]
+    Held(#[from] HolderError),
+    #[error("server-id {0} has no holder: any standby takes it at once")]
+    NoHolder(u32),
+    #[error("{0}")]
+    NewRecord(Cause),
+    #[error(
+        "server-id {0}: another process wrote the record at the same time: its holder beats again, or a standby has taken \
+         the claim; `getid claim show {0}` shows the holder"
+    )]
+    WrittenMeanwhile(u32),
+    #[error("server-id {server_id} is held by {holder} now, which has just taken it")]
+    TakenMeanwhile { server_id: u32, holder: String },
+    #[error("server-id {0} was released at the same time")]
+    ReleasedMeanwhile(u32),
+    #[error(
+        "server-id {0}: its holder wrote the record {TAKES_MAX} times, each time between a read and a write of this tool; \
+         the store is too slow from here"
+    )]
+    TooSlow(u32),
+    #[error("{risks}\nThere is no terminal for the question: add --yes to confirm")]
+    NoTerminal { risks: String },
+    #[error("nothing was changed")]
+    Declined,
+}
+
+impl ToolError for ClaimChangeError {
+    fn exit_code(&self) -> u8 {
+        match self {
+            ClaimChangeError::Store(_) | ClaimChangeError::NoTerminal { .. } => EXIT_FAILED,
+            _ => EXIT_NEGATIVE,
+        }
+    }
+}
+
 /// Returns the claim of a server-id. Fails if there is no record, if it is damaged, or if it was moved.
-pub(in crate::cli) fn read_usable_claim(
-    store: &ClaimStore,
-    server_id: u32,
-) -> Result<(RecordRow, ClaimRecord), ToolError> {
+fn read_usable_claim(store: &ClaimStore, server_id: u32) -> Result<(RecordRow, ClaimRecord), ClaimChangeError> {
     let Some((row, claim)) = store.claim(server_id)? else {
-        return Err(ToolError::Negative(format!(
-            "{}: there is no record of server-id {server_id}. If the server-id never gave an ID, run \
-             `getid cluster init --new {server_id}`; if it has a state file, run `getid state move`",
-            store.shown()
-        )));
+        return Err(ClaimChangeError::NoRecord { shown: store.shown().to_owned(), server_id });
     };
-    let claim = claim.map_err(|error| ToolError::Negative(unusable_record(store, server_id, &error)))?;
-    if let Some(mark) = &claim.mark {
-        let remedy = mark.remedy(server_id, &RecordLocation::of_store(store.shown()));
-        return Err(ToolError::Negative(format!(
-            "{}: server-id {server_id}: {mark}. To go on, {remedy}",
-            store.shown()
-        )));
+    let claim = claim.map_err(|error| store.unusable(server_id, error))?;
+    if let Some(mark) = claim.mark {
+        return Err(MovedRecord { here: RecordLocation::of_store(store.shown()), server_id, mark }.into());
     }
     Ok((row, claim))
+}
+
+/// Writes a claim without its holder. Returns whether the record was unchanged until then.
+fn write_freed(
+    store: &ClaimStore,
+    row: &RecordRow,
+    claim: &ClaimRecord,
+    now_unix_ms: i64,
+) -> Result<bool, ClaimChangeError> {
+    let new = freed(claim, ReleaseReason::Operator, 1, now_unix_ms);
+    let new = new.to_row(new_stamp(0).writer).map_err(|error| ClaimChangeError::NewRecord(error.into()))?;
+    let key = Key::of_claim(claim.record.identity.server_id);
+    Ok(store.write(&key, Some(row.stamp), &new)? == WriteResult::Done)
 }
 
 pub(super) fn release(
@@ -73,7 +126,7 @@ pub(super) fn release(
     store: &ClaimStore,
     now_unix_ms: i64,
     out: &mut dyn Write,
-) -> Result<(), ToolError> {
+) -> Result<(), CliError> {
     let server_id = args.server_id;
     let (row, claim) = read_usable_claim(store, server_id)?;
     let holder = match &claim.holding {
@@ -88,21 +141,12 @@ pub(super) fn release(
         "so it is not released: stop that server, which releases it; or run `getid claim take {server_id}`, which prints \
          the risks"
     );
-    check_unclaimed(store, server_id, &row, &claim, &why).map_err(ToolError::Negative)?;
-    let new = freed(&claim, ReleaseReason::Operator, 1, now_unix_ms)
-        .to_row(new_stamp(0).writer)
-        .map_err(|error| ToolError::Negative(error.to_string()))?;
-    match store.write(&Key::of_claim(server_id), Some(row.stamp), &new)? {
-        WriteResult::Done => {}
-        WriteResult::Conflict(_) => {
-            return Err(ToolError::Negative(format!(
-                "server-id {server_id}: another process wrote the record at the same time: its holder beats again, or a \
-                 standby has taken the claim; `getid claim show {server_id}` shows the holder"
-            )));
-        }
+    check_unclaimed(store, server_id, &row, &claim, &why).map_err(ClaimChangeError::from)?;
+    if !write_freed(store, &row, &claim, now_unix_ms)? {
+        return Err(ClaimChangeError::WrittenMeanwhile(server_id).into());
     }
     writeln!(out, "server-id {server_id}: {}", store.shown())?;
-    let silent = super::timeout_words(&claim);
+    let silent = timeout_words(&claim);
     out.write_all(line("released", &format!("{holder} was silent for {silent}; any server may take it")).as_bytes())?;
     Ok(())
 }
@@ -112,21 +156,15 @@ pub(super) fn take(
     store: &ClaimStore,
     now_unix_ms: i64,
     out: &mut dyn Write,
-) -> Result<(), ToolError> {
+) -> Result<(), CliError> {
     let server_id = args.server_id;
-    let (row, claim) = read_usable_claim(store, server_id)?;
-    let Some(holder) = claim.holder().cloned() else {
-        return Err(ToolError::Negative(format!("server-id {server_id} has no holder: any standby takes it at once")));
-    };
+    let (mut row, mut claim) = read_usable_claim(store, server_id)?;
+    let holder = claim.holder().cloned().ok_or(ClaimChangeError::NoHolder(server_id))?;
     if !args.yes {
         confirm(&risks(server_id, &claim), io::stdin().is_terminal(), &mut io::stdin().lock())?;
     }
-    let (mut row, mut claim) = (row, claim);
     for _ in 0..TAKES_MAX {
-        let new = freed(&claim, ReleaseReason::Operator, 1, now_unix_ms)
-            .to_row(new_stamp(0).writer)
-            .map_err(|error| ToolError::Negative(error.to_string()))?;
-        if store.write(&Key::of_claim(server_id), Some(row.stamp), &new)? == WriteResult::Done {
+        if write_freed(store, &row, &claim, now_unix_ms)? {
             writeln!(out, "server-id {server_id}: {}", store.shown())?;
             let text = format!("from {}; a standby takes it at once", describe_holder(&holder));
             out.write_all(line("taken", &text).as_bytes())?;
@@ -137,18 +175,13 @@ pub(super) fn take(
         match claim.holder() {
             Some(found) if found.instance == holder.instance => {}
             Some(found) => {
-                let found = describe_holder(found);
-                return Err(ToolError::Negative(format!(
-                    "server-id {server_id} is held by {found} now, which has just taken it"
-                )));
+                let holder = describe_holder(found);
+                return Err(ClaimChangeError::TakenMeanwhile { server_id, holder }.into());
             }
-            None => return Err(ToolError::Negative(format!("server-id {server_id} was released at the same time"))),
+            None => return Err(ClaimChangeError::ReleasedMeanwhile(server_id).into()),
         }
     }
-    Err(ToolError::Negative(format!(
-        "server-id {server_id}: its holder wrote the record {TAKES_MAX} times, each time between a read and a write of \
-         this tool; the store is too slow from here"
-    )))
+    Err(ClaimChangeError::TooSlow(server_id).into())
 }
 
 fn line(name: &str, value: &str) -> String {
@@ -160,7 +193,7 @@ fn line(name: &str, value: &str) -> String {
 /// Returns the text about what taking a claim away risks, and what it does not.
 pub(super) fn risks(server_id: u32, claim: &ClaimRecord) -> String {
     let holder = claim.holder().map(describe_holder).unwrap_or_default();
-    let hold = duration(super::timeout_ms(claim) * 3 / 4);
+    let hold = duration(timeout_ms(claim) * 3 / 4);
     format!(
         "server-id {server_id} is held by {holder}.\n\
          No ID is given twice, whatever happens: what {holder} saves is refused from now on, and the next holder begins \
@@ -172,14 +205,14 @@ pub(super) fn risks(server_id: u32, claim: &ClaimRecord) -> String {
 }
 
 /// Asks for a confirmation at the terminal. Fails without a terminal, or if the answer is not `yes`.
-pub(super) fn confirm(risks: &str, is_terminal: bool, answer: &mut impl io::BufRead) -> Result<(), ToolError> {
+pub(super) fn confirm(risks: &str, is_terminal: bool, answer: &mut impl io::BufRead) -> Result<(), CliError> {
     if !is_terminal {
-        return Err(ToolError::Failed(format!("{risks}\nThere is no terminal for the question: add --yes to confirm")));
+        return Err(ClaimChangeError::NoTerminal { risks: risks.to_owned() }.into());
     }
     let mut err = io::stderr().lock();
     write!(err, "{risks}\nTake the claim away? Type yes: ")?;
     err.flush()?;
     let mut line = String::new();
     answer.take(64).read_line(&mut line)?;
-    if line.trim() == "yes" { Ok(()) } else { Err(ToolError::Negative("nothing was changed".to_owned())) }
+    if line.trim() == "yes" { Ok(()) } else { Err(ClaimChangeError::Declined.into()) }
 }

@@ -8,24 +8,18 @@ mod show;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
-use std::io::Write;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
 use self::change::{ClaimReleaseArgs, ClaimTakeArgs, RELEASE_EXAMPLES, TAKE_EXAMPLES};
-pub(super) use self::show::{ClaimListing, list_claims};
+pub(super) use self::show::{ClaimListing, ListError, list_claims};
 use self::show::{ClaimShowArgs, SHOW_EXAMPLES};
-use super::claim_store::{CLAIM_STORE_HELP, ClaimStore, ClaimStoreArgs, TIMEOUT_MS_MAX, WatchOutcome};
-use super::sequence::{ToolError, run_and_report};
-use super::state::texts::duration;
-use getid_engine::claim::fleet::{ClaimHolder, ClaimRecord, FreeClaim, Holding, ReleaseReason};
-use getid_store::records::{RecordRow, Stamp};
+use super::claim_store::{CLAIM_STORE_HELP, ClaimStore, ClaimStoreArgs};
+use super::exit::CliError;
+use super::output::print;
 use getid_system::clock::wall_unix_ms;
-use getid_text::printable::printable_up_to;
-use getid_text::shell::shell_word;
-use getid_text::store_url::for_command;
 
 /// Arguments of `getid claim`.
 #[derive(Args)]
@@ -70,96 +64,20 @@ struct ClaimSchemaArgs {
     at: ClaimStoreArgs,
 }
 
-pub(super) fn run(args: &ClaimArgs) -> ExitCode {
+pub(super) fn run(args: &ClaimArgs) -> Result<ExitCode, CliError> {
     let opened = |at: &ClaimStoreArgs| at.open(&at.config()?);
-    run_and_report(|out| match &args.command {
+    print(|out| match &args.command {
         ClaimCommand::Show(args) => show::show(args, &opened(&args.at)?, wall_unix_ms(), out),
         ClaimCommand::Release(args) => change::release(args, &opened(&args.at)?, wall_unix_ms(), out),
         ClaimCommand::Take(args) => change::take(args, &opened(&args.at)?, wall_unix_ms(), out),
-        ClaimCommand::Schema(args) => schema(&opened(&args.at)?, out),
-    })
+        ClaimCommand::Schema(args) => Ok(schema(&opened(&args.at)?, out)?),
+    })?;
+    Ok(ExitCode::SUCCESS)
 }
 
-fn schema(store: &ClaimStore, out: &mut dyn Write) -> Result<(), ToolError> {
+fn schema(store: &ClaimStore, out: &mut dyn Write) -> io::Result<()> {
     match store.schema().trim_end() {
-        "" => writeln!(out, "-- {}: needs no table", store.shown())?,
-        schema => writeln!(out, "{schema}")?,
+        "" => writeln!(out, "-- {}: needs no table", store.shown()),
+        schema => writeln!(out, "{schema}"),
     }
-    Ok(())
-}
-
-/// Checks that a claim has no holder: it is free, or its holder was silent for its whole time-out. Otherwise fails with
-/// a sentence that names the holder, followed by `why`.
-pub(super) fn check_unclaimed(
-    store: &ClaimStore,
-    server_id: u32,
-    row: &RecordRow,
-    claim: &ClaimRecord,
-    why: &str,
-) -> Result<(), String> {
-    let Some(holder) = claim.holder() else { return Ok(()) };
-    let timeout_ms = timeout_ms(claim);
-    let watched = store.watch(&BTreeMap::from([(server_id, (row.clone(), timeout_ms))]))?;
-    match watched.get(&server_id) {
-        Some(WatchOutcome::Silent(_)) => Ok(()),
-        _ => {
-            Err(format!("server-id {server_id} is held by {}, which wrote it just now, {why}", describe_holder(holder)))
-        }
-    }
-}
-
-/// Time-out of a record's holder, ms.
-pub(super) fn timeout_ms(claim: &ClaimRecord) -> u64 {
-    claim.timeout_ms.clamp(1, TIMEOUT_MS_MAX)
-}
-
-/// Describes a holder by name, address and host.
-pub(super) fn describe_holder(holder: &ClaimHolder) -> String {
-    let shown = |text: &str| printable_up_to(text, 200);
-    let name = if holder.name.is_empty() { "a server without a name".to_owned() } else { shown(&holder.name) };
-    let places: Vec<_> = [&holder.address, &holder.host]
-        .into_iter()
-        .filter(|place| !place.is_empty() && **place != holder.name)
-        .map(|place| shown(place))
-        .collect();
-    if places.is_empty() { name } else { format!("{name} ({})", places.join(", ")) }
-}
-
-/// Describes why a claim has no holder.
-pub(super) fn describe_release(freed: &FreeClaim) -> String {
-    let by = if freed.by.is_empty() { "its holder".to_owned() } else { printable_up_to(&freed.by, 200) };
-    match freed.why {
-        ReleaseReason::New => "no server ever held it".to_owned(),
-        ReleaseReason::Stopped => format!("{by} stopped"),
-        ReleaseReason::Clock => format!("{by} released it, because its clock was absurd"),
-        ReleaseReason::Operator => format!("an operator took it from {by}"),
-        ReleaseReason::Advanced => "it was advanced by an operator".to_owned(),
-        ReleaseReason::Moved => "it was moved here".to_owned(),
-    }
-}
-
-/// Returns this claim without a holder, as the next record to write.
-pub(super) fn freed(claim: &ClaimRecord, why: ReleaseReason, beats: u64, now_unix_ms: i64) -> ClaimRecord {
-    let by = match &claim.holding {
-        Holding::Held(holder) => holder.name.clone(),
-        Holding::Free(freed) => freed.by.clone(),
-    };
-    let beat = claim.beat.saturating_add(beats).min(Stamp::BEAT_MAX);
-    let holding = Holding::Free(FreeClaim { why, by, since_unix_ms: now_unix_ms });
-    ClaimRecord { beat, holding, ..claim.clone() }
-}
-
-/// Returns the error for a record that cannot be used, with the remedy.
-pub(in crate::cli) fn unusable_record(store: &ClaimStore, server_id: u32, error: &impl std::fmt::Display) -> String {
-    format!(
-        "{}: cannot use the record of server-id {server_id}: {error}; to continue, run `getid state advance --store {} \
-         --server-id {server_id} --past-id ID`, ID being the largest in any table",
-        store.shown(),
-        shell_word(&for_command(store.shown()))
-    )
-}
-
-/// Formats a claim's time-out.
-pub(super) fn timeout_words(claim: &ClaimRecord) -> String {
-    duration(timeout_ms(claim))
 }

@@ -8,11 +8,11 @@ use clap::Args;
 use getid_core::UtcMs;
 use serde_json::{Value, json};
 
-use super::{describe_holder, describe_release, timeout_ms, timeout_words, unusable_record};
-use crate::cli::claim_store::{ClaimStore, ClaimStoreArgs, WatchOutcome};
+use crate::cli::claim_store::{ClaimStore, ClaimStoreArgs, ClaimStoreError, UnusableRecord, WatchOutcome};
+use crate::cli::exit::{CliError, EXIT_NEGATIVE, ToolError};
+use crate::cli::holders::{describe_holder, describe_release, timeout_ms, timeout_words};
 use crate::cli::output::print_error;
-use crate::cli::sequence::ToolError;
-use crate::cli::state::texts::{push_line, push_record, record_json};
+use crate::cli::record_text::{push_line, push_record, record_json};
 use getid_engine::claim::fleet::{ClaimHolder, ClaimRecord, Holding};
 use getid_engine::claim::{Mark, RecordLocation};
 use getid_store::records::RecordRow;
@@ -43,7 +43,7 @@ pub(in crate::cli) struct ClaimEntry<'a> {
     store: &'a ClaimStore,
     server_id: u32,
     row: RecordRow,
-    claim: Result<ClaimRecord, String>,
+    claim: Result<ClaimRecord, UnusableRecord>,
     watched: Option<WatchOutcome>,
 }
 
@@ -52,7 +52,7 @@ pub(super) fn show(
     store: &ClaimStore,
     now_unix_ms: i64,
     out: &mut dyn Write,
-) -> Result<(), ToolError> {
+) -> Result<(), CliError> {
     let ClaimListing { entries, is_usable } = list_claims(store, args.server_id, args.watch)?;
     if args.json {
         let list: Vec<_> = entries.iter().map(|entry| entry.to_json(now_unix_ms)).collect();
@@ -64,12 +64,30 @@ pub(super) fn show(
     if is_usable {
         return Ok(());
     }
-    let whose = args.server_id.map_or_else(|| "any server-id".to_owned(), |id| format!("server-id {id}"));
-    Err(ToolError::Negative(if entries.is_empty() {
-        format!("{}: there is no record of {whose}", store.shown())
+    let shown = store.shown().to_owned();
+    Err(if entries.is_empty() {
+        ListError::NoRecord { shown, server_id: args.server_id }.into()
     } else {
-        format!("{}: some of these records are unusable; see above", store.shown())
-    }))
+        ListError::Unusable { shown }.into()
+    })
+}
+
+/// Reason why a list of claims is a negative answer.
+#[derive(Debug, thiserror::Error)]
+pub(in crate::cli) enum ListError {
+    #[error(
+        "{shown}: there is no record of {}",
+        .server_id.map_or_else(|| "any server-id".to_owned(), |id| format!("server-id {id}"))
+    )]
+    NoRecord { shown: String, server_id: Option<u32> },
+    #[error("{shown}: some of these records are unusable; see above")]
+    Unusable { shown: String },
+}
+
+impl ToolError for ListError {
+    fn exit_code(&self) -> u8 {
+        EXIT_NEGATIVE
+    }
 }
 
 /// Result of [`list_claims`].
@@ -85,14 +103,14 @@ pub(in crate::cli) fn list_claims(
     store: &ClaimStore,
     server_id: Option<u32>,
     watches: bool,
-) -> Result<ClaimListing<'_>, String> {
+) -> Result<ClaimListing<'_>, ClaimStoreError> {
     let mut skipped = false;
     let rows: BTreeMap<_, _> = if let Some(server_id) = server_id {
         store.claim(server_id)?.map(|(row, _)| (server_id, row)).into_iter().collect()
     } else {
         let claims = store.claims()?;
         skipped = !claims.bad.is_empty();
-        claims.bad.iter().for_each(|bad| print_error(&store.left_out(bad)));
+        claims.bad.iter().for_each(|bad| print_error(&store.left_out(bad).to_string()));
         claims.rows
     };
     let mut entries: Vec<_> = rows.into_iter().map(|(server_id, row)| ClaimEntry::of(store, server_id, row)).collect();
@@ -112,7 +130,7 @@ pub(in crate::cli) fn list_claims(
 
 impl<'a> ClaimEntry<'a> {
     fn of(store: &'a ClaimStore, server_id: u32, row: RecordRow) -> ClaimEntry<'a> {
-        let claim = ClaimRecord::of_row(&row, server_id).map_err(|error| unusable_record(store, server_id, &error));
+        let claim = ClaimRecord::of_row(&row, server_id).map_err(|error| store.unusable(server_id, error));
         ClaimEntry { store, server_id, row, claim, watched: None }
     }
 
@@ -184,7 +202,7 @@ impl<'a> ClaimEntry<'a> {
             "writer": format!("{:032x}", self.row.stamp.writer),
         });
         let more = match &self.claim {
-            Err(error) => json!({ "error": error }),
+            Err(error) => json!({ "error": error.to_string() }),
             Ok(claim) => {
                 let mut more = record_json(&claim.record, now_unix_ms);
                 more["timeout_ms"] = json!(claim.timeout_ms);

@@ -162,7 +162,7 @@ fn marked_and_damaged_records_are_unchanged() {
     for (server_id, expected) in [
         (
             0,
-            "memory: server-id 0: it is being moved to etcd://b/getid, and no server may start with it here. To go on, finish \
+            "memory: server-id 0: it is being moved to etcd://b/getid, and no server may start with it here. To continue, finish \
              the move: run `getid state move --server-id 0 --from memory --to etcd://b/getid` once more",
         ),
         (1, "memory: cannot use the record of server-id 1: its checksum is"),

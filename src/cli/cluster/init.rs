@@ -1,15 +1,16 @@
 //! `getid cluster init`: makes the record of a fleet, and records of claims that never existed.
 
 use std::io::Write;
-use std::sync::Arc;
 
 use clap::Args;
-use getid_core::Layout;
 
+use super::error::ClusterError;
 use super::show::describe;
-use crate::cli::claim_store::{ClaimStore, ClaimStoreArgs, new_stamp};
-use crate::cli::sequence::ToolError;
-use crate::cli::state::{sets_layout, texts::push_line};
+use crate::cli::claim_store::{ClaimStore, ClaimStoreArgs, fleet_layout, new_stamp};
+use crate::cli::exit::CliError;
+use crate::cli::output::print_error;
+use crate::cli::record_text::push_line;
+use crate::cli::tool_config::{environment, sets_layout};
 use getid_config::Config;
 use getid_engine::claim::Identity;
 use getid_engine::claim::fleet::{ClaimRecord, ClusterRecord, IdRanges};
@@ -22,9 +23,6 @@ Examples:
 
 /// Largest number of server-ids that one run makes records for: each is a write.
 const NEW_MAX: usize = 4096;
-
-/// Largest number of server-ids that an error names.
-const NAMED_MAX: usize = 10;
 
 #[derive(Args)]
 pub(super) struct ClusterInitArgs {
@@ -46,13 +44,13 @@ pub(super) fn init(
     store: &ClaimStore,
     now_unix_ms: i64,
     out: &mut dyn Write,
-) -> Result<(), ToolError> {
+) -> Result<(), CliError> {
     let found = store.cluster()?;
     let before = found.as_ref().map(|(_, record)| record);
-    let record = record_to_write(args, config, before, args.at.config.is_some()).map_err(ToolError::Negative)?;
+    let record = record_to_write(args, config, before, args.at.config.is_some())?;
     check_ids(args, &record, before, store)?;
     for warning in store.warnings()? {
-        crate::cli::output::print_error(&format!("{}: {warning}", store.shown()));
+        print_error(&format!("{}: {warning}", store.shown()));
     }
     let is_new = match &found {
         Some((_, before)) if *before == record => None,
@@ -60,12 +58,9 @@ pub(super) fn init(
         None => Some((None, 1)),
     };
     if let Some((expect, beat)) = is_new {
-        let row: RecordRow = record.to_row(new_stamp(beat)).map_err(|error| ToolError::Negative(error.to_string()))?;
+        let row: RecordRow = record.to_row(new_stamp(beat)).map_err(ClusterError::new_record)?;
         if let WriteResult::Conflict(_) = store.write(&Key::of_cluster(), expect, &row)? {
-            return Err(ToolError::Negative(format!(
-                "{}: another process wrote the record 'cluster' at the same time; run the command again",
-                store.shown()
-            )));
+            return Err(ClusterError::InitConflict { shown: store.shown().to_owned() }.into());
         }
     }
     let done = match (&found, is_new) {
@@ -76,11 +71,12 @@ pub(super) fn init(
     let mut text = format!("cluster: {}, {done}\n", store.shown());
     describe(&mut text, &record);
     out.write_all(text.as_bytes())?;
-    let layout = layout_of(&record, config.layout)?;
+    let layout = fleet_layout(&record, config.layout).map_err(ClusterError::from)?;
     for server_id in args.new.iter().flat_map(IdRanges::iter) {
         let identity = Identity { server_id, layout };
         let claim = ClaimRecord::new(identity, config.claim.timeout_ms, now_unix_ms);
-        let row = claim.to_row(new_stamp(claim.beat).writer).map_err(|error| ToolError::Negative(error.to_string()))?;
+        let row = claim.to_row(new_stamp(claim.beat).writer);
+        let row = row.map_err(ClusterError::new_record)?;
         let done = match store.write(&Key::of_claim(server_id), None, &row)? {
             WriteResult::Done => "a record was created for its first start".to_owned(),
             WriteResult::Conflict(_) => "it has a record already, which is unchanged".to_owned(),
@@ -98,15 +94,10 @@ fn record_to_write(
     config: &Config,
     before: Option<&ClusterRecord>,
     has_file: bool,
-) -> Result<ClusterRecord, String> {
-    let environment: Vec<_> = std::env::vars_os().collect();
-    let compares = before.is_none() || has_file || sets_layout(&environment);
+) -> Result<ClusterRecord, ClusterError> {
+    let compares = before.is_none() || has_file || sets_layout(&environment());
     let base = before.cloned().unwrap_or_else(|| ClusterRecord::new(config.layout, IdRanges::default()));
-    let joined = if compares {
-        base.joined_by(config.layout, &config.generators, &config.counters).map_err(|error| error.to_string())?
-    } else {
-        None
-    };
+    let joined = if compares { base.joined_by(config.layout, &config.generators, &config.counters)? } else { None };
     let mut record = joined.unwrap_or(base);
     if let Some(auto) = &args.auto {
         record.auto = record.auto.with(auto);
@@ -120,67 +111,29 @@ fn check_ids(
     record: &ClusterRecord,
     before: Option<&ClusterRecord>,
     store: &ClaimStore,
-) -> Result<(), ToolError> {
+) -> Result<(), ClusterError> {
     let most = (1_u64 << record.id_range) - 1;
     for (flag, ids) in [("--auto", &args.auto), ("--new", &args.new)] {
         let too_large = ids.as_ref().and_then(IdRanges::last).filter(|&last| u64::from(last) > most);
         if let Some(last) = too_large {
-            let bits = record.id_range;
-            return Err(ToolError::Negative(format!(
-                "{flag}: server-id {last} does not fit id-range {bits}: at most {most}"
-            )));
+            return Err(ClusterError::TooLarge { flag, last, bits: record.id_range, most });
         }
     }
     let new: Vec<u32> = args.new.iter().flat_map(IdRanges::iter).take(NEW_MAX + 1).collect();
     if new.len() > NEW_MAX {
-        return Err(ToolError::Negative(format!(
-            "--new names more than {NEW_MAX} server-ids; name fewer of them at a time"
-        )));
+        return Err(ClusterError::TooMany { max: NEW_MAX });
     }
     let both: Vec<u32> = new.into_iter().filter(|&id| record.auto.contains(id)).collect();
     if !both.is_empty() {
-        return Err(ToolError::Negative(format!(
-            "--new: 'server-id auto' may take {}, so no server may name it in its configuration; the first holder creates \
-             its record",
-            list_ids(&both)
-        )));
+        return Err(ClusterError::NewIsAuto(both));
     }
     if let Some(auto) = &args.auto {
         let was_auto = |id: &u32| before.is_some_and(|before| before.auto.contains(*id));
         let owned: Vec<u32> =
             store.claims()?.server_ids().into_iter().filter(|id| auto.contains(*id) && !was_auto(id)).collect();
         if !owned.is_empty() {
-            return Err(ToolError::Negative(format!(
-                "--auto: there is already a record of {}, which servers name in their configuration: omit it",
-                list_ids(&owned)
-            )));
+            return Err(ClusterError::AutoIsNamed(owned));
         }
     }
     Ok(())
-}
-
-fn list_ids(ids: &[u32]) -> String {
-    let some: Vec<_> = ids.iter().take(NAMED_MAX).map(u32::to_string).collect();
-    let more = ids.len().saturating_sub(NAMED_MAX);
-    let and_more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    format!("server-id {}{and_more}", some.join(", "))
-}
-
-/// Returns the layout of a fleet's servers: its id-range and epoch, and the other widths as configured if they fit.
-pub(in crate::cli) fn layout_of(record: &ClusterRecord, configured: Layout) -> Result<Layout, String> {
-    let ClusterRecord { epoch, id_range, .. } = *record;
-    if (configured.server_bits(), configured.epoch()) == (id_range, epoch) {
-        return Ok(configured);
-    }
-    // Widths of shard and random may change between lives. These are the defaults, as far as there is room.
-    let left = 21_u32.saturating_sub(id_range);
-    let random = Layout::default().random_bits().min(left);
-    Layout::new(epoch, id_range, left - random, random).map_err(|error| error.to_string())
-}
-
-/// Returns the listing of the fleet's declarations, one line each.
-pub(super) fn generator_lines(record: &ClusterRecord) -> Vec<String> {
-    let counters = record.counters().iter().cloned();
-    let generators = record.declarations().generators().iter().map(|known| Arc::clone(known).to_text());
-    counters.chain(generators).collect()
 }

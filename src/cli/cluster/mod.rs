@@ -3,6 +3,7 @@
 //! They are pinned once, and each server is compared with them at its start. The tool makes and shows the record, and
 //! removes a generator that no server declares any more.
 
+mod error;
 mod forget;
 mod init;
 mod show;
@@ -14,11 +15,11 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 
 use self::forget::{FORGET_EXAMPLES, ForgetGeneratorArgs};
-pub(super) use self::init::layout_of as fleet_layout;
 use self::init::{ClusterInitArgs, INIT_EXAMPLES};
 use self::show::{ClusterShowArgs, SHOW_EXAMPLES};
 use super::claim_store::CLAIM_STORE_HELP;
-use super::sequence::run_and_report;
+use super::exit::CliError;
+use super::output::print;
 use getid_system::clock::wall_unix_ms;
 
 /// Arguments of `getid cluster`.
@@ -50,8 +51,8 @@ enum ClusterCommand {
     ForgetGenerator(ForgetGeneratorArgs),
 }
 
-pub(super) fn run(args: &ClusterArgs) -> ExitCode {
-    run_and_report(|out| match &args.command {
+pub(super) fn run(args: &ClusterArgs) -> Result<ExitCode, CliError> {
+    print(|out| match &args.command {
         ClusterCommand::Init(args) => {
             let config = args.at.config()?;
             init::init(args, &config, &args.at.open(&config)?, wall_unix_ms(), out)
@@ -60,5 +61,6 @@ pub(super) fn run(args: &ClusterArgs) -> ExitCode {
         ClusterCommand::ForgetGenerator(args) => {
             forget::forget(args, &args.at.open(&args.at.config()?)?, wall_unix_ms(), out)
         }
-    })
+    })?;
+    Ok(ExitCode::SUCCESS)
 }

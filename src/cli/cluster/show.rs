@@ -1,16 +1,17 @@
 //! `getid cluster show`: prints the record of a fleet and counts its claims.
 
 use std::io::Write;
+use std::sync::Arc;
 
 use clap::Args;
 use getid_core::{Tick, UtcMs};
 use serde_json::json;
 
-use super::init::generator_lines;
+use super::error::ClusterError;
 use crate::cli::claim_store::{ClaimStore, ClaimStoreArgs, Claims};
+use crate::cli::exit::CliError;
 use crate::cli::output::print_error;
-use crate::cli::sequence::ToolError;
-use crate::cli::state::texts::push_line;
+use crate::cli::record_text::push_line;
 use getid_engine::claim::fleet::{ClaimRecord, ClusterRecord};
 
 pub(super) const SHOW_EXAMPLES: &str = "\
@@ -51,15 +52,13 @@ impl ClaimCounts {
     }
 }
 
-pub(super) fn show(args: &ClusterShowArgs, store: &ClaimStore, out: &mut dyn Write) -> Result<(), ToolError> {
+pub(super) fn show(args: &ClusterShowArgs, store: &ClaimStore, out: &mut dyn Write) -> Result<(), CliError> {
     let Some((_, record)) = store.cluster()? else {
-        return Err(ToolError::Negative(format!(
-            "{}: there is no fleet record here; if address and prefix are right, `getid cluster init` creates it",
-            store.shown()
-        )));
+        let remedy = "; if address and prefix are right, `getid cluster init` creates it";
+        return Err(ClusterError::NoRecord { shown: store.shown().to_owned(), remedy }.into());
     };
     let claims = store.claims()?;
-    claims.bad.iter().for_each(|bad| print_error(&store.left_out(bad)));
+    claims.bad.iter().for_each(|bad| print_error(&store.left_out(bad).to_string()));
     let counts = ClaimCounts::of(&claims);
     if args.json {
         let epoch = record.epoch;
@@ -96,4 +95,11 @@ pub(super) fn describe(text: &mut String, record: &ClusterRecord) {
     for line in generator_lines(record) {
         push_line(text, "generator", &line);
     }
+}
+
+/// Returns the listing of the fleet's declarations, one line each.
+pub(super) fn generator_lines(record: &ClusterRecord) -> Vec<String> {
+    let counters = record.counters().iter().cloned();
+    let generators = record.declarations().generators().iter().map(|known| Arc::clone(known).to_text());
+    counters.chain(generators).collect()
 }

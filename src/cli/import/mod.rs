@@ -8,6 +8,7 @@
 //! Counters are read page by page, so memory does not grow with their number. A counter that does not fit is reported
 //! with the reason and left out.
 
+mod error;
 mod source;
 mod target;
 
@@ -19,10 +20,12 @@ use clap::Args;
 use getid_core::{Key, VALUE_MAX};
 use serde_json::json;
 
+use self::error::ImportError;
 use self::source::{CounterValue, RedisSource, SourceKey, UnfitReason};
 use self::target::{ImportOutcome, ImportTarget};
+use super::exit::CliError;
+use super::output::print;
 use super::sequence::stores::{STORES_HELP, StoreArgs};
-use super::sequence::{ToolError, run_and_report};
 use super::server_args::{ServerArgs, TIMEOUT_MS_DEFAULT};
 use getid_text::plural::{counted, thousands};
 use getid_text::printable::printable_up_to;
@@ -75,28 +78,25 @@ pub(super) struct ImportArgs {
     stores: StoreArgs,
 }
 
-pub(super) fn run(args: &ImportArgs) -> ExitCode {
-    run_and_report(|out| {
+pub(super) fn run(args: &ImportArgs) -> Result<ExitCode, CliError> {
+    print(|out| {
         let mut sums = ImportTotals::default();
         let done = import(args, &mut sums, out);
-        if let Err(ToolError::Print(error)) = done {
-            return Err(ToolError::Print(error));
+        if let Err(CliError::Print(error)) = done {
+            return Err(error.into());
         }
         if done.is_ok() || !sums.is_nothing() {
             sums.print(args, done.is_ok(), out)?;
         }
         done?;
         match sums.left_out {
-            0 => Ok(()),
-            left_out => Err(ToolError::Negative(format!(
-                "{} left out; the lines above give the reasons",
-                counted(left_out, "counter")
-            ))),
+            0 => Ok(ExitCode::SUCCESS),
+            counters => Err(ImportError::LeftOut { counters }.into()),
         }
     })
 }
 
-fn import(args: &ImportArgs, sums: &mut ImportTotals, out: &mut dyn Write) -> Result<(), ToolError> {
+fn import(args: &ImportArgs, sums: &mut ImportTotals, out: &mut dyn Write) -> Result<(), CliError> {
     let mut source = RedisSource::connect(&args.at, &args.redis, &args.pattern, args.hash_field.as_deref())?;
     let stores;
     let mut target = if let Some(server) = &args.to {
@@ -155,7 +155,7 @@ fn print_outcome(args: &ImportArgs, fit: &FittingCounter, done: &ImportOutcome, 
             ImportOutcome::Created { next } => ("created", json!({ "next": next.to_string() })),
             ImportOutcome::Raised { from } => ("raised", json!({ "from": from.to_string() })),
             ImportOutcome::Same { at } => ("unchanged", json!({ "at": at.to_string() })),
-            ImportOutcome::Refused(reason) => ("left-out", json!({ "why": reason })),
+            ImportOutcome::Refused(reason) => ("left-out", json!({ "why": reason.to_string() })),
         };
         let mut object =
             json!({ "name": key.as_str(), "value": value.to_string(), "last": last.to_string(), "done": word });

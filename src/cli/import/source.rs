@@ -2,10 +2,11 @@
 
 use getid_core::{SEQUENCE_NAME_RULE, VALUE_MAX};
 
+use super::error::{ErrorReply, ImportError};
 use crate::cli::server_args::{ServerArgs, TIMEOUT_MS_DEFAULT};
 use getid_text::printable::printable_up_to;
-use getid_tools::client::{ClientError, Connection, Endpoint};
-use getid_tools::replies::{FlatReply, ReplyValue, push_request};
+use getid_tools::client::{Connection, Endpoint};
+use getid_tools::replies::{ErrorText, FlatReply, ReplyValue, push_request};
 
 /// COUNT of a SCAN: keys that Redis examines for a page. It may return fewer, or some more.
 const PAGE_KEYS: &[u8] = b"1000";
@@ -50,7 +51,7 @@ pub(super) enum UnfitReason {
     #[error("the hash has no field '{field}'")]
     NoField { field: String },
     #[error("Redis replied: {0}")]
-    RedisError(String),
+    ErrorReply(ErrorReply),
 }
 
 /// A Redis while its keys are scanned.
@@ -69,25 +70,21 @@ impl RedisSource {
         word: &str,
         pattern: &str,
         hash_field: Option<&str>,
-    ) -> Result<RedisSource, String> {
+    ) -> Result<RedisSource, ImportError> {
         let endpoint = at.endpoint(Some(word), TIMEOUT_MS_DEFAULT)?;
-        let connection = endpoint.connect().map_err(|error| format!("{endpoint}: {error}"))?;
+        let connection = endpoint.connect().map_err(|error| ImportError::client(&endpoint, error))?;
         let hash_field = hash_field.map(str::to_owned);
         Ok(RedisSource { endpoint, connection, pattern: pattern.to_owned(), hash_field, cursor: Some(b"0".to_vec()) })
     }
 
     /// Returns the next keys with their values; `None` after the last page. As with SCAN, a key may come twice.
-    pub(super) fn page(&mut self) -> Result<Option<Vec<SourceKey>>, String> {
+    pub(super) fn page(&mut self) -> Result<Option<Vec<SourceKey>>, ImportError> {
         let Some(cursor) = self.cursor.take() else { return Ok(None) };
         let pattern = self.pattern.clone();
         let scan = vec![b"SCAN".as_slice(), &cursor, b"MATCH", pattern.as_bytes(), b"COUNT", PAGE_KEYS];
-        let mut words = self.ask(&[scan])?.pop().ok_or_else(|| self.unexpected_reply("SCAN"))??.into_iter();
+        let mut words = self.ask(&[scan])?.pop().ok_or_else(|| self.no_scan())??.into_iter();
         let is_cursor = |text: &Vec<u8>| !text.is_empty() && text.iter().all(u8::is_ascii_digit);
-        let next = words
-            .next()
-            .map(|word| word.text().to_vec())
-            .filter(is_cursor)
-            .ok_or_else(|| self.unexpected_reply("SCAN"))?;
+        let next = words.next().map(|word| word.text().to_vec()).filter(is_cursor).ok_or_else(|| self.no_scan())?;
         self.cursor = (next != b"0").then_some(next);
         let keys: Vec<Vec<u8>> = words.map(|word| word.text().to_vec()).collect();
         let mut page = Vec::new();
@@ -97,7 +94,7 @@ impl RedisSource {
         Ok(Some(page))
     }
 
-    fn read_values(&mut self, keys: &[Vec<u8>]) -> Result<Vec<SourceKey>, String> {
+    fn read_values(&mut self, keys: &[Vec<u8>]) -> Result<Vec<SourceKey>, ImportError> {
         let found = |key: &[u8], counter| SourceKey { key: key.to_vec(), counter };
         // A key longer than a name may be truncated, so no request names it.
         let (requestable, long): (Vec<&[u8]>, Vec<&[u8]>) =
@@ -116,7 +113,7 @@ impl RedisSource {
                     let help = if kind == b"hash" { "; --hash-field FIELD names its counter" } else { "" };
                     all.push(found(key, CounterValue::Unfit(UnfitReason::Kind { kind: shown(kind), help })));
                 }
-                (Err(error), _) => all.push(found(key, CounterValue::Unfit(UnfitReason::RedisError(error.clone())))),
+                (Err(error), _) => all.push(found(key, CounterValue::Unfit(UnfitReason::ErrorReply(error.clone())))),
             }
         }
         for (read, reply) in reads.iter().zip(self.ask(&reads)?) {
@@ -125,7 +122,7 @@ impl RedisSource {
         Ok(all)
     }
 
-    fn ask(&mut self, requests: &[Vec<&[u8]>]) -> Result<Vec<Result<Vec<ReplyValue>, String>>, String> {
+    fn ask(&mut self, requests: &[Vec<&[u8]>]) -> Result<Vec<SourceReply>, ImportError> {
         if requests.is_empty() {
             return Ok(Vec::new());
         }
@@ -133,32 +130,36 @@ impl RedisSource {
         for words in requests {
             push_request(&mut bytes, words);
         }
-        let replies: Result<Vec<FlatReply>, ClientError> =
+        let replies: Result<Vec<FlatReply>, _> =
             self.endpoint.request_values(&mut self.connection, &bytes, requests.len());
-        let replies = replies.map_err(|error| format!("{}: {error}", self.endpoint))?;
+        let replies = replies.map_err(|error| ImportError::client(&self.endpoint, error))?;
+        let endpoint = self.endpoint.to_string();
         if replies.len() < requests.len() {
             // The error that preceded the end of the connection.
-            let error = replies.into_iter().find_map(Result::err).unwrap_or_default();
-            return Err(format!("{}: {}", self.endpoint, shown(error.as_bytes())));
+            let ErrorText(error) = replies.into_iter().find_map(Result::err).unwrap_or_default();
+            return Err(ErrorReply { endpoint, text: shown(error.as_bytes()) }.into());
         }
-        let named = |error: String| format!("{}: {}", self.endpoint, printable_up_to(&error, 200));
+        let named = |ErrorText(error)| ErrorReply { endpoint: endpoint.clone(), text: printable_up_to(&error, 200) };
         Ok(replies.into_iter().map(|reply| reply.map_err(named)).collect())
     }
 
-    fn unexpected_reply(&self, command: &str) -> String {
-        format!("{}: the reply to {command} is not one of Redis", self.endpoint)
+    fn no_scan(&self) -> ImportError {
+        ImportError::NoScan { endpoint: self.endpoint.to_string() }
     }
 }
 
+/// A reply as its words, or the error that it is.
+type SourceReply = Result<Vec<ReplyValue>, ErrorReply>;
+
 /// Returns the only word of a reply.
-fn first_word(reply: Result<Vec<ReplyValue>, String>) -> Result<Vec<u8>, String> {
+fn first_word(reply: SourceReply) -> Result<Vec<u8>, ErrorReply> {
     reply.map(|words| words.first().map(|word| word.text().to_vec()).unwrap_or_default())
 }
 
-fn counter_of(reply: Result<Vec<ReplyValue>, String>, field: Option<&str>) -> CounterValue {
+fn counter_of(reply: SourceReply, field: Option<&str>) -> CounterValue {
     let word = match reply {
         Ok(words) => words.into_iter().next().unwrap_or(ReplyValue::Null),
-        Err(error) => return CounterValue::Unfit(UnfitReason::RedisError(error)),
+        Err(error) => return CounterValue::Unfit(UnfitReason::ErrorReply(error)),
     };
     match (&word, field) {
         (ReplyValue::Text(text), _) => value_of(text).map_or_else(CounterValue::Unfit, CounterValue::Value),

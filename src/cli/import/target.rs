@@ -2,12 +2,13 @@
 
 use getid_core::{Key, Spec};
 
-use crate::cli::sequence::stores::{OpenStore, Stores, drop_held_segments, sentence, spec_of_store};
+use super::error::{ErrorReply, ImportError};
+use crate::cli::sequence::stores::{OpenStore, RowRefusal, Stores, StoresError, drop_held_segments, spec_of_store};
 use crate::cli::server_args::ServerArgs;
 use getid_store::sql::{CreateRequest, RowChange, RowState, SequenceRow, Verdict};
 use getid_text::printable::printable_up_to;
 use getid_tools::client::{Connection, Endpoint};
-use getid_tools::replies::push_request;
+use getid_tools::replies::{ErrorText, push_request};
 
 /// What happened to one counter.
 pub(super) enum ImportOutcome {
@@ -21,7 +22,21 @@ pub(super) enum ImportOutcome {
     Same {
         at: i64,
     },
-    Refused(String),
+    Refused(RefusedCounter),
+}
+
+/// Reason why the target does not take a counter.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum RefusedCounter {
+    #[error("there is no store")]
+    NoStore,
+    #[error("a sequence of this name was dropped: 'getid sequence create {0}' creates it again")]
+    Dropped(Key),
+    #[error(transparent)]
+    Row(#[from] RowRefusal),
+    /// The server's error reply, in printable characters.
+    #[error("{0}")]
+    Server(String),
 }
 
 pub(super) enum ImportTarget<'a> {
@@ -30,23 +45,23 @@ pub(super) enum ImportTarget<'a> {
 }
 
 impl<'a> ImportTarget<'a> {
-    pub(super) fn stores(stores: &'a Stores) -> Result<ImportTarget<'a>, String> {
+    pub(super) fn stores(stores: &'a Stores) -> Result<ImportTarget<'a>, StoresError> {
         Ok(ImportTarget::Stores(stores.connect_all()?))
     }
 
-    pub(super) fn server(word: &str, at: &ServerArgs, timeout_ms: u64) -> Result<ImportTarget<'a>, String> {
+    pub(super) fn server(word: &str, at: &ServerArgs, timeout_ms: u64) -> Result<ImportTarget<'a>, ImportError> {
         // The password of the Redis is not sent to this server.
         let endpoint = at.for_other_server(word).endpoint(Some(word), timeout_ms)?;
-        let mut connection = endpoint.connect().map_err(|error| format!("{endpoint}: {error}"))?;
+        let mut connection = endpoint.connect().map_err(|error| ImportError::client(&endpoint, error))?;
         // No sequence has this name, so a plain error is not about a counter: sequences are off, or there is no GET.
         match request(&endpoint, &mut connection, &["GET", "?"])? {
-            Err(error) if code_of(&error) == "ERR" => Err(format!("{endpoint}: {}", shown(&error))),
+            Err(ErrorText(error)) if code_of(&error) == "ERR" => Err(reply_error(&endpoint, &error)),
             _ => Ok(ImportTarget::Server { endpoint: Box::new(endpoint), connection: Box::new(connection) }),
         }
     }
 
     /// Raises a sequence above `last`, or creates it. An error ends the import.
-    pub(super) fn import_counter(&mut self, key: &Key, last: i64, is_dry: bool) -> Result<ImportOutcome, String> {
+    pub(super) fn import_counter(&mut self, key: &Key, last: i64, is_dry: bool) -> Result<ImportOutcome, ImportError> {
         match self {
             ImportTarget::Stores(all) => {
                 let count = all.len();
@@ -55,7 +70,7 @@ impl<'a> ImportTarget<'a> {
                     let spec = spec_of_store(Spec { start: last + 1, ..Spec::default() }, index, count)?;
                     done = Some(combine(done, import_into_store(opened, key, last, spec, is_dry)?));
                 }
-                Ok(done.unwrap_or_else(|| ImportOutcome::Refused("there is no store".to_owned())))
+                Ok(done.unwrap_or_else(|| ImportOutcome::Refused(RefusedCounter::NoStore)))
             }
             ImportTarget::Server { endpoint, connection } => {
                 import_by_commands(endpoint, connection, key, last, is_dry)
@@ -93,12 +108,10 @@ fn import_into_store(
     last: i64,
     spec: Spec,
     is_dry: bool,
-) -> Result<ImportOutcome, String> {
+) -> Result<ImportOutcome, StoresError> {
     let found = match opened.read(|connection| connection.row(key))? {
         Some(row) if row.state == RowState::Dropped => {
-            let dropped =
-                format!("a sequence of this name was dropped: 'getid sequence create {key}' creates it again");
-            return Ok(ImportOutcome::Refused(dropped));
+            return Ok(ImportOutcome::Refused(RefusedCounter::Dropped(key.clone())));
         }
         Some(row) => row,
         None if is_dry => return Ok(ImportOutcome::Created { next: spec.next_from(last + 1) }),
@@ -116,7 +129,7 @@ fn import_into_store(
                 Ok(row) => return Ok(ImportOutcome::Created { next: row.next }),
                 // Another program created the sequence just now.
                 Err(Verdict::Exists(row)) => *row,
-                Err(verdict) => return Ok(ImportOutcome::Refused(sentence(key.as_str(), verdict))),
+                Err(verdict) => return Ok(refused(key, verdict)),
             }
         }
     };
@@ -129,7 +142,7 @@ fn raise(
     last: i64,
     found: &SequenceRow,
     is_dry: bool,
-) -> Result<ImportOutcome, String> {
+) -> Result<ImportOutcome, StoresError> {
     let at = found.last();
     if found.next > last {
         if !is_dry {
@@ -145,8 +158,12 @@ fn raise(
     Ok(match opened.write_row(|connection| connection.change(key, &change))? {
         Ok(_) => ImportOutcome::Raised { from: at },
         Err(Verdict::Lower { row }) => ImportOutcome::Same { at: row.last() },
-        Err(verdict) => ImportOutcome::Refused(sentence(key.as_str(), verdict)),
+        Err(verdict) => refused(key, verdict),
     })
+}
+
+fn refused(key: &Key, verdict: Verdict) -> ImportOutcome {
+    ImportOutcome::Refused(RowRefusal { name: key.to_string(), verdict }.into())
 }
 
 /// Imports a counter by commands of a running server.
@@ -156,10 +173,10 @@ fn import_by_commands(
     key: &Key,
     last: i64,
     is_dry: bool,
-) -> Result<ImportOutcome, String> {
+) -> Result<ImportOutcome, ImportError> {
     let before = match last_value(endpoint, connection, key)? {
         Ok(before) => before,
-        Err(error) => return Ok(ImportOutcome::Refused(shown(&error))),
+        Err(ErrorText(error)) => return Ok(ImportOutcome::Refused(RefusedCounter::Server(shown(&error)))),
     };
     if let Some(at) = before.filter(|at| *at >= last) {
         return Ok(ImportOutcome::Same { at });
@@ -170,11 +187,11 @@ fn import_by_commands(
     }
     match request(endpoint, connection, &["SET", key.as_str(), &last.to_string()])? {
         Ok(_) => Ok(done),
-        Err(error) if is_fatal(&error) => Err(format!("{endpoint}: {}", shown(&error))),
-        Err(error) => Ok(match last_value(endpoint, connection, key)? {
+        Err(ErrorText(error)) if is_fatal(&error) => Err(reply_error(endpoint, &error)),
+        Err(ErrorText(error)) => Ok(match last_value(endpoint, connection, key)? {
             // The sequence has grown meanwhile, and never goes back.
             Ok(Some(at)) if at >= last => ImportOutcome::Same { at },
-            _ => ImportOutcome::Refused(shown(&error)),
+            _ => ImportOutcome::Refused(RefusedCounter::Server(shown(&error))),
         }),
     }
 }
@@ -184,29 +201,34 @@ fn last_value(
     endpoint: &Endpoint,
     connection: &mut Connection,
     key: &Key,
-) -> Result<Result<Option<i64>, String>, String> {
+) -> Result<Result<Option<i64>, ErrorText>, ImportError> {
     let text = match request(endpoint, connection, &["GET", key.as_str()])? {
-        Err(error) if is_fatal(&error) => return Err(format!("{endpoint}: {}", shown(&error))),
+        Err(ErrorText(error)) if is_fatal(&error) => return Err(reply_error(endpoint, &error)),
         Err(error) => return Ok(Err(error)),
         Ok(text) if text.is_empty() => return Ok(Ok(None)),
         Ok(text) => text,
     };
     let at = str::from_utf8(&text).ok().and_then(|text| text.parse().ok());
-    let at = at.ok_or_else(|| format!("{endpoint}: the reply to GET {key} is not a number; is the server a getid?"))?;
-    Ok(Ok(Some(at)))
+    let no_number = || ImportError::NoNumber { endpoint: endpoint.to_string(), key: key.clone() };
+    Ok(Ok(Some(at.ok_or_else(no_number)?)))
 }
 
-/// Returns the reply to a request, or the error reply, without `-`.
+/// Returns the reply to a request, or the error reply.
 fn request(
     endpoint: &Endpoint,
     connection: &mut Connection,
     words: &[&str],
-) -> Result<Result<Vec<u8>, String>, String> {
+) -> Result<Result<Vec<u8>, ErrorText>, ImportError> {
     let mut bytes = Vec::new();
     push_request(&mut bytes, words);
-    let replies = endpoint.request_values(connection, &bytes, 1).map_err(|error| format!("{endpoint}: {error}"))?;
+    let replies = endpoint.request_values(connection, &bytes, 1);
+    let replies = replies.map_err(|error| ImportError::client(endpoint, error))?;
     let reply = replies.into_iter().next().unwrap_or_else(|| Ok(Vec::new()));
     Ok(reply.map(|words| words.first().map(|word| word.text().to_vec()).unwrap_or_default()))
+}
+
+fn reply_error(endpoint: &Endpoint, error: &str) -> ImportError {
+    ErrorReply { endpoint: endpoint.to_string(), text: shown(error) }.into()
 }
 
 fn shown(error: &str) -> String {

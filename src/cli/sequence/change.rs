@@ -8,9 +8,10 @@ use std::io::Write;
 use clap::Args;
 use getid_core::{Spec, VALUE_MAX};
 
+use super::error::{SequenceError, parse_key};
 use super::show::json_of;
-use super::stores::{OpenStore, StoreArgs, drop_held_segments, sentence, spec_of_store};
-use super::{ToolError, key};
+use super::stores::{OpenStore, RowRefusal, StoreArgs, drop_held_segments, spec_of_store};
+use crate::cli::exit::CliError;
 use getid_store::sql::{CreateRequest, RowChange, RowState, SequenceRow, Verdict};
 use getid_text::shell::shell_word;
 
@@ -58,13 +59,13 @@ pub(super) struct RaiseArgs {
     at: StoreArgs,
 }
 
-pub(super) fn create(args: &CreateArgs, out: &mut dyn Write) -> Result<(), ToolError> {
-    let key = key(&args.name)?;
+pub(super) fn create(args: &CreateArgs, out: &mut dyn Write) -> Result<(), CliError> {
+    let key = parse_key(&args.name)?;
     if !key.period().is_empty() {
-        return Err(ToolError::Failed(format!("'{key}': the counter of a period is created by its generator")));
+        return Err(SequenceError::PeriodCounter(key).into());
     }
     let words: Vec<&str> = args.options.iter().map(String::as_str).collect();
-    let spec = Spec::default().with(&words).map_err(|error| error.to_string())?;
+    let spec = Spec::default().with(&words).map_err(SequenceError::from)?;
     let mut stores = args.at.stores()?;
     stores.server_command = format!("SEQUENCE CREATE {} {}", shell_word(key.as_str()), args.options.join(" "));
     let mut specs = Vec::new();
@@ -72,9 +73,7 @@ pub(super) fn create(args: &CreateArgs, out: &mut dyn Write) -> Result<(), ToolE
         specs.push(spec_of_store(spec, index, stores.count())?);
     }
     if stores.count() > 1 && spec.cache == 0 {
-        return Err(ToolError::Failed(
-            "cache 0 needs a single store: the values of several stores have no common order".to_owned(),
-        ));
+        return Err(SequenceError::CacheOfSeveralStores.into());
     }
     let mut all = stores.connect_all()?;
     // If an earlier create reached only some of the stores, this one reaches the others.
@@ -86,10 +85,8 @@ pub(super) fn create(args: &CreateArgs, out: &mut dyn Write) -> Result<(), ToolE
         match opened.read(|connection| connection.row(&key))?.filter(|row| row.state != RowState::Dropped) {
             None => missing.push((opened, spec)),
             Some(row) if stores.count() > 1 && row.spec != spec => {
-                let (shown, words) = (opened.store.shown(), row.spec.words());
-                return Err(ToolError::Negative(format!(
-                    "{shown}: there is a sequence '{key}' already, with other options: {words}"
-                )));
+                let (shown, words) = (opened.store.shown().to_owned(), row.spec.words());
+                return Err(SequenceError::OtherOptions { shown, key, words }.into());
             }
             Some(row) => {
                 floor = floor.max(row.next);
@@ -97,8 +94,9 @@ pub(super) fn create(args: &CreateArgs, out: &mut dyn Write) -> Result<(), ToolE
             }
         }
     }
+    let refused = |verdict| SequenceError::from(RowRefusal { name: args.name.clone(), verdict });
     if let (true, Some(row)) = (missing.is_empty(), there) {
-        return Err(ToolError::Negative(sentence(&args.name, Verdict::Exists(Box::new(row)))));
+        return Err(refused(Verdict::Exists(Box::new(row))).into());
     }
     for (opened, spec) in missing {
         let new = CreateRequest {
@@ -113,7 +111,7 @@ pub(super) fn create(args: &CreateArgs, out: &mut dyn Write) -> Result<(), ToolE
         match opened.write_row(|connection| connection.create(&new))? {
             Ok(row) if args.json => writeln!(out, "{}", json_of(&row, opened))?,
             Ok(row) => writeln!(out, "{}", created_message(&row, opened))?,
-            Err(verdict) => return Err(ToolError::Negative(sentence(&args.name, verdict))),
+            Err(verdict) => return Err(refused(verdict).into()),
         }
     }
     Ok(())
@@ -126,11 +124,11 @@ fn created_message(row: &SequenceRow, opened: &OpenStore<'_>) -> String {
     format!("created '{}' in {}: {} is the first value{above}", row.key, opened.store.shown(), row.next)
 }
 
-pub(super) fn raise(args: &RaiseArgs, out: &mut dyn Write) -> Result<(), ToolError> {
-    let key = key(&args.name)?;
+pub(super) fn raise(args: &RaiseArgs, out: &mut dyn Write) -> Result<(), CliError> {
+    let key = parse_key(&args.name)?;
     let is_number = !args.last.is_empty() && args.last.bytes().all(|byte| byte.is_ascii_digit());
     let last = args.last.parse().ok().filter(|last: &i64| is_number && *last <= VALUE_MAX);
-    let last = last.ok_or_else(|| format!("'{}' is no value of a sequence, 0 to {VALUE_MAX}", args.last))?;
+    let last = last.ok_or_else(|| SequenceError::Value(args.last.clone()))?;
     let mut stores = args.at.stores()?;
     stores.server_command = format!("SEQUENCE RAISE {} {last}", shell_word(key.as_str()));
     let mut all = stores.connect_all_existing()?;
@@ -169,7 +167,7 @@ pub(super) fn raise(args: &RaiseArgs, out: &mut dyn Write) -> Result<(), ToolErr
     }
     match refused {
         Some(verdict) if raised == 0 || !matches!(verdict, Verdict::Lower { .. }) => {
-            return Err(ToolError::Negative(sentence(&args.name, verdict)));
+            return Err(SequenceError::from(RowRefusal { name: args.name.clone(), verdict }).into());
         }
         _ => {}
     }

@@ -4,21 +4,22 @@
 //! has open is locked; that server's `SEQUENCE` commands do the same.
 
 mod change;
+mod error;
 mod prune;
 mod show;
 pub(super) mod stores;
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use getid_core::{Key, SEQUENCE_NAME_RULE};
 
 use self::change::{CREATE_EXAMPLES, CreateArgs, RAISE_EXAMPLES, RaiseArgs};
 use self::prune::{PRUNE_EXAMPLES, PruneArgs};
 use self::show::{INFO_EXAMPLES, InfoArgs, LIST_EXAMPLES, ListArgs};
 use self::stores::{STORES_HELP, StoreArgs};
-use super::output::{EXIT_FAILED, finish, print, print_error};
+use super::exit::CliError;
+use super::output::print;
 
 /// Arguments of `getid sequence`.
 #[derive(Args)]
@@ -69,58 +70,19 @@ struct SequenceSchemaArgs {
     at: StoreArgs,
 }
 
-/// Why a tool stops before it has done its work.
-pub(super) enum ToolError {
-    /// Its output cannot be written, or the reader has closed it.
-    Print(io::Error),
-    /// The answer is no.
-    Negative(String),
-    /// The command line is wrong, or a store did not answer.
-    Failed(String),
-}
-
-impl From<io::Error> for ToolError {
-    fn from(error: io::Error) -> ToolError {
-        ToolError::Print(error)
-    }
-}
-
-impl From<String> for ToolError {
-    fn from(sentence: String) -> ToolError {
-        ToolError::Failed(sentence)
-    }
-}
-
-/// Runs a tool that prints, and reports why it stopped. Returns the exit code.
-pub(super) fn run_and_report(work: impl FnOnce(&mut dyn Write) -> Result<(), ToolError>) -> ExitCode {
-    let mut code = ExitCode::SUCCESS;
-    let printed = print(|out| {
-        let (sentence, exit) = match work(out) {
-            Ok(()) => return Ok(()),
-            Err(ToolError::Print(error)) => return Err(error),
-            Err(ToolError::Negative(sentence)) => (sentence, ExitCode::FAILURE),
-            Err(ToolError::Failed(sentence)) => (sentence, ExitCode::from(EXIT_FAILED)),
-        };
-        out.flush()?;
-        print_error(&sentence);
-        code = exit;
-        Ok(())
-    });
-    finish(printed, code)
-}
-
-pub(super) fn run(args: &SequenceArgs) -> ExitCode {
-    run_and_report(|out| match &args.command {
+pub(super) fn run(args: &SequenceArgs) -> Result<ExitCode, CliError> {
+    print(|out| match &args.command {
         SequenceCommand::List(args) => show::list(args, out),
         SequenceCommand::Info(args) => show::info(args, out),
         SequenceCommand::Create(args) => change::create(args, out),
         SequenceCommand::Raise(args) => change::raise(args, out),
         SequenceCommand::Prune(args) => prune::prune(args, out),
         SequenceCommand::Schema(args) => schema(args, out),
-    })
+    })?;
+    Ok(ExitCode::SUCCESS)
 }
 
-fn schema(args: &SequenceSchemaArgs, out: &mut dyn Write) -> Result<(), ToolError> {
+fn schema(args: &SequenceSchemaArgs, out: &mut dyn Write) -> Result<(), CliError> {
     let stores = args.at.stores()?;
     for (index, store) in stores.all().iter().enumerate() {
         if stores.count() > 1 {
@@ -129,14 +91,4 @@ fn schema(args: &SequenceSchemaArgs, out: &mut dyn Write) -> Result<(), ToolErro
         writeln!(out, "{}", store.schema().trim_end())?;
     }
     Ok(())
-}
-
-/// Parses the name of a sequence. Fails with the rule for names.
-fn key(name: &str) -> Result<Key, String> {
-    Key::parse(name).ok_or_else(|| {
-        format!(
-            "'{}' is no name of a sequence: it has {SEQUENCE_NAME_RULE}",
-            getid_text::printable::printable_up_to(name, 200)
-        )
-    })
 }

@@ -7,8 +7,9 @@ use std::io::Write;
 
 use clap::Args;
 
-use super::ToolError;
-use super::stores::{OpenStore, StoreArgs, sentence};
+use super::error::SequenceError;
+use super::stores::{OpenStore, RowRefusal, StoreArgs};
+use crate::cli::exit::CliError;
 use getid_store::sql::{Day, PruneRequest, PruneResult};
 use getid_text::plural::counted;
 
@@ -34,21 +35,16 @@ pub(super) struct PruneArgs {
     at: StoreArgs,
 }
 
-pub(super) fn prune(args: &PruneArgs, out: &mut dyn Write) -> Result<(), ToolError> {
-    let through = Day::parse(&args.through).ok_or_else(|| {
-        let found = getid_text::printable::printable_up_to(&args.through, 40);
-        format!("--through is '{found}', must be a day such as 2025-12-31")
-    })?;
+pub(super) fn prune(args: &PruneArgs, out: &mut dyn Write) -> Result<(), CliError> {
+    let through = Day::parse(&args.through).ok_or_else(|| SequenceError::Day(args.through.clone()))?;
     let stores = args.at.stores()?;
     let mut rows = 0;
     for mut opened in stores.connect_all_existing()? {
         let names = args.generator.as_ref().map(|name| vec![name.clone()]);
         let generators = opened.read(|connection| connection.generators(names.as_deref()))?;
         if let (Some(name), true) = (&args.generator, generators.is_empty()) {
-            return Err(ToolError::Negative(format!(
-                "{}: no generator '{name}' has a counter there",
-                opened.store.shown()
-            )));
+            let (shown, name) = (opened.store.shown().to_owned(), name.clone());
+            return Err(SequenceError::NoGenerator { shown, name }.into());
         }
         for generator in generators {
             let ask = PruneRequest { name: generator.name, through: through.clone(), deletes: args.yes };
@@ -68,7 +64,7 @@ pub(super) fn prune(args: &PruneArgs, out: &mut dyn Write) -> Result<(), ToolErr
 }
 
 /// Shows the removable rows of one generator, and removes them if asked to. Returns the number of rows.
-fn prune_one(opened: &mut OpenStore<'_>, ask: &PruneRequest, out: &mut dyn Write) -> Result<u64, ToolError> {
+fn prune_one(opened: &mut OpenStore<'_>, ask: &PruneRequest, out: &mut dyn Write) -> Result<u64, CliError> {
     let counts = PruneRequest { deletes: false, ..ask.clone() };
     let found = call(opened, &counts)?;
     let PruneResult { rows, first, last, .. } = &found;
@@ -84,7 +80,7 @@ fn prune_one(opened: &mut OpenStore<'_>, ask: &PruneRequest, out: &mut dyn Write
     Ok(found.rows)
 }
 
-fn call(opened: &mut OpenStore<'_>, ask: &PruneRequest) -> Result<PruneResult, ToolError> {
+fn call(opened: &mut OpenStore<'_>, ask: &PruneRequest) -> Result<PruneResult, SequenceError> {
     let pruned = opened.write(|connection| connection.prune(ask))?;
-    pruned.map_err(|verdict| ToolError::Negative(sentence(&ask.name, verdict)))
+    Ok(pruned.map_err(|verdict| RowRefusal { name: ask.name.clone(), verdict })?)
 }

@@ -7,10 +7,11 @@ use clap::Args;
 use getid_core::UtcMs;
 use serde_json::{Value, json};
 
-use super::stores::{OpenStore, StoreArgs, sentence};
-use super::{ToolError, key};
-use crate::cli::output::print_error;
-use getid_store::sql::{RowState, SequenceRow, Verdict};
+use super::error::{SequenceError, parse_key};
+use super::stores::{OpenStore, RowRefusal, StoreArgs, StoresError};
+use crate::cli::exit::CliError;
+use crate::cli::output::{print_error, print_note};
+use getid_store::sql::{Generator, RowState, SequenceRow, Verdict};
 use getid_text::glob::Pattern;
 use getid_text::plural::counted;
 use getid_text::printable::printable;
@@ -57,9 +58,9 @@ pub(super) struct InfoArgs {
     at: StoreArgs,
 }
 
-pub(super) fn list(args: &ListArgs, out: &mut dyn Write) -> Result<(), ToolError> {
+pub(super) fn list(args: &ListArgs, out: &mut dyn Write) -> Result<(), CliError> {
     let pattern = args.pattern.as_ref().map(|pattern| Pattern::new(pattern.as_bytes(), false));
-    let pattern = pattern.transpose().map_err(|error| format!("--pattern: {error}"))?;
+    let pattern = pattern.transpose().map_err(SequenceError::Pattern)?;
     let mut stores = args.at.stores()?;
     "SEQUENCE LIST".clone_into(&mut stores.server_command);
     let mut left_out = 0;
@@ -90,18 +91,30 @@ pub(super) fn list(args: &ListArgs, out: &mut dyn Write) -> Result<(), ToolError
             let Some(next) = listed.next else { break };
             after = next;
         }
+        if !args.periods {
+            note_periods(&mut opened, is_match)?;
+        }
     }
     if left_out > 0 {
-        return Err(ToolError::Negative(format!(
-            "{} left out; the lines above give the reasons",
-            counted(left_out, "row")
-        )));
+        return Err(SequenceError::LeftOut { rows: left_out }.into());
     }
     Ok(())
 }
 
-pub(super) fn info(args: &InfoArgs, out: &mut dyn Write) -> Result<(), ToolError> {
-    let key = key(&args.name)?;
+/// Prints a note if counters of periods are left out of the list.
+fn note_periods(opened: &mut OpenStore<'_>, is_match: impl Fn(&str) -> bool) -> Result<(), StoresError> {
+    let generators = opened.read(|connection| connection.generators(None))?;
+    let has_period = |generator: &&Generator| !generator.newest.is_empty() && is_match(&generator.name);
+    let count = generators.iter().filter(has_period).count() as u64;
+    if count > 0 {
+        let shown = opened.store.shown();
+        print_note(&format!("{shown}: counters of {} are not listed: add --periods", counted(count, "generator")));
+    }
+    Ok(())
+}
+
+pub(super) fn info(args: &InfoArgs, out: &mut dyn Write) -> Result<(), CliError> {
+    let key = parse_key(&args.name)?;
     let mut stores = args.at.stores()?;
     stores.server_command = format!("SEQUENCE INFO {}", shell_word(key.as_str()));
     let mut found = false;
@@ -123,7 +136,7 @@ pub(super) fn info(args: &InfoArgs, out: &mut dyn Write) -> Result<(), ToolError
     if found {
         return Ok(());
     }
-    Err(ToolError::Negative(sentence(&args.name, Verdict::NoSuch)))
+    Err(SequenceError::from(RowRefusal { name: args.name.clone(), verdict: Verdict::NoSuch }).into())
 }
 
 /// Returns the last value that may have been given; `None` if no server has reserved any.

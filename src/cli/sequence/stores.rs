@@ -13,13 +13,14 @@ use clap::Args;
 use getid_core::{Key, Spec};
 use tokio::runtime::Runtime;
 
-use crate::cli::host_name_with_ordinal;
+use crate::cli::exit::{Cause, ToolError};
 use crate::cli::output::print_error;
 use crate::cli::server_args::TIMEOUT_MS_DEFAULT;
+use crate::cli::tool_config::{
+    self, ToolConfigError, UrlArgumentError, dir_of_stores, environment, host_name_with_ordinal,
+};
 use getid_config::{Config, SequenceTable, Sources};
 use getid_engine::generators::sequence::SequenceNotes;
-use getid_server::config_files::RealFiles;
-use getid_server::state_dir::Dir;
 use getid_store::sql::{
     self, Connection, RowChange, RowState, SequenceRow, Store, StoreError, StoreFuture, StoreInfo, TableKind, Verdict,
 };
@@ -32,9 +33,6 @@ pub(in crate::cli) const STORES_HELP: &str = "\
 Stores are named by --store: sqlite:PATH, mysql://USER@HOST/DATABASE?password-file=PATH or postgres://... Without it they
 are those of a server with the same configuration (--config FILE) and environment (GETID_SEQUENCE_STORE, GETID_DIR, ...).
 A password in a command line shows in `ps`; password-file=PATH, a file and the environment do not.";
-
-/// Part of the error about a file that another process has open.
-pub(in crate::cli) const LOCKED: &str = "is locked";
 
 /// Flags that select stores.
 #[derive(Args, Clone, Debug, Default)]
@@ -60,30 +58,65 @@ pub(in crate::cli) struct StoreArgs {
     store_timeout_ms: Option<u64>,
 }
 
+/// Reason why a store gives no answer, or cannot be selected.
+#[derive(Debug, thiserror::Error)]
+pub(in crate::cli) enum StoresError {
+    #[error(transparent)]
+    Config(#[from] ToolConfigError),
+    #[error(transparent)]
+    Url(#[from] UrlArgumentError),
+    #[error(
+        "no store of sequences is configured: sequence-store is none, or id-state is none; name one with --store \
+         sqlite:PATH, mysql://... or postgres://..."
+    )]
+    NotConfigured,
+    #[error("{0}")]
+    Open(Cause),
+    #[error("cannot wait for the network: {0}")]
+    Runtime(std::io::Error),
+    /// Another process has the file open. `help` is the command that does the same on a running server.
+    #[error("{shown}: {error}{help}")]
+    Locked { shown: String, error: StoreError, help: String },
+    #[error("{0}")]
+    SameStore(Cause),
+    #[error(
+        "{0}: there is no such file: check --store, or --config, --dir and --server-id. A server or 'getid sequence create \
+         NAME' creates it with the first sequence"
+    )]
+    NoFile(String),
+    #[error("{shown}: {error}")]
+    Store { shown: String, error: StoreError },
+    #[error(
+        "{shown}: {error}. It is unknown whether it was done: check with 'getid sequence info', and repeat it if it was \
+         not"
+    )]
+    UnknownWrite { shown: String, error: StoreError },
+    #[error("increment {increment} is less than the number of stores, {stores}: each store needs its own values")]
+    SmallIncrement { increment: u32, stores: usize },
+}
+
+impl ToolError for StoresError {}
+
+/// Whether the error is that another process has the file open.
+fn is_locked(error: &StoreError) -> bool {
+    error.to_string().contains("is locked")
+}
+
 impl StoreArgs {
     /// Returns the selected stores, without opening any.
-    pub(in crate::cli) fn stores(&self) -> Result<Stores, String> {
+    pub(in crate::cli) fn stores(&self) -> Result<Stores, StoresError> {
         let config = self.config()?;
-        let here = std::env::current_dir().map_err(|error| format!("the working folder: {error}"))?;
-        let found = Dir::find(&config, &environment(), &here);
-        let needs_dir = |url: &StoreUrl| matches!(url.kind(), StoreKind::Sqlite { .. });
-        let urls = config.sequence_stores();
-        let dir = match found {
-            Ok(dir) => dir.path,
-            Err(report) if urls.iter().any(needs_dir) => return Err(report.sentences()),
-            Err(_) => here,
-        };
+        let is_file = |url: &StoreUrl| matches!(url.kind(), StoreKind::Sqlite { .. });
+        let dir = dir_of_stores(&config, config.sequence_stores().iter().any(is_file))?;
         Stores::new(&config, &dir, Duration::from_millis(self.store_timeout_ms.unwrap_or(TIMEOUT_MS_DEFAULT)))
     }
 
-    fn config(&self) -> Result<Config, String> {
+    fn config(&self) -> Result<Config, StoresError> {
         let mut words = Vec::new();
         for url in &self.stores {
-            let parsed = if url.eq_ignore_ascii_case("none") { None } else { Some(StoreUrl::parse_for_sequences(url)) };
-            parsed.transpose().map_err(|error| {
-                let help = error.help().map(|help| format!(" ({help})"));
-                format!("--store: {error}{}", help.unwrap_or_default())
-            })?;
+            if !url.eq_ignore_ascii_case("none") {
+                StoreUrl::parse_for_sequences(url).map_err(|error| UrlArgumentError { flag: "--store", error })?;
+            }
             words.extend(["--sequence-store".to_owned(), url.clone()]);
         }
         let mut add_option = |name: &str, value: Option<String>| {
@@ -92,20 +125,10 @@ impl StoreArgs {
         add_option("sequence-table", self.table.clone());
         add_option("dir", self.dir.as_ref().map(|dir| dir.display().to_string()));
         add_option("server-id", self.server_id.map(|id| id.to_string()));
-        let sources = Sources {
-            file: self.config.clone(),
-            environment: environment(),
-            words,
-            host_name: host_name_with_ordinal(),
-        };
-        // Warnings are for the operator who starts the server.
-        let (config, _) = Config::load(&sources, &RealFiles).map_err(|report| report.sentences())?;
-        Ok(config)
+        let (file, host_name) = (self.config.clone(), host_name_with_ordinal());
+        let sources = Sources { file, environment: environment(), words, host_name };
+        Ok(tool_config::load(&sources).map_err(ToolConfigError::from)?)
     }
-}
-
-fn environment() -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
-    std::env::vars_os().collect()
 }
 
 /// Some stores, and the runtime of their statements.
@@ -127,21 +150,17 @@ pub(in crate::cli) struct Stores {
 
 impl Stores {
     /// Returns the stores of a configuration whose state is in `dir`.
-    pub(in crate::cli) fn new(config: &Config, dir: &Path, timeout: Duration) -> Result<Stores, String> {
+    pub(in crate::cli) fn new(config: &Config, dir: &Path, timeout: Duration) -> Result<Stores, StoresError> {
         let table = table_of(config.sequences.table);
         let mut config = config.clone();
         config.resolve_paths(dir);
         let urls = config.sequence_stores();
         if urls.is_empty() {
-            return Err(
-                "no store of sequences is configured: sequence-store is none, or id-state is none; name one with \
-                        --store sqlite:PATH, mysql://... or postgres://..."
-                    .to_owned(),
-            );
+            return Err(StoresError::NotConfigured);
         }
-        let all = sql::open_all(&urls, table, dir, config.server_id)?;
-        let runtime = io_threads::blocking_runtime();
-        let runtime = runtime.map_err(|error| format!("cannot wait for the network: {error}"))?;
+        let all = sql::open_all(&urls, table, dir, config.server_id);
+        let all = all.map_err(|error| StoresError::Open(error.into()))?;
+        let runtime = io_threads::blocking_runtime().map_err(StoresError::Runtime)?;
         let (ride_out_s, port) = (config.sequences.ride_out_s, config.port);
         let notes = Some(dir.join(SequenceNotes::file_name(config.server_id)))
             .filter(|path| path.exists())
@@ -160,46 +179,44 @@ impl Stores {
     }
 
     /// Opens one of the stores.
-    pub(in crate::cli) fn connect(&self, index: usize) -> Result<OpenStore<'_>, String> {
+    pub(in crate::cli) fn connect(&self, index: usize) -> Result<OpenStore<'_>, StoresError> {
         let store = &self.all[index];
         let connection = self.wait(store.connect()).map_err(|error| {
-            let is_locked = !store.is_shared() && error.to_string().contains(LOCKED);
-            let help = if is_locked && !self.server_command.is_empty() {
-                format!(". If a server runs: redis-cli -p {} {}", self.port, self.server_command)
-            } else {
-                String::new()
+            let shown = store.shown().to_owned();
+            if store.is_shared() || !is_locked(&error) {
+                return StoresError::Store { shown, error };
+            }
+            let help = match self.server_command.as_str() {
+                "" => String::new(),
+                command => format!(". If a server runs: redis-cli -p {} {command}", self.port),
             };
-            format!("{}: {error}{help}", store.shown())
+            StoresError::Locked { shown, error, help }
         })?;
         let uuid = &connection.info().uuid;
         let mut seen = self.seen.borrow_mut();
         if let Some(other) = seen.get(uuid).filter(|other| **other != index && !uuid.is_empty()) {
-            return Err(sql::same_store(store.shown(), self.all[*other].shown(), uuid));
+            return Err(StoresError::SameStore(sql::same_store(store.shown(), self.all[*other].shown(), uuid).into()));
         }
         seen.insert(uuid.clone(), index);
         Ok(OpenStore { stores: self, store: store.as_ref(), connection })
     }
 
     /// Opens all stores. A missing file is created with its first row.
-    pub(in crate::cli) fn connect_all(&self) -> Result<Vec<OpenStore<'_>>, String> {
+    pub(in crate::cli) fn connect_all(&self) -> Result<Vec<OpenStore<'_>>, StoresError> {
         (0..self.count()).map(|index| self.connect(index)).collect()
     }
 
     /// Opens a store for a tool that creates no row. Fails if it is a missing file, because the path may be wrong.
-    pub(in crate::cli) fn connect_existing(&self, index: usize) -> Result<OpenStore<'_>, String> {
+    pub(in crate::cli) fn connect_existing(&self, index: usize) -> Result<OpenStore<'_>, StoresError> {
         let opened = self.connect(index)?;
         if !opened.store.is_shared() && opened.about().uuid.is_empty() {
-            return Err(format!(
-                "{}: there is no such file: check --store, or --config, --dir and --server-id. A server or 'getid \
-                 sequence create NAME' creates it with the first sequence",
-                opened.store.shown()
-            ));
+            return Err(StoresError::NoFile(opened.store.shown().to_owned()));
         }
         Ok(opened)
     }
 
     /// Opens all stores, as [`Stores::connect_existing`] does.
-    pub(in crate::cli) fn connect_all_existing(&self) -> Result<Vec<OpenStore<'_>>, String> {
+    pub(in crate::cli) fn connect_all_existing(&self) -> Result<Vec<OpenStore<'_>>, StoresError> {
         (0..self.count()).map(|index| self.connect_existing(index)).collect()
     }
 
@@ -226,33 +243,31 @@ impl OpenStore<'_> {
     pub(in crate::cli) fn read<'s, T>(
         &'s mut self,
         statement: impl FnOnce(&'s mut dyn Connection) -> StoreFuture<'s, T>,
-    ) -> Result<T, String> {
+    ) -> Result<T, StoresError> {
         let (stores, shown) = (self.stores, self.store.shown());
-        stores.wait(statement(self.connection.as_mut())).map_err(|error| format!("{shown}: {error}"))
+        let answer = stores.wait(statement(self.connection.as_mut()));
+        answer.map_err(|error| StoresError::Store { shown: shown.to_owned(), error })
     }
 
     /// Runs one statement that changes something.
     pub(in crate::cli) fn write<'s, T>(
         &'s mut self,
         statement: impl FnOnce(&'s mut dyn Connection) -> StoreFuture<'s, T>,
-    ) -> Result<T, String> {
-        let (stores, shown) = (self.stores, self.store.shown());
-        stores.wait(statement(self.connection.as_mut())).map_err(|error| match error {
-            StoreError::Refused(error) => format!("{shown}: {error}"),
-            StoreError::Unknown(error) => format!(
-                "{shown}: {error}. It is unknown whether it was done: check with 'getid sequence info', and repeat it if it was not"
-            ),
+    ) -> Result<T, StoresError> {
+        self.read(statement).map_err(|error| match error {
+            StoresError::Store { shown, error } if matches!(error, StoreError::Unknown(_)) => {
+                StoresError::UnknownWrite { shown, error }
+            }
+            error => error,
         })
     }
-}
 
-impl OpenStore<'_> {
     /// Runs one statement that creates or changes a row. For a server's own file, the change is noted in its `dir`, as
     /// the server does.
     pub(in crate::cli) fn write_row<'s>(
         &'s mut self,
         statement: impl FnOnce(&'s mut dyn Connection) -> StoreFuture<'s, Result<SequenceRow, Verdict>>,
-    ) -> Result<Result<SequenceRow, Verdict>, String> {
+    ) -> Result<Result<SequenceRow, Verdict>, StoresError> {
         let (stores, is_shared, shown) = (self.stores, self.store.is_shared(), self.store.shown());
         let uuid = self.connection.info().uuid.clone();
         let changed = self.write(statement)?;
@@ -278,8 +293,16 @@ pub(in crate::cli) fn table_of(table: SequenceTable) -> TableKind {
     }
 }
 
+/// Refusal of a change of one row.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", sentence(.name, .verdict))]
+pub(in crate::cli) struct RowRefusal {
+    pub(in crate::cli) name: String,
+    pub(in crate::cli) verdict: Verdict,
+}
+
 /// Formats the verdict about a row as an error.
-pub(in crate::cli) fn sentence(name: &str, verdict: Verdict) -> String {
+fn sentence(name: &str, verdict: &Verdict) -> String {
     match verdict {
         Verdict::NoSuch => {
             format!("no such sequence: '{name}'. `getid sequence create {}` creates it", shell_word(name))
@@ -304,7 +327,7 @@ pub(in crate::cli) fn sentence(name: &str, verdict: Verdict) -> String {
         Verdict::BadRow(fault) | Verdict::Contended(fault) => {
             format!("the sequence '{name}' cannot be used: {fault}")
         }
-        Verdict::Unsupported(reason) => reason,
+        Verdict::Unsupported(reason) => reason.clone(),
     }
 }
 
@@ -315,7 +338,7 @@ pub(in crate::cli) fn drop_held_segments(
     key: &Key,
     row: &SequenceRow,
     last: i64,
-) -> Result<Option<SequenceRow>, String> {
+) -> Result<Option<SequenceRow>, StoresError> {
     if !opened.store.is_shared() || opened.store.table() != TableKind::Native || row.state != RowState::Live {
         return Ok(None);
     }
@@ -324,12 +347,9 @@ pub(in crate::cli) fn drop_held_segments(
 }
 
 /// Returns the options of a sequence in one of several stores, as a server computes them.
-pub(in crate::cli) fn spec_of_store(spec: Spec, index: usize, stores: usize) -> Result<Spec, String> {
+pub(in crate::cli) fn spec_of_store(spec: Spec, index: usize, stores: usize) -> Result<Spec, StoresError> {
     let of_store = u32::try_from(index).ok().zip(u32::try_from(stores).ok());
-    of_store.and_then(|(index, stores)| spec.of_store(index, stores)).ok_or_else(|| {
-        format!(
-            "increment {} is less than the number of stores, {stores}: each store needs its own values",
-            spec.increment
-        )
-    })
+    of_store
+        .and_then(|(index, stores)| spec.of_store(index, stores))
+        .ok_or(StoresError::SmallIncrement { increment: spec.increment, stores })
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use getid_core::SavePoint;
 use tokio::task::JoinSet;
 
-use super::ServeError;
+use super::error::ServeError;
 use crate::cli::claim_store::open_record_store;
 use getid_config::Config;
 use getid_engine::claim::cluster::{ClusterClaim, FIRST_TRY, FleetClaimConfig, Hooks, deadline};
@@ -48,7 +48,7 @@ impl FleetMember {
     ) -> Result<(FleetMember, AcquiredClaim<ClusterClaim<SystemClock>>), ServeError> {
         let open = || {
             open_record_store(store, &config.state_dir, deadline(config.claim.timeout_ms))
-                .map_err(|error| ServeError(format!("claim-store: {error}")))
+                .map_err(ServeError::ClaimStore)
         };
         let view: Arc<ClaimView> = Arc::default();
         if config.http.port != 0 {
@@ -107,7 +107,7 @@ impl FleetMember {
     /// Returns an error if the claim ended the server, so that its supervisor restarts it.
     pub(super) fn end_result(&self) -> Result<(), ServeError> {
         let why = self.ends.lock().unwrap_or_else(PoisonError::into_inner).take();
-        why.map_or(Ok(()), |why| Err(ServeError(why)))
+        why.map_or(Ok(()), |why| Err(ServeError::ClaimEnded(why)))
     }
 
     /// Logs the start. A server with a state folder logs its last position instead.

@@ -10,7 +10,7 @@ use getid_core::SavePoint;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 
-use super::ServeError;
+use super::error::ServeError;
 use getid_engine::claim::Claim;
 use getid_engine::generators::{Keeper, KeeperError};
 use getid_server::Server;
@@ -32,7 +32,7 @@ struct KeeperJob<S: Claim<Point = SavePoint>> {
 impl<S: Claim<Point = SavePoint>> KeeperThread<S> {
     /// Starts the thread; `runtime` creates its runtime there.
     pub(super) fn start(runtime: fn() -> io::Result<Runtime>) -> Result<Self, ServeError> {
-        let no_thread = |error| ServeError(format!("cannot start the thread of the watermark's keeper: {error}"));
+        let no_thread = |error| ServeError::thread("the thread of the watermark's keeper", error);
         let (work, jobs) = mpsc::channel::<KeeperJob<S>>();
         let (ready, is_ready) = mpsc::channel();
         let run = move || {
@@ -55,7 +55,7 @@ impl<S: Claim<Point = SavePoint>> KeeperThread<S> {
             runtime.shutdown_background();
         };
         threads::spawn("getid-keeper", run).map_err(no_thread)?;
-        is_ready.recv()?.map_err(no_thread)?;
+        is_ready.recv().unwrap_or_else(|ended| Err(io::Error::other(ended))).map_err(no_thread)?;
         Ok(KeeperThread { work })
     }
 

@@ -15,12 +15,13 @@ use rand::RngExt as _;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 
+use super::error::{ServeError, warn_on_error};
 use super::fleet::FleetMember;
 use super::keeper_thread::{KeeperThread, StopServerGuard};
 use super::signals::{self, Signals};
 use super::startup::{self, LoadPurpose, Startup};
 use super::supervision::Supervision;
-use super::{ServeError, memory, messages, sequences, warn_on_error, workers};
+use super::{memory, messages, sequences, workers};
 use getid_config::{Config, StateKind};
 use getid_engine::claim::lock;
 use getid_engine::claim::{AcquiredClaim, Claim, Folder, FolderClaim, Identity, MachineClaim, MachineError, NoClaim};
@@ -97,14 +98,14 @@ impl PreparedServer {
         }
         // Before anything is opened. Otherwise the first failure for lack of descriptors would hide the cause.
         ClientLimits::of(config).fitting(listen::files_at_start(config), config.tls_port != 0)?;
-        let runtime = runtime_of(config)()?;
+        let runtime = runtime_of(config)().map_err(ServeError::Runtime)?;
         let io_threads = IoThreads::start(config.io_threads)
-            .map_err(|error| format!("cannot start the {} threads of io-threads: {error}", config.io_threads))?;
+            .map_err(|error| ServeError::thread(format!("the {} threads of io-threads", config.io_threads), error))?;
         let log_is_elsewhere = config.logfile.is_some() || config.syslog_enabled;
         let result = runtime.block_on(self.open_and_serve(io_threads));
-        if let (Err(ServeError(text)), true) = (&result, log_is_elsewhere) {
+        if let (Err(error), true) = (&result, log_is_elsewhere) {
             // Also in the log, for later readers.
-            tracing::error!("{}", text.trim_end());
+            tracing::error!("{}", error.to_string().trim_end());
         }
         // A task that hangs (a sync that never returns) must not keep the process alive.
         runtime.shutdown_background();
@@ -183,7 +184,7 @@ impl PreparedServer {
         #[cfg(feature = "http")]
         if !http.is_empty() {
             getid_http::start(Arc::clone(&server), http, io_threads.count(), getid_http::PortBounds::default())
-                .map_err(|error| format!("cannot start the thread of the HTTP port: {error}"))?;
+                .map_err(|error| ServeError::thread("the thread of the HTTP port", error))?;
         }
         tracing::info!("{ready}");
 
@@ -265,7 +266,7 @@ async fn begin_life<S: Claim<Point = SavePoint>>(
     };
     let generators = Generators::new(issuer);
     // The first save includes their declarations.
-    generators.declare(&config.generators).map_err(|error| ServeError(error.to_string()))?;
+    generators.declare(&config.generators)?;
     let saved = tokio::select! {
         saved = keeper.first_save() => saved,
         // The disk may hang, and a signal must still stop the start.
@@ -279,7 +280,7 @@ async fn begin_life<S: Claim<Point = SavePoint>>(
     if let Err(error) = saved {
         // On a failing disk this usually fails too, and the first error gives the reason.
         let _ = give_up(keeper, config, signals).await;
-        return Err(ServeError(format!("the first save of the state failed: {error}. Nothing was served")));
+        return Err(ServeError::FirstSave(error.into()));
     }
     Ok(Some((generators, keeper)))
 }
@@ -290,14 +291,14 @@ async fn give_up<S: Claim<Point = SavePoint>>(
     keeper: Keeper<SystemClock, S>,
     config: &Config,
     signals: &mut Signals,
-) -> Result<(), String> {
+) -> Result<(), ServeError> {
     let timeout = last_save_timeout(config);
     tokio::select! {
         ended = tokio::time::timeout(timeout, keeper.give_up()) => match ended {
-            Ok(result) => result.map_err(|error| error.to_string()),
-            Err(_) => Err(format!("the disk did not answer within {} s", timeout.as_secs())),
+            Ok(result) => result.map_err(ServeError::LastSave),
+            Err(_) => Err(ServeError::NoAnswer { s: timeout.as_secs() }),
         },
-        name = signals.stop() => Err(format!("{name} received again")),
+        name = signals.stop() => Err(ServeError::SignalAgain(name)),
     }
 }
 
@@ -311,16 +312,9 @@ async fn wait_for_last_save(
             tracing::info!("the position is stored; bye");
             Ok(())
         }
-        Ok(Ok(Err(error))) => Err(ServeError(error.to_string())),
-        Ok(Err(_gone)) => Err(ServeError(
-            "the keeper of the watermark panicked; please report the lines above. The next start continues at the \
-             last watermark, as after a crash"
-                .to_owned(),
-        )),
-        Err(_) => Err(ServeError(format!(
-            "the last save did not end within {} s. The next start continues at the last watermark, as after a crash",
-            timeout.as_secs()
-        ))),
+        Ok(Ok(Err(error))) => Err(ServeError::LastSave(error)),
+        Ok(Err(_gone)) => Err(ServeError::KeeperPanicked),
+        Err(_) => Err(ServeError::LastSaveTimeout { s: timeout.as_secs() }),
     }
 }
 

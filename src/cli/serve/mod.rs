@@ -4,6 +4,7 @@
 //! value that can be run, and `lifecycle` runs it: open, serve, drain, last save. `check-config` shares the first two.
 
 mod access;
+mod error;
 mod fleet;
 mod keeper_thread;
 mod lifecycle;
@@ -19,7 +20,6 @@ mod surroundings;
 mod words;
 mod workers;
 
-use std::fmt::Display;
 use std::process::ExitCode;
 
 use getid_server::logging;
@@ -30,25 +30,9 @@ pub fn run(words: Vec<String>) -> ExitCode {
     allocator::return_large_buffers();
     match lifecycle::prepare(words).and_then(lifecycle::PreparedServer::run) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(ServeError(text)) => {
-            logging::stderr::print(&text);
+        Err(error) => {
+            logging::stderr::print(&error.to_string());
             ExitCode::FAILURE
         }
-    }
-}
-
-/// The error for standard error about a server that did not start, or did not end well.
-struct ServeError(String);
-
-impl<E: Display> From<E> for ServeError {
-    fn from(error: E) -> Self {
-        ServeError(error.to_string())
-    }
-}
-
-/// Logs an error that does not affect clients: as in Redis, the server keeps serving.
-fn warn_on_error<E: Display>(what: &str, result: Result<(), E>) {
-    if let Err(error) = result {
-        tracing::warn!("{what}: {error}");
     }
 }

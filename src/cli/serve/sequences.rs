@@ -3,30 +3,27 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::ServeError;
-use getid_config::{Config, SequenceTable};
+use super::error::ServeError;
+use crate::cli::sequence::stores::table_of;
+use getid_config::Config;
 use getid_engine::generators::sequence::{SequenceNotes, Sequences, StopReport};
 use getid_server::settings;
-use getid_store::sql::{self, TableKind};
+use getid_store::sql;
 use getid_system::clock::SystemClock;
 use getid_text::plural::counted;
 
 /// Starts the sequences' thread, if there are stores. An unreachable store does not prevent the start.
 pub(super) fn start(config: &Config) -> Result<Option<Arc<Sequences>>, ServeError> {
-    let table = match config.sequences.table {
-        SequenceTable::Native => TableKind::Native,
-        SequenceTable::Leaf => TableKind::Leaf,
-        SequenceTable::Tinyid => TableKind::Tinyid,
-    };
-    let urls = config.sequence_stores();
-    let stores = sql::open_all(&urls, table, &config.state_dir, config.server_id).map_err(ServeError)?;
+    let (urls, table) = (config.sequence_stores(), table_of(config.sequences.table));
+    let stores = sql::open_all(&urls, table, &config.state_dir, config.server_id);
+    let stores = stores.map_err(|error| ServeError::Sequences(error.into()))?;
     if stores.is_empty() {
         return Ok(None);
     }
     let notes = config.state_dir.join(SequenceNotes::file_name(config.server_id));
     let settings = settings::sequences(config);
     let sequences = Sequences::start(stores, settings, SequenceNotes::in_file(notes), Box::new(SystemClock::new()))
-        .map_err(|error| ServeError(error.to_string()))?;
+        .map_err(|error| ServeError::Sequences(error.into()))?;
     if config.http.port != 0 && config.http.apis.tinyid.is_some() {
         sequences.watch_tokens();
     }

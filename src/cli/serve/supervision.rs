@@ -6,9 +6,9 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
 
+use super::error::warn_on_error;
 use super::notifier::{Notifier, watchdog_every};
 use super::pid_file::PidFile;
-use super::warn_on_error;
 use getid_server::Server;
 use getid_text::printable::printable;
 

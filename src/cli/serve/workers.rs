@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use super::ServeError;
+use super::error::ServeError;
 use getid_config::{Config, WorkerPool};
 use getid_engine::workers::{Host, PoolSpec, Workers};
 use getid_server::Server;
@@ -28,20 +28,18 @@ pub(super) fn start(server: &Arc<Server>) -> Result<Option<Arc<Workers>>, ServeE
     let specs: Vec<_> = config.worker_pools.iter().map(spec).collect();
     let host = Arc::new(ServerHost(Arc::downgrade(server)));
     let workers = Workers::start(&specs, store, host)
-        .map_err(|error| ServeError(format!("cannot start the thread of the pools of worker ids: {error}")))?;
+        .map_err(|error| ServeError::thread("the thread of the pools of worker ids", error))?;
     server.set_workers(Arc::clone(&workers));
     Ok(Some(workers))
 }
 
 fn open(config: &Config) -> Result<Arc<dyn RecordStore>, ServeError> {
-    // A configuration with pools and without a store was refused before.
-    let none = || ServeError("there are pools of worker ids, but no store to keep their leases in".to_owned());
-    let url = config.worker_store().ok_or_else(none)?;
+    let url = config.worker_store().ok_or(ServeError::NoWorkerStore)?;
     #[cfg(feature = "fleet")]
     if let StoreKind::Etcd(address) = url.kind() {
         return Ok(Arc::new(EtcdStore::new(address, url.shown(), STORE_DEADLINE)));
     }
-    sql::open_records(&url, &config.state_dir, STORE_DEADLINE).map_err(ServeError)
+    sql::open_records(&url, &config.state_dir, STORE_DEADLINE).map_err(|error| ServeError::Workers(error.into()))
 }
 
 /// The server whose pools these are. A weak reference, because the server owns them.

@@ -7,11 +7,12 @@ use std::sync::Arc;
 use clap::Args;
 use getid_core::{Epoch, Id, JUMP_MS_MAX, Layout, SAVE_SLACK_MS, SavePoint, Tick, UtcMs};
 
-use super::super::cluster::fleet_layout;
-use super::super::layout_args::LayoutArgs;
-use super::StateConfig;
-use super::stored::StoredArgs;
-use super::texts::{describe, describe_layout, duration, first_id, push_line};
+use super::config::{StateConfig, StoredArgs, save};
+use super::error::StateError;
+use crate::cli::claim_store::fleet_layout;
+use crate::cli::layout_args::LayoutArgs;
+use crate::cli::record_text::{describe, describe_layout, duration, first_id, push_line};
+use crate::cli::tool_config::ToolConfigError;
 use getid_engine::claim::envelope::{salvaged_borrow_ms, salvaged_mark};
 use getid_engine::claim::fleet::ClusterRecord;
 use getid_engine::claim::folder::BORROW_MS_MAX;
@@ -135,23 +136,25 @@ impl OldRecord {
     }
 }
 
-pub(super) fn advance(args: &AdvanceArgs, now_unix_ms: i64, configured: &StateConfig) -> Result<String, String> {
+pub(super) fn advance(args: &AdvanceArgs, now_unix_ms: i64, configured: &StateConfig) -> Result<String, StateError> {
     let config = &configured.config;
     let server_id = args.server_id(configured)?;
     // As at a start, a missing folder is made: an advance may be the first step of a migration, before any start.
     let dir = configured.dir(args.dir.as_ref())?;
-    dir.make().map_err(|report| report.sentences())?;
+    dir.make().map_err(ToolConfigError::from)?;
     // A server in another folder could still give IDs past the ID that was looked up.
     let epoch = args.layout.layout_over(config.layout).map_or(config.layout, |layout| layout).epoch();
     let machine = config.id_machine_claim.then(|| MachineClaim::bind(server_id, epoch, Some(&dir.path)));
-    if let Some(Err(held @ MachineError::Held { .. })) = &machine {
-        return Err(held.to_string());
-    }
-    let mut locked = LockedFolder::lock(&dir.path, FileNames::of(server_id)).map_err(|error| error.to_string())?;
-    let bytes = locked.read().map_err(|error| error.to_string())?;
+    // Held until the record is written.
+    let _machine = match machine {
+        Some(Err(held @ MachineError::Held { .. })) => return Err(held.into()),
+        machine => machine,
+    };
+    let mut locked = LockedFolder::lock(&dir.path, FileNames::of(server_id))?;
+    let bytes = locked.read()?;
     if let Some(mark) = OldRecord::mark(bytes.as_deref()) {
-        let (path, remedy) = (locked.state_path(), mark.remedy(server_id, &RecordLocation::of_folder(locked.dir())));
-        return Err(format!("{}: {mark}. To go on, {remedy}", path.display()));
+        let (path, here) = (locked.state_path(), RecordLocation::of_folder(locked.dir()));
+        return Err(StateError::MovedFile { path, server_id, mark, here });
     }
     let before = OldRecord::of(bytes, server_id);
     let AdvancePlan { floor, mut record } = plan(args, &before, server_id, (configured, None), now_unix_ms)?;
@@ -188,7 +191,7 @@ pub(super) fn plan(
     server_id: u32,
     (configured, fleet): (&StateConfig, Option<&ClusterRecord>),
     now_unix_ms: i64,
-) -> Result<AdvancePlan, String> {
+) -> Result<AdvancePlan, StateError> {
     let layout = layout_of(args, configured, (before, fleet), server_id)?;
     let identity = Identity { server_id, layout };
     let target = args.target.target(layout.epoch(), now_unix_ms)?;
@@ -197,8 +200,7 @@ pub(super) fn plan(
     let is_known = before.known(identity).is_some();
     let point = advance_point(floor, is_known, target, max_borrow_ms, layout.epoch(), now_unix_ms);
     if point.watermark == Tick::END {
-        let last = UtcMs(Tick::LAST.unix_ms(layout.epoch()));
-        return Err(format!("there would be no IDs past this record: the time of IDs ends {last}"));
+        return Err(StateError::EndOfTime(UtcMs(Tick::LAST.unix_ms(layout.epoch()))));
     }
     let owner = match before {
         OldRecord::Record(record) => record.owner,
@@ -209,12 +211,12 @@ pub(super) fn plan(
 
 impl AdvanceArgs {
     /// Refuses a record with which a server would give no IDs, or that is far from any plausible time.
-    pub(super) fn check_distance(&self, record: &Record, now_unix_ms: i64) -> Result<(), String> {
+    pub(super) fn check_distance(&self, record: &Record, now_unix_ms: i64) -> Result<(), StateError> {
         check_distance(record.point, record.identity.layout.epoch(), now_unix_ms, self.force)
     }
 
     /// Returns the server-id of the selected record.
-    pub(super) fn server_id(&self, configured: &StateConfig) -> Result<u32, String> {
+    pub(super) fn server_id(&self, configured: &StateConfig) -> Result<u32, StateError> {
         configured.server_id(self.server_id)
     }
 }
@@ -226,7 +228,7 @@ fn layout_of(
     configured: &StateConfig,
     (before, fleet): (&OldRecord, Option<&ClusterRecord>),
     server_id: u32,
-) -> Result<Layout, String> {
+) -> Result<Layout, StateError> {
     let base = match before {
         OldRecord::Record(record) if !configured.sets_layout => record.identity.layout,
         OldRecord::Record(_) | OldRecord::Nothing | OldRecord::Unusable { .. } => configured.config.layout,
@@ -237,21 +239,18 @@ fn layout_of(
         check_fleet(fleet, layout)?;
     }
     if !layout.has_server(server_id) {
-        let most = (1_u32 << layout.server_bits()) - 1;
-        return Err(format!("server-id {server_id} does not fit id-range {}: at most {most}", layout.server_bits()));
+        return Err(StateError::IdRange { server_id, bits: layout.server_bits() });
     }
     Ok(layout)
 }
 
 /// Fails if flags name another epoch or id-range than the fleet's, which apply without flags.
-fn check_fleet(fleet: &ClusterRecord, layout: Layout) -> Result<(), String> {
+fn check_fleet(fleet: &ClusterRecord, layout: Layout) -> Result<(), StateError> {
     if layout.epoch() != fleet.epoch {
-        let (given, found) = (layout.epoch().unix_ms(), fleet.epoch.unix_ms());
-        return Err(format!("--epoch is {given}, and this fleet's id-epoch is {found}: omit --epoch"));
+        return Err(StateError::FleetEpoch { given: layout.epoch().unix_ms(), found: fleet.epoch.unix_ms() });
     }
     if layout.server_bits() != fleet.id_range {
-        let (given, found) = (layout.server_bits(), fleet.id_range);
-        return Err(format!("--id-range is {given}, and this fleet's id-range is {found}: omit --id-range"));
+        return Err(StateError::FleetIdRange { given: layout.server_bits(), found: fleet.id_range });
     }
     Ok(())
 }
@@ -262,17 +261,17 @@ fn write(
     before: &OldRecord,
     record: &Record,
     now_unix_ms: i64,
-) -> Result<Option<PathBuf>, String> {
+) -> Result<Option<PathBuf>, StateError> {
     let copy = match before {
-        OldRecord::Unusable { bytes, .. } => Some(locked.copy_aside(bytes, now_unix_ms).map_err(|error| {
-            format!("cannot keep a copy of {}, so it is unchanged: {error}", locked.state_path().display())
-        })?),
+        OldRecord::Unusable { bytes, .. } => {
+            let what = || locked.state_path().display().to_string();
+            let copied = locked.copy_aside(bytes, now_unix_ms);
+            Some(copied.map_err(|error| StateError::Copy { what: what(), error })?)
+        }
         OldRecord::Nothing | OldRecord::Record(_) => None,
     };
-    match locked.save(&record.to_text()).map_err(|error| error.to_string())? {
-        None => Ok(copy),
-        Some(lost) => Err(format!("claim lost: {}", locked.describe(lost))),
-    }
+    save(locked, &record.to_text())?;
+    Ok(copy)
 }
 
 /// Appends the result of the advance, as lines.
@@ -308,20 +307,20 @@ enum AdvanceTarget {
 }
 
 impl TargetArgs {
-    fn target(&self, epoch: Epoch, now_unix_ms: i64) -> Result<AdvanceTarget, String> {
-        let last = UtcMs(Tick::LAST.unix_ms(epoch));
+    fn target(&self, epoch: Epoch, now_unix_ms: i64) -> Result<AdvanceTarget, StateError> {
         if let Some(number) = self.past_id {
-            let id = u64::try_from(number).ok().and_then(Id::new).ok_or("--past-id: an ID is not negative")?;
+            let id = u64::try_from(number).ok().and_then(Id::new).ok_or(StateError::NegativeId)?;
             // The tick is the upper 42 bits in every layout. The server-id of the ID does not matter: the fork's
             // corrupt IDs carry other servers' ids.
             return Ok(AdvanceTarget::Past(Layout::default().split(id).tick));
         }
         let text = self.to.as_deref().unwrap_or_default();
-        let unix_ms = TimeSpec::parse(text).map_err(|error| format!("--to: {error}"))?.unix_ms(now_unix_ms);
-        epoch
-            .tick_at(unix_ms)
-            .map(AdvanceTarget::From)
-            .ok_or_else(|| format!("--to {text}: the time of IDs is {} to {last}", UtcMs(Tick(0).unix_ms(epoch))))
+        let unix_ms = TimeSpec::parse(text).map_err(StateError::To)?.unix_ms(now_unix_ms);
+        epoch.tick_at(unix_ms).map(AdvanceTarget::From).ok_or_else(|| StateError::ToRange {
+            text: text.to_owned(),
+            first: UtcMs(Tick(0).unix_ms(epoch)),
+            last: UtcMs(Tick::LAST.unix_ms(epoch)),
+        })
     }
 }
 
@@ -359,26 +358,18 @@ fn advance_point(
 }
 
 /// Refuses a watermark with which a server would give no IDs, or that is far from any plausible time.
-fn check_distance(point: SavePoint, epoch: Epoch, now_unix_ms: i64, force: bool) -> Result<(), String> {
+fn check_distance(point: SavePoint, epoch: Epoch, now_unix_ms: i64, force: bool) -> Result<(), StateError> {
     let unix_ms = point.watermark.unix_ms(epoch);
     let distance_ms = unix_ms.abs_diff(now_unix_ms);
     let ahead = unix_ms > now_unix_ms;
     if force || distance_ms <= if ahead { DAY_MS } else { JUMP_MS_MAX } {
         return Ok(());
     }
-    let (time, now, distance) = (UtcMs(unix_ms), UtcMs(now_unix_ms), duration(distance_ms));
+    let (time, now) = (UtcMs(unix_ms), UtcMs(now_unix_ms));
     Err(if ahead {
-        format!(
-            "the record would be at {time}, {distance} ahead of the clock ({now}). IDs would run ahead of it until {}, \
-             and a record never goes back. If the clock is wrong, set it; if this is intended, add --force",
-            ahead_until(point, epoch, now_unix_ms)
-        )
+        StateError::FarAhead { time, distance_ms, now, until: ahead_until(point, epoch, now_unix_ms) }
     } else {
-        format!(
-            "the record would be at {time}, {distance} behind the clock ({now}), and a server gives no IDs with a clock \
-             so far past its record. If the clock is right, use --to with a time near it; if it is wrong, set it, or add \
-             --force"
-        )
+        StateError::FarBehind { time, distance_ms, now }
     })
 }
 

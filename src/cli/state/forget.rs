@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use getid_core::Declaration;
 
-use super::StateConfig;
-use super::texts::push_line;
+use super::config::{StateConfig, save};
+use super::error::StateError;
+use crate::cli::record_text::{canonical, push_line};
 use getid_engine::claim::Record;
 use getid_engine::claim::lock::{FileNames, LockedFolder};
 
@@ -15,9 +15,6 @@ Examples:
   getid state forget tweets --past-id 1992648317203087360
   getid state forget trace /var/lib/getid --server-id 0 \\
     --past-id 019aa3b4-7c00-7000-8000-000000000000";
-
-/// Largest number of generators that an error names.
-const NAMED_MAX: usize = 10;
 
 #[derive(Args)]
 pub(super) struct StateForgetArgs {
@@ -38,52 +35,34 @@ pub(super) struct StateForgetArgs {
     pub(super) config: Option<PathBuf>,
 }
 
-pub(super) fn forget(args: &StateForgetArgs, configured: &StateConfig) -> Result<String, String> {
+pub(super) fn forget(args: &StateForgetArgs, configured: &StateConfig) -> Result<String, StateError> {
     let server_id = configured.server_id(args.server_id)?;
     let dir = configured.dir(args.dir.as_ref())?.path;
-    let mut locked = LockedFolder::lock(&dir, FileNames::of(server_id)).map_err(|error| error.to_string())?;
+    let mut locked = LockedFolder::lock(&dir, FileNames::of(server_id))?;
     let path = locked.state_path();
-    let bytes = locked.read().map_err(|error| error.to_string())?;
-    let bytes =
-        bytes.ok_or_else(|| format!("{}: there is no record, so there is nothing to forget", path.display()))?;
-    let record = Record::parse(&bytes).map_err(|error| {
-        format!("cannot use the record {}: {error}; `getid state show` shows the remedy", path.display())
-    })?;
+    let bytes = locked.read()?.ok_or_else(|| StateError::NothingToForget(path.clone()))?;
+    let record = Record::parse(&bytes).map_err(|error| StateError::UnusableFile { path: path.clone(), error })?;
     let name = &args.name;
     let declaration = record.declarations.find(name).ok_or_else(|| unknown(name, &record))?;
-    let past_id = canonical(declaration, &args.past_id).ok_or_else(|| {
-        format!("--past-id {}: generator '{name}' gives no such IDs ({})", args.past_id, declaration.to_text())
+    let past_id = canonical(declaration, &args.past_id).ok_or_else(|| StateError::ForeignId {
+        id: args.past_id.clone(),
+        name: name.clone(),
+        declaration: declaration.to_text(),
     })?;
     let mut text = format!("server-id {server_id}: {}\n", path.display());
     push_line(&mut text, "forgotten", &declaration.to_text());
     push_line(&mut text, "ids", &format_args!("a generator that is named '{name}' later must begin past {past_id}"));
-    let declarations = record.declarations.without(name, &past_id).map_err(|error| error.to_string())?.into();
+    let declarations = record.declarations.without(name, &past_id).map_err(StateError::new_record)?.into();
     let record = Record { declarations, owner: locked.owner(), ..record };
-    match locked.save(&record.to_text()).map_err(|error| error.to_string())? {
-        None => Ok(text),
-        Some(lost) => Err(format!("claim lost: {}", locked.describe(lost))),
-    }
+    save(&mut locked, &record.to_text())?;
+    Ok(text)
 }
 
-/// Returns an ID of this generator as the generator writes it.
-pub(in crate::cli) fn canonical(declaration: &Declaration, id: &str) -> Option<String> {
-    let mut text = Vec::new();
-    let is_written = declaration.write(declaration.read(id)?, &mut text);
-    String::from_utf8(text).ok().filter(|_| is_written)
-}
-
-fn unknown(name: &str, record: &Record) -> String {
-    let declarations = &record.declarations;
-    if let Some(forgotten) = declarations.forgotten().iter().find(|forgotten| forgotten.name == *name) {
-        return format!("generator '{name}' was forgotten before, with --past-id {}", forgotten.past_id);
+fn unknown(name: &str, record: &Record) -> StateError {
+    let (declarations, name) = (&record.declarations, name.to_owned());
+    if let Some(forgotten) = declarations.forgotten().iter().find(|forgotten| forgotten.name == name) {
+        return StateError::ForgottenBefore { name, past_id: forgotten.past_id.clone() };
     }
-    let names: Vec<_> = declarations.generators().iter().map(|known| known.name()).collect();
-    match names.len() {
-        0 => format!("no generator '{name}' in the record: it has none"),
-        1..=NAMED_MAX => format!("no generator '{name}' in the record: it has {}", names.join(", ")),
-        many => {
-            let some = names[..NAMED_MAX].join(", ");
-            format!("no generator '{name}' in the record: it has {some} and {} more", many - NAMED_MAX)
-        }
-    }
+    let known = declarations.generators().iter().map(|known| known.name().to_owned()).collect();
+    StateError::NoGenerator { name, known }
 }

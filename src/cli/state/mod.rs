@@ -13,32 +13,28 @@
 //! at once.
 
 mod advance;
+mod config;
+mod error;
 mod forget;
 mod move_;
 mod show;
 mod stored;
-pub(super) mod texts;
 
-use std::ffi::OsString;
-use std::path::PathBuf;
+use std::error::Error;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
 use self::advance::{ADVANCE_EXAMPLES, AdvanceArgs, advance};
-pub(super) use self::forget::canonical;
+use self::config::{CommandOutput, StateConfig};
+use self::error::StateError;
 use self::forget::{FORGET_EXAMPLES, StateForgetArgs, forget};
 use self::move_::{MOVE_EXAMPLES, MoveArgs, move_};
 use self::show::{SHOW_EXAMPLES, StateShowArgs, show};
-use super::{host_name_with_ordinal, output};
-use getid_config::{Config, Sources, StateKind};
-use getid_server::config_files::RealFiles;
-use getid_server::state_dir::Dir;
+use super::exit::{CliError, finish};
+use super::output;
+use super::tool_config::{Environment, environment};
 use getid_system::clock::wall_unix_ms;
-
-/// Variables of the environment that set the layout of a server here.
-const LAYOUT_VARIABLES: [&str; 5] =
-    ["GETID_ID_GENERATOR", "GETID_ID_RANGE", "GETID_SHARD_RANGE", "GETID_RANDOM_RANGE", "GETID_ID_EPOCH"];
 
 /// Arguments of `getid state`.
 #[derive(Args)]
@@ -76,106 +72,45 @@ enum StateCommand {
 }
 
 /// Runs the command, by this machine's clock.
-pub fn run(args: StateArgs) -> ExitCode {
-    let StateArgs { command } = args;
-    match answer(&command, wall_unix_ms(), std::env::vars_os().collect()) {
-        Ok(CommandOutput { text, good }) => {
-            let code = if good { ExitCode::SUCCESS } else { ExitCode::FAILURE };
-            output::finish(output::print(|out| out.write_all(text.as_bytes())), code)
-        }
-        Err(error) => {
-            output::print_error(&error);
-            ExitCode::FAILURE
-        }
-    }
+pub(super) fn run(args: &StateArgs) -> Result<ExitCode, CliError> {
+    let CommandOutput { text, good } = answer(&args.command, wall_unix_ms(), environment())?;
+    let code = if good { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    finish(output::print(|out| out.write_all(text.as_bytes())), code)
 }
 
-/// Runs the command as [`run`] does, at a given time and in a given environment. Returns the text for standard output,
-/// and whether the exit code is 0.
+/// Runs the command at a given time and in a given environment. Returns the text for standard output, and whether the
+/// exit code is 0.
 ///
 /// # Errors
 ///
-/// Returns the sentence for standard error.
+/// Returns the error for standard error.
 #[doc(hidden)]
 pub fn run_at(
     args: &StateArgs,
     now_unix_ms: i64,
-    environment: Vec<(OsString, OsString)>,
-) -> Result<(String, bool), String> {
+    environment: Environment,
+) -> Result<(String, bool), impl Error + use<>> {
     answer(&args.command, now_unix_ms, environment).map(|CommandOutput { text, good }| (text, good))
 }
 
-struct CommandOutput {
-    text: String,
-    /// Whether the exit code is 0.
-    good: bool,
-}
-
-type Environment = Vec<(OsString, OsString)>;
-
-fn answer(command: &StateCommand, now_unix_ms: i64, environment: Environment) -> Result<CommandOutput, String> {
-    match command {
+fn answer(command: &StateCommand, now_unix_ms: i64, environment: Environment) -> Result<CommandOutput, StateError> {
+    let text = match command {
         StateCommand::Show(args) => {
-            let configured = configured(args.config.clone(), environment)?;
-            match args.stored.store(&configured, args.dir.is_some())? {
+            let configured = StateConfig::load(args.config.clone(), environment)?;
+            return match args.stored.store(&configured, args.dir.is_some())? {
                 None => show(args, now_unix_ms, &configured),
                 Some(store) => stored::show(&store, args.server_id, args.json, now_unix_ms),
-            }
+            };
         }
         StateCommand::Advance(args) => {
-            let configured = configured(args.layout.config(), environment)?;
-            let text = match args.stored.store(&configured, args.dir.is_some())? {
+            let configured = StateConfig::load(args.layout.config(), environment)?;
+            match args.stored.store(&configured, args.dir.is_some())? {
                 None => advance(args, now_unix_ms, &configured),
                 Some(store) => stored::advance(args, &store, now_unix_ms, &configured),
-            };
-            text.map(|text| CommandOutput { text, good: true })
+            }
         }
-        StateCommand::Forget(args) => {
-            let configured = configured(args.config.clone(), environment)?;
-            forget(args, &configured).map(|text| CommandOutput { text, good: true })
-        }
-        StateCommand::Move(args) => {
-            let configured = configured(args.config.clone(), environment)?;
-            move_(args, &configured, now_unix_ms).map(|text| CommandOutput { text, good: true })
-        }
-    }
-}
-
-/// The configuration of a server that starts with the same file and environment.
-struct StateConfig {
-    config: Config,
-    /// Whether the file or the environment may set the layout.
-    sets_layout: bool,
-    environment: Environment,
-}
-
-impl StateConfig {
-    /// Returns the server-id of the selected record: `named`, or the configured one.
-    fn server_id(&self, named: Option<u32>) -> Result<u32, String> {
-        named.or(self.config.server_id_from.is_known().then_some(self.config.server_id)).ok_or_else(|| {
-            "the server-id is missing: name it with --server-id, or name a configuration with server-id in it by --config"
-                .to_owned()
-        })
-    }
-
-    /// Returns the folder of the state: `named`, or that of the configured server.
-    fn dir(&self, named: Option<&PathBuf>) -> Result<Dir, String> {
-        let dir = named.or(self.config.dir.as_ref()).cloned();
-        let config = Config { dir, id_state: StateKind::File, ..self.config.clone() };
-        let here = std::env::current_dir().map_err(|error| format!("the working folder: {error}"))?;
-        Dir::find(&config, &self.environment, &here).map_err(|report| report.sentences())
-    }
-}
-
-/// Whether the environment sets the layout of a server here.
-pub(super) fn sets_layout(environment: &[(OsString, OsString)]) -> bool {
-    environment.iter().any(|(name, _)| LAYOUT_VARIABLES.iter().any(|v| name == v))
-}
-
-fn configured(file: Option<PathBuf>, environment: Environment) -> Result<StateConfig, String> {
-    let sets_layout = file.is_some() || sets_layout(&environment);
-    let sources = Sources { file, environment, words: Vec::new(), host_name: host_name_with_ordinal() };
-    // Warnings are for the operator who starts the server.
-    let (config, _) = Config::load(&sources, &RealFiles).map_err(|report| format!("configuration:\n{report}"))?;
-    Ok(StateConfig { config, sets_layout, environment: sources.environment })
+        StateCommand::Forget(args) => forget(args, &StateConfig::load(args.config.clone(), environment)?),
+        StateCommand::Move(args) => move_(args, &StateConfig::load(args.config.clone(), environment)?, now_unix_ms),
+    };
+    Ok(CommandOutput { text: text?, good: true })
 }

@@ -8,20 +8,19 @@
 //! The source stays, marked. Only a move back replaces it.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use clap::Args;
 use getid_core::SavePoint;
 
-use super::StateConfig;
-use super::texts::{describe, push_line};
-use crate::cli::claim::{check_unclaimed, freed};
-use crate::cli::claim_store::{ClaimStore, new_stamp, open_url, parse_url};
-use crate::cli::cluster::fleet_layout;
-use crate::cli::server_args::TIMEOUT_MS_DEFAULT;
+use super::config::{StateConfig, save};
+use super::error::StateError;
+use crate::cli::claim_store::{ClaimStore, fleet_layout, new_stamp};
+use crate::cli::holders::{MovedRecord, check_unclaimed, freed};
+use crate::cli::record_text::{describe, push_line};
+use crate::cli::tool_config::ToolConfigError;
 use getid_engine::claim::fleet::{ClaimRecord, FreeClaim, Holding, ReleaseReason};
 use getid_engine::claim::lock::{FileNames, LockedFolder};
-use getid_engine::claim::{Identity, Mark, MarkedRecord, Record, RecordError, RecordLocation};
+use getid_engine::claim::{Identity, Mark, MarkedRecord, Record, RecordLocation};
 use getid_store::records::{Key, RecordRow, WriteResult};
 
 pub(super) const MOVE_EXAMPLES: &str = "\
@@ -74,12 +73,12 @@ struct StoreMoveEnd {
     timeout_ms: u64,
 }
 
-pub(super) fn move_(args: &MoveArgs, configured: &StateConfig, now_unix_ms: i64) -> Result<String, String> {
+pub(super) fn move_(args: &MoveArgs, configured: &StateConfig, now_unix_ms: i64) -> Result<String, StateError> {
     let server_id = args.server_id;
     let (from, to) = (MoveEnd::open(&args.from, "--from", false, server_id, configured)?, &args.to);
     let from_place = from.place();
     if is_same(&from_place, to) {
-        return Err(format!("--from and --to are the same place: {from_place}"));
+        return Err(StateError::SamePlace(from_place));
     }
     let to = MoveEnd::open(to, "--to", true, server_id, configured)?;
     Move { server_id, from, to, now_unix_ms }.run(&mut |_| Ok(()))
@@ -103,25 +102,24 @@ fn folder_of(argument: &str) -> Option<PathBuf> {
 impl MoveEnd {
     fn open(
         argument: &str,
-        flag: &str,
+        flag: &'static str,
         makes: bool,
         server_id: u32,
         configured: &StateConfig,
-    ) -> Result<MoveEnd, String> {
+    ) -> Result<MoveEnd, StateError> {
         if let Some(dir) = folder_of(argument) {
             if makes {
-                configured.dir(Some(&dir))?.make().map_err(|report| report.sentences())?;
+                configured.dir(Some(&dir))?.make().map_err(ToolConfigError::from)?;
             }
-            let dir = std::fs::canonicalize(&dir).map_err(|error| format!("{flag} {}: {error}", dir.display()))?;
+            let dir = std::fs::canonicalize(&dir).map_err(|error| StateError::FolderArgument { flag, dir, error })?;
             return MoveEnd::folder(&dir, server_id);
         }
-        let config = &configured.config;
-        let store = open_url(&parse_url(flag, argument)?, config, Duration::from_millis(TIMEOUT_MS_DEFAULT))?;
-        Ok(MoveEnd::store(store, server_id, config.claim.timeout_ms))
+        let store = configured.open_store(flag, argument)?;
+        Ok(MoveEnd::store(store, server_id, configured.config.claim.timeout_ms))
     }
 
-    fn folder(dir: &Path, server_id: u32) -> Result<MoveEnd, String> {
-        let locked = LockedFolder::lock(dir, FileNames::of(server_id)).map_err(|error| error.to_string())?;
+    fn folder(dir: &Path, server_id: u32) -> Result<MoveEnd, StateError> {
+        let locked = LockedFolder::lock(dir, FileNames::of(server_id))?;
         Ok(MoveEnd::Folder(Box::new(locked)))
     }
 
@@ -138,24 +136,22 @@ impl MoveEnd {
     }
 
     /// Reads the record at this end.
-    fn read(&mut self) -> Result<Option<MarkedRecord>, String> {
-        let remedy = "`getid state show` shows the remedy";
+    fn read(&mut self) -> Result<Option<MarkedRecord>, StateError> {
         match self {
             MoveEnd::Folder(locked) => {
-                let bytes = locked.read().map_err(|error| error.to_string())?;
-                let record = bytes.map(|bytes| MarkedRecord::parse(&bytes)).transpose();
-                record.map_err(|error| {
-                    format!("cannot use the record {}: {error}; {remedy}", locked.state_path().display())
-                })
+                let record = locked.read()?.map(|bytes| MarkedRecord::parse(&bytes)).transpose();
+                record.map_err(|error| StateError::UnusableFile { path: locked.state_path(), error })
             }
             MoveEnd::Store(end) => {
                 let found = end.store.claim(end.server_id)?;
                 let (row, claim) = found.map_or((None, None), |(row, claim)| (Some(row), Some(claim)));
                 (end.row, end.claim) = (row, None);
                 let Some(claim) = claim else { return Ok(None) };
-                let claim = claim.map_err(|error: RecordError| {
-                    let (shown, server_id) = (end.store.shown(), end.server_id);
-                    format!("{shown}: cannot use the record of server-id {server_id}: {error}; {remedy}")
+                let claim = claim.map_err(|error| StateError::UnusableRecord {
+                    shown: end.store.shown().to_owned(),
+                    server_id: end.server_id,
+                    error,
+                    remedy: "`getid state show` shows the remedy",
                 })?;
                 let found = MarkedRecord { record: claim.record.clone(), mark: claim.mark.clone() };
                 end.claim = Some(claim);
@@ -165,11 +161,11 @@ impl MoveEnd {
     }
 
     /// Fails if a server holds the claim. A folder is locked by this process already.
-    fn check_unclaimed(&self, why: &str) -> Result<(), String> {
+    fn check_unclaimed(&self, why: &str) -> Result<(), StateError> {
         match self {
             MoveEnd::Folder(_) => Ok(()),
             MoveEnd::Store(end) => match (&end.row, &end.claim) {
-                (Some(row), Some(claim)) => check_unclaimed(&end.store, end.server_id, row, claim, why),
+                (Some(row), Some(claim)) => Ok(check_unclaimed(&end.store, end.server_id, row, claim, why)?),
                 _ => Ok(()),
             },
         }
@@ -190,21 +186,24 @@ impl MoveEnd {
     }
 
     /// Returns the record as this end stores it.
-    fn fit_record(&self, record: &Record) -> Result<Record, String> {
+    fn fit_record(&self, record: &Record) -> Result<Record, StateError> {
         match self {
             MoveEnd::Folder(_) => Ok(record.clone()),
             MoveEnd::Store(end) => end.fit_record(record),
         }
     }
 
-    fn mark(&mut self, found: &Record, mark: Mark, now_unix_ms: i64) -> Result<(), String> {
+    fn mark(&mut self, found: &Record, mark: Mark, now_unix_ms: i64) -> Result<(), StateError> {
         match self {
             MoveEnd::Folder(locked) => {
                 let record = Record { owner: locked.owner(), ..found.clone() };
                 save(locked, &MarkedRecord { record, mark: Some(mark) }.to_text())
             }
             MoveEnd::Store(end) => {
-                let claim = end.claim.as_ref().ok_or("the record was not read")?;
+                let Some(claim) = &end.claim else {
+                    let from = RecordLocation::of_store(end.store.shown());
+                    return Err(StateError::NothingToMove { from, server_id: end.server_id });
+                };
                 let mut claim = freed(claim, ReleaseReason::Moved, 1, now_unix_ms);
                 claim.mark = Some(mark);
                 end.write(claim)
@@ -212,7 +211,7 @@ impl MoveEnd {
         }
     }
 
-    fn put(&mut self, record: &Record, beat: u64, now_unix_ms: i64) -> Result<(), String> {
+    fn put(&mut self, record: &Record, beat: u64, now_unix_ms: i64) -> Result<(), StateError> {
         match self {
             MoveEnd::Folder(locked) => {
                 locked.raise_term_above(record.owner.term);
@@ -241,68 +240,45 @@ impl MoveEnd {
     }
 }
 
-fn save(locked: &mut LockedFolder, text: &str) -> Result<(), String> {
-    match locked.save(text).map_err(|error| error.to_string())? {
-        None => Ok(()),
-        Some(lost) => Err(format!("claim lost: {}", locked.describe(lost))),
-    }
-}
-
 impl StoreMoveEnd {
-    fn write(&mut self, claim: ClaimRecord) -> Result<(), String> {
-        let row = claim.to_row(new_stamp(0).writer).map_err(|error| error.to_string())?;
+    fn write(&mut self, claim: ClaimRecord) -> Result<(), StateError> {
+        let row = claim.to_row(new_stamp(0).writer).map_err(StateError::new_record)?;
         let expect = self.row.as_ref().map(|row| row.stamp);
         match self.store.write(&self.key, expect, &row)? {
             WriteResult::Done => {
                 (self.row, self.claim) = (Some(row), Some(claim));
                 Ok(())
             }
-            WriteResult::Conflict(_) => Err(format!(
-                "{}: another process wrote the record of server-id {} at the same time, such as a server that starts; \
-                 stop it, and run the command again",
-                self.store.shown(),
-                self.server_id
-            )),
+            WriteResult::Conflict(_) => {
+                Err(StateError::Conflict { shown: self.store.shown().to_owned(), server_id: self.server_id })
+            }
         }
     }
 
     /// Returns the record as a server of this fleet would continue it.
-    fn fit_record(&self, record: &Record) -> Result<Record, String> {
-        let (shown, server_id) = (self.store.shown(), self.server_id);
-        let Some((_, cluster)) = self.store.cluster()? else {
-            return Err(format!(
-                "{shown}: there is no fleet record here; if address and prefix are right, `getid cluster init` creates it"
-            ));
-        };
+    fn fit_record(&self, record: &Record) -> Result<Record, StateError> {
+        let (shown, server_id) = (self.store.shown().to_owned(), self.server_id);
+        let Some((_, cluster)) = self.store.cluster()? else { return Err(StateError::NoFleet(shown)) };
         if cluster.auto.contains(server_id) {
-            return Err(format!(
-                "{shown}: 'server-id auto' may take server-id {server_id} here ({}), and a moved record belongs to a server \
-                 that names its server-id",
-                cluster.auto
-            ));
+            return Err(StateError::AutoServerId { shown, server_id, auto: cluster.auto });
         }
         let layout = record.identity.layout;
-        if layout.server_bits() != cluster.id_range && !record.point.is_nothing() {
-            return Err(format!(
-                "{shown}: this fleet has id-range {}, and the record id-range {}: start the server once with the fleet's \
-                 id-range where the record is, then move it",
-                cluster.id_range,
-                layout.server_bits()
-            ));
+        let bits = cluster.id_range;
+        if layout.server_bits() != bits && !record.point.is_nothing() {
+            return Err(StateError::OtherIdRange { shown, fleet: bits, record: layout.server_bits() });
         }
         let identity = Identity { server_id, layout: fleet_layout(&cluster, layout)? };
         if !identity.layout.has_server(server_id) {
-            return Err(format!(
-                "{shown}: server-id {server_id} does not fit this fleet's id-range {}",
-                cluster.id_range
-            ));
+            return Err(StateError::OutsideFleet { shown, server_id, bits });
         }
-        let fitted = record
-            .adopted_by(identity)
-            .map_err(|error| format!("{shown}: the record does not fit this fleet's epoch: {error}"))?;
-        let declared = fitted.declarations.generators();
-        cluster.joined_by(identity.layout, declared, &[]).map_err(|error| format!("{shown}: {error}"))?;
-        Ok(fitted)
+        let fitted = match record.adopted_by(identity) {
+            Ok(fitted) => fitted,
+            Err(error) => return Err(StateError::OtherEpoch { shown, error }),
+        };
+        match cluster.joined_by(identity.layout, fitted.declarations.generators(), &[]) {
+            Ok(_) => Ok(fitted),
+            Err(error) => Err(StateError::OtherDeclarations { shown, error }),
+        }
     }
 }
 
@@ -315,23 +291,18 @@ struct Move {
 
 impl Move {
     /// Does the remaining steps, and returns the report. `before` may stop it before each step.
-    fn run(mut self, before: &mut dyn FnMut(MoveStep) -> Result<(), String>) -> Result<String, String> {
+    fn run(mut self, before: &mut dyn FnMut(MoveStep) -> Result<(), StateError>) -> Result<String, StateError> {
         let (server_id, from, to) = (self.server_id, self.from.place(), self.to.place());
         if from == to {
-            return Err(format!("--from and --to are the same place: {from}"));
+            return Err(StateError::SamePlace(from));
         }
-        let MarkedRecord { record, mark } = self.from.read()?.ok_or_else(|| {
-            format!("{from}: there is no record of server-id {server_id}, so there is nothing to move")
-        })?;
-        let has_begun = match &mark {
-            Some(Mark::MovedTo(place)) if *place == to => return Ok(self.report(&record, "already moved")),
-            Some(Mark::MovingTo(place)) if *place == to => true,
-            Some(mark) => {
-                return Err(format!(
-                    "{from}: server-id {server_id}: {mark}. To go on, {}",
-                    mark.remedy(server_id, &from)
-                ));
-            }
+        let Some(MarkedRecord { record, mark }) = self.from.read()? else {
+            return Err(StateError::NothingToMove { from, server_id });
+        };
+        let has_begun = match mark {
+            Some(Mark::MovedTo(place)) if place == to => return Ok(self.report(&record, "already moved")),
+            Some(Mark::MovingTo(place)) if place == to => true,
+            Some(mark) => return Err(MovedRecord { here: from, server_id, mark }.into()),
             None => false,
         };
         let fitted = self.to.fit_record(&record)?;
@@ -340,7 +311,7 @@ impl Move {
         let has_arrived =
             has_begun && !is_open && found.as_ref().is_some_and(|found| is_continuation(&found.record, &fitted));
         if !is_open && !has_arrived {
-            return Err(self.occupied_error(found.as_ref(), has_begun));
+            return Err(self.occupied_error(found, has_begun));
         }
         if !has_begun {
             self.from.check_unclaimed("so it must be stopped first")?;
@@ -361,22 +332,12 @@ impl Move {
     }
 
     /// Returns the error about a target whose record may not be replaced.
-    fn occupied_error(&self, found: Option<&MarkedRecord>, has_begun: bool) -> String {
+    fn occupied_error(&self, found: Option<MarkedRecord>, has_begun: bool) -> StateError {
         let (server_id, from, to) = (self.server_id, self.from.place(), self.to.place());
-        match found.and_then(|found| found.mark.as_ref()) {
-            Some(mark) => {
-                let remedy = mark.remedy(server_id, &to);
-                format!("{to}: server-id {server_id}: {mark}. To go on, {remedy}")
-            }
-            None if has_begun => format!(
-                "{to}: there is a record of server-id {server_id} that does not come from {from}: its watermark is lower. \
-                 IDs given from {from} could repeat. To continue here, run `getid state advance` on it past the watermark \
-                 of {from}, then this command again"
-            ),
-            None => format!(
-                "{to}: there is a record of server-id {server_id} already, and two records cannot be merged. Compare them \
-                 with `getid state show`"
-            ),
+        match found.and_then(|found| found.mark) {
+            Some(mark) => MovedRecord { here: to, server_id, mark }.into(),
+            None if has_begun => StateError::OtherRecord { from, to, server_id },
+            None => StateError::Occupied { to, server_id },
         }
     }
 

@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::stored::StoredArgs;
-use super::texts::{push_line, push_record, record_json};
-use super::{CommandOutput, StateConfig};
+use super::config::{CommandOutput, StateConfig, StoredArgs};
+use super::error::StateError;
+use crate::cli::record_text::{push_line, push_record, record_json};
 use getid_config::Config;
 use getid_engine::claim::folder::advance_command;
 use getid_engine::claim::lock::{self, FileNames, holder_of};
-use getid_engine::claim::{Identity, Mark, MarkedRecord, Record, RecordLocation};
+use getid_engine::claim::{Identity, Mark, MarkedRecord, Mismatch, Record, RecordError, RecordLocation};
 
 pub(super) const SHOW_EXAMPLES: &str = "\
 Examples:
@@ -43,21 +43,36 @@ struct FolderRecord {
     server_id: u32,
     path: PathBuf,
     /// The record, or why a server would not start with it.
-    record: Result<Record, String>,
+    record: Result<Record, FolderRecordError>,
     /// The mark of a record that was moved, with which no server starts.
     mark: Option<Mark>,
     /// The remedy if no server would start with the record.
     remedy: String,
     /// The holder as "pid 123", or why it is not known.
-    holder: Result<Option<String>, String>,
+    holder: io::Result<Option<String>>,
 }
 
-pub(super) fn show(args: &StateShowArgs, now_unix_ms: i64, configured: &StateConfig) -> Result<CommandOutput, String> {
+/// Reason why no server would start with a record.
+#[derive(Debug, thiserror::Error)]
+enum FolderRecordError {
+    #[error(transparent)]
+    Read(#[from] io::Error),
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    #[error(transparent)]
+    Mismatch(#[from] Mismatch),
+}
+
+pub(super) fn show(
+    args: &StateShowArgs,
+    now_unix_ms: i64,
+    configured: &StateConfig,
+) -> Result<CommandOutput, StateError> {
     let config = &configured.config;
     let dir = configured.dir(args.dir.as_ref())?.path;
-    let dir = std::path::absolute(&dir).map_err(|error| format!("{}: {error}", dir.display()))?;
+    let dir = std::path::absolute(&dir).map_err(|error| StateError::Path { path: dir, error })?;
     let records: Vec<FolderRecord> = server_ids(&dir)
-        .map_err(|error| format!("cannot read the folder {}: {error}", dir.display()))?
+        .map_err(|error| StateError::ReadFolder { dir: dir.clone(), error })?
         .into_iter()
         .filter(|&server_id| args.server_id.is_none_or(|wanted| wanted == server_id))
         .map(|server_id| inspect(&dir, server_id, config))
@@ -68,8 +83,8 @@ pub(super) fn show(args: &StateShowArgs, now_unix_ms: i64, configured: &StateCon
         return Ok(CommandOutput { text: format!("{:#}\n", serde_json::Value::Array(list)), good });
     }
     if records.is_empty() {
-        let whose = args.server_id.map_or_else(|| "getid-*.state".to_owned(), |id| FileNames::of(id).state);
-        return Err(format!("no record ({whose}) in {}", dir.display()));
+        let files = args.server_id.map_or_else(|| "getid-*.state".to_owned(), |id| FileNames::of(id).state);
+        return Err(StateError::NoFile { files, dir });
     }
     let texts: Vec<_> = records.iter().map(|record| record.to_text(now_unix_ms)).collect();
     Ok(CommandOutput { text: texts.join("\n"), good })
@@ -91,14 +106,14 @@ fn server_ids(dir: &Path) -> io::Result<Vec<u32>> {
 fn inspect(dir: &Path, server_id: u32, config: &Config) -> FolderRecord {
     let path = dir.join(FileNames::of(server_id).state);
     let found = lock::read(&path)
-        .map_err(|error| error.to_string())
-        .and_then(|bytes| MarkedRecord::parse(&bytes.unwrap_or_default()).map_err(|error| error.to_string()));
+        .map_err(FolderRecordError::from)
+        .and_then(|bytes| Ok(MarkedRecord::parse(&bytes.unwrap_or_default())?));
     let mark = found.as_ref().ok().and_then(|found| found.mark.clone());
     let record = found.and_then(|MarkedRecord { record, .. }| {
         let named = Identity { server_id, layout: record.identity.layout };
-        record.adopted_by(named).map_err(|error| error.to_string())
+        Ok(record.adopted_by(named)?)
     });
-    let holder = holder_of(dir, server_id).map_err(|error| error.to_string());
+    let holder = holder_of(dir, server_id);
     let remedy = advance_command(dir, Identity { server_id, layout: config.layout }, config.id_max_borrow_ms, None);
     let remedy = match &mark {
         Some(mark) => mark.remedy(server_id, &RecordLocation::of_folder(dir)),
@@ -142,7 +157,7 @@ impl FolderRecord {
         }
         let more = match &self.record {
             Ok(record) => record_json(record, now_unix_ms),
-            Err(error) => serde_json::json!({ "error": error }),
+            Err(error) => serde_json::json!({ "error": error.to_string() }),
         };
         if let (Some(value), serde_json::Value::Object(more)) = (value.as_object_mut(), more) {
             value.extend(more);

@@ -4,17 +4,16 @@ use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::path::PathBuf;
-use std::time::Duration;
 
-use clap::Args;
 use getid_core::SavePoint;
 
 use super::advance::{AdvanceArgs, AdvancePlan, OldRecord, describe_written, plan};
-use super::texts::push_line;
-use super::{CommandOutput, StateConfig};
-use crate::cli::claim::{ClaimListing, check_unclaimed, freed, list_claims};
-use crate::cli::claim_store::{ClaimLookup, ClaimStore, TIMEOUT_MS_MAX, WatchOutcome, new_stamp, open_url, parse_url};
-use crate::cli::server_args::TIMEOUT_MS_DEFAULT;
+use super::config::{CommandOutput, StateConfig};
+use super::error::StateError;
+use crate::cli::claim::{ClaimListing, ListError, list_claims};
+use crate::cli::claim_store::{ClaimLookup, ClaimStore, TIMEOUT_MS_MAX, WatchOutcome, new_stamp};
+use crate::cli::holders::{MovedRecord, check_unclaimed, freed};
+use crate::cli::record_text::push_line;
 use getid_engine::claim::envelope::{salvaged_mark, salvaged_number};
 use getid_engine::claim::fleet::{ClaimRecord, ClusterRecord, ReleaseReason};
 use getid_engine::claim::{Mark, RecordError, RecordLocation};
@@ -25,40 +24,19 @@ use getid_text::printable::printable;
 /// a store that went back accepts this one.
 pub(super) const ADVANCE_BEATS: u64 = 1 << 32;
 
-/// The flag that selects the store.
-#[derive(Args)]
-pub(super) struct StoredArgs {
-    /// The claim store, for a record that is in one [default: claim-store of the configuration, if DIR is not given]
-    #[arg(long, value_name = "URL")]
-    store: Option<String>,
-}
-
-impl StoredArgs {
-    /// Returns the selected store; `None` for a folder.
-    pub(super) fn store(&self, configured: &StateConfig, names_dir: bool) -> Result<Option<ClaimStore>, String> {
-        let deadline = Duration::from_millis(TIMEOUT_MS_DEFAULT);
-        match (&self.store, &configured.config.claim.store) {
-            (Some(url), _) => open_url(&parse_url("--store", url)?, &configured.config, deadline).map(Some),
-            (None, Some(url)) if !names_dir => open_url(url, &configured.config, deadline).map(Some),
-            (None, _) => Ok(None),
-        }
-    }
-}
-
 pub(super) fn show(
     store: &ClaimStore,
     server_id: Option<u32>,
     json: bool,
     now_unix_ms: i64,
-) -> Result<CommandOutput, String> {
+) -> Result<CommandOutput, StateError> {
     let ClaimListing { entries, is_usable } = list_claims(store, server_id, false)?;
     if json {
         let list: Vec<_> = entries.iter().map(|entry| entry.to_json(now_unix_ms)).collect();
         return Ok(CommandOutput { text: format!("{:#}\n", serde_json::Value::Array(list)), good: is_usable });
     }
     if entries.is_empty() {
-        let whose = server_id.map_or_else(|| "any server-id".to_owned(), |id| format!("server-id {id}"));
-        return Err(format!("{}: there is no record of {whose}", store.shown()));
+        return Err(ListError::NoRecord { shown: store.shown().to_owned(), server_id }.into());
     }
     let texts: Vec<_> = entries.iter().map(|entry| entry.to_text(now_unix_ms)).collect();
     Ok(CommandOutput { text: texts.join("\n"), good: is_usable })
@@ -69,7 +47,7 @@ pub(super) fn advance(
     store: &ClaimStore,
     now_unix_ms: i64,
     configured: &StateConfig,
-) -> Result<String, String> {
+) -> Result<String, StateError> {
     let server_id = args.server_id(configured)?;
     let shown = store.shown();
     let fleet = store.cluster()?.map(|(_, fleet)| fleet);
@@ -86,7 +64,7 @@ pub(super) fn advance(
         Err(_) => salvaged_mark(row.text.as_bytes()),
     };
     if let Some(mark) = mark {
-        return Err(marked_error(&mark, shown, server_id));
+        return Err(moved_error(mark, shown, server_id));
     }
     let before = old_record(&row, &claim, shown, server_id)?;
     let AdvancePlan { floor, record } = plan(args, &before, server_id, (configured, fleet.as_ref()), now_unix_ms)?;
@@ -101,24 +79,16 @@ pub(super) fn advance(
     };
     let mut new = freed(&found, ReleaseReason::Advanced, ADVANCE_BEATS, now_unix_ms);
     new.record = record;
-    let new_row = new.to_row(new_stamp(0).writer).map_err(|error| error.to_string())?;
+    let new_row = new.to_row(new_stamp(0).writer).map_err(StateError::new_record)?;
     let copy = before.copy_aside(server_id, now_unix_ms)?;
     if let WriteResult::Conflict(_) = store.write(&Key::of_claim(server_id), Some(row.stamp), &new_row)? {
-        return Err(conflict_error(shown, server_id));
+        return Err(StateError::Conflict { shown: shown.to_owned(), server_id });
     }
     Ok(describe_advance(shown, &before, copy, floor, &new, now_unix_ms))
 }
 
-fn marked_error(mark: &Mark, shown: &str, server_id: u32) -> String {
-    let remedy = mark.remedy(server_id, &RecordLocation::of_store(shown));
-    format!("{shown}: server-id {server_id}: {mark}. To go on, {remedy}")
-}
-
-fn conflict_error(shown: &str, server_id: u32) -> String {
-    format!(
-        "{shown}: another process wrote the record of server-id {server_id} at the same time, such as a server that starts; \
-         stop it, and run the command again"
-    )
+fn moved_error(mark: Mark, shown: &str, server_id: u32) -> StateError {
+    MovedRecord { here: RecordLocation::of_store(shown), server_id, mark }.into()
 }
 
 /// Replaces a record that its store has lost, or a row that is no record (`bad`). The new record lies past the named
@@ -130,16 +100,13 @@ fn recreate_record(
     (configured, fleet): (&StateConfig, Option<ClusterRecord>),
     bad: Option<&DamagedRow>,
     now_unix_ms: i64,
-) -> Result<String, String> {
+) -> Result<String, StateError> {
     let shown = store.shown();
     let Some(fleet) = fleet else {
-        return Err(format!(
-            "{shown}: there is no fleet record here, and none of server-id {server_id}; if address and prefix are right, run \
-             `getid cluster init`, then this command again"
-        ));
+        return Err(StateError::NoFleetForAdvance { shown: shown.to_owned(), server_id });
     };
     if let Some(mark) = bad.and_then(|bad| salvaged_mark(&bad.text)) {
-        return Err(marked_error(&mark, shown, server_id));
+        return Err(moved_error(mark, shown, server_id));
     }
     let before = bad.map_or(OldRecord::Nothing, |bad| {
         let (bytes, error) = (bad.text.clone(), printable(&bad.what).into_owned());
@@ -149,7 +116,7 @@ fn recreate_record(
     args.check_distance(&record, now_unix_ms)?;
     let claim = ClaimRecord::new(record.identity, configured.config.claim.timeout_ms, now_unix_ms);
     let new = ClaimRecord { record, ..freed(&claim, ReleaseReason::Advanced, ADVANCE_BEATS, now_unix_ms) };
-    let new_row = new.to_row(new_stamp(0).writer).map_err(|error| error.to_string())?;
+    let new_row = new.to_row(new_stamp(0).writer).map_err(StateError::new_record)?;
     let copy = before.copy_aside(server_id, now_unix_ms)?;
     let key = Key::of_claim(server_id);
     let is_done = match bad {
@@ -157,7 +124,7 @@ fn recreate_record(
         None => store.write(&key, None, &new_row)? == WriteResult::Done,
     };
     if !is_done {
-        return Err(conflict_error(shown, server_id));
+        return Err(StateError::Conflict { shown: shown.to_owned(), server_id });
     }
     Ok(describe_advance(shown, &before, copy, floor, &new, now_unix_ms))
 }
@@ -186,7 +153,7 @@ fn describe_advance(
 
 impl OldRecord {
     /// Keeps a copy of a record that cannot be read.
-    fn copy_aside(&self, server_id: u32, now_unix_ms: i64) -> Result<Option<PathBuf>, String> {
+    fn copy_aside(&self, server_id: u32, now_unix_ms: i64) -> Result<Option<PathBuf>, StateError> {
         match self {
             OldRecord::Unusable { bytes, .. } => copy_aside(bytes, server_id, now_unix_ms).map(Some),
             OldRecord::Nothing | OldRecord::Record(_) => Ok(None),
@@ -195,7 +162,7 @@ impl OldRecord {
 }
 
 /// Keeps a copy of a record that cannot be read, in the working folder.
-fn copy_aside(bytes: &[u8], server_id: u32, now_unix_ms: i64) -> Result<PathBuf, String> {
+fn copy_aside(bytes: &[u8], server_id: u32, now_unix_ms: i64) -> Result<PathBuf, StateError> {
     let path = PathBuf::from(format!("claim-{server_id}.before-{now_unix_ms}"));
     let path = std::path::absolute(&path).unwrap_or(path);
     let written = OpenOptions::new().write(true).create_new(true).open(&path).and_then(|mut file| {
@@ -204,9 +171,7 @@ fn copy_aside(bytes: &[u8], server_id: u32, now_unix_ms: i64) -> Result<PathBuf,
     });
     match written {
         Ok(()) => Ok(path),
-        Err(error) => {
-            Err(format!("cannot keep a copy of the record in {}, so it is unchanged: {error}", path.display()))
-        }
+        Err(error) => Err(StateError::Copy { what: format!("the record in {}", path.display()), error }),
     }
 }
 
@@ -215,12 +180,15 @@ fn old_record(
     claim: &Result<ClaimRecord, RecordError>,
     shown: &str,
     server_id: u32,
-) -> Result<OldRecord, String> {
+) -> Result<OldRecord, StateError> {
     match claim {
         Ok(claim) => Ok(OldRecord::Record(claim.record.clone())),
-        Err(error @ RecordError::Version { .. }) => Err(format!(
-            "{shown}: cannot use the record of server-id {server_id}: {error}; use the getid that wrote it"
-        )),
+        Err(error @ RecordError::Newer { .. }) => Err(StateError::UnusableRecord {
+            shown: shown.to_owned(),
+            server_id,
+            error: error.clone(),
+            remedy: "use the newer getid that wrote it",
+        }),
         Err(error) => {
             Ok(OldRecord::Unusable { bytes: row.text.clone().into_bytes(), error: error.to_string(), is_ours: true })
         }
@@ -236,15 +204,12 @@ fn silent_record(
     record: &getid_engine::claim::Record,
     configured: &StateConfig,
     now_unix_ms: i64,
-) -> Result<ClaimRecord, String> {
+) -> Result<ClaimRecord, StateError> {
     let salvaged_ms = salvaged_number(row.text.as_bytes(), "timeout-ms ", TIMEOUT_MS_MAX);
     let timeout_ms = salvaged_ms.max(configured.config.claim.timeout_ms);
     let watched = store.watch(&BTreeMap::from([(server_id, (row.clone(), timeout_ms))]))?;
     if watched.get(&server_id) != Some(&WatchOutcome::Silent(timeout_ms)) {
-        return Err(format!(
-            "{}: another process wrote the record of server-id {server_id} just now; check it with `getid claim show`",
-            store.shown()
-        ));
+        return Err(StateError::NotSilent { shown: store.shown().to_owned(), server_id });
     }
     let new = ClaimRecord::new(record.identity, timeout_ms, now_unix_ms);
     Ok(ClaimRecord { beat: row.stamp.beat, ..new })

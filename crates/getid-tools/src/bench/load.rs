@@ -53,18 +53,79 @@ pub struct BenchPlan {
     pub replies_seen: AtomicU64,
 }
 
-/// Why a run has no result.
+/// Reason why a run has no result.
+#[derive(Debug, thiserror::Error)]
 pub enum BenchError {
-    /// The run could not start, or failed. Holds the reason.
-    Failed(String),
+    /// A thread cannot be started.
+    #[error("starting thread {thread}: {error}")]
+    Thread {
+        /// Number of the thread, from 0.
+        thread: u32,
+        /// The system's error.
+        error: io::Error,
+    },
+    /// A thread panicked, and has printed the reason on standard error.
+    #[error("a thread of the load generator panicked; please report the lines above")]
+    Panicked,
+    /// The kernel refuses epoll.
+    #[error(transparent)]
+    Epoll(#[from] EpollError),
+    /// A connection cannot be opened.
+    #[error("{endpoint}: {error}{}", if *.open == 0 { String::new() } else { format!(" (after {open} connections)") })]
+    Connect {
+        /// Address of the server.
+        endpoint: String,
+        /// Reason of the failure.
+        error: ClientError,
+        /// Number of connections that this thread had opened before.
+        open: u32,
+    },
+    /// The run failed.
+    #[error(
+        "{endpoint}: {error}{}",
+        .last.as_ref().map(|last| format!("; the server's last error: {}", printable(last))).unwrap_or_default()
+    )]
+    Run {
+        /// Address of the server.
+        endpoint: String,
+        /// Reason of the failure.
+        error: LoadError,
+        /// The server's last error reply. It explains more than the fact that the server closed the connection.
+        last: Option<String>,
+    },
     /// Every request would get the same error.
-    Refused(String),
+    #[error(
+        "{endpoint}: {}\n  Every request gets an error, so this run is ended; --keep-going measures it all the same",
+        printable(.text)
+    )]
+    Refused {
+        /// Address of the server.
+        endpoint: String,
+        /// The error reply.
+        text: String,
+    },
 }
 
-impl<T: Into<String>> From<T> for BenchError {
-    fn from(reason: T) -> BenchError {
-        BenchError::Failed(reason.into())
-    }
+/// An error of epoll.
+#[derive(Debug, thiserror::Error)]
+#[error("epoll: {}", .0.desc())]
+pub struct EpollError(Errno);
+
+/// Reason why one thread ends its run.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// A connection failed.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// A socket cannot be written.
+    #[error("writing: {0}")]
+    Write(io::Error),
+    /// The kernel refuses epoll.
+    #[error(transparent)]
+    Epoll(#[from] EpollError),
+    /// Every request would get this error.
+    #[error("{0}")]
+    Refused(String),
 }
 
 /// Condition that ends a run.
@@ -107,7 +168,7 @@ impl LoadGenerator {
     /// # Errors
     ///
     /// Fails if a thread cannot be started, or a connection cannot be opened.
-    pub fn connect(plan: &Arc<BenchPlan>, connections: u32, threads: u32) -> Result<LoadGenerator, String> {
+    pub fn connect(plan: &Arc<BenchPlan>, connections: u32, threads: u32) -> Result<LoadGenerator, BenchError> {
         let threads = threads.min(connections);
         let (ready, connected) = channel();
         let (report, results) = channel();
@@ -120,10 +181,10 @@ impl LoadGenerator {
             thread::Builder::new()
                 .name(format!("load-{thread}"))
                 .spawn(move || run_thread(plan, own, &ready, &inbox, &report))
-                .map_err(|error| format!("starting thread {thread}: {error}"))?;
+                .map_err(|error| BenchError::Thread { thread, error })?;
         }
         for _ in 0..threads {
-            connected.recv().unwrap_or_else(|_| Err(THREAD_PANICKED.to_owned()))?;
+            connected.recv().unwrap_or(Err(BenchError::Panicked))?;
         }
         Ok(LoadGenerator { orders, results, plan: Arc::clone(plan) })
     }
@@ -140,7 +201,7 @@ impl LoadGenerator {
         }
         self.plan.replies_seen.store(0, Relaxed);
         for order in &self.orders {
-            order.send(run_end).map_err(|_| THREAD_PANICKED)?;
+            order.send(run_end).map_err(|_| BenchError::Panicked)?;
         }
         let mut sum: Option<ThreadTally> = None;
         let mut left = self.orders.len();
@@ -151,7 +212,7 @@ impl LoadGenerator {
                     progress(self.plan.replies_seen.load(Relaxed));
                     continue;
                 }
-                Err(RecvTimeoutError::Disconnected) => return Err(THREAD_PANICKED.into()),
+                Err(RecvTimeoutError::Disconnected) => return Err(BenchError::Panicked),
             };
             left -= 1;
             match &mut sum {
@@ -160,7 +221,7 @@ impl LoadGenerator {
             }
         }
         let ThreadTally { replies, counts, latency_ns, started, ended, cpu_ns, busiest } =
-            sum.ok_or(THREAD_PANICKED)?;
+            sum.ok_or(BenchError::Panicked)?;
         let elapsed = ended.duration_since(started);
         let cpu = Duration::from_nanos(cpu_ns);
         let ReplyCounter { values, errors } = counts;
@@ -168,20 +229,17 @@ impl LoadGenerator {
     }
 }
 
-/// Error if a thread panicked, which has printed the reason on standard error.
-const THREAD_PANICKED: &str = "a thread of the load generator died";
-
 fn run_thread(
     plan: Arc<BenchPlan>,
     connections: u32,
-    ready: &Sender<Result<(), String>>,
+    ready: &Sender<Result<(), BenchError>>,
     orders: &Receiver<RunEnd>,
     report: &Sender<Result<ThreadTally, BenchError>>,
 ) {
     let mut load = match LoadThread::connect(plan, connections) {
         Ok(load) => load,
         // The receiver is gone if another thread has failed first.
-        Err(message) => return drop(ready.send(Err(message))),
+        Err(error) => return drop(ready.send(Err(error))),
     };
     let _ = ready.send(Ok(()));
     for run_end in orders {
@@ -202,18 +260,18 @@ struct ThreadTally {
 }
 
 impl ThreadTally {
-    fn new(started: Instant) -> Result<ThreadTally, String> {
+    fn new(started: Instant) -> ThreadTally {
         // Three digits: the report shows no more.
-        let latency_ns = Histogram::new_with_bounds(1, LATENCY_NS_MAX, 3).map_err(|error| error.to_string())?;
-        Ok(ThreadTally {
+        let latency_ns = Histogram::new_with_bounds(1, LATENCY_NS_MAX, 3);
+        ThreadTally {
             replies: 0,
             counts: ReplyCounter::default(),
-            latency_ns,
+            latency_ns: latency_ns.unwrap_or_else(|_| unreachable!("the bounds are constants")),
             started,
             ended: started,
             cpu_ns: 0,
             busiest: ThreadTime::default(),
-        })
+        }
     }
 
     fn absorb(&mut self, other: &ThreadTally) {
@@ -251,17 +309,14 @@ struct LoadConnection {
 }
 
 impl LoadThread {
-    fn connect(plan: Arc<BenchPlan>, count: u32) -> Result<LoadThread, String> {
-        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(|errno| format!("epoll: {}", errno.desc()))?;
+    fn connect(plan: Arc<BenchPlan>, count: u32) -> Result<LoadThread, BenchError> {
+        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(EpollError)?;
         let mut connections = Vec::with_capacity(count as usize);
         for index in 0..count {
-            let stream = open(&plan).map_err(|error| {
-                let opened = if index == 0 { String::new() } else { format!(" (after {index} connections)") };
-                format!("{}: {error}{opened}", plan.endpoint)
-            })?;
-            epoll
-                .add(&stream, EpollEvent::new(EpollFlags::EPOLLIN, u64::from(index)))
-                .map_err(|errno| format!("epoll: {}", errno.desc()))?;
+            let endpoint = || plan.endpoint.to_string();
+            let stream =
+                open(&plan).map_err(|error| BenchError::Connect { endpoint: endpoint(), error, open: index })?;
+            epoll.add(&stream, EpollEvent::new(EpollFlags::EPOLLIN, u64::from(index))).map_err(EpollError)?;
             connections.push(LoadConnection {
                 stream,
                 replies: Replies::default(),
@@ -277,26 +332,25 @@ impl LoadThread {
 
     fn run(&mut self, run_end: RunEnd) -> Result<ThreadTally, BenchError> {
         let before = ThreadTime::of_this_thread();
-        let mut tally = ThreadTally::new(Instant::now())?;
+        let mut tally = ThreadTally::new(Instant::now());
         match self.exchange(run_end, &mut tally) {
             Ok(()) => {
                 tally.busiest = ThreadTime::of_this_thread().since(before);
                 tally.cpu_ns = tally.busiest.ran_ns;
                 Ok(tally)
             }
-            Err(BenchError::Failed(reason)) => {
-                // The server's last error explains more than the fact that it closed the connection.
-                let last = tally.counts.errors.texts.last();
-                let server_error =
-                    last.map_or(String::new(), |(text, _)| format!("; the server's last error: {}", printable(text)));
-                Err(BenchError::Failed(format!("{}: {reason}{server_error}", self.plan.endpoint)))
+            Err(LoadError::Refused(text)) => {
+                Err(BenchError::Refused { endpoint: self.plan.endpoint.to_string(), text })
             }
-            Err(BenchError::Refused(text)) => Err(BenchError::Refused(format!("{}: {text}", self.plan.endpoint))),
+            Err(error) => {
+                let last = tally.counts.errors.texts.pop().map(|(text, _)| text);
+                Err(BenchError::Run { endpoint: self.plan.endpoint.to_string(), error, last })
+            }
         }
     }
 
     /// Sends each connection's first batch. Returns the number of connections that got one.
-    fn send_first(&mut self, run_end: RunEnd) -> Result<usize, BenchError> {
+    fn send_first(&mut self, run_end: RunEnd) -> Result<usize, LoadError> {
         let mut in_flight = 0;
         for (index, connection) in self.connections.iter_mut().enumerate() {
             let now = Instant::now();
@@ -308,7 +362,7 @@ impl LoadThread {
         Ok(in_flight)
     }
 
-    fn exchange(&mut self, run_end: RunEnd, tally: &mut ThreadTally) -> Result<(), BenchError> {
+    fn exchange(&mut self, run_end: RunEnd, tally: &mut ThreadTally) -> Result<(), LoadError> {
         let mut in_flight = self.send_first(run_end)?;
         let LoadThread { plan, epoll, connections, buffer } = self;
         // When each connection may have had a reply, the run is judged: are there any replies but errors?
@@ -321,7 +375,7 @@ impl LoadThread {
             let ready = match epoll.wait(&mut events, EpollTimeout::from(TIMEOUT_CHECK_MS)) {
                 Ok(ready) => ready,
                 Err(Errno::EINTR) => continue,
-                Err(errno) => return Err(format!("epoll: {}", errno.desc()).into()),
+                Err(errno) => return Err(EpollError(errno).into()),
             };
             let replies_before = tally.replies;
             for event in &events[..ready] {
@@ -358,15 +412,12 @@ impl LoadThread {
                 // Also if bytes arrive all the time that never complete a reply.
                 let ms = plan.endpoint.timeout.as_millis();
                 let tls = plan.endpoint.tls.is_some();
-                return Err(ClientError::Timeout { ms, tls }.to_string().into());
+                return Err(ClientError::Timeout { ms, tls }.into());
             }
             if judged_after > 0 && batches >= judged_after {
                 judged_after = 0;
                 if let Some(text) = plan.workload.refusal(tally.replies, &tally.counts) {
-                    let text = printable(text);
-                    return Err(BenchError::Refused(format!(
-                        "{text}\n  Every request gets an error, so this run is ended; --keep-going measures it all the same"
-                    )));
+                    return Err(LoadError::Refused(text.to_owned()));
                 }
             }
         }
@@ -398,7 +449,7 @@ impl LoadConnection {
     }
 
     /// Writes as much of the batch as the socket accepts: nearly always all of it.
-    fn write(&mut self, plan: &BenchPlan, epoll: &Epoll, index: usize) -> Result<(), String> {
+    fn write(&mut self, plan: &BenchPlan, epoll: &Epoll, index: usize) -> Result<(), LoadError> {
         let batch = plan.workload.batch(self.batch_units);
         loop {
             let written = if self.written_bytes < batch.len() {
@@ -416,7 +467,7 @@ impl LoadConnection {
                 Err(error) if matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) => {
                     break;
                 }
-                Err(error) => return Err(format!("writing: {error}")),
+                Err(error) => return Err(LoadError::Write(error)),
             }
         }
         let waits_for_room = self.written_bytes < batch.len() || self.stream.has_unsent();
@@ -424,9 +475,7 @@ impl LoadConnection {
             self.waits_for_room = waits_for_room;
             let interest =
                 if waits_for_room { EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT } else { EpollFlags::EPOLLIN };
-            epoll
-                .modify(&self.stream, &mut EpollEvent::new(interest, index as u64))
-                .map_err(|errno| format!("epoll: {}", errno.desc()))?;
+            epoll.modify(&self.stream, &mut EpollEvent::new(interest, index as u64)).map_err(EpollError)?;
         }
         Ok(())
     }
@@ -437,10 +486,10 @@ impl LoadConnection {
         plan: &BenchPlan,
         buffer: &mut [u8],
         tally: &mut ThreadTally,
-    ) -> Result<(bool, bool), String> {
+    ) -> Result<(bool, bool), ClientError> {
         let (replies, may_have_more) = self.read(plan, buffer, &mut tally.counts)?;
         tally.replies += replies;
-        self.replies_left = self.replies_left.checked_sub(replies).ok_or_else(|| ClientError::TooMany.to_string())?;
+        self.replies_left = self.replies_left.checked_sub(replies).ok_or(ClientError::TooMany)?;
         let is_complete = replies > 0 && self.replies_left == 0;
         if is_complete {
             tally.ended = Instant::now();
@@ -451,16 +500,21 @@ impl LoadConnection {
     }
 
     /// Reads once. Returns the number of completed replies, and whether more bytes may be waiting.
-    fn read(&mut self, plan: &BenchPlan, buffer: &mut [u8], counts: &mut ReplyCounter) -> Result<(u64, bool), String> {
+    fn read(
+        &mut self,
+        plan: &BenchPlan,
+        buffer: &mut [u8],
+        counts: &mut ReplyCounter,
+    ) -> Result<(u64, bool), ClientError> {
         match self.stream.read(buffer) {
-            Ok(0) => Err(ClientError::Closed { tls: self.stream.is_tls() }.to_string()),
+            Ok(0) => Err(ClientError::Closed { tls: self.stream.is_tls() }),
             Ok(n) => match self.replies.scan(&buffer[..n], counts) {
                 Ok(replies) => Ok((replies, self.stream.is_tls())),
-                Err(error) => Err(ClientError::InvalidReply(error).to_string()),
+                Err(error) => Err(ClientError::InvalidReply(error)),
             },
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok((0, false)),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok((0, true)),
-            Err(error) => Err(ClientError::of(error, &self.stream, plan.endpoint.timeout).to_string()),
+            Err(error) => Err(ClientError::of(error, &self.stream, plan.endpoint.timeout)),
         }
     }
 }

@@ -12,4 +12,4 @@ mod workload;
 
 pub use curve::{CurveMark, CurvePoint, csv, svg};
 pub use limit::{Limit, Share};
-pub use workload::Workload;
+pub use workload::{Workload, WorkloadError};

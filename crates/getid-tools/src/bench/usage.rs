@@ -17,6 +17,14 @@ use super::Share;
 /// Upper bound of process ids in Linux (`PID_MAX_LIMIT`); larger numbers would corrupt the clock's id.
 pub const PID_MAX: i32 = 1 << 22;
 
+/// The CPU time of a process cannot be read: there is no such process.
+#[derive(Debug, thiserror::Error)]
+#[error("--pid {pid}: its CPU time cannot be read: {}", .errno.desc())]
+pub struct UsageError {
+    pid: i32,
+    errno: Errno,
+}
+
 /// Reader of the CPU time of a server's process.
 pub struct ServerUsage {
     pid: i32,
@@ -53,8 +61,8 @@ impl ServerUsage {
     /// # Errors
     ///
     /// Fails if there is no such process, or its CPU clock cannot be read.
-    pub fn of(pid: i32) -> Result<ServerUsage, String> {
-        let clock = clock_getcpuclockid(Pid::from_raw(pid)).map_err(|errno| no_process(pid, errno))?;
+    pub fn of(pid: i32) -> Result<ServerUsage, UsageError> {
+        let clock = clock_getcpuclockid(Pid::from_raw(pid)).map_err(|errno| UsageError { pid, errno })?;
         Ok(ServerUsage { pid, clock })
     }
 
@@ -63,8 +71,8 @@ impl ServerUsage {
     /// # Errors
     ///
     /// Fails if the process has ended.
-    pub fn read(&self) -> Result<CpuReading, String> {
-        let cpu = clock_gettime(self.clock).map_err(|errno| no_process(self.pid, errno))?;
+    pub fn read(&self) -> Result<CpuReading, UsageError> {
+        let cpu = clock_gettime(self.clock).map_err(|errno| UsageError { pid: self.pid, errno })?;
         let mut threads = HashMap::new();
         for entry in fs::read_dir(format!("/proc/{}/task", self.pid)).into_iter().flatten().flatten() {
             let times = fs::read_to_string(entry.path().join("schedstat")).ok();
@@ -75,10 +83,6 @@ impl ServerUsage {
         }
         Ok(CpuReading { cpu: cpu.into(), threads })
     }
-}
-
-fn no_process(pid: i32, errno: Errno) -> String {
-    format!("--pid {pid}: its CPU time cannot be read: {}", errno.desc())
 }
 
 impl CpuReading {
@@ -164,7 +168,7 @@ mod tests {
 
     #[test]
     fn a_process_that_is_not() {
-        let error = ServerUsage::of(PID_MAX).err().unwrap();
+        let error = ServerUsage::of(PID_MAX).err().unwrap().to_string();
         assert!(error.starts_with("--pid 4194304: its CPU time cannot be read: "), "{error}");
     }
 }

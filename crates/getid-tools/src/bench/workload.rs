@@ -19,12 +19,18 @@ pub struct Workload {
     depth: u32,
 }
 
+/// Reason why a workload cannot be built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WorkloadError {
+    /// The command has no words.
     #[error("there is no command to send")]
     NoCommand,
+    /// The requests in flight on a connection are too large together.
     #[error("{bytes} bytes in flight on each connection; at most {BATCH_BYTES_MAX} are possible: a lower --pipeline")]
-    TooLarge { bytes: u128 },
+    TooLarge {
+        /// Size of the requests in flight on each connection.
+        bytes: u128,
+    },
 }
 
 impl Workload {

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use socket2::{Domain, SockAddr, Type};
 use tokio_rustls::rustls::{self, ClientConnection};
 
-pub use self::tls::{Tls, TlsFiles};
+pub use self::tls::{Tls, TlsFileError, TlsFiles};
 use super::address::Address;
 use super::replies::{
     FlatReply, IdReplyCollector, InvalidReply, Replies, Reply, ReplyCollector, ValueCollector, push_request,

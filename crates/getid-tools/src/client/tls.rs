@@ -38,14 +38,23 @@ impl fmt::Debug for Tls {
     }
 }
 
+/// Reason why TLS cannot be set up from files.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsFileError {
+    /// The system has no trusted authorities.
     #[error("{0}: --cacert FILE gives the authority that signed the server's certificate")]
     NoAuthorities(TrustError),
+    /// A file cannot be read, or is not PEM.
     #[error("{0}")]
     File(TrustError),
+    /// The client's certificate and key cannot be used.
     #[error("the client's certificate {}: {error}", .path.display())]
-    Client { path: PathBuf, error: rustls::Error },
+    Client {
+        /// Path of the certificate.
+        path: PathBuf,
+        /// Reason why rustls refuses the certificate or its key.
+        error: rustls::Error,
+    },
 }
 
 impl From<TrustError> for TlsFileError {

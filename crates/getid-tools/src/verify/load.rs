@@ -176,7 +176,7 @@ impl VerifyConnection {
         endpoint: &Arc<Endpoint>,
         plan: &Arc<VerifyPlan>,
         watch: Watch,
-    ) -> Result<VerifyConnection, String> {
+    ) -> Result<VerifyConnection, ClientError> {
         let to = Arc::clone(endpoint);
         let connecting = tokio::task::spawn_blocking(move || {
             let mut ping = Vec::new();
@@ -187,10 +187,10 @@ impl VerifyConnection {
                 _ => Ok(connection),
             }
         });
-        let connection = connecting.await.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
-        connection.set_nonblocking().map_err(|error| error.to_string())?;
+        let connection = connecting.await.map_err(|error| ClientError::Io(error.into()))??;
+        connection.set_nonblocking().map_err(ClientError::Io)?;
         Ok(VerifyConnection {
-            socket: register(connection).map_err(|error| error.to_string())?,
+            socket: register(connection).map_err(ClientError::Io)?,
             endpoint: Arc::clone(endpoint),
             plan: Arc::clone(plan),
             watch,

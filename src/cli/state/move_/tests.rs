@@ -141,8 +141,9 @@ impl World {
 
     fn run_until(&self, from: TestPlace, to: TestPlace, last: Option<MoveStep>) -> Result<String, String> {
         let (from, to) = (self.end(from), self.end(to));
-        let mut before = |step| if last == Some(step) { Err("killed".to_owned()) } else { Ok(()) };
-        Move { server_id: 1, from, to, now_unix_ms: NOW }.run(&mut before)
+        let mut before =
+            |step| if last == Some(step) { Err(StateError::ClaimLost("killed".to_owned())) } else { Ok(()) };
+        Move { server_id: 1, from, to, now_unix_ms: NOW }.run(&mut before).map_err(|error| error.to_string())
     }
 
     fn found(&self, at: TestPlace) -> Option<MarkedRecord> {
@@ -280,14 +281,14 @@ fn refused_moves_change_nothing() {
     // The mark names another place.
     let world = World::new(store);
     world.run(store, folder).unwrap();
-    let moved = "etcd://a/getid: server-id 1: it was moved to file:DIR0, and no server may start with it here. To go on, start \
+    let moved = "etcd://a/getid: server-id 1: it was moved to file:DIR0, and no server may start with it here. To continue, start \
                  the server with claim-store file and dir DIR0; or";
     check_refused(&world, store, other, moved);
     put(&world.stores[1].memory, &free(1));
     check_refused(&world, other, store, moved);
     let world = World::new(store);
     world.run_until(store, folder, Some(MoveStep::Put)).unwrap_err();
-    let moving = "etcd://a/getid: server-id 1: it is being moved to file:DIR0, and no server may start with it here. To go on, \
+    let moving = "etcd://a/getid: server-id 1: it is being moved to file:DIR0, and no server may start with it here. To continue, \
                   finish the move: run `getid state move --server-id 1 --from etcd://a/getid --to DIR0` once more";
     check_refused(&world, store, other, moving);
     put(&world.stores[1].memory, &free(1));
@@ -318,7 +319,7 @@ fn a_held_record_is_not_moved() {
     let world = World::new(TestPlace::Folder(0));
     let _server = world.end(TestPlace::Folder(0));
     let refused = MoveEnd::folder(world.dirs[0].path(), 1).err().unwrap();
-    assert!(refused.starts_with("server-id 1 is in use: "), "{refused}");
+    assert!(refused.to_string().starts_with("server-id 1 is in use: "), "{refused}");
 }
 
 #[test]

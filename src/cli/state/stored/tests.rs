@@ -12,7 +12,7 @@ use getid_store::records::memory::MemoryStore;
 fn run(words: &str, store: &ClaimStore) -> Result<String, String> {
     let args: AdvanceArgs = parse_args(words)?;
     let configured = StateConfig { config: Config::default(), sets_layout: false, environment: Vec::new() };
-    advance(&args, store, NOW, &configured)
+    advance(&args, store, NOW, &configured).map_err(|error| error.to_string())
 }
 
 /// Returns watermark and reference, ms from [`NOW`].
@@ -163,7 +163,10 @@ fn show_prints_a_stored_record_as_a_claim() {
     let CommandOutput { text, .. } = show(&store, None, true, NOW).unwrap();
     let json: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!((&json[0]["server_id"], &json[0]["holder"]["name"]), (&1.into(), &"host-a".into()));
-    assert_eq!(show(&store, Some(2), false, NOW).err().unwrap(), "memory: there is no record of server-id 2");
+    assert_eq!(
+        show(&store, Some(2), false, NOW).err().unwrap().to_string(),
+        "memory: there is no record of server-id 2"
+    );
     assert!(!show(&store, Some(2), true, NOW).unwrap().good);
 }
 
@@ -208,7 +211,7 @@ fn advance_overwrites_a_row_that_is_no_record() {
     memory.set_bad(Key::of_claim(0), bad_row(0, &text));
     let expected = "memory: cannot use the record of server-id 0: the row 'claim/0' has the beat -7; to continue, run `getid \
                     state advance --store memory --server-id 0 --past-id ID`";
-    assert!(store.claim(0).unwrap_err().starts_with(expected), "{:?}", store.claim(0));
+    assert!(store.claim(0).unwrap_err().to_string().starts_with(expected), "{:?}", store.claim(0));
     let shown = run("--server-id 0 --to now", &store).unwrap();
     assert!(shown.contains("before     an unusable record: the row 'claim/0' has the beat -7\n"), "{shown}");
     assert!(

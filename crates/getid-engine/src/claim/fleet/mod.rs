@@ -9,7 +9,7 @@ mod word;
 use getid_store::records::TEXT_BYTES_MAX;
 
 pub use self::claim_record::{ClaimHolder, ClaimRecord, FreeClaim, Holding, ReleaseReason};
-pub use self::cluster_record::{ClusterRecord, IdRanges, IdRangesError};
+pub use self::cluster_record::{ClusterRecord, IdRanges, IdRangesError, OtherCluster};
 
 /// The text of a record is too long for a claim store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -1,18 +1,18 @@
-//! Formats records, ticks, layouts and durations for the commands.
+//! Texts of the tools about records: positions, layouts, durations and generators.
 
 use std::fmt::{Display, Write as _};
 
-use getid_core::{Layout, SavePoint, Tick, UtcMs};
+use getid_core::{Declaration, Layout, SavePoint, Tick, UtcMs};
 
 use getid_engine::claim::Record;
 
-pub(in crate::cli) fn push_line(text: &mut String, name: &str, value: &dyn Display) {
+pub(super) fn push_line(text: &mut String, name: &str, value: &dyn Display) {
     // Writing to a String does not fail.
     let _ = writeln!(text, "  {name:<10} {value}");
 }
 
 /// Formats a tick for an operator: its time, and its distance from the clock.
-pub(in crate::cli) fn describe(tick: Tick, layout: Layout, now_unix_ms: i64) -> String {
+pub(super) fn describe(tick: Tick, layout: Layout, now_unix_ms: i64) -> String {
     let unix_ms = tick.unix_ms(layout.epoch());
     let distance = match unix_ms.saturating_sub(now_unix_ms) {
         0 => "now".to_owned(),
@@ -22,7 +22,7 @@ pub(in crate::cli) fn describe(tick: Tick, layout: Layout, now_unix_ms: i64) -> 
     format!("{} (tick {}), {distance}", UtcMs(unix_ms), tick.0)
 }
 
-pub(in crate::cli) fn describe_layout(layout: Layout) -> String {
+pub(super) fn describe_layout(layout: Layout) -> String {
     format!(
         "id-range {} shard-range {} random-range {}, epoch {} ({})",
         layout.server_bits(),
@@ -35,7 +35,7 @@ pub(in crate::cli) fn describe_layout(layout: Layout) -> String {
 
 /// Returns the smallest ID that any server could give at `watermark`: all earlier IDs are smaller, all later ones are
 /// not.
-pub(in crate::cli) fn first_id(watermark: Tick) -> String {
+pub(super) fn first_id(watermark: Tick) -> String {
     match Layout::default().span(watermark.min(Tick::LAST), watermark.min(Tick::LAST)) {
         (first, _) if watermark <= Tick::LAST => first.to_string(),
         _ => "2^63, past the last of all".to_owned(),
@@ -43,7 +43,7 @@ pub(in crate::cli) fn first_id(watermark: Tick) -> String {
 }
 
 /// Formats milliseconds in the two largest useful units.
-pub(in crate::cli) fn duration(ms: u64) -> String {
+pub(super) fn duration(ms: u64) -> String {
     let (s, min, h) = (1000, 60_000, 3_600_000);
     let day = 24 * h;
     match ms {
@@ -56,7 +56,7 @@ pub(in crate::cli) fn duration(ms: u64) -> String {
 }
 
 /// Appends the content of a record, as lines.
-pub(in crate::cli) fn push_record(text: &mut String, record: &Record, now_unix_ms: i64) {
+pub(super) fn push_record(text: &mut String, record: &Record, now_unix_ms: i64) {
     let mut line = |name: &str, value: &dyn Display| push_line(text, name, value);
     let layout = record.identity.layout;
     let SavePoint { watermark, reference, max_borrow_ms } = record.point;
@@ -82,7 +82,7 @@ pub(in crate::cli) fn push_record(text: &mut String, record: &Record, now_unix_m
 }
 
 /// Returns the content of a record as JSON.
-pub(in crate::cli) fn record_json(record: &Record, now_unix_ms: i64) -> serde_json::Value {
+pub(super) fn record_json(record: &Record, now_unix_ms: i64) -> serde_json::Value {
     let layout = record.identity.layout;
     let epoch = layout.epoch();
     let SavePoint { watermark, reference, max_borrow_ms } = record.point;
@@ -111,4 +111,11 @@ pub(in crate::cli) fn record_json(record: &Record, now_unix_ms: i64) -> serde_js
         "generators": generators,
         "forgotten": forgotten,
     })
+}
+
+/// Returns an ID of this generator as the generator writes it.
+pub(super) fn canonical(declaration: &Declaration, id: &str) -> Option<String> {
+    let mut text = Vec::new();
+    let is_written = declaration.write(declaration.read(id)?, &mut text);
+    String::from_utf8(text).ok().filter(|_| is_written)
 }
