@@ -181,8 +181,7 @@ fn generator(config: &Config, name: &str) -> Result<Subject, SubjectArgsError> {
 
 /// Parses the declaration `words`. Fails with all errors; `place` is where the words come from.
 pub(super) fn parse_declared(place: &'static str, words: &str) -> Result<Subject, SubjectArgsError> {
-    Subject::parse(words, epoch, Zone::check)
-        .map_err(|errors| SubjectArgsError::Declaration { place, errors })
+    Subject::parse(words, epoch, Zone::check).map_err(|errors| SubjectArgsError::Declaration { place, errors })
 }
 
 impl LayoutArgs {

@@ -46,10 +46,7 @@ struct Port {
 
 /// Accepts on all listeners until the server stops, and then waits until its connections have ended.
 pub(super) async fn run(http: Arc<Http>, listeners: Vec<std::net::TcpListener>) {
-    let port = Arc::new(Port {
-        handler: RequestHandler::new(http),
-        intake: Intake::of_http(),
-    });
+    let port = Arc::new(Port { handler: RequestHandler::new(http), intake: Intake::of_http() });
     let mut tasks = tokio::task::JoinSet::new();
     for listener in listeners {
         match TcpListener::from_std(listener) {

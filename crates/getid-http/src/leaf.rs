@@ -21,6 +21,7 @@ use super::reply::ReplyFrame;
 use super::spring::{self, Parameters, log_invalid_name};
 use super::state::Http;
 use getid_redis::resp::ErrorKind;
+use getid_text::percent;
 
 /// Leaf's failures, by the number that it writes in place of an ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

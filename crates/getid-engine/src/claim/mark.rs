@@ -137,7 +137,6 @@ impl fmt::Display for RecordLocation {
     }
 }
 
-
 #[cfg(test)]
 mod tests {
     use std::ffi::OsStr;
