@@ -6,7 +6,7 @@ use super::enums::StateKind;
 use super::report::DirectiveConflict;
 use super::stores::in_clear;
 use super::value_error::ValueError;
-use super::values::{ClaimConfig, Config, INSTANCE_NAME_BYTES_MAX};
+use super::values::{Config, ConfigValues, INSTANCE_NAME_BYTES_MAX};
 use getid_text::store_url::{StoreKind, StoreUrl};
 
 /// The word that replaces an address to keep claims in the folder of the state.
@@ -18,8 +18,8 @@ pub(super) const TAKEOVER_WORDS: &[&str] = &["checked", "any"];
 /// Quarters of a time-out for which IDs are given after a beat was sent.
 const HOLD_QUARTERS: u64 = 3;
 
-pub(super) fn set_store(claim: &mut ClaimConfig, word: &str) -> Result<(), ValueError> {
-    claim.store = match word {
+pub(super) fn set_store(values: &mut ConfigValues, word: &str) -> Result<(), ValueError> {
+    values.config.claim.store = match word {
         "" => return Err(ValueError::Empty),
         word if word.eq_ignore_ascii_case(FILE) => None,
         // A path such as `/var/lib/getid` is no address.
@@ -29,16 +29,16 @@ pub(super) fn set_store(claim: &mut ClaimConfig, word: &str) -> Result<(), Value
 }
 
 /// Returns the address as it was written.
-pub(super) fn store_text(claim: &ClaimConfig) -> String {
-    claim.store.as_ref().map_or(FILE, StoreUrl::text).to_owned()
+pub(super) fn store_text(values: &ConfigValues) -> String {
+    values.config.claim.store.as_ref().map_or(FILE, StoreUrl::text).to_owned()
 }
 
-pub(super) fn set_name(claim: &mut ClaimConfig, word: &str) -> Result<(), ValueError> {
+pub(super) fn set_name(values: &mut ConfigValues, word: &str) -> Result<(), ValueError> {
     let is_known = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
     if word.len() > INSTANCE_NAME_BYTES_MAX || !word.bytes().all(is_known) {
         return Err(ValueError::InstanceName { found: word.to_owned() });
     }
-    claim.instance_name = (!word.is_empty()).then(|| word.to_owned());
+    values.config.claim.instance_name = (!word.is_empty()).then(|| word.to_owned());
     Ok(())
 }
 

@@ -15,16 +15,14 @@ use super::enums::{
 use super::generators;
 use super::http;
 use super::ignored;
-use super::parse::{address, epoch, is_digits, memory};
+use super::parse::{address_words, addresses, epoch, is_digits, memory};
 pub use super::row::{ChangeMode, Directive, Secrecy};
 use super::row::{Line, LineStyle, ValueShape};
 use super::server_id;
 use super::stores;
 use super::suites;
 use super::value_error::ValueError;
-use super::values::{
-    BIND_ADDRESSES_MAX, BindAddr, ClientMemory, Config, ConfigValues, OutputBufferLimit, OutputBufferLimits, UserLine,
-};
+use super::values::{ClientMemory, Config, ConfigValues, OutputBufferLimit, OutputBufferLimits, UserLine};
 use super::workers;
 use getid_redis::acl::{Protection, Users};
 
@@ -97,6 +95,37 @@ const fn row(name: &'static str, default: &'static str, shape: ValueShape, doc: 
     Directive { name, default, doc, change: ChangeMode::AtOnce, secrecy: Secrecy::Open, shape, written: None }
 }
 
+/// Returns the shape of one word with a syntax of its own.
+const fn custom(
+    expected: &'static str,
+    set: fn(&mut ConfigValues, &str) -> Result<(), ValueError>,
+    get: fn(&ConfigValues) -> String,
+) -> ValueShape {
+    ValueShape::Custom { expected, set, get }
+}
+
+/// Returns the shape of several words in a line.
+const fn words(
+    count: (usize, usize),
+    expected: &'static str,
+    set: fn(&mut ConfigValues, &[String]) -> Result<(), ValueError>,
+    get: fn(&ConfigValues) -> Line,
+) -> ValueShape {
+    ValueShape::Words { count, expected, quoted: false, set, get }
+}
+
+/// Returns the shape of lines that add up.
+const fn lines(
+    count: (usize, usize),
+    expected: &'static str,
+    canonical: Option<fn(&[String]) -> Line>,
+    style: LineStyle,
+    set: fn(&mut ConfigValues, &[String]) -> Result<(), Vec<ValueError>>,
+    get: fn(&ConfigValues) -> Vec<Line>,
+) -> ValueShape {
+    ValueShape::Lines { count, expected, canonical, style, set, get }
+}
+
 /// A number in a field. A test sets both ends of every range, so they fit.
 macro_rules! number {
     ($min:expr, $max:expr, $unit:literal, $($field:ident).+) => {
@@ -164,7 +193,23 @@ macro_rules! path {
     };
 }
 
-// The table has at most two lines a row, the second with its meaning.
+/// Names of cipher suites.
+macro_rules! suites {
+    ($field:ident, $parse:path) => {
+        ValueShape::Custom {
+            expected: "names with colons between them",
+            set: |values, word| {
+                values.config.$field = $parse(word)?;
+                Ok(())
+            },
+            get: |values| values.config.$field.join(":"),
+        }
+    };
+}
+
+const ADDRESSES: &str = "one or more IP addresses";
+
+// The table has few lines a row, the second with its meaning.
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
     row("include", "", ValueShape::Include,
@@ -208,9 +253,10 @@ const DIRECTIVES: &[Directive] = &[
     row("tls-auth-clients-user", "off", word!(TlsAuthClientsUser, tls_auth_clients_user),
         "Whether the CN of a client's certificate is its user.").change(ChangeMode::Certificates),
     row("tls-protocols", "", TLS_PROTOCOLS, "Versions of TLS; \"\": all.").change(ChangeMode::Certificates),
-    row("tls-ciphers", "", TLS_CIPHERS, "Cipher suites of TLS 1.2; \"\": all.").change(ChangeMode::Certificates),
-    row("tls-ciphersuites", "", TLS_CIPHERSUITES, "Cipher suites of TLS 1.3; \"\": \
-         all.").change(ChangeMode::Certificates),
+    row("tls-ciphers", "", suites!(tls_ciphers, suites::suites_12),
+        "Cipher suites of TLS 1.2; \"\": all.").change(ChangeMode::Certificates),
+    row("tls-ciphersuites", "", suites!(tls_ciphersuites, suites::suites_13),
+        "Cipher suites of TLS 1.3; \"\": all.").change(ChangeMode::Certificates),
     row("tls-prefer-server-ciphers", "no", yes_no!(tls_prefer_server_ciphers),
         "Whether the server's order of cipher suites counts.").change(ChangeMode::Certificates),
     row("tls-session-caching", "yes", yes_no!(tls_session_caching),
@@ -264,7 +310,9 @@ const DIRECTIVES: &[Directive] = &[
         .at_start().written(|config| Some(server_id::written(config.server_id_from, config.server_id))),
     row("id-generator", "server-id 0 id-range 2 shard-range 9 random-range 10", ID_GENERATOR,
         "Server-id and widths in one line.").at_start(),
-    row("generator", "", GENERATOR, "A named generator: its kind and options.").change(ChangeMode::Reload),
+    row("generator", "", lines((1, usize::MAX), "a name, a kind and its options", Some(generators::canonical),
+        LineStyle::Declarations, generators::add, generators::lines),
+        "A named generator: its kind and options.").change(ChangeMode::Reload),
     row("id-epoch", "1420041600000", ID_EPOCH,
         "Begin of the time in IDs: Unix ms, RFC 3339, or a date in UTC.").at_start(),
     row("id-mgetid-max", "100", number!(1, MGETID_MAX, "", id_mgetid_max), "IDs of one MGETID."),
@@ -281,7 +329,7 @@ const DIRECTIVES: &[Directive] = &[
     row("id-max-clock-jump-ms", "3600000", number!(0, CLOCK_JUMP_MS_MAX, "ms", id_max_clock_jump_ms),
         "Largest jump of the clock that is followed at once; 0: any."),
     // Claims
-    row("claim-store", "file", CLAIM_STORE,
+    row("claim-store", "file", custom("file, or one address", claim::set_store, claim::store_text),
         "Store of the claims of server-ids: file, or a store that servers share.")
             .at_start().secrecy(Secrecy::Addresses),
     row("claim-timeout-ms", "2000", number!(500, CLAIM_TIMEOUT_MS_MAX, "ms", claim.timeout_ms),
@@ -290,9 +338,11 @@ const DIRECTIVES: &[Directive] = &[
         "Whether a standby checks its clock against the claim's first: checked, any.").at_start(),
     row("claim-max-clock-ahead-ms", "60000", number!(0, CLOCK_JUMP_MS_MAX, "ms", claim.max_clock_ahead_ms),
         "How far a standby's clock may be ahead of the claim's; 0: any.").at_start(),
-    row("instance-name", "", INSTANCE_NAME, "This server's name in its claim; \"\": the host's.").at_start(),
+    row("instance-name", "", custom("one name", claim::set_name,
+        |values| values.config.claim.instance_name.clone().unwrap_or_default()),
+        "This server's name in its claim; \"\": the host's.").at_start(),
     // Sequences
-    row("sequence-store", "", SEQUENCE_STORE,
+    row("sequence-store", "", lines((1, 1), "one address", None, LineStyle::Values, stores::set, stores::lines),
         "Store of sequences; \"\": a file in dir, none: no sequences.").at_start().secrecy(Secrecy::Addresses),
     row("sequence-table", "native", word!(SequenceTable, sequences.table), "Kind of tables in the stores.").at_start(),
     row("sequence-create", "explicit", word!(SequenceCreate, sequences.create),
@@ -311,100 +361,48 @@ const DIRECTIVES: &[Directive] = &[
         "Values of one INCRBY."),
     row("sequence-delete", "no", yes_no!(sequences.may_delete), "Whether DEL drops a sequence."),
     // Worker ids
-    row("worker-pool", "", WORKER_POOL, "Worker ids for other programs: a pool's name, its size, and how long a lease \
-         lasts.")
-        .at_start(),
+    row("worker-pool", "", lines((1, usize::MAX), "a name, a size and a lease", Some(workers::canonical),
+        LineStyle::Named, workers::add, workers::lines),
+        "Worker ids for other programs: a pool's name, its size, and how long a lease lasts.").at_start(),
     // HTTP
     row("http-port", "0", number!(0, 65535, "", http.port), "HTTP port; 0: none.").at_start(),
-    row("http-bind", "", HTTP_BIND, "Addresses of the HTTP port; \"\": those of bind.").at_start(),
+    row("http-bind", "", words((1, usize::MAX), ADDRESSES, http::set_bind,
+        |values| address_words(&values.config.http.bind)),
+        "Addresses of the HTTP port; \"\": those of bind.").at_start(),
     row("http-tls", "no", yes_no!(http.tls), "Whether the HTTP port uses TLS, with the files of tls-...").at_start(),
     row("http-max-clients", "1024", number!(1, HTTP_CLIENTS_MAX, "", http.clients_max),
         "HTTP connections at a time.").at_start(),
     row("http-timeout", "60", number!(1, 86_400, "s", http.timeout_s),
         "How long an HTTP connection may be without a request."),
-    row("http-open", "probes", HTTP_OPEN, "Paths that need no login: probes, metrics."),
-    row("http-ready", "", HTTP_READY, "Named generators that /readyz checks; \"\": the unnamed one."),
-    row("http-host", "", HTTP_HOST, "Names of this server in the header Host."),
-    row("http-api", "", HTTP_API, "APIs of other ID servers: leaf, tinyid.").at_start(),
+    row("http-open", "probes", words((1, 2), "probes, metrics or both", http::set_open, http::open_words),
+        "Paths that need no login: probes, metrics."),
+    row("http-ready", "", words((1, http::NAMES_MAX), "names of generators", http::set_ready,
+        |values| values.config.http.ready.clone()),
+        "Named generators that /readyz checks; \"\": the unnamed one."),
+    row("http-host", "", words((1, http::NAMES_MAX), "names of hosts", http::set_hosts,
+        |values| values.config.http.hosts.clone()),
+        "Names of this server in the header Host."),
+    row("http-api", "", words((1, 6), "leaf, tinyid, each with an optional 'user NAME' after it", http::set_apis,
+        http::api_words),
+        "APIs of other ID servers: leaf, tinyid.").at_start(),
 ];
 
 /// Largest `http-max-clients`: each connection has a descriptor, and some 20 KiB during a request.
 const HTTP_CLIENTS_MAX: i64 = 65_535;
 
-const HTTP_BIND: ValueShape = ValueShape::Words {
-    count: (1, usize::MAX),
-    expected: "one or more IP addresses",
-    quoted: false,
-    set: |values, words| http::set_bind(&mut values.config.http, words),
-    get: |values| values.config.http.bind.iter().map(shown_address).collect(),
-};
-
-const HTTP_OPEN: ValueShape = ValueShape::Words {
-    count: (1, 2),
-    expected: "probes, metrics or both",
-    quoted: false,
-    set: |values, words| http::set_open(&mut values.config.http, words),
-    get: |values| http::open_words(&values.config.http),
-};
-
-const HTTP_READY: ValueShape = ValueShape::Words {
-    count: (1, http::NAMES_MAX),
-    expected: "names of generators",
-    quoted: false,
-    set: |values, words| {
-        http::set_ready(&mut values.config.http, words);
-        Ok(())
-    },
-    get: |values| values.config.http.ready.clone(),
-};
-
-const HTTP_HOST: ValueShape = ValueShape::Words {
-    count: (1, http::NAMES_MAX),
-    expected: "names of hosts",
-    quoted: false,
-    set: |values, words| http::set_hosts(&mut values.config.http, words),
-    get: |values| values.config.http.hosts.clone(),
-};
-
-const HTTP_API: ValueShape = ValueShape::Words {
-    count: (1, 6),
-    expected: "leaf, tinyid, each with an optional 'user NAME' after it",
-    quoted: false,
-    set: |values, words| http::set_apis(&mut values.config.http, words),
-    get: |values| http::api_words(&values.config.http),
-};
-
-fn shown_address(address: &BindAddr) -> String {
-    format!("{}{}", if address.optional { "-" } else { "" }, address.ip)
-}
-
 /// Largest number of rows in a table of names.
 const SEQUENCES_MAX: i64 = 1_000_000_000;
 
-const SEQUENCE_STORE: ValueShape = ValueShape::Lines {
-    count: (1, 1),
-    expected: "one address",
-    canonical: None,
-    style: LineStyle::Values,
-    set: |values, words| stores::set(&mut values.config.sequences, words),
-    get: |values| stores::lines(&values.config.sequences),
-};
-
 const BIND: ValueShape = ValueShape::Words {
     count: (1, usize::MAX),
-    expected: "one or more IP addresses",
+    expected: ADDRESSES,
     quoted: false,
     set: |values, words| {
-        // As in Redis, one empty word means no address.
-        let words = if words == [""] { &[] } else { words };
-        if words.len() > BIND_ADDRESSES_MAX {
-            return Err(ValueError::Addresses { found: words.len(), max: BIND_ADDRESSES_MAX });
-        }
-        values.config.bind = words.iter().map(|word| address(word)).collect::<Result<_, _>>()?;
+        values.config.bind = addresses(words)?;
         values.config.bind_given = true;
         Ok(())
     },
-    get: |values| values.config.bind.iter().map(shown_address).collect(),
+    get: |values| address_words(&values.config.bind),
 };
 
 const UNIXSOCKETPERM: ValueShape = ValueShape::Mode {
@@ -458,24 +456,6 @@ const TLS_PROTOCOLS: ValueShape = ValueShape::Words {
     get: |values| values.config.tls_protocols.iter().map(|&name| name.to_owned()).collect(),
 };
 
-const TLS_CIPHERS: ValueShape = ValueShape::Custom {
-    expected: "names with colons between them",
-    set: |values, word| {
-        values.config.tls_ciphers = suites::suites_12(word)?;
-        Ok(())
-    },
-    get: |values| values.config.tls_ciphers.join(":"),
-};
-
-const TLS_CIPHERSUITES: ValueShape = ValueShape::Custom {
-    expected: "names with colons between them",
-    set: |values, word| {
-        values.config.tls_ciphersuites = suites::suites_13(word)?;
-        Ok(())
-    },
-    get: |values| values.config.tls_ciphersuites.join(":"),
-};
-
 const USER: ValueShape = ValueShape::Lines {
     count: (1, usize::MAX),
     expected: "a name and its rules",
@@ -506,24 +486,6 @@ fn user_line(line: &[String]) -> Line {
     let rules = described.map_or_else(|| rules.to_vec(), |text| text.split(' ').map(str::to_owned).collect());
     std::iter::once(name.clone()).chain(rules).collect()
 }
-
-const GENERATOR: ValueShape = ValueShape::Lines {
-    count: (1, usize::MAX),
-    expected: "a name, a kind and its options",
-    canonical: Some(generators::canonical),
-    style: LineStyle::Declarations,
-    set: |values, words| generators::add(&mut values.config, words),
-    get: |values| generators::lines(&values.config),
-};
-
-const WORKER_POOL: ValueShape = ValueShape::Lines {
-    count: (1, usize::MAX),
-    expected: "a name, a size and a lease",
-    canonical: Some(workers::canonical),
-    style: LineStyle::Named,
-    set: |values, words| workers::add(&mut values.config, words),
-    get: |values| workers::lines(&values.config),
-};
 
 const RENAME_COMMAND: ValueShape = ValueShape::Lines {
     count: (2, 2),
@@ -617,22 +579,10 @@ const SERVER_ID: ValueShape = ValueShape::NumberOr {
     get: server_id::get,
 };
 
-const CLAIM_STORE: ValueShape = ValueShape::Custom {
-    expected: "file, or one address",
-    set: |values, word| claim::set_store(&mut values.config.claim, word),
-    get: |values| claim::store_text(&values.config.claim),
-};
-
 const CLAIM_TAKEOVER: ValueShape = ValueShape::Word {
     words: claim::TAKEOVER_WORDS,
     set: |values, word| values.config.claim.takes_any = word.eq_ignore_ascii_case("any"),
     get: |values| if values.config.claim.takes_any { "any" } else { "checked" },
-};
-
-const INSTANCE_NAME: ValueShape = ValueShape::Custom {
-    expected: "one name",
-    set: |values, word| claim::set_name(&mut values.config.claim, word),
-    get: |values| values.config.claim.instance_name.clone().unwrap_or_default(),
 };
 
 const ID_GENERATOR: ValueShape = ValueShape::Parts {

@@ -10,7 +10,7 @@ use getid_core::{CounterDeclaration, CounterKind, Declaration, EpochError, Reset
 use super::enums::StateKind;
 use super::row::Line;
 use super::value_error::ValueError;
-use super::values::Config;
+use super::values::{Config, ConfigValues};
 use getid_text::plural::counted;
 use getid_text::timestamp::parse_zoned;
 use getid_text::zone::Zone;
@@ -23,7 +23,8 @@ pub const GENERATORS_MAX: usize = 1000;
 pub(super) const RANDOM_VALUES_MAX: u64 = 1 << 24;
 
 /// Parses a line, the name first, and adds the generator.
-pub(super) fn add(config: &mut Config, words: &[String]) -> Result<(), Vec<ValueError>> {
+pub(super) fn add(values: &mut ConfigValues, words: &[String]) -> Result<(), Vec<ValueError>> {
+    let config = &mut values.config;
     // `CONFIG GET` shows an empty line for no generator.
     if words == [""] {
         return Ok(());
@@ -48,7 +49,8 @@ pub(super) fn add(config: &mut Config, words: &[String]) -> Result<(), Vec<Value
 }
 
 /// Returns the lines that declare all generators.
-pub(super) fn lines(config: &Config) -> Vec<Line> {
+pub(super) fn lines(values: &ConfigValues) -> Vec<Line> {
+    let config = &values.config;
     let generators = config.generators.iter().map(|declaration| words(declaration));
     generators.chain(config.counters.iter().map(|counter| counter.words())).collect()
 }

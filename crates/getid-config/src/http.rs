@@ -1,9 +1,9 @@
 //! The directives of the HTTP port with words of their own.
 
-use super::parse::address;
+use super::parse::{addresses, listed};
 use super::report::DirectiveConflict;
 use super::value_error::ValueError;
-use super::values::{BIND_ADDRESSES_MAX, BindAddr, Config, HttpApis, HttpConfig, HttpOpen};
+use super::values::{BindAddr, Config, ConfigValues, HttpApis, HttpOpen};
 use getid_redis::acl::DEFAULT_USER;
 use getid_text::suggest::did_you_mean;
 
@@ -17,21 +17,12 @@ const OPEN_WORDS: &[&str] = &["probes", "metrics"];
 
 const API_WORDS: &[&str] = &["leaf", "tinyid", "user"];
 
-/// Returns the words; a lone empty word means none.
-fn listed(words: &[String]) -> &[String] {
-    if words == [""] { &[] } else { words }
-}
-
-pub(super) fn set_bind(http: &mut HttpConfig, words: &[String]) -> Result<(), ValueError> {
-    let words = listed(words);
-    if words.len() > BIND_ADDRESSES_MAX {
-        return Err(ValueError::Addresses { found: words.len(), max: BIND_ADDRESSES_MAX });
-    }
-    http.bind = words.iter().map(|word| address(word)).collect::<Result<_, _>>()?;
+pub(super) fn set_bind(values: &mut ConfigValues, words: &[String]) -> Result<(), ValueError> {
+    values.config.http.bind = addresses(words)?;
     Ok(())
 }
 
-pub(super) fn set_open(http: &mut HttpConfig, words: &[String]) -> Result<(), ValueError> {
+pub(super) fn set_open(values: &mut ConfigValues, words: &[String]) -> Result<(), ValueError> {
     let mut open = HttpOpen::default();
     for word in listed(words) {
         match word.to_ascii_lowercase().as_str() {
@@ -40,20 +31,21 @@ pub(super) fn set_open(http: &mut HttpConfig, words: &[String]) -> Result<(), Va
             _ => return Err(ValueError::Word { found: word.clone(), words: OPEN_WORDS }),
         }
     }
-    http.open = open;
+    values.config.http.open = open;
     Ok(())
 }
 
-pub(super) fn open_words(http: &HttpConfig) -> Vec<String> {
-    let all = [("probes", http.open.probes), ("metrics", http.open.metrics)];
+pub(super) fn open_words(values: &ConfigValues) -> Vec<String> {
+    let all = [("probes", values.config.http.open.probes), ("metrics", values.config.http.open.metrics)];
     all.iter().filter(|(_, is_open)| *is_open).map(|(word, _)| (*word).to_owned()).collect()
 }
 
-pub(super) fn set_ready(http: &mut HttpConfig, words: &[String]) {
-    http.ready = listed(words).to_vec();
+pub(super) fn set_ready(values: &mut ConfigValues, words: &[String]) -> Result<(), ValueError> {
+    values.config.http.ready = listed(words).to_vec();
+    Ok(())
 }
 
-pub(super) fn set_hosts(http: &mut HttpConfig, words: &[String]) -> Result<(), ValueError> {
+pub(super) fn set_hosts(values: &mut ConfigValues, words: &[String]) -> Result<(), ValueError> {
     let is_host = |word: &String| {
         let is_known = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
         word.len() <= HOST_BYTES_MAX && !word.is_empty() && word.bytes().all(is_known)
@@ -61,12 +53,12 @@ pub(super) fn set_hosts(http: &mut HttpConfig, words: &[String]) -> Result<(), V
     if let Some(wrong) = listed(words).iter().find(|word| !is_host(word)) {
         return Err(ValueError::HttpHost { found: wrong.clone() });
     }
-    http.hosts = listed(words).iter().map(|word| word.to_ascii_lowercase()).collect();
+    values.config.http.hosts = listed(words).iter().map(|word| word.to_ascii_lowercase()).collect();
     Ok(())
 }
 
 /// Parses `leaf user shop tinyid`: a user belongs to the API before it.
-pub(super) fn set_apis(http: &mut HttpConfig, words: &[String]) -> Result<(), ValueError> {
+pub(super) fn set_apis(values: &mut ConfigValues, words: &[String]) -> Result<(), ValueError> {
     let mut apis = HttpApis::default();
     let mut words = listed(words).iter().peekable();
     while let Some(word) = words.next() {
@@ -81,12 +73,12 @@ pub(super) fn set_apis(http: &mut HttpConfig, words: &[String]) -> Result<(), Va
             api.user = Some(words.next().ok_or(ValueError::HttpApiUser)?.clone());
         }
     }
-    http.apis = apis;
+    values.config.http.apis = apis;
     Ok(())
 }
 
-pub(super) fn api_words(http: &HttpConfig) -> Vec<String> {
-    let apis = [("leaf", &http.apis.leaf), ("tinyid", &http.apis.tinyid)];
+pub(super) fn api_words(values: &ConfigValues) -> Vec<String> {
+    let apis = [("leaf", &values.config.http.apis.leaf), ("tinyid", &values.config.http.apis.tinyid)];
     let mut words = Vec::new();
     for (word, api) in apis {
         let Some(api) = api else { continue };

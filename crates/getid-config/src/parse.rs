@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use getid_core::Epoch;
 
 use super::value_error::ValueError;
-use super::values::BindAddr;
+use super::values::{BIND_ADDRESSES_MAX, BindAddr};
 use getid_text::timestamp::{self, TimeError};
 
 pub(super) const YES_NO: &[&str] = &["yes", "no"];
@@ -65,7 +65,7 @@ pub(super) fn mode(word: &str) -> Result<Option<u32>, ValueError> {
 
 /// Parses `127.0.0.1`, `-::1`, and `*` and `::*` for all addresses of a kind. The name localhost is the address that
 /// Redis binds for it.
-pub(super) fn address(word: &str) -> Result<BindAddr, ValueError> {
+fn address(word: &str) -> Result<BindAddr, ValueError> {
     let (optional, text) = match word.strip_prefix('-') {
         Some(text) => (true, text),
         None => (false, word),
@@ -77,6 +77,26 @@ pub(super) fn address(word: &str) -> Result<BindAddr, ValueError> {
         _ => text.parse().map_err(|_| ValueError::Address { found: word.to_owned() })?,
     };
     Ok(BindAddr { ip, optional })
+}
+
+/// Parses the addresses of a line; a lone empty word means none, as in Redis.
+pub(super) fn addresses(words: &[String]) -> Result<Vec<BindAddr>, ValueError> {
+    let words = listed(words);
+    if words.len() > BIND_ADDRESSES_MAX {
+        return Err(ValueError::Addresses { found: words.len(), max: BIND_ADDRESSES_MAX });
+    }
+    words.iter().map(|word| address(word)).collect()
+}
+
+/// Returns the words that [`addresses`] reads back.
+pub(super) fn address_words(addresses: &[BindAddr]) -> Vec<String> {
+    let word = |address: &BindAddr| format!("{}{}", if address.optional { "-" } else { "" }, address.ip);
+    addresses.iter().map(word).collect()
+}
+
+/// Returns the words; a lone empty word means none.
+pub(super) fn listed(words: &[String]) -> &[String] {
+    if words == [""] { &[] } else { words }
 }
 
 pub(super) fn epoch(word: &str) -> Result<Epoch, ValueError> {

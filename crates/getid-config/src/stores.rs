@@ -7,14 +7,15 @@ use super::enums::SequenceTable;
 use super::report::DirectiveConflict;
 use super::row::Line;
 use super::value_error::ValueError;
-use super::values::{Config, STORES_MAX, SequenceConfig};
+use super::values::{Config, ConfigValues, STORES_MAX};
 use getid_text::store_url::{StoreKind, StoreUrl};
 
 /// The word that replaces an address for no sequences.
 const NONE: &str = "none";
 
 /// Parses a line and adds the store.
-pub(super) fn set(config: &mut SequenceConfig, words: &[String]) -> Result<(), Vec<ValueError>> {
+pub(super) fn set(values: &mut ConfigValues, words: &[String]) -> Result<(), Vec<ValueError>> {
+    let config = &mut values.config.sequences;
     let word = words.first().map_or("", String::as_str);
     if word.is_empty() {
         config.stores.clear();
@@ -40,7 +41,8 @@ pub(super) fn set(config: &mut SequenceConfig, words: &[String]) -> Result<(), V
 }
 
 /// Returns the lines that set the stores.
-pub(super) fn lines(config: &SequenceConfig) -> Vec<Line> {
+pub(super) fn lines(values: &ConfigValues) -> Vec<Line> {
+    let config = &values.config.sequences;
     let none = config.is_off.then(|| vec![NONE.to_owned()]);
     none.into_iter().chain(config.stores.iter().map(|url| vec![url.text().to_owned()])).collect()
 }

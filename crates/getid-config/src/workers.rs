@@ -7,14 +7,15 @@ use getid_core::worker::{LEASE_MS_MAX, LEASE_MS_MIN, POOL_SIZE_MAX, PoolRules};
 use super::report::DirectiveConflict;
 use super::row::Line;
 use super::value_error::{PoolError, ValueError};
-use super::values::{Config, POOL_NAME_BYTES_MAX, POOLS_MAX, WorkerPool};
+use super::values::{Config, ConfigValues, POOL_NAME_BYTES_MAX, POOLS_MAX, WorkerPool};
 use getid_text::store_url::StoreUrl;
 
 /// Units of time, with their ms.
 const UNITS: [(&str, u64); 4] = [("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
 
 /// Parses a line and adds the pool.
-pub(super) fn add(config: &mut Config, words: &[String]) -> Result<(), Vec<ValueError>> {
+pub(super) fn add(values: &mut ConfigValues, words: &[String]) -> Result<(), Vec<ValueError>> {
+    let config = &mut values.config;
     // `CONFIG GET` shows an empty line for no pool.
     if words == [""] {
         return Ok(());
@@ -78,7 +79,8 @@ fn shown(ms: u64) -> String {
 }
 
 /// Returns the lines that declare all pools.
-pub(super) fn lines(config: &Config) -> Vec<Line> {
+pub(super) fn lines(values: &ConfigValues) -> Vec<Line> {
+    let config = &values.config;
     config.worker_pools.iter().map(line).collect()
 }
 

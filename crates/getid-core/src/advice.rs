@@ -12,7 +12,7 @@ use core::fmt;
 
 use crate::fields::{FieldLayout, INTEGER_BITS_MAX, Role};
 use crate::layout::LOW_BITS;
-use crate::time::UtcMs;
+use crate::time::{Epoch, UtcMs};
 
 /// Largest `n` of `id % n` for which evenness is computed.
 pub const MODULUS_MAX: u64 = 1 << 20;
@@ -273,7 +273,7 @@ impl Widths {
                 words.push(format!("{name}:{bits}"));
             }
         }
-        let end = crate::Epoch::DEFAULT.unix_ms().cast_signed() + (1 << time_bits);
+        let end = Epoch::DEFAULT.unix_ms().cast_signed() + (1 << time_bits);
         let mut reasons = vec![format!("time:{time_bits}@1ms lasts from 2015 to {}", UtcMs(end))];
         if server_bits > 0 {
             let ids = 1_u64 << server_bits;

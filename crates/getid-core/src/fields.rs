@@ -15,7 +15,7 @@ use alloc::borrow::ToOwned as _;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::layout::Layout;
+use crate::layout::{LOW_BITS, Layout};
 use crate::time::TICK_BITS;
 use crate::unit::Unit;
 
@@ -30,7 +30,7 @@ pub const ID_BITS_MAX: u32 = 128;
 pub const SLOT_BITS_MAX: u32 = 64;
 
 /// Most bits of a random field: its permutation is kept in memory.
-pub const RANDOM_BITS_MAX: u32 = crate::LOW_BITS;
+pub const RANDOM_BITS_MAX: u32 = LOW_BITS;
 
 /// Most bits of a field that has its own value.
 pub const VALUE_BITS_MAX: u32 = 64;

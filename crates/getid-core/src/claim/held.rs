@@ -1,6 +1,6 @@
 //! A hold that is checked repeatedly, and can only end.
 
-use super::{Clocks, Hold};
+use super::clocks::{Clocks, Hold};
 
 /// A hold with the last reading of the clocks. A clock that went back since then ends the hold, even if it is still
 /// later than when the beat was sent.

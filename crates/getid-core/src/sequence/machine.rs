@@ -13,8 +13,10 @@ use alloc::vec::Vec;
 use core::num::NonZeroU32;
 
 use super::rate::Rate;
+use super::refusal::SequenceRefusal;
+use super::segment::{Run, Segment, SequenceRequest};
+use super::spec::{CACHE_DEFAULT, RESERVED_MAX, Spec, WaitPolicy};
 use super::waiting::{WaitQueue, WaiterId};
-use super::{CACHE_DEFAULT, RESERVED_MAX, Run, Segment, SequenceRefusal, SequenceRequest, Spec, WaitPolicy};
 use crate::checks::{Fault, planted};
 
 /// Most stores of one server.

@@ -8,7 +8,7 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use super::{Run, SequenceRequest};
+use super::segment::{Run, SequenceRequest};
 use crate::checks::{Fault, planted};
 
 /// Commands of one waiting draw that are served before the next one has its turn.

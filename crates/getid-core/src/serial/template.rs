@@ -5,7 +5,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-use super::CheckDigit;
+use super::check_digit::CheckDigit;
 use crate::format::is_plain;
 
 /// Longest template, and longest serial number, bytes.

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::fmt;
 
-use super::{BEGINS_SOON_MS, Lease, LeaseState, PoolRules, PoolState, TokenDigest, end_of};
+use super::lease::{BEGINS_SOON_MS, Lease, LeaseState, PoolRules, PoolState, TokenDigest, end_of};
 
 /// Largest number of groups of holders in an error.
 const HOLDERS_MAX: usize = 3;

@@ -154,7 +154,7 @@ pub trait Connection: Send {
         Box::pin(async { Ok(()) })
     }
 
-    /// Closes the ended periods of a generator, and deletes their rows, `PRUNED_MAX` per call. Native tables only.
+    /// Closes the ended periods of a generator, and deletes their rows, [`PRUNED_MAX`] per call. Native tables only.
     fn prune<'a>(&'a mut self, _ask: &'a PruneRequest) -> StoreFuture<'a, Result<PruneResult, Verdict>> {
         Box::pin(async { Ok(Err(no_generators())) })
     }
@@ -168,7 +168,7 @@ pub trait Connection: Send {
     }
 
     /// Writes a copy of the store, as of one moment, into an empty file. Fails if that takes longer than
-    /// `BACKUP_TIME_MAX`. For a file that only this server uses.
+    /// [`BACKUP_TIME_MAX`]. For a file that only this server uses.
     fn backup<'a>(&'a mut self, _to: &'a Path) -> StoreFuture<'a, ()> {
         let message =
             "it is kept by a database server, whose own tools make backups: mysqldump --single-transaction, pg_dump";
