@@ -117,7 +117,7 @@ pub enum TakeError {
         /// The other process, such as "pid 123".
         holder: String,
     },
-    /// The record cannot be parsed: it is damaged, or of a newer format.
+    /// The record cannot be parsed: it is damaged, or of another format version.
     #[error("cannot use the record {}: {source}; to continue, {remedy}", path.display())]
     Record {
         /// Path of the record's file.

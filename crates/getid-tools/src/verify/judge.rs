@@ -460,8 +460,9 @@ mod tests {
     #[test]
     fn a_damaged_record_is_named() {
         let mut file = recorded(&[id(0, 1)]);
-        // The first byte of the first block's IDs, after the header and the block's head.
-        file[28 + 8] ^= 1;
+        // The last byte of the only block's IDs, before its checksum (4 bytes) and the end (20 bytes).
+        let at = file.len() - 25;
+        file[at] ^= 1;
         let mut run = Run::new(&[None]);
         let options = judge_options(1, false, false);
         let earlier =
