@@ -52,8 +52,12 @@ impl<'a> ImportTarget<'a> {
     pub(super) fn server(word: &str, at: &ServerArgs, timeout_ms: u64) -> Result<ImportTarget<'a>, ImportError> {
         // The password of the Redis is not sent to this server.
         let endpoint = at.for_other_server(word).endpoint(Some(word), timeout_ms)?;
-        let connection = endpoint.connect().map_err(|error| ImportError::client(&endpoint, error))?;
-        Ok(ImportTarget::Server { endpoint: Box::new(endpoint), connection: Box::new(connection) })
+        let mut connection = endpoint.connect().map_err(|error| ImportError::client(&endpoint, error))?;
+        // No sequence has this name, so a plain error is not about a counter: sequences are off, or there is no GET.
+        match request(&endpoint, &mut connection, &["GET", "?"])? {
+            Err(error) if code_of(&error) == "ERR" => Err(error_reply(&endpoint, &error)),
+            _ => Ok(ImportTarget::Server { endpoint: Box::new(endpoint), connection: Box::new(connection) }),
+        }
     }
 
     /// Raises a sequence above `last`, or creates it. An error ends the import.
@@ -170,29 +174,10 @@ fn import_by_commands(
     last: i64,
     is_dry: bool,
 ) -> Result<ImportOutcome, ImportError> {
-    let mut request = |words: &[&str]| {
-        let mut bytes = Vec::new();
-        push_request(&mut bytes, words);
-        let replies = endpoint.request_values(connection, &bytes, 1);
-        let replies = replies.map_err(|error| ImportError::client(endpoint, error))?;
-        let reply = replies.into_iter().next().unwrap_or_else(|| Ok(Vec::new()));
-        Ok::<_, ImportError>(reply.map(|words| words.first().map(|word| word.text().to_vec()).unwrap_or_default()))
-    };
-    let refused = |error: &str| {
-        let text = printable_up_to(error, 300);
-        if is_fatal(error) {
-            return Err(ErrorReply { endpoint: endpoint.to_string(), text }.into());
-        }
-        Ok(ImportOutcome::Refused(RefusedCounter::Server(text)))
-    };
-    let before = match request(&["GET", key.as_str()])? {
-        Err(ErrorText(error)) => return refused(&error),
-        Ok(text) if text.is_empty() => None,
-        Ok(text) => {
-            let at = str::from_utf8(&text).ok().and_then(|text| text.parse::<i64>().ok());
-            let no_number = || ImportError::NoNumber { endpoint: endpoint.to_string(), key: key.clone() };
-            Some(at.ok_or_else(no_number)?)
-        }
+    let refused = |error: &ErrorText| ImportOutcome::Refused(RefusedCounter::Server(shown(error)));
+    let before = match last_value(endpoint, connection, key)? {
+        Ok(before) => before,
+        Err(error) => return Ok(refused(&error)),
     };
     if let Some(at) = before.filter(|at| *at >= last) {
         return Ok(ImportOutcome::Same { at });
@@ -201,18 +186,62 @@ fn import_by_commands(
     if is_dry {
         return Ok(done);
     }
-    match request(&["SET", key.as_str(), &last.to_string()])? {
+    match request(endpoint, connection, &["SET", key.as_str(), &last.to_string()])? {
         Ok(_) => Ok(done),
-        // The sequence has grown meanwhile.
-        Err(ErrorText(error)) if error.contains("never goes back") => Ok(ImportOutcome::Same { at: last }),
-        Err(ErrorText(error)) => refused(&error),
+        Err(error) if is_fatal(&error) => Err(error_reply(endpoint, &error)),
+        Err(error) => Ok(match last_value(endpoint, connection, key)? {
+            // The sequence has grown meanwhile, and never goes back.
+            Ok(Some(at)) if at >= last => ImportOutcome::Same { at },
+            _ => refused(&error),
+        }),
     }
 }
 
+/// Returns the last value of a sequence, or the error reply about it. Any other error ends the import.
+fn last_value(
+    endpoint: &Endpoint,
+    connection: &mut Connection,
+    key: &Key,
+) -> Result<Result<Option<i64>, ErrorText>, ImportError> {
+    let text = match request(endpoint, connection, &["GET", key.as_str()])? {
+        Err(error) if is_fatal(&error) => return Err(error_reply(endpoint, &error)),
+        Err(error) => return Ok(Err(error)),
+        Ok(text) if text.is_empty() => return Ok(Ok(None)),
+        Ok(text) => text,
+    };
+    let at = str::from_utf8(&text).ok().and_then(|text| text.parse().ok());
+    let at = at.ok_or_else(|| ImportError::NoNumber { endpoint: endpoint.to_string(), key: key.clone() })?;
+    Ok(Ok(Some(at)))
+}
+
+/// Returns the reply to a request, or the error reply, without `-`.
+fn request(
+    endpoint: &Endpoint,
+    connection: &mut Connection,
+    words: &[&str],
+) -> Result<Result<Vec<u8>, ErrorText>, ImportError> {
+    let mut bytes = Vec::new();
+    push_request(&mut bytes, words);
+    let replies = endpoint.request_values(connection, &bytes, 1);
+    let replies = replies.map_err(|error| ImportError::client(endpoint, error))?;
+    let reply = replies.into_iter().next().unwrap_or_else(|| Ok(Vec::new()));
+    Ok(reply.map(|words| words.first().map(|word| word.text().to_vec()).unwrap_or_default()))
+}
+
+fn error_reply(endpoint: &Endpoint, error: &ErrorText) -> ImportError {
+    ErrorReply { endpoint: endpoint.to_string(), text: shown(error) }.into()
+}
+
+fn shown(error: &ErrorText) -> String {
+    printable_up_to(&error.0, 300)
+}
+
 /// Whether every other counter would get the same error.
-fn is_fatal(error: &str) -> bool {
-    let code = error.split(' ').next().unwrap_or_default();
-    ["NOAUTH", "NOPERM", "MISCONF", "DENIED", "BUSY"].contains(&code)
-        || error.contains("unknown command")
-        || error.contains("sequences are off")
+fn is_fatal(error: &ErrorText) -> bool {
+    ["NOAUTH", "NOPERM", "MISCONF", "DENIED", "BUSY"].contains(&code_of(error))
+}
+
+/// Returns the first word of an error reply.
+fn code_of(error: &ErrorText) -> &str {
+    error.0.split(' ').next().unwrap_or_default()
 }
