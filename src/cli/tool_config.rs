@@ -40,7 +40,7 @@ pub(super) fn load(sources: &Sources) -> Result<Config, ConfigReport> {
 }
 
 /// Returns the folder of the state, which a missing folder is too.
-pub(super) fn state_dir(config: &Config, environment: &Environment) -> Result<Dir, ToolConfigError> {
+pub(super) fn state_dir(config: &Config, environment: &[(OsString, OsString)]) -> Result<Dir, ToolConfigError> {
     Ok(Dir::find(config, environment, &working_folder()?)?)
 }
 
@@ -63,7 +63,7 @@ pub(super) fn environment() -> Environment {
 }
 
 /// Whether the environment sets the layout of a server here.
-pub(super) fn sets_layout(environment: &Environment) -> bool {
+pub(super) fn sets_layout(environment: &[(OsString, OsString)]) -> bool {
     environment.iter().any(|(name, _)| LAYOUT_VARIABLES.iter().any(|variable| name == variable))
 }
 

@@ -27,7 +27,7 @@ impl<W: fmt::Display> Drop for PanicWatch<W> {
             throttled!(
                 self.server.throttle,
                 Bug,
-                "client {client} ran into a bug and is closed; please report the log lines above"
+                "the connection of client {client} panicked and is closed; please report the log lines above"
             );
         }
     }

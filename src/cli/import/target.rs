@@ -55,7 +55,7 @@ impl<'a> ImportTarget<'a> {
         let mut connection = endpoint.connect().map_err(|error| ImportError::client(&endpoint, error))?;
         // No sequence has this name, so a plain error is not about a counter: sequences are off, or there is no GET.
         match request(&endpoint, &mut connection, &["GET", "?"])? {
-            Err(ErrorText(error)) if code_of(&error) == "ERR" => Err(reply_error(&endpoint, &error)),
+            Err(error) if code_of(&error) == "ERR" => Err(error_reply(&endpoint, &error)),
             _ => Ok(ImportTarget::Server { endpoint: Box::new(endpoint), connection: Box::new(connection) }),
         }
     }
@@ -174,9 +174,10 @@ fn import_by_commands(
     last: i64,
     is_dry: bool,
 ) -> Result<ImportOutcome, ImportError> {
+    let refused = |error: &ErrorText| ImportOutcome::Refused(RefusedCounter::Server(shown(error)));
     let before = match last_value(endpoint, connection, key)? {
         Ok(before) => before,
-        Err(ErrorText(error)) => return Ok(ImportOutcome::Refused(RefusedCounter::Server(shown(&error)))),
+        Err(error) => return Ok(refused(&error)),
     };
     if let Some(at) = before.filter(|at| *at >= last) {
         return Ok(ImportOutcome::Same { at });
@@ -187,11 +188,11 @@ fn import_by_commands(
     }
     match request(endpoint, connection, &["SET", key.as_str(), &last.to_string()])? {
         Ok(_) => Ok(done),
-        Err(ErrorText(error)) if is_fatal(&error) => Err(reply_error(endpoint, &error)),
-        Err(ErrorText(error)) => Ok(match last_value(endpoint, connection, key)? {
+        Err(error) if is_fatal(&error) => Err(error_reply(endpoint, &error)),
+        Err(error) => Ok(match last_value(endpoint, connection, key)? {
             // The sequence has grown meanwhile, and never goes back.
             Ok(Some(at)) if at >= last => ImportOutcome::Same { at },
-            _ => ImportOutcome::Refused(RefusedCounter::Server(shown(&error))),
+            _ => refused(&error),
         }),
     }
 }
@@ -203,17 +204,17 @@ fn last_value(
     key: &Key,
 ) -> Result<Result<Option<i64>, ErrorText>, ImportError> {
     let text = match request(endpoint, connection, &["GET", key.as_str()])? {
-        Err(ErrorText(error)) if is_fatal(&error) => return Err(reply_error(endpoint, &error)),
+        Err(error) if is_fatal(&error) => return Err(error_reply(endpoint, &error)),
         Err(error) => return Ok(Err(error)),
         Ok(text) if text.is_empty() => return Ok(Ok(None)),
         Ok(text) => text,
     };
     let at = str::from_utf8(&text).ok().and_then(|text| text.parse().ok());
-    let no_number = || ImportError::NoNumber { endpoint: endpoint.to_string(), key: key.clone() };
-    Ok(Ok(Some(at.ok_or_else(no_number)?)))
+    let at = at.ok_or_else(|| ImportError::NoNumber { endpoint: endpoint.to_string(), key: key.clone() })?;
+    Ok(Ok(Some(at)))
 }
 
-/// Returns the reply to a request, or the error reply.
+/// Returns the reply to a request, or the error reply, without `-`.
 fn request(
     endpoint: &Endpoint,
     connection: &mut Connection,
@@ -227,20 +228,20 @@ fn request(
     Ok(reply.map(|words| words.first().map(|word| word.text().to_vec()).unwrap_or_default()))
 }
 
-fn reply_error(endpoint: &Endpoint, error: &str) -> ImportError {
+fn error_reply(endpoint: &Endpoint, error: &ErrorText) -> ImportError {
     ErrorReply { endpoint: endpoint.to_string(), text: shown(error) }.into()
 }
 
-fn shown(error: &str) -> String {
-    printable_up_to(error, 300)
+fn shown(error: &ErrorText) -> String {
+    printable_up_to(&error.0, 300)
 }
 
 /// Whether every other counter would get the same error.
-fn is_fatal(error: &str) -> bool {
+fn is_fatal(error: &ErrorText) -> bool {
     ["NOAUTH", "NOPERM", "MISCONF", "DENIED", "BUSY"].contains(&code_of(error))
 }
 
 /// Returns the first word of an error reply.
-fn code_of(error: &str) -> &str {
-    error.split(' ').next().unwrap_or_default()
+fn code_of(error: &ErrorText) -> &str {
+    error.0.split(' ').next().unwrap_or_default()
 }

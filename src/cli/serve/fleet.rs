@@ -141,7 +141,7 @@ fn upkeep(store: &StoreUrl, view: &Arc<ClaimView>) -> JoinSet<()> {
     task.spawn(async move {
         let mut rounds = CompactionRounds::new(rand::random::<u128>().max(1));
         let mut known = StoreUpkeep { size: None, compactions: Some(0) };
-        let (mut compacted_at, mut refused) = (None::<Instant>, String::new());
+        let (mut compacted_at, mut refused) = (None::<Instant>, None);
         loop {
             if let Ok(size) = etcd.size().await {
                 known.size = Some(size);
@@ -156,14 +156,14 @@ fn upkeep(store: &StoreUrl, view: &Arc<ClaimView>) -> JoinSet<()> {
                     }
                     // An unreachable store is reported by the claim.
                     Ok(None) | Err(RecordStoreError::Away(_) | RecordStoreError::Unknown(_)) => {}
-                    Err(error) if error.to_string() == refused => {}
+                    Err(error) if refused.as_ref() == Some(&error) => {}
                     Err(error) => {
-                        refused = error.to_string();
                         tracing::warn!(
                             "claim store {} is not compacted by this server: {}",
                             store.shown(),
-                            printable(&refused)
+                            printable(&error.to_string())
                         );
+                        refused = Some(error);
                     }
                 }
             }

@@ -146,9 +146,9 @@ impl Log {
             let thread = std::thread::current().name().unwrap_or("?").to_owned();
             let backtrace = std::backtrace::Backtrace::capture();
             if backtrace.status() == std::backtrace::BacktraceStatus::Captured {
-                tracing::error!("a bug: the thread '{thread}' panicked at {location}: {message}: {backtrace}");
+                tracing::error!("the thread '{thread}' panicked at {location}: {message}: {backtrace}");
             } else {
-                tracing::error!("a bug: the thread '{thread}' panicked at {location}: {message}");
+                tracing::error!("the thread '{thread}' panicked at {location}: {message}");
             }
         }));
     }

@@ -19,6 +19,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use socket2::{Domain, SockAddr, Type};
+use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{self, ClientConnection};
 
 pub use self::tls::{Tls, TlsFileError, TlsFiles};
@@ -186,9 +187,15 @@ impl Endpoint {
         self.connect_by(&deadline)?.exchange(requests, replies, &deadline)
     }
 
+    fn tls_connection(&self, tls: &Tls) -> Result<Box<ClientConnection>, ClientError> {
+        let host = tls.expected_name(&self.address).to_owned();
+        let name = ServerName::try_from(host.clone()).map_err(|_| ClientError::ServerName(host))?;
+        Ok(Box::new(ClientConnection::new(tls.config(), name).map_err(ClientError::Tls)?))
+    }
+
     fn connect_by(&self, deadline: &Deadline) -> Result<Connection, ClientError> {
         let socket = self.open(deadline)?;
-        let tls = self.tls.as_ref().map(|tls| tls.connection(&self.address).map(Box::new)).transpose()?;
+        let tls = self.tls.as_ref().map(|tls| self.tls_connection(tls)).transpose()?;
         let mut connection = Connection { socket, tls };
         connection.complete_handshake(deadline)?;
         self.log_in(&mut connection, deadline)?;

@@ -4,11 +4,10 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::pki_types::{PrivateKeyDer, ServerName};
-use tokio_rustls::rustls::{self, ClientConfig, ClientConnection};
+use tokio_rustls::rustls::{self, ClientConfig};
 
-use super::ClientError;
 use crate::address::Address;
 use getid_system::trust::{Trust, TrustError, certificates, read_pem};
 
@@ -89,14 +88,17 @@ impl Tls {
         Ok(Tls { config: Arc::new(config), server_name: files.server_name.clone() })
     }
 
-    pub(super) fn connection(&self, address: &Address) -> Result<ClientConnection, ClientError> {
-        let host = match (&self.server_name, address) {
+    pub(super) fn config(&self) -> Arc<ClientConfig> {
+        Arc::clone(&self.config)
+    }
+
+    /// Returns the name that the certificate of the server at an address must have.
+    pub(super) fn expected_name<'a>(&'a self, address: &'a Address) -> &'a str {
+        match (&self.server_name, address) {
             (Some(name), _) => name,
             (None, Address::Tcp { host, .. }) => host,
             (None, Address::Unix(_)) => "localhost",
-        };
-        let name = ServerName::try_from(host.to_owned()).map_err(|_| ClientError::ServerName(host.to_owned()))?;
-        ClientConnection::new(Arc::clone(&self.config), name).map_err(ClientError::Tls)
+        }
     }
 }
 
