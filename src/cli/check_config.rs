@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use getid_core::Key;
+use getid_core::server::Key;
 
 use super::output::{finish, print, print_error};
 use super::sequence::stores::{LOCKED, OpenStore, Stores};

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Args;
-use getid_core::is_name;
+use getid_core::server::is_name;
 
 use super::generator_args::GeneratorArgs;
 use super::output::{EXIT_FAILED, finish, print, print_error};

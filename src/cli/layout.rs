@@ -4,7 +4,8 @@ use std::fmt;
 use std::process::ExitCode;
 
 use clap::Args;
-use getid_core::{COUNTER_KINDS, IDS_PER_S_MAX, KINDS, MODULUS_MAX, SERVERS_MAX, propose};
+use getid_core::server::COUNTER_KINDS;
+use getid_core::{IDS_PER_S_MAX, KINDS, MODULUS_MAX, SERVERS_MAX, propose};
 use serde::Serialize;
 
 use super::layout_args::{SubjectArgs, parse_declared};

@@ -1,6 +1,7 @@
 //! Errors in one value.
 
-use getid_core::{COUNTER_KINDS, CounterError, DeclarationError, OPTIONS, Radix, kind_words};
+use getid_core::server::{COUNTER_KINDS, CounterError, OPTIONS, kind_words};
+use getid_core::{DeclarationError, Radix};
 
 use getid_redis::acl::{RuleError, SetUserError};
 use getid_text::printable::printable_up_to;

@@ -5,7 +5,8 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use getid_core::{CounterDeclaration, Declaration, Epoch, Layout};
+use getid_core::server::CounterDeclaration;
+use getid_core::{Declaration, Epoch, Layout};
 
 use super::claim::ClaimConfig;
 use super::enums::{

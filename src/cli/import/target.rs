@@ -1,6 +1,6 @@
 //! Where counters are imported to: stores, or a running server.
 
-use getid_core::{Key, Spec};
+use getid_core::server::{Key, Spec};
 
 use crate::cli::sequence::stores::{OpenStore, Stores, drop_held_segments, sentence, spec_of_store};
 use crate::cli::server_args::ServerArgs;

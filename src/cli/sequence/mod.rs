@@ -12,7 +12,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use getid_core::{Key, SEQUENCE_NAME_RULE};
+use getid_core::server::{Key, SEQUENCE_NAME_RULE};
 
 use self::change::{CREATE_EXAMPLES, CreateArgs, RAISE_EXAMPLES, RaiseArgs};
 use self::prune::{PRUNE_EXAMPLES, PruneArgs};

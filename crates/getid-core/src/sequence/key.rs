@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::format;
 use core::fmt;
 
-use crate::{NAME_BYTES_MAX, is_name};
+use crate::declaration::{NAME_BYTES_MAX, is_name};
 
 /// Longest period, bytes: `20261122T23` has 11.
 const PERIOD_BYTES_MAX: usize = 16;

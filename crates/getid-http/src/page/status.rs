@@ -2,7 +2,8 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use getid_core::{CounterDeclaration, CounterKind, SequenceStatus, Tick};
+use getid_core::Tick;
+use getid_core::server::{CounterDeclaration, CounterKind, SequenceStatus};
 use serde::Serialize;
 
 use super::history::SecondRates;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use getid_core::{Key, Run, SequenceRequest, Spec};
+use getid_core::server::{Key, Run, SequenceRequest, Spec};
 use tokio::time::Instant;
 
 use super::EffectReply;
@@ -51,7 +51,7 @@ pub(super) async fn take(sequences: &Arc<Sequences>, key: &Key, values: u32) -> 
         sequences.draw(hash, name, left, until, &mut runs).await.map_err(|refusal| refusal.of(name))?;
     }
     // One request is one run, which a successful draw returns.
-    runs.first().copied().ok_or_else(|| getid_core::SequenceRefusal::Closed.of(name))
+    runs.first().copied().ok_or_else(|| getid_core::server::SequenceRefusal::Closed.of(name))
 }
 
 async fn count(sequences: &Arc<Sequences>, key: &Key, values: u32, only_if_present: bool) -> ScriptResult {
