@@ -31,10 +31,8 @@ pub use crate::checks;
 pub use crate::clock::ReferenceClock;
 pub use crate::clock_event::JUMP_MS_MAX;
 pub use crate::composer::{Composer, request_bits};
-pub use crate::declaration::{
-    Change, FIELD_NAME_BYTES_MAX, NAME_BYTES_MAX, OPTIONS, RESERVED_NAME, WORDS_MAX, is_name, is_reserved_name,
-};
-pub use crate::kind::{GREGORIAN_UNIX_MS, kind_words};
+pub use crate::declaration::{Change, NAME_BYTES_MAX, OPTIONS, RESERVED_NAME, WORDS_MAX, is_name, is_reserved_name};
+pub use crate::kind::kind_words;
 pub use crate::lane::{Lane, LaneDraw, Position};
 pub use crate::line::LineSpec;
 pub use crate::named::NamedGenerators;
@@ -47,7 +45,7 @@ pub use crate::sequence::{
 };
 pub use crate::serial::{
     COUNTER_KINDS, CheckDigit, CivilTime, CounterDeclaration, CounterError, CounterKind, CounterReading, NamedCounters,
-    Reset, Serial, TEMPLATE_BYTES_MAX, Template, TemplateError, ZoneCheck,
+    Reset, Serial, Template, TemplateError, ZoneCheck,
 };
 pub use crate::slots::Slots;
 pub use crate::status::{LineStatus, Status};

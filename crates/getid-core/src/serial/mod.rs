@@ -17,4 +17,4 @@ pub use check_digit::CheckDigit;
 pub use counter::{
     COUNTER_KINDS, CounterDeclaration, CounterError, CounterKind, CounterReading, NamedCounters, Serial, ZoneCheck,
 };
-pub use template::{CivilTime, Reset, TEMPLATE_BYTES_MAX, Template, TemplateError};
+pub use template::{CivilTime, Reset, Template, TemplateError};
