@@ -12,7 +12,8 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use getid_core::{FileMaker, Key, Layout, RandomCycle, Reservation, Scheme, SequenceRequest, Slot, Spec, Tick};
+use getid_core::server::{Key, SequenceRequest, Spec};
+use getid_core::{FileMaker, Layout, RandomCycle, Reservation, Scheme, Slot, Tick};
 use getid_engine::claim::Identity;
 use getid_engine::fixtures::roomy_issuer;
 use getid_engine::generators::sequence::{CreateOptions, DrawOutcome, SequenceNotes, SequenceSettings, Sequences};

@@ -9,10 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use getid_config::{Config, Files, Sources};
-use getid_core::{
-    Declaration, Layout, NamedGenerator, NamedGenerators, RandomCycle, Reservation, Run, Scheme, SequenceRequest, Slot,
-    no_dates,
-};
+use getid_core::server::{NamedGenerators, Run, SequenceRequest};
+use getid_core::{Declaration, Layout, NamedGenerator, RandomCycle, Reservation, Scheme, Slot, no_dates};
 use getid_engine::claim::record::{MarkedRecord, Record};
 use getid_redis::acl::{User, Users, parse_file};
 use getid_redis::command::Vocabulary;

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use getid_core::Key;
+use getid_core::server::Key;
 
 use super::exit::{CliError, finish};
 use super::output::{print, print_error};

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use getid_core::claim::{ClaimSnapshot, Clocks, Watch};
+use getid_core::server::claim::{ClaimSnapshot, Clocks, Watch};
 use tokio::runtime::Runtime;
 
 use super::exit::{Cause, ToolError};

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, Args, Command, ValueEnum, ValueHint};
 use clap_complete::Shell;
-use getid_core::{COUNTER_KINDS, kind_words};
+use getid_core::server::{COUNTER_KINDS, kind_words};
 
 use super::exit::{CliError, finish};
 use super::output::print;

@@ -11,7 +11,8 @@ use std::io::{self, BufRead, BufReader, IsTerminal, Write};
 use std::process::ExitCode;
 
 use clap::Args;
-use getid_core::{CounterDeclaration, Id, Layout};
+use getid_core::server::CounterDeclaration;
+use getid_core::{Id, Layout};
 use serde::Serialize;
 
 use super::exit::{CliError, finish};

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Args;
-use getid_core::is_name;
+use getid_core::server::is_name;
 
 use super::exit::{CliError, EXIT_FAILED, EXIT_NEGATIVE, ToolError};
 use super::generator_args::{FieldError, GeneratorArgs};

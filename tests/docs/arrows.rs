@@ -1,8 +1,8 @@
 //! Circles between modules: modules of one folder that use each other in a circle can only be understood together.
 //!
 //! Every folder of modules is a graph. Its arrows are the paths that start with `crate`, `self` or `super`, those of
-//! `use` lists and macros included. A name that a shared parent re-exports leads to the module that has it. Left out are
-//! the arrows of code for tests (`#[cfg(test)]`), and those between a module and its own `mod.rs`.
+//! `use` lists and macros included. A name that a shared parent re-exports leads to the module that has it. Code for
+//! tests (`#[cfg(test)]`) has no arrows, and neither have a module and its own `mod.rs`.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;

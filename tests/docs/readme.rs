@@ -161,7 +161,7 @@ fn directives_that_are_named_exist() {
         .filter(|name| Directive::find(name).is_none() && ignored::find(name).is_none())
         .filter(|name| !NO_DIRECTIVES.contains(&name.as_str()))
         // Words of a declaration, after `generator`.
-        .filter(|name| getid_core::Kind::find(name).is_none() && !getid_core::OPTIONS.contains(&name.as_str()))
+        .filter(|name| getid_core::Kind::find(name).is_none() && !getid_core::server::OPTIONS.contains(&name.as_str()))
         .collect();
     assert!(unknown.is_empty(), "no directives: {unknown:?}");
 }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use crate::shell::{GENERATORS, Options, settings};
-use getid_core::{Layout, RandomCycle, Reservation, Run, Scheme, SequenceRequest, Slot};
+use getid_core::server::{Run, SequenceRequest};
+use getid_core::{Layout, RandomCycle, Reservation, Scheme, Slot};
 use getid_engine::claim::Identity;
 use getid_engine::fixtures::roomy_issuer;
 use getid_redis::command::Vocabulary;

@@ -1,6 +1,6 @@
 //! A fake server with two sequences, which replies to the effects of commands about keys in the transcripts.
 
-use getid_core::Key;
+use getid_core::server::Key;
 use getid_redis::resp::Value;
 use getid_redis::session::{HashFields, KeysEffect, ScriptEffect, SequenceEffect, SetCondition, SetSequence};
 

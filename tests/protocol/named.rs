@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use crate::shell::{GENERATORS, Options, Shell, as_arrays, generators, settings, show};
-use getid_core::{Declaration, NamedGenerator, NamedGenerators, Reservation, Slot, no_dates};
+use getid_core::server::NamedGenerators;
+use getid_core::{Declaration, NamedGenerator, Reservation, Slot, no_dates};
 use getid_redis::command::Verb;
 use getid_redis::session::{
     DrawSource, ExtraDraws, NamedDrawResults, SequenceDrawResults, Session, Settings, TURN_BYTES_MAX, TURN_IDS_MAX,

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::shell::{Options, Shell, as_arrays, settings, show};
-use getid_core::{Run, SequenceRequest};
+use getid_core::server::{Run, SequenceRequest};
 use getid_redis::command::Verb;
 use getid_redis::session::{
     DrawSource, ExtraDraws, NamedDrawResults, SequenceDrawResults, Session, TURN_BYTES_MAX, TURN_IDS_MAX, Turn,

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use getid_core::Key;
-use getid_core::beat::{BeatAnswer, BeatRequest, Credentials, Nonce, ServerRow, ServerState};
+use getid_core::server::Key;
+use getid_core::server::beat::{BeatAnswer, BeatRequest, Credentials, Nonce, ServerRow, ServerState};
 use getid_store::sql::{
     BegunPeriod, Changes, Comparison, Connection, CreateRequest, Generator, GiveBackRequest, NotedRow,
     OpenPeriodRequest, Reservation, Reservations, ReserveRequest, RowChange, RowPage, RowState, SequenceRow,
@@ -92,7 +92,7 @@ impl Database {
 
     /// Creates a row directly, without a statement.
     pub(crate) fn put(&self, name: &str, words: &[&str]) {
-        let spec = getid_core::Spec::default().with(words).expect("options");
+        let spec = getid_core::server::Spec::default().with(words).expect("options");
         let key = Key::new(name).expect("a name");
         let mut state = self.state();
         state
@@ -201,7 +201,7 @@ impl State {
         let mut raised = 0;
         for note in notes {
             if !self.rows.contains_key(&note.key) {
-                let row = new_row(&note.key, getid_core::Spec::default(), note.next);
+                let row = new_row(&note.key, getid_core::server::Spec::default(), note.next);
                 self.rows.insert(note.key.clone(), SequenceRow { state: RowState::WentBack, ..row });
                 raised += 1;
             }
@@ -360,7 +360,7 @@ impl State {
     }
 }
 
-fn new_row(key: &Key, spec: getid_core::Spec, next: i64) -> SequenceRow {
+fn new_row(key: &Key, spec: getid_core::server::Spec, next: i64) -> SequenceRow {
     let state = RowState::Live;
     let (created_unix_ms, updated_unix_ms) = (1, 1);
     SequenceRow { key: key.clone(), next, version: 0, generation: 0, spec, state, created_unix_ms, updated_unix_ms }

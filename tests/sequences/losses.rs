@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use getid_core::Key;
-use getid_core::beat::{Nonce, ServerState};
+use getid_core::server::Key;
+use getid_core::server::beat::{Nonce, ServerState};
 use getid_engine::generators::sequence::{SequenceNotes, SequenceSettings};
 use tokio::time::sleep;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use getid_core::{Key, SequenceRefusal, Spec};
+use getid_core::server::{Key, SequenceRefusal, Spec};
 use getid_engine::generators::sequence::{CreateOptions, SequenceNotes, SequenceSettings};
 use tokio::time::sleep;
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use getid_core::SequenceRequest;
+use getid_core::server::SequenceRequest;
 use tokio::task::JoinSet;
 
 use crate::database::Database;

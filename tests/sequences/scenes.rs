@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use getid_core::{Key, Reset, SequenceRefusal, SequenceRequest, Spec};
+use getid_core::server::{Key, Reset, SequenceRefusal, SequenceRequest, Spec};
 use getid_engine::generators::sequence::{
     CounterOpening, CreateOptions, SequenceError, SequenceNotes, SequenceSettings,
 };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use getid_core::{Key, SequenceRefusal, SequenceRequest};
+use getid_core::server::{Key, SequenceRefusal, SequenceRequest};
 use getid_engine::generators::sequence::{SequenceNotes, SequenceSettings};
 use tokio::task::JoinSet;
 use tokio::time::sleep;

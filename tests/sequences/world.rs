@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use getid_core::{Run, SequenceRefusal, SequenceRequest};
+use getid_core::server::{Run, SequenceRefusal, SequenceRequest};
 use getid_engine::generators::sequence::{SequenceNotes, SequenceSettings, Sequences};
 use getid_store::sql::Store;
 use getid_system::clock::Clock;

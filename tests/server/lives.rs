@@ -385,7 +385,7 @@ const PLANTED_SERVER: &str = "PLANTED_SERVER_WORDS";
 #[test]
 fn a_server_in_which_a_draw_panics() {
     let Ok(words) = std::env::var(PLANTED_SERVER) else { return };
-    let _planted = getid_core::checks::plant(getid_core::checks::Fault::DrawPanics);
+    let _planted = getid_core::server::checks::plant(getid_core::server::checks::Fault::DrawPanics);
     let end = getid::cli::serve::run(words.lines().map(str::to_owned).collect());
     std::process::exit(i32::from(end != std::process::ExitCode::SUCCESS));
 }

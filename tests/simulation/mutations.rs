@@ -6,11 +6,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use getid_core::checks::{Fault, plant};
-use getid_core::claim::{Clocks, Hold};
+use getid_core::server::checks::{Fault, plant};
+use getid_core::server::claim::{Clocks, Hold};
 
+use getid_core::server::LineSpec;
 use getid_core::{
-    Blocked, Declaration, Layout, Limits, LineSpec, Mint, NamedGenerator, Reading, Refusal, SavePoint, Tick, no_dates,
+    Blocked, Declaration, Layout, Limits, Mint, NamedGenerator, Reading, Refusal, SavePoint, Tick, no_dates,
 };
 
 use crate::clock::START_UNIX_MS;

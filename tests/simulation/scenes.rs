@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use getid_core::checks::{Fault, plant};
+use getid_core::server::checks::{Fault, plant};
 use getid_core::{BorrowPolicy, Declaration, Epoch, Layout, Refusal, SavePoint, no_dates};
 use getid_engine::claim::{Identity, Mismatch, NoClaim, Record, SaveError, SaveStep};
 use getid_engine::generators::{Keeper, KeeperError};

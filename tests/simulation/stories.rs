@@ -1,6 +1,6 @@
 //! Lives from seeds, many in a row.
 
-use getid_core::checks::{Rare, seen};
+use getid_core::server::checks::{Rare, seen};
 
 use crate::story::{Tally, play};
 

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use getid_core::checks::{Rare, seen};
-use getid_core::{BorrowPolicy, Epoch, Layout, Limits, Refusal, Status, Tick};
+use getid_core::server::Status;
+use getid_core::server::checks::{Rare, seen};
+use getid_core::{BorrowPolicy, Epoch, Layout, Limits, Refusal, Tick};
 use getid_engine::claim::{Identity, Mismatch, NoClaim, Record, SaveStep};
 use getid_system::clock::Clock;
 use tokio::task::JoinSet;

@@ -1,6 +1,6 @@
 //! Tests of server rows (`getid_beat`) that every shared store passes.
 
-use getid_core::beat::{BeatKind, BeatRequest, Credentials, Nonce, RestoredServer, ServerState};
+use getid_core::server::beat::{BeatKind, BeatRequest, Credentials, Nonce, RestoredServer, ServerState};
 use getid_store::sql::{NotedRow, StoreError, TableKind};
 
 use crate::db::{Db, StoreFixture, ask, create, key, refusal};

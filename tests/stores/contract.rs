@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Barrier;
 
-use getid_core::{INCREMENT_MAX, RESERVED_MAX, VALUE_MAX};
+use getid_core::server::{INCREMENT_MAX, RESERVED_MAX, VALUE_MAX};
 use getid_store::sql::{
     BATCH_MAX, BegunPeriod, CreateRequest, GiveBackRequest, OpenPeriodRequest, PruneResult, ReserveRequest, RowChange,
     RowState, SequenceRow, StoreError, TableKind, Verdict,

@@ -4,8 +4,8 @@ use std::future::Future;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use getid_core::beat::{BeatAnswer, BeatRequest, Credentials};
-use getid_core::{Key, Reset, Spec};
+use getid_core::server::beat::{BeatAnswer, BeatRequest, Credentials};
+use getid_core::server::{Key, Reset, Spec};
 use getid_store::sql::{
     BegunPeriod, Changes, Comparison, Connection, CreateRequest, Day, Generator, GiveBackRequest, NotedRow,
     OpenPeriodRequest, PruneRequest, PruneResult, Reservation, Reservations, ReserveRequest, RowChange, RowPage,

@@ -497,7 +497,10 @@ fn kinds_are_listed() {
         assert!(text.lines().any(|line| line.split(' ').next() == Some(kind.word)), "{}\n{text}", kind.word);
     }
     let json: Value = serde_json::from_str(&printed(&["layout", "--list", "--json"])).unwrap();
-    assert_eq!(json["kinds"].as_array().unwrap().len(), getid_core::KINDS.len() + getid_core::COUNTER_KINDS.len());
+    assert_eq!(
+        json["kinds"].as_array().unwrap().len(),
+        getid_core::KINDS.len() + getid_core::server::COUNTER_KINDS.len()
+    );
 }
 
 #[test]

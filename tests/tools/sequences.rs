@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 use std::thread;
 
-use getid_core::{Key, Reset, Spec};
+use getid_core::server::{Key, Reset, Spec};
 use getid_store::sql::{OpenPeriodRequest, TableKind, open};
 use getid_text::store_url::StoreUrl;
 use tempfile::TempDir;

@@ -6,7 +6,8 @@ use std::process::{Command, Output};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use getid_core::{Composer, Declaration, Epoch, Layout, Parts, RandomCycle, Role, Tick, no_dates, request_bits};
+use getid_core::server::{Composer, request_bits};
+use getid_core::{Declaration, Epoch, Layout, Parts, RandomCycle, Role, Tick, no_dates};
 use nix::time::{ClockId, clock_gettime};
 
 use crate::support::{Server, eventually, folder};

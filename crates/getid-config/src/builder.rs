@@ -4,7 +4,8 @@
 use std::collections::HashSet;
 use std::collections::hash_map::{Entry, HashMap};
 
-use getid_core::{LOW_BITS, Layout, LayoutError, is_name};
+use getid_core::server::is_name;
+use getid_core::{LOW_BITS, Layout, LayoutError};
 
 use super::claim;
 use super::conflicts;

@@ -5,7 +5,8 @@
 //!
 //! To add a directive: a field in [`Config`], a row here, and a few lines in `config/getid.conf`.
 
-use getid_core::{LOW_BITS, RESERVED_MAX};
+use getid_core::LOW_BITS;
+use getid_core::server::RESERVED_MAX;
 
 use super::claim;
 use super::enums::{

@@ -9,7 +9,7 @@ use crate::fields::{Field, Role};
 use crate::unit::Unit;
 
 /// Unix time in ms at which a UUID's 100 ns ticks start to count: 1582-10-15 (RFC 9562, section 5.1).
-pub const GREGORIAN_UNIX_MS: i64 = -12_219_292_800_000;
+const GREGORIAN_UNIX_MS: i64 = -12_219_292_800_000;
 
 /// Number of digits of an `ObjectId` as one decimal number: those of 2^96 - 1.
 const OBJECT_ID_DIGITS: usize = 29;

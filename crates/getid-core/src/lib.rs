@@ -9,6 +9,7 @@
 //! | define a layout, or choose one for a load | [`FieldLayout`], [`propose`], [`evenness`] |
 //! | write numbers as text that sorts as they do | [`Format`] |
 //! | make IDs with a clock and a disk of your own | [`Mint`], [`Scheme`] |
+//! | read the server's state machines | [`server`] |
 #![doc = include_str!("../README.md")]
 #![no_std]
 
@@ -23,9 +24,11 @@ compile_error!(
 );
 
 mod advice;
+#[doc(hidden)]
 pub mod beat;
 #[doc(hidden)]
 pub mod checks;
+#[doc(hidden)]
 pub mod claim;
 mod clock;
 mod clock_event;
@@ -48,21 +51,19 @@ mod save_point;
 mod scheme;
 mod sequence;
 mod serial;
+pub mod server;
 mod slots;
 mod status;
 mod time;
 mod unit;
 mod watermark;
+#[doc(hidden)]
 pub mod worker;
 
 pub use advice::{Evenness, IDS_PER_S_MAX, MODULUS_MAX, NoProposal, Proposal, SERVERS_MAX, evenness, propose};
-pub use clock::{Reading, ReferenceClock};
-pub use clock_event::{ClockEvent, ClockFault, JUMP_MS_MAX, Severity};
-pub use composer::{Composer, request_bits};
-pub use declaration::{
-    Change, Declaration, DeclarationError, EpochError, EpochParser, FIELD_NAME_BYTES_MAX, NAME_BYTES_MAX, OPTIONS,
-    RESERVED_NAME, WORDS_MAX, is_name, is_reserved_name, no_dates,
-};
+pub use clock::Reading;
+pub use clock_event::{ClockEvent, ClockFault, Severity};
+pub use declaration::{Declaration, DeclarationError, EpochError, EpochParser, no_dates};
 pub use fields::{
     Field, FieldLayout, FieldsError, ID_BITS_MAX, INTEGER_BITS_MAX, RANDOM_BITS_MAX, Role, SLOT_BITS_MAX,
     VALUE_BITS_MAX,
@@ -70,28 +71,13 @@ pub use fields::{
 #[cfg(feature = "std")]
 pub use file_maker::{FileMaker, FileMakerOptions, LockHolder, LockLoss, MakeError, OpenError, RecordError, SaveError};
 pub use format::{Format, PAD_MAX, PREFIX_BYTES_MAX, Radix};
-pub use kind::{GREGORIAN_UNIX_MS, KINDS, Kind, Shape, kind_words};
-pub use lane::{Lane, LaneDraw, Position};
+pub use kind::{KINDS, Kind, Shape};
 pub use layout::{Id, LOW_BITS, Layout, LayoutError, Parts};
 pub use limits::{BorrowPolicy, Limits};
-pub use line::LineSpec;
 pub use mint::Mint;
-pub use named::{NamedGenerator, NamedGenerators, RequestField};
-pub use printable::is_unprintable;
+pub use named::{NamedGenerator, RequestField};
 pub use refusal::{Blocked, Overload, Refusal};
 pub use save_point::SavePoint;
-pub use scheme::{IdBatch8, RandomCycle, Reservation, Scheme};
-pub use sequence::{
-    CACHE_DEFAULT, Fetch, FetchVerdict, Fetched, INCREMENT_MAX, Key, RESERVED_MAX, Remainder, Run, SEQUENCE_NAME_RULE,
-    STORES_MAX, Segment, Sequence, SequencePolicy, SequenceRefusal, SequenceRequest, SequenceStatus, Spec, SpecError,
-    VALUE_MAX, WaitPolicy, WaiterId, is_sequence_name,
-};
-pub use serial::{
-    COUNTER_KINDS, CheckDigit, CivilTime, CounterDeclaration, CounterError, CounterKind, CounterReading, NamedCounters,
-    Reset, Serial, TEMPLATE_BYTES_MAX, Template, TemplateError, UnknownZone, ZoneCheck,
-};
-pub use slots::Slots;
-pub use status::{LineStatus, Status};
+pub use scheme::{RandomCycle, Reservation, Scheme};
 pub use time::{Epoch, Slot, Tick, UtcMs};
 pub use unit::Unit;
-pub use watermark::SAVE_SLACK_MS;

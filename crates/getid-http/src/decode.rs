@@ -7,7 +7,8 @@ use std::sync::Arc;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::on;
-use getid_core::{FieldLayout, Layout, NamedGenerator, is_name};
+use getid_core::server::is_name;
+use getid_core::{FieldLayout, Layout, NamedGenerator};
 use redis_protocol::resp3::types::OwnedFrame;
 use serde_json::{Value, json};
 

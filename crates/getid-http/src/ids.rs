@@ -5,7 +5,7 @@ use axum::extract::Request;
 use axum::http;
 use axum::response::Response;
 use axum::routing::on;
-use getid_core::NAME_BYTES_MAX;
+use getid_core::server::NAME_BYTES_MAX;
 use serde_json::{Map, Value};
 
 use super::api_request::{ApiRequest, PathName};

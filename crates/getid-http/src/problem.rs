@@ -172,8 +172,9 @@ impl IntoResponse for Problem {
 
 #[cfg(test)]
 mod tests {
-    use getid_core::worker::{LeaseRefusal, NoLease};
-    use getid_core::{Refusal, SequenceRefusal, Spec};
+    use getid_core::Refusal;
+    use getid_core::server::worker::{LeaseRefusal, NoLease};
+    use getid_core::server::{SequenceRefusal, Spec};
 
     use super::*;
     use crate::leaf::LeafFailure;

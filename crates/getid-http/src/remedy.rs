@@ -129,7 +129,7 @@ fn is_name_char(letter: char) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use getid_core::SequenceRefusal;
+    use getid_core::server::SequenceRefusal;
 
     use super::*;
     use getid_engine::generators::sequence::SequenceError;
@@ -197,7 +197,11 @@ mod tests {
         let workers = [
             WorkerError::NotLeased { pool: "p".to_owned(), id: 7 },
             WorkerError::NoSuchPool { pool: "p".to_owned() },
-            WorkerError::Lease { pool: "p".to_owned(), id: 7, why: getid_core::worker::LeaseRefusal::WrongToken },
+            WorkerError::Lease {
+                pool: "p".to_owned(),
+                id: 7,
+                why: getid_core::server::worker::LeaseRefusal::WrongToken,
+            },
         ];
         let workers = workers.iter().map(|error| ("p", error.to_string()));
         for (name, message) in sequences.chain(operators).chain(workers) {

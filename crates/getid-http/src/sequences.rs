@@ -5,7 +5,7 @@ use axum::http::header::LOCATION;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use axum::routing::on;
-use getid_core::{INCREMENT_MAX, NAME_BYTES_MAX, RESERVED_MAX, VALUE_MAX};
+use getid_core::server::{INCREMENT_MAX, NAME_BYTES_MAX, RESERVED_MAX, VALUE_MAX};
 use redis_protocol::resp3::types::OwnedFrame;
 use serde_json::{Map, Value, json};
 

@@ -464,8 +464,8 @@ mod tests {
         );
         let odd = TinyidSegment { max_id: 100_001, loading_id: 20_001, current_id: 1, delta: 2, remainder: 1 };
         assert_eq!(TinyidSegment::of(run(3, 100_001, 2)), odd);
-        let last = TinyidSegment::of(run(1, getid_core::VALUE_MAX, 1));
-        assert_eq!((last.loading_id, last.max_id), (1_800_000_000_000_000_000, getid_core::VALUE_MAX));
+        let last = TinyidSegment::of(run(1, getid_core::server::VALUE_MAX, 1));
+        assert_eq!((last.loading_id, last.max_id), (1_800_000_000_000_000_000, getid_core::server::VALUE_MAX));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use axum::body::Body;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::on;
-use getid_core::worker::{HOLDER_NAME_BYTES_MAX, LEASE_MS_MAX, POOL_SIZE_MAX};
+use getid_core::server::worker::{HOLDER_NAME_BYTES_MAX, LEASE_MS_MAX, POOL_SIZE_MAX};
 use redis_protocol::resp3::types::OwnedFrame;
 use serde_json::{Map, Value, json};
 

@@ -3,7 +3,8 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use getid_core::{NamedCounters, Scheme};
+use getid_core::Scheme;
+use getid_core::server::NamedCounters;
 
 use super::Server;
 use getid_config::Config;

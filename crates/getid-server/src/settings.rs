@@ -7,7 +7,8 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use getid_core::{Limits, NamedCounters, NamedGenerators, Scheme, WaitPolicy};
+use getid_core::server::{NamedCounters, NamedGenerators, WaitPolicy};
+use getid_core::{Limits, Scheme};
 
 use super::Server;
 use super::audit::{Actor, AuditAction};

@@ -3,10 +3,10 @@
 //! Pure code takes times as arguments, and they come from here. Both clocks are read through libc, so that libfaketime
 //! and other preloads affect them. So a test can set back the clock of an unchanged binary.
 //!
-//! Deliberately not here: any judgement. [`getid_core::ReferenceClock`] interprets jumps of a clock.
+//! Deliberately not here: any judgement. [`getid_core::server::ReferenceClock`] interprets jumps of a clock.
 
 use getid_core::Reading;
-use getid_core::claim::Clocks;
+use getid_core::server::claim::Clocks;
 use nix::time::ClockId;
 
 /// A source of time: the system's or a simulated one.

@@ -6,7 +6,7 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use getid_core::checks::HAS_TEST_SWITCHES;
+use getid_core::server::checks::HAS_TEST_SWITCHES;
 
 /// Environment variable with the wait in ms. A build without [`HAS_TEST_SWITCHES`] does not read it.
 const PATIENCE_MS: &str = "GETID_TEST_PATIENCE_MS";

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-pub use getid_core::is_unprintable;
+pub use getid_core::server::is_unprintable;
 
 /// Returns `text` with unprintable characters escaped as in Rust: `\n`, `\u{1b}`.
 pub fn printable(text: &str) -> Cow<'_, str> {

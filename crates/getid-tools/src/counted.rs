@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use getid_core::{CivilTime, CounterDeclaration, CounterKind, CounterReading, Reset, Serial, VALUE_MAX};
+use getid_core::server::{CivilTime, CounterDeclaration, CounterKind, CounterReading, Reset, Serial, VALUE_MAX};
 use serde::Serialize;
 
 use super::subject::{reading_of, text_of_counted};

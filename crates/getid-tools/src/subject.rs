@@ -5,10 +5,10 @@
 
 use std::fmt;
 
-use getid_core::{
-    COUNTER_KINDS, CivilTime, CounterDeclaration, CounterError, CounterKind, CounterReading, Declaration,
-    DeclarationError, EpochParser, Id, Kind, Layout, Shape, ZoneCheck, no_dates,
+use getid_core::server::{
+    COUNTER_KINDS, CivilTime, CounterDeclaration, CounterError, CounterKind, CounterReading, ZoneCheck,
 };
+use getid_core::{Declaration, DeclarationError, EpochParser, Id, Kind, Layout, Shape, no_dates};
 
 use super::decoded::text_of;
 use getid_text::zone::shown_unix_ms;

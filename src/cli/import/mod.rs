@@ -17,7 +17,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Args;
-use getid_core::{Key, VALUE_MAX};
+use getid_core::server::{Key, VALUE_MAX};
 use serde_json::json;
 
 use self::error::ImportError;

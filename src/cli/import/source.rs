@@ -1,6 +1,6 @@
 //! Reads the counters of a Redis page by page: the keys, their types and their values.
 
-use getid_core::{SEQUENCE_NAME_RULE, VALUE_MAX};
+use getid_core::server::{SEQUENCE_NAME_RULE, VALUE_MAX};
 
 use super::error::{ErrorReply, ImportError};
 use crate::cli::server_args::{ServerArgs, TIMEOUT_MS_DEFAULT};

@@ -1,6 +1,6 @@
 //! Where counters are imported to: stores, or a running server.
 
-use getid_core::{Key, Spec};
+use getid_core::server::{Key, Spec};
 
 use super::error::{ErrorReply, ImportError};
 use crate::cli::sequence::stores::{OpenStore, RowRefusal, Stores, StoresError, drop_held_segments, spec_of_store};

@@ -6,7 +6,7 @@
 use std::io::Write;
 
 use clap::Args;
-use getid_core::{Spec, VALUE_MAX};
+use getid_core::server::{Spec, VALUE_MAX};
 
 use super::error::{SequenceError, parse_key};
 use super::show::json_of;

@@ -199,8 +199,8 @@ fn options(row: &SequenceRow) -> String {
     let spec = &row.spec;
     let policy = match spec.policy {
         None => "from sequence-policy",
-        Some(getid_core::WaitPolicy::Wait) => "wait",
-        Some(getid_core::WaitPolicy::Error) => "error",
+        Some(getid_core::server::WaitPolicy::Wait) => "wait",
+        Some(getid_core::server::WaitPolicy::Error) => "error",
     };
     format!(
         "start {} increment {} offset {} cache {} max {} policy {policy}",
@@ -217,8 +217,8 @@ pub(super) fn json_of(row: &SequenceRow, opened: &OpenStore<'_>) -> Value {
     };
     let policy = match spec.policy {
         None => Value::Null,
-        Some(getid_core::WaitPolicy::Wait) => json!("wait"),
-        Some(getid_core::WaitPolicy::Error) => json!("error"),
+        Some(getid_core::server::WaitPolicy::Wait) => json!("wait"),
+        Some(getid_core::server::WaitPolicy::Error) => json!("error"),
     };
     json!({
         "name": row.key.name(),

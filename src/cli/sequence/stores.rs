@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use getid_core::{Key, Spec};
+use getid_core::server::{Key, Spec};
 use tokio::runtime::Runtime;
 
 use crate::cli::exit::{Cause, ToolError};

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
-use getid_core::{Epoch, Id, JUMP_MS_MAX, Layout, SAVE_SLACK_MS, SavePoint, Tick, UtcMs};
+use getid_core::server::{JUMP_MS_MAX, SAVE_SLACK_MS};
+use getid_core::{Epoch, Id, Layout, SavePoint, Tick, UtcMs};
 
 use super::config::{StateConfig, StoredArgs, save};
 use super::error::StateError;

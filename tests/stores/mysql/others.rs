@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use getid_core::VALUE_MAX;
+use getid_core::server::VALUE_MAX;
 use getid_store::sql::{CreateRequest, Reservation, ReserveRequest, RowChange, RowState, TableKind, Verdict};
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, OptsBuilder, TxOpts};
@@ -483,7 +483,7 @@ fn values_below_the_floor_are_discarded(server: &MariadbServer) {
 }
 
 fn rows_that_no_name_reaches_are_warned_of(server: &MariadbServer) {
-    let part = format!("because a name has {}", getid_core::SEQUENCE_NAME_RULE);
+    let part = format!("because a name has {}", getid_core::server::SEQUENCE_NAME_RULE);
     for (table, name, column) in
         [(TableKind::Leaf, "leaf_alloc", "biz_tag"), (TableKind::Tinyid, "tiny_id_info", "biz_type")]
     {

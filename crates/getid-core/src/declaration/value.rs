@@ -15,7 +15,7 @@ use crate::kind::{Kind, Shape};
 pub const NAME_BYTES_MAX: usize = 128;
 
 /// Longest name of a field, bytes.
-pub const FIELD_NAME_BYTES_MAX: usize = 32;
+pub(super) const FIELD_NAME_BYTES_MAX: usize = 32;
 
 /// Most words of a declaration without its name: every field of the widest layout, and a value for each.
 pub const WORDS_MAX: usize = 4 * ID_BITS_MAX as usize;

@@ -1,8 +1,8 @@
 //! Serial numbers: `INV20261122-000042`, a template over a counter that begins again with each day, month or year.
 //!
-//! The counter of each period is a separate sequence (`name@20261122`, see [`Key`](crate::sequence::Key)), so no counter repeats
-//! values, whatever the clocks do. The period and the date in the text come from one civil time, a [`CivilTime`], which
-//! the caller reads from its clock in the declared zone.
+//! The counter of each period is a separate sequence (`name@20261122`, see [`Key`](crate::sequence::Key)), so no
+//! counter repeats values, whatever the clocks do. The period and the date in the text come from one civil time, a
+//! [`CivilTime`], which the caller reads from its clock in the declared zone.
 //!
 //! The module has no zones and no clocks.
 //!
@@ -18,4 +18,4 @@ pub use counter::{
     COUNTER_KINDS, CounterDeclaration, CounterError, CounterKind, CounterReading, NamedCounters, Serial, UnknownZone,
     ZoneCheck,
 };
-pub use template::{CivilTime, Reset, TEMPLATE_BYTES_MAX, Template, TemplateError};
+pub use template::{CivilTime, Reset, Template, TemplateError};

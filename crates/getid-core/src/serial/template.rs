@@ -9,7 +9,7 @@ use super::check_digit::CheckDigit;
 use crate::format::is_plain;
 
 /// Longest template, and longest serial number, bytes.
-pub const TEMPLATE_BYTES_MAX: usize = 128;
+pub(super) const TEMPLATE_BYTES_MAX: usize = 128;
 
 /// Most digits of the counter: one less than the largest value of a sequence has.
 const DIGITS_MAX: u32 = 18;

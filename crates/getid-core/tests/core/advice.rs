@@ -1,6 +1,7 @@
 //! Advice about layouts before use: evenness, and proposals.
 
-use getid_core::{Composer, Declaration, Evenness, RandomCycle, Role, evenness, propose};
+use getid_core::server::Composer;
+use getid_core::{Declaration, Evenness, RandomCycle, Role, evenness, propose};
 
 use crate::random::Random;
 

@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use getid_core::beat::{
+use getid_core::server::beat::{
     BeatAnswer, BeatChanges, BeatRequest, Credentials, Member, Nonce, NotedServer, STILL_MS, ServerRow, ServerState,
 };
-use getid_core::checks::{Fault, plant};
+use getid_core::server::checks::{Fault, plant};
 
 use crate::random::Random;
 

@@ -3,8 +3,9 @@
 
 use std::collections::HashMap;
 
-use getid_core::checks::{Fault, plant};
-use getid_core::{Change, Composer, Declaration, RandomCycle, Role, no_dates};
+use getid_core::server::checks::{Fault, plant};
+use getid_core::server::{Change, Composer};
+use getid_core::{Declaration, RandomCycle, Role, no_dates};
 
 use crate::random::Random;
 use crate::support::declared;

@@ -2,8 +2,9 @@
 
 use crate::random::Random;
 
-use getid_core::checks::{Fault, plant};
-use getid_core::{ClockEvent, ClockFault, Epoch, Reading, ReferenceClock, SavePoint, Severity, Tick};
+use getid_core::server::ReferenceClock;
+use getid_core::server::checks::{Fault, plant};
+use getid_core::{ClockEvent, ClockFault, Epoch, Reading, SavePoint, Severity, Tick};
 
 const HOUR: i64 = 3_600_000;
 const DAY: i64 = 24 * HOUR;

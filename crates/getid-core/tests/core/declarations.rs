@@ -1,6 +1,7 @@
 //! Declarations of named generators: their meaning, and their mistakes.
 
-use getid_core::{CounterDeclaration, Declaration, KINDS, no_dates};
+use getid_core::server::CounterDeclaration;
+use getid_core::{Declaration, KINDS, no_dates};
 
 use proptest::prelude::*;
 

@@ -1,9 +1,8 @@
 //! Layouts of any fields: numbers are composed and split, grow with slots, carry as large integers do, and end at the
 //! right place. The unnamed generator's layout is one of them.
 
-use getid_core::{
-    Composer, Epoch, Field, FieldLayout, FieldsError, Parts, RandomCycle, Role, Scheme, Slot, Tick, Unit, request_bits,
-};
+use getid_core::server::{Composer, request_bits};
+use getid_core::{Epoch, Field, FieldLayout, FieldsError, Parts, RandomCycle, Role, Scheme, Slot, Tick, Unit};
 use proptest::prelude::*;
 
 use crate::random::Random;

@@ -6,7 +6,8 @@
 use crate::random::Random;
 use crate::support::splits;
 
-use getid_core::{Id, Layout, Parts, RandomCycle, Scheme, Slot, Slots, Tick};
+use getid_core::server::Slots;
+use getid_core::{Id, Layout, Parts, RandomCycle, Scheme, Slot, Tick};
 
 /// Millisecond and counter, as in the fork.
 struct Fork {

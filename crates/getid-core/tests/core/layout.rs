@@ -3,7 +3,8 @@
 use crate::random::Random;
 use crate::support::{scheme, splits};
 
-use getid_core::{Epoch, Id, Layout, LayoutError, Parts, RandomCycle, Reservation, Scheme, Slot, Slots, Tick, UtcMs};
+use getid_core::server::Slots;
+use getid_core::{Epoch, Id, Layout, LayoutError, Parts, RandomCycle, Reservation, Scheme, Slot, Tick, UtcMs};
 
 /// Vectors of DESIGN, section 1.
 #[test]

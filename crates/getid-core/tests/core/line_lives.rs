@@ -7,8 +7,9 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use getid_core::checks::{Fault, plant};
-use getid_core::{Blocked, BorrowPolicy, Epoch, Layout, Limits, LineSpec, Mint, Reading, Refusal, SavePoint};
+use getid_core::server::LineSpec;
+use getid_core::server::checks::{Fault, plant};
+use getid_core::{Blocked, BorrowPolicy, Epoch, Layout, Limits, Mint, Reading, Refusal, SavePoint};
 
 use crate::random::Random;
 

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use getid_core::checks::{Fault, plant};
-use getid_core::{Blocked, BorrowPolicy, Layout, Limits, LineSpec, Overload, Refusal, SavePoint, Slot, Tick};
+use getid_core::server::LineSpec;
+use getid_core::server::checks::{Fault, plant};
+use getid_core::{Blocked, BorrowPolicy, Layout, Limits, Overload, Refusal, SavePoint, Slot, Tick};
 use proptest::prelude::*;
 
 use crate::mint::Scene;

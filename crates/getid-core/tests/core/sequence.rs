@@ -1,6 +1,6 @@
 //! Sequences, step by step.
 
-use getid_core::{
+use getid_core::server::{
     Fetch, FetchVerdict, Fetched, Key, Run, Segment, Sequence, SequencePolicy, SequenceRefusal, SequenceRequest, Spec,
     VALUE_MAX, WaitPolicy,
 };
@@ -280,7 +280,7 @@ impl Steady {
 
 #[test]
 pub(crate) fn a_busy_sequence_rides_out_a_quarter_of_an_hour_without_its_store() {
-    let mut steady = Steady::new(getid_core::VALUE_MAX);
+    let mut steady = Steady::new(getid_core::server::VALUE_MAX);
     steady.draw(10, 3_600_000, true);
     let values = steady.draw(10, 7_200_000, false);
     // At 100 values a second: at least half of a segment of 900 s, at most one and a half.
@@ -289,7 +289,7 @@ pub(crate) fn a_busy_sequence_rides_out_a_quarter_of_an_hour_without_its_store()
 
 #[test]
 pub(crate) fn a_burst_of_seconds_does_not_reserve_minutes_of_itself() {
-    let mut steady = Steady::new(getid_core::VALUE_MAX);
+    let mut steady = Steady::new(getid_core::server::VALUE_MAX);
     steady.draw(10_000, 3_600_000, true);
     steady.draw(1, 10_000, true);
     // 10 s at 1,000 a second are 10,000 values; 900 s would be 900,000.

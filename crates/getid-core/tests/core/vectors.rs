@@ -1,6 +1,7 @@
 //! Worked IDs of other systems, from `layout-vectors.json`: each is split and composed again.
 
-use getid_core::{Composer, Declaration, FieldLayout, RandomCycle, Role, UtcMs, request_bits};
+use getid_core::server::{Composer, request_bits};
+use getid_core::{Declaration, FieldLayout, RandomCycle, Role, UtcMs};
 use serde_json::Value;
 use uuid::{Uuid, Variant};
 

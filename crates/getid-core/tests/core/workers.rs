@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use getid_core::worker::{
+use getid_core::server::worker::{
     ChosenLease, LAST_AHEAD_MS_MAX, Lease, LeaseRefusal, LeaseRequest, NoLease, NotNewReason, PoolRules, PoolState,
     TokenDigest, choose,
 };

@@ -1,7 +1,7 @@
 //! A machine's clocks, as functions of real time, which no program can read.
 
 use getid_core::Reading;
-use getid_core::claim::Clocks;
+use getid_core::server::claim::Clocks;
 
 /// Beginning of real time, Unix ms.
 pub(crate) const START_UNIX_MS: i64 = 1_790_000_000_000;

@@ -18,7 +18,7 @@ mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use getid_core::checks::{Fault, plant};
+use getid_core::server::checks::{Fault, plant};
 
 use crate::story::{Kind, StoryCounts, play};
 

@@ -1,6 +1,6 @@
 //! A server as its keeper sees it: the mint, the machine of its claim, and one call of the store at a time.
 
-use getid_core::claim::{
+use getid_core::server::claim::{
     ClaimEvent, ClaimOptions, ClaimRequest, ClaimSnapshot, Claimant, Clocks, ReadAnswer, StoreAction, WriteAnswer,
 };
 use getid_core::{Epoch, Layout, Limits, Mint, SavePoint};

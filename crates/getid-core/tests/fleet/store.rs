@@ -1,6 +1,6 @@
 //! A store of claims: linearizable, or one that has lost its last writes.
 
-use getid_core::claim::{RecordWrite, Stamp};
+use getid_core::server::claim::{RecordWrite, Stamp};
 use getid_core::{SavePoint, Tick};
 
 /// A record as the store has it.

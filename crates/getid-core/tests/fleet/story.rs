@@ -1,6 +1,6 @@
 //! Stories: which faults happen, and when all must be well again.
 
-use getid_core::claim::StoreAction;
+use getid_core::server::claim::StoreAction;
 use getid_core::{Epoch, Limits, Tick};
 
 use crate::clock::{MachineClock, START_UNIX_MS};

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-use getid_core::claim::StoreAction;
+use getid_core::server::claim::StoreAction;
 
 use crate::judge::Judge;
 use crate::random::Random;

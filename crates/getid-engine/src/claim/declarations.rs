@@ -14,7 +14,8 @@
 
 use std::sync::Arc;
 
-use getid_core::{Change, Declaration, is_name};
+use getid_core::Declaration;
+use getid_core::server::{Change, is_name};
 
 use super::envelope::{DECLARATIONS_MAX, FORGOTTEN_LINE_BYTES_MAX, GENERATOR_LINE_BYTES_MAX, RecordError, quoted};
 

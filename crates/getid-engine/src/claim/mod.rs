@@ -28,7 +28,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use getid_core::SavePoint;
-use getid_core::claim::Hold;
+use getid_core::server::claim::Hold;
 
 pub use self::declarations::{Conflict, Declarations, ForgottenName, TooManyForgotten};
 pub use self::envelope::{Owner, RecordError, Term};

@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use getid_core::{CounterDeclaration, Declaration, Layout};
+use getid_core::server::CounterDeclaration;
+use getid_core::{Declaration, Layout};
 
 use getid_text::plural::{counted, listed};
 use getid_text::timestamp;
@@ -128,7 +129,7 @@ mod tests {
         assert!(text.starts_with("1,000 named generators: '999xxx") && text.ends_with(", and 990 more"), "{text}");
         assert!(text.contains(" (layout, 299 days left), ") && text.len() < 4000, "{text}");
         assert_eq!(summary(&[], &[], NOW), None);
-        let own = getid_core::CounterDeclaration::parse(&["orders", "sequence"], |_| Ok(())).unwrap().unwrap();
+        let own = getid_core::server::CounterDeclaration::parse(&["orders", "sequence"], |_| Ok(())).unwrap().unwrap();
         let text = summary(&all[..1], &[Arc::new(own)], NOW).expect("a line");
         assert!(text.starts_with("2 named generators: ") && text.ends_with("'orders' (sequence)"), "{text}");
     }

@@ -9,8 +9,9 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
-use getid_core::checks::{Fault, HAS_TEST_SWITCHES, planted};
-use getid_core::{Limits, Refusal, SAVE_SLACK_MS, SavePoint};
+use getid_core::server::SAVE_SLACK_MS;
+use getid_core::server::checks::{Fault, HAS_TEST_SWITCHES, planted};
+use getid_core::{Limits, Refusal, SavePoint};
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
 use super::refusals::{RefusalNews, Refusals};

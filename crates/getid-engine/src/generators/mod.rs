@@ -18,9 +18,8 @@ pub mod time;
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use getid_core::{
-    CounterDeclaration, Declaration, NamedGenerators, Refusal, Reservation, SequenceRefusal, SequenceStatus,
-};
+use getid_core::server::{CounterDeclaration, NamedGenerators, SequenceRefusal, SequenceStatus};
+use getid_core::{Declaration, Refusal, Reservation};
 
 pub use self::keeper::{Keeper, KeeperError};
 use self::periods::Periods;

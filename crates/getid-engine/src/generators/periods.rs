@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use getid_core::{CivilTime, CounterDeclaration, CounterKind, Key, Reset, Serial, Spec};
+use getid_core::server::{CivilTime, CounterDeclaration, CounterKind, Key, Reset, Serial, Spec};
 
 use super::sequence::CounterOpening;
 use getid_text::name_hash::hash_of;

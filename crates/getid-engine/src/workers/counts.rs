@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use getid_core::worker::NoLease;
+use getid_core::server::worker::NoLease;
 
 /// A pool's live counters, which requests increment.
 #[derive(Debug, Default)]

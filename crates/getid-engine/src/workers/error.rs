@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use getid_core::worker::{LeaseRefusal, NoLease, NotNewReason};
+use getid_core::server::worker::{LeaseRefusal, NoLease, NotNewReason};
 
 /// Error of a request about worker ids. `Display` is the text of an error reply, without `-`.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use getid_core::worker::{
+use getid_core::server::worker::{
     ChosenLease, Lease, LeaseRefusal, LeaseRequest, LeaseState, NoLease, POOL_SIZE_MAX, PoolRules, PoolState,
     TokenDigest, choose,
 };

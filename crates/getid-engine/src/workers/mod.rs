@@ -1,8 +1,8 @@
 //! Worker ids: leases of numbers that other programs put into IDs which they make themselves.
 //!
-//! [`getid_core::worker`] decides which milliseconds a lease has, and which program gets which id. This module writes
-//! each lease to a store that servers share, before it answers the program. Several servers lease from one pool: each
-//! write names the record that it replaces.
+//! [`getid_core::server::worker`] decides which milliseconds a lease has, and which program gets which id. This module
+//! writes each lease to a store that servers share, before it answers the program. Several servers lease from one pool:
+//! each write names the record that it replaces.
 //!
 //! As with sequences, a thread of its own calls the store, so a call that hangs delays no other client. The number of
 //! waiting requests is bounded, and each has a deadline.
@@ -18,7 +18,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use getid_core::worker::{Lease, PoolRules, TokenDigest};
+use getid_core::server::worker::{Lease, PoolRules, TokenDigest};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::{sleep, timeout};

@@ -2,7 +2,7 @@
 //!
 //! Only the first half of a token's SHA-256 is stored, so a reader of the store cannot renew a lease.
 
-use getid_core::worker::{HOLDER_NAME_BYTES_MAX, Lease, LeaseState, PoolState, TokenDigest};
+use getid_core::server::worker::{HOLDER_NAME_BYTES_MAX, Lease, LeaseState, PoolState, TokenDigest};
 
 use crate::claim::envelope::Envelope;
 use crate::claim::{Owner, RecordError, Term};

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-use getid_core::worker::{LeaseRefusal, NoLease, NotNewReason};
+use getid_core::server::worker::{LeaseRefusal, NoLease, NotNewReason};
 
 use super::*;
 use getid_store::records::memory::MemoryStore;

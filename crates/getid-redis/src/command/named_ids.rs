@@ -2,10 +2,8 @@
 
 use std::sync::Arc;
 
-use getid_core::{
-    CounterDeclaration, CounterKind, CounterReading, Declaration, FieldLayout, Id, Layout, NamedGenerator, Reset, Role,
-    Shape,
-};
+use getid_core::server::{CounterDeclaration, CounterKind, CounterReading, Reset};
+use getid_core::{Declaration, FieldLayout, Id, Layout, NamedGenerator, Role, Shape};
 
 use super::ids::{SpanError, describe_id, quoted};
 use crate::resp::{ErrorKind, ErrorReply, Value};

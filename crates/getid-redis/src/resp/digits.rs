@@ -11,7 +11,8 @@
 
 mod texts;
 
-use getid_core::{IdBatch8, Reservation, Scheme};
+use getid_core::server::IdBatch8;
+use getid_core::{Reservation, Scheme};
 use texts::{RANGE, text, texts};
 
 /// Number of last digits that are written for each ID; the others are kept.

@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use getid_core::is_unprintable;
+use getid_core::server::is_unprintable;
 use redis_protocol::resp2::encode::encode_bytes as encode_resp2;
 use redis_protocol::resp2::types::{BytesFrame as Frame2, Resp2Frame as _};
 use redis_protocol::resp3::encode::complete::encode_bytes as encode_resp3;

@@ -41,7 +41,8 @@ pub use effect::{
     AclEffect, ClientEffect, ClientFilter, ClientKill, ClientKind, ConfigEffect, Effect, IdsEffect, IntrospectEffect,
     Pause, Shutdown, Unblock,
 };
-use getid_core::{CounterDeclaration, Reservation};
+use getid_core::Reservation;
+use getid_core::server::CounterDeclaration;
 pub use named::{NamedDraw, NamedDrawResults, NamedPart, NamedReply, ReplyForm};
 use request::RequestRejection;
 use reservations::TurnIds;

@@ -3,7 +3,7 @@
 //! Only the server knows a sequence's value. The reply that follows from it is made here, so that a session answers for
 //! an invalid name as the server does for a missing sequence.
 
-use getid_core::{Key, Spec};
+use getid_core::server::{Key, Spec};
 
 use crate::resp::Value;
 

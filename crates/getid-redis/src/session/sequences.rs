@@ -12,7 +12,7 @@
 
 use std::sync::Arc;
 
-use getid_core::{CivilTime, CounterDeclaration, CounterKind, Run, SequenceRequest};
+use getid_core::server::{CivilTime, CounterDeclaration, CounterKind, Run, SequenceRequest};
 
 use super::tally::ErrorCode;
 use crate::command::Verb;

@@ -3,8 +3,9 @@
 
 use std::sync::Arc;
 
-use getid_core::RESERVED_MAX;
-use getid_core::{NamedCounters, NamedGenerators, Scheme};
+use getid_core::Scheme;
+use getid_core::server::RESERVED_MAX;
+use getid_core::server::{NamedCounters, NamedGenerators};
 
 use super::tally::Timing;
 use crate::acl::{Protection, Users};

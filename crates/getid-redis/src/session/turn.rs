@@ -9,7 +9,8 @@
 //! Invariant: `draws` is the sum of all counts in `replies`, and the [`ReplyPiece::Encoded`] lengths sum up to
 //! `encoded.len()`.
 
-use getid_core::{CounterDeclaration, Layout, NamedGenerator, SequenceRequest};
+use getid_core::server::{CounterDeclaration, SequenceRequest};
+use getid_core::{Layout, NamedGenerator};
 
 use super::draws::Draws;
 use super::effect::Effect;

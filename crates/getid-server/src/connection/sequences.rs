@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use getid_core::SequenceRefusal;
+use getid_core::server::SequenceRefusal;
 use tokio::time::Instant;
 
 use super::buffers::Buffers;

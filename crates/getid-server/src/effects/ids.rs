@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use getid_core::{CounterDeclaration, CounterKind, NamedCounters, Refusal};
+use getid_core::Refusal;
+use getid_core::server::{CounterDeclaration, CounterKind, NamedCounters};
 
 use super::EffectReply;
 use super::chunks::Items;

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use getid_core::Key;
+use getid_core::server::Key;
 
 use super::EffectReply;
 use super::chunks::Items;

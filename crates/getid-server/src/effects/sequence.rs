@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use getid_core::beat::AwaitedServer;
-use getid_core::{Key, Run, SequenceRefusal, SequenceStatus, Spec, WaitPolicy};
+use getid_core::server::beat::AwaitedServer;
+use getid_core::server::{Key, Run, SequenceRefusal, SequenceStatus, Spec, WaitPolicy};
 
 use super::EffectReply;
 use super::keys::pattern_of;

@@ -3,7 +3,7 @@
 //! These lines contain texts of other systems: addresses, versions, errors of a database. Each text is cut, and its
 //! control characters become blanks.
 
-use getid_core::SequenceStatus;
+use getid_core::server::SequenceStatus;
 
 use super::{Facts, MetricValue};
 use getid_engine::generators::sequence::StoreStatus;

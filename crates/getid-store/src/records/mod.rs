@@ -17,7 +17,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 
-pub use getid_core::claim::Stamp;
+pub use getid_core::server::claim::Stamp;
 
 /// Future answer of a store.
 pub type RecordFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, RecordStoreError>> + Send + 'a>>;

@@ -6,7 +6,7 @@
 //! changed. Every other failure (a socket that ends, a deadline, a dropped task) is [`StoreError::Unknown`]: the
 //! statement may have been done, or may still be. Its connection is not used again.
 //!
-//! Not here: when to reserve, how much, and for which client ([`getid_core::sequence`](getid_core),
+//! Not here: when to reserve, how much, and for which client ([`getid_core::server::Sequence`],
 //! `generators::sequence`).
 //!
 //! Invariant: a value belongs to at most one successful reservation, whatever fails.
@@ -32,8 +32,8 @@ use std::path::Path;
 use std::pin::Pin;
 use std::time::Duration;
 
-use getid_core::beat::{BeatAnswer, BeatRequest, Credentials};
-use getid_core::{Key, Reset, Spec, VALUE_MAX};
+use getid_core::server::beat::{BeatAnswer, BeatRequest, Credentials};
+use getid_core::server::{Key, Reset, Spec, VALUE_MAX};
 
 pub use self::open::{open, open_all, open_records, same_store};
 
@@ -230,7 +230,8 @@ pub struct StoreInfo {
 pub struct ReserveRequest {
     /// Key of the sequence.
     pub key: Key,
-    /// Number of values, 1 to [`getid_core::RESERVED_MAX`]. Tables of Leaf and Tinyid may have their own rules for it.
+    /// Number of values, 1 to [`getid_core::server::RESERVED_MAX`]. Tables of Leaf and Tinyid may have their own rules
+    /// for it.
     pub values: u32,
     /// Lowest acceptable value: the row is raised to it first. 0 accepts any value.
     pub floor: i64,
@@ -243,10 +244,10 @@ pub struct Generator {
     pub name: String,
     /// Words that declare it, without its name and `cache`.
     pub declaration: String,
-    /// Interval after which its counter begins again: a word of [`getid_core::Reset`].
+    /// Interval after which its counter begins again: a word of [`getid_core::server::Reset`].
     pub reset: String,
-    /// Newest period that has begun, in the form of [`getid_core::Reset::period`]. Empty if none has, or if it has one
-    /// counter for all time.
+    /// Newest period that has begun, in the form of [`getid_core::server::Reset::period`]. Empty if none has, or if it
+    /// has one counter for all time.
     pub newest: String,
     /// Last day (`yyyyMMdd`) whose periods are closed: they never begin again. Empty if no period is closed.
     pub closed_through: String,

@@ -37,7 +37,7 @@
 //! Invariant: only [`apply_give_back`] lowers `next`, and each write increases `version`. So a row of a version that a
 //! server knows is as that server has left it.
 
-use getid_core::{CivilTime, INCREMENT_MAX, Key, RESERVED_MAX, Reset, Spec, VALUE_MAX, WaitPolicy};
+use getid_core::server::{CivilTime, INCREMENT_MAX, Key, RESERVED_MAX, Reset, Spec, VALUE_MAX, WaitPolicy};
 
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 use super::NotedRow;

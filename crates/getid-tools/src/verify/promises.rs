@@ -4,7 +4,8 @@
 
 use std::sync::Arc;
 
-use getid_core::{CounterKind, Declaration, Field, Layout, Role, Serial};
+use getid_core::server::{CounterKind, Serial};
+use getid_core::{Declaration, Field, Layout, Role};
 
 use crate::subject::Subject;
 use getid_text::timestamp;

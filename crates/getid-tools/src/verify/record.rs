@@ -15,7 +15,8 @@
 
 use std::io::{self, Read, Write};
 
-use getid_core::{CounterDeclaration, Declaration, Epoch, Layout};
+use getid_core::server::CounterDeclaration;
+use getid_core::{Declaration, Epoch, Layout};
 
 use super::layout_text;
 use crate::subject::Subject;

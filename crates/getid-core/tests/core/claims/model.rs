@@ -4,7 +4,7 @@
 //! A scope leaves out only reads that take time, and loses nothing by it: the result of a read may be old before it is
 //! used anyway.
 
-use getid_core::checks::Fault;
+use getid_core::server::checks::Fault;
 use stateright::{Checker, HasDiscoveries, Model, Property};
 
 use super::world::{Action, MetEvent, Scope, Violation, World};

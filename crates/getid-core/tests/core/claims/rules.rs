@@ -1,7 +1,7 @@
 //! The rules of claims, each separately, on one or two servers and an obedient store.
 
-use getid_core::checks::{Fault, plant};
-use getid_core::claim::{
+use getid_core::server::checks::{Fault, plant};
+use getid_core::server::claim::{
     Candidate, ClaimEvent, ClaimLoss, ClaimOptions, ClaimRequest, ClaimSnapshot, Claimant, Clocks, IdChoice,
     ReadAnswer, RecordWrite, Stamp, StandbyReason, StoreAction, TakeCause, Watch, WriteAnswer, WritePurpose, choose,
     own_name_in_use,

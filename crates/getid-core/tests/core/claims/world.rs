@@ -7,8 +7,8 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
 
-use getid_core::checks::{Fault, plant, planted};
-use getid_core::claim::{
+use getid_core::server::checks::{Fault, plant, planted};
+use getid_core::server::claim::{
     ClaimEvent, ClaimLoss, ClaimOptions, ClaimRequest, ClaimSnapshot, Claimant, Clocks, Hold, ReadAnswer, RecordWrite,
     Stamp, StandbyReason, StoreAction, TakeCause, WriteAnswer,
 };

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use getid_core::checks::{Fault, plant};
-use getid_core::claim::{Clocks, Hold};
-use getid_core::{Epoch, Lane, Limits, Position, Reading, Reservation, SavePoint, Tick};
+use getid_core::server::checks::{Fault, plant};
+use getid_core::server::claim::{Clocks, Hold};
+use getid_core::server::{Lane, Position};
+use getid_core::{Epoch, Limits, Reading, Reservation, SavePoint, Tick};
 use proptest::prelude::*;
 
 use crate::mint::Scene;

@@ -14,8 +14,9 @@ use std::fmt::Write;
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
 
-use getid_core::checks::{Fault, plant};
-use getid_core::{Epoch, Lane, LaneDraw, Layout, Limits, Mint, Position, Reading, Reservation, SavePoint, Slot, Tick};
+use getid_core::server::checks::{Fault, plant};
+use getid_core::server::{Lane, LaneDraw, Position};
+use getid_core::{Epoch, Layout, Limits, Mint, Reading, Reservation, SavePoint, Slot, Tick};
 
 const MS: u64 = 1_000_000;
 /// Start of 2026-01-01 in Unix ms.

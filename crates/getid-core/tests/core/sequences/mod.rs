@@ -1,4 +1,5 @@
-//! Sequences in a simulated world: a database, servers around [`getid_core::Sequence`], clients, an operator, faults.
+//! Sequences in a simulated world: a database, servers around [`getid_core::server::Sequence`], clients, an operator,
+//! faults.
 //!
 //! A world is made from a seed. Its servers are killed and stopped. Its databases are slow, dead, lose replies and
 //! committed writes; statements are done after all callers have given up. An oracle sees every reply.
@@ -12,7 +13,7 @@ mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use getid_core::checks::{Fault, plant};
+use getid_core::server::checks::{Fault, plant};
 
 use self::world::{World, WorldTotals};
 use crate::sequence;

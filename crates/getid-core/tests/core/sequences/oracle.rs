@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use getid_core::{Run, SequenceRequest};
+use getid_core::server::{Run, SequenceRequest};
 
 /// A request of a client.
 #[derive(Clone, Debug)]

@@ -1,6 +1,6 @@
 //! Properties of all segments, runs, options and keys.
 
-use getid_core::{
+use getid_core::server::{
     Fetched, INCREMENT_MAX, Key, RESERVED_MAX, Run, Segment, Sequence, SequenceRequest, Spec, VALUE_MAX, WaitPolicy,
 };
 use proptest::prelude::*;
@@ -89,7 +89,7 @@ proptest! {
 
     #[test]
     fn a_sequence_gives_what_it_holds_and_no_more(asks in prop::collection::vec((1..=50_u32, 1..=20_u32), 1..40)) {
-        let policy = getid_core::SequencePolicy { ride_out_ms: 1000, waits: WaitPolicy::Wait };
+        let policy = getid_core::server::SequencePolicy { ride_out_ms: 1000, waits: WaitPolicy::Wait };
         let mut sequence: Sequence<()> = Sequence::new(0);
         sequence.join(vec![SequenceRequest { values: 1, times: 1 }], ());
         sequence.begin_fetch(0, &policy);

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use getid_core::{
+use getid_core::server::{
     Fetch, FetchVerdict, Fetched, Key, Run, Segment, Sequence, SequencePolicy, SequenceRefusal, SequenceRequest, Spec,
     WaitPolicy,
 };

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use getid_core::{
+use getid_core::server::{
     Fetch, FetchVerdict, Fetched, Run, Segment, Sequence, SequenceRefusal, SequenceRequest, WaitPolicy, WaiterId,
 };
 
@@ -55,7 +55,7 @@ pub(super) struct Job {
     pub(super) steps: VecDeque<(usize, Statement)>,
     pub(super) raises_to: Option<i64>,
     /// With several stores, held rows are altered in a second step, from the highest of them on.
-    pub(super) then_alter: Vec<(usize, getid_core::Spec)>,
+    pub(super) then_alter: Vec<(usize, getid_core::server::Spec)>,
     pub(super) highest: i64,
 }
 

@@ -1,6 +1,6 @@
 //! A simulated database: one row, the effects of statements on it, and their delays.
 
-use getid_core::{Segment, Spec};
+use getid_core::server::{Segment, Spec};
 
 use super::PlantedMistake;
 use crate::random::Random;

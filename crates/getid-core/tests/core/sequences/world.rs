@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use getid_core::{RESERVED_MAX, SequencePolicy, SequenceRequest, Spec, VALUE_MAX, WaitPolicy};
+use getid_core::server::{RESERVED_MAX, SequencePolicy, SequenceRequest, Spec, VALUE_MAX, WaitPolicy};
 
 use super::PlantedMistake;
 use super::oracle::Oracle;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use getid_core::claim::{Candidate, Claimant, Clocks, IdChoice, StandbyReason, Watch, choose, own_name_in_use};
+use getid_core::server::claim::{Candidate, Claimant, Clocks, IdChoice, StandbyReason, Watch, choose, own_name_in_use};
 use tokio::time::Instant;
 
 use super::joining::join_error;

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use getid_core::{CounterDeclaration, Declaration, Layout, Role};
+use getid_core::server::CounterDeclaration;
+use getid_core::{Declaration, Layout, Role};
 
 use super::link::StoreLink;
 use crate::claim::Declarations;

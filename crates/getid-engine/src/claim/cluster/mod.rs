@@ -1,5 +1,5 @@
 //! The claim in a store that servers share: [`ClusterClaim`], which performs the steps of the
-//! [machine](getid_core::claim).
+//! [machine](getid_core::server::claim).
 //!
 //! A save is one step: the machine requests a read or a write, the store answers, and the machine evaluates the answer.
 //! A server without the claim is a standby, whose saves check whether the claim is free. After a takeover the caller
@@ -23,8 +23,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use getid_core::claim::{ClaimOptions, ClaimRequest, Claimant, Clocks, Hold};
-use getid_core::{CounterDeclaration, Declaration, Layout, SavePoint};
+use getid_core::server::CounterDeclaration;
+use getid_core::server::claim::{ClaimOptions, ClaimRequest, Claimant, Clocks, Hold};
+use getid_core::{Declaration, Layout, SavePoint};
 use tokio::time::Instant;
 
 use self::auto::Chooser;

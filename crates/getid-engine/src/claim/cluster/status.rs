@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use getid_core::claim::{ClaimLoss, Clocks, StandbyReason};
+use getid_core::server::claim::{ClaimLoss, Clocks, StandbyReason};
 
 use super::ClusterClaim;
 use super::texts;

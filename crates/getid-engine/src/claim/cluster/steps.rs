@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use getid_core::SavePoint;
-use getid_core::claim::{
+use getid_core::server::claim::{
     ClaimEvent, ClaimLoss, ClaimRequest, ClaimSnapshot, Clocks, ReadAnswer, RecordWrite, StandbyReason, StoreAction,
     TakeCause, WriteAnswer, WritePurpose,
 };
@@ -437,7 +437,7 @@ impl<C: Clock> ClusterClaim<C> {
         let StandbyReason::Held { by, .. } = waiting else { return };
         let holder = self.usable_claim.as_ref().and_then(|usable_claim| usable_claim.claim.holder());
         let Some(holder) = holder.filter(|holder| holder.name == self.config.name) else { return };
-        let beats = self.machine.watch().is_some_and(getid_core::claim::Watch::is_fresh);
+        let beats = self.machine.watch().is_some_and(getid_core::server::claim::Watch::is_fresh);
         if beats && self.publisher.warned_of_name.replace(by) != Some(by) {
             tracing::warn!(
                 "a live server has the instance-name of this one: {} has server-id {}; give each its own instance-name",

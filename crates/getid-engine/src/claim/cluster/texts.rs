@@ -1,6 +1,6 @@
 //! Sentences about a claim, for errors, the log and INFO.
 
-use getid_core::claim::{ClaimLoss, StandbyReason, TakeCause};
+use getid_core::server::claim::{ClaimLoss, StandbyReason, TakeCause};
 
 use crate::claim::fleet::{ClaimHolder, ClaimRecord, FreeClaim, Holding, ReleaseReason};
 use crate::claim::{Mark, RecordLocation};

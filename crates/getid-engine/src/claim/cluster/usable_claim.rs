@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use getid_core::SavePoint;
-use getid_core::claim as machine;
+use getid_core::server::claim as machine;
 
 use super::texts::advance_command;
 use crate::claim::envelope::RecordError;

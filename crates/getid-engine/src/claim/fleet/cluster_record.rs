@@ -25,7 +25,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use getid_core::{CounterDeclaration, Declaration, Epoch, Layout, Tick, UtcMs, is_name};
+use getid_core::server::{CounterDeclaration, is_name};
+use getid_core::{Declaration, Epoch, Layout, Tick, UtcMs};
 
 use super::super::declarations::Declarations;
 use super::super::envelope::{DECLARATIONS_MAX, Envelope, Owner, RecordError, number, quoted};

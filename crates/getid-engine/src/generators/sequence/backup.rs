@@ -10,7 +10,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use getid_core::SequenceRefusal;
+use getid_core::server::SequenceRefusal;
 
 use super::{SequenceError, Sequences};
 use getid_text::plural::counted;

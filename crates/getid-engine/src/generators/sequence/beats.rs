@@ -1,4 +1,4 @@
-//! Beats in shared stores ([`getid_core::beat`]): this server's requests, and the handling of their answers.
+//! Beats in shared stores ([`getid_core::server::beat`]): this server's requests, and the handling of their answers.
 //!
 //! During a beat, this server runs no reservation and no other statement in the store. So each reservation is either
 //! noted before the beat, or its answer is never used.
@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use getid_core::VALUE_MAX;
-use getid_core::beat::{BeatKind, BeatRequest, Credentials, Member, MemberTask, Nonce};
+use getid_core::server::VALUE_MAX;
+use getid_core::server::beat::{BeatKind, BeatRequest, Credentials, Member, MemberTask, Nonce};
 use tokio::sync::SemaphorePermit;
 
 use super::Sequences;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use getid_core::beat::Member;
+use getid_core::server::beat::Member;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
@@ -325,7 +325,7 @@ impl Sequences {
         self.change_each(|sequence| sequence.lose_store(store));
     }
 
-    fn change_each(&self, change: impl Fn(&mut getid_core::Sequence<oneshot::Sender<DrawResult>>)) {
+    fn change_each(&self, change: impl Fn(&mut getid_core::server::Sequence<oneshot::Sender<DrawResult>>)) {
         for index in 0..SHARDS {
             let mut shard = self.table.nth_shard(index);
             let now_ms = self.now_ms();

@@ -1,6 +1,6 @@
 //! Errors of an operator's requests about sequences.
 
-use getid_core::SequenceRefusal;
+use getid_core::server::SequenceRefusal;
 
 use getid_store::sql::{SequenceRow, StoreError, Verdict};
 

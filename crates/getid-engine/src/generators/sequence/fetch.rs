@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use getid_core::beat::Credentials;
-use getid_core::{Fetch, FetchVerdict, Fetched, Key, STORES_MAX, Segment, SequenceRefusal, VALUE_MAX};
+use getid_core::server::beat::Credentials;
+use getid_core::server::{Fetch, FetchVerdict, Fetched, Key, STORES_MAX, Segment, SequenceRefusal, VALUE_MAX};
 use tokio::sync::SemaphorePermit;
 use tokio::time::sleep;
 

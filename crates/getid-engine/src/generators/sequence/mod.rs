@@ -2,7 +2,8 @@
 //!
 //! A request takes what its sequence holds, under the lock of one shard, and never waits for the store: the driver
 //! calls the stores, on a thread of its own. A draw that finds too little waits in the queue of the sequence
-//! ([`getid_core::Sequence`]), which makes all decisions. This module has the clock, the stores and the threads.
+//! ([`getid_core::server::Sequence`]), which makes all decisions. This module has the clock, the stores and the
+//! threads.
 //!
 //! Elsewhere: the statements of a database ([`getid_store::sql`]), and the writing of replies.
 //!
@@ -31,7 +32,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use getid_core::{
+use getid_core::server::{
     Run, SEQUENCE_NAME_RULE, SequencePolicy, SequenceRefusal, SequenceRequest, Spec, WaitPolicy, WaiterId,
 };
 use tokio::runtime::Handle;

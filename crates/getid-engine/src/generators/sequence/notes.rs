@@ -6,8 +6,8 @@
 //!
 //! Invariant: a note is never above its row at the time of the write, and is lowered before values are given back.
 
-use getid_core::Key;
-use getid_core::beat::{Nonce, NotedServer};
+use getid_core::server::Key;
+use getid_core::server::beat::{Nonce, NotedServer};
 
 use getid_store::sql::{NotedRow, SequenceRow};
 #[cfg(feature = "sqlite")]
@@ -57,8 +57,8 @@ pub(super) struct NotedPage {
 /// If notes cannot be written, sequences continue, and the log reports it: only a store that also loses its own writes
 /// would then do harm. A SQLite store that is restored together with these notes is not noticed.
 ///
-/// For a shared store the notes also contain the beats of all servers ([`getid_core::beat`]). For a single store they
-/// also list by name which counters of generators were begun, since those rows are begun automatically.
+/// For a shared store the notes also contain the beats of all servers ([`getid_core::server::beat`]). For a single
+/// store they also list by name which counters of generators were begun, since those rows are begun automatically.
 #[derive(Clone, Default)]
 pub struct SequenceNotes {
     #[cfg(feature = "sqlite")]
@@ -267,8 +267,8 @@ mod file {
     use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
     use std::time::Duration;
 
-    use getid_core::Key;
-    use getid_core::beat::{Nonce, NotedServer};
+    use getid_core::server::Key;
+    use getid_core::server::beat::{Nonce, NotedServer};
     use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
 
     use super::{NotedPage, NotesError, OwnBeat, RowNote};

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use getid_core::beat::AwaitedServer;
-use getid_core::{Key, SequenceStatus};
+use getid_core::server::beat::AwaitedServer;
+use getid_core::server::{Key, SequenceStatus};
 
 use super::Sequences;
 use super::pool::{Health, StorePool};

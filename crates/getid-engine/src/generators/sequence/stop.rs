@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use getid_core::SequenceRefusal;
+use getid_core::server::SequenceRefusal;
 use tokio::time::{Instant, timeout_at};
 
 use super::Sequences;

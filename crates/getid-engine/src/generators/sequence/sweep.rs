@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use getid_core::{Key, Remainder};
+use getid_core::server::{Key, Remainder};
 use tokio::time::sleep;
 
 use super::Sequences;

@@ -12,7 +12,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use getid_core::{Key, Reset, Run, STORES_MAX, Sequence, SequenceRefusal, Spec};
+use getid_core::server::{Key, Reset, Run, STORES_MAX, Sequence, SequenceRefusal, Spec};
 use hashbrown::HashTable;
 use tokio::sync::oneshot;
 

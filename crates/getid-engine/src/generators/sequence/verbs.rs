@@ -7,7 +7,7 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use getid_core::{Key, SequenceRefusal, SequenceStatus, Spec, VALUE_MAX};
+use getid_core::server::{Key, SequenceRefusal, SequenceStatus, Spec, VALUE_MAX};
 use tokio::time::timeout;
 
 use super::notes::RowNote;

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use getid_core::checks::{Fault, planted};
+use getid_core::server::checks::{Fault, planted};
 use getid_core::{Blocked, BorrowPolicy, ClockEvent, Layout, Limits, Mint, Refusal, Reservation, SavePoint, Severity};
 use tokio::sync::Notify;
 use tokio::time::Instant;

@@ -5,8 +5,9 @@
 //!
 //! Invariant: only the holder of the lock writes the lane's words, and only while the lane is closed.
 
-use getid_core::checks::{Fault, planted};
-use getid_core::{Lane, Layout, Position, Reservation};
+use getid_core::server::checks::{Fault, planted};
+use getid_core::server::{Lane, Position};
+use getid_core::{Layout, Reservation};
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
@@ -162,7 +163,7 @@ impl SharedLane {
         self.given.iter().map(|counter| counter.0.load(Relaxed)).sum()
     }
 
-    /// Returns the furthest that any lane went ahead: see [`getid_core::LaneDraw`].
+    /// Returns the furthest that any lane went ahead: see [`getid_core::server::LaneDraw`].
     pub(super) fn ahead(&self) -> u64 {
         self.words.0.ahead.load(Relaxed)
     }

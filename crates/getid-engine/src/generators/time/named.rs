@@ -9,8 +9,9 @@
 use std::sync::Arc;
 use std::task::Waker;
 
-use getid_core::checks::{Fault, planted};
-use getid_core::{Blocked, Declaration, LineSpec, NamedGenerator, RandomCycle, Refusal, Reservation, Role};
+use getid_core::server::LineSpec;
+use getid_core::server::checks::{Fault, planted};
+use getid_core::{Blocked, Declaration, NamedGenerator, RandomCycle, Refusal, Reservation, Role};
 use rand::seq::SliceRandom as _;
 
 use super::issuer::{Issuer, IssuerState, SourceIndex};

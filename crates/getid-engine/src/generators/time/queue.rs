@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use getid_core::checks::{Fault, planted};
+use getid_core::server::checks::{Fault, planted};
 
 /// Number of slices in a millisecond of the layout's capacity. A slice is at least one ID: with a hundred connections
 /// in the queue, a request for one ID waits about 6 ms, whatever the layout.

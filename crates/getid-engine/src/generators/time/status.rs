@@ -2,7 +2,8 @@
 
 use std::sync::atomic::{AtomicU8, AtomicU64};
 
-use getid_core::{Refusal, Status};
+use getid_core::Refusal;
+use getid_core::server::Status;
 
 use crate::claim::SaveError;
 

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use getid_core::{CounterDeclaration, NAME_BYTES_MAX, NamedGenerator, RequestField, is_name};
+use getid_core::server::{CounterDeclaration, NAME_BYTES_MAX, is_name};
+use getid_core::{NamedGenerator, RequestField};
 
 use super::{Call, CommandReply, CommandResult, NOT_AN_INTEGER};
 use crate::acl::User;

@@ -3,7 +3,7 @@
 //!
 //! Syntax is checked first, in Redis's order and with its errors; only then is a command refused to a sequence.
 
-use getid_core::{CounterKind, Key, VALUE_MAX};
+use getid_core::server::{CounterKind, Key, VALUE_MAX};
 
 use super::sequences::{SEQUENCES_OFF, is_a_generator, not_a_name};
 use super::{Call, CommandReply, CommandResult, NOT_AN_INTEGER, SYNTAX};

@@ -64,7 +64,7 @@ fn run(call: &mut Call<'_>, known: &KnownScript, keys: usize) -> CommandResult {
         }
         ScriptMeaning::Init => {
             let (first, allocation) = (number(0)?, number(1)?);
-            if !(0..=getid_core::VALUE_MAX).contains(&first) {
+            if !(0..=getid_core::server::VALUE_MAX).contains(&first) {
                 return Err(format!("ERR sequence '{key}' cannot begin at {first}: its values are not negative").into());
             }
             ScriptEffect::Init { first, allocation: call.requested_values(allocation, &key)?, key }

@@ -1,6 +1,6 @@
 //! `SEQUENCE`: the operator's commands for sequences.
 
-use getid_core::{Key, RESERVED_MAX, Spec};
+use getid_core::server::{Key, RESERVED_MAX, Spec};
 
 use super::keys::last_value;
 use super::{Call, CommandReply, CommandResult, NOT_AN_INTEGER, SYNTAX};

@@ -2,7 +2,7 @@
 //!
 //! The request is added to the turn, which draws from each sequence once.
 
-use getid_core::{SEQUENCE_NAME_RULE, is_sequence_name};
+use getid_core::server::{SEQUENCE_NAME_RULE, is_sequence_name};
 
 use super::{Call, CommandReply, CommandResult, NOT_AN_INTEGER};
 use crate::command::quoted;

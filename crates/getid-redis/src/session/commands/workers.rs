@@ -12,7 +12,7 @@ const LIST_COUNT: u32 = 100;
 const LIST_COUNT_MAX: u32 = 1_000;
 
 /// Maximum length of a holder's name, bytes.
-const NAME_BYTES_MAX: usize = getid_core::worker::HOLDER_NAME_BYTES_MAX;
+const NAME_BYTES_MAX: usize = getid_core::server::worker::HOLDER_NAME_BYTES_MAX;
 
 /// Maximum length of a pool's name, bytes, so that an error does not quote more.
 const POOL_BYTES_MAX: usize = 64;
@@ -52,9 +52,10 @@ fn holder(name: &[u8]) -> Result<String, ErrorReply> {
 fn ttl(text: &[u8]) -> Result<u64, ErrorReply> {
     let seconds = parse_integer(text).ok_or(NOT_AN_INTEGER)?;
     let ms = u64::try_from(seconds).ok().and_then(|seconds| seconds.checked_mul(1000));
-    let is_allowed = |ms: &u64| (getid_core::worker::LEASE_MS_MIN..=getid_core::worker::LEASE_MS_MAX).contains(ms);
+    let is_allowed =
+        |ms: &u64| (getid_core::server::worker::LEASE_MS_MIN..=getid_core::server::worker::LEASE_MS_MAX).contains(ms);
     ms.filter(is_allowed).ok_or_else(|| {
-        let max = getid_core::worker::LEASE_MS_MAX / 1000;
+        let max = getid_core::server::worker::LEASE_MS_MAX / 1000;
         format!("ERR TTL is {seconds}, must be 1 to {max} seconds").into()
     })
 }
@@ -146,7 +147,7 @@ fn pool(call: &Call<'_>) -> Result<String, ErrorReply> {
 
 fn worker_id(call: &Call<'_>) -> Result<u32, ErrorReply> {
     let id = parse_integer(call.arg(3)).ok_or(NOT_AN_INTEGER)?;
-    let max = getid_core::worker::POOL_SIZE_MAX - 1;
+    let max = getid_core::server::worker::POOL_SIZE_MAX - 1;
     let known = u32::try_from(id).ok().filter(|id| *id <= max);
     known.ok_or_else(|| format!("ERR {id} is not a worker id: expected 0 to {max}").into())
 }

@@ -1,6 +1,6 @@
 //! Rows of servers in MySQL: in `getid_beat`, beside getid's own tables, or beside those of Leaf and Tinyid.
 
-use getid_core::beat::{BeatAnswer, BeatKind, BeatRequest, Credentials, Nonce, ServerRow};
+use getid_core::server::beat::{BeatAnswer, BeatKind, BeatRequest, Credentials, Nonce, ServerRow};
 
 use super::link::{MysqlLink, NOW, Packet, StatementResult, hex, number, text};
 use crate::sql::beats::{self, ADDRESS_BYTES_MAX, RawServer, SERVERS_MAX};

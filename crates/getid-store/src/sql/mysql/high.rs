@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use getid_core::Key;
+use getid_core::server::Key;
 
 use super::link::{Packet, StatementResult, number, text};
 use crate::sql::Reservation;

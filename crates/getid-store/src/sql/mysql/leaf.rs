@@ -12,8 +12,8 @@
 
 use std::collections::BTreeMap;
 
-use getid_core::beat::{BeatAnswer, BeatRequest, Credentials};
-use getid_core::{Key, RESERVED_MAX, SEQUENCE_NAME_RULE, Spec, VALUE_MAX};
+use getid_core::server::beat::{BeatAnswer, BeatRequest, Credentials};
+use getid_core::server::{Key, RESERVED_MAX, SEQUENCE_NAME_RULE, Spec, VALUE_MAX};
 
 use super::link::{MysqlLink, Packet, hex, number, text, unix_ms_of};
 use super::tinyid::tokens;

@@ -4,8 +4,8 @@
 //! other users of Leaf's or Tinyid's rows do not wait. MySQL runs a packet statement by statement and stops at the
 //! first error.
 //!
-//! Values are part of the text. They are numbers, and names of the characters that [`getid_core::Key`] permits, none of
-//! which ends a literal.
+//! Values are part of the text. They are numbers, and names of the characters that [`getid_core::server::Key`] permits,
+//! none of which ends a literal.
 //!
 //! Invariant: after an answer no transaction is open, unless the packet leaves it open on purpose. A connection whose
 //! answer was dropped runs nothing more.

@@ -14,8 +14,8 @@
 
 use std::collections::BTreeMap;
 
-use getid_core::beat::{BeatAnswer, BeatRequest, Credentials};
-use getid_core::{Key, RESERVED_MAX, VALUE_MAX};
+use getid_core::server::beat::{BeatAnswer, BeatRequest, Credentials};
+use getid_core::server::{Key, RESERVED_MAX, VALUE_MAX};
 
 use super::beats;
 use super::link::{MysqlLink, NOW, Packet, StatementResult, hex, number, text};

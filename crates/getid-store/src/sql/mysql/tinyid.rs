@@ -12,8 +12,8 @@
 
 use std::collections::BTreeMap;
 
-use getid_core::beat::{BeatAnswer, BeatRequest, Credentials};
-use getid_core::{INCREMENT_MAX, Key, RESERVED_MAX, Spec, VALUE_MAX};
+use getid_core::server::beat::{BeatAnswer, BeatRequest, Credentials};
+use getid_core::server::{INCREMENT_MAX, Key, RESERVED_MAX, Spec, VALUE_MAX};
 use mysql_async::Error;
 
 use super::leaf::{after_sql, count, no_changes};

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use getid_core::Key;
-use getid_core::beat::{BeatAnswer, BeatKind, BeatRequest, Credentials, Nonce, ServerRow};
+use getid_core::server::Key;
+use getid_core::server::beat::{BeatAnswer, BeatKind, BeatRequest, Credentials, Nonce, ServerRow};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{FromSql, ToSql, Type};
 use tokio_postgres::{Client, Row as SqlRow};

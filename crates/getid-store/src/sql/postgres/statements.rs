@@ -393,7 +393,7 @@ pub(super) const CHANGES_UPTO: &str = "SELECT changes FROM getid_store WHERE id 
 
 #[cfg(test)]
 mod tests {
-    use getid_core::{INCREMENT_MAX, RESERVED_MAX, Spec, VALUE_MAX};
+    use getid_core::server::{INCREMENT_MAX, RESERVED_MAX, Spec, VALUE_MAX};
 
     use super::*;
     use crate::sql::native::NEXT_MAX;

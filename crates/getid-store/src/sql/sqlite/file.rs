@@ -20,7 +20,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
-use getid_core::Key;
+use getid_core::server::Key;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior, params};
 
 use super::super::native::{self, COLUMNS, RawRow, SCHEMA_VERSION, column};

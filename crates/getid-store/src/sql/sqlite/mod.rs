@@ -16,8 +16,8 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use getid_core::Key;
-use getid_core::beat::Credentials;
+use getid_core::server::Key;
+use getid_core::server::beat::Credentials;
 use tokio::sync::oneshot;
 
 use self::file::SequenceFile;

@@ -1,6 +1,6 @@
 //! The tables in a SQLite file, and the statements that read and write a row, inside the caller's transaction.
 
-use getid_core::Key;
+use getid_core::server::Key;
 use rusqlite::{OptionalExtension as _, Row as SqliteRow, Transaction, params};
 
 use super::super::native::{

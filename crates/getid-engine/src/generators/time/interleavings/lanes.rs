@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use crate::claim::{Identity, NoClaim};
-use getid_core::checks::Fault;
+use getid_core::server::checks::Fault;
 use getid_core::{Layout, Limits, Reservation, SavePoint};
 use getid_system::clock::Clock;
 use shuttle::future::block_on;

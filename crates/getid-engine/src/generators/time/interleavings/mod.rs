@@ -6,7 +6,7 @@
 mod lanes;
 mod queue;
 
-use getid_core::checks::{Fault, plant};
+use getid_core::server::checks::{Fault, plant};
 
 const MS: u64 = 1_000_000;
 /// Start of 2026-01-01 in Unix ms.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::task::Poll;
 
 use crate::claim::{Identity, NoClaim};
-use getid_core::checks::Fault;
+use getid_core::server::checks::Fault;
 use getid_core::{Declaration, Layout, Limits, NamedGenerator, Refusal, Reservation, SavePoint, no_dates};
 use shuttle::future::block_on;
 use shuttle::thread;
