@@ -4,7 +4,8 @@ use std::fmt;
 use std::process::ExitCode;
 
 use clap::Args;
-use getid_core::{COUNTER_KINDS, IDS_PER_S_MAX, KINDS, MODULUS_MAX, NoProposal, SERVERS_MAX, propose};
+use getid_core::server::COUNTER_KINDS;
+use getid_core::{IDS_PER_S_MAX, KINDS, MODULUS_MAX, NoProposal, SERVERS_MAX, propose};
 use serde::Serialize;
 
 use super::exit::{CliError, EXIT_NEGATIVE, ToolError, finish};

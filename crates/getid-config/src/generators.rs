@@ -5,7 +5,8 @@
 
 use std::sync::Arc;
 
-use getid_core::{CounterDeclaration, CounterKind, Declaration, EpochError, Reset, Role};
+use getid_core::server::{CounterDeclaration, CounterKind, Reset};
+use getid_core::{Declaration, EpochError, Role};
 
 use super::enums::StateKind;
 use super::row::Line;

@@ -1,7 +1,8 @@
 //! Errors in one value.
 
-use getid_core::worker::POOL_SIZE_MAX;
-use getid_core::{COUNTER_KINDS, CounterError, DeclarationError, OPTIONS, RESERVED_NAME, Radix, kind_words};
+use getid_core::server::worker::POOL_SIZE_MAX;
+use getid_core::server::{COUNTER_KINDS, CounterError, OPTIONS, RESERVED_NAME, kind_words};
+use getid_core::{DeclarationError, Radix};
 
 use super::conf_syntax::SyntaxError;
 use super::values::{INSTANCE_NAME_BYTES_MAX, POOL_NAME_BYTES_MAX, POOLS_MAX};

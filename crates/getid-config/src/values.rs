@@ -5,8 +5,9 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use getid_core::worker::PoolRules;
-use getid_core::{CounterDeclaration, Declaration, Epoch, Layout};
+use getid_core::server::CounterDeclaration;
+use getid_core::server::worker::PoolRules;
+use getid_core::{Declaration, Epoch, Layout};
 
 use super::enums::{
     BorrowPolicy, LogFormat, LogLevel, SequenceCreate, SequencePolicy, SequenceTable, StateKind, Supervised,

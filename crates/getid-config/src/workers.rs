@@ -1,8 +1,8 @@
 //! The directive `worker-pool`: pools of worker ids that other programs lease, one a line, and the store of their
 //! leases.
 
-use getid_core::is_reserved_name;
-use getid_core::worker::{LEASE_MS_MAX, LEASE_MS_MIN, POOL_SIZE_MAX, PoolRules};
+use getid_core::server::is_reserved_name;
+use getid_core::server::worker::{LEASE_MS_MAX, LEASE_MS_MIN, POOL_SIZE_MAX, PoolRules};
 
 use super::report::DirectiveConflict;
 use super::row::Line;

@@ -10,7 +10,7 @@ use axum::Extension;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use getid_core::{NamedCounters, NamedGenerators, is_sequence_name};
+use getid_core::server::{NamedCounters, NamedGenerators, is_sequence_name};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde::Serialize;
@@ -282,7 +282,8 @@ mod tests {
 
     #[test]
     fn a_snowflake_key_means_one_generator() {
-        use getid_core::{CounterDeclaration, Declaration, NamedGenerator, no_dates};
+        use getid_core::server::CounterDeclaration;
+        use getid_core::{Declaration, NamedGenerator, no_dates};
         for (declared, key, expected) in [
             (&["leaf leaf"][..], "test", Ok("leaf")),
             (&["leaf leaf"], "leaf", Ok("leaf")),

@@ -7,7 +7,7 @@ use axum::extract::Request;
 use axum::http::header::{ACCEPT, ALLOW, CONTENT_TYPE, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
-use getid_core::{SEQUENCE_NAME_RULE, is_sequence_name};
+use getid_core::server::{SEQUENCE_NAME_RULE, is_sequence_name};
 use serde::Serialize;
 
 use super::body::BODY_BYTES_MAX;

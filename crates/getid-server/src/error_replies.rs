@@ -1,6 +1,6 @@
 //! Error replies to requests that the engine refuses.
 
-use getid_core::worker::{LeaseRefusal, NoLease};
+use getid_core::server::worker::{LeaseRefusal, NoLease};
 use getid_engine::claim::status::StandbyRefusal;
 use getid_engine::generators::CounterRefusal;
 use getid_engine::generators::sequence::SequenceError;

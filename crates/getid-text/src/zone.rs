@@ -6,7 +6,7 @@ use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp, ToSpan as _};
 
-use getid_core::{CivilTime, CounterDeclaration, CounterKind, CounterReading, Reset, UnknownZone};
+use getid_core::server::{CivilTime, CounterDeclaration, CounterKind, CounterReading, Reset, UnknownZone};
 
 use super::printable::printable_up_to;
 use super::suggest::did_you_mean;

@@ -1,6 +1,6 @@
 //! Reasons why an import ends before its last counter, or leaves counters out.
 
-use getid_core::Key;
+use getid_core::server::Key;
 
 use crate::cli::exit::{EXIT_FAILED, EXIT_NEGATIVE, ToolError};
 use crate::cli::sequence::stores::StoresError;

@@ -1,6 +1,6 @@
 //! Reasons why a tool does not show or change sequences.
 
-use getid_core::{Key, SEQUENCE_NAME_RULE, SpecError, VALUE_MAX};
+use getid_core::server::{Key, SEQUENCE_NAME_RULE, SpecError, VALUE_MAX};
 
 use super::stores::{RowRefusal, StoresError};
 use crate::cli::exit::{EXIT_FAILED, EXIT_NEGATIVE, ToolError};

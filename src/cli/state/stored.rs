@@ -183,11 +183,11 @@ fn old_record(
 ) -> Result<OldRecord, StateError> {
     match claim {
         Ok(claim) => Ok(OldRecord::Record(claim.record.clone())),
-        Err(error @ RecordError::Newer { .. }) => Err(StateError::UnusableRecord {
+        Err(error @ RecordError::Version { .. }) => Err(StateError::UnusableRecord {
             shown: shown.to_owned(),
             server_id,
             error: error.clone(),
-            remedy: "use the newer getid that wrote it",
+            remedy: "use the getid that wrote it",
         }),
         Err(error) => {
             Ok(OldRecord::Unusable { bytes: row.text.clone().into_bytes(), error: error.to_string(), is_ours: true })

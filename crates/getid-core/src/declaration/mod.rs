@@ -13,6 +13,4 @@ mod value;
 pub use change::Change;
 pub use draft::{EpochParser, no_dates};
 pub use error::{DeclarationError, EpochError};
-pub use value::{
-    Declaration, FIELD_NAME_BYTES_MAX, NAME_BYTES_MAX, OPTIONS, RESERVED_NAME, WORDS_MAX, is_name, is_reserved_name,
-};
+pub use value::{Declaration, NAME_BYTES_MAX, OPTIONS, RESERVED_NAME, WORDS_MAX, is_name, is_reserved_name};

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use getid_core::{CheckDigit, CivilTime, CounterDeclaration, CounterKind, Reset, Template, UnknownZone};
+use getid_core::server::{CheckDigit, CivilTime, CounterDeclaration, CounterKind, Reset, Template, UnknownZone};
 use proptest::prelude::*;
 
 const STAMP: CivilTime = CivilTime { year: 2026, month: 11, day: 2, hour: 9 };
@@ -11,8 +11,9 @@ fn declared(words: &str) -> Result<CounterDeclaration, String> {
     let words: Vec<_> = words.split(' ').collect();
     let zone =
         |name: &str| if name == "Nowhere" { Err(UnknownZone { name: name.to_owned(), similar: None }) } else { Ok(()) };
-    let errors =
-        |errors: Vec<getid_core::CounterError>| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+    let errors = |errors: Vec<getid_core::server::CounterError>| {
+        errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+    };
     CounterDeclaration::parse(&words, zone).expect("a sequence or a serial").map_err(errors)
 }
 
@@ -148,7 +149,7 @@ fn a_template_shows_the_period_in_which_its_counter_begins_again() {
     let periods = Reset::ALL.map(|reset| reset.period(STAMP).unwrap_or_default());
     assert_eq!(periods, ["", "2026", "202611", "20261102", "20261102T09"]);
     for period in &periods[1..] {
-        assert!(getid_core::Key::of_period("invoice", period).is_some(), "{period}");
+        assert!(getid_core::server::Key::of_period("invoice", period).is_some(), "{period}");
     }
 }
 

@@ -3,7 +3,8 @@
 //! and the claims require an administrative right.
 
 use axum::http::HeaderMap;
-use getid_core::{CounterKind, Role};
+use getid_core::Role;
+use getid_core::server::CounterKind;
 use schemars::JsonSchema;
 use serde::Serialize;
 

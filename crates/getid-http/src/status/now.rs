@@ -2,7 +2,8 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use getid_core::{CounterDeclaration, CounterKind, SequenceStatus, Tick};
+use getid_core::Tick;
+use getid_core::server::{CounterDeclaration, CounterKind, SequenceStatus};
 use schemars::JsonSchema;
 use serde::Serialize;
 

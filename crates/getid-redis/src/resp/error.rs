@@ -6,7 +6,8 @@
 
 use std::borrow::Cow;
 
-use getid_core::{Refusal, SequenceRefusal};
+use getid_core::Refusal;
+use getid_core::server::SequenceRefusal;
 
 /// Cause of an error reply: one variant for each that some code treats differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use getid_core::{Key, Run, SequenceRefusal, SequenceRequest, Spec};
+use getid_core::server::{Key, Run, SequenceRefusal, SequenceRequest, Spec};
 use tokio::time::Instant;
 
 use super::EffectReply;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::task::Waker;
 
-use getid_core::checks::{Fault, planted};
+use getid_core::server::checks::{Fault, planted};
 use getid_core::{Blocked, Mint, NamedGenerator, Overload, Refusal, Reservation, Slot};
 
 use super::demand::Demand;
