@@ -7,7 +7,7 @@ use std::time::Duration;
 use getid_core::Key;
 
 use super::output::{finish, print, print_error};
-use super::sequence::stores::{LOCKED, OpenStore, Stores};
+use super::sequence::stores::{ConnectFailure, OpenStore, Stores};
 use super::serve::memory;
 use super::serve::pid_file::PidFile;
 use super::serve::startup::{self, LoadPurpose, Startup};
@@ -169,15 +169,20 @@ fn stores(out: &mut dyn Write, startup: &Startup, connects: bool) -> io::Result<
             writeln!(out, "sequences in {}, which will be made", store.shown())?;
             continue;
         }
-        match stores.connect(index).and_then(|mut opened| describe_store(&mut opened, has_tokens)) {
+        let described = match stores.connect(index) {
+            Ok(mut opened) => describe_store(&mut opened, has_tokens),
+            // The store is locked by its only user, a running server or tool: not a fault.
+            Err(ConnectFailure { is_locked: true, .. }) => {
+                writeln!(out, "sequences in {}: in use by a running server or another tool", store.shown())?;
+                continue;
+            }
+            Err(failure) => Err(failure.into()),
+        };
+        match described {
             Ok(lines) => {
                 for line in lines {
                     writeln!(out, "{line}")?;
                 }
-            }
-            // The store is locked by its only user, a running server or tool: not a fault.
-            Err(error) if !store.is_shared() && error.contains(LOCKED) => {
-                writeln!(out, "sequences in {}: in use by a running server or another tool", store.shown())?;
             }
             Err(error) => {
                 faults += 1;

@@ -141,7 +141,7 @@ pub(in crate::cli) fn open_record_store(
             Err(format!("'{}' is etcd: this getid was built without the feature 'fleet'", url.shown()))
         }
         StoreKind::Sqlite { .. } | StoreKind::Mysql(_) | StoreKind::Postgres(_) => {
-            getid_store::sql::open_records(url, dir, deadline)
+            getid_store::sql::open_records(url, dir, deadline).map_err(|error| error.to_string())
         }
     }
 }

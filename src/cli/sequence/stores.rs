@@ -33,8 +33,18 @@ Stores are named by --store: sqlite:PATH, mysql://USER@HOST/DATABASE?password-fi
 are those of a server with the same configuration (--config FILE) and environment (GETID_SEQUENCE_STORE, GETID_DIR, ...).
 A password in a command line shows in `ps`; password-file=PATH, a file and the environment do not.";
 
-/// Part of the error about a file that another process has open.
-pub(in crate::cli) const LOCKED: &str = "is locked";
+/// Reason why a store is not open.
+pub(in crate::cli) struct ConnectFailure {
+    /// Whether another process has the store's file open.
+    pub(in crate::cli) is_locked: bool,
+    message: String,
+}
+
+impl From<ConnectFailure> for String {
+    fn from(failure: ConnectFailure) -> String {
+        failure.message
+    }
+}
 
 /// Flags that select stores.
 #[derive(Args, Clone, Debug, Default)]
@@ -139,7 +149,7 @@ impl Stores {
                     .to_owned(),
             );
         }
-        let all = sql::open_all(&urls, table, dir, config.server_id)?;
+        let all = sql::open_all(&urls, table, dir, config.server_id).map_err(|error| error.to_string())?;
         let runtime = io_threads::blocking_runtime();
         let runtime = runtime.map_err(|error| format!("cannot wait for the network: {error}"))?;
         let (ride_out_s, port) = (config.sequences.ride_out_s, config.port);
@@ -160,21 +170,22 @@ impl Stores {
     }
 
     /// Opens one of the stores.
-    pub(in crate::cli) fn connect(&self, index: usize) -> Result<OpenStore<'_>, String> {
+    pub(in crate::cli) fn connect(&self, index: usize) -> Result<OpenStore<'_>, ConnectFailure> {
         let store = &self.all[index];
         let connection = self.wait(store.connect()).map_err(|error| {
-            let is_locked = !store.is_shared() && error.to_string().contains(LOCKED);
+            let is_locked = matches!(error, StoreError::Locked(_));
             let help = if is_locked && !self.server_command.is_empty() {
                 format!(". If a server runs: redis-cli -p {} {}", self.port, self.server_command)
             } else {
                 String::new()
             };
-            format!("{}: {error}{help}", store.shown())
+            ConnectFailure { is_locked, message: format!("{}: {error}{help}", store.shown()) }
         })?;
         let uuid = &connection.info().uuid;
         let mut seen = self.seen.borrow_mut();
         if let Some(other) = seen.get(uuid).filter(|other| **other != index && !uuid.is_empty()) {
-            return Err(sql::same_store(store.shown(), self.all[*other].shown(), uuid));
+            let message = sql::same_store(store.shown(), self.all[*other].shown(), uuid);
+            return Err(ConnectFailure { is_locked: false, message });
         }
         seen.insert(uuid.clone(), index);
         Ok(OpenStore { stores: self, store: store.as_ref(), connection })
@@ -182,7 +193,7 @@ impl Stores {
 
     /// Opens all stores. A missing file is created with its first row.
     pub(in crate::cli) fn connect_all(&self) -> Result<Vec<OpenStore<'_>>, String> {
-        (0..self.count()).map(|index| self.connect(index)).collect()
+        (0..self.count()).map(|index| Ok(self.connect(index)?)).collect()
     }
 
     /// Opens a store for a tool that creates no row. Fails if it is a missing file, because the path may be wrong.
@@ -238,7 +249,7 @@ impl OpenStore<'_> {
     ) -> Result<T, String> {
         let (stores, shown) = (self.stores, self.store.shown());
         stores.wait(statement(self.connection.as_mut())).map_err(|error| match error {
-            StoreError::Refused(error) => format!("{shown}: {error}"),
+            StoreError::Refused(error) | StoreError::Locked(error) => format!("{shown}: {error}"),
             StoreError::Unknown(error) => format!(
                 "{shown}: {error}. It is unknown whether it was done: check with 'getid sequence info', and repeat it if it was not"
             ),

@@ -19,7 +19,8 @@ pub(super) fn start(config: &Config) -> Result<Option<Arc<Sequences>>, ServeErro
         SequenceTable::Tinyid => TableKind::Tinyid,
     };
     let urls = config.sequence_stores();
-    let stores = sql::open_all(&urls, table, &config.state_dir, config.server_id).map_err(ServeError)?;
+    let stores = sql::open_all(&urls, table, &config.state_dir, config.server_id)
+        .map_err(|error| ServeError(error.to_string()))?;
     if stores.is_empty() {
         return Ok(None);
     }

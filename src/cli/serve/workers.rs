@@ -41,7 +41,7 @@ fn open(config: &Config) -> Result<Arc<dyn RecordStore>, ServeError> {
     if let StoreKind::Etcd(address) = url.kind() {
         return Ok(Arc::new(EtcdStore::new(address, url.shown(), STORE_DEADLINE)));
     }
-    sql::open_records(&url, &config.state_dir, STORE_DEADLINE).map_err(ServeError)
+    sql::open_records(&url, &config.state_dir, STORE_DEADLINE).map_err(|error| ServeError(error.to_string()))
 }
 
 /// The server whose pools these are. A weak reference, because the server owns them.
