@@ -110,7 +110,9 @@ fn measure(words: &[String]) -> Result<String, String> {
 fn open(url: &StoreUrl) -> Result<Arc<dyn RecordStore>, String> {
     match url.kind() {
         StoreKind::Etcd(address) => Ok(Arc::new(EtcdStore::new(address, url.shown(), DEADLINE))),
-        _ => getid_store::sql::open_records(url, std::path::Path::new("."), DEADLINE),
+        _ => {
+            getid_store::sql::open_records(url, std::path::Path::new("."), DEADLINE).map_err(|error| error.to_string())
+        }
     }
 }
 

@@ -76,7 +76,7 @@ fn the_process_that_tests_start() {
     for line in std::io::stdin().lines().map_while(Result::ok) {
         let words: Vec<&str> = line.split(' ').collect();
         let message = |error: StoreError| match error {
-            StoreError::Refused(text) => format!("refused {text}"),
+            StoreError::Refused(text) | StoreError::Locked(text) => format!("refused {text}"),
             StoreError::Unknown(text) => format!("unknown {text}"),
         };
         let answer = match (&words[..], &mut db) {

@@ -85,7 +85,7 @@ fn works_through(url: &str, given: &GivenRanges, stop: &AtomicBool) -> u32 {
                     break;
                 }
                 Err(error) if is_over_time(&error) => {}
-                Err(StoreError::Refused(message)) => panic!("{message}"),
+                Err(StoreError::Refused(message) | StoreError::Locked(message)) => panic!("{message}"),
             }
         }
     }

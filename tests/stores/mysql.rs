@@ -325,9 +325,13 @@ fn refused_logins_name_the_reason(server: &MariadbServer) {
     let socket = server.socket().display().to_string();
     for (login, database, expected) in [
         ("getid:wrong-secret", "ids", [&*socket, "rejects the login of 'getid'", "(error 1045)", "check the user"]),
-        ("stranger:wrong-secret", "ids", ["rejects the login of 'stranger'", "(error 1045)", "from which hosts", ""]),
-        ("getid", "ids", ["rejects the login of 'getid'", "using password: NO", "", ""]),
-        ("mine", "ids", ["rejects the login of 'mine'", "1698", "", ""]),
+        (
+            "stranger:wrong-secret",
+            "ids",
+            ["rejects the login of 'stranger': Access denied", "(error 1045)", "from which hosts", ""],
+        ),
+        ("getid", "ids", ["rejects the login of 'getid': Access denied", "using password: NO", "", ""]),
+        ("mine", "ids", ["rejects the login of 'mine': Access denied", "1698", "", ""]),
         ("app:app-secret", "shut", ["'app' may not use the database 'shut'", "GRANT SELECT, INSERT, UPDATE", "", ""]),
         ("root", "nowhere", ["no database 'nowhere'", "(error 1049)", "create it", ""]),
     ] {
@@ -397,7 +401,7 @@ fn tls_follows_the_address() {
         // The user must use TLS.
         db(&url(&options)).count();
     }
-    assert_refused(&url("tls=no"), &["rejects the login of 'app'"]);
+    assert_refused(&url("tls=no"), &["rejects the login of 'app': Access denied"]);
     assert_refused(&url("tls=verify"), &["UnknownIssuer", "ca-file="]);
     assert_refused(&url(&format!("tls=verify&ca-file={}", path("other.crt"))), &["certificate", "ca-file="]);
     assert_refused(&url("tls=verify&ca-file=/nowhere/ca.crt"), &["/nowhere/ca.crt", "No such file"]);

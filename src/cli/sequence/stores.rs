@@ -97,11 +97,6 @@ pub(in crate::cli) enum StoresError {
 
 impl ToolError for StoresError {}
 
-/// Whether the error is that another process has the file open.
-fn is_locked(error: &StoreError) -> bool {
-    error.to_string().contains("is locked")
-}
-
 impl StoreArgs {
     /// Returns the selected stores, without opening any.
     pub(in crate::cli) fn stores(&self) -> Result<Stores, StoresError> {
@@ -183,7 +178,7 @@ impl Stores {
         let store = &self.all[index];
         let connection = self.wait(store.connect()).map_err(|error| {
             let shown = store.shown().to_owned();
-            if store.is_shared() || !is_locked(&error) {
+            if store.is_shared() || !matches!(error, StoreError::Locked(_)) {
                 return StoresError::Store { shown, error };
             }
             let help = match self.server_command.as_str() {

@@ -11,19 +11,26 @@
 //!
 //! Invariant: a value belongs to at most one successful reservation, whatever fails.
 
-#[cfg(any(feature = "mysql", feature = "postgres"))]
+#[cfg(feature = "sqlite")]
 mod beats;
+#[cfg(feature = "sqlite")]
+mod connection;
 #[cfg(feature = "mysql")]
 mod mysql;
 #[cfg(feature = "sqlite")]
 mod native;
 mod open;
+#[cfg(feature = "sqlite")]
+mod packet;
 #[cfg(feature = "postgres")]
 mod postgres;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 mod purpose;
 #[cfg(feature = "sqlite")]
 mod records;
+mod row_error;
+#[cfg(feature = "sqlite")]
+mod script;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 
@@ -35,7 +42,8 @@ use std::time::Duration;
 use getid_core::server::beat::{BeatAnswer, BeatRequest, Credentials};
 use getid_core::server::{Key, Reset, Spec, VALUE_MAX};
 
-pub use self::open::{open, open_all, open_records, same_store};
+pub use self::open::{OpenError, open, open_all, open_records, same_store};
+pub use self::row_error::RowError;
 
 /// Future answer of a database.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
@@ -163,16 +171,13 @@ pub trait Connection: Send {
     /// of a counter in Redis. `None` if there is no such row. The table's name has letters, digits and underscores
     /// only.
     fn maximum<'a>(&'a mut self, _table: &'a str, _id: i64) -> StoreFuture<'a, Result<Option<i64>, Verdict>> {
-        let message = "a table of maximums is adopted from a store in MySQL or PostgreSQL with 'sequence-table native'";
-        Box::pin(async move { Ok(Err(Verdict::Unsupported(message.to_owned()))) })
+        Box::pin(async { Ok(Err(no_maximums())) })
     }
 
     /// Writes a copy of the store, as of one moment, into an empty file. Fails if that takes longer than
     /// [`BACKUP_TIME_MAX`]. For a file that only this server uses.
     fn backup<'a>(&'a mut self, _to: &'a Path) -> StoreFuture<'a, ()> {
-        let message =
-            "it is kept by a database server, whose own tools make backups: mysqldump --single-transaction, pg_dump";
-        Box::pin(async move { Err(StoreError::Refused(message.to_owned())) })
+        Box::pin(async { Err(no_backup()) })
     }
 
     /// Returns the tokens of Tinyid's clients, from a table `tiny_id_token` beside any of the tables of sequences: at
@@ -379,7 +384,7 @@ impl Day {
     }
 
     /// Returns true if a period has ended by the end of this day.
-    #[cfg(any(feature = "mysql", feature = "postgres"))]
+    #[cfg(feature = "sqlite")]
     fn ends(&self, period: &str) -> bool {
         let (month, year) = self.month_and_year();
         match period.len() {
@@ -459,6 +464,19 @@ pub struct Comparison {
 
 fn no_generators() -> Verdict {
     Verdict::Unsupported("only getid's own tables (sequence-table native) have rows of generators".to_owned())
+}
+
+fn no_maximums() -> Verdict {
+    Verdict::Unsupported(
+        "a table of maximums is adopted from a store in MySQL or PostgreSQL with 'sequence-table native'".to_owned(),
+    )
+}
+
+fn no_backup() -> StoreError {
+    StoreError::Refused(
+        "it is kept by a database server, whose own tools make backups: mysqldump --single-transaction, pg_dump"
+            .to_owned(),
+    )
 }
 
 fn no_beats() -> StoreError {
@@ -600,7 +618,7 @@ impl RowPage {
     /// `each` has every row that the database returned: a page with fewer than `limit` is the last one.
     pub fn new(
         limit: u32,
-        each: impl Iterator<Item = (String, String, Option<Result<SequenceRow, String>>)>,
+        each: impl Iterator<Item = (String, String, Option<Result<SequenceRow, RowError>>)>,
     ) -> RowPage {
         let mut listed = RowPage::default();
         let mut last = String::new();
@@ -610,7 +628,7 @@ impl RowPage {
             last = if period.is_empty() && !name.contains('@') { name.clone() } else { format!("{name}@{period}") };
             match row {
                 Some(Ok(row)) => listed.rows.push(row),
-                Some(Err(message)) => listed.bad.push(UnreadableRow { name, error: message }),
+                Some(Err(bad)) => listed.bad.push(UnreadableRow { name, error: bad.to_string() }),
                 None => {}
             }
         }
@@ -687,6 +705,9 @@ pub enum StoreError {
     /// without passwords.
     #[error("{0}")]
     Refused(String),
+    /// Another process has the file open, or an earlier statement holds its lock. Nothing has changed.
+    #[error("{0}")]
+    Locked(String),
     /// The result of the statement is unknown.
     #[error("{0}")]
     Unknown(String),
@@ -725,12 +746,13 @@ impl ConnectError {
 
 #[cfg(test)]
 mod tests {
-    use super::RowPage;
+    use super::{RowError, RowPage};
 
     #[test]
     fn a_full_page_has_another_after_it_whatever_its_rows_are() {
         let unlisted = |name: &str| (name.to_owned(), String::new(), None);
-        let bad = |name: &str| (name.to_owned(), String::new(), Some(Err("it is wrong".to_owned())));
+        let error = || RowError::Name { name: "-".to_owned(), period: String::new() };
+        let bad = |name: &str| (name.to_owned(), String::new(), Some(Err(error())));
         for (rows, next) in [
             (vec![bad("a"), unlisted("b")], Some("b")),
             (vec![unlisted("-"), unlisted(".")], Some(".")),

@@ -31,21 +31,21 @@
 //! A row of `getid_generator` changes while the row of `getid_store` is locked, except that `begin_periods` raises
 //! `newest` without that lock.
 //!
-//! The functions here decide about a row as it was read, inside the transaction that writes it. SQLite uses them for
-//! each row; a database server for all operations but a reservation, which is one statement there.
+//! The functions here decide about a row as it was read, inside the transaction that writes it, or check what the
+//! database has computed.
 //!
-//! Invariant: only [`apply_give_back`] lowers `next`, and each write increases `version`. So a row of a version that a
+//! Invariant: only giving back lowers `next`, and each write increases `version`. So a row of a version that a
 //! server knows is as that server has left it.
 
-use getid_core::server::{CivilTime, INCREMENT_MAX, Key, RESERVED_MAX, Reset, Spec, VALUE_MAX, WaitPolicy};
+use std::fmt;
 
-#[cfg(any(feature = "mysql", feature = "postgres"))]
-use super::NotedRow;
+use getid_core::{CivilTime, INCREMENT_MAX, Key, RESERVED_MAX, Reset, Spec, VALUE_MAX, WaitPolicy};
+
+use super::packet::SqlRow;
 use super::{
-    CreateRequest, Day, Generator, GiveBackRequest, OpenPeriodRequest, PRUNED_MAX, Reservation, ReserveRequest,
-    RowChange, RowPage, RowState, SequenceRow, Verdict,
+    CreateRequest, Day, Generator, NotedRow, OpenPeriodRequest, Reservation, ReserveRequest, RowChange, RowError,
+    RowPage, RowState, SequenceRow, Verdict,
 };
-use getid_text::printable::printable;
 
 /// Version of these tables.
 pub(super) const SCHEMA_VERSION: i64 = 1;
@@ -76,31 +76,59 @@ pub(super) const COLUMNS: &str = "name, period, next, version, generation, start
 /// Columns of [`Generator`], in its order.
 pub(super) const GENERATOR_COLUMNS: &str = "name, declaration, reset, newest, closed_through";
 
-/// Returns the error of a row whose name is not valid. Its numbers may be in use, so the remedy is not to delete it.
-fn invalid_name(shown: &str, name: &str, period: &str) -> String {
-    let shown = shown.escape_debug();
-    let [name, period] = [name, period].map(|text| printable(&text.replace('\'', "''")).into_owned());
-    format!(
-        "the row '{shown}' of getid_sequence has a name that is not valid: rename it, as its values may be in use: \
-         UPDATE getid_sequence SET name = '...' WHERE name = '{name}' AND period = '{period}'"
-    )
+impl Generator {
+    /// Returns the row in the order of [`GENERATOR_COLUMNS`].
+    pub(super) fn of(row: &SqlRow) -> Generator {
+        let text = |at| row.text(at).unwrap_or_default();
+        Generator { name: text(0), declaration: text(1), reset: text(2), newest: text(3), closed_through: text(4) }
+    }
 }
 
 impl RawRow {
+    /// Returns the row in the order of [`COLUMNS`].
+    pub(super) fn of(row: &SqlRow) -> RawRow {
+        RawRow::from_column(row, 0)
+    }
+
+    /// Returns the row whose columns begin at `first`. A column without a number gets an invalid one, which
+    /// [`RawRow::read`] reports.
+    pub(super) fn from_column(row: &SqlRow, first: usize) -> RawRow {
+        let number = |at| row.number(first + at).unwrap_or(i64::MIN);
+        let text = |at| row.shown(first + at);
+        RawRow {
+            name: text(0),
+            period: text(1),
+            next: number(2),
+            version: number(3),
+            generation: number(4),
+            start: number(5),
+            increment: number(6),
+            offset: number(7),
+            cache: number(8),
+            max: number(9),
+            policy: text(10),
+            state: text(11),
+            created: number(12),
+            updated: number(13),
+        }
+    }
+
     /// Parses the row. Returns the error in a row that was edited, with the remedy.
-    pub(super) fn read(self) -> Result<SequenceRow, String> {
+    pub(super) fn read(self) -> Result<SequenceRow, RowError> {
         let RawRow { name, period, .. } = &self;
         let key = if period.is_empty() { Key::new(name) } else { Key::of_period(name, period) };
-        let shown = if period.is_empty() { name.clone() } else { format!("{name}@{period}") };
-        let key = key.ok_or_else(|| invalid_name(&shown, name, period))?;
-        let bad = |column: &str, found: &dyn std::fmt::Display, expected: &str| {
-            format!("the row of '{key}' in getid_sequence has {column} {found}, must be {expected}: UPDATE it by hand")
+        let key = key.ok_or_else(|| RowError::Name { name: name.clone(), period: period.clone() })?;
+        let bad = |column: &'static str, found: &dyn fmt::Display, expected: &str| RowError::Column {
+            key: key.clone(),
+            column,
+            found: found.to_string(),
+            expected: expected.to_owned(),
         };
-        let number = |column: &str, found: i64, min: i64, max: i64| {
+        let number = |column: &'static str, found: i64, min: i64, max: i64| {
             let is_right = (min..=max).contains(&found);
             if is_right { Ok(found) } else { Err(bad(column, &found, &format!("{min} to {max}"))) }
         };
-        let small = |column: &str, found: i64, min: i64, max: u32| {
+        let small = |column: &'static str, found: i64, min: i64, max: u32| {
             number(column, found, min, max.into()).map(|found| u32::try_from(found).unwrap_or(max))
         };
         let increment = small("increment", self.increment, 1, INCREMENT_MAX)?;
@@ -140,8 +168,8 @@ impl RawRow {
 }
 
 /// Returns a page of rows as read from a database.
-pub(super) fn page_of(limit: u32, rows: Vec<RawRow>) -> RowPage {
-    RowPage::new(limit, rows.into_iter().map(|row| (row.name.clone(), row.period.clone(), Some(row.read()))))
+pub(super) fn page_of(limit: u32, rows: impl Iterator<Item = RawRow>) -> RowPage {
+    RowPage::new(limit, rows.map(|row| (row.name.clone(), row.period.clone(), Some(row.read()))))
 }
 
 /// Largest `next`: past the last possible value, with room for one more step.
@@ -377,27 +405,9 @@ impl PrunePlan {
         let closed_through = found.closed_through.clone().max(day);
         Some(PrunePlan { closed: Generator { closed_through, ..found.clone() }, condition })
     }
-
-    /// Returns the SQL that counts the rows, and selects the first and the last of their periods.
-    pub(super) fn count_sql(&self) -> String {
-        format!(
-            "SELECT COUNT(*), COALESCE(MIN(period), ''), COALESCE(MAX(period), '') FROM getid_sequence WHERE {}",
-            self.condition
-        )
-    }
-
-    /// Returns the SQL that deletes some of the rows, for databases whose DELETE has no LIMIT.
-    pub(super) fn delete_sql(&self) -> String {
-        format!(
-            "DELETE FROM getid_sequence WHERE (name, period) IN (SELECT name, period FROM getid_sequence WHERE {} \
-             LIMIT {PRUNED_MAX})",
-            self.condition
-        )
-    }
 }
 
 /// Returns the notes of rows whose periods are not closed: a pruned row is not a lost one.
-#[cfg(any(feature = "mysql", feature = "postgres"))]
 pub(super) fn without_closed(notes: &[NotedRow], generators: &[Generator]) -> Vec<NotedRow> {
     let is_closed = |note: &NotedRow| {
         let generator = generators.iter().find(|generator| generator.name == note.key.name());
@@ -405,18 +415,6 @@ pub(super) fn without_closed(notes: &[NotedRow], generators: &[Generator]) -> Ve
         through.is_some_and(|through| through.ends(note.key.period()))
     };
     notes.iter().filter(|note| !is_closed(note)).cloned().collect()
-}
-
-/// Returns the row with the end of a reservation given back; `None` if the row was written since.
-pub(super) fn apply_give_back(row: &SequenceRow, end: &GiveBackRequest, now_unix_ms: i64) -> Option<SequenceRow> {
-    let is_ours = row.state == RowState::Live && row.version == end.version;
-    let is_value = end.next < row.next && row.spec.next_from(end.next) == end.next;
-    (is_ours && is_value).then(|| SequenceRow {
-        next: end.next,
-        version: row.version + 1,
-        updated_unix_ms: now_unix_ms,
-        ..row.clone()
-    })
 }
 
 /// Returns the row that a creation writes. `found` is the present row of its name.
@@ -467,7 +465,6 @@ fn restarted_row(
 }
 
 /// Returns the keys of the rows in `found` that are lower than their notes, each with its new `next`.
-#[cfg(any(feature = "mysql", feature = "postgres"))]
 pub(super) fn lower_than(notes: &[NotedRow], found: Vec<RawRow>) -> Vec<(Key, i64)> {
     let raised = |raw: RawRow| {
         // A row that cannot be parsed gives no values.
@@ -481,7 +478,6 @@ pub(super) fn lower_than(notes: &[NotedRow], found: Vec<RawRow>) -> Vec<(Key, i6
 
 /// Returns new rows for the notes without a row in `found`: the store lost them. They are marked, because only a row
 /// has the position; without one another server could begin the name at its start.
-#[cfg(any(feature = "mysql", feature = "postgres"))]
 pub(super) fn lost_rows(notes: &[NotedRow], found: &[RawRow]) -> Vec<SequenceRow> {
     let is_found =
         |note: &&NotedRow| found.iter().any(|row| (&*row.name, &*row.period) == (note.key.name(), note.key.period()));
@@ -559,7 +555,7 @@ mod tests {
     #[test]
     fn the_remedy_for_a_row_with_an_invalid_name_is_to_rename_it() {
         for (name, place) in [("-", "'-'"), (".", "'.'"), ("..", "'..'"), ("it's", "'it''s'"), ("a\n", r"'a\n'")] {
-            let message = RawRow { name: name.to_owned(), ..RawRow::default() }.read().unwrap_err();
+            let message = RawRow { name: name.to_owned(), ..RawRow::default() }.read().unwrap_err().to_string();
             let remedy = format!("UPDATE getid_sequence SET name = '...' WHERE name = {place} AND period = ''");
             assert!(message.ends_with(&remedy) && !message.contains("delete"), "{message}");
         }

@@ -9,6 +9,72 @@ use super::{Store, TableKind};
 use crate::records::RecordStore;
 use getid_text::store_url::{ServerAddress, StoreKind, StoreUrl};
 
+/// Reason why an address has no store.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OpenError {
+    /// The program was built without such stores.
+    #[error("'{shown}': this getid was built without the feature '{feature}'")]
+    NotBuilt {
+        /// The address.
+        shown: String,
+        /// The missing feature.
+        feature: &'static str,
+    },
+    /// A file has no tables of Leaf or Tinyid.
+    #[error("sequence-table {} is a table in MySQL; '{shown}' has getid's own (sequence-table native)", word(*.table))]
+    NoTableInFile {
+        /// The address.
+        shown: String,
+        /// Kind of the tables.
+        table: TableKind,
+    },
+    /// PostgreSQL has no tables of Leaf or Tinyid.
+    #[error(
+        "{shown}: sequence-table {} is for MySQL, where its tables are; PostgreSQL has native ones",
+        word(*.table)
+    )]
+    NoTableInPostgres {
+        /// The address.
+        shown: String,
+        /// Kind of the tables.
+        table: TableKind,
+    },
+    /// The address is one of etcd, for sequences.
+    #[error("'{0}' is etcd, which keeps claims and no sequences")]
+    NoSequencesInEtcd(String),
+    /// The address is one of etcd, for records in SQL.
+    #[error("'{0}' is etcd, not a SQL database")]
+    NotSql(String),
+    /// The address of records has a uuid.
+    #[error("'{0}' has uuid=, which only the address of a sequence-store has")]
+    UuidOfRecords(String),
+    /// Two addresses are one file.
+    #[error("{}", same_store(.shown, .other, ""))]
+    SameFile {
+        /// The address.
+        shown: String,
+        /// An address before it.
+        other: String,
+    },
+    /// No thread can be started.
+    #[error("cannot start a thread for '{shown}': {error}")]
+    Thread {
+        /// The address.
+        shown: String,
+        /// Error of the system.
+        error: String,
+    },
+}
+
+/// Returns the word of a kind of tables.
+fn word(table: TableKind) -> &'static str {
+    match table {
+        TableKind::Native => "native",
+        TableKind::Leaf => "leaf",
+        TableKind::Tinyid => "tinyid",
+    }
+}
+
 /// Returns the store of this address, without opening a connection.
 ///
 /// `dir` is the folder of a SQLite file that is named without one. An address without a path means
@@ -16,22 +82,18 @@ use getid_text::store_url::{ServerAddress, StoreKind, StoreUrl};
 ///
 /// # Errors
 ///
-/// Returns a sentence if this program was built without such stores, or if they have no such tables.
-pub fn open(url: &StoreUrl, table: TableKind, dir: &Path, server_id: u32) -> Result<Box<dyn Store>, String> {
+/// Fails if this program was built without such stores, or if they have no such tables.
+pub fn open(url: &StoreUrl, table: TableKind, dir: &Path, server_id: u32) -> Result<Box<dyn Store>, OpenError> {
     match url.kind() {
         StoreKind::Sqlite { path } => {
             if table != TableKind::Native {
-                let word = if table == TableKind::Leaf { "leaf" } else { "tinyid" };
-                return Err(format!(
-                    "sequence-table {word} is a table in MySQL; '{}' has getid's own (sequence-table native)",
-                    url.shown()
-                ));
+                return Err(OpenError::NoTableInFile { shown: url.shown().to_owned(), table });
             }
             sqlite(file_in(dir, path.as_deref(), server_id), url)
         }
         StoreKind::Mysql(address) => mysql(address, table, url),
         StoreKind::Postgres(address) => postgres(address, table, url),
-        StoreKind::Etcd(_) => Err(format!("'{}' is etcd, which keeps claims and no sequences", url.shown())),
+        StoreKind::Etcd(_) => Err(OpenError::NoSequencesInEtcd(url.shown().to_owned())),
     }
 }
 
@@ -46,7 +108,7 @@ pub fn open_all(
     table: TableKind,
     dir: &Path,
     server_id: u32,
-) -> Result<Vec<Box<dyn Store>>, String> {
+) -> Result<Vec<Box<dyn Store>>, OpenError> {
     let mut stores = Vec::<Box<dyn Store>>::new();
     let mut files = Vec::<Option<PathBuf>>::new();
     for url in urls {
@@ -57,7 +119,8 @@ pub fn open_all(
         };
         let mut before = stores.iter().zip(&files);
         if let Some((other, _)) = before.find(|(_, found)| file.is_some() && **found == file) {
-            return Err(same_store(store.shown(), other.shown(), ""));
+            let (shown, other) = (store.shown().to_owned(), other.shown().to_owned());
+            return Err(OpenError::SameFile { shown, other });
         }
         stores.push(store);
         files.push(file);
@@ -91,18 +154,18 @@ fn real_path(path: &Path) -> PathBuf {
 ///
 /// # Errors
 ///
-/// Returns a sentence if this program was built without such stores, or if no thread can be started.
-pub fn open_records(url: &StoreUrl, dir: &Path, deadline: Duration) -> Result<Arc<dyn RecordStore>, String> {
+/// Fails if this program was built without such stores, or if no thread can be started.
+pub fn open_records(url: &StoreUrl, dir: &Path, deadline: Duration) -> Result<Arc<dyn RecordStore>, OpenError> {
     if let StoreKind::Mysql(address) | StoreKind::Postgres(address) = url.kind()
         && address.uuid.is_some()
     {
-        return Err(format!("'{}' has uuid=, which only the address of a sequence-store has", url.shown()));
+        return Err(OpenError::UuidOfRecords(url.shown().to_owned()));
     }
     match url.kind() {
         StoreKind::Sqlite { path } => sqlite_records(path.as_deref(), dir, url, deadline),
         StoreKind::Mysql(address) => mysql_records(address, url, deadline),
         StoreKind::Postgres(address) => postgres_records(address, url, deadline),
-        StoreKind::Etcd(_) => Err(format!("'{}' is etcd, not a SQL database", url.shown())),
+        StoreKind::Etcd(_) => Err(OpenError::NotSql(url.shown().to_owned())),
     }
 }
 
@@ -110,7 +173,7 @@ pub fn open_records(url: &StoreUrl, dir: &Path, deadline: Duration) -> Result<Ar
 fn sql_records(
     server: Box<dyn super::records::RecordServer>,
     deadline: Duration,
-) -> Result<Arc<dyn RecordStore>, String> {
+) -> Result<Arc<dyn RecordStore>, OpenError> {
     Ok(Arc::new(super::records::SqlRecords::new(server, deadline)?))
 }
 
@@ -120,22 +183,26 @@ fn sqlite_records(
     dir: &Path,
     _: &StoreUrl,
     deadline: Duration,
-) -> Result<Arc<dyn RecordStore>, String> {
+) -> Result<Arc<dyn RecordStore>, OpenError> {
     sql_records(Box::new(super::sqlite::SqliteRecords::new(path, dir)), deadline)
 }
 
 #[cfg(not(feature = "sqlite"))]
-fn sqlite_records(_: Option<&Path>, _: &Path, url: &StoreUrl, _: Duration) -> Result<Arc<dyn RecordStore>, String> {
+fn sqlite_records(_: Option<&Path>, _: &Path, url: &StoreUrl, _: Duration) -> Result<Arc<dyn RecordStore>, OpenError> {
     Err(not_built_error(url, "sqlite"))
 }
 
 #[cfg(feature = "mysql")]
-fn mysql_records(address: &ServerAddress, url: &StoreUrl, deadline: Duration) -> Result<Arc<dyn RecordStore>, String> {
+fn mysql_records(
+    address: &ServerAddress,
+    url: &StoreUrl,
+    deadline: Duration,
+) -> Result<Arc<dyn RecordStore>, OpenError> {
     sql_records(Box::new(super::mysql::MysqlRecords::new(address, url.shown())), deadline)
 }
 
 #[cfg(not(feature = "mysql"))]
-fn mysql_records(_: &ServerAddress, url: &StoreUrl, _: Duration) -> Result<Arc<dyn RecordStore>, String> {
+fn mysql_records(_: &ServerAddress, url: &StoreUrl, _: Duration) -> Result<Arc<dyn RecordStore>, OpenError> {
     Err(not_built_error(url, "mysql"))
 }
 
@@ -144,50 +211,50 @@ fn postgres_records(
     address: &ServerAddress,
     url: &StoreUrl,
     deadline: Duration,
-) -> Result<Arc<dyn RecordStore>, String> {
+) -> Result<Arc<dyn RecordStore>, OpenError> {
     sql_records(Box::new(super::postgres::PostgresRecords::new(address, url.shown())?), deadline)
 }
 
 #[cfg(not(feature = "postgres"))]
-fn postgres_records(_: &ServerAddress, url: &StoreUrl, _: Duration) -> Result<Arc<dyn RecordStore>, String> {
+fn postgres_records(_: &ServerAddress, url: &StoreUrl, _: Duration) -> Result<Arc<dyn RecordStore>, OpenError> {
     Err(not_built_error(url, "postgres"))
 }
 
 #[cfg(feature = "sqlite")]
 #[expect(clippy::unnecessary_wraps, reason = "the variant without the feature fails")]
-fn sqlite(path: std::path::PathBuf, _: &StoreUrl) -> Result<Box<dyn Store>, String> {
+fn sqlite(path: std::path::PathBuf, _: &StoreUrl) -> Result<Box<dyn Store>, OpenError> {
     Ok(Box::new(super::sqlite::SqliteStore::new(path)))
 }
 
 #[cfg(not(feature = "sqlite"))]
-fn sqlite(_: std::path::PathBuf, url: &StoreUrl) -> Result<Box<dyn Store>, String> {
+fn sqlite(_: std::path::PathBuf, url: &StoreUrl) -> Result<Box<dyn Store>, OpenError> {
     Err(not_built_error(url, "sqlite"))
 }
 
 #[cfg(feature = "mysql")]
 #[expect(clippy::unnecessary_wraps, reason = "the variant without the feature fails")]
-fn mysql(address: &ServerAddress, table: TableKind, url: &StoreUrl) -> Result<Box<dyn Store>, String> {
+fn mysql(address: &ServerAddress, table: TableKind, url: &StoreUrl) -> Result<Box<dyn Store>, OpenError> {
     Ok(Box::new(super::mysql::Mysql::new(address, url.shown(), table)))
 }
 
 #[cfg(not(feature = "mysql"))]
-fn mysql(_: &ServerAddress, _: TableKind, url: &StoreUrl) -> Result<Box<dyn Store>, String> {
+fn mysql(_: &ServerAddress, _: TableKind, url: &StoreUrl) -> Result<Box<dyn Store>, OpenError> {
     Err(not_built_error(url, "mysql"))
 }
 
 #[cfg(feature = "postgres")]
-fn postgres(address: &ServerAddress, table: TableKind, url: &StoreUrl) -> Result<Box<dyn Store>, String> {
+fn postgres(address: &ServerAddress, table: TableKind, url: &StoreUrl) -> Result<Box<dyn Store>, OpenError> {
     Ok(Box::new(super::postgres::Postgres::new(address, url.shown(), table)?))
 }
 
 #[cfg(not(feature = "postgres"))]
-fn postgres(_: &ServerAddress, _: TableKind, url: &StoreUrl) -> Result<Box<dyn Store>, String> {
+fn postgres(_: &ServerAddress, _: TableKind, url: &StoreUrl) -> Result<Box<dyn Store>, OpenError> {
     Err(not_built_error(url, "postgres"))
 }
 
 #[cfg(not(all(feature = "sqlite", feature = "mysql", feature = "postgres")))]
-fn not_built_error(url: &StoreUrl, feature: &str) -> String {
-    format!("'{}': this getid was built without the feature '{feature}'", url.shown())
+fn not_built_error(url: &StoreUrl, feature: &'static str) -> OpenError {
+    OpenError::NotBuilt { shown: url.shown().to_owned(), feature }
 }
 
 #[cfg(all(test, feature = "sqlite"))]
@@ -209,7 +276,7 @@ mod tests {
             ["sqlite:sub/a", "sqlite:link/a"],
             ["sqlite:sequences-0.sqlite", "sqlite:"],
         ] {
-            let message = open(words).unwrap_err();
+            let message = open(words).unwrap_err().to_string();
             assert!(message.contains(": this is the same store as sqlite:") && !message.contains("uuid"), "{message}");
         }
         assert_eq!(open(["sqlite:a", "sqlite:sub/a"]), Ok(2));

@@ -14,6 +14,7 @@ pub(super) const RIGHTS: &str = "SELECT, INSERT, UPDATE";
 
 impl TablePurpose {
     /// Returns the tables, as written in a GRANT.
+    #[cfg(feature = "postgres")]
     pub(super) fn tables(self) -> &'static str {
         match self {
             TablePurpose::Sequences => "getid_beat, getid_generator, getid_sequence, getid_store",
@@ -30,6 +31,7 @@ impl TablePurpose {
     }
 
     /// Returns what a crash may lose if a setting permits it.
+    #[cfg(feature = "mysql")]
     pub(super) fn what_is_lost(self) -> &'static str {
         match self {
             TablePurpose::Sequences => "values that were given",

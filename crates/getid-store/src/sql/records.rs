@@ -1,11 +1,15 @@
 //! Records that servers share ([`crate::records`]), in the table `getid_record` of a SQL database: the common part of
 //! SQLite, MySQL and PostgreSQL.
 //!
+//! A write is a transaction with an UPDATE that names the stamp it replaces, or with an INSERT that does nothing if the
+//! record exists. Of two concurrent writes the second waits for the first, and finds another stamp. Each packet first
+//! checks that the database still takes writes: a former primary keeps its connections when it becomes a replica.
+//!
 //! Each call runs on a separate thread, to its end or to its deadline. So neither the caller's runtime nor a dropped
 //! call matters, and no other work of this process delays a beat. One or two connections are kept. A connection without
 //! an answer in time is not used again: its statement may still be done.
 //!
-//! Not here: the statements of each database (its `records`).
+//! Not here: how a connection is opened and its table created (`records` of each database).
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
@@ -15,7 +19,8 @@ use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::{StoreError, StoreFuture};
+use super::packet::{FailureKind, Link, Packet, RecordDialect, SqlRow};
+use super::{OpenError, StoreError, StoreFuture};
 use crate::records::{
     self, DamagedRow, Key, LIST_MAX, RecordPage, RecordRow, RecordStore, RecordStoreError, RecordStoreInfo, Stamp,
     TEXT_BYTES_MAX, WriteResult,
@@ -86,6 +91,123 @@ pub(super) enum ExpectedRow {
     Exists { writer: String, beat: i64 },
 }
 
+/// Most bytes of a packet apart from the text of a record.
+pub(super) const PACKET_BYTES: usize = 4096;
+
+/// An open connection to a database.
+pub(super) struct SqlRecordConnection<L> {
+    link: L,
+    info: RecordStoreInfo,
+}
+
+impl<L: Link + RecordDialect> SqlRecordConnection<L> {
+    /// Returns the connection of a link whose table was checked.
+    pub(super) fn new(link: L) -> SqlRecordConnection<L> {
+        let info = link.info();
+        let info = RecordStoreInfo { product: info.product.clone(), warnings: info.warnings.clone() };
+        SqlRecordConnection { link, info }
+    }
+
+    /// Runs a query for records.
+    async fn select(&mut self, condition: &str) -> Result<Vec<RawRecord>, StoreError> {
+        let mut packet = Packet::new();
+        let read_only = L::IS_READ_ONLY.map(|query| packet.add(query));
+        let rows = packet.add(format!("SELECT {COLUMNS} FROM getid_record WHERE {condition}"));
+        let done = self.link.run(packet).await?;
+        self.check_writable(read_only.and_then(|at| done[at].rows.first()))?;
+        Ok(done[rows].rows.iter().map(RawRecord::of).collect())
+    }
+
+    async fn write_row(&mut self, key: &Key, expect: &ExpectedRow, new: &RecordRow) -> Result<bool, StoreError> {
+        let (bytes, bytes_max) = (2 * new.text.len() + PACKET_BYTES, self.link.packet_bytes_max());
+        if bytes > bytes_max {
+            return Err(StoreError::Refused(format!(
+                "the record '{key}' needs a packet of {bytes} bytes, and max_allowed_packet is {bytes_max}: set it to 16M"
+            )));
+        }
+        let is_absent = matches!(expect, ExpectedRow::Absent);
+        let mut packet = Packet::transaction().creating(is_absent);
+        let read_only = L::IS_READ_ONLY.map(|query| packet.add(query));
+        let (writer, beat, text) = (writer_column(new.stamp), beat_column(new.stamp), L::text(&new.text));
+        let now = L::WRITTEN_AT;
+        let written = packet.add(match expect {
+            // A key that was edited may end with blanks, which MySQL does not compare.
+            ExpectedRow::Exists { writer: was, beat: was_beat } => format!(
+                "UPDATE getid_record SET record_key = '{key}', writer = '{writer}', beat = {beat}, text = {text}, \
+                 written_at = {now} WHERE record_key = '{key}' AND writer = {} AND beat = {was_beat}",
+                L::key_text(was)
+            ),
+            ExpectedRow::Absent => format!(
+                "INSERT INTO getid_record ({COLUMNS}, written_at) VALUES ('{key}', '{writer}', {beat}, {text}, {now}){}",
+                L::IF_ABSENT
+            ),
+        });
+        match self.link.run(packet).await {
+            Ok(done) => {
+                let affected = done[written].affected;
+                if affected > 0 {
+                    self.check_writable(read_only.and_then(|at| done[at].rows.first()))?;
+                }
+                Ok(affected == 1)
+            }
+            Err(failure) if is_absent && failure.kind == FailureKind::Duplicate => Ok(false),
+            Err(failure) => Err(failure.error),
+        }
+    }
+
+    /// Fails if the database takes no writes: reads from it may be outdated.
+    fn check_writable(&self, row: Option<&SqlRow>) -> Result<(), StoreError> {
+        let is_on = |value: &Option<String>| value.as_ref().is_some_and(|value| !["0", "OFF", "f"].contains(&&**value));
+        if row.is_some_and(|row| row.0.iter().any(is_on)) { Err(self.link.read_only_error()) } else { Ok(()) }
+    }
+}
+
+impl<L: Link + RecordDialect> RecordConnection for SqlRecordConnection<L> {
+    fn info(&self) -> &RecordStoreInfo {
+        &self.info
+    }
+
+    fn has_ended(&self) -> bool {
+        self.link.has_ended()
+    }
+
+    fn read(&mut self, key: Key) -> StoreFuture<'_, Option<RawRecord>> {
+        Box::pin(async move { Ok(self.select(&format!("record_key = '{key}'")).await?.pop()) })
+    }
+
+    fn list(&mut self, range: KeyRange) -> StoreFuture<'_, Vec<RawRecord>> {
+        let KeyRange { from, below, after, limit } = range;
+        let [from, below, after] = [from, below, after].map(|text| L::key_text(&text));
+        Box::pin(async move {
+            self.select(&format!(
+                "record_key >= {from} AND record_key < {below} AND record_key > {after} ORDER BY record_key LIMIT {limit}"
+            ))
+            .await
+        })
+    }
+
+    fn write(&mut self, key: Key, expect: ExpectedRow, new: RecordRow) -> StoreFuture<'_, bool> {
+        Box::pin(async move { self.write_row(&key, &expect, &new).await })
+    }
+}
+
+/// Returns the error of opening a connection, during which nothing is written.
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+pub(super) fn opening_error(error: StoreError) -> RecordStoreError {
+    match error {
+        StoreError::Refused(message) | StoreError::Locked(message) => RecordStoreError::Refused(message),
+        StoreError::Unknown(message) => RecordStoreError::Away(message),
+    }
+}
+
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+impl From<super::ConnectError> for RecordStoreError {
+    fn from(failure: super::ConnectError) -> RecordStoreError {
+        let message = failure.error.to_string();
+        if failure.is_away { RecordStoreError::Away(message) } else { RecordStoreError::Refused(message) }
+    }
+}
+
 impl From<Option<Stamp>> for ExpectedRow {
     fn from(expect: Option<Stamp>) -> ExpectedRow {
         expect.map_or(ExpectedRow::Absent, |was| ExpectedRow::Exists {
@@ -126,29 +248,42 @@ pub(super) struct RawRecord {
 }
 
 impl RawRecord {
+    /// Returns the row in the order of [`COLUMNS`]. A column without a number gets one that no row has.
+    fn of(row: &SqlRow) -> RawRecord {
+        let beat = row.number(2).unwrap_or(i64::MIN);
+        RawRecord { key: row.shown(0), writer: row.shown(1), beat, text: row.shown(3) }
+    }
+
     /// Parses the record, or returns the error in the row.
     fn parse(self) -> Result<(Key, RecordRow), DamagedRow> {
         let shown = printable_up_to(&self.key, 80);
         let what = match (self.stamp(), Key::new(&*self.key)) {
             (Ok(stamp), Some(key)) => return Ok((key, RecordRow { stamp, text: self.text })),
             (_, None) => "has a record_key that is not a valid key".to_owned(),
-            (Err(what), Some(_)) => what,
+            (Err(bad), Some(_)) => bad.to_string(),
         };
         let what = format!("the row '{shown}' of the table getid_record {what}");
         Err(DamagedRow { key: self.key, what, writer: self.writer, beat: self.beat, text: self.text.into_bytes() })
     }
 
-    fn stamp(&self) -> Result<Stamp, String> {
+    /// Returns the stamp, or what the row has in its place.
+    fn stamp(&self) -> Result<Stamp, BadStamp> {
         let digits = |text: &&String| text.len() == 32 && text.bytes().all(|byte| b"0123456789abcdef".contains(&byte));
         let writer = Some(&self.writer).filter(digits).and_then(|text| u128::from_str_radix(text, 16).ok());
-        let writer = writer.ok_or_else(|| {
-            let found = printable_up_to(&self.writer, 40);
-            format!("has the writer '{found}', which is not 32 lower-case hexadecimal digits")
-        })?;
+        let writer = writer.ok_or_else(|| BadStamp::Writer(printable_up_to(&self.writer, 40)))?;
         let beat = u64::try_from(self.beat).ok().filter(|beat| *beat > 0);
-        let beat = beat.ok_or_else(|| format!("has the beat {}, which must be 1 at least", self.beat))?;
+        let beat = beat.ok_or(BadStamp::Beat(self.beat))?;
         Ok(Stamp { writer, beat })
     }
+}
+
+/// Error in the stamp of a row.
+#[derive(Clone, Debug, thiserror::Error)]
+enum BadStamp {
+    #[error("has the writer '{0}', which is not 32 lower-case hexadecimal digits")]
+    Writer(String),
+    #[error("has the beat {0}, which must be 1 at least")]
+    Beat(i64),
 }
 
 /// Returns the warning about replicas that may lack acknowledged writes.
@@ -161,12 +296,12 @@ pub(super) fn replicas_lag(replicas: u64, remedy: &str) -> String {
 }
 
 /// Returns the writer as stored in the table.
-pub(super) fn writer_column(stamp: Stamp) -> String {
+fn writer_column(stamp: Stamp) -> String {
     format!("{:032x}", stamp.writer)
 }
 
 /// Returns the beat as stored in the table.
-pub(super) fn beat_column(stamp: Stamp) -> i64 {
+fn beat_column(stamp: Stamp) -> i64 {
     i64::try_from(stamp.beat).unwrap_or(i64::MAX)
 }
 
@@ -206,9 +341,10 @@ impl SqlRecords {
     ///
     /// # Errors
     ///
-    /// Returns a sentence if the thread cannot be started.
-    pub(super) fn new(server: Box<dyn RecordServer>, deadline: Duration) -> Result<SqlRecords, String> {
-        let failed = |error: io::Error| format!("cannot start a thread for '{}': {error}", server.shown());
+    /// Fails if the thread cannot be started.
+    pub(super) fn new(server: Box<dyn RecordServer>, deadline: Duration) -> Result<SqlRecords, OpenError> {
+        let failed =
+            |error: io::Error| OpenError::Thread { shown: server.shown().to_owned(), error: error.to_string() };
         let permits = Arc::new(Semaphore::new(server.connections_max()));
         let (end, ended) = oneshot::channel::<()>();
         let (ready, is_ready) = mpsc::sync_channel(1);
@@ -368,7 +504,7 @@ impl ConnectionPool {
                 return Ok(WriteResult::Done);
             }
             Ok(Ok(false)) => {}
-            Ok(Err(StoreError::Refused(message))) => {
+            Ok(Err(StoreError::Refused(message) | StoreError::Locked(message))) => {
                 self.release(borrowed);
                 return Err(RecordStoreError::Refused(message));
             }
@@ -381,7 +517,7 @@ impl ConnectionPool {
                 self.release(borrowed);
                 row_of(found).map(WriteResult::Conflict)
             }
-            Ok(Err(StoreError::Refused(message))) => {
+            Ok(Err(StoreError::Refused(message) | StoreError::Locked(message))) => {
                 self.release(borrowed);
                 Err(RecordStoreError::Refused(message))
             }

@@ -446,9 +446,9 @@ impl Connection {
 
     fn complete_handshake(&mut self, deadline: &Deadline) -> Result<(), ClientError> {
         let failed = |error: io::Error| error_of(error, deadline, true);
-        loop {
+        while self.is_tls() {
             self.set_timeouts(deadline).map_err(failed)?;
-            let Some(tls) = &mut self.tls else { return Ok(()) };
+            let Some(tls) = &mut self.tls else { break };
             if tls.wants_write() {
                 tls.write_tls(&mut self.socket).map_err(failed)?;
             } else if !tls.is_handshaking() {
@@ -460,6 +460,7 @@ impl Connection {
                 tls.process_new_packets().map_err(ClientError::Tls)?;
             }
         }
+        Ok(())
     }
 
     fn exchange(&mut self, requests: &[u8], count: usize, deadline: &Deadline) -> Result<Vec<Reply>, ClientError> {

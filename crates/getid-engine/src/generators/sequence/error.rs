@@ -72,7 +72,9 @@ impl SequenceError {
     /// Converts a database's error, with its address, to the error of a request that changes something.
     pub(super) fn from_store(error: StoreError) -> SequenceError {
         match error {
-            StoreError::Refused(reason) => SequenceError::Refused(SequenceRefusal::Store(reason.into())),
+            StoreError::Refused(reason) | StoreError::Locked(reason) => {
+                SequenceError::Refused(SequenceRefusal::Store(reason.into()))
+            }
             StoreError::Unknown(reason) => SequenceError::Unknown(reason),
         }
     }

@@ -486,7 +486,9 @@ impl Sequences {
                 Err(error) => {
                     tracing::warn!("creating the sequence '{}' failed: {error}", batch[place].key);
                     answers[place] = match error {
-                        StoreError::Refused(reason) => Ok(Err(Verdict::BadRow(format!("it was not made: {reason}")))),
+                        StoreError::Refused(reason) | StoreError::Locked(reason) => {
+                            Ok(Err(Verdict::BadRow(format!("it was not made: {reason}"))))
+                        }
                         // The row may exist: the next request finds out.
                         unknown @ StoreError::Unknown(_) => Err(unknown),
                     };
@@ -666,7 +668,9 @@ impl Sequences {
                 }
                 Fetched::Refused(self.refusal_of_fetch(pool, entry, verdict))
             }
-            Err(StoreError::Refused(reason)) => Fetched::Failed { is_unknown: false, reason: reason.into() },
+            Err(StoreError::Refused(reason) | StoreError::Locked(reason)) => {
+                Fetched::Failed { is_unknown: false, reason: reason.into() }
+            }
             Err(StoreError::Unknown(reason)) => Fetched::Failed { is_unknown: true, reason: reason.into() },
         };
         let (taken, mut deliveries) = self.apply_answer(entry, now_ms, fetched);
@@ -984,8 +988,8 @@ async fn open_periods(
             match connection.open_period(opening).await {
                 Ok(Ok(_)) => None,
                 Ok(Err(verdict)) => Some(Ok(Err(verdict))),
-                Err(error @ StoreError::Refused(_)) => Some(Err(error)),
                 Err(error @ StoreError::Unknown(_)) => return Err(error),
+                Err(error) => Some(Err(error)),
             }
         };
     }

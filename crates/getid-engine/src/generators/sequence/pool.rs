@@ -418,6 +418,7 @@ impl StorePool {
         let with_address = |reason: String| if reason.contains(shown) { reason } else { format!("{shown}: {reason}") };
         match error {
             StoreError::Refused(reason) => StoreError::Refused(with_address(reason)),
+            StoreError::Locked(reason) => StoreError::Locked(with_address(reason)),
             StoreError::Unknown(reason) => {
                 let reason = with_address(reason);
                 self.set_down(&reason);

@@ -74,7 +74,7 @@ impl MemberLink {
         if address.tls == StoreTls::No {
             return MemberLink::of(socket, place).await;
         }
-        let config = tls_config(address).await.map_err(MemberFailure::Unfit)?;
+        let config = tls_config(address).await.map_err(|error| MemberFailure::Unfit(error.to_string()))?;
         let name = ServerName::try_from(host.to_owned())
             .map_err(|_| MemberFailure::Unfit(format!("{place}: a certificate cannot have the name '{host}'")))?;
         match TlsConnector::from(config).connect(name, socket).await {
@@ -190,36 +190,55 @@ fn is_about_certificate(alert: AlertDescription) -> bool {
     known.contains(&alert)
 }
 
+/// Reason why there is no TLS configuration.
+#[derive(Debug, thiserror::Error)]
+enum TlsConfigError {
+    #[error("{0}: set ca-file= to the authority that signed those of etcd's members")]
+    NoAuthorities(TrustError),
+    #[error("{0}")]
+    File(TrustError),
+    #[error("{}: {error}; key-file= must be this certificate's key", .cert.display())]
+    Key { cert: PathBuf, error: rustls::Error },
+    #[error("the certificates could not be read: the runtime ends")]
+    Ended,
+}
+
+impl From<TrustError> for TlsConfigError {
+    fn from(error: TrustError) -> TlsConfigError {
+        match error {
+            TrustError::NoAuthorities(_) => TlsConfigError::NoAuthorities(error),
+            _ => TlsConfigError::File(error),
+        }
+    }
+}
+
 /// Builds the TLS configuration from its files, so that a new certificate needs no restart.
-async fn tls_config(address: &EtcdAddress) -> Result<Arc<ClientConfig>, String> {
+async fn tls_config(address: &EtcdAddress) -> Result<Arc<ClientConfig>, TlsConfigError> {
     let (verifies, ca_file) = (address.tls == StoreTls::Verify, address.ca_file.clone());
     let own = address.cert_file.clone().zip(address.key_file.clone());
     let made = tokio::task::spawn_blocking(move || load(verifies, ca_file.as_deref(), own.as_ref()));
-    made.await.map_err(|_| "the certificates could not be read: the runtime ends".to_owned())?
+    made.await.map_err(|_| TlsConfigError::Ended)?
 }
 
-fn load(verifies: bool, ca_file: Option<&Path>, own: Option<&(PathBuf, PathBuf)>) -> Result<Arc<ClientConfig>, String> {
+fn load(
+    verifies: bool,
+    ca_file: Option<&Path>,
+    own: Option<&(PathBuf, PathBuf)>,
+) -> Result<Arc<ClientConfig>, TlsConfigError> {
     let trust = match ca_file {
         _ if !verifies => Trust::AnyServer,
         Some(path) => Trust::Authorities(path),
         None => Trust::System,
     };
-    let trust_error = |error: TrustError| match error {
-        TrustError::NoAuthorities(_) => format!(
-            "{error}: set ca-file= to the authority that signed those of etcd's \
-                                                 members"
-        ),
-        _ => error.to_string(),
-    };
-    let builder = trust.builder().map_err(trust_error)?;
+    let builder = trust.builder()?;
     let config = match own {
         None => builder.with_no_client_auth(),
         Some((cert, key)) => {
-            let content = |_| TrustError::Content { path: key.clone(), what: "private key" };
-            let pem = read_pem(key).map_err(trust_error)?;
-            let key = PrivateKeyDer::from_pem_slice(&pem).map_err(content).map_err(trust_error)?;
-            let made = builder.with_client_auth_cert(certificates(cert).map_err(trust_error)?, key);
-            made.map_err(|error| format!("{}: {error}; key-file= must be this certificate's key", cert.display()))?
+            let pem = read_pem(key)?;
+            let key = PrivateKeyDer::from_pem_slice(&pem)
+                .map_err(|_| TrustError::Content { path: key.clone(), what: "private key" })?;
+            let made = builder.with_client_auth_cert(certificates(cert)?, key);
+            made.map_err(|error| TlsConfigError::Key { cert: cert.clone(), error })?
         }
     };
     Ok(Arc::new(config))

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 
 use getid_core::server::Key;
 
-use super::link::{Packet, StatementResult, number, text};
 use crate::sql::Reservation;
+use crate::sql::packet::{Packet, StatementResult};
 
 /// SQL of the table.
 pub(super) const TABLE: &str = "CREATE TABLE IF NOT EXISTS getid_high (
@@ -23,12 +23,12 @@ pub(super) const TABLE: &str = "CREATE TABLE IF NOT EXISTS getid_high (
 pub(super) fn add_read<'a>(packet: &mut Packet, table: &str, keys: impl Iterator<Item = &'a Key>) -> usize {
     let names: Vec<String> = keys.map(|key| format!("'{key}'")).collect();
     let names = names.join(", ");
-    packet.add(format_args!("SELECT name, next FROM getid_high WHERE of_table = '{table}' AND name IN ({names})"))
+    packet.add(format!("SELECT name, next FROM getid_high WHERE of_table = '{table}' AND name IN ({names})"))
 }
 
 /// Returns the values that the statement has read, by name.
 pub(super) fn of(done: &StatementResult) -> BTreeMap<String, i64> {
-    done.rows.iter().filter_map(|row| Some((text(row, 0)?, number(row, 1)?))).collect()
+    done.rows.iter().filter_map(|row| Some((row.text(0)?, row.number(1)?))).collect()
 }
 
 /// Adjusts a reservation from a lowered row: it was found where getid's servers had left it.
@@ -39,8 +39,9 @@ pub(super) fn found(got: Reservation, high: i64) -> Reservation {
 /// Adds a statement that records the position of the row of `table` that meets `condition`; `next` is its first free
 /// value.
 pub(super) fn add_write(packet: &mut Packet, key: &Key, table: &str, next: &str, condition: &str) {
-    packet.add(format_args!(
-        "INSERT INTO getid_high (of_table, name, next) SELECT '{table}', '{key}', {next} FROM {table} WHERE {condition} AND {next} >= 0 \
+    packet.add(format!(
+        "INSERT INTO getid_high (of_table, name, next) SELECT '{table}', '{key}', {next} FROM {table} \
+         WHERE {condition} AND {next} >= 0 \
          ON DUPLICATE KEY UPDATE getid_high.next = GREATEST(getid_high.next, VALUES(next))"
     ));
 }

@@ -6,21 +6,21 @@
 //!
 //! | file | |
 //! |---|---|
+//! | `statements` | the dialect, and getid's own tables |
 //! | `link` | statements in packets, and their answers |
 //! | `errors` | the meaning of errors, and their remedies |
 //! | `settings` | settings of a session, and facts about the server |
-//! | `native`, `leaf`, `tinyid` | the tables |
-//! | `beats` | the table of servers, beside any of them |
-//! | `high` | values reserved from Leaf's and Tinyid's rows |
+//! | `foreign`, `leaf`, `tinyid` | tables of Leaf and Tinyid |
+//! | `high` | values reserved from their rows |
 
-mod beats;
 mod errors;
+mod foreign;
 mod high;
 mod leaf;
 mod link;
-mod native;
 mod records;
 mod settings;
+mod statements;
 mod tinyid;
 
 use std::time::Duration;
@@ -29,9 +29,14 @@ use mysql_async::{Conn, Error, OptsBuilder, SslOpts};
 use tokio_rustls::rustls;
 
 use self::errors::ErrorContext;
-use self::link::{MysqlLink, Packet, hex, text};
+use self::foreign::{ForeignConnection, ForeignTable};
+use self::leaf::Leaf;
+use self::link::MysqlLink;
 pub(super) use self::records::MysqlRecords;
-use super::native as native_rows;
+use self::tinyid::Tinyid;
+use super::connection::SqlConnection;
+use super::native::COLUMNS;
+use super::packet::{FailureKind, Link as _, Packet, hex};
 use super::purpose::TablePurpose;
 use super::{ConnectError, Connection, Store, StoreError, StoreFuture, TableKind, check_pinned};
 use getid_system::trust::{Trust, TrustError};
@@ -66,53 +71,41 @@ impl Mysql {
 
     async fn open(&self) -> Result<Box<dyn Connection>, StoreError> {
         let mut link = self.link().await.map_err(|failure| failure.error)?;
-        let mut info = settings::of(&mut link).await?;
+        link.info = settings::of(&mut link).await?;
         match self.table {
             TableKind::Native => {
-                info.uuid = self.prepare_native_tables(&mut link).await?;
-                check_pinned(&self.address, &info.uuid)?;
+                link.info.uuid = self.prepare_native_tables(&mut link).await?;
+                check_pinned(&self.address, &link.info.uuid)?;
                 self.prepare_beat_table(&mut link).await?;
-                self.create_if_missing(&mut link, "getid_generator", native::GENERATORS).await?;
+                self.create_if_missing(&mut link, "getid_generator", statements::GENERATORS).await?;
                 let tables = [
                     ("getid_store", "changes", "id = 0"),
                     ("getid_sequence", "next", "name = ''"),
                     ("getid_generator", "newest", "name = ''"),
                     ("getid_beat", "beat", "nonce = ''"),
                 ];
-                settings::check_tables(&mut link, &tables, &mut info).await?;
-                Ok(Box::new(native::NativeConnection::new(link, info)))
+                settings::check_tables(&mut link, &tables).await?;
+                Ok(Box::new(SqlConnection::new(link)))
             }
-            TableKind::Leaf => {
-                info.uuid = self.derived_uuid("leaf_alloc");
-                check_pinned(&self.address, &info.uuid)?;
-                self.check_foreign_table(&mut link, leaf::TABLE, leaf::COLUMNS).await?;
-                self.prepare_beat_table(&mut link).await?;
-                self.create_if_missing(&mut link, "getid_high", high::TABLE).await?;
-                let tables = [
-                    (leaf::TABLE, "max_id", "biz_tag = ''"),
-                    ("getid_beat", "beat", "nonce = ''"),
-                    ("getid_high", "next", "name = ''"),
-                ];
-                settings::check_tables(&mut link, &tables, &mut info).await?;
-                leaf::check_names(&mut link, leaf::TABLE, "biz_tag", &mut info).await?;
-                Ok(Box::new(leaf::LeafConnection::new(link, info)))
-            }
-            TableKind::Tinyid => {
-                info.uuid = self.derived_uuid("tiny_id_info");
-                check_pinned(&self.address, &info.uuid)?;
-                self.check_foreign_table(&mut link, tinyid::TABLE, tinyid::COLUMNS).await?;
-                self.prepare_beat_table(&mut link).await?;
-                self.create_if_missing(&mut link, "getid_high", high::TABLE).await?;
-                let tables = [
-                    (tinyid::TABLE, "max_id", "id = 0"),
-                    ("getid_beat", "beat", "nonce = ''"),
-                    ("getid_high", "next", "name = ''"),
-                ];
-                settings::check_tables(&mut link, &tables, &mut info).await?;
-                leaf::check_names(&mut link, tinyid::TABLE, "biz_type", &mut info).await?;
-                Ok(Box::new(tinyid::TinyidConnection::new(link, info)))
-            }
+            TableKind::Leaf => self.open_foreign::<Leaf>(link).await,
+            TableKind::Tinyid => self.open_foreign::<Tinyid>(link).await,
         }
+    }
+
+    async fn open_foreign<T: ForeignTable>(&self, mut link: MysqlLink) -> Result<Box<dyn Connection>, StoreError> {
+        link.info.uuid = self.derived_uuid(T::TABLE);
+        check_pinned(&self.address, &link.info.uuid)?;
+        self.check_foreign_table(&mut link, T::TABLE, T::COLUMNS).await?;
+        self.prepare_beat_table(&mut link).await?;
+        self.create_if_missing(&mut link, "getid_high", high::TABLE).await?;
+        let tables = [
+            (T::TABLE, "max_id", T::NO_ROW),
+            ("getid_beat", "beat", "nonce = ''"),
+            ("getid_high", "next", "name = ''"),
+        ];
+        settings::check_tables(&mut link, &tables).await?;
+        foreign::check_names::<T>(&mut link).await?;
+        Ok(Box::new(ForeignConnection::<T>::new(link)))
     }
 
     /// Opens a connection and logs in.
@@ -198,21 +191,19 @@ impl Mysql {
         // Two servers may do this at the same time: the row of the first stays. If there are sequences, there was a
         // row.
         let mut insert = Packet::transaction();
-        insert.add(format_args!(
+        insert.add(format!(
             "INSERT IGNORE INTO getid_store (id, uuid, changes) \
              SELECT 1, '{:032x}', 0 FROM DUAL WHERE NOT EXISTS (SELECT 1 FROM getid_sequence)",
             noise::bits()
         ));
-        let of_new = insert.add(format_args!("SELECT uuid FROM getid_store WHERE id = 1"));
-        insert.commit();
-        let mut look = Packet::new();
-        let of_old = look.add(format_args!("SELECT uuid FROM getid_store WHERE id = 1"));
-        look.add(format_args!("SELECT {}, changed FROM getid_sequence LIMIT 0", native_rows::COLUMNS));
-        let uuid = |done: &link::StatementResult| done.rows.first().and_then(|row| text(row, 0));
-        if let Some(uuid) = uuid(&link.run(&look).await?[of_old]) {
+        let select = "SELECT uuid FROM getid_store WHERE id = 1";
+        let of_new = insert.add(select);
+        let mut look = Packet::of(select);
+        look.add(format!("SELECT {COLUMNS}, changed FROM getid_sequence LIMIT 0"));
+        if let Some(uuid) = link.run(look).await?[0].text() {
             return Ok(uuid);
         }
-        uuid(&link.run(&insert).await?[of_new]).ok_or_else(|| {
+        link.run(insert).await?[of_new].text().ok_or_else(|| {
             StoreError::Refused(format!(
                 "the table getid_store in the database '{}' has lost its row, though there are sequences: put it \
                  back from a backup, or INSERT INTO getid_store SELECT 1, '{:032x}', MAX(changed) FROM \
@@ -226,25 +217,20 @@ impl Mysql {
     /// Creates a table of getid's own beside those of Leaf and Tinyid if it is missing.
     async fn create_if_missing(&self, link: &mut MysqlLink, table: &str, sql: &str) -> Result<(), StoreError> {
         if !self.table_exists(link, table).await? {
-            let mut make = Packet::new();
-            make.add(format_args!("{sql}"));
-            link.run_raw(&make).await.map_err(|(_, error)| self.cannot_create_error(table, &error))?;
+            let made = link.run_raw(&[sql.to_owned()]).await;
+            made.map_err(|(_, error)| self.cannot_create_error(table, &error))?;
         }
         Ok(())
     }
 
-    /// Creates the table of servers and the row of rounds if they are missing. Stores of version 0.1, and those of Leaf
-    /// and Tinyid, have none before getid's first connection.
+    /// Creates the table of servers and the row of rounds if they are missing, as beside tables of Leaf and Tinyid.
     async fn prepare_beat_table(&self, link: &mut MysqlLink) -> Result<(), StoreError> {
-        self.create_if_missing(link, "getid_beat", beats::TABLE).await?;
-        let mut look = Packet::new();
-        look.add(format_args!("SELECT COUNT(*) FROM getid_beat WHERE nonce = REPEAT('0', 32)"));
-        if link.run(&look).await?[0].number() == Some(1) {
-            return Ok(());
+        self.create_if_missing(link, "getid_beat", statements::BEATS).await?;
+        let look = Packet::of("SELECT COUNT(*) FROM getid_beat WHERE nonce = REPEAT('0', 32)");
+        if link.run(look).await?[0].number() != Some(1) {
+            link.run(Packet::of(statements::ROUNDS)).await?;
         }
-        let mut insert = Packet::new();
-        insert.add(format_args!("{}", beats::ROUNDS));
-        link.run(&insert).await.map(drop)
+        Ok(())
     }
 
     /// Finds or creates both tables. If only one is missing, its content was lost, and a new one would begin again.
@@ -273,20 +259,15 @@ impl Mysql {
     }
 
     async fn table_exists(&self, link: &mut MysqlLink, table: &str) -> Result<bool, StoreError> {
-        let mut look = Packet::new();
-        look.add(format_args!("SELECT 1 FROM {table} LIMIT 0"));
-        match link.run_raw(&look).await {
+        match link.run(Packet::of(format!("SELECT 1 FROM {table} LIMIT 0"))).await {
             Ok(_) => Ok(true),
-            Err((_, Error::Server(error))) if error.code == 1146 => Ok(false),
-            Err((_, error)) => Err(self.context.failed(&error, false)),
+            Err(failure) if failure.kind == FailureKind::NoTable => Ok(false),
+            Err(failure) => Err(failure.error),
         }
     }
 
     async fn create_tables(&self, link: &mut MysqlLink) -> Result<(), StoreError> {
-        let mut make = Packet::new();
-        for table in native::TABLES {
-            make.add(format_args!("{table}"));
-        }
+        let make = statements::TABLES.map(str::to_owned);
         let tables = ["getid_beat", "getid_generator", "getid_store", "getid_sequence"];
         link.run_raw(&make).await.map(drop).map_err(|(at, error)| self.cannot_create_error(tables[at.min(3)], &error))
     }
@@ -295,19 +276,18 @@ impl Mysql {
         let Error::Server(server) = error else { return self.context.failed(error, false) };
         StoreError::Refused(format!(
             "the table {table} is missing in the database '{}', and '{}' cannot create it: {}; a user with the \
-             permission must run the output of `getid sequence schema --store {}`",
+             permission must run the output of `{} --store {}`",
             self.context.database,
             self.context.user,
             errors::server_message(server),
+            self.context.purpose.schema_command(),
             shell_word(&for_schema_command(&self.context.shown))
         ))
     }
 
     /// Checks that a table of Leaf's or Tinyid's exists. getid does not create it.
     async fn check_foreign_table(&self, link: &mut MysqlLink, table: &str, columns: &str) -> Result<(), StoreError> {
-        let mut look = Packet::new();
-        look.add(format_args!("SELECT {columns} FROM {table} LIMIT 0"));
-        match link.run_raw(&look).await {
+        match link.run_raw(&[format!("SELECT {columns} FROM {table} LIMIT 0")]).await {
             Ok(_) => Ok(()),
             Err((_, Error::Server(error))) if error.code == 1146 => Err(StoreError::Refused(format!(
                 "the database '{}' has no table {table}: {}; is it the right database? \
@@ -330,7 +310,7 @@ impl Mysql {
 
 /// Returns the SQL of getid's own tables beside those of Leaf and Tinyid.
 fn own_schema() -> String {
-    format!("{};\n{};\n{};\n", beats::TABLE, beats::ROUNDS, high::TABLE)
+    format!("{};\n{};\n{};\n", statements::BEATS, statements::ROUNDS, high::TABLE)
 }
 
 impl Store for Mysql {
@@ -353,10 +333,11 @@ impl Store for Mysql {
     fn schema(&self) -> String {
         match self.table {
             TableKind::Native => {
-                native::TABLES.map(|table| format!("{table};\n")).concat() + native::ROW + beats::ROUNDS + ";\n"
+                let tables = statements::TABLES.map(|table| format!("{table};\n")).concat();
+                tables + statements::ROW + statements::ROUNDS + ";\n"
             }
-            TableKind::Leaf => format!("{}{}", leaf::SCHEMA, own_schema()),
-            TableKind::Tinyid => format!("{}{}", tinyid::SCHEMA, own_schema()),
+            TableKind::Leaf => format!("{}{}", Leaf::SCHEMA, own_schema()),
+            TableKind::Tinyid => format!("{}{}", Tinyid::SCHEMA, own_schema()),
         }
     }
 

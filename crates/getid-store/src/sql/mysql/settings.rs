@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use mysql_async::Error;
 
 use super::errors::server_message;
-use super::link::{MysqlLink, NOW, Packet, number, text};
+use super::link::MysqlLink;
+use crate::sql::packet::{Dialect as _, Link as _, Packet};
 use crate::sql::purpose::TablePurpose;
 use crate::sql::{StoreError, StoreInfo};
 
@@ -31,25 +32,25 @@ const DEFAULTS: [&str; 3] = [
 pub(super) async fn of(link: &mut MysqlLink) -> Result<StoreInfo, StoreError> {
     let mut packet = Packet::new();
     for statement in DEFAULTS {
-        packet.add(format_args!("{statement}"));
+        packet.add(statement);
     }
-    let version = packet.add(format_args!("SELECT VERSION(), {NOW}"));
-    let now = link.run(&packet).await?.swap_remove(version).rows;
-    let version = now.first().and_then(|row| text(row, 0)).unwrap_or_default();
+    let version = packet.add(format!("SELECT VERSION(), {}", MysqlLink::NOW));
+    let now = link.run(packet).await?.swap_remove(version);
+    let (version, now) = (now.text().unwrap_or_default(), now.rows.first().and_then(|row| row.number(1)));
     let is_mariadb = version.to_ascii_lowercase().contains("mariadb");
-    let mut packet = Packet::new();
-    if is_mariadb {
+    let time_limit = if is_mariadb {
         // In seconds, for any statement.
-        packet.add(format_args!("SET SESSION max_statement_time = 2"));
+        "SET SESSION max_statement_time = 2"
     } else {
         // In milliseconds, for SELECT only.
-        packet.add(format_args!("SET SESSION max_execution_time = 2000"));
-    }
-    packet.add(format_args!("SHOW GLOBAL VARIABLES WHERE Variable_name IN ({READ})"));
-    let done = link.run(&packet).await?;
+        "SET SESSION max_execution_time = 2000"
+    };
+    let mut packet = Packet::of(time_limit);
+    packet.add(format!("SHOW GLOBAL VARIABLES WHERE Variable_name IN ({READ})"));
+    let done = link.run(packet).await?;
     let mut settings = BTreeMap::new();
     for row in &done[1].rows {
-        let (name, value) = (text(row, 0).unwrap_or_default(), text(row, 1).unwrap_or_default());
+        let (name, value) = (row.text(0).unwrap_or_default(), row.text(1).unwrap_or_default());
         settings.insert(name, value.to_ascii_uppercase());
     }
     let is = |name: &str, value: &str| settings.get(name).is_some_and(|found| found == value);
@@ -65,14 +66,12 @@ pub(super) async fn of(link: &mut MysqlLink) -> Result<StoreInfo, StoreError> {
     // STATEMENT cannot log reads of READ COMMITTED, and the server refuses them then.
     let logs_statements = is("binlog_format", "STATEMENT") && is("log_bin", "ON");
     let isolation = if logs_statements { "REPEATABLE READ" } else { "READ COMMITTED" };
-    let mut packet = Packet::new();
-    packet.add(format_args!("SET SESSION TRANSACTION ISOLATION LEVEL {isolation}, READ WRITE"));
-    link.run(&packet).await?;
+    link.run(Packet::of(format!("SET SESSION TRANSACTION ISOLATION LEVEL {isolation}, READ WRITE"))).await?;
     let product = if is_mariadb { "MariaDB" } else { "MySQL" };
     let mut info = StoreInfo {
         product: format!("{product} {}", version.split('-').next().unwrap_or_default()),
         uuid: String::new(),
-        unix_ms: now.first().and_then(|row| number(row, 1)).unwrap_or(0),
+        unix_ms: now.unwrap_or(0),
         warnings: warnings(&settings, link.context.purpose),
     };
     if is_replica(link).await? {
@@ -117,9 +116,7 @@ fn warnings(settings: &BTreeMap<String, String>, purpose: TablePurpose) -> Vec<S
 /// returns false.
 async fn is_replica(link: &mut MysqlLink) -> Result<bool, StoreError> {
     for statement in ["SHOW REPLICA STATUS", "SHOW SLAVE STATUS"] {
-        let mut packet = Packet::new();
-        packet.add(format_args!("{statement}"));
-        match link.run_raw(&packet).await {
+        match link.run_raw(&[statement.to_owned()]).await {
             Ok(done) => return Ok(!done[0].rows.is_empty()),
             // The server does not know the word, or the user has no permission.
             Err((_, Error::Server(_))) => {}
@@ -133,30 +130,25 @@ async fn is_replica(link: &mut MysqlLink) -> Result<bool, StoreError> {
 const OWN_TABLES: [&str; 2] = ["getid_beat", "getid_high"];
 
 /// Checks that tables can be written, and their engines. Each table has a column and a condition that no row meets.
-pub(super) async fn check_tables(
-    link: &mut MysqlLink,
-    tables: &[(&str, &str, &str)],
-    info: &mut StoreInfo,
-) -> Result<(), StoreError> {
+pub(super) async fn check_tables(link: &mut MysqlLink, tables: &[(&str, &str, &str)]) -> Result<(), StoreError> {
     let names: Vec<String> = tables.iter().map(|(table, ..)| format!("'{table}'")).collect();
-    let mut packet = Packet::new();
-    packet.add(format_args!(
+    let mut packet = Packet::of(format!(
         "SELECT table_name, engine FROM information_schema.tables \
          WHERE table_schema = DATABASE() AND table_name IN ({}) ORDER BY table_name",
         names.join(", ")
     ));
     for (table, column, condition) in tables {
         // The statement changes nothing, and fails without the permission.
-        packet.add(format_args!("UPDATE {table} SET {column} = {column} WHERE {condition}"));
+        packet.add(format!("UPDATE {table} SET {column} = {column} WHERE {condition}"));
         if OWN_TABLES.contains(table) {
-            packet.add(format_args!("INSERT INTO {table} SELECT * FROM {table} WHERE {condition}"));
+            packet.add(format!("INSERT INTO {table} SELECT * FROM {table} WHERE {condition}"));
         }
     }
-    let done = link.run(&packet).await?;
+    let done = link.run(packet).await?;
     for row in &done[0].rows {
-        let (table, engine) = (text(row, 0).unwrap_or_default(), text(row, 1).unwrap_or_default());
+        let (table, engine) = (row.text(0).unwrap_or_default(), row.text(1).unwrap_or_default());
         if !engine.eq_ignore_ascii_case("InnoDB") {
-            info.warnings.push(format!(
+            link.info.warnings.push(format!(
                 "{table} is a table of {engine}, which has no transactions, and a crash may lose {}: ALTER TABLE \
                  {table} ENGINE=InnoDB",
                 link.context.purpose.what_is_lost()
@@ -164,21 +156,22 @@ pub(super) async fn check_tables(
         }
     }
     if tables[0].0 == "getid_store" {
-        check_create_permission(link, info).await?;
+        check_create_permission(link).await?;
     }
     Ok(())
 }
 
 /// Adds a warning if the user may not insert rows: then sequences and periods of serial numbers cannot be created.
-async fn check_create_permission(link: &mut MysqlLink, info: &mut StoreInfo) -> Result<(), StoreError> {
-    let mut packet = Packet::new();
-    packet.add(format_args!("INSERT INTO getid_sequence SELECT * FROM getid_sequence WHERE name = '' AND period = ''"));
-    packet.add(format_args!("INSERT INTO getid_generator SELECT * FROM getid_generator WHERE name = ''"));
-    match link.run_raw(&packet).await {
+async fn check_create_permission(link: &mut MysqlLink) -> Result<(), StoreError> {
+    let inserts = [
+        "INSERT INTO getid_sequence SELECT * FROM getid_sequence WHERE name = '' AND period = ''",
+        "INSERT INTO getid_generator SELECT * FROM getid_generator WHERE name = ''",
+    ];
+    match link.run_raw(&inserts.map(str::to_owned)).await {
         Ok(_) => Ok(()),
         Err((_, Error::Server(error))) if error.code == 1142 => {
             let (user, database) = (&link.context.user, &link.context.database);
-            info.warnings.push(format!(
+            link.info.warnings.push(format!(
                 "no sequence, and no period of a serial number, can be created: {}; GRANT INSERT ON `{database}`.* TO \
                  '{user}'",
                 server_message(&error)

@@ -1,68 +1,35 @@
-//! The table `tiny_id_info` of Tinyid, shared with Tinyid's own servers.
+//! The table `tiny_id_info` of Tinyid.
 //!
 //! A segment is Tinyid's own: the row is read, and written by `... SET max_id = ?, version = version + 1 WHERE id = ?
 //! AND max_id = ? AND version = ? AND biz_type = ?`, in READ COMMITTED, up to three times if another server was first.
 //! The segment is `(old max_id, new max_id]`, of which only values with `v % delta == remainder` count. `max_id` grows
 //! by the row's step, or by a multiple of it if more values are needed.
 //!
-//! Not here: giving back, creating, changing, as in [`super::leaf`]. The order over several databases is that of
-//! [`super::leaf`] too.
-//!
 //! Invariant: a row from which no segment can be reserved is not written.
 
-use std::collections::BTreeMap;
+use getid_core::beat::Credentials;
+use getid_core::{INCREMENT_MAX, Key, RESERVED_MAX, Spec, VALUE_MAX};
 
-use getid_core::server::beat::{BeatAnswer, BeatRequest, Credentials};
-use getid_core::server::{INCREMENT_MAX, Key, RESERVED_MAX, Spec, VALUE_MAX};
-use mysql_async::Error;
-
-use super::leaf::{after_sql, count, no_changes};
-use super::link::{MysqlLink, Packet, number, text, unix_ms_of};
-use super::{beats, high};
+use super::foreign::{ForeignTable, any_of, by_name, is_row};
+use super::high;
+use super::link::{MysqlLink, unix_ms_of};
+use crate::sql::beats::{self, BeatStatements};
+use crate::sql::packet::{Link as _, Packet, SqlRow};
+use crate::sql::script::unanswered;
 use crate::sql::{
-    Changes, Comparison, Connection, CreateRequest, GiveBackRequest, NotedRow, Reservation, Reservations,
-    ReserveRequest, RowChange, RowPage, RowState, SequenceRow, ServerBeat, StoreError, StoreFuture, StoreInfo,
-    TOKENS_MAX, Token, Verdict,
+    NotedRow, Reservation, Reservations, ReserveRequest, RowChange, RowError, RowState, SequenceRow, ServerBeat,
+    StoreError, Verdict,
 };
-
-pub(super) const TABLE: &str = "tiny_id_info";
-
-/// Columns that are read and written.
-pub(super) const COLUMNS: &str = "id, biz_type, max_id, step, delta, remainder, create_time, update_time, version";
-
-/// SQL of Tinyid's table.
-pub(super) const SCHEMA: &str = "CREATE TABLE IF NOT EXISTS tiny_id_info (
-  id          BIGINT UNSIGNED NOT NULL AUTO_INCREMENT,
-  biz_type    VARCHAR(63)     NOT NULL DEFAULT '',
-  begin_id    BIGINT          NOT NULL DEFAULT 0,
-  max_id      BIGINT          NOT NULL DEFAULT 0,
-  step        INT             DEFAULT 0,
-  delta       INT             NOT NULL DEFAULT 1,
-  remainder   INT             NOT NULL DEFAULT 0,
-  create_time TIMESTAMP       NOT NULL DEFAULT CURRENT_TIMESTAMP,
-  update_time TIMESTAMP       NOT NULL DEFAULT CURRENT_TIMESTAMP,
-  version     BIGINT          NOT NULL DEFAULT 0,
-  PRIMARY KEY (id),
-  UNIQUE KEY uniq_biz_type (biz_type)
-) ENGINE=InnoDB;
-";
-
-/// Error code of a missing table.
-const NO_SUCH_TABLE: u16 = 1146;
 
 /// Tries of a reservation, as many as in Tinyid.
 const TRIES: usize = 3;
 
-/// A connection to `tiny_id_info`.
-pub(super) struct TinyidConnection {
-    link: MysqlLink,
-    info: StoreInfo,
-}
+/// The table `tiny_id_info`.
+pub(super) struct Tinyid;
 
 /// A row as read from the table.
-struct TinyidRow {
+pub(super) struct TinyidRow {
     id: i64,
-    name: String,
     max_id: Option<i64>,
     step: Option<i64>,
     delta: Option<i64>,
@@ -88,154 +55,96 @@ enum UpdatePlan {
     Done(Result<Reservation, Verdict>),
 }
 
-impl TinyidConnection {
-    pub(super) fn new(link: MysqlLink, info: StoreInfo) -> TinyidConnection {
-        TinyidConnection { link, info }
+impl ForeignTable for Tinyid {
+    const TABLE: &'static str = "tiny_id_info";
+    const COLUMNS: &'static str = "id, biz_type, max_id, step, delta, remainder, create_time, update_time, version";
+    const NAME: &'static str = "biz_type";
+    const NO_ROW: &'static str = "id = 0";
+    const SCHEMA: &'static str = "CREATE TABLE IF NOT EXISTS tiny_id_info (
+  id          BIGINT UNSIGNED NOT NULL AUTO_INCREMENT,
+  biz_type    VARCHAR(63)     NOT NULL DEFAULT '',
+  begin_id    BIGINT          NOT NULL DEFAULT 0,
+  max_id      BIGINT          NOT NULL DEFAULT 0,
+  step        INT             DEFAULT 0,
+  delta       INT             NOT NULL DEFAULT 1,
+  remainder   INT             NOT NULL DEFAULT 0,
+  create_time TIMESTAMP       NOT NULL DEFAULT CURRENT_TIMESTAMP,
+  update_time TIMESTAMP       NOT NULL DEFAULT CURRENT_TIMESTAMP,
+  version     BIGINT          NOT NULL DEFAULT 0,
+  PRIMARY KEY (id),
+  UNIQUE KEY uniq_biz_type (biz_type)
+) ENGINE=InnoDB;
+";
+    type Row = TinyidRow;
+
+    fn select_sql() -> String {
+        format!(
+            "SELECT id, biz_type, max_id, step, delta, remainder, version, {}, {} FROM tiny_id_info",
+            unix_ms_of("create_time"),
+            unix_ms_of("update_time")
+        )
     }
 
-    async fn reserve_all(
-        &mut self,
-        server: Option<Credentials>,
-        asks: &[ReserveRequest],
-    ) -> Result<Reservations, StoreError> {
-        let mut beaten = None;
-        let mut answers: Vec<Option<Result<Reservation, Verdict>>> = vec![None; asks.len()];
-        let mut last_seen: Vec<Option<i64>> = vec![None; asks.len()];
-        for _ in 0..TRIES {
-            let mut left: Vec<usize> = (0..asks.len()).filter(|at| answers[*at].is_none()).collect();
-            left.sort_by_key(|at| asks[*at].key.as_str());
-            // A second request for the same key follows the first.
-            left.dedup_by_key(|at| &asks[*at].key);
-            if left.is_empty() {
-                break;
-            }
-            beaten = self.try_reserve(server, asks, &left, &mut last_seen, &mut answers).await?.or(beaten);
-        }
-        let all = answers.into_iter().zip(asks.iter().zip(last_seen));
-        let each =
-            all.map(|(answer, (ask, last))| answer.unwrap_or_else(|| Err(no_values_verdict(ask, last)))).collect();
-        Ok(Reservations { server: beaten, each })
-    }
-
-    /// Raises rows like Tinyid's own reservation.
-    async fn compare_all(&mut self, server: Credentials, notes: &[NotedRow]) -> Result<Option<Comparison>, StoreError> {
-        let raise = |note: &NotedRow| {
-            let last = note.next - 1;
-            format!(
-                "UPDATE tiny_id_info SET max_id = {last}, update_time = NOW(), version = version + 1 WHERE {} \
-                 AND max_id < {last}",
-                is_row(&note.key)
-            )
+    fn row(row: &SqlRow) -> (String, TinyidRow) {
+        let read = TinyidRow {
+            id: row.number(0).unwrap_or(0),
+            max_id: row.number(2),
+            step: row.number(3),
+            delta: row.number(4),
+            remainder: row.number(5),
+            version: row.number(6),
+            created: row.number(7).unwrap_or(0),
+            updated: row.number(8).unwrap_or(0),
         };
-        beats::compare(&mut self.link, server, notes.iter().map(raise)).await
+        (row.text(1).unwrap_or_default(), read)
     }
 
-    /// Reads the rows of the remaining requests, and updates them.
-    async fn try_reserve(
-        &mut self,
-        server: Option<Credentials>,
-        asks: &[ReserveRequest],
-        left: &[usize],
-        last_seen: &mut [Option<i64>],
-        answers: &mut [Option<Result<Reservation, Verdict>>],
-    ) -> Result<Option<ServerBeat>, StoreError> {
-        let any: Vec<String> = left.iter().map(|at| format!("({})", is_row(&asks[*at].key))).collect();
-        let mut look = Packet::new();
-        let rows = add_select(&mut look, &any.join(" OR "));
-        let known = high::add_read(&mut look, TABLE, left.iter().map(|at| &asks[*at].key));
-        let done = self.link.run(&look).await?;
-        let rows: Vec<TinyidRow> = done[rows].rows.iter().map(tinyid_row).collect();
-        let known = high::of(&done[known]);
-        let floor = |at: usize| known.get(asks[at].key.as_str()).copied().unwrap_or(0).max(asks[at].floor);
-        let raised: Vec<ReserveRequest> =
-            asks.iter().enumerate().map(|(at, ask)| ReserveRequest { floor: floor(at), ..ask.clone() }).collect();
-        let asks = &raised;
-        let rows: BTreeMap<&str, &TinyidRow> = rows.iter().map(|row| (row.name.as_str(), row)).collect();
-        let mut packet = Packet::transaction();
-        let own = server.map(|server| beats::add_own(&mut packet, server, beats::LIVE));
-        let mut swaps = Vec::new();
-        for at in left {
-            match plan(&asks[*at], rows.get(asks[*at].key.as_str()).copied()) {
-                UpdatePlan::Done(answer) => answers[*at] = Some(answer),
-                UpdatePlan::Swap(row, max_id) => {
-                    let swap = packet.add(format_args!(
-                        "UPDATE tiny_id_info SET max_id = {max_id}, update_time = NOW(), version = version + 1 \
-                         WHERE id = {} AND max_id = {} AND version = {} AND biz_type = '{}'",
-                        row.id, row.max_id, row.row.version, row.row.key
-                    ));
-                    high::add_write(&mut packet, &row.row.key, TABLE, "max_id + 1", &format!("id = {}", row.id));
-                    swaps.push((*at, swap, row, max_id));
-                }
-            }
+    fn shown(row: &TinyidRow, key: Key) -> SequenceRow {
+        let small = |number: Option<i64>| u32::try_from(number.unwrap_or(0).max(0)).unwrap_or(u32::MAX);
+        let increment = small(row.delta).clamp(1, INCREMENT_MAX);
+        let remainder = small(row.remainder) % increment;
+        let offset = if remainder == 0 { increment } else { remainder };
+        let cache = (small(row.step) / increment).min(RESERVED_MAX);
+        let spec = Spec { start: 0, increment, offset, cache, ..Spec::default() };
+        SequenceRow {
+            key,
+            next: spec.next_from(row.max_id.unwrap_or(0).clamp(0, VALUE_MAX) + 1),
+            version: row.version.unwrap_or(0).unsigned_abs(),
+            generation: 0,
+            spec,
+            state: RowState::Live,
+            created_unix_ms: row.created,
+            updated_unix_ms: row.updated,
         }
-        if swaps.is_empty() {
-            return Ok(None);
-        }
-        packet.commit();
-        let done = self.link.run(&packet).await?;
-        let beaten = own.map(|own| own.read(&done)).transpose()?;
-        for (at, swap, row, max_id) in swaps {
-            if done[swap].affected == 1 {
-                let high = known.get(asks[at].key.as_str()).copied().unwrap_or(0);
-                let got = segment(&asks[at], row, max_id, &mut last_seen[at]);
-                answers[at] = got.map(|got| Ok(high::found(got, high)));
-            }
-        }
-        Ok(beaten)
     }
 
-    async fn rows(&mut self, condition: String) -> Result<Vec<TinyidRow>, StoreError> {
-        let mut packet = Packet::new();
-        add_select(&mut packet, &condition);
-        Ok(self.link.run(&packet).await?[0].rows.iter().map(tinyid_row).collect())
-    }
-}
-
-impl Connection for TinyidConnection {
-    fn info(&self) -> &StoreInfo {
-        &self.info
+    fn check(row: &TinyidRow, key: &Key) -> Result<(), RowError> {
+        row.checked(key).map(drop)
     }
 
-    fn reserve_as<'a>(
-        &'a mut self,
-        server: Option<Credentials>,
-        asks: &'a [ReserveRequest],
-    ) -> StoreFuture<'a, Reservations> {
-        Box::pin(self.reserve_all(server, asks))
+    fn raise_sql(note: &NotedRow) -> String {
+        format!(
+            "UPDATE tiny_id_info SET max_id = {0}, update_time = NOW(), version = version + 1 WHERE {1} AND max_id < {0}",
+            note.next - 1,
+            is_row::<Tinyid>(&note.key)
+        )
     }
 
-    fn beat<'a>(&'a mut self, ask: &'a BeatRequest) -> StoreFuture<'a, BeatAnswer> {
-        Box::pin(beats::beat(&mut self.link, ask))
+    fn how_to_create(name: &str) -> String {
+        format!(
+            "tiny_id_info is Tinyid's: INSERT INTO tiny_id_info (biz_type, begin_id, max_id, step, delta, remainder) \
+             VALUES ('{name}', 0, 0, 1000, 1, 0)"
+        )
     }
 
-    fn compare<'a>(&'a mut self, server: Credentials, notes: &'a [NotedRow]) -> StoreFuture<'a, Option<Comparison>> {
-        Box::pin(self.compare_all(server, notes))
-    }
-
-    fn give_back<'a>(&'a mut self, _: Option<Credentials>, ends: &'a [GiveBackRequest]) -> StoreFuture<'a, Vec<bool>> {
-        Box::pin(async { Ok(vec![false; ends.len()]) })
-    }
-
-    fn create_all<'a>(&'a mut self, new: &'a [CreateRequest]) -> StoreFuture<'a, Vec<Result<SequenceRow, Verdict>>> {
-        let verdict = |new: &CreateRequest| {
-            Err(Verdict::Unsupported(format!(
-                "tiny_id_info is Tinyid's: INSERT INTO tiny_id_info (biz_type, begin_id, max_id, step, delta, \
-                 remainder) VALUES ('{}', 0, 0, 1000, 1, 0)",
-                new.key.name()
-            )))
-        };
-        Box::pin(async move { Ok(new.iter().map(verdict).collect()) })
-    }
-
-    fn change<'a>(&'a mut self, key: &'a Key, change: &'a RowChange) -> StoreFuture<'a, Result<SequenceRow, Verdict>> {
-        let name = key.name();
+    fn how_to_change(name: &str, change: &RowChange) -> String {
         let raise = |last: i64| {
             format!(
                 "UPDATE tiny_id_info SET max_id = {last}, version = version + 1 WHERE biz_type = '{name}' \
                  AND max_id < {last}"
             )
         };
-        let verdict = Verdict::Unsupported(match change {
+        match change {
             RowChange::Raise { last, .. } => format!("tiny_id_info is Tinyid's: {}", raise(*last)),
             RowChange::WentBack { had_next } | RowChange::HadMore { had_next } => format!(
                 "tiny_id_info has no mark for a row that went back: {}, and higher if other servers have higher values",
@@ -250,70 +159,95 @@ impl Connection for TinyidConnection {
                  then DELETE FROM tiny_id_info WHERE biz_type = '{name}'"
             ),
             RowChange::Confirm => "tiny_id_info has no mark to remove".to_owned(),
-        });
-        Box::pin(async { Ok(Err(verdict)) })
+        }
     }
 
-    fn row<'a>(&'a mut self, key: &'a Key) -> StoreFuture<'a, Option<SequenceRow>> {
-        Box::pin(async move {
-            let rows = self.rows(is_row(key)).await?;
-            let Some(row) = rows.into_iter().find(|row| row.name == key.as_str()) else { return Ok(None) };
-            row.checked(key).map(|good| Some(good.row)).map_err(StoreError::Refused)
-        })
-    }
-
-    fn list<'a>(&'a mut self, after: &'a str, limit: u32, _: bool) -> StoreFuture<'a, RowPage> {
-        Box::pin(async move {
-            let rows = self.rows(after_sql("biz_type", after, limit)).await?;
-            let each = rows.into_iter().map(|row| {
-                let shown = Key::new(&row.name).map(|key| Ok(row.shown(key)));
-                (row.name, String::new(), shown)
-            });
-            Ok(RowPage::new(limit, each))
-        })
-    }
-
-    fn count(&mut self) -> StoreFuture<'_, u64> {
-        Box::pin(count(&mut self.link, TABLE, "biz_type"))
-    }
-
-    fn changes(&mut self, _: Option<u64>) -> StoreFuture<'_, Changes> {
-        Box::pin(no_changes(&mut self.link))
-    }
-
-    fn tokens(&mut self) -> StoreFuture<'_, Option<Vec<Token>>> {
-        Box::pin(tokens(&mut self.link))
+    async fn reserve(
+        link: &mut MysqlLink,
+        server: Option<Credentials>,
+        asks: &[ReserveRequest],
+    ) -> Result<Reservations, StoreError> {
+        let mut beaten = None;
+        let mut answers: Vec<Option<Result<Reservation, Verdict>>> = vec![None; asks.len()];
+        let mut last_seen: Vec<Option<i64>> = vec![None; asks.len()];
+        for _ in 0..TRIES {
+            let left = unanswered(asks, &answers);
+            if left.is_empty() {
+                break;
+            }
+            beaten = try_reserve(link, server, asks, &left, &mut last_seen, &mut answers).await?.or(beaten);
+        }
+        let all = answers.into_iter().zip(asks.iter().zip(last_seen));
+        let each =
+            all.map(|(answer, (ask, last))| answer.unwrap_or_else(|| Err(no_values_verdict(ask, last)))).collect();
+        Ok(Reservations { server: beaten, each })
     }
 }
 
-/// Returns the tokens of Tinyid's clients, whichever tables the sequences are in.
-pub(super) async fn tokens(link: &mut MysqlLink) -> Result<Option<Vec<Token>>, StoreError> {
-    let mut packet = Packet::new();
-    packet.add(format_args!(
-        "SELECT token, biz_type FROM tiny_id_token WHERE token <> '' AND biz_type <> '' ORDER BY token, biz_type \
-         LIMIT {}",
-        TOKENS_MAX + 1
-    ));
-    match link.run_raw(&packet).await {
-        Ok(done) => {
-            let rows = done[0].rows.iter();
-            Ok(Some(rows.filter_map(|row| Some(Token { token: text(row, 0)?, biz_type: text(row, 1)? })).collect()))
+/// Reads the rows of the remaining requests, and updates them.
+async fn try_reserve(
+    link: &mut MysqlLink,
+    server: Option<Credentials>,
+    asks: &[ReserveRequest],
+    left: &[usize],
+    last_seen: &mut [Option<i64>],
+    answers: &mut [Option<Result<Reservation, Verdict>>],
+) -> Result<Option<ServerBeat>, StoreError> {
+    let keys = || left.iter().map(|at| &asks[*at].key);
+    let mut look = Packet::new();
+    let rows = look.add(format!("{} WHERE {}", Tinyid::select_sql(), any_of::<Tinyid>(keys())));
+    let known = high::add_read(&mut look, Tinyid::TABLE, keys());
+    let done = link.run(look).await?;
+    let rows = by_name::<Tinyid>(&done[rows].rows);
+    let known = high::of(&done[known]);
+    let floor = |at: usize| known.get(asks[at].key.as_str()).copied().unwrap_or(0).max(asks[at].floor);
+    let raised: Vec<ReserveRequest> =
+        asks.iter().enumerate().map(|(at, ask)| ReserveRequest { floor: floor(at), ..ask.clone() }).collect();
+    let asks = &raised;
+    let mut packet = Packet::transaction();
+    let own = server.map(|server| BeatStatements::add::<MysqlLink>(&mut packet, server, beats::LIVE));
+    let mut swaps = Vec::new();
+    for at in left {
+        match plan(&asks[*at], rows.get(asks[*at].key.as_str())) {
+            UpdatePlan::Done(answer) => answers[*at] = Some(answer),
+            UpdatePlan::Swap(row, max_id) => {
+                let swap = packet.add(format!(
+                    "UPDATE tiny_id_info SET max_id = {max_id}, update_time = NOW(), version = version + 1 \
+                     WHERE id = {} AND max_id = {} AND version = {} AND biz_type = '{}'",
+                    row.id, row.max_id, row.row.version, row.row.key
+                ));
+                high::add_write(&mut packet, &row.row.key, Tinyid::TABLE, "max_id + 1", &format!("id = {}", row.id));
+                swaps.push((*at, swap, row, max_id));
+            }
         }
-        Err((_, Error::Server(error))) if error.code == NO_SUCH_TABLE => Ok(None),
-        Err((_, error)) => Err(link.context.failed(&error, false)),
     }
+    if swaps.is_empty() {
+        return Ok(None);
+    }
+    let done = link.run(packet).await?;
+    let beaten = own.map(|own| own.read(&done)).transpose()?;
+    for (at, swap, row, max_id) in swaps {
+        if done[swap].affected == 1 {
+            let high = known.get(asks[at].key.as_str()).copied().unwrap_or(0);
+            let got = segment(&asks[at], row, max_id, &mut last_seen[at]);
+            answers[at] = got.map(|got| Ok(high::found(got, high)));
+        }
+    }
+    Ok(beaten)
 }
 
 impl TinyidRow {
     /// Returns the row if it is valid, or the error in it with the remedy.
-    fn checked(&self, key: &Key) -> Result<ValidRow, String> {
-        let found = |number: Option<i64>| number.map_or_else(|| "NULL".to_owned(), |number| number.to_string());
-        let bad = |column: &str, number: Option<i64>, why: &str, good: &str| {
-            format!(
-                "the row '{key}' of tiny_id_info has {column} {}, {why}: UPDATE tiny_id_info SET {column} = {good}, \
-                 version = version + 1 WHERE biz_type = '{key}'",
-                found(number)
-            )
+    fn checked(&self, key: &Key) -> Result<ValidRow, RowError> {
+        let bad = |column: &'static str, found: Option<i64>, rule: &str, good: &str| RowError::Foreign {
+            table: Tinyid::TABLE,
+            key: key.clone(),
+            column,
+            found,
+            rule: rule.to_owned(),
+            remedy: format!(
+                "UPDATE tiny_id_info SET {column} = {good}, version = version + 1 WHERE biz_type = '{key}'"
+            ),
         };
         let Some(step) = self.step.filter(|step| *step > 0) else {
             return Err(bad("step", self.step, "so its segments are empty", "1000"));
@@ -332,27 +266,7 @@ impl TinyidRow {
         if self.version.is_none() {
             return Err(bad("version", None, "must be a number", "0"));
         }
-        Ok(ValidRow { id: self.id, max_id, step, row: self.shown(key.clone()) })
-    }
-
-    /// Converts the table's row, valid or not.
-    fn shown(&self, key: Key) -> SequenceRow {
-        let small = |number: Option<i64>| u32::try_from(number.unwrap_or(0).max(0)).unwrap_or(u32::MAX);
-        let increment = small(self.delta).clamp(1, INCREMENT_MAX);
-        let remainder = small(self.remainder) % increment;
-        let offset = if remainder == 0 { increment } else { remainder };
-        let cache = (small(self.step) / increment).min(RESERVED_MAX);
-        let spec = Spec { start: 0, increment, offset, cache, ..Spec::default() };
-        SequenceRow {
-            key,
-            next: spec.next_from(self.max_id.unwrap_or(0).clamp(0, VALUE_MAX) + 1),
-            version: self.version.unwrap_or(0).unsigned_abs(),
-            generation: 0,
-            spec,
-            state: RowState::Live,
-            created_unix_ms: self.created,
-            updated_unix_ms: self.updated,
-        }
+        Ok(ValidRow { id: self.id, max_id, step, row: Tinyid::shown(self, key.clone()) })
     }
 }
 
@@ -361,7 +275,7 @@ fn plan(ask: &ReserveRequest, row: Option<&TinyidRow>) -> UpdatePlan {
     let Some(row) = row else { return UpdatePlan::Done(Err(Verdict::NoSuch)) };
     let good = match row.checked(&ask.key) {
         Ok(good) => good,
-        Err(text) => return UpdatePlan::Done(Err(Verdict::BadRow(text))),
+        Err(bad) => return UpdatePlan::Done(Err(Verdict::BadRow(bad.to_string()))),
     };
     let ValidRow { max_id, step, row, .. } = &good;
     let delta = i64::from(row.spec.increment);
@@ -407,34 +321,5 @@ fn no_values_verdict(ask: &ReserveRequest, last_seen: Option<i64>) -> Verdict {
              max_id < {had}",
             had = floor - 1
         )),
-    }
-}
-
-/// Adds the statement that reads rows for [`tinyid_row`].
-fn add_select(packet: &mut Packet, condition: &str) -> usize {
-    packet.add(format_args!(
-        "SELECT id, biz_type, max_id, step, delta, remainder, version, {}, {} FROM tiny_id_info WHERE {condition}",
-        unix_ms_of("create_time"),
-        unix_ms_of("update_time")
-    ))
-}
-
-/// Returns the condition that a row has this key, by its bytes: Tinyid's column compares `Orders` and `orders` as
-/// equal.
-fn is_row(key: &Key) -> String {
-    format!("biz_type = '{key}' AND CAST(biz_type AS BINARY) = '{key}'")
-}
-
-fn tinyid_row(row: &mysql_async::Row) -> TinyidRow {
-    TinyidRow {
-        id: number(row, 0).unwrap_or(0),
-        name: text(row, 1).unwrap_or_default(),
-        max_id: number(row, 2),
-        step: number(row, 3),
-        delta: number(row, 4),
-        remainder: number(row, 5),
-        version: number(row, 6),
-        created: number(row, 7).unwrap_or(0),
-        updated: number(row, 8).unwrap_or(0),
     }
 }

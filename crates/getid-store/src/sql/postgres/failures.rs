@@ -20,12 +20,7 @@ const MESSAGE_CHARS_MAX: usize = 300;
 ///
 /// An error that ends a statement rolls its transaction back, and the session continues. An error that ends the session
 /// may follow the commit. So may a pooler's error about its own connection to the server (class 08).
-pub(super) fn of_statement(error: &tokio_postgres::Error) -> StoreError {
-    of_statement_on(error, TablePurpose::Sequences)
-}
-
-/// Does [`of_statement`] for the tables of `purpose`.
-pub(super) fn of_statement_on(error: &tokio_postgres::Error, purpose: TablePurpose) -> StoreError {
+pub(super) fn of_statement(error: &tokio_postgres::Error, purpose: TablePurpose) -> StoreError {
     let Some(db) = error.as_db_error() else { return StoreError::Unknown(chain(error)) };
     let message = server_message(db) + &statement_remedy(db.code(), purpose);
     let ends_session = match db.parsed_severity() {

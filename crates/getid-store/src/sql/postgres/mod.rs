@@ -2,17 +2,11 @@
 //!
 //! Each connection is a session with its own settings, independent of the defaults of the database and the role: an
 //! isolation level, a time zone, `synchronous_commit off`. A task serves its socket and ends with it.
-//!
-//! Not here: changes of a row (`native`), and the decision when to reserve.
-//!
-//! Invariant: if an answer is dropped, its connection refuses every further statement. So no statement runs inside
-//! another caller's transaction.
 
-mod connection;
 mod failures;
+mod link;
 mod opening;
 mod records;
-mod session;
 mod statements;
 
 use std::path::Path;
@@ -22,12 +16,13 @@ use tokio_postgres::config::SslMode;
 use tokio_postgres::{Config, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::{ConnectError, Connection, Store, StoreError, StoreFuture, TableKind};
-use connection::PostgresConnection;
+use super::connection::SqlConnection;
+use super::purpose::TablePurpose;
+use super::{ConnectError, Connection, OpenError, Store, StoreError, StoreFuture, TableKind};
 use getid_system::trust::{Trust, TrustError};
 use getid_text::store_url::{ServerAddress, StoreTls};
+use link::PostgresLink;
 pub(super) use records::PostgresRecords;
-use session::PostgresSession;
 
 /// Keepalive of the socket: idle time before the first probe, interval of probes, and their number.
 const KEEPALIVE: (Duration, Duration, u32) = (Duration::from_secs(10), Duration::from_secs(3), 3);
@@ -44,29 +39,26 @@ pub(super) struct Postgres {
 
 impl Postgres {
     /// Creates the store without opening a connection. Fails if these tables are not in PostgreSQL.
-    pub(super) fn new(address: &ServerAddress, shown: &str, table: TableKind) -> Result<Postgres, String> {
-        let system = match table {
-            TableKind::Native => {
-                return Ok(Postgres { address: address.clone(), shown: shown.to_owned(), config: config(address) });
-            }
-            TableKind::Leaf => "leaf",
-            TableKind::Tinyid => "tinyid",
-        };
-        Err(format!("{shown}: sequence-table {system} is for MySQL, where its tables are; PostgreSQL has native ones"))
+    pub(super) fn new(address: &ServerAddress, shown: &str, table: TableKind) -> Result<Postgres, OpenError> {
+        if table != TableKind::Native {
+            return Err(OpenError::NoTableInPostgres { shown: shown.to_owned(), table });
+        }
+        Ok(Postgres { address: address.clone(), shown: shown.to_owned(), config: config(address) })
     }
 
     async fn open(&self) -> Result<Box<dyn Connection>, StoreError> {
-        let session = self.session().await.map_err(|failure| failure.error)?;
-        Ok(Box::new(PostgresConnection::open(session, &self.address).await?))
+        let mut link = self.link(TablePurpose::Sequences).await.map_err(|failure| failure.error)?;
+        opening::open(&mut link, &self.address).await?;
+        Ok(Box::new(SqlConnection::new(link)))
     }
 
     /// Opens a session and logs in.
-    async fn session(&self) -> Result<PostgresSession, ConnectError> {
+    async fn link(&self, purpose: TablePurpose) -> Result<PostgresLink, ConnectError> {
         let is_socket = self.address.socket.is_some();
         match self.address.tls {
             StoreTls::No => {
                 let connected = self.config.connect(NoTls).await;
-                connected.map(|(client, socket)| PostgresSession::new(client, socket))
+                connected.map(|(client, socket)| PostgresLink::new(client, socket, purpose))
             }
             _ if is_socket => {
                 let place = failures::place(&self.address);
@@ -75,7 +67,7 @@ impl Postgres {
             }
             StoreTls::Yes | StoreTls::Verify => {
                 let connected = self.config.connect(self.tls().await.map_err(ConnectError::refused)?).await;
-                connected.map(|(client, socket)| PostgresSession::new(client, socket))
+                connected.map(|(client, socket)| PostgresLink::new(client, socket, purpose))
             }
         }
         .map_err(|error| ConnectError {

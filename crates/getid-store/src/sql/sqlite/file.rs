@@ -1,4 +1,4 @@
-//! An open SQLite file and its operations; every call blocks.
+//! An open SQLite file; every call blocks.
 //!
 //! - **Created at the first need.** A read of a missing file finds no rows; an operation that creates a row creates the
 //!   file.
@@ -20,16 +20,12 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
-use getid_core::server::Key;
-use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
-use super::super::native::{self, COLUMNS, RawRow, SCHEMA_VERSION, column};
-use super::super::{
-    BACKUP_TIME_MAX, BegunPeriod, Changes, CreateRequest, Generator, GiveBackRequest, OpenPeriodRequest, PruneRequest,
-    PruneResult, Reservation, ReserveRequest, RowChange, RowPage, RowState, SequenceRow, StoreError, StoreInfo,
-    TOKENS_MAX, Token, Verdict,
-};
-use super::rows::{self, APPLICATION_ID, SCHEMA, SqliteResult, find, insert, raw, reserve, write_all, write_next};
+use super::super::native::{self, COLUMNS, RawRow, SCHEMA_VERSION};
+use super::super::packet::{SentPacket, StatementResult};
+use super::super::{BACKUP_TIME_MAX, StoreError, StoreInfo};
+use super::statements::{self, APPLICATION_ID, SCHEMA};
 use getid_system::clock::wall_unix_ms;
 use getid_system::files::{self, FileId};
 
@@ -38,9 +34,6 @@ const BUSY: Duration = Duration::from_secs(1);
 
 /// Bytes of the log that are kept when it restarts.
 const LOG_BYTES: i64 = 4 * 1024 * 1024;
-
-/// Most rows of one answer.
-const ROWS_MAX: u32 = 1000;
 
 /// Age in ms above which an unclean end causes a warning: a backup may have been restored.
 const LONG_AGO_MS: i64 = 60 * 60 * 1000;
@@ -52,14 +45,7 @@ const NAMED_MAX: usize = 5;
 pub(super) struct SequenceFile {
     path: PathBuf,
     seen: Arc<OnceLock<FileId>>,
-    open: Option<Database>,
-}
-
-/// An open file.
-struct Database {
-    sqlite: Connection,
-    /// Number of rows that [`SequenceFile::count`] returns, once it was called.
-    rows: Option<u64>,
+    open: Option<Connection>,
 }
 
 /// Checks that the file may be absent: none was `seen` before, else the error is `replaced`; and that one can be
@@ -114,9 +100,9 @@ impl SequenceFile {
 
     /// Closes the file: its log is moved into it and removed.
     pub(super) fn close(self) {
-        if let Some(database) = self.open {
+        if let Some(sqlite) = self.open {
             // The next open repeats what fails here.
-            let _ = database.sqlite.close();
+            let _ = sqlite.close();
         }
     }
 
@@ -150,49 +136,21 @@ impl SequenceFile {
             return Err(file_error(&self.path, "opened", &io::Error::other("it is not a regular file")));
         }
         let unclean_ms = unclean_since(&self.path);
-        let opened = self.prepare().map_err(|error| self.store_error(&error))?;
-        let sqlite = opened.map_err(StoreError::Refused)?;
+        let sqlite = self.prepare().map_err(|error| error.of_file(&self.path))?;
         if let Some(id) = id {
             let _ = self.seen.set(id);
         }
-        self.open = Some(Database { sqlite, rows: None });
+        self.open = Some(sqlite);
         self.fill_info(info, unclean_ms)
     }
 
-    /// Opens, locks and checks the file, and creates its tables; or returns why it cannot be used.
-    fn prepare(&self) -> SqliteResult<Result<Connection, String>> {
-        let flags =
-            OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_EXRESCODE;
-        let mut sqlite = Connection::open_with_flags(&self.path, flags)?;
-        // SQLite opens a file read-only if it may not write to it.
-        if sqlite.is_readonly("main")? {
-            return Ok(Err(not_writable(&self.path, "it can only be read")));
-        }
-        sqlite.busy_timeout(BUSY)?;
-        sqlite.pragma_update(None, "trusted_schema", false)?;
+    /// Opens, locks and checks the file, and creates its tables.
+    fn prepare(&self) -> Result<Connection, FileError> {
+        let mut sqlite = open_sqlite(&self.path, BUSY)?;
         // Set before the first read of the file, which takes the lock then. The log's index stays in memory.
         sqlite.pragma_update_and_check(None, "locking_mode", "EXCLUSIVE", |_| Ok(()))?;
-        let number =
-            |sqlite: &Connection, name: &str| sqlite.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
-        let path = self.path.display();
-        let (application, version) = (number(&sqlite, "application_id")?, number(&sqlite, "user_version")?);
-        let tables = "SELECT count(*) FROM sqlite_schema";
-        let is_new = application == 0 && version == 0 && sqlite.query_row(tables, [], |row| row.get::<_, i64>(0))? == 0;
-        if !is_new && application != APPLICATION_ID {
-            return Ok(Err(format!("'{path}' is a SQLite file of another program: name another file")));
-        }
-        if version > SCHEMA_VERSION {
-            return Ok(Err(format!(
-                "'{path}' was written by a newer getid (tables of version {version}, this one supports \
-                 {SCHEMA_VERSION}): start that one"
-            )));
-        }
-        let mode: String = sqlite.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
-        if mode != "wal" {
-            return Ok(Err(format!("'{path}' cannot have a log beside it (journal_mode is {mode}): use a local disk")));
-        }
-        sqlite.pragma_update(None, "synchronous", "FULL")?;
-        sqlite.pragma_update(None, "fullfsync", true)?;
+        let is_new = is_new(&sqlite, APPLICATION_ID, "tables", SCHEMA_VERSION)?;
+        start_log(&sqlite)?;
         sqlite.pragma_update_and_check(None, "journal_size_limit", LOG_BYTES, |_| Ok(()))?;
         // The log may contain a write that was never synced; this checkpoint syncs it.
         sqlite.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
@@ -200,16 +158,15 @@ impl SequenceFile {
         if is_new {
             transaction.execute_batch(SCHEMA)?;
         }
-        transaction.execute_batch(rows::GENERATORS)?;
+        transaction.execute_batch(statements::GENERATORS)?;
         transaction.commit()?;
-        Ok(Ok(sqlite))
+        Ok(sqlite)
     }
 
     /// Returns the store's id; `None` if the file does not exist yet, or cannot be read.
-    pub(super) fn uuid(&mut self) -> Option<String> {
-        self.open.as_ref()?;
+    pub(super) fn uuid(&self) -> Option<String> {
         let select = "SELECT uuid FROM getid_store WHERE id = 1";
-        self.transact(|sqlite, _| sqlite.query_row(select, [], |row| row.get(0))).ok()
+        self.open.as_ref()?.query_row(select, [], |row| row.get(0)).ok()
     }
 
     /// Reports what was found, and warns if the file may be an old one.
@@ -217,16 +174,12 @@ impl SequenceFile {
         let inode = std::fs::metadata(&self.path).map_or(0, |found| std::os::unix::fs::MetadataExt::ino(&found));
         let inode = inode.cast_signed();
         let path = self.path.display().to_string();
-        let (uuid, noted) = self.transact(|sqlite, _| {
-            let (uuid, noted) = sqlite.query_row("SELECT uuid, inode FROM getid_store WHERE id = 1", [], |row| {
-                Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?))
-            })?;
-            if noted != inode {
-                sqlite.execute("UPDATE getid_store SET inode = ?1 WHERE id = 1", [inode])?;
-            }
-            Ok((uuid, noted))
-        })?;
-        info.uuid = uuid;
+        let found = self.run_one("SELECT uuid, inode FROM getid_store WHERE id = 1".to_owned())?.rows.pop();
+        let noted = found.as_ref().and_then(|row| row.number(1)).unwrap_or(0);
+        info.uuid = found.and_then(|row| row.text(0)).unwrap_or_default();
+        if noted != inode {
+            self.run_one(format!("UPDATE getid_store SET inode = {inode} WHERE id = 1"))?;
+        }
         let is_copy = noted != 0 && noted != inode;
         let old_ms = unclean_ms.map(|then| info.unix_ms - then).filter(|ago| *ago > LONG_AGO_MS);
         if !is_copy && old_ms.is_none() {
@@ -238,8 +191,13 @@ impl SequenceFile {
             }
             _ => format!("'{path}' is a copy, or was put back"),
         };
+        let select = format!(
+            "SELECT {COLUMNS} FROM getid_sequence WHERE period = '' AND state <> 'dropped' ORDER BY name LIMIT {}",
+            NAMED_MAX + 1
+        );
+        let rows = self.run_one(select).unwrap_or_default().rows;
         // Reading a row that cannot be parsed reports it.
-        let rows = self.list("", ROWS_MAX, false).unwrap_or_default().rows;
+        let rows: Vec<_> = rows.iter().filter_map(|row| RawRow::of(row).read().ok()).collect();
         let mut at: Vec<String> =
             rows.iter().take(NAMED_MAX).map(|row| format!("'{}' is at {}", row.key, native::last_of(row))).collect();
         if rows.len() > at.len() {
@@ -255,222 +213,31 @@ impl SequenceFile {
         Ok(())
     }
 
-    /// Runs `work` in one transaction: all of it, or nothing.
+    /// Runs a packet. A missing file is created if the packet creates it; else it answers no rows.
     ///
     /// A transaction that has written nothing costs no sync.
-    fn transact<T>(&mut self, work: impl FnOnce(&Transaction<'_>, i64) -> SqliteResult<T>) -> Result<T, StoreError> {
-        if self.seen.get().copied() != files::id_of(&self.path) {
+    pub(super) fn run(&mut self, packet: &SentPacket) -> Result<Vec<StatementResult>, StoreError> {
+        if self.open.is_none() && packet.creates {
+            self.create_file()?;
+        }
+        let Some(sqlite) = self.open.as_ref().filter(|sqlite| !statements::is_void(sqlite, packet)) else {
+            return Ok(statements::nothing(packet));
+        };
+        // A transaction that is open belongs to the file that was checked at its begin.
+        if sqlite.is_autocommit() && self.seen.get().copied() != files::id_of(&self.path) {
             return Err(self.replaced_error());
         }
-        let Some(database) = &mut self.open else {
-            return Err(StoreError::Refused(format!("'{}' is not open", self.path.display())));
-        };
-        let done = database.sqlite.transaction_with_behavior(TransactionBehavior::Immediate).and_then(|transaction| {
-            let done = work(&transaction, wall_unix_ms())?;
-            transaction.commit()?;
-            Ok(done)
-        });
-        let is_over = database.sqlite.is_autocommit();
-        done.map_err(|error| {
-            database.rows = None;
-            match store_error(&self.path, &error) {
-                StoreError::Refused(text) if !is_over => StoreError::Unknown(text),
-                error => error,
-            }
+        let done = statements::run(sqlite, packet);
+        let is_over = sqlite.is_autocommit();
+        done.map_err(|error| match store_error(&self.path, &error) {
+            StoreError::Refused(text) | StoreError::Locked(text) if !is_over => StoreError::Unknown(text),
+            error => error,
         })
     }
 
-    fn store_error(&self, error: &rusqlite::Error) -> StoreError {
-        store_error(&self.path, error)
-    }
-
-    pub(super) fn reserve(&mut self, asks: &[ReserveRequest]) -> Result<Vec<Result<Reservation, Verdict>>, StoreError> {
-        if self.open.is_none() {
-            return Ok(asks.iter().map(|_| Err(Verdict::NoSuch)).collect());
-        }
-        self.transact(|sqlite, now| asks.iter().map(|ask| reserve(sqlite, ask, now)).collect())
-    }
-
-    pub(super) fn give_back(&mut self, ends: &[GiveBackRequest]) -> Result<Vec<bool>, StoreError> {
-        if self.open.is_none() {
-            return Ok(vec![false; ends.len()]);
-        }
-        self.transact(|sqlite, now| {
-            let give_back = |end: &GiveBackRequest| {
-                let Some(Ok(row)) = find(sqlite, &end.key)? else { return Ok(false) };
-                let Some(after) = native::apply_give_back(&row, end, now) else { return Ok(false) };
-                write_next(sqlite, &after)?;
-                Ok(true)
-            };
-            ends.iter().map(give_back).collect()
-        })
-    }
-
-    pub(super) fn create_all(
-        &mut self,
-        new: &[CreateRequest],
-    ) -> Result<Vec<Result<SequenceRow, Verdict>>, StoreError> {
-        if self.open.is_none() {
-            self.create_file()?;
-        }
-        let counts = |new: &CreateRequest| u64::from(new.key.period().is_empty());
-        let is_limited = new.iter().any(|new| counts(new) > 0 && new.rows_max > 0);
-        let before = if is_limited { self.count()? } else { 0 };
-        let created = self.transact(|sqlite, now| {
-            let mut there = before;
-            let mut create_one = |new: &CreateRequest| {
-                let found = match find(sqlite, &new.key)? {
-                    Some(Err(bad)) => return Ok(Err(Verdict::BadRow(bad))),
-                    Some(Ok(row)) => Some(row),
-                    None => None,
-                };
-                let row = match native::apply_creation(found.as_ref(), new, there, now) {
-                    Err(verdict) => return Ok(Err(verdict)),
-                    Ok(row) => row,
-                };
-                if found.is_none() {
-                    insert(sqlite, &row)?;
-                }
-                write_all(sqlite, &row)?;
-                there += counts(new);
-                Ok(Ok(row))
-            };
-            new.iter().map(&mut create_one).collect::<SqliteResult<Vec<_>>>()
-        })?;
-        let made = created.iter().zip(new).filter(|(made, _)| made.is_ok());
-        self.adjust_count(made.map(|(_, new)| i64::try_from(counts(new)).unwrap_or(0)).sum());
-        Ok(created)
-    }
-
-    pub(super) fn change(&mut self, key: &Key, change: &RowChange) -> Result<Result<SequenceRow, Verdict>, StoreError> {
-        if self.open.is_none() {
-            return Ok(Err(Verdict::NoSuch));
-        }
-        let changed = self.transact(|sqlite, now| {
-            let row = match find(sqlite, key)? {
-                None => return Ok(Err(Verdict::NoSuch)),
-                Some(Err(bad)) => return Ok(Err(Verdict::BadRow(bad))),
-                Some(Ok(row)) => row,
-            };
-            let after = native::apply_change(&row, change, now);
-            if let Ok(row) = &after {
-                write_all(sqlite, row)?;
-            }
-            Ok(after)
-        })?;
-        if key.period().is_empty() && changed.as_ref().is_ok_and(|row| row.state == RowState::Dropped) {
-            self.adjust_count(-1);
-        }
-        Ok(changed)
-    }
-
-    pub(super) fn row(&mut self, key: &Key) -> Result<Option<SequenceRow>, StoreError> {
-        if self.open.is_none() {
-            return Ok(None);
-        }
-        let found = self.transact(|sqlite, _| find(sqlite, key))?;
-        found.transpose().map_err(StoreError::Refused)
-    }
-
-    pub(super) fn list(&mut self, after: &str, limit: u32, periods: bool) -> Result<RowPage, StoreError> {
-        if self.open.is_none() {
-            return Ok(RowPage::default());
-        }
-        let (name, period) = RowPage::cursor(after);
-        let limit = limit.min(ROWS_MAX);
-        let rows: Vec<RawRow> = self.transact(|sqlite, _| {
-            let mut statement = sqlite.prepare_cached(&format!(
-                "SELECT {COLUMNS} FROM getid_sequence WHERE (name, period) > (?1, ?2) AND state <> 'dropped' \
-                 AND (?3 OR period = '') ORDER BY name, period LIMIT ?4"
-            ))?;
-            statement.query_map(params![name, period, periods, limit], raw)?.collect()
-        })?;
-        Ok(native::page_of(limit, rows))
-    }
-
-    pub(super) fn count(&mut self) -> Result<u64, StoreError> {
-        let Some(database) = &self.open else { return Ok(0) };
-        if let Some(rows) = database.rows {
-            return Ok(rows);
-        }
-        let rows = self.transact(|sqlite, _| {
-            let count = "SELECT count(*) FROM getid_sequence WHERE period = '' AND state <> 'dropped'";
-            sqlite.query_row(count, [], |row| row.get::<_, i64>(0))
-        })?;
-        let rows = rows.unsigned_abs();
-        if let Some(database) = &mut self.open {
-            database.rows = Some(rows);
-        }
-        Ok(rows)
-    }
-
-    /// Updates the count, which would take long with a million rows. No other process writes to the file.
-    fn adjust_count(&mut self, more: i64) {
-        if let Some(rows) = self.open.as_mut().and_then(|database| database.rows.as_mut()) {
-            *rows = rows.saturating_add_signed(more);
-        }
-    }
-
-    pub(super) fn changes(&mut self, seen: Option<u64>) -> Result<Changes, StoreError> {
-        if self.open.is_none() {
-            return Ok(Changes::default());
-        }
-        self.transact(|sqlite, _| {
-            let upto: i64 = sqlite.query_row("SELECT changes FROM getid_store WHERE id = 1", [], |row| row.get(0))?;
-            let mut changes = Changes { upto: upto.unsigned_abs(), rows: Vec::new() };
-            let Some(seen) = seen else { return Ok(changes) };
-            let mut statement = sqlite.prepare_cached(
-                "SELECT name, period, generation, changed FROM getid_sequence WHERE changed > ?1 \
-                 ORDER BY changed LIMIT ?2",
-            )?;
-            let mut rows = statement.query(params![column(seen), ROWS_MAX])?;
-            let (mut read, mut last) = (0, 0);
-            while let Some(row) = rows.next()? {
-                let (name, period): (String, String) = (row.get(0)?, row.get(1)?);
-                let generation: i64 = row.get(2)?;
-                (read, last) = (read + 1, row.get::<_, i64>(3)?);
-                let key = if period.is_empty() { Key::new(&name) } else { Key::of_period(&name, &period) };
-                changes.rows.extend(key.map(|key| (key, generation.unsigned_abs())));
-            }
-            if read == ROWS_MAX {
-                changes.upto = last.unsigned_abs();
-            }
-            Ok(changes)
-        })
-    }
-
-    pub(super) fn generators(&mut self, names: Option<&[String]>) -> Result<Vec<Generator>, StoreError> {
-        if self.open.is_none() {
-            return Ok(Vec::new());
-        }
-        self.transact(|sqlite, _| match names {
-            None => rows::generators(sqlite),
-            Some(names) => names.iter().filter_map(|name| rows::generator(sqlite, name).transpose()).collect(),
-        })
-    }
-
-    pub(super) fn open_period(&mut self, ask: &OpenPeriodRequest) -> Result<Result<Generator, Verdict>, StoreError> {
-        if self.open.is_none() {
-            if !ask.may_begin {
-                return Ok(Err(Verdict::NoSuch));
-            }
-            self.create_file()?;
-        }
-        self.transact(|sqlite, now| rows::open_period(sqlite, ask, now))
-    }
-
-    pub(super) fn begin_periods(&mut self, begun: &[BegunPeriod]) -> Result<(), StoreError> {
-        if self.open.is_none() {
-            return Ok(());
-        }
-        self.transact(|sqlite, now| rows::begin_periods(sqlite, begun, now))
-    }
-
-    pub(super) fn prune(&mut self, ask: &PruneRequest) -> Result<Result<PruneResult, Verdict>, StoreError> {
-        if self.open.is_none() {
-            return Ok(Err(Verdict::NoSuch));
-        }
-        self.transact(|sqlite, now| rows::prune(sqlite, ask, now))
+    fn run_one(&mut self, statement: String) -> Result<StatementResult, StoreError> {
+        let packet = SentPacket { statements: vec![statement], commit: None, creates: false };
+        Ok(self.run(&packet)?.swap_remove(0))
     }
 
     /// Writes a copy into `to`, an empty file, unless that takes longer than [`BACKUP_TIME_MAX`].
@@ -478,7 +245,7 @@ impl SequenceFile {
         if self.seen.get().copied() != files::id_of(&self.path) {
             return Err(self.replaced_error());
         }
-        let Some(database) = &self.open else {
+        let Some(sqlite) = &self.open else {
             return Err(StoreError::Refused(format!(
                 "'{}' does not exist yet: there is nothing to back up before the first sequence",
                 self.path.display()
@@ -487,7 +254,7 @@ impl SequenceFile {
         let Some(text) = to.to_str() else {
             return Err(StoreError::Refused(format!("the backup '{}' needs a path that is UTF-8", to.display())));
         };
-        let interrupt = database.sqlite.get_interrupt_handle();
+        let interrupt = sqlite.get_interrupt_handle();
         let (done, is_done) = sync_channel::<()>(0);
         let copied = thread::scope(|scope| {
             let in_time = thread::Builder::new().name("getid-backup".to_owned()).spawn_scoped(scope, move || {
@@ -497,7 +264,7 @@ impl SequenceFile {
                 }
             });
             let copied = in_time.map_err(|error| error.to_string()).and_then(|_| {
-                let copied = database.sqlite.execute("VACUUM INTO ?1", [text]);
+                let copied = sqlite.execute("VACUUM INTO ?1", [text]);
                 copied.map_err(|error| match error.sqlite_error_code() {
                     Some(ErrorCode::OperationInterrupted) => format!(
                         "it takes longer than {} s, for which no value can be reserved: stop the server and copy the \
@@ -514,25 +281,94 @@ impl SequenceFile {
         // The file itself is only read.
         copied.map(drop).map_err(|why| StoreError::Refused(format!("the backup '{}' failed: {why}", to.display())))
     }
+}
 
-    pub(super) fn tokens(&mut self) -> Result<Option<Vec<Token>>, StoreError> {
-        if self.open.is_none() {
-            return Ok(None);
-        }
-        self.transact(|sqlite, _| {
-            let is_there = "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE name = 'tiny_id_token')";
-            if !sqlite.query_row(is_there, [], |row| row.get::<_, bool>(0))? {
-                return Ok(None);
+/// Reason why a file cannot be used.
+pub(super) enum FileError {
+    Sqlite(rusqlite::Error),
+    /// The file can only be read.
+    ReadOnly,
+    /// The file belongs to another program.
+    Foreign,
+    /// The file has newer tables.
+    Newer {
+        what: &'static str,
+        version: i64,
+        version_max: i64,
+    },
+    /// The file cannot have a log.
+    NoLog {
+        mode: String,
+    },
+}
+
+impl From<rusqlite::Error> for FileError {
+    fn from(error: rusqlite::Error) -> FileError {
+        FileError::Sqlite(error)
+    }
+}
+
+impl FileError {
+    /// Returns the error as that of a store.
+    pub(super) fn of_file(self, path: &Path) -> StoreError {
+        let shown = path.display();
+        StoreError::Refused(match self {
+            FileError::Sqlite(error) => return store_error(path, &error),
+            FileError::ReadOnly => not_writable(path, "it can only be read"),
+            FileError::Foreign => format!("'{shown}' is a SQLite file of another program: name another file"),
+            FileError::Newer { what, version, version_max } => format!(
+                "'{shown}' was written by a newer getid ({what} of version {version}, this one supports {version_max}): \
+                 start that one"
+            ),
+            FileError::NoLog { mode } => {
+                format!("'{shown}' cannot have a log beside it (journal_mode is {mode}): use a local disk")
             }
-            let mut statement = sqlite.prepare_cached(
-                "SELECT CAST(token AS TEXT), CAST(biz_type AS TEXT) FROM tiny_id_token \
-                 WHERE token <> '' AND biz_type <> '' ORDER BY token, biz_type LIMIT ?1",
-            )?;
-            let limit = i64::try_from(TOKENS_MAX).unwrap_or(i64::MAX).saturating_add(1);
-            let rows = statement.query_map([limit], |row| Ok(Token { token: row.get(0)?, biz_type: row.get(1)? }))?;
-            rows.collect::<Result<_, _>>().map(Some)
         })
     }
+}
+
+/// Opens an existing file.
+pub(super) fn open_sqlite(path: &Path, busy: Duration) -> Result<Connection, FileError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_EXRESCODE;
+    let sqlite = Connection::open_with_flags(path, flags)?;
+    // SQLite opens a file read-only if it may not write to it.
+    if sqlite.is_readonly("main")? {
+        return Err(FileError::ReadOnly);
+    }
+    sqlite.busy_timeout(busy)?;
+    sqlite.pragma_update(None, "trusted_schema", false)?;
+    Ok(sqlite)
+}
+
+/// Returns true if the file is empty. Fails if it is not getid's. `what`: its tables, in an error.
+pub(super) fn is_new(
+    sqlite: &Connection,
+    application_id: i64,
+    what: &'static str,
+    version_max: i64,
+) -> Result<bool, FileError> {
+    let number = |name: &str| sqlite.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+    let (application, version) = (number("application_id")?, number("user_version")?);
+    let tables: i64 = sqlite.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    let is_new = application == 0 && version == 0 && tables == 0;
+    if !is_new && application != application_id {
+        return Err(FileError::Foreign);
+    }
+    if version > version_max {
+        return Err(FileError::Newer { what, version, version_max });
+    }
+    Ok(is_new)
+}
+
+/// Starts a log (WAL) beside the file, which each commit syncs.
+pub(super) fn start_log(sqlite: &Connection) -> Result<(), FileError> {
+    let mode: String = sqlite.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
+    if mode != "wal" {
+        return Err(FileError::NoLog { mode });
+    }
+    sqlite.pragma_update(None, "synchronous", "FULL")?;
+    sqlite.pragma_update(None, "fullfsync", true)?;
+    Ok(())
 }
 
 /// Converts an error of SQLite into a sentence for a log or a reply.
@@ -544,10 +380,12 @@ pub(super) fn store_error(path: &Path, error: &rusqlite::Error) -> StoreError {
     };
     StoreError::Refused(match code {
         ErrorCode::DiskFull => format!("'{shown}': the disk is full: make room in {folder}"),
-        ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => format!(
-            "'{shown}' is locked: another process has it open (use the SEQUENCE commands of the running server, or stop \
-             it first), or an earlier statement has not ended yet"
-        ),
+        ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => {
+            return StoreError::Locked(format!(
+                "'{shown}' is locked: another process has it open (use the SEQUENCE commands of the running server, or \
+                 stop it first), or an earlier statement has not ended yet"
+            ));
+        }
         ErrorCode::ReadOnly | ErrorCode::PermissionDenied => not_writable(path, &error.to_string()),
         ErrorCode::CannotOpen => {
             format!("'{shown}' cannot be opened ({error}): it must be a file that this user may read and write")
@@ -569,7 +407,7 @@ pub(super) fn store_error(path: &Path, error: &rusqlite::Error) -> StoreError {
     })
 }
 
-pub(super) fn not_writable(path: &Path, why: &str) -> String {
+fn not_writable(path: &Path, why: &str) -> String {
     let folder = path.parent().unwrap_or(Path::new(".")).display();
     let shown = path.display();
     format!("'{shown}' cannot be written ({why}): give this user the right to write the file and in {folder}")

@@ -3,30 +3,24 @@
 //! SQLite blocks for as long as the disk takes. So an open file lives on its own thread, and receives statements as
 //! closures. A statement whose caller is gone is completed there, and its answer dropped.
 //!
-//! Not here: operations on the file (`file`), its statements (`rows`), and changes of a row (`native`).
-//!
 //! Invariant: one process at a time has the file open, and has it locked.
 
 mod file;
 mod records;
-mod rows;
+mod statements;
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use getid_core::server::Key;
-use getid_core::server::beat::Credentials;
 use tokio::sync::oneshot;
 
 use self::file::SequenceFile;
 pub(super) use self::records::SqliteRecords;
-use super::{
-    BegunPeriod, Changes, Connection, CreateRequest, Generator, GiveBackRequest, OpenPeriodRequest, PruneRequest,
-    PruneResult, Reservations, ReserveRequest, RowChange, RowPage, SequenceRow, Store, StoreError, StoreFuture,
-    StoreInfo, TableKind, Token, Verdict,
-};
+use super::connection::SqlConnection;
+use super::packet::{Dialect, Failure, Link, LinkState, SentPacket, StatementResult};
+use super::{Connection, Store, StoreError, StoreFuture, StoreInfo, TableKind};
 use getid_system::files::FileId;
 use getid_system::threads;
 
@@ -66,7 +60,7 @@ impl Store for SqliteStore {
     }
 
     fn schema(&self) -> String {
-        format!("{}{}", rows::SCHEMA, rows::GENERATORS)
+        format!("{}{}", statements::SCHEMA, statements::GENERATORS)
     }
 
     fn connect(&self) -> StoreFuture<'_, Box<dyn Connection>> {
@@ -93,8 +87,8 @@ impl Store for SqliteStore {
             let no_thread = |error| StoreError::Refused(format!("cannot start a thread for '{}': {error}", self.shown));
             threads::spawn("getid-sqlite", run).map_err(no_thread)?;
             let info = answer.await.unwrap_or_else(|_| Err(ended()))?;
-            let connection = SqliteConnection { info, work: Some(work), is_closed, is_busy: false };
-            Ok(Box::new(connection) as Box<dyn Connection>)
+            let link = SqliteLink { info, work: Some(work), is_closed, state: LinkState::Free };
+            Ok(Box::new(SqlConnection::new(link)) as Box<dyn Connection>)
         })
     }
 }
@@ -103,23 +97,22 @@ impl Store for SqliteStore {
 type FileTask = Box<dyn FnOnce(&mut SequenceFile) + Send>;
 
 /// A connection to the thread that has the file open.
-struct SqliteConnection {
+struct SqliteLink {
     info: StoreInfo,
     /// `None` once the connection is being closed.
     work: Option<SyncSender<FileTask>>,
     /// Disconnected when the file is closed.
     is_closed: Receiver<()>,
-    /// Whether a statement was sent and its answer is outstanding or was dropped.
-    is_busy: bool,
+    state: LinkState,
 }
 
 fn ended() -> StoreError {
     StoreError::Unknown("the thread of the SQLite file has ended".to_owned())
 }
 
-impl SqliteConnection {
+impl SqliteLink {
     /// Runs `statement` on the thread. A file that a statement created gets its uuid here.
-    async fn run<T: Send + 'static>(
+    async fn on_thread<T: Send + 'static>(
         &mut self,
         statement: impl FnOnce(&mut SequenceFile) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
@@ -132,15 +125,13 @@ impl SqliteConnection {
         });
         let sent = self.work.as_ref().map(|thread| thread.try_send(work));
         match sent {
-            Some(Ok(())) => self.is_busy = true,
+            Some(Ok(())) => {}
             Some(Err(TrySendError::Full(_))) => {
                 return Err(StoreError::Refused("the SQLite file is still executing an earlier statement".to_owned()));
             }
             Some(Err(TrySendError::Disconnected(_))) | None => return Err(ended()),
         }
-        let answer = answer.await.unwrap_or_else(|_| Err(ended()));
-        self.is_busy = false;
-        let (answer, uuid) = answer?;
+        let (answer, uuid) = answer.await.unwrap_or_else(|_| Err(ended()))?;
         if let Some(uuid) = uuid {
             self.info.uuid = uuid;
         }
@@ -148,89 +139,48 @@ impl SqliteConnection {
     }
 }
 
-impl Connection for SqliteConnection {
+impl Dialect for SqliteLink {
+    const IS_SHARED: bool = false;
+    const BEGIN: &'static [&'static str] = statements::BEGIN;
+    const NOW: &'static str = "CAST(round(unixepoch('subsec') * 1000) AS INTEGER)";
+    const FOR_UPDATE: &'static str = "";
+    const FOR_SHARE: &'static str = "";
+    const HAS_TOKENS: Option<&'static str> = Some("SELECT 1 FROM sqlite_schema WHERE name = 'tiny_id_token'");
+
+    fn text(text: &str) -> String {
+        statements::text(text)
+    }
+
+    fn maximum_sql(_table: &str, _id: i64) -> Option<String> {
+        None
+    }
+}
+
+impl Link for SqliteLink {
     fn info(&self) -> &StoreInfo {
         &self.info
     }
 
-    fn reserve_as<'a>(
-        &'a mut self,
-        _: Option<Credentials>,
-        asks: &'a [ReserveRequest],
-    ) -> StoreFuture<'a, Reservations> {
-        let asks = asks.to_vec();
-        Box::pin(self.run(move |file| Ok(Reservations { server: None, each: file.reserve(&asks)? })))
+    fn state(&mut self) -> &mut LinkState {
+        &mut self.state
     }
 
-    fn give_back<'a>(&'a mut self, _: Option<Credentials>, ends: &'a [GiveBackRequest]) -> StoreFuture<'a, Vec<bool>> {
-        let ends = ends.to_vec();
-        Box::pin(self.run(move |file| file.give_back(&ends)))
+    async fn send(&mut self, packet: SentPacket) -> Result<Vec<StatementResult>, Failure> {
+        Ok(self.on_thread(move |file| file.run(&packet)).await?)
     }
 
-    fn create_all<'a>(&'a mut self, new: &'a [CreateRequest]) -> StoreFuture<'a, Vec<Result<SequenceRow, Verdict>>> {
-        let new = new.to_vec();
-        Box::pin(self.run(move |file| file.create_all(&new)))
-    }
-
-    fn change<'a>(&'a mut self, key: &'a Key, change: &'a RowChange) -> StoreFuture<'a, Result<SequenceRow, Verdict>> {
-        let (key, change) = (key.clone(), change.clone());
-        Box::pin(self.run(move |file| file.change(&key, &change)))
-    }
-
-    fn row<'a>(&'a mut self, key: &'a Key) -> StoreFuture<'a, Option<SequenceRow>> {
-        let key = key.clone();
-        Box::pin(self.run(move |file| file.row(&key)))
-    }
-
-    fn list<'a>(&'a mut self, after: &'a str, limit: u32, periods: bool) -> StoreFuture<'a, RowPage> {
-        let after = after.to_owned();
-        Box::pin(self.run(move |file| file.list(&after, limit, periods)))
-    }
-
-    fn count(&mut self) -> StoreFuture<'_, u64> {
-        Box::pin(self.run(SequenceFile::count))
-    }
-
-    fn changes(&mut self, seen: Option<u64>) -> StoreFuture<'_, Changes> {
-        Box::pin(self.run(move |file| file.changes(seen)))
-    }
-
-    fn generators<'a>(&'a mut self, names: Option<&'a [String]>) -> StoreFuture<'a, Vec<Generator>> {
-        let names = names.map(<[String]>::to_vec);
-        Box::pin(self.run(move |file| file.generators(names.as_deref())))
-    }
-
-    fn open_period<'a>(&'a mut self, ask: &'a OpenPeriodRequest) -> StoreFuture<'a, Result<Generator, Verdict>> {
-        let ask = ask.clone();
-        Box::pin(self.run(move |file| file.open_period(&ask)))
-    }
-
-    fn begin_periods<'a>(&'a mut self, begun: &'a [BegunPeriod]) -> StoreFuture<'a, ()> {
-        let begun = begun.to_vec();
-        Box::pin(self.run(move |file| file.begin_periods(&begun)))
-    }
-
-    fn prune<'a>(&'a mut self, ask: &'a PruneRequest) -> StoreFuture<'a, Result<PruneResult, Verdict>> {
-        let ask = ask.clone();
-        Box::pin(self.run(move |file| file.prune(&ask)))
-    }
-
-    fn backup<'a>(&'a mut self, to: &'a Path) -> StoreFuture<'a, ()> {
+    async fn backup(&mut self, to: &Path) -> Result<(), StoreError> {
         let to = to.to_owned();
-        Box::pin(self.run(move |file| file.backup(&to)))
-    }
-
-    fn tokens(&mut self) -> StoreFuture<'_, Option<Vec<Token>>> {
-        Box::pin(self.run(SequenceFile::tokens))
+        self.on_thread(move |file| file.backup(&to)).await
     }
 }
 
-impl Drop for SqliteConnection {
+impl Drop for SqliteLink {
     /// Waits until the file is closed, so that a process may end and the next connection finds it free. It does not
     /// wait while a statement is outstanding, because the disk may hang.
     fn drop(&mut self) {
         self.work = None;
-        if !self.is_busy {
+        if self.state != LinkState::Busy {
             // Nothing is ever sent: the wait ends when the sender is dropped, or after the time.
             let _ = self.is_closed.recv_timeout(CLOSE);
         }

@@ -11,14 +11,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use rusqlite::{Connection, ErrorCode, OpenFlags, Row as SqliteRow, TransactionBehavior, params};
+use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 
-use super::file::{check_absence, create_empty, file_error, not_writable, store_error};
-use crate::records::{self, Key, RecordRow, RecordStoreError, RecordStoreInfo};
-use crate::sql::records::{
-    COLUMNS, ExpectedRow, KeyRange, RawRecord, RecordConnection, RecordServer, beat_column, writer_column,
-};
-use crate::sql::{StoreError, StoreFuture};
+use super::file::{FileError, check_absence, create_empty, file_error, is_new, open_sqlite, start_log, store_error};
+use super::statements;
+use crate::records::{self, RecordStoreError};
+use crate::sql::packet::{Dialect, Failure, Link, LinkState, RecordDialect, SentPacket, StatementResult};
+use crate::sql::records::{RecordConnection, RecordServer, SqlRecordConnection};
+use crate::sql::{StoreError, StoreInfo};
 use getid_system::files::{self, FileId};
 
 /// SQL of the table.
@@ -71,8 +71,8 @@ impl SqliteRecords {
         let file = opened
             .map_err(|_| RecordStoreError::Away("the runtime ends".to_owned()))?
             .map_err(|error| RecordStoreError::Refused(error.to_string()))?;
-        let info = RecordStoreInfo { product: format!("SQLite {}", rusqlite::version()), warnings: Vec::new() };
-        Ok(Box::new(SqliteRecordConnection { info, file: Some(file) }))
+        let info = StoreInfo { product: format!("SQLite {}", rusqlite::version()), ..StoreInfo::default() };
+        Ok(Box::new(SqlRecordConnection::new(RecordLink { info, state: LinkState::Free, file: Some(file) })))
     }
 }
 
@@ -96,49 +96,55 @@ impl RecordServer for SqliteRecords {
 }
 
 /// An open file.
-struct SqliteRecordConnection {
-    info: RecordStoreInfo,
-    /// The open file; `None` while a statement runs.
+struct RecordLink {
+    info: StoreInfo,
+    state: LinkState,
+    /// The open file; `None` while a packet runs, or if the future of a packet was dropped.
     file: Option<RecordFile>,
 }
 
-impl SqliteRecordConnection {
-    /// Runs `statement` on a blocking thread. If the future is dropped early, the connection has no file afterwards.
-    async fn run<T: Send + 'static>(
-        &mut self,
-        statement: impl FnOnce(&mut RecordFile) -> Result<T, StoreError> + Send + 'static,
-    ) -> Result<T, StoreError> {
-        let ended = || StoreError::Unknown("the last statement has not ended".to_owned());
-        let mut file = self.file.take().ok_or_else(ended)?;
-        let done = tokio::task::spawn_blocking(move || {
-            let done = statement(&mut file);
-            (file, done)
-        });
-        let (file, done) = done.await.map_err(|_| ended())?;
-        self.file = Some(file);
-        done
+impl Dialect for RecordLink {
+    const IS_SHARED: bool = true;
+    const BEGIN: &'static [&'static str] = statements::BEGIN;
+    const NOW: &'static str = "0";
+
+    fn text(text: &str) -> String {
+        statements::text(text)
+    }
+
+    fn maximum_sql(_table: &str, _id: i64) -> Option<String> {
+        None
     }
 }
 
-impl RecordConnection for SqliteRecordConnection {
-    fn info(&self) -> &RecordStoreInfo {
+impl RecordDialect for RecordLink {
+    const WRITTEN_AT: &'static str = "strftime('%Y-%m-%dT%H:%M:%fZ', 'now')";
+}
+
+impl Link for RecordLink {
+    fn info(&self) -> &StoreInfo {
         &self.info
     }
 
     fn has_ended(&self) -> bool {
-        self.file.is_none()
+        self.state == LinkState::Busy
     }
 
-    fn read(&mut self, key: Key) -> StoreFuture<'_, Option<RawRecord>> {
-        Box::pin(self.run(move |file| file.read(&key)))
+    fn state(&mut self) -> &mut LinkState {
+        &mut self.state
     }
 
-    fn list(&mut self, range: KeyRange) -> StoreFuture<'_, Vec<RawRecord>> {
-        Box::pin(self.run(move |file| file.list(&range)))
-    }
-
-    fn write(&mut self, key: Key, expect: ExpectedRow, new: RecordRow) -> StoreFuture<'_, bool> {
-        Box::pin(self.run(move |file| file.write(&key, &expect, &new)))
+    /// Runs the packet on a blocking thread.
+    async fn send(&mut self, packet: SentPacket) -> Result<Vec<StatementResult>, Failure> {
+        let ended = || StoreError::Unknown("the last statement has not ended".to_owned());
+        let mut file = self.file.take().ok_or_else(ended)?;
+        let done = tokio::task::spawn_blocking(move || {
+            let done = file.run(&packet);
+            (file, done)
+        });
+        let (file, done) = done.await.map_err(|_| ended())?;
+        self.file = Some(file);
+        Ok(done?)
     }
 }
 
@@ -189,130 +195,57 @@ impl RecordFile {
         if self.seen.get().is_some_and(|seen| Some(*seen) != id) {
             return Err(self.replaced_error());
         }
-        let opened = self.prepare().map_err(|error| self.store_error(&error))?;
-        self.open = Some(opened.map_err(StoreError::Refused)?);
+        let opened = self.prepare().map_err(|error| match error {
+            FileError::Sqlite(error) => self.store_error(&error),
+            error => error.of_file(&self.path),
+        });
+        self.open = Some(opened?);
         if let Some(id) = id {
             let _ = self.seen.set(id);
         }
         Ok(())
     }
 
-    /// Opens and checks the file, and creates its table; or returns why it cannot be used.
-    fn prepare(&self) -> rusqlite::Result<Result<Connection, String>> {
-        let flags =
-            OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_EXRESCODE;
-        let mut sqlite = Connection::open_with_flags(&self.path, flags)?;
-        if sqlite.is_readonly("main")? {
-            return Ok(Err(not_writable(&self.path, "it can only be read")));
-        }
-        sqlite.busy_timeout(BUSY)?;
-        sqlite.pragma_update(None, "trusted_schema", false)?;
-        let path = self.path.display();
+    /// Opens and checks the file, and creates its table.
+    fn prepare(&self) -> Result<Connection, FileError> {
+        let mut sqlite = open_sqlite(&self.path, BUSY)?;
         // The check precedes any change of the file.
-        if let Err(other) = self.is_new(&sqlite)? {
-            return Ok(Err(other));
-        }
-        let mode: String = sqlite.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
-        if mode != "wal" {
-            return Ok(Err(format!("'{path}' cannot have a log beside it (journal_mode is {mode}): use a local disk")));
-        }
-        sqlite.pragma_update(None, "synchronous", "FULL")?;
-        sqlite.pragma_update(None, "fullfsync", true)?;
+        let is_new = |sqlite: &Connection| is_new(sqlite, APPLICATION_ID, "a table", VERSION);
+        is_new(&sqlite)?;
+        start_log(&sqlite)?;
         // Other processes see the file without the table, or with the whole table.
         let transaction = sqlite.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let is_new = match self.is_new(&transaction)? {
-            Ok(is_new) => is_new,
-            Err(other) => return Ok(Err(other)),
-        };
-        if is_new {
+        if is_new(&transaction)? {
             transaction.execute_batch(SCHEMA)?;
         }
         transaction.commit()?;
         // The log of an earlier life may contain a write that was never synced. If others use the log at this time,
         // they sync it.
         sqlite.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
-        Ok(Ok(sqlite))
+        Ok(sqlite)
     }
 
-    /// Returns true if the file is empty; or the error if it is not getid's.
-    fn is_new(&self, sqlite: &Connection) -> rusqlite::Result<Result<bool, String>> {
-        let path = self.path.display();
-        let number = |name: &str| sqlite.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
-        let (application, version) = (number("application_id")?, number("user_version")?);
-        let tables: i64 = sqlite.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
-        let is_new = application == 0 && version == 0 && tables == 0;
-        if !is_new && application != APPLICATION_ID {
-            return Ok(Err(format!("'{path}' is a SQLite file of another program: name another file")));
-        }
-        if version > VERSION {
-            return Ok(Err(format!(
-                "'{path}' was written by a newer getid (a table of version {version}, this one supports {VERSION}): \
-                 start that one"
-            )));
-        }
-        Ok(Ok(is_new))
-    }
-
-    /// Returns the open file; `None` if it does not exist yet.
-    fn database(&mut self) -> Result<Option<&mut Connection>, StoreError> {
+    /// Runs a packet. A missing file is created if the packet creates it; else it answers no rows.
+    fn run(&mut self, packet: &SentPacket) -> Result<Vec<StatementResult>, StoreError> {
         if self.open.is_none() {
             self.find()?;
-        } else if self.seen.get().copied() != files::id_of(&self.path) {
-            return Err(self.replaced_error());
         }
-        Ok(self.open.as_mut())
-    }
-
-    fn read(&mut self, key: &Key) -> Result<Option<RawRecord>, StoreError> {
-        let range = KeyRange { from: key.to_string(), below: format!("{key}~"), after: String::new(), limit: 1 };
-        let first = self.list(&range)?.pop();
-        Ok(first.filter(|found| found.key == key.as_str()))
-    }
-
-    fn list(&mut self, range: &KeyRange) -> Result<Vec<RawRecord>, StoreError> {
-        let Some(sqlite) = self.database()? else { return Ok(Vec::new()) };
-        let found: rusqlite::Result<Vec<RawRecord>> = (|| {
-            let mut statement = sqlite.prepare_cached(&format!(
-                "SELECT {COLUMNS} FROM getid_record WHERE record_key >= ?1 AND record_key < ?2 AND record_key > ?3 \
-                 ORDER BY record_key LIMIT ?4"
-            ))?;
-            statement.query_map(params![range.from, range.below, range.after, range.limit], raw)?.collect()
-        })();
-        found.map_err(|error| self.store_error(&error))
-    }
-
-    fn write(&mut self, key: &Key, expect: &ExpectedRow, new: &RecordRow) -> Result<bool, StoreError> {
-        if self.database()?.is_none() {
-            if matches!(expect, ExpectedRow::Exists { .. }) {
-                return Ok(false);
-            }
+        if self.open.is_none() && packet.creates {
             self.create_file()?;
         }
-        let Some(sqlite) = self.database()? else { return Err(self.replaced_error()) };
-        let (writer, beat) = (writer_column(new.stamp), beat_column(new.stamp));
-        let (key, now) = (key.as_str(), "strftime('%Y-%m-%dT%H:%M:%fZ', 'now')");
-        let written = match expect {
-            ExpectedRow::Exists { writer: was, beat: was_beat } => sqlite.execute(
-                &format!(
-                    "UPDATE getid_record SET writer = ?2, beat = ?3, text = ?4, written_at = {now} \
-                     WHERE record_key = ?1 AND writer = ?5 AND beat = ?6"
-                ),
-                params![key, writer, beat, new.text, was, was_beat],
-            ),
-            ExpectedRow::Absent => sqlite.execute(
-                &format!(
-                    "INSERT INTO getid_record ({COLUMNS}, written_at) VALUES (?1, ?2, ?3, ?4, {now}) \
-                     ON CONFLICT (record_key) DO NOTHING"
-                ),
-                params![key, writer, beat, new.text],
-            ),
+        let Some(sqlite) = self.open.as_ref().filter(|sqlite| !statements::is_void(sqlite, packet)) else {
+            return Ok(statements::nothing(packet));
         };
-        written.map(|rows| rows == 1).map_err(|error| self.store_error(&error))
+        // A transaction that is open belongs to the file that was checked at its begin.
+        if sqlite.is_autocommit() && self.seen.get().copied() != files::id_of(&self.path) {
+            return Err(self.replaced_error());
+        }
+        statements::run(sqlite, packet).map_err(|error| self.store_error(&error))
     }
 
     fn store_error(&self, error: &rusqlite::Error) -> StoreError {
         match error.sqlite_error_code() {
-            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Refused(format!(
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Locked(format!(
                 "'{}' is locked by another process for over {} s: see which one has it open",
                 self.path.display(),
                 BUSY.as_secs()
@@ -324,12 +257,4 @@ impl RecordFile {
             _ => store_error(&self.path, error),
         }
     }
-}
-
-/// Parses a row in the order of [`COLUMNS`]. SQLite permits texts that are not UTF-8: such a text must not hide other
-/// rows.
-fn raw(row: &SqliteRow<'_>) -> rusqlite::Result<RawRecord> {
-    let text =
-        |at| -> rusqlite::Result<String> { Ok(String::from_utf8_lossy(row.get_ref(at)?.as_bytes()?).into_owned()) };
-    Ok(RawRecord { key: text(0)?, writer: text(1)?, beat: row.get(2)?, text: text(3)? })
 }

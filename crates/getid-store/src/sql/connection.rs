@@ -1,0 +1,524 @@
+//! An open connection to getid's own tables in any of the databases: the one implementation of [`Connection`] for them.
+//!
+//! A change locks and reads rows in one packet, changes them by the functions of [`native`], and writes them in a
+//! second packet, which ends the transaction.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use getid_core::Key;
+use getid_core::beat::{BeatAnswer, BeatRequest, Credentials};
+
+use super::beats::{self, BeatStatements};
+use super::native::{self, COLUMNS, OtherRowsChange, PeriodOpening, PrunePlan, RawRow, column};
+use super::packet::{FailureKind, Link, Packet, SqlRow};
+use super::script::{self, COUNT, by_key, is_row};
+use super::{
+    BegunPeriod, Changes, Comparison, Connection, CreateRequest, GENERATORS_MAX, Generator, GiveBackRequest, NotedRow,
+    OpenPeriodRequest, PRUNED_MAX, PruneRequest, PruneResult, Reservations, ReserveRequest, RowChange, RowPage,
+    SequenceRow, StoreError, StoreFuture, StoreInfo, TOKENS_MAX, Token, Verdict, no_maximums,
+};
+
+/// Most rows of one answer.
+const ROWS_MAX: u32 = 1000;
+
+/// A connection to getid's own tables.
+pub(super) struct SqlConnection<L> {
+    pub(super) link: L,
+    counted: Option<RowCount>,
+}
+
+/// Number of rows at a moment. The number of changes since is an upper bound of the rows created since.
+#[derive(Clone, Copy)]
+struct RowCount {
+    rows: u64,
+    /// Number of the last change that the count includes.
+    change: i64,
+}
+
+/// Rows that [`SqlConnection::lock`] has locked.
+struct LockedRows {
+    /// Number of the last change.
+    changes: i64,
+    /// The database's time.
+    now: i64,
+    /// Rows by the text of their keys.
+    rows: BTreeMap<String, RawRow>,
+}
+
+/// A row that is written, with the version of the row before it, if it existed.
+type WrittenRow = (Option<u64>, SequenceRow);
+
+impl<L: Link> SqlConnection<L> {
+    pub(super) fn new(link: L) -> SqlConnection<L> {
+        SqlConnection { link, counted: None }
+    }
+
+    /// Begins a transaction and locks the store's row and these rows. Returns `None`, without a transaction, if there
+    /// is no file.
+    async fn lock(
+        &mut self,
+        server: Option<Credentials>,
+        keys: impl Iterator<Item = &Key> + Send,
+        creates: bool,
+    ) -> Result<Option<LockedRows>, StoreError> {
+        let mut packet = Packet::locking().creating(creates);
+        let own = of_shared::<L>(server).map(|server| BeatStatements::add::<L>(&mut packet, server, beats::LIVE));
+        let changes = packet.add(script::lock_store_sql::<L>());
+        let now = packet.add(format!("SELECT {}", L::NOW));
+        let rows = packet.add(script::lock_rows_sql::<L>(keys));
+        let done = self.link.run(packet).await?;
+        if let Some(own) = own {
+            own.read(&done)?;
+        }
+        let Some(changes) = done[changes].number() else {
+            self.link.rollback().await?;
+            return absent::<L, _>(None);
+        };
+        Ok(Some(LockedRows { changes, now: done[now].number().unwrap_or(0), rows: by_key(&done[rows]) }))
+    }
+
+    async fn create_each(&mut self, new: &[CreateRequest]) -> Result<Vec<Result<SequenceRow, Verdict>>, StoreError> {
+        let Some(first) = new.first() else { return Ok(Vec::new()) };
+        let is_limited = first.rows_max > 0;
+        if is_limited && self.counted.is_none() {
+            self.count_rows().await?;
+        }
+        let locked = self.lock(first.server, new.iter().map(|new| &new.key), true).await?;
+        let Some(mut locked) = locked else { return Err(lost()) };
+        let mut there = if is_limited { self.count_up_to(first.rows_max, locked.changes).await? } else { 0 };
+        let mut decided = Vec::with_capacity(new.len());
+        for new in new {
+            let made = match locked.rows.remove(new.key.as_str()).map(RawRow::read).transpose() {
+                Err(bad) => Err(Verdict::BadRow(bad.to_string())),
+                Ok(found) => native::apply_creation(found.as_ref(), new, there, locked.now)
+                    .map(|after| (found.as_ref().map(|row| row.version), after)),
+            };
+            there += u64::from(made.is_ok());
+            decided.push(made);
+        }
+        let is_more =
+            |made: &Result<WrittenRow, Verdict>| made.as_ref().is_ok_and(|(_, row)| row.key.period().is_empty());
+        let more = i64::try_from(decided.iter().filter(|made| is_more(made)).count()).unwrap_or(i64::MAX);
+        self.write_rows(locked.changes, decided, more).await
+    }
+
+    async fn change_one(&mut self, key: &Key, change: &RowChange) -> Result<Result<SequenceRow, Verdict>, StoreError> {
+        let locked = self.lock(None, std::iter::once(key), false).await?;
+        let Some(mut locked) = locked else { return Ok(Err(Verdict::NoSuch)) };
+        let decided = match locked.rows.remove(key.as_str()).map(RawRow::read) {
+            None => Err(Verdict::NoSuch),
+            Some(Err(bad)) => Err(Verdict::BadRow(bad.to_string())),
+            Some(Ok(row)) => native::apply_change(&row, change, locked.now).map(|after| (Some(row.version), after)),
+        };
+        let is_drop = *change == RowChange::Drop && decided.is_ok() && key.period().is_empty();
+        let written = self.write_rows(locked.changes, vec![decided], -i64::from(is_drop)).await?.pop();
+        Ok(written.unwrap_or(Err(Verdict::NoSuch)))
+    }
+
+    /// Writes rows, and ends the transaction of [`Self::lock`]. `rows_more`: how many more rows are counted after it.
+    async fn write_rows(
+        &mut self,
+        changes: i64,
+        decided: Vec<Result<WrittenRow, Verdict>>,
+        rows_more: i64,
+    ) -> Result<Vec<Result<SequenceRow, Verdict>>, StoreError> {
+        let mut packet = Packet::commit();
+        let mut changed = changes;
+        let mut each = Vec::with_capacity(decided.len());
+        for decided in decided {
+            each.push(decided.map(|(seen, after)| {
+                changed = changed.saturating_add(1);
+                (packet.add(script::write_sql(changed, seen, &after)), after)
+            }));
+        }
+        if packet.is_empty() {
+            self.link.rollback().await?;
+            return Ok(each.into_iter().map(|made| made.map(|(_, after)| after)).collect());
+        }
+        packet.add(format!("UPDATE getid_store SET changes = {changed} WHERE id = 1"));
+        let done = self.link.run(packet).await?;
+        if let Some(counted) = self.counted.as_mut().filter(|counted| counted.change == changes) {
+            *counted = RowCount { rows: counted.rows.saturating_add_signed(rows_more), change: changed };
+        }
+        let written = |(at, after): (usize, SequenceRow)| {
+            if done[at].affected == 1 {
+                return Ok(after);
+            }
+            Err(Verdict::BadRow(format!("the row of '{}' was changed at the same moment: try it again", after.key)))
+        };
+        Ok(each.into_iter().map(|made| made.and_then(written)).collect())
+    }
+}
+
+impl<L: Link> SqlConnection<L> {
+    /// Counts the rows. The number of changes is read first, so that none is missed.
+    async fn count_rows(&mut self) -> Result<u64, StoreError> {
+        let mut packet = Packet::of("SELECT changes FROM getid_store WHERE id = 1");
+        if !L::IS_SHARED
+            && let Some(counted) = self.counted
+        {
+            // A file has no other writers, and a count of a million rows would take long.
+            if self.link.run(packet.clone()).await?[0].number() == Some(counted.change) {
+                return Ok(counted.rows);
+            }
+        }
+        packet.add(COUNT);
+        let done = self.link.run(packet).await?;
+        let rows = done[1].number().unwrap_or(0).unsigned_abs();
+        self.counted = done[0].number().map(|change| RowCount { rows, change });
+        Ok(rows)
+    }
+
+    /// Returns an upper bound for the number of rows inside a transaction of [`Self::lock`]. Rows are counted again only
+    /// near the limit.
+    async fn count_up_to(&mut self, rows_max: u64, changes: i64) -> Result<u64, StoreError> {
+        if let Some(counted) = self.counted {
+            let rows = counted.rows.saturating_add(changes.saturating_sub(counted.change).max(0).unsigned_abs());
+            if rows < rows_max {
+                return Ok(rows);
+            }
+        }
+        let mut packet = Packet::within();
+        packet.add(COUNT);
+        let rows = self.link.run(packet).await?[0].number().unwrap_or(0).unsigned_abs();
+        self.counted = Some(RowCount { rows, change: changes });
+        Ok(rows)
+    }
+
+    async fn compare_all(&mut self, server: Credentials, notes: &[NotedRow]) -> Result<Option<Comparison>, StoreError> {
+        let names: Vec<String> = notes.iter().map(|note| note.key.name().to_owned()).collect();
+        let mut packet = Packet::locking();
+        let own = BeatStatements::add::<L>(&mut packet, server, beats::COMPARING);
+        let closed = packet.add(script::generators_sql::<L>(Some(&names), L::FOR_SHARE));
+        let rows = packet.add(script::lock_rows_sql::<L>(notes.iter().map(|note| &note.key)));
+        let done = self.link.run(packet).await?;
+        let Ok(beaten) = own.read(&done) else {
+            self.link.rollback().await?;
+            return Ok(None);
+        };
+        let found: Vec<RawRow> = done[rows].rows.iter().map(RawRow::of).collect();
+        let closed: Vec<Generator> = done[closed].rows.iter().map(Generator::of).collect();
+        let notes = &native::without_closed(notes, &closed);
+        let lost = native::lost_rows(notes, &found);
+        let raised = native::lower_than(notes, found);
+        let mut packet = Packet::commit();
+        for row in &lost {
+            let created = if row.created_unix_ms == 0 { L::NOW } else { &row.created_unix_ms.to_string() };
+            packet.add(script::insert_sql(row, 0, created, L::NOW) + L::OR_NOTHING);
+        }
+        for (key, next) in &raised {
+            packet.add(format!(
+                "UPDATE getid_sequence SET next = {next}, version = version + 1, updated = {} WHERE {}",
+                L::NOW,
+                is_row(key)
+            ));
+        }
+        self.link.run(packet).await?;
+        Ok(Some(Comparison { beat: beaten.beat, raised: raised.len() + lost.len() }))
+    }
+
+    async fn give_back_all(
+        &mut self,
+        server: Option<Credentials>,
+        ends: &[GiveBackRequest],
+    ) -> Result<Vec<bool>, StoreError> {
+        let mut order: Vec<usize> = (0..ends.len()).collect();
+        order.sort_by_key(|at| &ends[*at].key);
+        let mut packet = Packet::transaction();
+        let is_allowed = match of_shared::<L>(server) {
+            Some(server) => beats::add_condition::<L>(&mut packet, server),
+            None => "TRUE".to_owned(),
+        };
+        let mut updates = vec![0; ends.len()];
+        for at in order {
+            updates[at] = packet.add(script::give_back_sql::<L>(&ends[at], &is_allowed));
+        }
+        let done = self.link.run(packet).await?;
+        Ok(updates.into_iter().map(|at| done[at].affected == 1).collect())
+    }
+
+    async fn open_one(&mut self, ask: &OpenPeriodRequest) -> Result<Result<Generator, Verdict>, StoreError> {
+        let (name, period) = (ask.key.name(), ask.key.period());
+        let native::RecentRows { since_unix_ms, year } = native::recent_rows(ask);
+        let mut packet = Packet::locking().creating(ask.may_begin);
+        let own = of_shared::<L>(ask.server).map(|server| BeatStatements::add::<L>(&mut packet, server, beats::LIVE));
+        let changes = packet.add(script::lock_store_sql::<L>());
+        let now = packet.add(format!("SELECT {}", L::NOW));
+        let found = packet.add(script::generators_sql::<L>(Some(&[name.to_owned()]), L::FOR_UPDATE));
+        // Reservations from rows that are about to be dropped end before, or find them dropped.
+        let recent = packet.add(format!(
+            "SELECT next FROM getid_sequence{} WHERE name = '{name}' AND (period = '' OR period >= '{year}') \
+             AND LENGTH(period) <> {} AND updated >= {since_unix_ms} ORDER BY name, period{}",
+            L::BY_KEY,
+            period.len(),
+            L::FOR_UPDATE
+        ));
+        let row = packet.add(script::lock_rows_sql::<L>(std::iter::once(&ask.key)));
+        let done = self.link.run(packet).await?;
+        if let Some(own) = own {
+            own.read(&done)?;
+        }
+        let Some(next) = done[changes].number().map(|changes| changes.saturating_add(1)) else {
+            self.link.rollback().await?;
+            return absent::<L, _>(Err(Verdict::NoSuch));
+        };
+        let now = done[now].number().unwrap_or(0);
+        let highest = done[recent].rows.iter().filter_map(|row| row.number(0)).max().unwrap_or(0);
+        let found = done[found].rows.first().map(Generator::of);
+        let opening = match done[row].rows.first().map(RawRow::of).map(RawRow::read).transpose() {
+            Err(bad) => Err(Verdict::BadRow(bad.to_string())),
+            Ok(row) => native::apply_period_opening(found.as_ref(), row.as_ref(), highest, ask, now)
+                .map(|opening| (row.map(|row| row.version), opening)),
+        };
+        let (seen, opening) = match opening {
+            Ok(opening) => opening,
+            Err(verdict) => {
+                self.link.rollback().await?;
+                return Ok(Err(verdict));
+            }
+        };
+        self.link.run(opening_packet::<L>(ask, &opening, found.as_ref(), seen, next)).await?;
+        Ok(Ok(opening.generator))
+    }
+
+    async fn prune_one(&mut self, ask: &PruneRequest) -> Result<Result<PruneResult, Verdict>, StoreError> {
+        let mut packet = Packet::locking();
+        packet.add(script::lock_store_sql::<L>());
+        let found = packet.add(script::generators_sql::<L>(Some(std::slice::from_ref(&ask.name)), L::FOR_UPDATE));
+        let found = self.link.run(packet).await?[found].rows.first().map(Generator::of);
+        let Some(plan) = found.as_ref().and_then(|found| PrunePlan::new(found, &ask.through)) else {
+            self.link.rollback().await?;
+            return Ok(found.map(|_| PruneResult::default()).ok_or(Verdict::NoSuch));
+        };
+        let mut packet = Packet::commit();
+        let count = packet.add(format!(
+            "SELECT COUNT(*), COALESCE(MIN(period), ''), COALESCE(MAX(period), '') FROM getid_sequence WHERE {}",
+            plan.condition
+        ));
+        let deleted = ask.deletes.then(|| {
+            packet.add(script::write_generator_sql::<L>(&plan.closed));
+            packet.add(L::delete_sql(&plan.condition, PRUNED_MAX))
+        });
+        let done = self.link.run(packet).await?;
+        let period = |at| done[count].rows.first().and_then(|row| row.text(at)).unwrap_or_default();
+        let rows = done[count].number().unwrap_or(0).unsigned_abs();
+        let deleted = deleted.map_or(0, |deleted| done[deleted].affected);
+        Ok(Ok(PruneResult { rows, first: period(1), last: period(2), deleted }))
+    }
+
+    async fn changes_since(&mut self, seen: Option<u64>) -> Result<Changes, StoreError> {
+        let mut packet = Packet::of("SELECT changes FROM getid_store WHERE id = 1");
+        if let Some(seen) = seen {
+            // This SELECT follows the one of `changes`: every row with a number up to it is committed and visible.
+            packet.add(format!(
+                "SELECT name, period, generation, changed FROM getid_sequence WHERE changed > {} \
+                 ORDER BY changed LIMIT {ROWS_MAX}",
+                column(seen)
+            ));
+        }
+        let done = self.link.run(packet).await?;
+        let Some(upto) = done[0].number() else { return absent::<L, _>(Changes::default()) };
+        let mut changes = Changes { upto: upto.unsigned_abs(), rows: Vec::new() };
+        let rows = done.get(1).map_or(&[][..], |done| &done.rows);
+        for row in rows {
+            let (name, period) = (row.text(0).unwrap_or_default(), row.text(1).unwrap_or_default());
+            let key = if period.is_empty() { Key::new(&name) } else { Key::of_period(&name, &period) };
+            changes.rows.extend(key.zip(row.number(2).map(i64::unsigned_abs)));
+        }
+        if rows.len() >= ROWS_MAX as usize
+            && let Some(last) = rows.last().and_then(|row| row.number(3))
+        {
+            changes.upto = last.unsigned_abs();
+        }
+        Ok(changes)
+    }
+}
+
+impl<L: Link> Connection for SqlConnection<L> {
+    fn info(&self) -> &StoreInfo {
+        self.link.info()
+    }
+
+    fn reserve_as<'a>(
+        &'a mut self,
+        server: Option<Credentials>,
+        asks: &'a [ReserveRequest],
+    ) -> StoreFuture<'a, Reservations> {
+        Box::pin(self.link.reserve(of_shared::<L>(server), asks))
+    }
+
+    fn beat<'a>(&'a mut self, ask: &'a BeatRequest) -> StoreFuture<'a, BeatAnswer> {
+        Box::pin(beats::beat(&mut self.link, ask))
+    }
+
+    fn compare<'a>(&'a mut self, server: Credentials, notes: &'a [NotedRow]) -> StoreFuture<'a, Option<Comparison>> {
+        Box::pin(self.compare_all(server, notes))
+    }
+
+    fn give_back<'a>(
+        &'a mut self,
+        server: Option<Credentials>,
+        ends: &'a [GiveBackRequest],
+    ) -> StoreFuture<'a, Vec<bool>> {
+        Box::pin(self.give_back_all(server, ends))
+    }
+
+    fn create_all<'a>(&'a mut self, new: &'a [CreateRequest]) -> StoreFuture<'a, Vec<Result<SequenceRow, Verdict>>> {
+        Box::pin(self.create_each(new))
+    }
+
+    fn change<'a>(&'a mut self, key: &'a Key, change: &'a RowChange) -> StoreFuture<'a, Result<SequenceRow, Verdict>> {
+        Box::pin(self.change_one(key, change))
+    }
+
+    fn row<'a>(&'a mut self, key: &'a Key) -> StoreFuture<'a, Option<SequenceRow>> {
+        Box::pin(async move {
+            let select = format!("SELECT {COLUMNS} FROM getid_sequence WHERE {}", is_row(key));
+            let done = self.link.run(Packet::of(select)).await?;
+            let row = done[0].rows.first().map(RawRow::of).map(RawRow::read).transpose();
+            row.map_err(|bad| StoreError::Refused(bad.to_string()))
+        })
+    }
+
+    fn list<'a>(&'a mut self, after: &'a str, limit: u32, periods: bool) -> StoreFuture<'a, RowPage> {
+        Box::pin(async move {
+            let limit = limit.min(ROWS_MAX);
+            let done = self.link.run(Packet::of(script::list_sql::<L>(after, limit, periods))).await?;
+            Ok(native::page_of(limit, done[0].rows.iter().map(RawRow::of)))
+        })
+    }
+
+    fn count(&mut self) -> StoreFuture<'_, u64> {
+        Box::pin(self.count_rows())
+    }
+
+    fn changes(&mut self, seen: Option<u64>) -> StoreFuture<'_, Changes> {
+        Box::pin(self.changes_since(seen))
+    }
+
+    fn generators<'a>(&'a mut self, names: Option<&'a [String]>) -> StoreFuture<'a, Vec<Generator>> {
+        Box::pin(async move {
+            let select = script::generators_sql::<L>(names, &format!(" ORDER BY name LIMIT {GENERATORS_MAX}"));
+            Ok(self.link.run(Packet::of(select)).await?[0].rows.iter().map(Generator::of).collect())
+        })
+    }
+
+    fn open_period<'a>(&'a mut self, ask: &'a OpenPeriodRequest) -> StoreFuture<'a, Result<Generator, Verdict>> {
+        Box::pin(self.open_one(ask))
+    }
+
+    fn begin_periods<'a>(&'a mut self, begun: &'a [BegunPeriod]) -> StoreFuture<'a, ()> {
+        Box::pin(async move {
+            let mut packet = Packet::transaction();
+            for BegunPeriod { key, declaration } in begun {
+                packet.add(format!(
+                    "UPDATE getid_generator SET newest = '{1}', updated = {2} WHERE name = '{0}' AND newest < '{1}' \
+                     AND declaration = {3}",
+                    key.name(),
+                    key.period(),
+                    L::NOW,
+                    L::text(declaration)
+                ));
+            }
+            self.link.run(packet).await?;
+            Ok(())
+        })
+    }
+
+    fn prune<'a>(&'a mut self, ask: &'a PruneRequest) -> StoreFuture<'a, Result<PruneResult, Verdict>> {
+        Box::pin(self.prune_one(ask))
+    }
+
+    fn maximum<'a>(&'a mut self, table: &'a str, id: i64) -> StoreFuture<'a, Result<Option<i64>, Verdict>> {
+        Box::pin(async move {
+            let Some(select) = L::maximum_sql(table, id) else { return Ok(Err(no_maximums())) };
+            Ok(Ok(self.link.run(Packet::of(select)).await?[0].number()))
+        })
+    }
+
+    fn backup<'a>(&'a mut self, to: &'a Path) -> StoreFuture<'a, ()> {
+        Box::pin(self.link.backup(to))
+    }
+
+    fn tokens(&mut self) -> StoreFuture<'_, Option<Vec<Token>>> {
+        Box::pin(tokens(&mut self.link))
+    }
+}
+
+/// Returns the tokens of Tinyid's clients, whichever tables the sequences are in.
+pub(super) async fn tokens<L: Link>(link: &mut L) -> Result<Option<Vec<Token>>, StoreError> {
+    if let Some(query) = L::HAS_TOKENS
+        && link.run(Packet::of(query)).await?[0].rows.is_empty()
+    {
+        return Ok(None);
+    }
+    let select = format!(
+        "SELECT token, biz_type FROM tiny_id_token WHERE token <> '' AND biz_type <> '' ORDER BY token, biz_type \
+         LIMIT {}",
+        TOKENS_MAX + 1
+    );
+    match link.run(Packet::of(select)).await {
+        Ok(done) => {
+            let token = |row: &SqlRow| Some(Token { token: row.text(0)?, biz_type: row.text(1)? });
+            Ok(Some(done[0].rows.iter().filter_map(token).collect()))
+        }
+        Err(failure) if failure.kind == FailureKind::NoTable => Ok(None),
+        Err(failure) => Err(failure.error),
+    }
+}
+
+/// Returns the packet that writes the changes of an opened period, and ends its transaction. `found`: the generator's
+/// row before it; `seen`: the version of the counter's row; `change`: the number of the change.
+fn opening_packet<L: Link>(
+    ask: &OpenPeriodRequest,
+    opening: &PeriodOpening,
+    found: Option<&Generator>,
+    seen: Option<u64>,
+    change: i64,
+) -> Packet {
+    let mut packet = Packet::commit();
+    if let Some(row) = &opening.row {
+        packet.add(script::write_sql(change, seen, row));
+    }
+    let others = match opening.others {
+        // No other server holds values of a file.
+        OtherRowsChange::Renewed if L::IS_SHARED => {
+            let since_unix_ms = native::recent_rows(ask).since_unix_ms;
+            Some(("", format!("updated >= {since_unix_ms} AND period <> '{}'", ask.key.period())))
+        }
+        OtherRowsChange::Stay | OtherRowsChange::Renewed => None,
+        OtherRowsChange::Dropped { length } => Some(("state = 'dropped', ", format!("LENGTH(period) = {length}"))),
+    };
+    if let Some((set, condition)) = others {
+        packet.add(format!(
+            "UPDATE getid_sequence SET {set}version = version + 1, generation = generation + 1, changed = {change} \
+             WHERE name = '{}' AND state = 'live' AND {condition}",
+            ask.key.name()
+        ));
+    }
+    if !packet.is_empty() {
+        packet.add(format!("UPDATE getid_store SET changes = {change} WHERE id = 1"));
+    }
+    if found != Some(&opening.generator) {
+        packet.add(script::write_generator_sql::<L>(&opening.generator));
+    }
+    packet
+}
+
+/// Returns the server of a request, if the store has rows of servers.
+fn of_shared<L: Link>(server: Option<Credentials>) -> Option<Credentials> {
+    server.filter(|_| L::IS_SHARED)
+}
+
+/// Returns the answer if the store has no row of its own: that of a missing file, or the error of a shared store.
+fn absent<L: Link, T>(of_missing_file: T) -> Result<T, StoreError> {
+    if L::IS_SHARED { Err(lost()) } else { Ok(of_missing_file) }
+}
+
+/// Returns the error if `getid_store` was emptied. The connection is dropped, and the next one creates the row.
+fn lost() -> StoreError {
+    StoreError::Unknown(
+        "getid_store has lost its row: a new connection makes it again, or names how to put it back".to_owned(),
+    )
+}

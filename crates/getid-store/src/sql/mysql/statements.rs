@@ -1,0 +1,130 @@
+//! The dialect of MySQL and MariaDB, and the SQL of getid's own tables.
+
+use super::link::MysqlLink;
+use crate::sql::packet::{Dialect, RecordDialect, hex};
+
+impl Dialect for MysqlLink {
+    const IS_SHARED: bool = true;
+    const BEGIN: &'static [&'static str] = &["START TRANSACTION"];
+    // If this process stops between two packets, the server ends the connection after this time, in seconds.
+    const HOLD: [&'static [&'static str]; 2] =
+        [&["SET SESSION wait_timeout = 10"], &["SET SESSION wait_timeout = DEFAULT"]];
+    const NOW: &'static str = "(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000)";
+    const INSTANCE: &'static str = "CONCAT(@@hostname, ' ', @@port, ' ', @@server_id)";
+    const FOR_SHARE: &'static str = " LOCK IN SHARE MODE";
+    const BY_KEY: &'static str = " FORCE INDEX (PRIMARY)";
+    const OR_NOTHING: &'static str = " ON DUPLICATE KEY UPDATE version = version";
+    const GREATEST_LEAST: [&'static str; 2] = ["GREATEST", "LEAST"];
+    const DIV: &'static str = "DIV";
+
+    /// Hexadecimal digits cannot end a literal.
+    fn text(text: &str) -> String {
+        if text.is_empty() { "''".to_owned() } else { format!("_utf8mb4 x'{}'", hex(text.as_bytes())) }
+    }
+
+    /// A text that is not a valid name is written in hexadecimal digits, and compared without the index.
+    fn compared(column: &str, operator: &str, with: &str) -> String {
+        // A comparison would ignore a blank at the end.
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_.:-{}# ".contains(&byte);
+        if with.bytes().all(is_plain) && !with.ends_with(' ') {
+            return format!("{column} {operator} '{with}'");
+        }
+        format!("CAST({column} AS BINARY) {operator} x'{}'", hex(with.as_bytes()))
+    }
+
+    /// A comparison of two columns at a time would not use the index.
+    fn is_after(name: &str, period: &str) -> String {
+        let compared = Self::compared;
+        format!(
+            "({} OR ({} AND {}))",
+            compared("name", ">", name),
+            compared("name", "=", name),
+            compared("period", ">", period)
+        )
+    }
+
+    fn or_overwrite(_key: &str, columns: &[&str]) -> String {
+        let columns: Vec<String> = columns.iter().map(|column| format!("{column} = VALUES({column})")).collect();
+        format!(" ON DUPLICATE KEY UPDATE {}", columns.join(", "))
+    }
+
+    fn delete_sql(condition: &str, limit: u64) -> String {
+        format!("DELETE FROM getid_sequence WHERE {condition} LIMIT {limit}")
+    }
+
+    fn maximum_sql(table: &str, id: i64) -> Option<String> {
+        Some(format!("SELECT current_max_id FROM `{table}` WHERE id = {id}"))
+    }
+}
+
+impl RecordDialect for MysqlLink {
+    const WRITTEN_AT: &'static str = "UTC_TIMESTAMP(3)";
+    // MariaDB has words for `read_only`.
+    const IS_READ_ONLY: Option<&'static str> = Some("SELECT @@global.read_only, @@global.innodb_read_only");
+    // An INSERT that ignores the key would ignore other errors too.
+    const IF_ABSENT: &'static str = "";
+
+    fn key_text(text: &str) -> String {
+        format!("CONVERT(x'{}' USING ascii)", hex(text.as_bytes()))
+    }
+}
+
+/// SQL of the tables, one statement each. Names are ASCII and compare byte for byte.
+pub(super) const TABLES: [&str; 4] = [
+    BEATS,
+    GENERATORS,
+    "CREATE TABLE IF NOT EXISTS getid_store (
+  id      TINYINT  NOT NULL PRIMARY KEY,
+  uuid    CHAR(32) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+  changes BIGINT   NOT NULL
+) ENGINE=InnoDB",
+    "CREATE TABLE IF NOT EXISTS getid_sequence (
+  name       VARCHAR(128) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+  period     VARCHAR(16)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '',
+  next       BIGINT       NOT NULL,
+  version    BIGINT       NOT NULL DEFAULT 0,
+  generation BIGINT       NOT NULL DEFAULT 0,
+  changed    BIGINT       NOT NULL DEFAULT 0,
+  start      BIGINT       NOT NULL,
+  increment  INT          NOT NULL,
+  offset_    INT          NOT NULL,
+  cache      INT          NOT NULL,
+  max_value  BIGINT       NOT NULL,
+  policy     VARCHAR(8)   CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '',
+  state      VARCHAR(16)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT 'live',
+  created    BIGINT       NOT NULL,
+  updated    BIGINT       NOT NULL,
+  PRIMARY KEY (name, period),
+  KEY getid_sequence_changed (changed)
+) ENGINE=InnoDB",
+];
+
+/// SQL of the table of generators.
+pub(super) const GENERATORS: &str = "CREATE TABLE IF NOT EXISTS getid_generator (
+  name           VARCHAR(128) CHARACTER SET ascii COLLATE ascii_bin NOT NULL PRIMARY KEY,
+  declaration    VARCHAR(512) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+  reset          VARCHAR(16)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+  newest         VARCHAR(16)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '',
+  closed_through VARCHAR(16)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '',
+  updated        BIGINT       NOT NULL DEFAULT 0
+) ENGINE=InnoDB";
+
+/// SQL of the table of servers.
+pub(super) const BEATS: &str = "CREATE TABLE IF NOT EXISTS getid_beat (
+  nonce        CHAR(32)     CHARACTER SET ascii COLLATE ascii_bin NOT NULL PRIMARY KEY,
+  life         CHAR(32)     CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+  beat         BIGINT       NOT NULL,
+  acknowledged BIGINT       NOT NULL DEFAULT 0,
+  state        VARCHAR(16)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+  address      VARCHAR(200) CHARACTER SET utf8mb4 NOT NULL DEFAULT '',
+  updated      BIGINT       NOT NULL DEFAULT 0
+) ENGINE=InnoDB";
+
+/// SQL that inserts the row of rounds.
+pub(super) const ROUNDS: &str = "INSERT IGNORE INTO getid_beat (nonce, life, beat, state) \
+                                 VALUES (REPEAT('0', 32), REPEAT('0', 32), 0, 'left')";
+
+/// SQL of the store's row, for the printed schema. A connection that creates the tables draws the UUID itself, so that
+/// it is the same on a replica.
+pub(super) const ROW: &str =
+    "INSERT IGNORE INTO getid_store (id, uuid, changes) VALUES (1, REPLACE(UUID(), '-', ''), 0);\n";

@@ -1,0 +1,261 @@
+//! Statements on getid's own tables, and a reservation by them.
+//!
+//! A reservation is one packet with a transaction: the rows are locked and read, the database computes each new `next`
+//! as [`native::apply_reservation`] does, and the rows are read again. A range counts only if the function, applied to
+//! the row before, agrees with the database's result.
+//!
+//! Locks are taken in one order everywhere: rows of servers, the row of `getid_store`, rows of generators, then the
+//! rows of sequences in the order of their keys. So getid's own transactions don't end in deadlocks.
+//!
+//! Invariant: no statement creates a row by accident. A reservation is an UPDATE. Only creations, opened periods, and
+//! comparisons that find lost rows use INSERT.
+
+use std::collections::BTreeMap;
+
+use getid_core::beat::Credentials;
+use getid_core::{Key, RESERVED_MAX, VALUE_MAX};
+
+use super::beats::{self, BeatStatements};
+use super::native::{self, COLUMNS, GENERATOR_COLUMNS, RawRow, column, policy_word, state_word};
+use super::packet::{Dialect, Link, Packet, StatementResult};
+use super::{
+    Generator, GiveBackRequest, Reservation, Reservations, ReserveRequest, RowPage, SequenceRow, ServerBeat,
+    StoreError, Verdict,
+};
+
+/// Tries of a reservation whose row is changed by others.
+const TRIES: usize = 3;
+
+/// Reserves values by an UPDATE of each row.
+pub(super) async fn reserve<L: Link>(
+    link: &mut L,
+    server: Option<Credentials>,
+    asks: &[ReserveRequest],
+) -> Result<Reservations, StoreError> {
+    let mut answers: Vec<Option<Result<Reservation, Verdict>>> = vec![None; asks.len()];
+    let mut beaten = None;
+    for _ in 0..TRIES {
+        let left = unanswered(asks, &answers);
+        if left.is_empty() {
+            break;
+        }
+        beaten = try_reserve(link, server, asks, &left, &mut answers).await?.or(beaten);
+    }
+    let moved = |ask: &ReserveRequest| {
+        Verdict::BadRow(format!(
+            "the row of '{}' was changed by other servers {TRIES} times during a reservation",
+            ask.key
+        ))
+    };
+    let each = answers.into_iter().zip(asks).map(|(answer, ask)| answer.unwrap_or_else(|| Err(moved(ask))));
+    Ok(Reservations { server: beaten, each: each.collect() })
+}
+
+/// Returns the indexes of the requests without an answer, in the order of their keys. A second request for the same key
+/// follows the first.
+pub(super) fn unanswered<T>(asks: &[ReserveRequest], answers: &[Option<T>]) -> Vec<usize> {
+    let mut left: Vec<usize> = (0..asks.len()).filter(|at| answers[*at].is_none()).collect();
+    left.sort_by_key(|at| &asks[*at].key);
+    left.dedup_by_key(|at| &asks[*at].key);
+    left
+}
+
+/// Runs one transaction for the remaining requests, in the order of their keys.
+async fn try_reserve<L: Link>(
+    link: &mut L,
+    server: Option<Credentials>,
+    asks: &[ReserveRequest],
+    left: &[usize],
+    answers: &mut [Option<Result<Reservation, Verdict>>],
+) -> Result<Option<ServerBeat>, StoreError> {
+    let keys = || left.iter().map(|at| &asks[*at].key);
+    let mut packet = Packet::transaction();
+    let own = server.map(|server| BeatStatements::add::<L>(&mut packet, server, beats::LIVE));
+    let before = packet.add(lock_rows_sql::<L>(keys()));
+    let first = before + 1;
+    for at in left {
+        packet.add(reserve_sql::<L>(&asks[*at]));
+    }
+    let after = packet.add(format!("SELECT {COLUMNS} FROM getid_sequence WHERE {}", any_of(keys())));
+    let done = link.run(packet).await?;
+    let beaten = own.map(|own| own.read(&done)).transpose()?;
+    let (before, after) = (by_key(&done[before]), by_key(&done[after]));
+    for (at, updated) in left.iter().zip(&done[first..]) {
+        let ask = &asks[*at];
+        answers[*at] = match (before.get(ask.key.as_str()), after.get(ask.key.as_str())) {
+            (Some(before), Some(after)) => answer_of(ask, before, after, updated.affected == 1),
+            _ => Some(Err(Verdict::NoSuch)),
+        };
+    }
+    Ok(beaten)
+}
+
+/// Returns the result of a reservation, or `None` to try again if the row was changed meanwhile. A transaction excludes
+/// that, but a table without transactions or a trigger does not.
+fn answer_of(
+    ask: &ReserveRequest,
+    before: &RawRow,
+    after: &RawRow,
+    is_updated: bool,
+) -> Option<Result<Reservation, Verdict>> {
+    let (before, after) = match (before.clone().read(), after.clone().read()) {
+        (Ok(before), Ok(after)) => (before, after),
+        (Err(bad), _) | (_, Err(bad)) => return Some(Err(Verdict::BadRow(bad.to_string()))),
+    };
+    match native::apply_reservation(&before, ask, after.updated_unix_ms) {
+        Err(verdict) => Some(Err(verdict)),
+        Ok(expected) if expected.last < expected.first => Some(Ok(expected)),
+        Ok(expected) => {
+            let is_ours = is_updated && (expected.row.next, expected.row.spec) == (after.next, after.spec);
+            is_ours.then_some(Ok(Reservation { row: after, ..expected }))
+        }
+    }
+}
+
+/// Returns the UPDATE of a reservation. It changes nothing if the row gives no values, or has none left.
+fn reserve_sql<D: Dialect>(ask: &ReserveRequest) -> String {
+    let values = ask.values.clamp(1, RESERVED_MAX);
+    let floor = ask.floor.clamp(0, VALUE_MAX + 1);
+    let ([greatest, least], div) = (D::GREATEST_LEAST, D::DIV);
+    // The formula of `Spec::next_from` for three numbers.
+    let from = format!("{greatest}(next, start, {floor})");
+    let first = format!("({from} + (increment + offset_ - {from} % increment) % increment)");
+    // MySQL assigns from left to right, so `next` comes last.
+    format!(
+        "UPDATE getid_sequence SET version = version + 1, updated = {}, next = {first} \
+         + {least}({values}, (max_value - {first}) {div} increment + 1) * increment \
+         WHERE {} AND state = 'live' AND increment > 0 AND offset_ BETWEEN 1 AND increment AND next >= 0 \
+         AND {first} <= max_value",
+        D::NOW,
+        is_row(&ask.key)
+    )
+}
+
+/// Returns the UPDATE that gives the end of a reservation back, as [`native::apply_give_back`] does, if `is_allowed`.
+pub(super) fn give_back_sql<D: Dialect>(end: &GiveBackRequest, is_allowed: &str) -> String {
+    let GiveBackRequest { key, version, next } = end;
+    format!(
+        "UPDATE getid_sequence SET version = version + 1, updated = {}, next = {next} WHERE {} AND state = 'live' \
+         AND version = {} AND next > {next} AND start <= {next} \
+         AND {next} % NULLIF(increment, 0) = offset_ % NULLIF(increment, 0) AND {is_allowed}",
+        D::NOW,
+        is_row(key),
+        column(*version)
+    )
+}
+
+/// Returns the query that locks and reads the rows of these keys.
+pub(super) fn lock_rows_sql<'a, D: Dialect>(keys: impl Iterator<Item = &'a Key>) -> String {
+    format!(
+        "SELECT {COLUMNS} FROM getid_sequence{} WHERE {} ORDER BY name, period{}",
+        D::BY_KEY,
+        any_of(keys),
+        D::FOR_UPDATE
+    )
+}
+
+/// Returns the query that locks the row of the store, which each change of rows holds to its end.
+pub(super) fn lock_store_sql<D: Dialect>() -> String {
+    format!("SELECT changes FROM getid_store WHERE id = 1{}", D::FOR_UPDATE)
+}
+
+/// Query for the number of rows, without those of periods and dropped ones.
+pub(super) const COUNT: &str = "SELECT COUNT(*) FROM getid_sequence WHERE period = '' AND state <> 'dropped'";
+
+/// Returns the query of a list, from the cursor `after`.
+pub(super) fn list_sql<D: Dialect>(after: &str, limit: u32, periods: bool) -> String {
+    let (name, period) = RowPage::cursor(after);
+    let condition =
+        if periods { D::is_after(name, period) } else { format!("{} AND period = ''", D::compared("name", ">", name)) };
+    format!(
+        "SELECT {COLUMNS} FROM getid_sequence WHERE {condition} AND state <> 'dropped' ORDER BY name, period \
+         LIMIT {limit}"
+    )
+}
+
+/// Returns the query for rows of generators, with an ending.
+pub(super) fn generators_sql<D: Dialect>(names: Option<&[String]>, ending: &str) -> String {
+    let condition =
+        names.map_or("TRUE".to_owned(), |names| or(names.iter().map(|name| D::compared("name", "=", name))));
+    format!("SELECT {GENERATOR_COLUMNS} FROM getid_generator WHERE {condition}{ending}")
+}
+
+/// Returns the statement that writes the row of a generator.
+pub(super) fn write_generator_sql<D: Dialect>(generator: &Generator) -> String {
+    let Generator { name, declaration, reset, newest, closed_through } = generator;
+    let texts = [name, declaration, reset, newest, closed_through].map(|text| D::text(text)).join(", ");
+    let columns = ["declaration", "reset", "newest", "closed_through", "updated"];
+    format!(
+        "INSERT INTO getid_generator ({GENERATOR_COLUMNS}, updated) VALUES ({texts}, {}){}",
+        D::NOW,
+        D::or_overwrite("name", &columns)
+    )
+}
+
+/// Returns rows by their keys as text.
+pub(super) fn by_key(done: &StatementResult) -> BTreeMap<String, RawRow> {
+    let key = |row: &RawRow| {
+        if row.period.is_empty() { row.name.clone() } else { format!("{}@{}", row.name, row.period) }
+    };
+    done.rows.iter().map(RawRow::of).map(|row| (key(&row), row)).collect()
+}
+
+/// Returns the condition that a row has this key.
+pub(super) fn is_row(key: &Key) -> String {
+    format!("name = '{}' AND period = '{}'", key.name(), key.period())
+}
+
+/// Returns the condition that a row has one of these keys.
+fn any_of<'a>(keys: impl Iterator<Item = &'a Key>) -> String {
+    or(keys.map(is_row))
+}
+
+/// Joins conditions, of which one must be true.
+pub(super) fn or(conditions: impl Iterator<Item = String>) -> String {
+    let any: Vec<String> = conditions.map(|condition| format!("({condition})")).collect();
+    if any.is_empty() { "FALSE".to_owned() } else { any.join(" OR ") }
+}
+
+/// Returns the INSERT of a row, with its times as expressions.
+pub(super) fn insert_sql(row: &SequenceRow, changed: i64, created: &str, updated: &str) -> String {
+    let SequenceRow { key, next, version, generation, spec, state, .. } = row;
+    format!(
+        "INSERT INTO getid_sequence ({COLUMNS}, changed) VALUES ('{}', '{}', {next}, {}, {}, {}, {}, {}, {}, {}, '{}', \
+         '{}', {created}, {updated}, {changed})",
+        key.name(),
+        key.period(),
+        column(*version),
+        column(*generation),
+        spec.start,
+        spec.increment,
+        spec.offset,
+        spec.cache,
+        spec.max,
+        policy_word(spec.policy),
+        state_word(*state)
+    )
+}
+
+/// Returns the statement that writes the whole row, over the one with this version, or as a new one.
+pub(super) fn write_sql(changed: i64, seen: Option<u64>, row: &SequenceRow) -> String {
+    let SequenceRow { key, next, version, generation, spec, state, created_unix_ms, updated_unix_ms } = row;
+    let Some(seen) = seen else {
+        return insert_sql(row, changed, &created_unix_ms.to_string(), &updated_unix_ms.to_string());
+    };
+    format!(
+        "UPDATE getid_sequence SET next = {next}, version = {}, generation = {}, changed = {changed}, start = {}, \
+         increment = {}, offset_ = {}, cache = {}, max_value = {}, policy = '{}', state = '{}', \
+         created = {created_unix_ms}, updated = {updated_unix_ms} WHERE {} AND version = {}",
+        column(*version),
+        column(*generation),
+        spec.start,
+        spec.increment,
+        spec.offset,
+        spec.cache,
+        spec.max,
+        policy_word(spec.policy),
+        state_word(*state),
+        is_row(key),
+        column(seen)
+    )
+}

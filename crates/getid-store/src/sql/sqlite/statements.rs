@@ -1,0 +1,104 @@
+//! The dialect of SQLite, getid's own tables, and the statements of a packet in an open file.
+
+use rusqlite::{Connection, Statement};
+
+use super::super::packet::{SentPacket, SqlRow, StatementResult, hex};
+use rusqlite::types::ValueRef;
+
+/// Statements that begin a transaction. It has the lock for writes from the start.
+pub(super) const BEGIN: &[&str] = &["BEGIN IMMEDIATE"];
+
+/// Returns any text as a literal. NUL would end a statement.
+pub(super) fn text(text: &str) -> String {
+    if text.contains('\0') {
+        return format!("CAST(x'{}' AS TEXT)", hex(text.as_bytes()));
+    }
+    format!("'{}'", text.replace('\'', "''"))
+}
+
+/// SQL of the tables.
+pub(super) const SCHEMA: &str = "\
+CREATE TABLE getid_store (
+  id      INTEGER NOT NULL PRIMARY KEY CHECK (id = 1),
+  uuid    TEXT    NOT NULL,
+  changes INTEGER NOT NULL,
+  inode   INTEGER NOT NULL
+) STRICT;
+INSERT INTO getid_store (id, uuid, changes, inode) VALUES (1, lower(hex(randomblob(16))), 0, 0);
+CREATE TABLE getid_sequence (
+  name       TEXT    NOT NULL,
+  period     TEXT    NOT NULL DEFAULT '',
+  next       INTEGER NOT NULL CHECK (next >= 0),
+  version    INTEGER NOT NULL DEFAULT 0 CHECK (version >= 0),
+  generation INTEGER NOT NULL DEFAULT 0 CHECK (generation >= 0),
+  changed    INTEGER NOT NULL DEFAULT 0,
+  start      INTEGER NOT NULL DEFAULT 1 CHECK (start >= 0),
+  increment  INTEGER NOT NULL DEFAULT 1 CHECK (increment BETWEEN 1 AND 1000000),
+  offset_    INTEGER NOT NULL DEFAULT 1 CHECK (offset_ BETWEEN 1 AND increment),
+  cache      INTEGER NOT NULL DEFAULT 100 CHECK (cache BETWEEN 0 AND 10000000),
+  max_value  INTEGER NOT NULL DEFAULT 9000000000000000000 CHECK (max_value BETWEEN 0 AND 9000000000000000000),
+  policy     TEXT    NOT NULL DEFAULT '' CHECK (policy IN ('', 'wait', 'error')),
+  state      TEXT    NOT NULL DEFAULT 'live' CHECK (state IN ('live', 'dropped', 'went-back')),
+  created    INTEGER NOT NULL DEFAULT 0,
+  updated    INTEGER NOT NULL DEFAULT 0,
+  PRIMARY KEY (name, period)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX getid_sequence_changed ON getid_sequence (changed);
+CREATE INDEX getid_sequence_period ON getid_sequence (updated) WHERE period <> '';
+PRAGMA application_id = 1734702185;
+PRAGMA user_version = 1;
+";
+
+/// Application id `geti` in the file's header, which distinguishes getid's files from other SQLite files.
+pub(super) const APPLICATION_ID: i64 = 0x6765_7469;
+
+/// SQL of the table of generators, which is created whenever a file is opened.
+pub(super) const GENERATORS: &str = "\
+CREATE TABLE IF NOT EXISTS getid_generator (
+  name           TEXT    NOT NULL PRIMARY KEY,
+  declaration    TEXT    NOT NULL,
+  reset          TEXT    NOT NULL,
+  newest         TEXT    NOT NULL DEFAULT '',
+  closed_through TEXT    NOT NULL DEFAULT '',
+  updated        INTEGER NOT NULL DEFAULT 0
+) STRICT, WITHOUT ROWID;
+";
+
+/// Runs the statements of a packet, and stops at the first error, which rolls the transaction back.
+pub(super) fn run(sqlite: &Connection, packet: &SentPacket) -> rusqlite::Result<Vec<StatementResult>> {
+    let done: rusqlite::Result<_> = packet.statements.iter().map(|sql| run_one(&mut sqlite.prepare(sql)?)).collect();
+    if done.is_err() && !sqlite.is_autocommit() {
+        sqlite.execute_batch("ROLLBACK")?;
+    }
+    done
+}
+
+/// Returns true if a packet only ends a transaction that an error has ended already.
+pub(super) fn is_void(sqlite: &Connection, packet: &SentPacket) -> bool {
+    sqlite.is_autocommit() && packet.statements.first().is_some_and(|sql| sql == "ROLLBACK")
+}
+
+/// Returns the results of a packet that has nothing to do.
+pub(super) fn nothing(packet: &SentPacket) -> Vec<StatementResult> {
+    vec![StatementResult::default(); packet.statements.len()]
+}
+
+fn run_one(statement: &mut Statement<'_>) -> rusqlite::Result<StatementResult> {
+    let columns = statement.column_count();
+    if columns == 0 {
+        return Ok(StatementResult { affected: statement.execute([])? as u64, rows: Vec::new() });
+    }
+    let texts = |row: &rusqlite::Row<'_>| (0..columns).map(|at| row.get_ref(at).map(cell)).collect::<Result<_, _>>();
+    let rows = statement.query_map([], |row| texts(row).map(SqlRow))?.collect::<Result<_, _>>()?;
+    Ok(StatementResult { affected: 0, rows })
+}
+
+/// Returns a value as text. SQLite permits texts that are not UTF-8: such a text must not hide other rows.
+fn cell(value: ValueRef<'_>) -> Option<String> {
+    match value {
+        ValueRef::Null => None,
+        ValueRef::Integer(number) => Some(number.to_string()),
+        ValueRef::Real(number) => Some(number.to_string()),
+        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
+    }
+}
