@@ -14,7 +14,7 @@
 //! The name sorts before those of all other tables. Tools that restore a dump table by table restore it first, so no
 //! server finds restored sequences beside its present beat.
 
-use getid_core::beat::{BeatAnswer, BeatKind, BeatRequest, Credentials, Nonce, ServerRow, ServerState};
+use getid_core::server::beat::{BeatAnswer, BeatKind, BeatRequest, Credentials, Nonce, ServerRow, ServerState};
 
 use super::native::column;
 use super::packet::{Dialect, Link, Packet, SqlRow, StatementResult};

@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use getid_core::Key;
-use getid_core::beat::{BeatAnswer, BeatRequest, Credentials};
+use getid_core::server::Key;
+use getid_core::server::beat::{BeatAnswer, BeatRequest, Credentials};
 
 use super::beats::{self, BeatStatements};
 use super::native::{self, COLUMNS, OtherRowsChange, PeriodOpening, PrunePlan, RawRow, column};
@@ -170,8 +170,8 @@ impl<L: Link> SqlConnection<L> {
         Ok(rows)
     }
 
-    /// Returns an upper bound for the number of rows inside a transaction of [`Self::lock`]. Rows are counted again only
-    /// near the limit.
+    /// Returns an upper bound for the number of rows inside a transaction of [`Self::lock`]. Rows are counted again
+    /// only near the limit.
     async fn count_up_to(&mut self, rows_max: u64, changes: i64) -> Result<u64, StoreError> {
         if let Some(counted) = self.counted {
             let rows = counted.rows.saturating_add(changes.saturating_sub(counted.change).max(0).unsigned_abs());

@@ -39,7 +39,7 @@
 
 use std::fmt;
 
-use getid_core::{CivilTime, INCREMENT_MAX, Key, RESERVED_MAX, Reset, Spec, VALUE_MAX, WaitPolicy};
+use getid_core::server::{CivilTime, INCREMENT_MAX, Key, RESERVED_MAX, Reset, Spec, VALUE_MAX, WaitPolicy};
 
 use super::packet::SqlRow;
 use super::{

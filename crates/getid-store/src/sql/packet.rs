@@ -6,8 +6,8 @@
 //! transaction that reads, decides and writes is two packets. If this process stops between them, the database ends the
 //! connection.
 //!
-//! Values are part of the text. They are numbers, names of the characters that [`getid_core::Key`] permits, none of
-//! which ends a literal, and literals of [`Dialect::text`].
+//! Values are part of the text. They are numbers, names of the characters that [`getid_core::server::Key`] permits,
+//! none of which ends a literal, and literals of [`Dialect::text`].
 //!
 //! Invariant: after an answer no transaction is open, unless the packet leaves it open on purpose. A link whose answer
 //! was dropped, or unknown, runs nothing more.
@@ -16,7 +16,7 @@ use std::fmt;
 use std::future::Future;
 use std::path::Path;
 
-use getid_core::beat::Credentials;
+use getid_core::server::beat::Credentials;
 
 use super::{Reservations, ReserveRequest, StoreError, StoreInfo};
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use getid_core::Key;
+use getid_core::server::Key;
 use getid_text::printable::printable;
 
 /// Error in a row that was edited by hand.

@@ -12,8 +12,8 @@
 
 use std::collections::BTreeMap;
 
-use getid_core::beat::Credentials;
-use getid_core::{Key, RESERVED_MAX, VALUE_MAX};
+use getid_core::server::beat::Credentials;
+use getid_core::server::{Key, RESERVED_MAX, VALUE_MAX};
 
 use super::beats::{self, BeatStatements};
 use super::native::{self, COLUMNS, GENERATOR_COLUMNS, RawRow, column, policy_word, state_word};

@@ -9,8 +9,8 @@
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
 
-use getid_core::beat::{BeatAnswer, BeatRequest, Credentials};
-use getid_core::{Key, SEQUENCE_NAME_RULE};
+use getid_core::server::beat::{BeatAnswer, BeatRequest, Credentials};
+use getid_core::server::{Key, SEQUENCE_NAME_RULE};
 
 use super::link::MysqlLink;
 use crate::sql::beats::{self, BeatStatements};

@@ -6,8 +6,8 @@
 //!
 //! After a segment below this server's earlier ones, the next step is as long as the distance, at most 10,000,000.
 
-use getid_core::beat::Credentials;
-use getid_core::{Key, RESERVED_MAX, Spec, VALUE_MAX};
+use getid_core::server::beat::Credentials;
+use getid_core::server::{Key, RESERVED_MAX, Spec, VALUE_MAX};
 
 use super::foreign::{ForeignTable, any_of, by_name, is_row};
 use super::high;

@@ -7,8 +7,8 @@
 //!
 //! Invariant: a row from which no segment can be reserved is not written.
 
-use getid_core::beat::Credentials;
-use getid_core::{INCREMENT_MAX, Key, RESERVED_MAX, Spec, VALUE_MAX};
+use getid_core::server::beat::Credentials;
+use getid_core::server::{INCREMENT_MAX, Key, RESERVED_MAX, Spec, VALUE_MAX};
 
 use super::foreign::{ForeignTable, any_of, by_name, is_row};
 use super::high;

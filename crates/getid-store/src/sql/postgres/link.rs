@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, SimpleQueryMessage};
 
-use getid_core::beat::Credentials;
+use getid_core::server::beat::Credentials;
 
 use super::{failures, statements};
 use crate::sql::packet::{Failure, FailureKind, Link, LinkState, SentPacket, SqlRow, StatementResult};

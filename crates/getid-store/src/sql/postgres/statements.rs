@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::fmt::Display;
 
-use getid_core::beat::Credentials;
+use getid_core::server::beat::Credentials;
 
 use super::link::PostgresLink;
 use crate::sql::beats;
@@ -142,9 +142,9 @@ const READABLE: &str = "next BETWEEN 0 AND 9100000000000000000 AND version >= 0 
 /// Returns the statement that reserves. It returns the row as found, and, if it was written, its new `next`, `version`
 /// and `updated`; then the server's beat, and the instance.
 ///
-/// `own` adds 1 to the beat of the server; if its row does not permit that, no rows are returned. `found` locks the rows
-/// in the order of their keys, which all servers keep, and reads them once locked. `accepted` writes those that have a
-/// `first`. The SQL computes the same as [`native::apply_reservation`], and the results are compared.
+/// `own` adds 1 to the beat of the server; if its row does not permit that, no rows are returned. `found` locks the
+/// rows in the order of their keys, which all servers keep, and reads them once locked. `accepted` writes those that
+/// have a `first`. The SQL computes the same as [`native::apply_reservation`], and the results are compared.
 fn reserve_sql(server: Option<Credentials>, asks: &[ReserveRequest]) -> String {
     let is_own = server.map_or("FALSE".to_owned(), |server| beats::is_allowed(server, beats::LIVE));
     let has_own = if server.is_some() { "EXISTS (SELECT 1 FROM own)" } else { "TRUE" };
