@@ -117,7 +117,7 @@ impl Commands {
     #[track_caller]
     pub(crate) fn ask(&mut self, command: &str) -> String {
         let reply = self.runtime.block_on(self.client.ask(format!("{command}\r\n").as_bytes())).expect("a reply");
-        String::from_utf8(reply).unwrap().trim_end().to_owned()
+        String::from_utf8(reply.bytes).unwrap().trim_end().to_owned()
     }
 }
 
