@@ -524,6 +524,7 @@ fn import_into_a_running_server_uses_its_commands() {
     };
     let to = redis(vec![
         ("AUTH app hunter2", "+OK\r\n".to_owned()),
+        ("GET ?", "$-1\r\n".to_owned()),
         ("GET new", "$-1\r\n".to_owned()),
         ("SET new 5", "+OK\r\n".to_owned()),
         ("GET low", bulk("40")),
@@ -541,7 +542,7 @@ fn import_into_a_running_server_uses_its_commands() {
             "no: LEFT OUT: WRONGTYPE 'no' is a generator\n",
         ],
     );
-    let off = redis(vec![("GET new", "-ERR sequences are off: there is no store for them\r\n".to_owned())]);
+    let off = redis(vec![("GET ?", "-ERR sequences are off: there is no store for them\r\n".to_owned())]);
     let words = format!("import redis://127.0.0.1:{} --pattern * --to 127.0.0.1:{off}", source());
     dir.check_parts(&words, 2, &["sequences are off: there is no store for them"]);
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);

@@ -16,7 +16,8 @@ pub(in crate::session) const HASH_FIELD: &str = "cur";
 /// Error of a server that has no store for sequences.
 pub const SEQUENCES_OFF: ErrorReply = ErrorReply::fixed(
     ErrorKind::SequencesOff,
-    "ERR sequences are off: the server has no store for them. Set 'sequence-store' in its configuration, and restart it",
+    "ERR sequences are off: the server has no store for them. Set 'sequence-store' in its configuration, and restart \
+     it",
 );
 
 /// Implements `INCR name`.
