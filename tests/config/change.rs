@@ -237,7 +237,10 @@ fn users_are_written_where_they_stand_and_only_if_they_changed() {
     changed.users.retain(|user| user.name != "zoe");
     assert!(!rewritten(&changed).unwrap().contains("zoe"));
     changed.users.retain(|user| user.name != "amy");
-    assert_eq!(rewritten(&changed).unwrap_err(), "user is also set in an included file, which is not rewritten");
+    assert_eq!(
+        rewritten(&changed).unwrap_err().to_string(),
+        "user is also set in an included file, which is not rewritten"
+    );
 }
 
 /// The file was edited before a SIGHUP: the rewrite restores the declarations in force, and equal ones stay as they
