@@ -536,7 +536,8 @@ fn users_that_could_not_be_loaded_again_are_not_written() {
     let given = files(&[("t.conf", "# nothing\n")]);
     let user = |number| UserLine { name: format!("u{number}"), rules: vec![format!("~{}", "k".repeat(60_000))] };
     let config = Config { users: (0..18).map(user).collect(), ..Config::default() };
-    let error = config.rewritten(Path::new("t.conf"), &sources("t.conf", &[], &[]), &given).unwrap_err().to_string();
+    let error = config.rewritten(Path::new("t.conf"), &sources("t.conf", &[], &[]), &given).unwrap_err();
+    let error = error.to_string();
     assert!(error.contains("is larger than 1048576 bytes"), "{error}");
 }
 
@@ -544,10 +545,9 @@ fn users_that_could_not_be_loaded_again_are_not_written() {
 fn a_file_that_was_broken_meanwhile_is_left_alone() {
     let config = Config::default();
     for text in ["prot 1\n", "hz \"\n", "hz x\n"] {
-        let error = config
-            .rewritten(Path::new("t.conf"), &Sources::default(), &files(&[("t.conf", text)]))
-            .unwrap_err()
-            .to_string();
+        let error =
+            config.rewritten(Path::new("t.conf"), &Sources::default(), &files(&[("t.conf", text)])).unwrap_err();
+        let error = error.to_string();
         assert!(error.starts_with("t.conf:1: "), "{error}");
     }
     for text in ["hz =\n", "hz = 1\nhz = 2"] {
