@@ -370,3 +370,95 @@ pub(super) fn hex(bytes: &[u8]) -> String {
         digits
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A link that records its statements, and fails at some of them.
+    #[derive(Default)]
+    struct RecordingLink {
+        info: StoreInfo,
+        state: LinkState,
+        sent: Vec<String>,
+    }
+
+    impl Dialect for RecordingLink {
+        const IS_SHARED: bool = true;
+        const BEGIN: &'static [&'static str] = &["BEGIN"];
+        const HOLD: [&'static [&'static str]; 2] = [&["HOLD"], &["RELEASE"]];
+        const NOW: &'static str = "0";
+
+        fn text(text: &str) -> String {
+            text.to_owned()
+        }
+
+        fn maximum_sql(_table: &str, _id: i64) -> Option<String> {
+            None
+        }
+    }
+
+    impl Link for RecordingLink {
+        fn info(&self) -> &StoreInfo {
+            &self.info
+        }
+
+        fn state(&mut self) -> &mut LinkState {
+            &mut self.state
+        }
+
+        async fn send(&mut self, packet: SentPacket) -> Result<Vec<StatementResult>, Failure> {
+            self.sent.push(packet.statements.join(" "));
+            if packet.statements.iter().any(|sql| sql == "refused") {
+                return Err(StoreError::Refused("no".to_owned()).into());
+            }
+            if packet.statements.iter().any(|sql| sql == "unknown") {
+                return Err(StoreError::Unknown("cut".to_owned()).into());
+            }
+            let affected = |sql: &String| StatementResult { affected: sql.len() as u64, rows: Vec::new() };
+            Ok(packet.statements.iter().map(affected).collect())
+        }
+    }
+
+    fn with(mut packet: Packet, statement: &str) -> Packet {
+        packet.add(statement);
+        packet
+    }
+
+    #[tokio::test]
+    async fn a_packet_is_sent_with_its_transaction_and_answers_its_own_statements() {
+        let mut link = RecordingLink::default();
+        for packet in [Packet::new(), Packet::transaction(), Packet::locking(), Packet::within(), Packet::commit()] {
+            let done = link.run(with(packet, "four")).await.unwrap();
+            assert_eq!(done.iter().map(|done| done.affected).collect::<Vec<_>>(), [4]);
+        }
+        link.run(with(Packet::locking(), "four")).await.unwrap();
+        link.rollback().await.unwrap();
+        assert_eq!(
+            link.sent,
+            [
+                "four",
+                "BEGIN four COMMIT",
+                "HOLD BEGIN four",
+                "four",
+                "four COMMIT RELEASE",
+                "HOLD BEGIN four",
+                "ROLLBACK RELEASE"
+            ]
+        );
+    }
+
+    #[tokio::test]
+    async fn a_refusal_ends_the_transaction_and_an_unknown_result_the_connection() {
+        let mut link = RecordingLink::default();
+        link.run(with(Packet::locking(), "refused")).await.unwrap_err();
+        link.run(with(Packet::new(), "refused")).await.unwrap_err();
+        link.run(with(Packet::locking(), "four")).await.unwrap();
+        link.run(with(Packet::new(), "of another")).await.unwrap_err();
+        link.run(with(Packet::commit(), "unknown")).await.unwrap_err();
+        let failure = link.run(with(Packet::new(), "four")).await.unwrap_err();
+        assert!(matches!(failure.error, StoreError::Unknown(_)), "{failure:?}");
+        let sent = ["HOLD BEGIN refused", "ROLLBACK RELEASE", "refused", "HOLD BEGIN four", "unknown COMMIT RELEASE"];
+        assert_eq!(link.sent, sent);
+    }
+}

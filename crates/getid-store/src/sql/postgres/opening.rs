@@ -17,7 +17,7 @@ const VERSION_MIN: i64 = 120_000;
 pub(super) struct TableInfo {
     name: String,
     persistence: String,
-    /// Whether the user may SELECT, UPDATE and INSERT.
+    /// Whether the user may SELECT, INSERT and UPDATE.
     may: [bool; 3],
 }
 
@@ -51,7 +51,7 @@ pub(super) async fn open(link: &mut PostgresLink, address: &ServerAddress) -> Re
             ));
         };
         // A server inserts its own row. The other tables need no INSERT where no sequence and no period is created.
-        table.may[2] |= name != "getid_beat";
+        table.may[1] |= name != "getid_beat";
         check(link, table, address, TablePurpose::Sequences)?;
     }
     link.info.uuid = uuid(link).await?;
@@ -133,7 +133,7 @@ pub(super) fn check(
     purpose: TablePurpose,
 ) -> Result<(), StoreError> {
     let (ServerAddress { database, user, .. }, name) = (address, &table.name);
-    if let Some((_, right)) = table.may.iter().zip(["SELECT", "UPDATE", "INSERT"]).find(|(may, _)| !**may) {
+    if let Some((_, right)) = table.may.iter().zip(["SELECT", "INSERT", "UPDATE"]).find(|(may, _)| !**may) {
         return refused(format!(
             "'{user}' may not {right} the table {name} of the database '{database}': its owner may GRANT {RIGHTS} ON {} \
              TO \"{user}\"",

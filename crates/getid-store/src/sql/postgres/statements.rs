@@ -124,7 +124,7 @@ pub(super) fn tables_sql(names: &[&str]) -> String {
     let names: Vec<String> = names.iter().map(|name| format!("to_regclass('{name}')")).collect();
     format!(
         "SELECT c.relname::text, c.relpersistence::text, has_any_column_privilege(c.oid, 'SELECT'), \
-         has_any_column_privilege(c.oid, 'UPDATE'), has_any_column_privilege(c.oid, 'INSERT') \
+         has_any_column_privilege(c.oid, 'INSERT'), has_any_column_privilege(c.oid, 'UPDATE') \
          FROM pg_class c WHERE c.oid IN ({})",
         names.join(", ")
     )
