@@ -76,7 +76,7 @@ impl Document {
                 }
                 "required" => {
                     let names = rule.as_array().into_iter().flatten().filter_map(Value::as_str);
-                    names.clone().all(|name| value.get(name).is_some())
+                    !value.is_object() || names.clone().all(|name| value.get(name).is_some())
                 }
                 "properties" => {
                     for (name, own) in rule.as_object().into_iter().flatten() {
@@ -154,11 +154,12 @@ fn the_checker_finds_invalid_values() {
             "c": { "type": "array", "maxItems": 1, "items": { "enum": ["x"] } },
             "d": { "type": "string", "format": "date-time" },
             "f": { "type": ["integer", "null"], "minimum": 0 },
+            "g": { "type": ["object", "null"], "required": ["a"] },
         },
     });
     let fits = |text: &str| document.fits(&schema, &serde_json::from_str(text).unwrap(), "body").is_ok();
     assert!(fits(r#"{"a":1,"b":"12","c":["x"],"d":"2026-11-22T00:00:00.000Z"}"#));
-    assert!(fits(r#"{"a":3,"b":null,"f":null}"#));
+    assert!(fits(r#"{"a":3,"b":null,"f":null,"g":null}"#));
     for wrong in [
         "[]",
         "{}",
@@ -174,6 +175,7 @@ fn the_checker_finds_invalid_values() {
         r#"{"a":1,"d":"yesterday"}"#,
         r#"{"a":1,"f":-1}"#,
         r#"{"a":1,"f":"1"}"#,
+        r#"{"a":1,"g":{}}"#,
     ] {
         assert!(!fits(wrong), "{wrong}");
     }

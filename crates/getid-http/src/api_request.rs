@@ -120,11 +120,7 @@ impl FromRequestParts<HandlerState> for PathName {
     async fn from_request_parts(parts: &mut Parts, state: &HandlerState) -> Result<PathName, Problem> {
         let params = RawPathParams::from_request_parts(parts, state).await;
         let name = params.as_ref().ok().and_then(|params| params.iter().next()).map(|(_, name)| name.to_owned());
-        let name = name.ok_or_else(|| {
-            Problem::bad(
-                "the path is invalid: % needs two hex digits after it, and the decoded path must be UTF-8".to_owned(),
-            )
-        })?;
+        let name = name.ok_or_else(invalid_path)?;
         state.row.check_name(&name)?;
         Ok(PathName(name))
     }
@@ -143,11 +139,7 @@ impl FromRequestParts<HandlerState> for WorkerIdPath {
         let params = RawPathParams::from_request_parts(parts, state).await;
         let values: Vec<_> =
             params.iter().flat_map(|params| params.iter()).map(|(_, value)| value.to_owned()).collect();
-        let [pool, id] = <[String; 2]>::try_from(values).map_err(|_| {
-            Problem::bad(
-                "the path is invalid: % needs two hex digits after it, and the decoded path must be UTF-8".to_owned(),
-            )
-        })?;
+        let [pool, id] = <[String; 2]>::try_from(values).map_err(|_| invalid_path())?;
         state.row.check_name(&pool)?;
         if id.len() > ID_BYTES_MAX || !id.bytes().all(|byte| byte.is_ascii_digit()) {
             let shown = printable_up_to(&id, 40);
@@ -155,6 +147,10 @@ impl FromRequestParts<HandlerState> for WorkerIdPath {
         }
         Ok(WorkerIdPath { pool, id })
     }
+}
+
+fn invalid_path() -> Problem {
+    Problem::bad("the path is invalid: % needs two hex digits after it, and the decoded path must be UTF-8".to_owned())
 }
 
 /// The longest digits that are accepted for a worker id, more than any worker id has.

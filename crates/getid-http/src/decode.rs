@@ -61,8 +61,8 @@ const READING: Schema = Schema::Named(
         field(
             "time",
             &Schema::OrNull(&Schema::Time),
-            "The time of the ID, or the start of a serial number's period. Null if the IDs have no time, or past the year \
-             9999.",
+            "The time of the ID, or the start of a serial number's period. Null if the IDs have no time, or past the \
+             year 9999.",
         ),
         field("unix_ms", &Schema::OrNull(&MS), "The time as Unix time, ms."),
         field("ahead_ms", &Schema::OrNull(&MS), "How far the time is ahead of the server's clock, ms."),

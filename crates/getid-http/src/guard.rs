@@ -92,8 +92,8 @@ fn check_protection(config: &Config, caller: &Caller) -> Result<(), Problem> {
     }
     Err(Problem::new(
         StatusCode::FORBIDDEN,
-        "getid is in protected mode and has no password: it answers only clients on this machine, whatever the value of \
-         http-bind. Set requirepass; or set bind, to give IDs to other machines without a password; or set \
+        "getid is in protected mode and has no password: it answers only clients on this machine, whatever the value \
+         of http-bind. Set requirepass; or set bind, to give IDs to other machines without a password; or set \
          protected-mode no if this port cannot be reached from outside"
             .to_owned(),
     ))

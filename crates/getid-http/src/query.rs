@@ -2,39 +2,33 @@
 
 use std::borrow::Cow;
 
+use serde_json::Value;
+
 use super::endpoint::{Endpoint, Parameter, ParameterLocation};
 use super::problem::Problem;
 use super::schema::{RequestBounds, Schema};
 use getid_text::percent::decode_form;
+use getid_redis::resp::parse_integer;
 use getid_text::printable::printable_up_to;
 use getid_text::suggest::did_you_mean;
 
 /// The parameters of a query, each of which its endpoint has.
 #[derive(Debug, Default)]
-pub(super) struct Query(Vec<(&'static str, QueryValue)>);
-
-/// The value of a parameter.
-#[derive(Debug, PartialEq, Eq)]
-enum QueryValue {
-    Text(String),
-    Number(i64),
-}
+pub(super) struct Query(Vec<(&'static str, Value)>);
 
 impl Query {
     /// Returns the text of this parameter.
     pub(super) fn text(&self, name: &str) -> Option<&str> {
-        self.0.iter().find_map(|(own, value)| match value {
-            QueryValue::Text(text) if *own == name => Some(text.as_str()),
-            _ => None,
-        })
+        self.value(name)?.as_str()
     }
 
     /// Returns the number of this parameter.
     pub(super) fn number(&self, name: &str) -> Option<i64> {
-        self.0.iter().find_map(|(own, value)| match value {
-            QueryValue::Number(number) if *own == name => Some(*number),
-            _ => None,
-        })
+        self.value(name)?.as_i64()
+    }
+
+    fn value(&self, name: &str) -> Option<&Value> {
+        self.0.iter().find(|(own, _)| *own == name).map(|(_, value)| value)
     }
 }
 
@@ -98,32 +92,19 @@ impl Endpoint {
 }
 
 impl Parameter {
-    fn read(&self, text: &str, bounds: RequestBounds) -> Result<QueryValue, Problem> {
+    fn read(&self, text: &str, bounds: RequestBounds) -> Result<Value, Problem> {
         let value = match self.schema {
-            Schema::Integer { min, max } => {
-                number(text).filter(|number| (*min..=*max).contains(number)).map(QueryValue::Number)
-            }
-            Schema::Count(max) => {
-                number(text).filter(|number| (1..=max(bounds).into()).contains(number)).map(QueryValue::Number)
-            }
-            schema => {
-                let fits =
-                    text.is_empty() == matches!(schema, Schema::Flag) && schema.check(&text.into(), bounds).is_ok();
-                fits.then(|| QueryValue::Text(text.to_owned()))
-            }
+            // Digits with an optional minus; other forms of numbers are refused.
+            Schema::Integer { .. } | Schema::Count(_) => parse_integer(text.as_bytes()).map(Value::from),
+            schema => (text.is_empty() == matches!(schema, Schema::Flag)).then(|| Value::from(text)),
         };
-        value.ok_or_else(|| {
+        value.filter(|value| self.schema.check(value, bounds).is_ok()).ok_or_else(|| {
             let (name, expected) = (self.name, self.schema.expected(bounds));
             let found =
                 if text.is_empty() { "is empty".to_owned() } else { format!("is '{}'", printable_up_to(text, 40)) };
             Problem::bad(format!("'{name}' of the query {found}, expected {expected}"))
         })
     }
-}
-
-/// Parses digits with an optional minus; other forms of numbers are refused.
-fn number(text: &str) -> Option<i64> {
-    getid_redis::resp::parse_integer(text.as_bytes())
 }
 
 /// Decodes text of forms and links: `%2F` is a slash, and a plus is a blank.

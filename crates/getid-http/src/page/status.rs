@@ -85,7 +85,8 @@ pub(super) const GENERATOR: Endpoint = Endpoint {
     tag: TAG_SERVER,
     id: "getStatusGenerator",
     summary: "Get the details of one generator",
-    description: "A user without the right to GENERATORS needs the right to GETID with the generator's name as its key.",
+    description: "A user without the right to GENERATORS needs the right to GETID with the generator's name as its \
+                  key.",
     access: EndpointAccess::Commands(&[("INFO", "always"), ("GENERATORS", "or GETID with this generator")]),
     parameters: &[in_path("name", &NAME, "The generator; '-' is the unnamed one.")],
     body: None,

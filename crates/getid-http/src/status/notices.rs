@@ -149,7 +149,8 @@ fn remedy(refusal: &Refusal) -> &'static str {
             "Send requests to the server that has the claim. This server takes it over when that one is silent."
         }
         Refusal::ClaimLost(_) => {
-            "Put the state folder back as it was, and stop any other server with this server-id; then IDs are given again."
+            "Put the state folder back as it was, and stop any other server with this server-id; then IDs are given \
+             again."
         }
         Refusal::Redeclared => "Retry.",
         Refusal::Closed => "Use another server, or wait for the restart.",
