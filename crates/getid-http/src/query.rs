@@ -7,8 +7,8 @@ use serde_json::Value;
 use super::endpoint::{Endpoint, Parameter, ParameterLocation};
 use super::problem::Problem;
 use super::schema::{RequestBounds, Schema};
-use getid_text::percent::decode_form;
 use getid_redis::resp::parse_integer;
+use getid_text::percent::decode_form;
 use getid_text::printable::printable_up_to;
 use getid_text::suggest::did_you_mean;
 
