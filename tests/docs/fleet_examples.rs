@@ -1,8 +1,4 @@
-//! The files of `examples/fleet`, and the commands of docs/fleet.md that try them on one machine. `tests/fleet` tests
-//! HAProxy, too; no test runs Envoy.
-
-#[cfg(all(feature = "http", feature = "sqlite", feature = "fleet"))]
-mod walk;
+//! The files of `examples/fleet`. `tests/fleet` runs HAProxy; no test runs Envoy.
 
 use std::path::Path;
 
