@@ -9,51 +9,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Circles that are allowed: the parent module, the modules of the circle, and the reason.
-const CIRCLES: &[(&str, &[&str], &str)] = &[
-    (
-        "getid::cli",
-        &["claim", "claim_store", "cluster", "state"],
-        "each has texts and records of a claim store that the others show",
-    ),
-    ("getid::cli::cluster", &["init", "show"], "one description of the shared records"),
-    ("getid::cli::state", &["advance", "stored"], "one check of the record that is found"),
-    ("getid_config", CONFIG, "`Config` has the values, which are parsed by rows that set them in `Config`"),
-    ("getid_engine::claim", &["envelope", "mark"], "a record may be a mark, whose length the record bounds"),
-    ("getid_engine::claim::cluster", &["texts", "usable_claim"], "errors name the claims that could be used"),
-    ("getid_engine::generators::time", &["issuer", "named"], "named generators are a part of the issuer's state"),
-    ("getid_http", ENDPOINTS, "the table of endpoints has rows that are beside their handlers"),
-    ("getid_http", &["framing", "head"], "one error for a request that is not valid HTTP"),
-    ("getid_http::page", &["document", "sequences"], "the row of an endpoint names its handler"),
-    ("getid_server", &["accept", "connection"], "the size of a socket's buffers"),
-    ("getid_server::connection", &["draw", "sequences"], "one wait for IDs and values"),
-    ("getid_server::metrics", &["claim", "export", "table"], "the table has the rows of a section"),
-    ("getid_store::sql::mysql", &["leaf", "tinyid"], "one check of names in foreign tables"),
-];
-
-/// Modules of the circle of the configuration.
-const CONFIG: &[&str] = &["claim", "http", "parse", "row", "server_id", "value_error", "values", "workers"];
-
-/// Modules of the circle of the HTTP port.
-const ENDPOINTS: &[&str] = &[
-    "api_request",
-    "body",
-    "decode",
-    "endpoint",
-    "generators",
-    "guard",
-    "ids",
-    "leaf",
-    "metrics",
-    "openapi",
-    "page",
-    "probes",
-    "query",
-    "router",
-    "sequences",
-    "spring",
-    "tinyid",
-    "workers",
-];
+const CIRCLES: &[(&str, &[&str], &str)] =
+    &[("getid_store::sql::mysql", &["leaf", "tinyid"], "one check of names in foreign tables")];
 
 #[test]
 fn no_modules_form_a_circle() {

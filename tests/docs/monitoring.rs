@@ -97,7 +97,7 @@ fn row_of(field: &str, kind: MetricKind, help: &str, owner: Option<&str>, export
             }
             let alerts = alerts_of(series);
             if !alerts.is_empty() {
-                meaning += &format!(" Alert: {}.", alerts.join(", "));
+                write!(meaning, " Alert: {}.", alerts.join(", ")).unwrap();
             }
             with_labels(series.family, series.label.map(|(label, value)| format!("{label}=\"{value}\"")))
         }
@@ -117,12 +117,13 @@ fn row_of(field: &str, kind: MetricKind, help: &str, owner: Option<&str>, export
             meaning = meaning.replace(unit, "");
         }
     }
-    let also = SECTIONS
-        .iter()
-        .flat_map(|section| section.metrics)
-        .filter(|other| matches!(other.export, Export::Omitted(OmitReason::SameAs(target)) if target == field));
-    let also: String = also.map(|other| format!(", `{}`", other.name)).collect();
-    Some(format!("| `{field}`{also} | {metric} | {kind} | {unit} | {meaning} |\n"))
+    let mut fields = vec![format!("`{field}`")];
+    for other in SECTIONS.iter().flat_map(|section| section.metrics) {
+        if matches!(other.export, Export::Omitted(OmitReason::SameAs(target)) if target == field) {
+            fields.push(format!("`{}`", other.name));
+        }
+    }
+    Some(format!("| {} | {metric} | {kind} | {unit} | {meaning} |\n", fields.join(", ")))
 }
 
 /// Returns the alerts whose expressions read a metric.
