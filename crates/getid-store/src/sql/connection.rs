@@ -11,7 +11,7 @@ use getid_core::server::beat::{BeatAnswer, BeatRequest, Credentials};
 
 use super::beats::{self, BeatStatements};
 use super::native::{self, COLUMNS, OtherRowsChange, PeriodOpening, PrunePlan, RawRow, column};
-use super::packet::{FailureKind, Link, Packet, SqlRow};
+use super::packet::{Link, Packet, PacketFailureKind, SqlRow};
 use super::script::{self, COUNT, by_key, is_row};
 use super::{
     BegunPeriod, Changes, Comparison, Connection, CreateRequest, GENERATORS_MAX, Generator, GiveBackRequest, NotedRow,
@@ -21,6 +21,18 @@ use super::{
 
 /// Most rows of one answer.
 const ROWS_MAX: u32 = 1000;
+
+/// How a database reserves values of several rows.
+pub(super) trait ReserveLink: Link {
+    /// Does [`Connection::reserve_as`].
+    fn reserve(
+        &mut self,
+        server: Option<Credentials>,
+        asks: &[ReserveRequest],
+    ) -> impl Future<Output = Result<Reservations, StoreError>> + Send {
+        script::reserve(self, server, asks)
+    }
+}
 
 /// A connection to getid's own tables.
 pub(super) struct SqlConnection<L> {
@@ -335,7 +347,7 @@ impl<L: Link> SqlConnection<L> {
     }
 }
 
-impl<L: Link> Connection for SqlConnection<L> {
+impl<L: ReserveLink> Connection for SqlConnection<L> {
     fn info(&self) -> &StoreInfo {
         self.link.info()
     }
@@ -463,7 +475,7 @@ pub(super) async fn tokens<L: Link>(link: &mut L) -> Result<Option<Vec<Token>>, 
             let token = |row: &SqlRow| Some(Token { token: row.text(0)?, biz_type: row.text(1)? });
             Ok(Some(done[0].rows.iter().filter_map(token).collect()))
         }
-        Err(failure) if failure.kind == FailureKind::NoTable => Ok(None),
+        Err(failure) if failure.kind == PacketFailureKind::NoTable => Ok(None),
         Err(failure) => Err(failure.error),
     }
 }

@@ -20,6 +20,7 @@ mod mysql;
 #[cfg(feature = "sqlite")]
 mod native;
 mod open;
+mod open_error;
 #[cfg(feature = "sqlite")]
 mod packet;
 #[cfg(feature = "postgres")]
@@ -42,7 +43,8 @@ use std::time::Duration;
 use getid_core::server::beat::{BeatAnswer, BeatRequest, Credentials};
 use getid_core::server::{Key, Reset, Spec, VALUE_MAX};
 
-pub use self::open::{OpenError, open, open_all, open_records, same_store};
+pub use self::open::{open, open_all, open_records};
+pub use self::open_error::{OpenError, same_store};
 pub use self::row_error::RowError;
 
 /// Future answer of a database.

@@ -135,13 +135,13 @@ impl SqlRow {
 /// Reason why a packet has no answer.
 #[derive(Debug)]
 pub(super) struct Failure {
-    pub(super) kind: FailureKind,
+    pub(super) kind: PacketFailureKind,
     pub(super) error: StoreError,
 }
 
 /// Kind of a failure, where a caller distinguishes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum FailureKind {
+pub(super) enum PacketFailureKind {
     /// A table does not exist.
     NoTable,
     /// A row with this key exists.
@@ -152,7 +152,7 @@ pub(super) enum FailureKind {
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Failure {
-        Failure { kind: FailureKind::Other, error }
+        Failure { kind: PacketFailureKind::Other, error }
     }
 }
 
@@ -334,15 +334,6 @@ pub(super) trait Link: Dialect + Sized {
         }
         *self.state() = LinkState::Busy;
         Ok(())
-    }
-
-    /// Does [`Connection::reserve_as`](super::Connection::reserve_as).
-    fn reserve(
-        &mut self,
-        server: Option<Credentials>,
-        asks: &[ReserveRequest],
-    ) -> impl Future<Output = Result<Reservations, StoreError>> + Send {
-        super::script::reserve(self, server, asks)
     }
 
     /// Returns the largest packet that the database takes, in bytes.

@@ -19,7 +19,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::packet::{FailureKind, Link, Packet, RecordDialect, SqlRow};
+use super::packet::{Link, Packet, PacketFailureKind, RecordDialect, SqlRow};
 use super::{OpenError, StoreError, StoreFuture};
 use crate::records::{
     self, DamagedRow, Key, LIST_MAX, RecordPage, RecordRow, RecordStore, RecordStoreError, RecordStoreInfo, Stamp,
@@ -150,7 +150,7 @@ impl<L: Link + RecordDialect> SqlRecordConnection<L> {
                 }
                 Ok(affected == 1)
             }
-            Err(failure) if is_absent && failure.kind == FailureKind::Duplicate => Ok(false),
+            Err(failure) if is_absent && failure.kind == PacketFailureKind::Duplicate => Ok(false),
             Err(failure) => Err(failure.error),
         }
     }

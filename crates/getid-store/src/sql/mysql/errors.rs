@@ -11,7 +11,7 @@ use std::io;
 use mysql_async::{DriverError, Error, IoError, ServerError};
 
 use crate::sql::StoreError;
-use crate::sql::packet::{Failure, FailureKind};
+use crate::sql::packet::{Failure, PacketFailureKind};
 use crate::sql::purpose::{RIGHTS, TablePurpose};
 use getid_text::printable::printable_up_to;
 use getid_text::shell::shell_word;
@@ -130,9 +130,9 @@ impl ErrorContext {
     /// Returns the error of a statement with its kind. `commits`: it was a COMMIT or a later statement.
     pub(super) fn failure(&self, error: &Error, commits: bool) -> Failure {
         let kind = match error {
-            Error::Server(error) if error.code == 1062 => FailureKind::Duplicate,
-            Error::Server(error) if error.code == 1146 => FailureKind::NoTable,
-            _ => FailureKind::Other,
+            Error::Server(error) if error.code == 1062 => PacketFailureKind::Duplicate,
+            Error::Server(error) if error.code == 1146 => PacketFailureKind::NoTable,
+            _ => PacketFailureKind::Other,
         };
         Failure { kind, error: self.failed(error, commits) }
     }

@@ -36,7 +36,7 @@ pub(super) use self::records::MysqlRecords;
 use self::tinyid::Tinyid;
 use super::connection::SqlConnection;
 use super::native::COLUMNS;
-use super::packet::{FailureKind, Link as _, Packet, hex};
+use super::packet::{Link as _, Packet, PacketFailureKind, hex};
 use super::purpose::TablePurpose;
 use super::{ConnectError, Connection, Store, StoreError, StoreFuture, TableKind, check_pinned};
 use getid_system::trust::{Trust, TrustError};
@@ -261,7 +261,7 @@ impl Mysql {
     async fn table_exists(&self, link: &mut MysqlLink, table: &str) -> Result<bool, StoreError> {
         match link.run(Packet::of(format!("SELECT 1 FROM {table} LIMIT 0"))).await {
             Ok(_) => Ok(true),
-            Err(failure) if failure.kind == FailureKind::NoTable => Ok(false),
+            Err(failure) if failure.kind == PacketFailureKind::NoTable => Ok(false),
             Err(failure) => Err(failure.error),
         }
     }

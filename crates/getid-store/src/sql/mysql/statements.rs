@@ -1,7 +1,10 @@
 //! The dialect of MySQL and MariaDB, and the SQL of getid's own tables.
 
 use super::link::MysqlLink;
+use crate::sql::connection::ReserveLink;
 use crate::sql::packet::{Dialect, RecordDialect, hex};
+
+impl ReserveLink for MysqlLink {}
 
 impl Dialect for MysqlLink {
     const IS_SHARED: bool = true;

@@ -16,6 +16,11 @@ use getid_text::store_url::{ServerAddress, StoreTls};
 /// Most characters of a server's message.
 const MESSAGE_CHARS_MAX: usize = 300;
 
+/// Returns the error of an answer that is not as expected: the result of the statement is unknown.
+pub(super) fn unexpected(what: &str) -> StoreError {
+    StoreError::Unknown(format!("the database {what}"))
+}
+
 /// Returns why a statement has no answer.
 ///
 /// An error that ends a statement rolls its transaction back, and the session continues. An error that ends the session

@@ -10,12 +10,10 @@ use tokio::task::JoinHandle;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, SimpleQueryMessage};
 
-use getid_core::server::beat::Credentials;
-
-use super::{failures, statements};
-use crate::sql::packet::{Failure, FailureKind, Link, LinkState, SentPacket, SqlRow, StatementResult};
+use super::failures;
+use crate::sql::packet::{Failure, Link, LinkState, PacketFailureKind, SentPacket, SqlRow, StatementResult};
 use crate::sql::purpose::TablePurpose;
-use crate::sql::{Reservations, ReserveRequest, StoreError, StoreInfo};
+use crate::sql::{StoreError, StoreInfo};
 
 /// An open session, and the task that serves its socket.
 pub(super) struct PostgresLink {
@@ -61,7 +59,7 @@ impl PostgresLink {
 
     fn failure(&self, error: &tokio_postgres::Error) -> Failure {
         let is_no_table = error.code() == Some(&SqlState::UNDEFINED_TABLE);
-        let kind = if is_no_table { FailureKind::NoTable } else { FailureKind::Other };
+        let kind = if is_no_table { PacketFailureKind::NoTable } else { PacketFailureKind::Other };
         let error = match (failures::of_statement(error, self.purpose), self.end.get()) {
             (StoreError::Unknown(message), Some(end)) if !message.contains(end.as_str()) => {
                 StoreError::Unknown(format!("{message}: {end}"))
@@ -103,20 +101,12 @@ impl Link for PostgresLink {
         if all.len() == packet.statements.len() {
             Ok(all)
         } else {
-            Err(statements::unexpected("has not answered each statement").into())
+            Err(failures::unexpected("has not answered each statement").into())
         }
     }
 
     fn read_only_error(&self) -> StoreError {
         StoreError::Unknown("the server has become a standby (pg_is_in_recovery): name the primary".to_owned())
-    }
-
-    async fn reserve(
-        &mut self,
-        server: Option<Credentials>,
-        asks: &[ReserveRequest],
-    ) -> Result<Reservations, StoreError> {
-        statements::reserve(self, server, asks).await
     }
 }
 

@@ -6,8 +6,10 @@ use std::fmt::Display;
 
 use getid_core::server::beat::Credentials;
 
+use super::failures::unexpected;
 use super::link::PostgresLink;
 use crate::sql::beats;
+use crate::sql::connection::ReserveLink;
 use crate::sql::native::{self, COLUMNS, RawRow, column};
 use crate::sql::packet::{Dialect, Link as _, Packet, RecordDialect, SqlRow, hex};
 use crate::sql::{Reservation, Reservations, ReserveRequest, ServerBeat, StoreError, Verdict};
@@ -38,6 +40,38 @@ impl Dialect for PostgresLink {
 
     fn maximum_sql(table: &str, id: i64) -> Option<String> {
         Some(format!("SELECT current_max_id::bigint FROM {table} WHERE id = {id}"))
+    }
+}
+
+impl ReserveLink for PostgresLink {
+    /// Reserves values by one statement.
+    async fn reserve(
+        &mut self,
+        server: Option<Credentials>,
+        asks: &[ReserveRequest],
+    ) -> Result<Reservations, StoreError> {
+        let mut keys = HashSet::with_capacity(asks.len());
+        if let Some(twice) = asks.iter().find(|ask| !keys.insert(&ask.key)) {
+            // One UPDATE writes a row only once.
+            return Err(StoreError::Refused(format!("'{}' is twice in one reservation", twice.key)));
+        }
+        let rows = self.run(Packet::of(reserve_sql(server, asks))).await?.swap_remove(0).rows;
+        let beat = |row: &SqlRow| Some(ServerBeat { beat: row.number(18)?.unsigned_abs(), instance: row.text(19)? });
+        let server = match (server, rows.first()) {
+            (Some(_), Some(row)) => Some(beat(row).ok_or_else(|| unexpected("has answered without a beat"))?),
+            (Some(_), None) if !asks.is_empty() => return Err(beats::server_row_error()),
+            _ => None,
+        };
+        let mut answers: Vec<Option<Result<Reservation, Verdict>>> = vec![None; asks.len()];
+        for row in &rows {
+            let nth = row.number(0).and_then(|nth| usize::try_from(nth).ok()).unwrap_or(0).wrapping_sub(1);
+            if let (Some(ask), Some(answer)) = (asks.get(nth), answers.get_mut(nth)) {
+                *answer = Some(reserved(row, ask)?);
+            }
+        }
+        let each =
+            answers.into_iter().collect::<Option<_>>().ok_or_else(|| unexpected("has not answered for each row"))?;
+        Ok(Reservations { server, each })
     }
 }
 
@@ -182,35 +216,6 @@ fn array(items: impl Iterator<Item = impl Display>, of: &str) -> String {
     format!("ARRAY[{}]::{of}[]", items.join(", "))
 }
 
-/// Reserves values by one statement.
-pub(super) async fn reserve(
-    link: &mut PostgresLink,
-    server: Option<Credentials>,
-    asks: &[ReserveRequest],
-) -> Result<Reservations, StoreError> {
-    let mut keys = HashSet::with_capacity(asks.len());
-    if let Some(twice) = asks.iter().find(|ask| !keys.insert(&ask.key)) {
-        // One UPDATE writes a row only once.
-        return Err(StoreError::Refused(format!("'{}' is twice in one reservation", twice.key)));
-    }
-    let rows = link.run(Packet::of(reserve_sql(server, asks))).await?.swap_remove(0).rows;
-    let beat = |row: &SqlRow| Some(ServerBeat { beat: row.number(18)?.unsigned_abs(), instance: row.text(19)? });
-    let server = match (server, rows.first()) {
-        (Some(_), Some(row)) => Some(beat(row).ok_or_else(|| unexpected("has answered without a beat"))?),
-        (Some(_), None) if !asks.is_empty() => return Err(beats::server_row_error()),
-        _ => None,
-    };
-    let mut answers: Vec<Option<Result<Reservation, Verdict>>> = vec![None; asks.len()];
-    for row in &rows {
-        let nth = row.number(0).and_then(|nth| usize::try_from(nth).ok()).unwrap_or(0).wrapping_sub(1);
-        if let (Some(ask), Some(answer)) = (asks.get(nth), answers.get_mut(nth)) {
-            *answer = Some(reserved(row, ask)?);
-        }
-    }
-    let each = answers.into_iter().collect::<Option<_>>().ok_or_else(|| unexpected("has not answered for each row"))?;
-    Ok(Reservations { server, each })
-}
-
 /// Returns the reservation that the pure rule computes from the row that was found. Fails if the database's result
 /// differs.
 fn reserved(row: &SqlRow, ask: &ReserveRequest) -> Result<Result<Reservation, Verdict>, StoreError> {
@@ -233,11 +238,6 @@ fn reserved(row: &SqlRow, ask: &ReserveRequest) -> Result<Result<Reservation, Ve
     } else {
         Err(unexpected(&format!("has written the row of '{}' in another way: is there a trigger?", ask.key)))
     }
-}
-
-/// Returns the error of an answer that is not as expected: the result of the statement is unknown.
-pub(super) fn unexpected(what: &str) -> StoreError {
-    StoreError::Unknown(format!("the database {what}"))
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 
 use self::file::SequenceFile;
 pub(super) use self::records::SqliteRecords;
-use super::connection::SqlConnection;
+use super::connection::{ReserveLink, SqlConnection};
 use super::packet::{Dialect, Failure, Link, LinkState, SentPacket, StatementResult};
 use super::{Connection, Store, StoreError, StoreFuture, StoreInfo, TableKind};
 use getid_system::files::FileId;
@@ -138,6 +138,8 @@ impl SqliteLink {
         Ok(answer)
     }
 }
+
+impl ReserveLink for SqliteLink {}
 
 impl Dialect for SqliteLink {
     const IS_SHARED: bool = false;
