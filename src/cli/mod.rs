@@ -1,8 +1,8 @@
 //! The command line: one file for each subcommand.
 //!
 //! Arguments are checked here, before anything is opened or started. Output goes through `output`, so that `getid
-//! decode ... | head` ends quietly. Only errors and remarks go to standard error. Exit codes: 0 is success; `exit` has the
-//! others.
+//! decode ... | head` ends quietly. Only errors and remarks go to standard error. Exit codes: 0 is success; `exit` has
+//! the others.
 
 mod bench;
 mod check_config;

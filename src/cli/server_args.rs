@@ -236,8 +236,8 @@ impl ServerArgs {
 
 /// Returns the port that a server in this environment listens on.
 ///
-/// In Kubernetes, a service named getid sets `GETID_PORT` in every pod, such as `tcp://10.0.0.7:7890`. The server ignores
-/// such a value too.
+/// In Kubernetes, a service named getid sets `GETID_PORT` in every pod, such as `tcp://10.0.0.7:7890`. The server
+/// ignores such a value too.
 fn port_of_environment() -> Result<u16, ServerArgsError> {
     match variable("GETID_PORT").filter(|text| !text.contains("://")) {
         Some(text) => text.parse().map_err(|_| ServerArgsError::PortVariable(text)),

@@ -1,7 +1,7 @@
 //! Schemas of JSON parameters, bodies and responses.
 //!
-//! One value serves the document, the check of requests, and the conversion of a command's reply to JSON. The schemas of
-//! types that are serialized are derived from the types.
+//! One value serves the document, the check of requests, and the conversion of a command's reply to JSON. The schemas
+//! of types that are serialized are derived from the types.
 
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;

@@ -1,8 +1,8 @@
 //! `getid state`: shows the records in a folder or a claim store, moves one ahead or to another place, and removes the
 //! name of a generator.
 //!
-//! An advance is the remedy that errors name, for a record that is damaged, of another format version, under another epoch,
-//! or lost. It is also the first step of a migration from a server without a record. It takes a server's claim,
+//! An advance is the remedy that errors name, for a record that is damaged, of another format version, under another
+//! epoch, or lost. It is also the first step of a migration from a server without a record. It takes a server's claim,
 //! so it cannot run under one.
 //!
 //! A record never goes back: the later of the old and the requested position is written. Of a damaged record, the

@@ -1,4 +1,5 @@
-//! The wait of a turn for IDs or values, and its ends: the result, `CLIENT UNBLOCK`, or a client that has finished sending.
+//! The wait of a turn for IDs or values, and its ends: the result, `CLIENT UNBLOCK`, or a client that has finished
+//! sending.
 
 use std::future::{Future, poll_fn};
 use std::io;

@@ -1,5 +1,5 @@
-//! A row of the table of metrics: INFO's field, and its export to Prometheus (family name, unit and label), or the reason
-//! why it is not exported.
+//! A row of the table of metrics: INFO's field, and its export to Prometheus (family name, unit and label), or the
+//! reason why it is not exported.
 //!
 //! Units are base units, as Prometheus recommends: seconds, bytes. A name ends with its unit, and with `_total` for a
 //! counter. Families of generators have the label `generator`, in which [`UNNAMED`] is the unnamed generator.

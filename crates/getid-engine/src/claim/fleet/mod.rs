@@ -1,6 +1,7 @@
 //! Texts that the servers of a fleet write to their shared store, as strict as those of a folder.
 //!
-//! All of them are [envelopes](super::envelope). Pure: the callers decide when and by which comparison they are written.
+//! All of them are [envelopes](super::envelope). Pure: the callers decide when and by which comparison they are
+//! written.
 
 pub mod claim_record;
 pub mod cluster_record;

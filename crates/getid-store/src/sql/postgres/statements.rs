@@ -1,5 +1,5 @@
-//! The dialect of PostgreSQL, the SQL of getid's own tables, and a reservation: one statement, which is a transaction of
-//! its own.
+//! The dialect of PostgreSQL, the SQL of getid's own tables, and a reservation: one statement, which is a transaction
+//! of its own.
 
 use std::collections::HashSet;
 use std::fmt::Display;
