@@ -189,14 +189,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Gate<S> {
         let begin = buf.filled().len();
         ready!(Pin::new(&mut self.io).poll_read(cx, buf))?;
         let bytes = &buf.filled()[begin..];
-        let taken = match self.body.consume(bytes) {
-            Ok(taken) => taken,
-            Err(InvalidChunks) => {
-                let fault = RequestFault::Chunk;
-                self.is_closed = true;
-                self.slot.refuse(fault);
-                return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, fault.response().1)));
-            }
+        let Ok(taken) = self.body.consume(bytes) else {
+            let fault = RequestFault::Chunk;
+            self.is_closed = true;
+            self.slot.refuse(fault);
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, fault.response().1)));
         };
         if taken < bytes.len() {
             self.input.extend_from_slice(&bytes[taken..]);
