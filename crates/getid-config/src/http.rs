@@ -40,6 +40,7 @@ pub(super) fn open_words(values: &ConfigValues) -> Vec<String> {
     all.iter().filter(|(_, is_open)| *is_open).map(|(word, _)| (*word).to_owned()).collect()
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "the type of a setter in the table of directives")]
 pub(super) fn set_ready(values: &mut ConfigValues, words: &[String]) -> Result<(), ValueError> {
     values.config.http.ready = listed(words).to_vec();
     Ok(())

@@ -302,9 +302,8 @@ impl TinyidHandler<'_> {
                 let cache = data.iter().find(|(name, _)| text_of(name).as_deref() == Some("cache"));
                 cache.and_then(|(_, value)| text_of(value)?.parse().ok()).unwrap_or(0)
             }
-            Ok(_) => 0,
             // The first request for the sequence may create it.
-            Err(Problem { kind: Some(ErrorKind::NoSuchSequence), .. }) => 0,
+            Ok(_) | Err(Problem { kind: Some(ErrorKind::NoSuchSequence), .. }) => 0,
             Err(problem) => return Err(TinyidFailure::Message(message_of(&problem, biz_type))),
         };
         let most = self.caller.server.config.get().sequences.incrby_max;

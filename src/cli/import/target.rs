@@ -70,7 +70,7 @@ impl<'a> ImportTarget<'a> {
                     let spec = spec_of_store(Spec { start: last + 1, ..Spec::default() }, index, count)?;
                     done = Some(combine(done, import_into_store(opened, key, last, spec, is_dry)?));
                 }
-                Ok(done.unwrap_or_else(|| ImportOutcome::Refused(RefusedCounter::NoStore)))
+                Ok(done.unwrap_or(ImportOutcome::Refused(RefusedCounter::NoStore)))
             }
             ImportTarget::Server { endpoint, connection } => {
                 import_by_commands(endpoint, connection, key, last, is_dry)

@@ -39,7 +39,7 @@ impl RequestRejection {
         match self {
             RequestRejection::Http => close_http(turn),
             RequestRejection::Invalid { command, error } => {
-                reject(transaction, client, command, error, turn);
+                reject(transaction, client, command, &error, turn);
                 // A client that has not logged in gets few bytes per turn.
                 turn.ended |= !client.is_authenticated() && turn.encoded().len() >= UNAUTHENTICATED_BYTES_MAX;
             }
@@ -204,7 +204,7 @@ fn reject(
     transaction: &mut Transaction,
     client: &mut ClientState,
     command: Option<&'static Command>,
-    error: ErrorReply,
+    error: &ErrorReply,
     turn: &mut Turn,
 ) {
     if let Some(command) = command {
@@ -215,10 +215,10 @@ fn reject(
         // Redis omits the code if it is ERR.
         let reason = error.text.strip_prefix(b"ERR ").unwrap_or(&error.text);
         let text = [b"EXECABORT Transaction discarded because of: ", reason].concat();
-        turn.push_error(&ErrorReply { text: text.into(), ..error });
+        turn.push_error(&ErrorReply { text: text.into(), kind: error.kind });
     } else {
         transaction.fail();
-        turn.push_error(&error);
+        turn.push_error(error);
     }
     client.view.queued = transaction.queued();
 }
@@ -230,5 +230,5 @@ fn refuse(transaction: &mut Transaction, client: &mut ClientState, refused: Perm
     let command = refused.command;
     let error = client.deny(refused, context, turn);
     client.view.set_last_command(command.full_name);
-    reject(transaction, client, Some(command), error, turn);
+    reject(transaction, client, Some(command), &error, turn);
 }

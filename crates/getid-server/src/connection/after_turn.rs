@@ -82,7 +82,9 @@ impl<T: Transport> ClientConnection<T> {
         let own = self.server.metrics.own_commands();
         for failed in sequences.parts().iter().flat_map(|part| &part.failed) {
             turn.error = Some(failed.kind);
-            own.iter().for_each(|own| own.refuse(failed.verb, failed.calls, failed.code));
+            if let Some(own) = own {
+                own.refuse(failed.verb, failed.calls, failed.code);
+            }
         }
     }
 

@@ -1,5 +1,6 @@
 //! The commands of `CONFIG`. [`crate::settings`] explains how a change takes effect.
 
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -8,8 +9,8 @@ use crate::audit::{Actor, AuditAction};
 use crate::config_files::FilesFrom;
 use crate::logging::throttle::throttled;
 use crate::registry::Client;
-use crate::settings::users_of;
-use getid_config::{Config, SettingPair, UserLine, secrets};
+use crate::settings::{UserLineError, users_of};
+use getid_config::{Config, RewriteError, SettingPair, UserLine, secrets};
 use getid_redis::acl::{DEFAULT_USER, User, Users};
 use getid_redis::resp::Value;
 use getid_redis::session::ConfigEffect;
@@ -85,24 +86,31 @@ fn rewrite(server: &Server, actor: Actor) -> Value {
             }
             Value::OK
         }
-        Err(sentence) => {
-            throttled!(server.throttle, Settings, "CONFIG REWRITE failed: {sentence}");
-            Value::error(format!("ERR Rewriting config file: {sentence}"))
+        Err(error) => {
+            throttled!(server.throttle, Settings, "CONFIG REWRITE failed: {error}");
+            Value::error(format!("ERR Rewriting config file: {error}"))
         }
     }
 }
 
+/// Reason why the configuration file is not rewritten.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+enum RewriteFileError {
+    Users(#[from] UserLineError),
+    Config(#[from] RewriteError),
+    File(#[from] io::Error),
+}
+
 /// Writes the file and returns the directives to which environment or command line give other values.
-fn rewrite_file(server: &Server, path: &Path) -> Result<Vec<&'static str>, String> {
+fn rewrite_file(server: &Server, path: &Path) -> Result<Vec<&'static str>, RewriteFileError> {
     let files = FilesFrom(server.process.started_in.clone());
     let config = config_with_users(server);
     // Users that the next start would refuse are not written.
-    users_of(&config).map_err(|error| error.to_string())?;
-    let rewritten = config.rewritten(path, &server.process.sources, &files).map_err(|error| error.to_string())?;
+    users_of(&config)?;
+    let rewritten = config.rewritten(path, &server.process.sources, &files)?;
     let readers = if rewritten.holds_secret { Readers::OwnerOnly } else { Readers::AsBefore };
-    files::resolve_links(path)
-        .and_then(|path| files::replace(&path, &rewritten.text, readers))
-        .map_err(|error| error.to_string())?;
+    files::replace(&files::resolve_links(path)?, &rewritten.text, readers)?;
     Ok(rewritten.overridden)
 }
 

@@ -16,9 +16,7 @@ use std::fmt;
 use std::future::Future;
 use std::path::Path;
 
-use getid_core::server::beat::Credentials;
-
-use super::{Reservations, ReserveRequest, StoreError, StoreInfo};
+use super::{StoreError, StoreInfo};
 
 /// Statements that are sent together.
 #[derive(Clone, Debug)]

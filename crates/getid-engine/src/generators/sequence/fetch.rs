@@ -634,15 +634,14 @@ impl Sequences {
         if asked.is_begun {
             entry.rare().is_begun = true;
         }
-        let is_refusal = matches!(answer, Err(StoreError::Refused(_)));
+        let is_refusal = matches!(answer, Err(StoreError::Refused(_) | StoreError::Locked(_)));
         entry.flags.is_alone = is_refusal && (entry.flags.is_alone || !is_one);
         let (mut went_back, mut found_next) = (None, 0);
         let fetched = match answer {
             Ok(Ok(reserved)) => {
                 self.table.note_known(entry);
-                found_next = reserved.found_next;
-                went_back = had;
-                match went_back {
+                (went_back, found_next) = (had, reserved.found_next);
+                match had {
                     Some(_) => Fetched::Refused(SequenceRefusal::WentBack),
                     None if !self.confirmed.is_store_good(pool.index, now_ms) => Fetched::Failed {
                         is_unknown: true,
@@ -668,10 +667,10 @@ impl Sequences {
                 }
                 Fetched::Refused(self.refusal_of_fetch(pool, entry, verdict))
             }
-            Err(StoreError::Refused(reason) | StoreError::Locked(reason)) => {
-                Fetched::Failed { is_unknown: false, reason: reason.into() }
-            }
-            Err(StoreError::Unknown(reason)) => Fetched::Failed { is_unknown: true, reason: reason.into() },
+            Err(error) => Fetched::Failed {
+                is_unknown: matches!(error, StoreError::Unknown(_)),
+                reason: error.to_string().into(),
+            },
         };
         let (taken, mut deliveries) = self.apply_answer(entry, now_ms, fetched);
         if let FetchVerdict::Backwards { floor } = taken {

@@ -191,7 +191,7 @@ fn named<T: Copy>(words: &[(&'static str, T)], word: &[u8]) -> Option<T> {
 }
 
 fn on_or_off(word: &[u8]) -> Result<bool, ErrorReply> {
-    named(&[("on", true), ("off", false)], word).ok_or(SYNTAX.into())
+    named(&[("on", true), ("off", false)], word).ok_or(SYNTAX)
 }
 
 fn kind(name: &[u8]) -> Result<ClientKind, ErrorReply> {
