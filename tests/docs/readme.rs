@@ -288,6 +288,8 @@ fn every_refusal_is_explained() {
         (Refusal::EndOfTime { last_unix_ms: 0 }, "MISCONF end of time"),
         (Refusal::Save { error: "cannot write".into() }, "MISCONF state can't be saved: cannot write"),
         (Refusal::SaveTimeout, "MISCONF state can't be saved: the disk has not answered for 1 s"),
+        (Refusal::StoreTimeout, "MISCONF state can't be saved: the claim store has not answered for 1 s"),
+        (Refusal::Standby("standby for server-id 3: held by".into()), "LOADING standby for server-id 3: held by"),
         (Refusal::ClaimLost("the folder".into()), "MISCONF claim lost: the folder"),
         (Refusal::Busy { ahead_ms: 0, max_borrow_ms: 0 }, "BUSY ids are"),
         (

@@ -1,7 +1,7 @@
 //! The steps of both ports before a connection is a client's: accepting, socket options, the TLS handshake, refusals.
 //!
-//! Each port has one [`Intake`], with its own bounds and log texts. The ports differ in who gets a place and what a
-//! refusal says.
+//! Each port has one [`Intake`], with its own bounds and log texts. The ports differ in which connections get a place,
+//! and in the bytes of a refusal.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr};
