@@ -289,7 +289,8 @@ pub fn without_password(text: &str) -> String {
         _ => ("", text),
     };
     let known = scheme_of(scheme.trim_end_matches(':'));
-    if known == Some(Scheme::Sqlite) {
+    // A file has no password, but the address of a server may have been given the scheme of a file.
+    if known == Some(Scheme::Sqlite) && (!rest.starts_with("//") || rest.starts_with("///")) {
         return printable_up_to(text, CHARS_MAX);
     }
     let slashes = rest.len() - rest.trim_start_matches('/').len();
@@ -334,6 +335,7 @@ fn sqlite_path(rest: &str) -> Result<Option<PathBuf>, Mistake> {
     }
     let path = match rest.strip_prefix("//") {
         Some(path) if path.starts_with('/') || path.is_empty() => path,
+        Some(path) if path.contains('@') => return Err(Mistake::SqliteUser),
         Some(path) => return Err(Mistake::SqliteHost { path: path.to_owned() }),
         None => rest,
     };
@@ -561,6 +563,10 @@ mod tests {
             ("mysql://a@h/b?password=hunter2", "mysql://a@h/b?password=***"),
             ("mysql://a:hun ter2@h/b", "mysql://a:***@h/b"),
             ("mysql://a:hunter2%@h/b", "mysql://a:***@h/b"),
+            ("mysql://a:p@h?hunter2@h/b", "mysql://a:***@h/b"),
+            ("mysql://a:p@h?hun&tls=ter2@h/b", "mysql://a:***@h/b"),
+            ("postgres://a:p@h/b?tls=hunter2@h/b", "postgres://a:***@h/b"),
+            ("sqlite://a:hunter2@h/b", "sqlite://a:***@h/b"),
         ] {
             assert_eq!(without_password(text), shown, "{text}");
             let printed = match StoreUrl::parse(text) {

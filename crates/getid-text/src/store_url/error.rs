@@ -59,6 +59,9 @@ pub(super) enum Mistake {
     SqliteOptions,
     #[error("names a host, and SQLite is a file: write sqlite:{path} or sqlite:/{path}")]
     SqliteHost { path: String },
+    /// The text is left out: it may have a password.
+    #[error("names a user and a host, and SQLite is a file: write sqlite:PATH")]
+    SqliteUser,
     #[error("has a NUL in its path")]
     SqliteNul,
     #[error("has no // after the scheme, {form}")]

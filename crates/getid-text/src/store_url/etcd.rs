@@ -238,6 +238,7 @@ mod tests {
             ("etcd://a:hunter2@h,i:1,[::1]:2/p?tls=no", "etcd://a:***@h,i:1,[::1]:2/p?tls=no"),
             ("etcd://a:hun,ter2@h,i/p", "etcd://a:***@h,i/p"),
             ("etcd://a:hun/ter2@h,i/p", "etcd://a:***@h,i/p"),
+            ("etcd://a:p@h?hunter2@h/p", "etcd://a:***@h/p"),
             ("etcd://a:hunter2/p", "etcd://a:***/p"),
             ("etcd://a:hun,ter2/p", "etcd://a:***/p"),
             ("etcd://h:1,a:hun,ter2/p", "etcd://h:1,a:***/p"),

@@ -30,11 +30,17 @@ pub(super) struct AddressParts<'a> {
     pub(super) options: &'a str,
 }
 
+/// Options whose value is a path, in which an '@' may be.
+const PATH_OPTIONS: [&str; 5] = ["socket", "ca-file", "cert-file", "key-file", "password-file"];
+
 pub(super) fn split_address<'a>(rest: &'a str, form: &'static str) -> Result<AddressParts<'a>, Mistake> {
     let rest = rest.strip_prefix("//").ok_or(Mistake::NoSlashes { form })?;
     let (rest, options) = rest.split_once('?').map_or((rest, ""), |(rest, options)| (rest, options));
     let (authority, path) = rest.split_once('/').map_or((rest, ""), |(authority, path)| (authority, path));
-    if path.contains('@') || options.contains('@') && !authority.contains('@') {
+    // An option without a path has no '@': the text before it is part of a password that has a '?'.
+    let mut pairs = options.split('&').filter(|pair| pair.contains('@'));
+    let is_cut = pairs.any(|pair| pair.split_once('=').is_none_or(|(name, _)| !PATH_OPTIONS.contains(&name)));
+    if is_cut || path.contains('@') || options.contains('@') && !authority.contains('@') {
         return Err(Mistake::SlashBeforeAt);
     }
     if rest.contains('#') {
