@@ -13,7 +13,7 @@ pub(super) struct Http {
     pub(super) server: Arc<Server>,
     pub(super) page: PageState,
     pub(super) bounds: PortBounds,
-    /// Makes `/openapi.json`. The table of endpoints is above their handlers, and so above this state.
+    /// Makes `/openapi.json`. This module must not depend on the table of endpoints, so the function is passed in.
     write_openapi: fn(RequestBounds) -> String,
     /// The last `/openapi.json` that was made, and its bounds.
     openapi: Mutex<Option<(RequestBounds, Arc<StaticText>)>>,

@@ -100,7 +100,7 @@ pub(super) async fn answer(
 ///
 /// # Errors
 ///
-/// [`NotANumber`]
+/// Fails with [`NotANumber`] if the parameter is no number.
 fn batch(parameters: &Parameters, incrby_max: u32) -> Result<u32, NotANumber> {
     let text = parameters.first("batchSize").unwrap_or_default();
     if text.is_empty() {

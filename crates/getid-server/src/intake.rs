@@ -1,7 +1,7 @@
 //! The steps of both ports before a connection is a client's: accepting, socket options, the TLS handshake, refusals.
 //!
-//! Each port has one [`Intake`], with its own bounds and log texts. The ports differ in which connections get a place,
-//! and in the bytes of a refusal.
+//! Each port has one [`Intake`], with its own bounds and log texts. It decides itself which connections get a place, and
+//! has its own text of a refusal.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr};
@@ -60,7 +60,7 @@ pub struct Intake {
 impl Intake {
     /// Creates the intake of the Redis port.
     pub fn of_redis(handshakes: Arc<Handshakes>) -> Arc<Intake> {
-        Intake::of(handshakes, "Redis port", "client")
+        Intake::of(handshakes, "Redis port or its Unix socket", "client")
     }
 
     /// Creates the intake of the HTTP port.
@@ -73,7 +73,7 @@ impl Intake {
         Arc::new(Intake { handshakes, port, client, is_failing, refusals })
     }
 
-    /// Returns an accepted connection. After an error it is logged, and the next one is not accepted before a pause.
+    /// Returns an accepted connection. An error is logged, and a pause follows.
     pub async fn accepted<T>(&self, server: &Server, result: io::Result<T>) -> Option<T> {
         let port = self.port;
         match result {

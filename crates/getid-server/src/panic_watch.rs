@@ -27,7 +27,7 @@ impl<W: fmt::Display> Drop for PanicWatch<W> {
             throttled!(
                 self.server.throttle,
                 Bug,
-                "the connection of client {client} panicked and is closed; please report the log lines above"
+                "the task of client {client} panicked, and its connection is closed; please report the log lines above"
             );
         }
     }

@@ -54,7 +54,7 @@ pub enum SequenceRefusal {
     },
     /// The row has contents that no server can count by: which, and the remedy.
     BadRow(Arc<str>),
-    /// Other writers changed the row at every attempt to reserve values: which row.
+    /// Other writers changed the row in a table of Tinyid at every attempt to reserve values: which row.
     Contended(Arc<str>),
     /// The server stops.
     Closed,

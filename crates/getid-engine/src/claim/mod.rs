@@ -39,7 +39,7 @@ pub use self::machine::{MachineClaim, MachineError};
 pub use self::mark::{Mark, RecordLocation};
 pub use self::record::{Identity, MarkedRecord, Mismatch, Record};
 
-/// Returns this number of random bits, 1 to 64.
+/// Returns `bits` random bits, 1 to 64.
 pub(crate) fn random_bits(bits: u32) -> u64 {
     rand::random::<u64>() >> (64 - bits.clamp(1, 64))
 }

@@ -72,8 +72,8 @@ impl Generators {
         self.claim.get()
     }
 
-    /// Returns the error reply of a standby for values that only a holder gives; `None` if this server is no standby.
-    /// The issuer itself refuses IDs.
+    /// Returns why a standby refuses values that only a holder gives; `None` if this server is no standby. The issuer
+    /// itself refuses IDs.
     pub fn standby_refusal(&self) -> Option<StandbyRefusal> {
         self.claim.get().and_then(|claim| claim.refusal())
     }

@@ -104,7 +104,7 @@ struct ReaderRights {
 
 #[derive(Debug, JsonSchema, Serialize)]
 struct CommandDetails {
-    /// Its full name.
+    /// The full name of the command.
     name: &'static str,
     /// Calls that ran.
     calls: u64,
@@ -161,10 +161,10 @@ struct PoolDetails {
 struct LogDetails {
     /// The time of the line.
     time: Time,
-    /// Its level.
+    /// The level of the line.
     #[schemars(extend("enum" = ["notice", "warning", "error"]))]
     level: &'static str,
-    /// Its message and fields, the first 400 characters.
+    /// The message and the fields of the line, the first 400 characters.
     text: String,
 }
 
@@ -192,7 +192,7 @@ struct ClaimDetails {
     name: String,
     /// The host name of its machine.
     host: String,
-    /// Its address for clients; empty if unknown.
+    /// The address of the server for clients; empty if unknown.
     address: String,
     /// The start of the claim, by the holder's clock.
     since: Option<Time>,
@@ -365,7 +365,7 @@ impl ClaimDetails {
 /// The details of one generator.
 #[derive(JsonSchema, Serialize)]
 pub(crate) struct GeneratorDetails {
-    /// Its name; '-' is the unnamed one.
+    /// The name of the generator; '-' is the unnamed one.
     name: String,
     /// The output of 'getid layout --json'; null for a generator over a sequence.
     #[schemars(with = "serde_json::Value")]

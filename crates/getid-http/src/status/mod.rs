@@ -83,7 +83,7 @@ pub(super) struct StatusWithHistory<'a> {
 }
 
 impl PageState {
-    /// Creates it with the current counters. Must be called before the first client connects.
+    /// Creates the state of the page with the current counters. Must be called before the first client connects.
     pub(super) fn new(server: &Server, step: Duration) -> PageState {
         PageState {
             history: Mutex::new(History::since(HistoryPoint::of(server), step)),

@@ -127,9 +127,9 @@ struct BorrowStatus {
 struct ClockStatus {
     /// How far the system's clock is ahead, ms; negative: behind, after it was set back.
     offset_ms: i64,
-    /// Times it was set back.
+    /// Number of times that the clock was set back.
     set_back: u64,
-    /// Times it jumped ahead.
+    /// Number of times that the clock jumped ahead.
     jumps: u64,
     /// Whether a jump ahead is not followed yet.
     holds_jump: bool,
@@ -137,7 +137,7 @@ struct ClockStatus {
 
 #[derive(Debug, JsonSchema, Serialize)]
 struct WatermarkStatus {
-    /// How far it is ahead of the next ID, ms.
+    /// How far the watermark is ahead of the next ID, ms.
     lead_ms: u64,
     /// The watermark as a time.
     time: Time,
@@ -167,7 +167,7 @@ struct LayoutStatus {
     epoch: Time,
     /// The last time that an ID can carry.
     ends: Time,
-    /// Days until then, negative once it has passed.
+    /// Days until the last time that an ID can carry, negative once it has passed.
     days_left: i64,
 }
 
@@ -225,7 +225,7 @@ struct PageHolderStatus {
     name: String,
     /// The host name of its machine.
     host: String,
-    /// Its address for clients; empty if unknown.
+    /// The address of the holder for clients; empty if unknown.
     address: String,
     /// Whether the holder is this process.
     is_this: bool,
@@ -283,7 +283,7 @@ struct GeneratorsStatus {
 
 #[derive(Debug, JsonSchema, Serialize)]
 struct GeneratorStatus {
-    /// Its name.
+    /// The name of the generator.
     name: String,
     /// The declared kind.
     kind: String,
@@ -304,7 +304,7 @@ struct GeneratorStatus {
     position: Option<String>,
     /// The last time of its IDs; past the year 9999, Unix milliseconds.
     ends: Option<String>,
-    /// Days until the end.
+    /// Days until the last time of the generator's IDs.
     days_left: Option<i64>,
     /// The reason why it gives no IDs now.
     refusing: Option<String>,
@@ -335,7 +335,7 @@ struct PageSequencesStatus {
 
 #[derive(Debug, JsonSchema, Serialize)]
 struct PageSequence {
-    /// Its name.
+    /// The name of the sequence.
     name: String,
     /// The last value that this server gave.
     last: Option<String>,
@@ -360,7 +360,7 @@ struct PageSequence {
 
 #[derive(Debug, JsonSchema, Serialize)]
 struct PageStore {
-    /// Its address without a password.
+    /// The address of the store without a password.
     address: String,
     /// Whether the store can reserve values.
     #[schemars(extend("enum" = ["opening", "up", "held", "down"]))]

@@ -516,7 +516,7 @@ fn unknown_command(args: Args<'_>) -> ErrorReply {
 fn unknown_subcommand(container: &Command, name: &[u8]) -> ErrorReply {
     let help = format!("'. Try {} HELP.", container.full_name.to_ascii_uppercase());
     let text = [b"ERR unknown subcommand '", quote(name, QUOTED_BYTES_MAX), help.as_bytes()].concat();
-    ErrorReply { kind: ErrorKind::UnknownCommand, text: text.into() }
+    text.into()
 }
 
 /// Returns the beginning of a client's argument as Redis's error texts quote it: up to the first zero byte.

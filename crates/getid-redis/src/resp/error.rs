@@ -16,7 +16,7 @@ pub enum ErrorKind {
     Invalid,
     /// The number of arguments is wrong.
     Arity,
-    /// There is no command or subcommand of this name. It may be removed or renamed by `rename-command`.
+    /// There is no command of this name. It may be removed or renamed by `rename-command`.
     UnknownCommand,
     /// The command requires a login.
     NotLoggedIn,
@@ -30,10 +30,12 @@ pub enum ErrorKind {
     NoSuchSequence,
     /// The server has no store for sequences.
     SequencesOff,
-    /// The request is valid, and conflicts with the state of what it names: its values are used up, its name is taken,
-    /// it would go back, its lease is over.
+    /// The request is valid, and conflicts with the state of what it names: a sequence at its maximum, or whose row
+    /// cannot be used; a value below the present one; a name that is taken; a generator of another server; a number too
+    /// wide for its format; a lease that has ended.
     Conflict,
-    /// Other writers changed the sequence's row at every attempt to write it.
+    /// Other writers changed the sequence's row in a table of Tinyid at every attempt to write it. Tinyid's clients
+    /// know this error.
     Contended,
     /// The server cannot serve the request now: a clock, a disk, a store, a limit or a stop prevents it.
     Unavailable,

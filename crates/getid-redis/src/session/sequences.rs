@@ -273,6 +273,7 @@ impl SequenceDrawResults {
         for part in &mut self.parts {
             part.runs.shrink_to_fit();
             part.left.shrink_to_fit();
+            part.failed.shrink_to_fit();
         }
     }
 

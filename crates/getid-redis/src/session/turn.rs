@@ -185,7 +185,7 @@ pub struct Turn {
     pub wanted: usize,
     /// Counts and times, for INFO and monitors.
     pub tally: TurnTally,
-    /// Kind of the last error reply, by which a caller in this process branches. The shell sets it for a refused draw
+    /// Kind of the last error reply, by which a caller in this process branches. The server sets it for a refused draw
     /// and an effect.
     pub error: Option<ErrorKind>,
     /// Whether replies are suppressed.

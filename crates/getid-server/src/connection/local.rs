@@ -91,7 +91,7 @@ impl LocalClient {
         self.connection.wrong_logins = wrong;
     }
 
-    /// Returns the reply to a request, which is bytes of RESP.
+    /// Returns the reply to a request. Both are bytes of RESP.
     ///
     /// # Errors
     ///
@@ -120,7 +120,7 @@ impl LocalClient {
 pub struct LocalReply {
     /// The reply as bytes of RESP.
     pub bytes: Vec<u8>,
-    /// Cause of the error, if the reply is one.
+    /// Cause of the error, if the reply is an error.
     pub error: Option<ErrorKind>,
 }
 

@@ -255,7 +255,7 @@ impl SequenceNotes {
 enum NotesError {
     #[error(transparent)]
     Sqlite(rusqlite::Error),
-    #[error("a bug; please report the lines above")]
+    #[error("the work on the notes panicked; please report the log lines above")]
     Panicked,
     #[error("no answer within {} ms", .0.as_millis())]
     Late(std::time::Duration),

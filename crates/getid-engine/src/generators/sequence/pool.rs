@@ -396,7 +396,7 @@ impl StorePool {
         match timeout(deadline, &mut task).await {
             Ok(Ok(done)) => Ok(done),
             Ok(Err(_panicked)) => {
-                Err(StoreError::Unknown("a bug; please report the lines above in the log".to_owned()))
+                Err(StoreError::Unknown("the statement's task panicked; please report the log lines above".to_owned()))
             }
             Err(_) => {
                 self.abandoned.fetch_add(1, Relaxed);
