@@ -1,7 +1,7 @@
 //! The steps of both ports before a connection is a client's: accepting, socket options, the TLS handshake, refusals.
 //!
-//! Each port has one [`Intake`], with its own bounds and log texts. It decides itself which connections get a place, and
-//! has its own text of a refusal.
+//! Each port has one [`Intake`], with its own bounds and log texts. It decides itself which connections get a place,
+//! and has its own text of a refusal.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr};

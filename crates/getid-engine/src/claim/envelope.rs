@@ -16,8 +16,8 @@
 //! record of another writer ends the claim. `max-borrow-ms` is B, the most that IDs may have run ahead of the clock.
 //!
 //! The parser is strict: a file that was cut, edited or rotted is refused with its first error, because a wrong record
-//! gives IDs twice. This program reads and writes one version. The first and the last line keep their form if the version
-//! changes, so that a file of another version differs from a damaged one.
+//! gives IDs twice. This program reads and writes one version. The first and the last line keep their form if the
+//! version changes, so that a file of another version differs from a damaged one.
 //!
 //! Pure. Reading and writing files belongs to `claim`.
 
