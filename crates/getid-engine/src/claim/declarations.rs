@@ -156,7 +156,7 @@ impl Declarations {
     ///
     /// # Errors
     ///
-    /// Fails at [`DECLARATIONS_MAX`] forgotten names.
+    /// Fails at `DECLARATIONS_MAX` forgotten names.
     pub fn without(&self, name: &str, past_id: &str) -> Result<Declarations, TooManyForgotten> {
         if self.forgotten.len() == DECLARATIONS_MAX {
             return Err(TooManyForgotten { first: self.forgotten[0].name.clone() });

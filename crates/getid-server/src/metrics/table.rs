@@ -7,7 +7,7 @@
 //! modules of Datadog, Telegraf and Metricbeat. Those fields are constants, with the values of an empty Redis.
 //!
 //! A new metric is a row here. It reads a [`Counter`], or another of the [`Facts`]. Each row ends with its export to
-//! Prometheus, or the reason why it has none ([`super::row`]), so that INFO and Prometheus have the same values.
+//! Prometheus, or the reason why it has none (`row.rs`), so that INFO and Prometheus have the same values.
 
 use super::claim;
 use super::facts::gauge_value;
