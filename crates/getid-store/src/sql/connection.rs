@@ -202,6 +202,8 @@ impl<L: Link> SqlConnection<L> {
         let names: Vec<String> = notes.iter().map(|note| note.key.name().to_owned()).collect();
         let mut packet = Packet::locking();
         let own = BeatStatements::add::<L>(&mut packet, server, beats::COMPARING);
+        // Comparisons of two servers follow one another: each reads the rows that the other has inserted.
+        let store = packet.add(script::lock_store_sql::<L>());
         let closed = packet.add(script::generators_sql::<L>(Some(&names), L::FOR_SHARE));
         let rows = packet.add(script::lock_rows_sql::<L>(notes.iter().map(|note| &note.key)));
         let done = self.link.run(packet).await?;
@@ -209,13 +211,17 @@ impl<L: Link> SqlConnection<L> {
             self.link.rollback().await?;
             return Ok(None);
         };
+        if done[store].number().is_none() {
+            self.link.rollback().await?;
+            return Err(lost());
+        }
         let found: Vec<RawRow> = done[rows].rows.iter().map(RawRow::of).collect();
         let closed: Vec<Generator> = done[closed].rows.iter().map(Generator::of).collect();
         let notes = &native::without_closed(notes, &closed);
-        let lost = native::lost_rows(notes, &found);
+        let lost_rows = native::lost_rows(notes, &found);
         let raised = native::lower_than(notes, found);
         let mut packet = Packet::commit();
-        for row in &lost {
+        for row in &lost_rows {
             let created = if row.created_unix_ms == 0 { L::NOW } else { &row.created_unix_ms.to_string() };
             packet.add(script::insert_sql(row, 0, created, L::NOW) + L::OR_NOTHING);
         }
@@ -226,8 +232,16 @@ impl<L: Link> SqlConnection<L> {
                 is_row(key)
             ));
         }
-        self.link.run(packet).await?;
-        Ok(Some(Comparison { beat: beaten.beat, raised: raised.len() + lost.len() }))
+        let done = self.link.run(packet).await?;
+        if done.iter().take(lost_rows.len()).any(|inserted| inserted.affected == 0) {
+            // The row of another client may have a lower `next`. The next comparison reads it.
+            return Err(StoreError::Unknown(
+                "a row that getid_sequence had lost was inserted by another client at the same moment: the rows are \
+                 compared again"
+                    .to_owned(),
+            ));
+        }
+        Ok(Some(Comparison { beat: beaten.beat, raised: raised.len() + lost_rows.len() }))
     }
 
     async fn give_back_all(
