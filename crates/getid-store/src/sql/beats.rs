@@ -162,14 +162,25 @@ pub(super) async fn beat<L: Link>(link: &mut L, ask: &BeatRequest) -> Result<Bea
         }
     };
     let applied = ask.apply(&found);
-    let mut packet = Packet::commit();
+    let mut packet = Packet::within();
     if !applied.rows.is_empty() {
         packet.add(write_sql::<L>(&applied.rows));
     }
     let rows = packet.add(all);
-    answer(applied.is_done, &link.run(packet).await?[rows])
+    // The rows are parsed before the COMMIT: after a refusal nothing has changed.
+    match answer(applied.is_done, &link.run(packet).await?[rows]) {
+        Ok(answer) => {
+            link.run(Packet::commit()).await?;
+            Ok(answer)
+        }
+        Err(error) => {
+            link.rollback().await?;
+            Err(error)
+        }
+    }
 }
 
+/// Parses the rows of all servers.
 fn answer(is_done: bool, done: &StatementResult) -> Result<BeatAnswer, StoreError> {
     if done.rows.len() > SERVERS_MAX {
         return Err(StoreError::Refused(format!(
