@@ -143,7 +143,10 @@ pub(super) async fn beat<L: Link>(link: &mut L, ask: &BeatRequest) -> Result<Bea
     let (instance, limit) = (L::INSTANCE, SERVERS_MAX + 2);
     let all = format!("SELECT {COLUMNS}, {instance} FROM getid_beat WHERE {which} LIMIT {limit}");
     if ask.kind == BeatKind::Look {
-        return answer(true, &link.run(Packet::of(all)).await?[0]);
+        // The transaction is for writes, so that a standby refuses it.
+        let mut packet = Packet::transaction();
+        let rows = packet.add(all);
+        return answer(true, &link.run(packet).await?[rows]);
     }
     let keys: Vec<String> = ask.locks().iter().map(|nonce| format!("'{nonce}'")).collect();
     let mut packet = Packet::locking();
