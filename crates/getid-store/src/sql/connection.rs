@@ -46,6 +46,8 @@ struct RowCount {
     rows: u64,
     /// Number of the last change that the count includes.
     change: i64,
+    /// Whether the count stopped at its limit: `rows` is a lower bound then.
+    is_stopped: bool,
 }
 
 /// Rows that [`SqlConnection::lock`] has locked.
@@ -150,8 +152,12 @@ impl<L: Link> SqlConnection<L> {
         }
         packet.add(format!("UPDATE getid_store SET changes = {changed} WHERE id = 1"));
         let done = self.link.run(packet).await?;
-        if let Some(counted) = self.counted.as_mut().filter(|counted| counted.change == changes) {
-            *counted = RowCount { rows: counted.rows.saturating_add_signed(rows_more), change: changed };
+        if let Some(counted) = self.counted.as_mut()
+            && counted.change == changes
+            && (!counted.is_stopped || rows_more >= 0)
+        {
+            counted.rows = counted.rows.saturating_add_signed(rows_more);
+            counted.change = changed;
         }
         let written = |(at, after): (usize, SequenceRow)| {
             if done[at].affected == 1 {
@@ -178,23 +184,27 @@ impl<L: Link> SqlConnection<L> {
         packet.add(COUNT);
         let done = self.link.run(packet).await?;
         let rows = done[1].number().unwrap_or(0).unsigned_abs();
-        self.counted = done[0].number().map(|change| RowCount { rows, change });
+        self.counted = done[0].number().map(|change| RowCount { rows, change, is_stopped: false });
         Ok(rows)
     }
 
-    /// Returns an upper bound for the number of rows inside a transaction of [`Self::lock`]. Rows are counted again
-    /// only near the limit.
+    /// Returns an upper bound for the number of rows inside a transaction of [`Self::lock`], or a number that is not
+    /// below `rows_max`. Rows are counted again only near the limit, and only after a change.
     async fn count_up_to(&mut self, rows_max: u64, changes: i64) -> Result<u64, StoreError> {
         if let Some(counted) = self.counted {
             let rows = counted.rows.saturating_add(changes.saturating_sub(counted.change).max(0).unsigned_abs());
-            if rows < rows_max {
+            let is_current = counted.change == changes;
+            let is_enough =
+                if counted.is_stopped { is_current && rows >= rows_max } else { is_current || rows < rows_max };
+            if is_enough {
                 return Ok(rows);
             }
         }
+        let limit = rows_max.saturating_add(1);
         let mut packet = Packet::within();
-        packet.add(COUNT);
+        packet.add(if L::IS_SHARED { script::count_up_to_sql(limit) } else { COUNT.to_owned() });
         let rows = self.link.run(packet).await?[0].number().unwrap_or(0).unsigned_abs();
-        self.counted = Some(RowCount { rows, change: changes });
+        self.counted = Some(RowCount { rows, change: changes, is_stopped: L::IS_SHARED && rows >= limit });
         Ok(rows)
     }
 
