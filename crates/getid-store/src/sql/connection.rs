@@ -314,7 +314,14 @@ impl<L: Link> SqlConnection<L> {
                 return Ok(Err(verdict));
             }
         };
-        self.link.run(opening_packet::<L>(ask, &opening, found.as_ref(), seen, next)).await?;
+        let done = self.link.run(opening_packet::<L>(ask, &opening, found.as_ref(), seen, next)).await?;
+        // The row is the first statement. Each write changes its version, so that MySQL counts it too.
+        if opening.row.is_some() && done.first().is_none_or(|written| written.affected != 1) {
+            return Err(StoreError::Unknown(format!(
+                "the row of '{}' was changed while its period was opened",
+                ask.key
+            )));
+        }
         Ok(Ok(opening.generator))
     }
 
@@ -504,7 +511,8 @@ pub(super) async fn tokens<L: Link>(link: &mut L) -> Result<Option<Vec<Token>>, 
     }
 }
 
-/// Returns the packet that writes the changes of an opened period, and ends its transaction. `found`: the generator's
+/// Returns the packet that writes the changes of an opened period, the counter's row first, and ends its transaction.
+/// `found`: the generator's
 /// row before it; `seen`: the version of the counter's row; `change`: the number of the change.
 fn opening_packet<L: Link>(
     ask: &OpenPeriodRequest,
