@@ -227,6 +227,10 @@ impl RecordFile {
 
     /// Runs a packet. A missing file is created if the packet creates it; else it answers no rows.
     fn run(&mut self, packet: &SentPacket) -> Result<Vec<StatementResult>, StoreError> {
+        if self.open.is_none() && statements::is_rollback(packet) {
+            // The transaction that it ends has not begun: finding the file was refused.
+            return Ok(statements::nothing(packet));
+        }
         if self.open.is_none() {
             self.find()?;
         }
