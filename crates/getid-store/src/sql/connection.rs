@@ -478,7 +478,15 @@ impl<L: ReserveLink> Connection for SqlConnection<L> {
     fn maximum<'a>(&'a mut self, table: &'a str, id: i64) -> StoreFuture<'a, Result<Option<i64>, Verdict>> {
         Box::pin(async move {
             let Some(select) = L::maximum_sql(table, id) else { return Ok(Err(no_maximums())) };
-            Ok(Ok(self.link.run(Packet::of(select)).await?[0].number()))
+            let done = self.link.run(Packet::of(select)).await?;
+            let Some(row) = done[0].rows.first() else { return Ok(Ok(None)) };
+            let number = row.number(0).ok_or_else(|| {
+                Verdict::BadRow(format!(
+                    "the row with id {id} of {table} has current_max_id {}, must be a number: UPDATE it by hand",
+                    row.shown(0).escape_debug()
+                ))
+            });
+            Ok(number.map(Some))
         })
     }
 
@@ -499,8 +507,9 @@ pub(super) async fn tokens<L: Link>(link: &mut L) -> Result<Option<Vec<Token>>, 
         return Ok(None);
     }
     let select = format!(
-        "SELECT token, biz_type FROM tiny_id_token WHERE token <> '' AND biz_type <> '' ORDER BY token, biz_type \
-         LIMIT {}",
+        "SELECT {}, {} FROM tiny_id_token WHERE token <> '' AND biz_type <> '' ORDER BY 1, 2 LIMIT {}",
+        L::column_text("token"),
+        L::column_text("biz_type"),
         TOKENS_MAX + 1
     );
     match link.run(Packet::of(select)).await {
