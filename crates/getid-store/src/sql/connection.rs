@@ -91,7 +91,7 @@ impl<L: Link> SqlConnection<L> {
         }
         let Some(changes) = done[changes].number() else {
             self.link.rollback().await?;
-            return absent::<L, _>(None);
+            return absent::<L, _>(done[now].rows.is_empty(), None);
         };
         Ok(Some(LockedRows { changes, now: done[now].number().unwrap_or(0), rows: by_key(&done[rows]) }))
     }
@@ -301,7 +301,7 @@ impl<L: Link> SqlConnection<L> {
         }
         let Some(next) = done[changes].number().map(|changes| changes.saturating_add(1)) else {
             self.link.rollback().await?;
-            return absent::<L, _>(Err(Verdict::NoSuch));
+            return absent::<L, _>(done[now].rows.is_empty(), Err(Verdict::NoSuch));
         };
         let now = done[now].number().unwrap_or(0);
         let highest = done[recent].rows.iter().filter_map(|row| row.number(0)).max().unwrap_or(0);
@@ -355,7 +355,8 @@ impl<L: Link> SqlConnection<L> {
     }
 
     async fn changes_since(&mut self, seen: Option<u64>) -> Result<Changes, StoreError> {
-        let mut packet = Packet::of("SELECT changes FROM getid_store WHERE id = 1");
+        // The answer has a row, with NULL, if the store has no row of its own; it has none if there is no file.
+        let mut packet = Packet::of("SELECT (SELECT changes FROM getid_store WHERE id = 1)");
         if let Some(seen) = seen {
             // This SELECT follows the one of `changes`: every row with a number up to it is committed and visible.
             packet.add(format!(
@@ -365,7 +366,9 @@ impl<L: Link> SqlConnection<L> {
             ));
         }
         let done = self.link.run(packet).await?;
-        let Some(upto) = done[0].number() else { return absent::<L, _>(Changes::default()) };
+        let Some(upto) = done[0].number() else {
+            return absent::<L, _>(done[0].rows.is_empty(), Changes::default());
+        };
         let mut changes = Changes { upto: upto.unsigned_abs(), rows: Vec::new() };
         let rows = done.get(1).map_or(&[][..], |done| &done.rows);
         for row in rows {
@@ -583,9 +586,21 @@ fn of_shared<L: Link>(server: Option<Credentials>) -> Option<Credentials> {
     server.filter(|_| L::IS_SHARED)
 }
 
-/// Returns the answer if the store has no row of its own: that of a missing file, or the error of a shared store.
-fn absent<L: Link, T>(of_missing_file: T) -> Result<T, StoreError> {
-    if L::IS_SHARED { Err(lost()) } else { Ok(of_missing_file) }
+/// Returns the answer if the store has no row of its own: that of a missing file, or an error. No file is missing if a
+/// statement has returned a row.
+fn absent<L: Link, T>(is_missing_file: bool, of_missing_file: T) -> Result<T, StoreError> {
+    if L::IS_SHARED {
+        return Err(lost());
+    }
+    if is_missing_file {
+        return Ok(of_missing_file);
+    }
+    Err(StoreError::Refused(
+        "the table getid_store has no row, must have one with id 1: stop the server, and \
+         INSERT INTO getid_store SELECT 1, lower(hex(randomblob(16))), COALESCE(MAX(changed), 0), 0 \
+         FROM getid_sequence"
+            .to_owned(),
+    ))
 }
 
 /// Returns the error if `getid_store` was emptied. The connection is dropped, and the next one creates the row.
