@@ -609,3 +609,181 @@ fn lost() -> StoreError {
         "getid_store has lost its row: a new connection makes it again, or names how to put it back".to_owned(),
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use getid_core::server::beat::{BeatKind, Nonce};
+    use getid_core::server::{Reset, Spec};
+
+    use super::super::packet::{Dialect, Failure, LinkState, SentPacket, StatementResult};
+    use super::*;
+
+    /// A link that answers each statement with a function, and keeps what was sent.
+    struct ScriptedLink {
+        info: StoreInfo,
+        state: LinkState,
+        sent: Vec<Vec<String>>,
+        answer: fn(&str) -> StatementResult,
+    }
+
+    impl Dialect for ScriptedLink {
+        const IS_SHARED: bool = true;
+        const BEGIN: &'static [&'static str] = &["BEGIN"];
+        const NOW: &'static str = "0";
+
+        fn text(text: &str) -> String {
+            format!("'{text}'")
+        }
+
+        fn maximum_sql(table: &str, id: i64) -> Option<String> {
+            Some(format!("SELECT current_max_id FROM {table} WHERE id = {id}"))
+        }
+    }
+
+    impl ReserveLink for ScriptedLink {}
+
+    impl Link for ScriptedLink {
+        fn info(&self) -> &StoreInfo {
+            &self.info
+        }
+
+        fn state(&mut self) -> &mut LinkState {
+            &mut self.state
+        }
+
+        async fn send(&mut self, packet: SentPacket) -> Result<Vec<StatementResult>, Failure> {
+            let done = packet.statements.iter().map(|sql| (self.answer)(sql)).collect();
+            self.sent.push(packet.statements);
+            Ok(done)
+        }
+    }
+
+    fn connection(answer: fn(&str) -> StatementResult) -> SqlConnection<ScriptedLink> {
+        SqlConnection::new(ScriptedLink {
+            info: StoreInfo::default(),
+            state: LinkState::Free,
+            sent: Vec::new(),
+            answer,
+        })
+    }
+
+    fn row(columns: &[&str]) -> StatementResult {
+        let row = SqlRow(columns.iter().map(|&text| Some(text.to_owned())).collect());
+        StatementResult { affected: 0, rows: vec![row] }
+    }
+
+    fn changed(affected: u64) -> StatementResult {
+        StatementResult { affected, rows: Vec::new() }
+    }
+
+    const SERVER: Credentials = Credentials { nonce: Nonce(1), life: Nonce(2), at_least: 3 };
+
+    #[tokio::test]
+    async fn a_lost_row_that_another_client_inserts_makes_the_comparison_unknown() {
+        let mut connection = connection(|sql| match sql {
+            sql if sql.starts_with("UPDATE getid_beat") => changed(1),
+            sql if sql.starts_with("SELECT beat") => row(&["4", "instance"]),
+            sql if sql.starts_with("SELECT changes") => row(&["9"]),
+            _ => StatementResult::default(),
+        });
+        let key = Key::new("orders").unwrap();
+        let notes = [NotedRow { key, next: 400, generation: 0, created_unix_ms: 5 }];
+        let compared = connection.compare(SERVER, &notes).await;
+        assert!(matches!(compared, Err(StoreError::Unknown(_))), "{compared:?}");
+        let [locking, writing] = &connection.link.sent[..] else { panic!("{:?}", connection.link.sent) };
+        let place = |begin: &str| locking.iter().position(|sql| sql.starts_with(begin)).unwrap();
+        let store = place("SELECT changes FROM getid_store");
+        assert!(place("SELECT beat") < store && store < place("SELECT name"), "{locking:?}");
+        assert!(writing[0].starts_with("INSERT INTO getid_sequence"), "{writing:?}");
+    }
+
+    #[tokio::test]
+    async fn an_opened_period_without_its_row_is_unknown() {
+        let mut connection = connection(|sql| match sql {
+            sql if sql.starts_with("SELECT changes") => row(&["9"]),
+            "SELECT 0" => row(&["5"]),
+            _ => StatementResult::default(),
+        });
+        let ask = OpenPeriodRequest {
+            key: Key::of_period("invoice", "2026").unwrap(),
+            declaration: "serial X{n:6} reset yearly".to_owned(),
+            reset: Reset::ALL.into_iter().find(|reset| reset.first_of("2026").is_some()).unwrap(),
+            spec: Spec::default(),
+            floor: 0,
+            may_begin: true,
+            is_serial: true,
+            from_unix_ms: i64::MIN,
+            has_begun: true,
+            redeclares: false,
+            server: None,
+        };
+        let opened = connection.open_period(&ask).await;
+        assert!(matches!(opened, Err(StoreError::Unknown(_))), "{opened:?}");
+    }
+
+    #[tokio::test]
+    async fn a_bad_row_of_a_server_rolls_the_beat_back() {
+        let mut connection = connection(|sql| match sql {
+            sql if sql.contains("WHERE TRUE") => row(&["it is no nonce", "", "1", "0", "live", "", "instance"]),
+            _ => StatementResult::default(),
+        });
+        let ask = BeatRequest {
+            nonce: Nonce(1),
+            life: Nonce(2),
+            address: String::new(),
+            kind: BeatKind::Leave { at_least: 1 },
+            acknowledged: 0,
+            starts_round: false,
+            restored: Vec::new(),
+            gone: Vec::new(),
+            released: Vec::new(),
+            reads_all: true,
+        };
+        let answer = connection.beat(&ask).await;
+        assert!(matches!(answer, Err(StoreError::Refused(_))), "{answer:?}");
+        assert_eq!(connection.link.sent.last().unwrap(), &["ROLLBACK"]);
+        let look = BeatRequest { kind: BeatKind::Look, ..ask };
+        connection.beat(&look).await.unwrap_err();
+        assert_eq!(connection.link.sent.last().unwrap()[0], "BEGIN");
+    }
+
+    #[tokio::test]
+    async fn begun_periods_are_recorded_in_order_and_in_parts() {
+        let mut connection = connection(|_| changed(1));
+        let begun = |n: usize| BegunPeriod {
+            key: Key::of_period(&format!("g{n:03}"), "2026").unwrap(),
+            declaration: String::new(),
+        };
+        let begun: Vec<BegunPeriod> = (0..=BEGUN_MAX).rev().map(begun).collect();
+        connection.begin_periods(&begun).await.unwrap();
+        let sizes: Vec<usize> = connection.link.sent.iter().map(Vec::len).collect();
+        assert_eq!(sizes, [BEGUN_MAX + 2, 3], "with BEGIN and COMMIT");
+        let all = connection.link.sent.concat();
+        let updates: Vec<&String> = all.iter().filter(|sql| sql.starts_with("UPDATE")).collect();
+        assert!(updates.is_sorted() && updates.len() == begun.len(), "{updates:?}");
+    }
+
+    #[tokio::test]
+    async fn at_the_limit_rows_are_counted_once() {
+        let mut connection = connection(|sql| match sql {
+            sql if sql.starts_with("SELECT changes") => row(&["9"]),
+            sql if sql.starts_with("SELECT COUNT") => row(&["3"]),
+            _ => StatementResult::default(),
+        });
+        let new = CreateRequest {
+            key: Key::new("orders").unwrap(),
+            spec: Spec::default(),
+            above_dropped: false,
+            fresh_after_ms: None,
+            floor: 0,
+            rows_max: 2,
+            server: None,
+        };
+        for _ in 0..3 {
+            let made = connection.create_all(std::slice::from_ref(&new)).await.unwrap();
+            assert_eq!(made, [Err(Verdict::TooMany { max: 2 })]);
+        }
+        let counts = connection.link.sent.concat().iter().filter(|sql| sql.starts_with("SELECT COUNT")).count();
+        assert_eq!(counts, 1);
+    }
+}

@@ -262,3 +262,24 @@ impl RecordFile {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sql::packet::Packet;
+
+    #[tokio::test]
+    async fn a_file_that_cannot_be_found_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("records.sqlite");
+        let file = RecordFile::open(&path, Arc::default()).unwrap();
+        let mut link = RecordLink { info: StoreInfo::default(), state: LinkState::Free, file: Some(file) };
+        // A file of another program has appeared in its place.
+        std::fs::write(&path, "of another program").unwrap();
+        let mut packet = Packet::transaction();
+        packet.add("SELECT 1");
+        let failure = link.run(packet).await.unwrap_err();
+        assert!(matches!(failure.error, StoreError::Refused(_)), "{failure:?}");
+        assert_eq!(link.state, LinkState::Free);
+    }
+}
