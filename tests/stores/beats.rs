@@ -3,6 +3,7 @@
 use getid_core::server::beat::{BeatKind, BeatRequest, Credentials, Nonce, RestoredServer, ServerState};
 use getid_store::sql::{NotedRow, StoreError, TableKind};
 
+use crate::contract::both;
 use crate::db::{Db, StoreFixture, ask, create, key, refusal};
 
 const LIFE: Nonce = Nonce(77);
@@ -146,6 +147,25 @@ pub(crate) fn a_comparison_raises_what_is_lower(fixture: &dyn StoreFixture) {
     assert_eq!((lost.next, lost.state), (400, getid_store::sql::RowState::WentBack), "no server creates it");
     assert_eq!(db.compare(credentials(1, 12), &notes).unwrap().raised, 0);
     assert_eq!(db.compare(credentials(1, 12), &[]).unwrap().beat, 14);
+}
+
+/// A row that the store lost gets the higher note of two servers that compare at the same time.
+pub(crate) fn two_comparisons_keep_the_higher_note(fixture: &dyn StoreFixture) {
+    const ROWS: usize = 20;
+    let mut db = Db::open(fixture);
+    for nonce in [1, 2] {
+        joins(&mut db, nonce, ServerState::Returning);
+    }
+    both(fixture, |client, db| {
+        for row in 0..ROWS {
+            let next = if row % 2 == client { 400 } else { 300 };
+            let note = NotedRow { key: key(&format!("lost{row}")), next, generation: 0, created_unix_ms: 5 };
+            db.compare(credentials(client as u128 + 1, 1), &[note]).unwrap();
+        }
+    });
+    for row in 0..ROWS {
+        assert_eq!(db.row(&format!("lost{row}")).unwrap().next, 400);
+    }
 }
 
 /// The note of a removed period does not count as a row that the store lost.

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use crate::child::ChildStore;
 use crate::contract;
-use crate::db::{Db, StoreFixture, ask, range, spec};
+use crate::db::{Db, StoreFixture, ask, create, opening, range, spec};
 use crate::support;
 
 /// A SQLite file in its own folder.
@@ -92,6 +92,24 @@ fn the_file_is_made_by_the_first_row_and_for_its_owner_alone() {
     folder.clear();
     assert_eq!(range(&Db::open(&folder).reserve_in("invoice@2026", 1).unwrap()), (1, 1));
     assert!(folder.file().exists());
+}
+
+#[test]
+fn a_file_without_its_own_row_is_no_missing_file() {
+    let folder = Folder::new();
+    Db::open(&folder).create("orders", "");
+    folder.sql("DELETE FROM getid_store;").unwrap();
+    let mut db = Db::open(&folder);
+    let message = match db.try_create(&create("more", "")) {
+        Err(StoreError::Refused(message)) => message,
+        other => panic!("{other:?}"),
+    };
+    let (_, remedy) = message.split_once("stop the server, and ").unwrap();
+    let opened = db.try_open(&opening("invoice@2026", ""));
+    assert!(matches!(opened, Err(StoreError::Refused(_))), "{opened:?}");
+    drop(db);
+    folder.sql(remedy).unwrap();
+    Db::open(&folder).create("more", "");
 }
 
 #[test]

@@ -143,7 +143,10 @@ pub(super) async fn beat<L: Link>(link: &mut L, ask: &BeatRequest) -> Result<Bea
     let (instance, limit) = (L::INSTANCE, SERVERS_MAX + 2);
     let all = format!("SELECT {COLUMNS}, {instance} FROM getid_beat WHERE {which} LIMIT {limit}");
     if ask.kind == BeatKind::Look {
-        return answer(true, &link.run(Packet::of(all)).await?[0]);
+        // The transaction is for writes, so that a standby refuses it.
+        let mut packet = Packet::transaction();
+        let rows = packet.add(all);
+        return answer(true, &link.run(packet).await?[rows]);
     }
     let keys: Vec<String> = ask.locks().iter().map(|nonce| format!("'{nonce}'")).collect();
     let mut packet = Packet::locking();
@@ -162,14 +165,25 @@ pub(super) async fn beat<L: Link>(link: &mut L, ask: &BeatRequest) -> Result<Bea
         }
     };
     let applied = ask.apply(&found);
-    let mut packet = Packet::commit();
+    let mut packet = Packet::within();
     if !applied.rows.is_empty() {
         packet.add(write_sql::<L>(&applied.rows));
     }
     let rows = packet.add(all);
-    answer(applied.is_done, &link.run(packet).await?[rows])
+    // The rows are parsed before the COMMIT: after a refusal nothing has changed.
+    match answer(applied.is_done, &link.run(packet).await?[rows]) {
+        Ok(answer) => {
+            link.run(Packet::commit()).await?;
+            Ok(answer)
+        }
+        Err(error) => {
+            link.rollback().await?;
+            Err(error)
+        }
+    }
 }
 
+/// Parses the rows of all servers.
 fn answer(is_done: bool, done: &StatementResult) -> Result<BeatAnswer, StoreError> {
     if done.rows.len() > SERVERS_MAX {
         return Err(StoreError::Refused(format!(

@@ -22,6 +22,10 @@ use super::{
 /// Most rows of one answer.
 const ROWS_MAX: u32 = 1000;
 
+/// Most begun periods that one transaction records. A declaration has at most 512 bytes, which MySQL gets as 1,024
+/// digits, so that 200 statements have less than 300 KiB: MySQL takes 1 MiB or more.
+const BEGUN_MAX: usize = 200;
+
 /// How a database reserves values of several rows.
 pub(super) trait ReserveLink: Link {
     /// Does [`Connection::reserve_as`].
@@ -46,6 +50,8 @@ struct RowCount {
     rows: u64,
     /// Number of the last change that the count includes.
     change: i64,
+    /// Whether the count stopped at its limit: `rows` is a lower bound then.
+    is_stopped: bool,
 }
 
 /// Rows that [`SqlConnection::lock`] has locked.
@@ -85,7 +91,7 @@ impl<L: Link> SqlConnection<L> {
         }
         let Some(changes) = done[changes].number() else {
             self.link.rollback().await?;
-            return absent::<L, _>(None);
+            return absent::<L, _>(done[now].rows.is_empty(), None);
         };
         Ok(Some(LockedRows { changes, now: done[now].number().unwrap_or(0), rows: by_key(&done[rows]) }))
     }
@@ -150,8 +156,12 @@ impl<L: Link> SqlConnection<L> {
         }
         packet.add(format!("UPDATE getid_store SET changes = {changed} WHERE id = 1"));
         let done = self.link.run(packet).await?;
-        if let Some(counted) = self.counted.as_mut().filter(|counted| counted.change == changes) {
-            *counted = RowCount { rows: counted.rows.saturating_add_signed(rows_more), change: changed };
+        if let Some(counted) = self.counted.as_mut()
+            && counted.change == changes
+            && (!counted.is_stopped || rows_more >= 0)
+        {
+            counted.rows = counted.rows.saturating_add_signed(rows_more);
+            counted.change = changed;
         }
         let written = |(at, after): (usize, SequenceRow)| {
             if done[at].affected == 1 {
@@ -178,23 +188,27 @@ impl<L: Link> SqlConnection<L> {
         packet.add(COUNT);
         let done = self.link.run(packet).await?;
         let rows = done[1].number().unwrap_or(0).unsigned_abs();
-        self.counted = done[0].number().map(|change| RowCount { rows, change });
+        self.counted = done[0].number().map(|change| RowCount { rows, change, is_stopped: false });
         Ok(rows)
     }
 
-    /// Returns an upper bound for the number of rows inside a transaction of [`Self::lock`]. Rows are counted again
-    /// only near the limit.
+    /// Returns an upper bound for the number of rows inside a transaction of [`Self::lock`], or a number that is not
+    /// below `rows_max`. Rows are counted again only near the limit, and only after a change.
     async fn count_up_to(&mut self, rows_max: u64, changes: i64) -> Result<u64, StoreError> {
         if let Some(counted) = self.counted {
             let rows = counted.rows.saturating_add(changes.saturating_sub(counted.change).max(0).unsigned_abs());
-            if rows < rows_max {
+            let is_current = counted.change == changes;
+            let is_enough =
+                if counted.is_stopped { is_current && rows >= rows_max } else { is_current || rows < rows_max };
+            if is_enough {
                 return Ok(rows);
             }
         }
+        let limit = rows_max.saturating_add(1);
         let mut packet = Packet::within();
-        packet.add(COUNT);
+        packet.add(if L::IS_SHARED { script::count_up_to_sql(limit) } else { COUNT.to_owned() });
         let rows = self.link.run(packet).await?[0].number().unwrap_or(0).unsigned_abs();
-        self.counted = Some(RowCount { rows, change: changes });
+        self.counted = Some(RowCount { rows, change: changes, is_stopped: L::IS_SHARED && rows >= limit });
         Ok(rows)
     }
 
@@ -202,6 +216,8 @@ impl<L: Link> SqlConnection<L> {
         let names: Vec<String> = notes.iter().map(|note| note.key.name().to_owned()).collect();
         let mut packet = Packet::locking();
         let own = BeatStatements::add::<L>(&mut packet, server, beats::COMPARING);
+        // Comparisons of two servers follow one another: each reads the rows that the other has inserted.
+        let store = packet.add(script::lock_store_sql::<L>());
         let closed = packet.add(script::generators_sql::<L>(Some(&names), L::FOR_SHARE));
         let rows = packet.add(script::lock_rows_sql::<L>(notes.iter().map(|note| &note.key)));
         let done = self.link.run(packet).await?;
@@ -209,13 +225,17 @@ impl<L: Link> SqlConnection<L> {
             self.link.rollback().await?;
             return Ok(None);
         };
+        if done[store].number().is_none() {
+            self.link.rollback().await?;
+            return Err(lost());
+        }
         let found: Vec<RawRow> = done[rows].rows.iter().map(RawRow::of).collect();
         let closed: Vec<Generator> = done[closed].rows.iter().map(Generator::of).collect();
         let notes = &native::without_closed(notes, &closed);
-        let lost = native::lost_rows(notes, &found);
+        let lost_rows = native::lost_rows(notes, &found);
         let raised = native::lower_than(notes, found);
         let mut packet = Packet::commit();
-        for row in &lost {
+        for row in &lost_rows {
             let created = if row.created_unix_ms == 0 { L::NOW } else { &row.created_unix_ms.to_string() };
             packet.add(script::insert_sql(row, 0, created, L::NOW) + L::OR_NOTHING);
         }
@@ -226,8 +246,16 @@ impl<L: Link> SqlConnection<L> {
                 is_row(key)
             ));
         }
-        self.link.run(packet).await?;
-        Ok(Some(Comparison { beat: beaten.beat, raised: raised.len() + lost.len() }))
+        let done = self.link.run(packet).await?;
+        if done.iter().take(lost_rows.len()).any(|inserted| inserted.affected == 0) {
+            // The row of another client may have a lower `next`. The next comparison reads it.
+            return Err(StoreError::Unknown(
+                "a row that getid_sequence had lost was inserted by another client at the same moment: the rows are \
+                 compared again"
+                    .to_owned(),
+            ));
+        }
+        Ok(Some(Comparison { beat: beaten.beat, raised: raised.len() + lost_rows.len() }))
     }
 
     async fn give_back_all(
@@ -273,7 +301,7 @@ impl<L: Link> SqlConnection<L> {
         }
         let Some(next) = done[changes].number().map(|changes| changes.saturating_add(1)) else {
             self.link.rollback().await?;
-            return absent::<L, _>(Err(Verdict::NoSuch));
+            return absent::<L, _>(done[now].rows.is_empty(), Err(Verdict::NoSuch));
         };
         let now = done[now].number().unwrap_or(0);
         let highest = done[recent].rows.iter().filter_map(|row| row.number(0)).max().unwrap_or(0);
@@ -290,7 +318,14 @@ impl<L: Link> SqlConnection<L> {
                 return Ok(Err(verdict));
             }
         };
-        self.link.run(opening_packet::<L>(ask, &opening, found.as_ref(), seen, next)).await?;
+        let done = self.link.run(opening_packet::<L>(ask, &opening, found.as_ref(), seen, next)).await?;
+        // The row is the first statement. Each write changes its version, so that MySQL counts it too.
+        if opening.row.is_some() && done.first().is_none_or(|written| written.affected != 1) {
+            return Err(StoreError::Unknown(format!(
+                "the row of '{}' was changed while its period was opened",
+                ask.key
+            )));
+        }
         Ok(Ok(opening.generator))
     }
 
@@ -320,7 +355,8 @@ impl<L: Link> SqlConnection<L> {
     }
 
     async fn changes_since(&mut self, seen: Option<u64>) -> Result<Changes, StoreError> {
-        let mut packet = Packet::of("SELECT changes FROM getid_store WHERE id = 1");
+        // The answer has a row, with NULL, if the store has no row of its own; it has none if there is no file.
+        let mut packet = Packet::of("SELECT (SELECT changes FROM getid_store WHERE id = 1)");
         if let Some(seen) = seen {
             // This SELECT follows the one of `changes`: every row with a number up to it is committed and visible.
             packet.add(format!(
@@ -330,7 +366,9 @@ impl<L: Link> SqlConnection<L> {
             ));
         }
         let done = self.link.run(packet).await?;
-        let Some(upto) = done[0].number() else { return absent::<L, _>(Changes::default()) };
+        let Some(upto) = done[0].number() else {
+            return absent::<L, _>(done[0].rows.is_empty(), Changes::default());
+        };
         let mut changes = Changes { upto: upto.unsigned_abs(), rows: Vec::new() };
         let rows = done.get(1).map_or(&[][..], |done| &done.rows);
         for row in rows {
@@ -422,18 +460,16 @@ impl<L: ReserveLink> Connection for SqlConnection<L> {
 
     fn begin_periods<'a>(&'a mut self, begun: &'a [BegunPeriod]) -> StoreFuture<'a, ()> {
         Box::pin(async move {
-            let mut packet = Packet::transaction();
-            for BegunPeriod { key, declaration } in begun {
-                packet.add(format!(
-                    "UPDATE getid_generator SET newest = '{1}', updated = {2} WHERE name = '{0}' AND newest < '{1}' \
-                     AND declaration = {3}",
-                    key.name(),
-                    key.period(),
-                    L::NOW,
-                    L::text(declaration)
-                ));
+            let mut begun: Vec<&BegunPeriod> = begun.iter().collect();
+            begun.sort_by_key(|begun| &begun.key);
+            for (nth, part) in begun.chunks(BEGUN_MAX).enumerate() {
+                match self.link.run(begun_packet::<L>(part)).await {
+                    Ok(_) => {}
+                    // Earlier parts are committed, so this is no refusal of the whole.
+                    Err(failure) if nth > 0 => return Err(StoreError::Unknown(failure.error.to_string())),
+                    Err(failure) => return Err(failure.error),
+                }
             }
-            self.link.run(packet).await?;
             Ok(())
         })
     }
@@ -445,7 +481,15 @@ impl<L: ReserveLink> Connection for SqlConnection<L> {
     fn maximum<'a>(&'a mut self, table: &'a str, id: i64) -> StoreFuture<'a, Result<Option<i64>, Verdict>> {
         Box::pin(async move {
             let Some(select) = L::maximum_sql(table, id) else { return Ok(Err(no_maximums())) };
-            Ok(Ok(self.link.run(Packet::of(select)).await?[0].number()))
+            let done = self.link.run(Packet::of(select)).await?;
+            let Some(row) = done[0].rows.first() else { return Ok(Ok(None)) };
+            let number = row.number(0).ok_or_else(|| {
+                Verdict::BadRow(format!(
+                    "the row with id {id} of {table} has current_max_id {}, must be a number: UPDATE it by hand",
+                    row.shown(0).escape_debug()
+                ))
+            });
+            Ok(number.map(Some))
         })
     }
 
@@ -466,8 +510,9 @@ pub(super) async fn tokens<L: Link>(link: &mut L) -> Result<Option<Vec<Token>>, 
         return Ok(None);
     }
     let select = format!(
-        "SELECT token, biz_type FROM tiny_id_token WHERE token <> '' AND biz_type <> '' ORDER BY token, biz_type \
-         LIMIT {}",
+        "SELECT {}, {} FROM tiny_id_token WHERE token <> '' AND biz_type <> '' ORDER BY 1, 2 LIMIT {}",
+        L::column_text("token"),
+        L::column_text("biz_type"),
         TOKENS_MAX + 1
     );
     match link.run(Packet::of(select)).await {
@@ -480,7 +525,8 @@ pub(super) async fn tokens<L: Link>(link: &mut L) -> Result<Option<Vec<Token>>, 
     }
 }
 
-/// Returns the packet that writes the changes of an opened period, and ends its transaction. `found`: the generator's
+/// Returns the packet that writes the changes of an opened period, the counter's row first, and ends its transaction.
+/// `found`: the generator's
 /// row before it; `seen`: the version of the counter's row; `change`: the number of the change.
 fn opening_packet<L: Link>(
     ask: &OpenPeriodRequest,
@@ -518,14 +564,43 @@ fn opening_packet<L: Link>(
     packet
 }
 
+/// Returns the transaction that records begun periods. They are in the order of their keys, so that those of two
+/// servers do not end in a deadlock.
+fn begun_packet<L: Link>(begun: &[&BegunPeriod]) -> Packet {
+    let mut packet = Packet::transaction();
+    for BegunPeriod { key, declaration } in begun {
+        packet.add(format!(
+            "UPDATE getid_generator SET newest = '{1}', updated = {2} WHERE name = '{0}' AND newest < '{1}' \
+             AND declaration = {3}",
+            key.name(),
+            key.period(),
+            L::NOW,
+            L::text(declaration)
+        ));
+    }
+    packet
+}
+
 /// Returns the server of a request, if the store has rows of servers.
 fn of_shared<L: Link>(server: Option<Credentials>) -> Option<Credentials> {
     server.filter(|_| L::IS_SHARED)
 }
 
-/// Returns the answer if the store has no row of its own: that of a missing file, or the error of a shared store.
-fn absent<L: Link, T>(of_missing_file: T) -> Result<T, StoreError> {
-    if L::IS_SHARED { Err(lost()) } else { Ok(of_missing_file) }
+/// Returns the answer if the store has no row of its own: that of a missing file, or an error. No file is missing if a
+/// statement has returned a row.
+fn absent<L: Link, T>(is_missing_file: bool, of_missing_file: T) -> Result<T, StoreError> {
+    if L::IS_SHARED {
+        return Err(lost());
+    }
+    if is_missing_file {
+        return Ok(of_missing_file);
+    }
+    Err(StoreError::Refused(
+        "the table getid_store has no row, must have one with id 1: stop the server, and \
+         INSERT INTO getid_store SELECT 1, lower(hex(randomblob(16))), COALESCE(MAX(changed), 0), 0 \
+         FROM getid_sequence"
+            .to_owned(),
+    ))
 }
 
 /// Returns the error if `getid_store` was emptied. The connection is dropped, and the next one creates the row.
@@ -533,4 +608,182 @@ fn lost() -> StoreError {
     StoreError::Unknown(
         "getid_store has lost its row: a new connection makes it again, or names how to put it back".to_owned(),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use getid_core::server::beat::{BeatKind, Nonce};
+    use getid_core::server::{Reset, Spec};
+
+    use super::super::packet::{Dialect, Failure, LinkState, SentPacket, StatementResult};
+    use super::*;
+
+    /// A link that answers each statement with a function, and keeps what was sent.
+    struct ScriptedLink {
+        info: StoreInfo,
+        state: LinkState,
+        sent: Vec<Vec<String>>,
+        answer: fn(&str) -> StatementResult,
+    }
+
+    impl Dialect for ScriptedLink {
+        const IS_SHARED: bool = true;
+        const BEGIN: &'static [&'static str] = &["BEGIN"];
+        const NOW: &'static str = "0";
+
+        fn text(text: &str) -> String {
+            format!("'{text}'")
+        }
+
+        fn maximum_sql(table: &str, id: i64) -> Option<String> {
+            Some(format!("SELECT current_max_id FROM {table} WHERE id = {id}"))
+        }
+    }
+
+    impl ReserveLink for ScriptedLink {}
+
+    impl Link for ScriptedLink {
+        fn info(&self) -> &StoreInfo {
+            &self.info
+        }
+
+        fn state(&mut self) -> &mut LinkState {
+            &mut self.state
+        }
+
+        async fn send(&mut self, packet: SentPacket) -> Result<Vec<StatementResult>, Failure> {
+            let done = packet.statements.iter().map(|sql| (self.answer)(sql)).collect();
+            self.sent.push(packet.statements);
+            Ok(done)
+        }
+    }
+
+    fn connection(answer: fn(&str) -> StatementResult) -> SqlConnection<ScriptedLink> {
+        SqlConnection::new(ScriptedLink {
+            info: StoreInfo::default(),
+            state: LinkState::Free,
+            sent: Vec::new(),
+            answer,
+        })
+    }
+
+    fn row(columns: &[&str]) -> StatementResult {
+        let row = SqlRow(columns.iter().map(|&text| Some(text.to_owned())).collect());
+        StatementResult { affected: 0, rows: vec![row] }
+    }
+
+    fn changed(affected: u64) -> StatementResult {
+        StatementResult { affected, rows: Vec::new() }
+    }
+
+    const SERVER: Credentials = Credentials { nonce: Nonce(1), life: Nonce(2), at_least: 3 };
+
+    #[tokio::test]
+    async fn a_lost_row_that_another_client_inserts_makes_the_comparison_unknown() {
+        let mut connection = connection(|sql| match sql {
+            sql if sql.starts_with("UPDATE getid_beat") => changed(1),
+            sql if sql.starts_with("SELECT beat") => row(&["4", "instance"]),
+            sql if sql.starts_with("SELECT changes") => row(&["9"]),
+            _ => StatementResult::default(),
+        });
+        let key = Key::new("orders").unwrap();
+        let notes = [NotedRow { key, next: 400, generation: 0, created_unix_ms: 5 }];
+        let compared = connection.compare(SERVER, &notes).await;
+        assert!(matches!(compared, Err(StoreError::Unknown(_))), "{compared:?}");
+        let [locking, writing] = &connection.link.sent[..] else { panic!("{:?}", connection.link.sent) };
+        let place = |begin: &str| locking.iter().position(|sql| sql.starts_with(begin)).unwrap();
+        let store = place("SELECT changes FROM getid_store");
+        assert!(place("SELECT beat") < store && store < place("SELECT name"), "{locking:?}");
+        assert!(writing[0].starts_with("INSERT INTO getid_sequence"), "{writing:?}");
+    }
+
+    #[tokio::test]
+    async fn an_opened_period_without_its_row_is_unknown() {
+        let mut connection = connection(|sql| match sql {
+            sql if sql.starts_with("SELECT changes") => row(&["9"]),
+            "SELECT 0" => row(&["5"]),
+            _ => StatementResult::default(),
+        });
+        let ask = OpenPeriodRequest {
+            key: Key::of_period("invoice", "2026").unwrap(),
+            declaration: "serial X{n:6} reset yearly".to_owned(),
+            reset: Reset::ALL.into_iter().find(|reset| reset.first_of("2026").is_some()).unwrap(),
+            spec: Spec::default(),
+            floor: 0,
+            may_begin: true,
+            is_serial: true,
+            from_unix_ms: i64::MIN,
+            has_begun: true,
+            redeclares: false,
+            server: None,
+        };
+        let opened = connection.open_period(&ask).await;
+        assert!(matches!(opened, Err(StoreError::Unknown(_))), "{opened:?}");
+    }
+
+    #[tokio::test]
+    async fn a_bad_row_of_a_server_rolls_the_beat_back() {
+        let mut connection = connection(|sql| match sql {
+            sql if sql.contains("WHERE TRUE") => row(&["it is no nonce", "", "1", "0", "live", "", "instance"]),
+            _ => StatementResult::default(),
+        });
+        let ask = BeatRequest {
+            nonce: Nonce(1),
+            life: Nonce(2),
+            address: String::new(),
+            kind: BeatKind::Leave { at_least: 1 },
+            acknowledged: 0,
+            starts_round: false,
+            restored: Vec::new(),
+            gone: Vec::new(),
+            released: Vec::new(),
+            reads_all: true,
+        };
+        let answer = connection.beat(&ask).await;
+        assert!(matches!(answer, Err(StoreError::Refused(_))), "{answer:?}");
+        assert_eq!(connection.link.sent.last().unwrap(), &["ROLLBACK"]);
+        let look = BeatRequest { kind: BeatKind::Look, ..ask };
+        connection.beat(&look).await.unwrap_err();
+        assert_eq!(connection.link.sent.last().unwrap()[0], "BEGIN");
+    }
+
+    #[tokio::test]
+    async fn begun_periods_are_recorded_in_order_and_in_parts() {
+        let mut connection = connection(|_| changed(1));
+        let begun = |n: usize| BegunPeriod {
+            key: Key::of_period(&format!("g{n:03}"), "2026").unwrap(),
+            declaration: String::new(),
+        };
+        let begun: Vec<BegunPeriod> = (0..=BEGUN_MAX).rev().map(begun).collect();
+        connection.begin_periods(&begun).await.unwrap();
+        let sizes: Vec<usize> = connection.link.sent.iter().map(Vec::len).collect();
+        assert_eq!(sizes, [BEGUN_MAX + 2, 3], "with BEGIN and COMMIT");
+        let all = connection.link.sent.concat();
+        let updates: Vec<&String> = all.iter().filter(|sql| sql.starts_with("UPDATE")).collect();
+        assert!(updates.is_sorted() && updates.len() == begun.len(), "{updates:?}");
+    }
+
+    #[tokio::test]
+    async fn at_the_limit_rows_are_counted_once() {
+        let mut connection = connection(|sql| match sql {
+            sql if sql.starts_with("SELECT changes") => row(&["9"]),
+            sql if sql.starts_with("SELECT COUNT") => row(&["3"]),
+            _ => StatementResult::default(),
+        });
+        let new = CreateRequest {
+            key: Key::new("orders").unwrap(),
+            spec: Spec::default(),
+            above_dropped: false,
+            fresh_after_ms: None,
+            floor: 0,
+            rows_max: 2,
+            server: None,
+        };
+        for _ in 0..3 {
+            let made = connection.create_all(std::slice::from_ref(&new)).await.unwrap();
+            assert_eq!(made, [Err(Verdict::TooMany { max: 2 })]);
+        }
+        let counts = connection.link.sent.concat().iter().filter(|sql| sql.starts_with("SELECT COUNT")).count();
+        assert_eq!(counts, 1);
+    }
 }

@@ -203,6 +203,11 @@ pub(super) trait Dialect: Send + 'static {
         format!("{column} {operator} {}", Self::text(with))
     }
 
+    /// Returns the expression for a column of a table of another program as text, without padding.
+    fn column_text(column: &str) -> String {
+        column.to_owned()
+    }
+
     /// Returns the condition that a row of a sequence follows this key.
     fn is_after(name: &str, period: &str) -> String {
         format!("(name, period) > ({}, {})", Self::text(name), Self::text(period))

@@ -162,6 +162,15 @@ pub(super) fn lock_store_sql<D: Dialect>() -> String {
 /// Query for the number of rows, without those of periods and dropped ones.
 pub(super) const COUNT: &str = "SELECT COUNT(*) FROM getid_sequence WHERE period = '' AND state <> 'dropped'";
 
+/// Returns the query of [`COUNT`] that stops at `limit`: the row of the store is locked for as long as it runs.
+pub(super) fn count_up_to_sql(limit: u64) -> String {
+    format!(
+        "SELECT COUNT(*) FROM (SELECT 1 AS one FROM getid_sequence WHERE period = '' AND state <> 'dropped' \
+         LIMIT {}) AS counted",
+        column(limit)
+    )
+}
+
 /// Returns the query of a list, from the cursor `after`.
 pub(super) fn list_sql<D: Dialect>(after: &str, limit: u32, periods: bool) -> String {
     let (name, period) = RowPage::cursor(after);

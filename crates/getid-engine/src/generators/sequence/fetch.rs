@@ -560,27 +560,25 @@ impl Sequences {
                 )
             }
             // One of the rows may be the reason.
-            Err(StoreError::Refused(reason)) if keys.len() > 1 => {
-                self.create_one_by_one(pool, slot, keys, reason).await
-            }
-            Err(error) => vec![Err(error)],
+            Err(error) if keys.len() > 1 => self.create_one_by_one(pool, slot, keys, error).await,
+            Err(error) => vec![Err(error); keys.len()],
         }
     }
 
-    /// Creates the rows of a refused batch one by one.
+    /// Creates the rows of a batch one by one, after the whole batch has failed with `error` and nothing was created.
     async fn create_one_by_one(
         &self,
         pool: &Arc<StorePool>,
         slot: &SemaphorePermit<'_>,
         keys: &[Key],
-        reason: String,
+        error: StoreError,
     ) -> Vec<Result<Result<(), Verdict>, StoreError>> {
         let mut each = Vec::with_capacity(keys.len());
         for key in keys {
             each.extend(Box::pin(self.create_rows(pool, slot, std::slice::from_ref(key))).await);
             // The row is not the reason, so the others would fail in the same way.
-            if matches!(each.last(), Some(Err(StoreError::Refused(again))) if *again == reason) {
-                each.resize(keys.len(), Err(StoreError::Refused(reason)));
+            if matches!(each.last(), Some(Err(again)) if *again == error) {
+                each.resize(keys.len(), Err(error));
                 break;
             }
         }

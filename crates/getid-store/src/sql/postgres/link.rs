@@ -8,9 +8,9 @@ use std::sync::{Arc, OnceLock};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinHandle;
 use tokio_postgres::error::SqlState;
-use tokio_postgres::{Client, SimpleQueryMessage};
+use tokio_postgres::{Client, SimpleColumn, SimpleQueryMessage, SimpleQueryRow};
 
-use super::failures;
+use super::failures::{self, unexpected};
 use crate::sql::packet::{Failure, Link, LinkState, PacketFailureKind, SentPacket, SqlRow, StatementResult};
 use crate::sql::purpose::TablePurpose;
 use crate::sql::{StoreError, StoreInfo};
@@ -90,7 +90,7 @@ impl Link for PostgresLink {
         for message in sent.map_err(|error| self.failure(&error))? {
             match message {
                 SimpleQueryMessage::Row(row) => {
-                    rows.push(SqlRow((0..row.len()).map(|at| row.get(at).map(str::to_owned)).collect()));
+                    rows.push(texts(&row)?);
                 }
                 SimpleQueryMessage::CommandComplete(affected) => {
                     all.push(StatementResult { affected, rows: std::mem::take(&mut rows) });
@@ -101,13 +101,27 @@ impl Link for PostgresLink {
         if all.len() == packet.statements.len() {
             Ok(all)
         } else {
-            Err(failures::unexpected("has not answered each statement").into())
+            Err(unexpected("has not answered each statement").into())
         }
     }
 
     fn read_only_error(&self) -> StoreError {
         StoreError::Unknown("the server has become a standby (pg_is_in_recovery): name the primary".to_owned())
     }
+}
+
+/// Returns the texts of a row. Fails if one is not UTF-8, which a database with the encoding `SQL_ASCII` permits.
+fn texts(row: &SimpleQueryRow) -> Result<SqlRow, StoreError> {
+    let text = |(at, column): (usize, &SimpleColumn)| {
+        let text = row.try_get(at).map_err(|_| {
+            unexpected(&format!(
+                "has returned a text in the column {} that is not UTF-8: correct the row by hand",
+                column.name()
+            ))
+        })?;
+        Ok(text.map(str::to_owned))
+    };
+    row.columns().iter().enumerate().map(text).collect::<Result<_, _>>().map(SqlRow)
 }
 
 impl Drop for PostgresLink {

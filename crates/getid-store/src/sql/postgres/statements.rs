@@ -38,6 +38,11 @@ impl Dialect for PostgresLink {
         format!("'{}'", text.replace('\'', "''"))
     }
 
+    /// The type `char(n)` is padded with blanks, which the cast removes.
+    fn column_text(column: &str) -> String {
+        format!("{column}::text")
+    }
+
     fn maximum_sql(table: &str, id: i64) -> Option<String> {
         Some(format!("SELECT current_max_id::bigint FROM {table} WHERE id = {id}"))
     }

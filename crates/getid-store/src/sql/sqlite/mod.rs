@@ -173,7 +173,13 @@ impl Link for SqliteLink {
 
     async fn backup(&mut self, to: &Path) -> Result<(), StoreError> {
         let to = to.to_owned();
-        self.on_thread(move |file| file.backup(&to)).await
+        // A dropped connection does not wait for a backup whose answer was dropped.
+        self.begin(LinkState::Free)?;
+        let done = self.on_thread(move |file| file.backup(&to)).await;
+        if !matches!(done, Err(StoreError::Unknown(_))) {
+            self.state = LinkState::Free;
+        }
+        done
     }
 }
 

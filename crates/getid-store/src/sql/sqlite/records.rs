@@ -227,6 +227,10 @@ impl RecordFile {
 
     /// Runs a packet. A missing file is created if the packet creates it; else it answers no rows.
     fn run(&mut self, packet: &SentPacket) -> Result<Vec<StatementResult>, StoreError> {
+        if self.open.is_none() && statements::is_rollback(packet) {
+            // The transaction that it ends has not begun: finding the file was refused.
+            return Ok(statements::nothing(packet));
+        }
         if self.open.is_none() {
             self.find()?;
         }
@@ -256,5 +260,26 @@ impl RecordFile {
             )),
             _ => store_error(&self.path, error),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sql::packet::Packet;
+
+    #[tokio::test]
+    async fn a_file_that_cannot_be_found_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("records.sqlite");
+        let file = RecordFile::open(&path, Arc::default()).unwrap();
+        let mut link = RecordLink { info: StoreInfo::default(), state: LinkState::Free, file: Some(file) };
+        // A file of another program has appeared in its place.
+        std::fs::write(&path, "of another program").unwrap();
+        let mut packet = Packet::transaction();
+        packet.add("SELECT 1");
+        let failure = link.run(packet).await.unwrap_err();
+        assert!(matches!(failure.error, StoreError::Refused(_)), "{failure:?}");
+        assert_eq!(link.state, LinkState::Free);
     }
 }

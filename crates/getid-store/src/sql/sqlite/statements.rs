@@ -75,7 +75,12 @@ pub(super) fn run(sqlite: &Connection, packet: &SentPacket) -> rusqlite::Result<
 
 /// Returns true if a packet only ends a transaction that an error has ended already.
 pub(super) fn is_void(sqlite: &Connection, packet: &SentPacket) -> bool {
-    sqlite.is_autocommit() && packet.statements.first().is_some_and(|sql| sql == "ROLLBACK")
+    sqlite.is_autocommit() && is_rollback(packet)
+}
+
+/// Returns true if a packet only ends a transaction.
+pub(super) fn is_rollback(packet: &SentPacket) -> bool {
+    packet.statements.first().is_some_and(|sql| sql == "ROLLBACK")
 }
 
 /// Returns the results of a packet that has nothing to do.
