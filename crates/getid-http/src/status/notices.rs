@@ -35,9 +35,8 @@ pub(super) struct GivingStatus {
 /// Appends the demand and the layout that would hold it to a reason, while demand exceeds the layout.
 fn with_shortage(reason: String, facts: &Facts<'_>) -> String {
     match facts.shortage() {
-        // The refusal may contain it already.
-        Some(shortage) if !reason.contains("the layout holds") => format!("{reason}; {shortage}"),
-        _ => reason,
+        Some(shortage) => format!("{reason}; {shortage}"),
+        None => reason,
     }
 }
 
@@ -80,7 +79,9 @@ impl GivingStatus {
         if let Some(refusal) = &facts.generator.refusing {
             let state = if refusal.is_overload() { GivingState::Busy } else { GivingState::Refusing };
             let reason = refusal.to_string();
-            let reason = if refusal.is_overload() { with_shortage(reason, facts) } else { reason };
+            // The other overloads name the demand themselves.
+            let lacks_demand = matches!(refusal, Refusal::Busy { .. }) && refusal.is_overload();
+            let reason = if lacks_demand { with_shortage(reason, facts) } else { reason };
             let remedy = match refusal {
                 // The watermark is kept in the claim store, so no disk of this machine is the cause.
                 Refusal::Save { .. } if facts.claim.is_some() => remedy(&Refusal::StoreTimeout),
