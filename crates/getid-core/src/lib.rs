@@ -24,6 +24,7 @@ compile_error!(
 );
 
 mod advice;
+mod alphabet;
 #[doc(hidden)]
 pub mod beat;
 #[doc(hidden)]
@@ -61,6 +62,7 @@ mod watermark;
 pub mod worker;
 
 pub use advice::{Evenness, IDS_PER_S_MAX, MODULUS_MAX, NoProposal, Proposal, SERVERS_MAX, evenness, propose};
+pub use alphabet::{ALPHABET_CHARS_MAX, Alphabet, AlphabetError};
 pub use clock::Reading;
 pub use clock_event::{ClockEvent, ClockFault, Severity};
 pub use declaration::{Declaration, DeclarationError, EpochError, EpochParser, no_dates};
