@@ -95,10 +95,9 @@ pub struct StandbyRefusal {
 }
 
 impl ClaimStatus {
-    /// Returns true for a standby that takes over without help. False if an operator is needed: the store went back,
-    /// the record was moved, the clock is absurd.
+    /// Returns true for a standby that takes over without help.
     pub fn is_waiting(&self) -> bool {
-        self.role == ClaimRole::Standby && self.reason().starts_with("standby")
+        self.role == ClaimRole::Standby && !self.needs_operator
     }
 
     /// Returns the reason why a standby refuses IDs: a sentence that is never empty.
@@ -138,6 +137,9 @@ pub struct ClaimStatus {
     /// Reason why a standby refuses IDs, as in "standby for server-id 3: held by host-a (10.1.0.7), ..."; empty for a
     /// holder.
     pub why: String,
+    /// Whether this standby takes over only after an operator acts: the store went back, the record was moved, the
+    /// clock is absurd.
+    pub needs_operator: bool,
     /// Reason why this standby would not take the claim over, even while another server holds it; `None` if it would.
     pub not_eligible: Option<String>,
     /// Distance of a standby's wall clock ahead of the time of the claim's record, or (negative) behind it, in ms.

@@ -373,7 +373,7 @@ impl<C: Clock> Claim for ClusterClaim<C> {
         } else if self.server_id.is_some() {
             let _ = self.perform(ClaimRequest::Watch).await;
         }
-        self.publish(Some(&SaveError::Standby { what: why.to_owned() }));
+        self.publish_standing(Some(&SaveError::Standby { what: why.to_owned() }), true);
         self.obstacle = standing;
     }
 

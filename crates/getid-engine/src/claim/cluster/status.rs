@@ -69,6 +69,12 @@ impl<C: Clock> ClusterClaim<C> {
 
     /// Publishes the state after each step, whose error is `error`.
     pub(super) fn publish(&mut self, error: Option<&SaveError>) {
+        let is_waiting = matches!(error, None | Some(SaveError::Standby { .. }));
+        self.publish_standing(error, !is_waiting);
+    }
+
+    /// Publishes the state. `needs_operator`: whether a standby in this state takes over only after an operator acts.
+    pub(super) fn publish_standing(&mut self, error: Option<&SaveError>, needs_operator: bool) {
         let now = self.config.clock.clocks();
         self.log_store_state(now);
         self.notes.keep();
@@ -92,6 +98,7 @@ impl<C: Clock> ClusterClaim<C> {
             instance: format!("{:032x}", self.me),
             holder: self.holder_status(now),
             why,
+            needs_operator,
             not_eligible,
             clock_gap_ms,
             timeout_ms: self.config.timeout_ms,
