@@ -83,7 +83,7 @@ impl Radix {
 
     /// Returns the value of a digit. Letters of hex, base32 and base36 may be of either case. Base32 also accepts
     /// look-alikes (Crockford: O is 0, I and L are 1).
-    fn value(self, digit: u8) -> Option<u128> {
+    pub(crate) fn value(self, digit: u8) -> Option<u128> {
         let digit = match self {
             Radix::Hex | Radix::Base36 => digit.to_ascii_lowercase(),
             Radix::Base32 => match digit.to_ascii_uppercase() {
