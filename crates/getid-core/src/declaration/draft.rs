@@ -12,10 +12,12 @@ use super::value::{
     is_reserved_name,
 };
 use crate::alphabet::Alphabet;
-use crate::fields::{Field, FieldLayout, FieldsError, Role, low_bits_64};
-use crate::format::{Format, PAD_MAX, PREFIX_BYTES_MAX, Radix, is_plain};
+use crate::fields::{Field, FieldLayout, FieldsError, Role};
+use crate::format::{Format, PAD_MAX, PREFIX_BYTES_MAX, is_plain};
 use crate::kind::nano_id::{CHANCE_BITS_MIN, LENGTH, NanoId};
 use crate::kind::{KINDS, Kind, Shape};
+use crate::number::low_bits_64;
+use crate::radix::Radix;
 use crate::unit::Unit;
 
 /// The range of epochs, Unix ms: from the year 1 to the year 9999, which RFC 3339 can write.

@@ -7,8 +7,9 @@ use core::fmt;
 use super::value::{INTEGER, NAME_BYTES_MAX, OPTIONS, RESERVED_NAME, TYPE_PREFIX_BYTES_MAX, WORDS_MAX};
 use crate::alphabet::AlphabetError;
 use crate::fields::FieldsError;
-use crate::format::{PAD_MAX, PREFIX_BYTES_MAX, Radix};
+use crate::format::{PAD_MAX, PREFIX_BYTES_MAX};
 use crate::kind::nano_id::CHANCE_BITS_MIN;
+use crate::radix::Radix;
 
 /// A mistake in a declaration. `Display` shows the word that was read and what was expected.
 #[derive(Clone, Debug, PartialEq, Eq)]

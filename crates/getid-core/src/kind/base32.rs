@@ -23,19 +23,19 @@ pub(super) fn write(alphabet: &[u8], chars: u32, number: u128, out: &mut Vec<u8>
 
 /// Parses a text of exactly `chars` characters; `None` if it has another length, another character, or more than 128
 /// bits. `value` returns the value of a character, 0 to 31.
-pub(super) fn read(text: &str, chars: u32, value: impl Fn(u8) -> Option<u128>) -> Option<u128> {
+pub(super) fn read(text: &str, chars: u32, value: impl Fn(u8) -> Option<u64>) -> Option<u128> {
     let has_length = text.len() == chars as usize;
     has_length.then_some(text.bytes()).and_then(|mut bytes| {
         bytes.try_fold(0_u128, |number, byte| {
             let value = value(byte)?;
-            (number >> 123 == 0).then_some(number << 5 | value)
+            (number >> 123 == 0).then_some(number << 5 | u128::from(value))
         })
     })
 }
 
 /// Returns the value of a character; small letters and capitals differ.
-pub(super) fn exact(alphabet: &'static [u8]) -> impl Fn(u8) -> Option<u128> {
-    |byte| alphabet.iter().position(|&known| known == byte).map(|place| place as u128)
+pub(super) fn exact(alphabet: &'static [u8]) -> impl Fn(u8) -> Option<u64> {
+    |byte| alphabet.iter().position(|&known| known == byte).map(|place| place as u64)
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 
 use crate::alphabet::Alphabet;
-use crate::fields::low_bits;
+use crate::number::{Number, low_bits};
 
 /// The default alphabet: the characters that a URL takes without an escape.
 const CHARACTERS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-";
@@ -74,10 +74,8 @@ impl NanoId {
 
     /// Appends the text of a number. Returns false, and appends nothing, if it has none.
     #[must_use]
-    pub(crate) fn write(&self, number: u128, out: &mut Vec<u8>) -> bool {
-        if number > self.last {
-            return false;
-        }
+    pub(crate) fn write(&self, number: Number, out: &mut Vec<u8>) -> bool {
+        let Some(number) = u128::try_from(number).ok().filter(|&number| number <= self.last) else { return false };
         let (characters, base) = (self.alphabet.as_bytes(), self.alphabet.len() as u128);
         let start = out.len();
         let mut rest = number;
@@ -90,15 +88,16 @@ impl NanoId {
     }
 
     /// Parses a text; `None` if it has another length or another character.
-    pub(crate) fn read(&self, text: &str) -> Option<u128> {
+    pub(crate) fn read(&self, text: &str) -> Option<Number> {
         let base = self.alphabet.len() as u128;
         let has_length = text.len() == self.length as usize;
-        has_length.then_some(text.bytes()).and_then(|mut bytes| {
+        let number = has_length.then_some(text.bytes()).and_then(|mut bytes| {
             bytes.try_fold(0_u128, |number, byte| {
                 let value = self.alphabet.value(byte)? as u128;
                 number.checked_mul(base)?.checked_add(value)
             })
-        })
+        });
+        number.map(Number::from)
     }
 }
 
@@ -148,15 +147,15 @@ mod tests {
     fn texts_are_numbers_in_the_alphabet() {
         let digits = nano_id("decimal", 20);
         let mut text = Vec::new();
-        assert!(digits.write(42, &mut text) && digits.write(digits.last, &mut text));
+        assert!(digits.write(Number::from(42_u8), &mut text) && digits.write(digits.last.into(), &mut text));
         assert_eq!(String::from_utf8(text.clone()).unwrap(), "0000000000000000004299999999999999999999");
-        assert!(!digits.write(digits.last + 1, &mut text), "it has 21 digits");
-        assert_eq!((text.len(), digits.read("00000000000000000042")), (40, Some(42)));
+        assert!(!digits.write((digits.last + 1).into(), &mut text), "it has 21 digits");
+        assert_eq!((text.len(), digits.read("00000000000000000042")), (40, Some(Number::from(42_u8))));
         for wrong in ["42", "000000000000000000042", "0000000000000000004x", "000000000000000000ä", ""] {
             assert_eq!(digits.read(wrong), None, "{wrong}");
         }
         let widest = nano_id("01", 128);
-        assert_eq!(widest.read(&"1".repeat(128)), Some(u128::MAX));
+        assert_eq!(widest.read(&"1".repeat(128)), Some(u128::MAX.into()));
     }
 
     /// A number without a text is drawn again, and the loop ends even if the noise is broken.
