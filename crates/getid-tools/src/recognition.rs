@@ -7,7 +7,8 @@ use super::subject::Subject;
 use getid_text::timestamp::AHEAD_MAX_MS;
 
 /// Words of kinds that are recognized by their shape. Hibernate's IDs look like other UUIDs of version 1.
-const SHAPED: [&str; 9] = ["uuid7", "uuid4", "uuid1", "uuid6", "objectid", "objectid-decimal", "xid", "typeid", "ulid"];
+const SHAPED: [&str; 10] =
+    ["uuid7", "uuid4", "uuid1", "uuid6", "objectid", "objectid-decimal", "ksuid", "xid", "typeid", "ulid"];
 
 /// Largest number of proposed readings.
 const READINGS_MAX: usize = 3;
@@ -73,6 +74,7 @@ mod tests {
             ("c232ab00-9414-11ec-b3c8-9f6bdeced846", Some("uuid1")),
             ("1ec9414c-232a-6b00-b3c8-9f6bdeced846", Some("uuid6")),
             ("507f1f77bcf86cd799439011", Some("objectid")),
+            ("0ujtsYcgvSTl8PAuAdqWYSMnLOv", Some("ksuid")),
             ("01ARZ3NDEKTSV4RRFFQ69G5FAV", Some("ulid")),
             ("9m4e2mr0ui3e8a215n4g", Some("xid")),
             ("01h455vb4pex5vsknk084sn02q", Some("typeid")),
