@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 
 use crate::composer::Composer;
 use crate::declaration::Declaration;
-use crate::fields::{Role, low_bits};
+use crate::fields::{FieldLayout, Role, low_bits};
 use crate::scheme::RandomCycle;
 
 /// A named generator of one server.
@@ -91,6 +91,16 @@ impl NamedGenerator {
     /// Returns the fields for which a request must have a value, the most significant first.
     pub fn request_fields(&self) -> &[RequestField] {
         &self.request_fields
+    }
+
+    /// Returns the values that all IDs of this server have in the fields by which servers differ: the server-id's and
+    /// those that are drawn once.
+    pub fn own_values(&self) -> impl Iterator<Item = (&str, u128)> {
+        let number = self.number(0, 0, 0, 0);
+        let own = self.declaration.layout().places().filter(|(field, _)| {
+            matches!(field.role, Role::Server | Role::Drawn)
+        });
+        own.map(move |(field, shift)| (field.name.as_str(), FieldLayout::value(field, shift, number)))
     }
 
     /// Returns the server that it belongs to, if that is another one: this server gives none of its IDs.

@@ -7,6 +7,7 @@ use core::fmt;
 use super::value::{NAME_BYTES_MAX, OPTIONS, RESERVED_NAME, WORDS_MAX};
 use crate::fields::FieldsError;
 use crate::format::{PAD_MAX, PREFIX_BYTES_MAX, Radix};
+use crate::printable::Quoted;
 
 /// A mistake in a declaration. `Display` shows the word that was read and what was expected.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,21 +96,6 @@ impl DeclarationError {
             | Self::Fields(FieldsError::Twice { .. }) => true,
             _ => false,
         }
-    }
-}
-
-/// Largest part of a word that an error quotes, characters.
-const QUOTED_MAX: usize = 64;
-
-struct Quoted<'a>(&'a str);
-
-impl fmt::Display for Quoted<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("'")?;
-        for c in self.0.chars().take(QUOTED_MAX) {
-            write!(f, "{}", c.escape_debug())?;
-        }
-        f.write_str(if self.0.chars().count() > QUOTED_MAX { "...'" } else { "'" })
     }
 }
 

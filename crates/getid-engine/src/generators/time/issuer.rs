@@ -152,13 +152,21 @@ impl<C: Clock> Issuer<C> {
     ) -> Issuer<C> {
         let reading = clock.reading();
         let ids_per_s = identity.layout.capacity_per_s();
+        let mint = Mint::new(identity.layout, limits, found, reading);
+        let is_first_life = found.is_none_or(|found| found.is_nothing());
+        let start_unix_ms = start_unix_ms(&mint, reading.boot_ns, identity.layout);
+        let declarations = if is_first_life {
+            Arc::new(Declarations::clone(&declarations).with_unnamed_since(start_unix_ms))
+        } else {
+            declarations.since_at_most(start_unix_ms).map_or(declarations, Arc::new)
+        };
         Issuer {
             clock,
             layout: identity.layout,
             server_id: AtomicU32::new(identity.server_id),
             lane: SharedLane::new(identity.layout),
             state: Mutex::new(IssuerState {
-                mint: Mint::new(identity.layout, limits, found, reading),
+                mint,
                 unnamed: IdSource::new(SourceSlots::Slots, ids_per_s, MAX_WAIT_MS, reading.boot_ns),
                 named: Vec::new(),
                 declarations,
@@ -385,6 +393,29 @@ impl<C: Clock> Issuer<C> {
         Ok(reference.unix_ms(self.layout.epoch()))
     }
 
+    /// Returns a time, in Unix ms, before which this server has given no ID of a generator, and gives none; `None`: it
+    /// is not known. Without a name it is that of the unnamed generator. From then on R never goes back, as after an
+    /// ID.
+    ///
+    /// # Errors
+    ///
+    /// A [`Refusal`]: this server does not have its claim, or its clock is absurd.
+    pub fn given_since(&self, name: Option<&str>) -> Result<Option<i64>, Refusal> {
+        let mut state = self.lock();
+        let boot_ns = self.clock.boot_ns();
+        match state.mint.can_draw(boot_ns) {
+            Err(Blocked::Refused(
+                refusal @ (Refusal::Closed | Refusal::Clock(_) | Refusal::ClaimLost(_) | Refusal::Standby(_)),
+            )) => return Err(refusal),
+            Ok(()) | Err(_) => {}
+        }
+        let since = state.declarations.since(name);
+        if since.is_some() {
+            state.mint.give_reference(boot_ns)?;
+        }
+        Ok(since)
+    }
+
     /// Returns the status for INFO.
     pub fn status(&self) -> IssuerStatus {
         let state = self.lock();
@@ -507,7 +538,8 @@ impl<C: Clock> Issuer<C> {
         self.stats.longest_save_us.fetch_max((ns(took) / 1000).max(1), Relaxed);
         let mut state = self.lock();
         if let Err(SaveError::ClaimRetaken { declarations: found, .. }) = &result {
-            state.declarations = declared_over(found, &declarations, &state.declarations);
+            let over = declared_over(found, &declarations, &state.declarations);
+            state.declarations = Arc::new(Declarations::clone(&over).with_earlier_since(&state.declarations));
         }
         let mint = &mut state.mint;
         match &result {
@@ -578,6 +610,11 @@ impl<C: Clock> Issuer<C> {
         // Not earlier than the last draw by the lane: R continues from this reading.
         let reading = self.clock.reading();
         let events = state.mint.sample(reading);
+        // Before the first ID, a correction of the clock may move the start of this life back.
+        let start_unix_ms = start_unix_ms(&state.mint, reading.boot_ns, self.layout);
+        if let Some(earlier) = state.declarations.since_at_most(start_unix_ms) {
+            state.declarations = Arc::new(earlier);
+        }
         let (mint, sources) = state.sources();
         mint.watch_hold(self.clock.clocks());
         sources.for_each(|source| source.sample(mint, reading.boot_ns));
@@ -769,6 +806,12 @@ impl<C: Clock> Drop for WaitingDraw<'_, C> {
         }
         source.waited_ns = source.waited_ns.saturating_add(ns(self.since.elapsed()));
     }
+}
+
+/// Returns a time, Unix ms, before which a generator that is added now gives no ID.
+pub(super) fn start_unix_ms(mint: &Mint, boot_ns: u64, layout: Layout) -> i64 {
+    let status = mint.status(boot_ns);
+    status.position.max(status.reference).unix_ms(layout.epoch())
 }
 
 fn ns(time: Duration) -> u64 {
