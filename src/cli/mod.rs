@@ -171,6 +171,8 @@ enum CliCommand {
     CheckConfig(ServeWords),
     /// Decode IDs: time, server-id, shard and random part
     Decode(decode::DecodeArgs),
+    /// Compose the ID of a time and values of fields, for comparison
+    Encode(Box<encode::EncodeArgs>),
     /// The lowest and the highest ID of a time span, for WHERE id BETWEEN
     Span(span::SpanArgs),
     /// Explain a layout: its bits, capacity, end and evenness; or propose one for a load
