@@ -60,7 +60,9 @@ enum EncodingError {
     Counted(String),
     #[error("IDs of {name}: {error}")]
     Encode { name: String, error: EncodeError },
-    #[error("the number {number} has more digits than 'pad' of {name}: a larger pad, or 'overflow grow', would hold it")]
+    #[error(
+        "the number {number} has more digits than 'pad' of {name}: a larger pad, or 'overflow grow', would hold it"
+    )]
     OutgrowsPad { number: String, name: String },
 }
 

@@ -12,8 +12,9 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::fields::{Field, FieldLayout, Role, low_bits};
+use crate::fields::{Field, FieldLayout, Role};
 use crate::layout::Layout;
+use crate::number::{Number, low_bits};
 use crate::printable::{QUOTED_MAX, Quoted};
 use crate::time::UtcMs;
 
@@ -52,16 +53,16 @@ impl FieldLayout {
     /// let tweets = Declaration::parse(&["tweets", "twitter"], no_dates).expect("a kind of the table");
     /// let values = [("datacenter", 11), ("worker", 26)];
     /// let number = tweets.layout().encode(1_656_432_460_105, &values, Fill::Lowest);
-    /// assert_eq!(number, Ok(1541815603606036480));
+    /// assert_eq!(number, Ok(1541815603606036480_u64.into()));
     /// ```
     ///
     /// # Errors
     ///
     /// Fails for a layout without time, a time that no ID can carry, and values that the fields do not take.
-    pub fn encode(&self, unix_ms: i64, values: &[(&str, u128)], fill: Fill) -> Result<u128, EncodeError> {
+    pub fn encode(&self, unix_ms: i64, values: &[(&str, u128)], fill: Fill) -> Result<Number, EncodeError> {
         self.check_values(values)?;
         let tick = self.tick_of_ms(unix_ms, fill)?;
-        let mut number = 0;
+        let mut number = Number::ZERO;
         for (field, shift) in self.places() {
             let given = values.iter().find(|(name, _)| *name == field.name).map(|&(_, value)| value);
             let value = match (field.role, given, fill) {
@@ -71,7 +72,7 @@ impl FieldLayout {
                 (_, None, Fill::Lowest) => 0,
                 (_, None, Fill::Highest) => low_bits(field.bits),
             };
-            number |= value << shift;
+            number |= Number::from(value) << shift;
         }
         Ok(number)
     }
@@ -231,7 +232,7 @@ impl fmt::Display for EncodeError {
             }
             Self::Range { name, text, max } => {
                 write!(f, "{} is out of range: field '{name}' takes 0 to {max}", Quoted(text))
-            },
+            }
             Self::Constant { name, constant } => {
                 write!(f, "field '{name}' is the constant {constant}: leave it out, or give it this value")
             }
@@ -267,15 +268,21 @@ mod tests {
     fn ids_of_their_own_systems_are_composed_of_their_fields() {
         let tweet = layout("twitter");
         let values = [("worker", 26), ("datacenter", 11)];
-        assert_eq!(tweet.encode(1_656_432_460_105, &values, Fill::Lowest), Ok(1_541_815_603_606_036_480));
-        assert_eq!(tweet.encode(1_656_432_460_105, &values, Fill::Highest), Ok(1_541_815_603_606_036_480 | 4095));
+        assert_eq!(tweet.encode(1_656_432_460_105, &values, Fill::Lowest), Ok(1_541_815_603_606_036_480_u64.into()));
+        assert_eq!(
+            tweet.encode(1_656_432_460_105, &values, Fill::Highest),
+            Ok((1_541_815_603_606_036_480_u64 | 4095).into())
+        );
         // A millisecond has ten thousand units of a UUID.
         let uuid = layout("uuid6");
         let tick = |fill| uuid.tick_of(uuid.encode(0, &[], fill).expect("in range"));
         assert_eq!(tick(Fill::Highest), tick(Fill::Lowest).map(|tick| tick + 9_999));
         // A second has one unit.
         let seconds = layout("objectid");
-        assert_eq!(seconds.encode(1999, &[("process", 7), ("counter", 5)], Fill::Lowest), Ok((1 << 64) | (7 << 24) | 5));
+        assert_eq!(
+            seconds.encode(1999, &[("process", 7), ("counter", 5)], Fill::Lowest),
+            Ok(((1_u128 << 64) | (7 << 24) | 5).into())
+        );
     }
 
     #[test]
@@ -285,7 +292,7 @@ mod tests {
         let number = FieldLayout::of_unnamed(layout).encode(1_488_793_021_966, &values, Fill::Lowest);
         let tick = layout.epoch().tick_at(1_488_793_021_966).expect("in range");
         let id = layout.compose(crate::layout::Parts { tick, server: 3, shard: 5, random: 7 });
-        assert_eq!(number, Ok(u128::from(id.get())));
+        assert_eq!(number, Ok(id.get().into()));
         // A field without a width does not exist.
         let alone = Layout::new(layout.epoch(), 0, 11, 10).expect("21 bits");
         let names: Vec<_> = FieldLayout::of_unnamed(alone).fields().iter().map(|field| field.name.clone()).collect();

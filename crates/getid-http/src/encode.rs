@@ -29,8 +29,12 @@ const ENCODE: Endpoint = Endpoint {
     parameters: &[
         in_path("name", &NAME, "The generator; '-' is the unnamed one."),
         required("time", &TIME, "The time: RFC 3339 (a plus is written %2B), a day, Unix time in ms, or now."),
-        optional("fields", &FIELDS, "Values of fields, as in worker:3,counter:5. The others are 0, and the largest \
-                                     value with 'highest'."),
+        optional(
+            "fields",
+            &FIELDS,
+            "Values of fields, as in worker:3,counter:5. The others are 0, and the largest \
+                                     value with 'highest'.",
+        ),
         optional("highest", &Schema::Flag, "The highest ID of the time in place of the lowest."),
         optional("force", &Schema::Flag, "The ID is for comparison only, and the generator may give it too."),
     ],
@@ -44,7 +48,8 @@ const ENCODE: Endpoint = Endpoint {
 };
 
 /// Fields of the widest layout, with names and values.
-const FIELDS: Schema = Schema::Text { chars_min: 1, chars_max: 8192, pattern: "^[A-Za-z0-9_-]+:[0-9]+(,[A-Za-z0-9_-]+:[0-9]+)*$" };
+const FIELDS: Schema =
+    Schema::Text { chars_min: 1, chars_max: 8192, pattern: "^[A-Za-z0-9_-]+:[0-9]+(,[A-Za-z0-9_-]+:[0-9]+)*$" };
 
 /// Composes the ID.
 async fn encode(PathName(name): PathName, request: ApiRequest) -> Result<Response, Problem> {
@@ -53,7 +58,8 @@ async fn encode(PathName(name): PathName, request: ApiRequest) -> Result<Respons
     let mut args: Vec<&[u8]> = vec![b"ENCODEID", name.as_bytes(), b"TIME", time.as_bytes()];
     for word in query.text("fields").into_iter().flat_map(|fields| fields.split(',')) {
         let Some((field, value)) = word.split_once(':') else {
-            let text = "'fields' of the query has a field without a value; expected field:value, as in worker:3,counter:5";
+            let text =
+                "'fields' of the query has a field without a value; expected field:value, as in worker:3,counter:5";
             return Err(Problem::bad(text.to_owned()));
         };
         args.extend([field.as_bytes(), value.as_bytes()]);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use getid_core::{Declaration, Field, FieldLayout, Role, Shape, evenness};
+use getid_core::{Declaration, Field, FieldLayout, Number, Role, Shape, evenness};
 use serde::Serialize;
 
 use super::picture::picture;
@@ -301,7 +301,7 @@ fn limit_of_pad(declaration: &Declaration, format: &getid_core::Format) -> Optio
     if pad >= digits {
         return None;
     }
-    let base = format.radix.alphabet().len() as u128;
+    let base = Number::from(format.radix.alphabet().len() as u64);
     let first_longer = base.checked_pow(pad)?;
     let tick = u64::try_from(first_longer >> layout.shift_of(Role::Time)?).ok()?;
     let from = time_text(layout, tick);

@@ -6,8 +6,9 @@ use core::fmt;
 
 use super::value::{NAME_BYTES_MAX, OPTIONS, RESERVED_NAME, WORDS_MAX};
 use crate::fields::FieldsError;
-use crate::format::{PAD_MAX, PREFIX_BYTES_MAX, Radix};
+use crate::format::{PAD_MAX, PREFIX_BYTES_MAX};
 use crate::printable::Quoted;
+use crate::radix::Radix;
 
 /// A mistake in a declaration. `Display` shows the word that was read and what was expected.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -135,7 +135,8 @@ const WRONG: &[(&str, &str)] = &[
     ("t layout time:41@1ms counter:64", "'counter' has 64 bits, must have 1 to 63"),
     ("t layout time:41@1ms counter:24", "time and counter have 65 bits together, must have at most 64"),
     ("t layout time:41@1ms random:22", "'random' has 22 bits, must have 1 to 21"),
-    ("t layout time:41@1ms noise:88", "the fields have 129 bits together, must have at most 128"),
+    ("t layout time:41@1ms noise:120", "the fields have 161 bits together, must have at most 160"),
+    ("t layout time:1@1ms noise:129", "'noise' has 129 bits, must have 1 to 128"),
     ("t layout time:41@1ms idc:65 idc 0", "'idc' has 65 bits, must have 1 to 64"),
     ("t layout time:41@1ms idc:2? idc:2?", "the field 'idc' is there twice, must be there once"),
     (
@@ -315,7 +316,7 @@ fn what_is_an_integer() {
     }
     // Wider numbers are decimal text.
     let mut written = Vec::new();
-    assert!(declared("t discord").write(u128::from(u64::MAX), &mut written));
+    assert!(declared("t discord").write(u64::MAX.into(), &mut written));
     assert_eq!(written, b"18446744073709551615");
     assert_eq!(declared("t discord").read("18446744073709551616"), None);
 }

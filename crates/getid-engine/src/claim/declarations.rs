@@ -552,10 +552,14 @@ mod tests {
         // Of two records of one server-id the earlier time counts, and an unknown one.
         let other = first(&["a twitter"]).with(&[declared("b js53")], NOW - 50, |_| 0).unwrap();
         let both = other.clone().since_at_most(NOW - 5).unwrap().with_earlier_since(&known);
-        assert_eq!([None, Some("a"), Some("b")].map(|name| both.since(name)), [NOW - 1005, NOW - 1005, NOW - 1050].map(Some));
+        assert_eq!(
+            [None, Some("a"), Some("b")].map(|name| both.since(name)),
+            [NOW - 1005, NOW - 1005, NOW - 1050].map(Some)
+        );
         let unknown = known.with_earlier_since(&other.without_since());
         assert_eq!([None, Some("a"), Some("b")].map(|name| unknown.since(name)), [None; 3]);
-        let salvaged = Declarations::salvaged(first(&["a twitter"]).lines().collect::<Vec<_>>().iter().map(|line| &**line));
+        let salvaged =
+            Declarations::salvaged(first(&["a twitter"]).lines().collect::<Vec<_>>().iter().map(|line| &**line));
         assert_eq!((salvaged.generators().len(), salvaged.since(None), salvaged.since(Some("a"))), (1, None, None));
     }
 

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use getid_core::{EncodeError, FieldLayout, Fill, NamedGenerator, Role, Scheme, UtcMs};
+use getid_core::{EncodeError, FieldLayout, Fill, NamedGenerator, Number, Role, Scheme, UtcMs};
 
 use super::ids::quoted;
 use super::named_ids::{number_value, too_wide};
@@ -92,10 +92,10 @@ impl EncodedGenerator {
     }
 
     /// Returns an ID as `GETID` replies it.
-    fn value(&self, number: u128) -> Result<Value, ErrorReply> {
-        let EncodedGenerator::Named(generator) = self else { return Ok(number_value(number)) };
+    fn value(&self, number: Number) -> Result<Value, ErrorReply> {
+        let EncodedGenerator::Named(generator) = self else { return Ok(number_value(number.as_u128())) };
         if generator.is_integer() {
-            return Ok(number_value(number));
+            return Ok(number_value(number.as_u128()));
         }
         let mut text = Vec::new();
         let fits = generator.declaration().write(number, &mut text);
@@ -143,9 +143,11 @@ impl IdEncoding {
         }
         let encoding = IdEncoding { time, fill, is_forced, values, generator };
         let encoding = if is_forced { encoding } else { encoding.of_this_server()? };
-        encoding.generator.layout().check_values(&borrowed(&encoding.values)).map_err(|error| {
-            encoding.generator.error(&error)
-        })?;
+        encoding
+            .generator
+            .layout()
+            .check_values(&borrowed(&encoding.values))
+            .map_err(|error| encoding.generator.error(&error))?;
         Ok(encoding)
     }
 
@@ -204,7 +206,7 @@ impl IdEncoding {
     }
 
     /// Checks that this server has given no ID of the unit of `number`, and gives none.
-    fn check_never_given(&self, layout: &FieldLayout, number: u128, since: Option<i64>) -> Result<(), ErrorReply> {
+    fn check_never_given(&self, layout: &FieldLayout, number: Number, since: Option<i64>) -> Result<(), ErrorReply> {
         let subject = self.generator.subject();
         let refused = |text| Err(ErrorReply::new(ErrorKind::Conflict, text));
         let Some(since) = since else {

@@ -257,7 +257,13 @@ const DECODEID: Command = row(Verb::DecodeId, "decodeid", 2, FAST.and(CommandFla
     .takes(&[argument("id", "integer")]);
 const ENCODEID: Command = row(Verb::EncodeId, "encodeid", -4, FAST.and(CommandFlags::READONLY), NONE)
     .docs("0.1.0", "generic", "Compose the id of a time and values of fields, without drawing one")
-    .takes(&[argument("name", "string"), AT_TIME, FIELD_VALUES, token("HIGHEST").optional(), token("FORCE").optional()]);
+    .takes(&[
+        argument("name", "string"),
+        AT_TIME,
+        FIELD_VALUES,
+        token("HIGHEST").optional(),
+        token("FORCE").optional(),
+    ]);
 const IDSPAN: Command = row(Verb::IdSpan, "idspan", 3, FAST.and(CommandFlags::READONLY), NONE)
     .docs("0.1.0", "generic", "Get the lowest and the highest id of a span of time")
     .takes(&[FROM, TO]);
@@ -283,10 +289,8 @@ const FROM: Argument = argument("from", "string");
 const TO: Argument = argument("to", "string");
 const NAME: Argument = argument("name", "key");
 /// A generator, and values of the fields that come with each request to it.
-const NAME_AND_FIELDS: Argument = Argument {
-    parts: &[NAME, FIELD_VALUES],
-    ..argument("generator", "block").optional()
-};
+const NAME_AND_FIELDS: Argument =
+    Argument { parts: &[NAME, FIELD_VALUES], ..argument("generator", "block").optional() };
 const FIELD_VALUES: Argument = Argument {
     parts: &[argument("field", "string"), argument("value", "integer")],
     ..argument("field_value", "block").optional().multiple()
