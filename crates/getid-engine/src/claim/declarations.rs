@@ -114,6 +114,11 @@ impl Declarations {
         self.since.get(name.unwrap_or(UNNAMED)).copied()
     }
 
+    /// Returns the known times of [`Declarations::since`], that of the unnamed generator first, which has no name.
+    pub fn all_since(&self) -> impl Iterator<Item = (Option<&str>, i64)> {
+        self.since.iter().map(|(name, &unix_ms)| (Some(name.as_str()).filter(|name| *name != UNNAMED), unix_ms))
+    }
+
     /// Returns these with the time of the unnamed generator, which gives its first ID at or after `from_unix_ms`.
     #[must_use]
     pub fn with_unnamed_since(mut self, from_unix_ms: i64) -> Declarations {

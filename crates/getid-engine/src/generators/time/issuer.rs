@@ -153,12 +153,10 @@ impl<C: Clock> Issuer<C> {
         let reading = clock.reading();
         let ids_per_s = identity.layout.capacity_per_s();
         let mint = Mint::new(identity.layout, limits, found, reading);
-        let is_first_life = found.is_none_or(|found| found.is_nothing());
         let start_unix_ms = start_unix_ms(&mint, reading.boot_ns, identity.layout);
-        let declarations = if is_first_life {
-            Arc::new(Declarations::clone(&declarations).with_unnamed_since(start_unix_ms))
-        } else {
-            declarations.since_at_most(start_unix_ms).map_or(declarations, Arc::new)
+        let declarations = match found.filter(|found| !found.is_nothing()) {
+            None => Arc::new(Declarations::clone(&declarations).with_unnamed_since(start_unix_ms)),
+            Some(found) => since_behind(declarations, found, start_unix_ms, identity.layout),
         };
         Issuer {
             clock,
@@ -537,9 +535,14 @@ impl<C: Clock> Issuer<C> {
         let took = began.elapsed();
         self.stats.longest_save_us.fetch_max((ns(took) / 1000).max(1), Relaxed);
         let mut state = self.lock();
-        if let Err(SaveError::ClaimRetaken { declarations: found, .. }) = &result {
+        if let Err(SaveError::ClaimRetaken { declarations: found, found: point, .. }) = &result {
             let over = declared_over(found, &declarations, &state.declarations);
-            state.declarations = Arc::new(Declarations::clone(&over).with_earlier_since(&state.declarations));
+            let over = Arc::new(Declarations::clone(&over).with_earlier_since(&state.declarations));
+            let point = point.filter(|point| !point.is_nothing());
+            state.declarations = match point {
+                None => over,
+                Some(point) => since_behind(over, point, i64::MAX, self.layout),
+            };
         }
         let mint = &mut state.mint;
         match &result {
@@ -824,6 +827,18 @@ fn log_clock_event(event: &ClockEvent) {
         Severity::Warning => tracing::warn!("{event}"),
         Severity::Error => tracing::error!("{event}"),
     }
+}
+
+/// Returns declarations in which no generator gives its first ID after the record that was found, or after
+/// `start_unix_ms`. The record may be older than the last life, which then gave IDs of names that it lacks.
+fn since_behind(
+    declarations: Arc<Declarations>,
+    found: SavePoint,
+    start_unix_ms: i64,
+    layout: Layout,
+) -> Arc<Declarations> {
+    let latest = found.reference.unix_ms(layout.epoch()).min(start_unix_ms);
+    declarations.since_at_most(latest).map_or(declarations, Arc::new)
 }
 
 /// Returns the declarations after the claim was taken again: those of the save with those in `found`, and those added
