@@ -11,6 +11,7 @@ mod claim_store;
 mod cluster;
 mod completions;
 mod decode;
+mod encode;
 mod exit;
 mod generator_args;
 mod get;
@@ -50,6 +51,7 @@ pub fn run() -> ExitCode {
         CliCommand::Serve(ServeWords { words }) => Ok(serve::run(words)),
         CliCommand::CheckConfig(args) => check_config::run(args.words),
         CliCommand::Decode(args) => decode::run(&args),
+        CliCommand::Encode(args) => encode::run(&args),
         CliCommand::Span(args) => span::run(&args),
         CliCommand::Layout(args) => layout::run(&args),
         CliCommand::Ping(args) => ping::run(&args),
@@ -73,11 +75,12 @@ fn parse() -> Cli {
 }
 
 /// Words that people try as subcommands, and the subcommand that they mean.
-const SUBCOMMAND_SYNONYMS: [(&[&str], &str); 9] = [
+const SUBCOMMAND_SYNONYMS: [(&[&str], &str); 10] = [
     (&["start", "run", "server", "daemon"], "serve"),
     (&["check", "test", "validate", "lint", "config"], "check-config"),
     (&["next", "new", "id", "generate", "gen", "draw", "getid", "mget", "mgetid"], "get"),
     (&["parse", "explain", "inspect", "read", "decodeid"], "decode"),
+    (&["compose", "construct", "build", "encodeid"], "encode"),
     (&["range", "between", "idspan"], "span"),
     (&["kinds", "kind", "propose", "generators", "generator", "snowflake", "twitter", "uuid"], "layout"),
     (&["health", "healthcheck", "ready", "status"], "ping"),
@@ -168,6 +171,8 @@ enum CliCommand {
     CheckConfig(ServeWords),
     /// Decode IDs: time, server-id, shard and random part
     Decode(decode::DecodeArgs),
+    /// Compose the ID of a time and values of fields, for comparison
+    Encode(Box<encode::EncodeArgs>),
     /// The lowest and the highest ID of a time span, for WHERE id BETWEEN
     Span(span::SpanArgs),
     /// Explain a layout: its bits, capacity, end and evenness; or propose one for a load

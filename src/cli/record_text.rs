@@ -76,6 +76,10 @@ pub(super) fn push_record(text: &mut String, record: &Record, now_unix_ms: i64) 
     for declaration in record.declarations.generators() {
         line("generator", &declaration.to_text());
     }
+    for (name, unix_ms) in record.declarations.all_since() {
+        let name = name.unwrap_or("the unnamed generator");
+        line("since", &format_args!("{}: no earlier ID of {name} was given here", UtcMs(unix_ms)));
+    }
     for forgotten in record.declarations.forgotten() {
         line("forgotten", &format_args!("{} past-id {}", forgotten.name, forgotten.past_id));
     }
@@ -93,6 +97,9 @@ pub(super) fn record_json(record: &Record, now_unix_ms: i64) -> serde_json::Valu
         .iter()
         .map(|forgotten| serde_json::json!({ "name": forgotten.name, "past_id": forgotten.past_id }))
         .collect();
+    let since = declarations.all_since();
+    let since = since.map(|(name, unix_ms)| serde_json::json!({ "generator": name, "unix_ms": unix_ms }));
+    let since: Vec<_> = since.collect();
     serde_json::json!({
         "epoch_unix_ms": epoch.unix_ms(),
         "id_range": layout.server_bits(),
@@ -110,6 +117,7 @@ pub(super) fn record_json(record: &Record, now_unix_ms: i64) -> serde_json::Valu
         "ids_below": first_id(watermark),
         "generators": generators,
         "forgotten": forgotten,
+        "since": since,
     })
 }
 

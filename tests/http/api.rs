@@ -92,6 +92,12 @@ fn ids_are_drawn_and_decoded() {
     let counted = api.json(200, "GET /v1/ids/0000001?generator=short", "");
     assert_eq!(counted["readings"][0]["fields"], json!([{ "name": "value", "bits": null, "value": "1" }]));
 
+    let encode = |query: &str| api.json(200, &format!("GET /v1/encode/{query}"), "")["id"].as_str().unwrap().to_owned();
+    let tweet = "tweets?time=2022-06-28T16:07:40.105Z&fields=datacenter:11,worker:26&force";
+    assert_eq!(encode(tweet), "1541815603606036480");
+    assert_eq!(encode(&format!("{tweet}&highest")), "1541815603606040575");
+    assert_eq!(encode("-?time=2017-03-06T09:37:01.966Z&fields=random:546"), "144182182078841378");
+
     let span = api.json(200, "GET /v1/spans?from=2026-01-01&to=2100-01-01", "");
     let [lowest, highest] = ["lowest", "highest"].map(|name| span[name].as_str().unwrap().parse::<u64>().unwrap());
     assert!((lowest..=highest).contains(&one.parse().unwrap()), "{span}");
@@ -259,6 +265,17 @@ fn errors_of_requests_for_ids_name_the_fault() {
         (400, "GET /v1/spans?from=now&to=2020-01-01", "", "the span ends before"),
         (400, "GET /v1/spans?from=1900-01-01T00:00:00Z&to=now", "", "before the first time"),
         (400, "GET /v1/spans?from=now&to=now&generator=short", "", "holds no time"),
+        (400, "GET /v1/encode/tweets", "", "the query has no 'time'"),
+        (400, "GET /v1/encode/tweets?time=x", "", "'x' is not a time"),
+        (409, "GET /v1/encode/tweets?time=now", "", "generator 'tweets' gives ids of times from"),
+        (409, "GET /v1/encode/tweets?time=2016-01-01&fields=worker:9", "", "field 'worker' of generator 'tweets' is 0"),
+        (400, "GET /v1/encode/tweets?time=now&force=1", "", "'force' of the query is '1', expected no value"),
+        (400, "GET /v1/encode/tweets?time=now&fields=worker", "", "expected field:value"),
+        (400, "GET /v1/encode/tweets?time=now&fields=worker:1,", "", "expected field:value"),
+        (400, "GET /v1/encode/tweets?time=now&fields=worker:32", "", "takes 0 to 31"),
+        (400, "GET /v1/encode/tweets?time=now&fields=HIGHEST:1", "", "there is no field '1'"),
+        (404, "GET /v1/encode/tweetz?time=now", "", "did you mean 'tweets'?"),
+        (400, "GET /v1/encode/short?time=now", "", "holds no time"),
         (404, "GET /v1/generators/tweetz", "", "did you mean 'tweets'?"),
         (404, "GET /v1/sequences", "", "sequences are off"),
         (404, "POST /v1/sequences/orders/values", "", "sequences are off"),
@@ -278,6 +295,7 @@ fn without_generators_every_name_is_unknown() {
         "POST /v1/ids/nope?count=2",
         "GET /v1/ids/1?generator=nope",
         "GET /v1/spans?from=now&to=now&generator=nope",
+        "GET /v1/encode/nope?time=now",
     ] {
         let found = api.problem(404, line, "");
         assert!(found.starts_with(detail), "{line}: {found}");

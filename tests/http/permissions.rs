@@ -10,7 +10,7 @@ use crate::support::http::{Http, HttpServer, request};
 
 /// An HTTP request with its body, and the commands whose permission it needs: all commands separated by ` & `, and one
 /// of those separated by ` | `.
-const CASES: [(&str, &str, &str); 32] = [
+const CASES: [(&str, &str, &str); 33] = [
     ("POST /v1/ids/-", "", "GETID"),
     ("POST /v1/ids/-?count=2", "", "MGETID 2"),
     ("POST /v1/ids/tweets", "", "GETID tweets"),
@@ -19,6 +19,7 @@ const CASES: [(&str, &str, &str); 32] = [
     ("GET /v1/ids/1?generator=tweets", "", "DECODEID 1 tweets"),
     ("GET /v1/spans?from=1500000000000&to=now", "", "IDSPAN 1500000000000 now"),
     ("GET /v1/spans?from=1500000000000&to=now&generator=trace", "", "IDSPAN 1500000000000 now trace"),
+    ("GET /v1/encode/tweets?time=now&force", "", "ENCODEID tweets TIME now FORCE"),
     ("GET /v1/generators", "", "GENERATORS"),
     ("GET /v1/generators/tweets", "", "GENERATORS"),
     ("GET /v1/sequences", "", "SEQUENCE LIST"),

@@ -335,6 +335,7 @@ fn pieces((slot, count): &mut (u64, u64), mut ids: u32) -> Vec<Reservation> {
 fn answer(effect: &Effect) -> Value {
     match effect {
         Effect::Ids(IdsEffect::Decode(id)) => describe_id(Layout::default(), *id, 1_488_793_021_000),
+        Effect::Ids(IdsEffect::Encode(encoding)) => encoding.reply(1_488_793_021_000, Some(1_488_792_000_000)),
         Effect::Ids(IdsEffect::Generators) => Value::Array(Vec::new()),
         Effect::Ids(IdsEffect::DecodeAny { id, named }) => {
             describe_any_id(Layout::default(), *id, named, 1_488_793_021_000)

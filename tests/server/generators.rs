@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::support::{Server, binary, refused};
+use crate::support::{Server, binary, folder, getid, refused};
 
 /// Generators in the form of a configuration file.
 const FIRST: &str = "generator tweets twitter\n\
@@ -207,4 +207,45 @@ fn drawn_values_stay() {
     server.kill();
     let server = fixture.start(FIRST);
     assert_eq!(process(&server), first);
+}
+
+/// An ID is composed for a time before the first ID of its generator, in each life with the same record.
+#[test]
+fn ids_of_times_before_the_first_id_are_composed_in_every_life() {
+    let dir = folder();
+    let (composed, given) = ("ENCODEID tweets TIME 2022-06-28T16:07:40.105Z", "gives ids of times from ");
+    for _ in 0..2 {
+        let server = Server::start_in(dir.path(), &["--generator", "tweets", "twitter"]);
+        let mut wire = server.connect();
+        for request in [composed, "ENCODEID - TIME 2016-01-01"] {
+            let reply = wire.ask(request);
+            assert!(reply.starts_with(':'), "{reply}");
+        }
+        for (request, begin) in [
+            ("ENCODEID tweets TIME now", "-ERR generator 'tweets' "),
+            ("ENCODEID - TIME now", "-ERR the unnamed generator "),
+        ] {
+            let reply = wire.ask(request);
+            assert!(reply.starts_with(begin) && reply.contains(given), "{reply}");
+            let forced = wire.ask(&format!("{request} FORCE"));
+            assert!(forced.starts_with(':'), "{forced}");
+        }
+        wire.id();
+        server.kill();
+    }
+    // A record that was moved ahead may lack IDs.
+    let path = dir.path().to_str().unwrap();
+    let advanced = getid().args(["state", "advance", path, "--server-id", "0", "--to", "now"]).output().unwrap();
+    assert!(advanced.status.success(), "{advanced:?}");
+    let server = Server::start_in(dir.path(), &["--generator", "tweets", "twitter", "--generator", "new", "js53"]);
+    let mut wire = server.connect();
+    let unknown = "may have given ids of any time";
+    for request in [composed, "ENCODEID - TIME 2016-01-01", "ENCODEID new TIME 2016-01-01"] {
+        let reply = wire.ask(request);
+        assert!(reply.contains(unknown), "{reply}");
+    }
+    // Nothing is known of earlier lives without a state file.
+    let server = Server::start(&["--id-state", "none"]);
+    let reply = server.connect().ask("ENCODEID - TIME 2016-01-01");
+    assert!(reply.contains(unknown), "{reply}");
 }

@@ -82,8 +82,10 @@ fn a_standby_refuses_ids_and_values() {
     for line in ["INCR orders", "INCRBY orders 7", "SEQUENCE NEXT orders", "IDREADY"] {
         assert_eq!(server.ask(line), format!("-LOADING {WHY}\r\n"), "{line}");
     }
+    assert_eq!(server.ask("ENCODEID - TIME 2016-01-01"), format!("-LOADING {WHY}\r\n"));
     for (line, begins) in [
         ("PING", "+PONG"),
+        ("ENCODEID - TIME 2016-01-01 FORCE", ":"),
         ("DECODEID 1", "%"),
         ("CONFIG GET server-id", "%1"),
         ("CLIENT ID", ":"),

@@ -362,6 +362,34 @@ fn generators_of_a_configuration_are_found_by_name() {
 }
 
 #[test]
+fn ids_of_a_time_are_composed() {
+    let tweet = ["encode", "--layout", "twitter", "--time", "1656432460105", "worker=26", "datacenter=11"];
+    assert_eq!(printed(&tweet), "1541815603606036480\n");
+    assert_eq!(printed(&[&tweet[..], &["--highest"]].concat()), "1541815603606040575\n");
+    let json: Value = serde_json::from_str(&printed(&[&tweet[..], &["--json"]].concat())).unwrap();
+    let time = "2022-06-28T16:07:40.105Z";
+    let expected = serde_json::json!({ "id": "1541815603606036480", "time": time, "unix_ms": 1_656_432_460_105_i64 });
+    assert_eq!(json, expected);
+    assert_eq!(
+        printed(&["encode", "--time", "2017-03-06T09:37:01.966Z", "random=546", "server_id=0"]),
+        "144182182078841378\n"
+    );
+    for (words, expected) in [
+        (&["encode", "--time", "x"][..], "--time: 'x' is not a time"),
+        (&["encode", "--time", "-1"], "1969-12-31T23:59:59.999Z is before the first time that an id can carry"),
+        (&["encode", "--time", "now", "shard"], "'shard' is not FIELD=VALUE"),
+        (&["encode", "--time", "now", "shard=512"], "'512' is out of range: field 'shard' takes 0 to 511"),
+        (&["encode", "--time", "now", "x=1"], "there is no field 'x'; the fields are server_id (0 to 3), shard"),
+        (&["encode", "--time", "now", "shard=1", "shard=1"], "field 'shard' is given twice"),
+        (&["encode", "--time", "now", "--layout", "uuid4"], "IDs of uuid4: its ids hold no time"),
+        (&["encode", "--time", "now", "--layout", "sequence"], "IDs of sequence are counted, and hold no time"),
+        (&["encode", "--time", "2080-01-01", "--layout", "twitter format hex pad 2"], "more digits than 'pad'"),
+    ] {
+        refused(words, expected);
+    }
+}
+
+#[test]
 fn spans_hold_all_ids_of_their_time() {
     let span = |layout: &str, from: &str, to: &str| {
         let json: Value = serde_json::from_str(&printed(&["span", "--json", "--layout", layout, from, to])).unwrap();

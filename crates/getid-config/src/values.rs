@@ -236,6 +236,11 @@ impl Config {
         self.server_id_from == ServerIdSource::ClaimStore
     }
 
+    /// Returns true if a record of the IDs that were given is kept from life to life.
+    pub fn keeps_record(&self) -> bool {
+        self.id_state != StateKind::None || self.claim.store.is_some()
+    }
+
     /// Returns the stores of sequences, in their order; empty without sequences. By default it is the file in `dir`,
     /// next to the state. With a claim store there is no default, because the next holder of the claim, on another
     /// machine, would count from the start again.

@@ -35,6 +35,7 @@ mod clock;
 mod clock_event;
 mod composer;
 mod declaration;
+mod encode;
 mod fields;
 #[cfg(feature = "std")]
 mod file_maker;
@@ -68,6 +69,7 @@ pub use alphabet::{ALPHABET_CHARS_MAX, Alphabet, AlphabetError};
 pub use clock::Reading;
 pub use clock_event::{ClockEvent, ClockFault, Severity};
 pub use declaration::{Declaration, DeclarationError, EpochError, EpochParser, no_dates};
+pub use encode::{EncodeError, Fill};
 pub use fields::{
     Field, FieldLayout, FieldsError, ID_BITS_MAX, INTEGER_BITS_MAX, NOISE_BITS_MAX, RANDOM_BITS_MAX, Role,
     SLOT_BITS_MAX, VALUE_BITS_MAX,

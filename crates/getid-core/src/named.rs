@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 
 use crate::composer::Composer;
 use crate::declaration::Declaration;
-use crate::fields::Role;
+use crate::fields::{FieldLayout, Role};
 use crate::number::{Number, low_bits_64};
 use crate::scheme::RandomCycle;
 
@@ -92,6 +92,15 @@ impl NamedGenerator {
     /// Returns the fields for which a request must have a value, the most significant first.
     pub fn request_fields(&self) -> &[RequestField] {
         &self.request_fields
+    }
+
+    /// Returns the values that all IDs of this server have in the fields by which servers differ: the server-id's and
+    /// those that are drawn once.
+    pub fn own_values(&self) -> impl Iterator<Item = (&str, u128)> {
+        let number = self.number(0, 0, 0, Number::ZERO);
+        let own =
+            self.declaration.layout().places().filter(|(field, _)| matches!(field.role, Role::Server | Role::Drawn));
+        own.map(move |(field, shift)| (field.name.as_str(), FieldLayout::value(field, shift, number)))
     }
 
     /// Returns the server that it belongs to, if that is another one: this server gives none of its IDs.

@@ -195,7 +195,7 @@ const SPAN: Endpoint = Endpoint {
     route: |filter| on(filter, span),
 };
 
-const TIME: Schema = Schema::Text { chars_min: 1, chars_max: 64, pattern: "" };
+pub(super) const TIME: Schema = Schema::Text { chars_min: 1, chars_max: 64, pattern: "" };
 
 /// Returns the lowest and the highest ID that can carry a time of `from` to `to`.
 async fn span(request: ApiRequest) -> Result<Response, Problem> {

@@ -27,6 +27,7 @@ mod caller;
 mod coding;
 pub mod credentials;
 mod decode;
+mod encode;
 mod endpoint;
 pub mod framing;
 mod gate;

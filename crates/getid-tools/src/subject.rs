@@ -8,7 +8,7 @@ use std::fmt;
 use getid_core::server::{
     COUNTER_KINDS, CivilTime, CounterDeclaration, CounterError, CounterKind, CounterReading, ZoneCheck,
 };
-use getid_core::{Declaration, DeclarationError, EpochParser, Id, Kind, Layout, Number, Shape, no_dates};
+use getid_core::{Declaration, DeclarationError, EpochParser, FieldLayout, Id, Kind, Layout, Number, Shape, no_dates};
 
 use super::decoded::text_of;
 use getid_text::zone::shown_unix_ms;
@@ -152,6 +152,16 @@ impl Subject {
         words.extend(["epoch".to_owned(), epoch]);
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         Declaration::parse(&words, no_dates).ok()
+    }
+
+    /// Returns the fields of which an ID is composed, by the names that `getid decode` shows; `None` for IDs that are
+    /// counted.
+    pub fn fields(&self) -> Option<FieldLayout> {
+        match self {
+            Subject::Unnamed(layout) => Some(FieldLayout::of_unnamed(*layout)),
+            Subject::Declared(declaration) => Some(declaration.layout().clone()),
+            Subject::Counted(_) => None,
+        }
     }
 
     /// Returns the expected form of an ID, to follow `must be `.

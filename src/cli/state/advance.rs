@@ -111,7 +111,10 @@ impl OldRecord {
     /// Returns the declarations of named generators, as far as they can be read.
     fn declarations(&self) -> Arc<Declarations> {
         match self {
-            OldRecord::Record(record) if !record.point.is_nothing() => Arc::clone(&record.declarations),
+            // An operator moves a record ahead of IDs that it may not know.
+            OldRecord::Record(record) if !record.point.is_nothing() => {
+                Arc::new(Declarations::clone(&record.declarations).without_since())
+            }
             OldRecord::Unusable { bytes, is_ours: true, .. } => Arc::new(salvaged_declarations(bytes)),
             OldRecord::Nothing | OldRecord::Record(_) | OldRecord::Unusable { .. } => Arc::default(),
         }

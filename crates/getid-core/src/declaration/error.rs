@@ -9,6 +9,7 @@ use crate::alphabet::AlphabetError;
 use crate::fields::FieldsError;
 use crate::format::{PAD_MAX, PREFIX_BYTES_MAX};
 use crate::kind::nano_id::CHANCE_BITS_MIN;
+use crate::printable::Quoted;
 use crate::radix::Radix;
 
 /// A mistake in a declaration. `Display` shows the word that was read and what was expected.
@@ -109,21 +110,6 @@ impl DeclarationError {
             | Self::Fields(FieldsError::Twice { .. }) => true,
             _ => false,
         }
-    }
-}
-
-/// Largest part of a word that an error quotes, characters.
-const QUOTED_MAX: usize = 64;
-
-struct Quoted<'a>(&'a str);
-
-impl fmt::Display for Quoted<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("'")?;
-        for c in self.0.chars().take(QUOTED_MAX) {
-            write!(f, "{}", c.escape_debug())?;
-        }
-        f.write_str(if self.0.chars().count() > QUOTED_MAX { "...'" } else { "'" })
     }
 }
 

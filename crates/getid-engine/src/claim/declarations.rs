@@ -8,20 +8,37 @@
 //! ```text
 //! generator tweets twitter time:41@1ms datacenter:5 worker:5 counter:12 epoch 1288834974657
 //! forgotten invoices past-id 144182328657192148
+//! since 1795273814123 2026-11-21T15:10:14.123Z
+//! since 1795273814123 2026-11-21T15:10:14.123Z tweets
 //! ```
+//!
+//! `since` is a time before which this server has given no ID of a generator, and gives none: an ID of an earlier time
+//! that has the server-id may be composed by hand. Without a name it is that of the unnamed generator. A generator
+//! without this line may have given any ID: its record was moved ahead by hand, or its name was forgotten.
 //!
 //! Pure.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use getid_core::Declaration;
 use getid_core::server::{Change, is_name};
+use getid_core::{Declaration, Epoch, UtcMs};
 
-use super::envelope::{DECLARATIONS_MAX, FORGOTTEN_LINE_BYTES_MAX, GENERATOR_LINE_BYTES_MAX, RecordError, quoted};
+use super::envelope::{
+    DECLARATIONS_MAX, FORGOTTEN_LINE_BYTES_MAX, GENERATOR_LINE_BYTES_MAX, RecordError, SINCE_LINE_BYTES_MAX, quoted,
+};
 
 const GENERATOR: &str = "generator ";
 const FORGOTTEN: &str = "forgotten ";
 const PAST_ID: &str = " past-id ";
+const SINCE: &str = "since ";
+
+/// Name of the unnamed generator among the times of [`Declarations::since`]. It is the name of no generator.
+const UNNAMED: &str = "";
+
+/// Distance of a recorded time before the first ID, ms. It is more than the position of a life without IDs goes back
+/// without a save, when the clock is corrected: the room of a save and the distance from which a watermark is lowered.
+const SINCE_MARGIN_MS: i64 = 1000;
 
 /// The declarations of one server, in the order in which they were added, and the forgotten names.
 ///
@@ -30,6 +47,9 @@ const PAST_ID: &str = " past-id ";
 pub struct Declarations {
     generators: Vec<Arc<Declaration>>,
     forgotten: Vec<ForgottenName>,
+    /// For each generator a time before which it gives no ID, Unix ms; none: unknown. Names without a declaration have
+    /// none, but for [`UNNAMED`].
+    since: BTreeMap<String, i64>,
 }
 
 /// A name that an operator has forgotten. A generator that gets the name again must begin past this ID.
@@ -83,9 +103,70 @@ pub struct TooManyForgotten {
 }
 
 impl Declarations {
-    /// Returns true if there are neither declarations nor forgotten names. Such a record has no lines about generators.
+    /// Returns true if there are neither declarations nor forgotten names.
     pub fn is_empty(&self) -> bool {
         self.generators.is_empty() && self.forgotten.is_empty()
+    }
+
+    /// Returns a time before which this server gives no ID of a generator, in Unix ms, and has given none. `None`
+    /// without a name is the unnamed generator; the result is `None` if no such time is known.
+    pub fn since(&self, name: Option<&str>) -> Option<i64> {
+        self.since.get(name.unwrap_or(UNNAMED)).copied()
+    }
+
+    /// Returns the known times of [`Declarations::since`], that of the unnamed generator first, which has no name.
+    pub fn all_since(&self) -> impl Iterator<Item = (Option<&str>, i64)> {
+        self.since.iter().map(|(name, &unix_ms)| (Some(name.as_str()).filter(|name| *name != UNNAMED), unix_ms))
+    }
+
+    /// Returns these with the time of the unnamed generator, which gives its first ID at or after `from_unix_ms`.
+    #[must_use]
+    pub fn with_unnamed_since(mut self, from_unix_ms: i64) -> Declarations {
+        self.since.insert(UNNAMED.to_owned(), from_unix_ms.saturating_sub(SINCE_MARGIN_MS));
+        self
+    }
+
+    /// Returns these for another epoch of the unnamed generator, under which the same numbers have other times.
+    #[must_use]
+    pub fn with_unnamed_epoch(mut self, old: Epoch, new: Epoch) -> Declarations {
+        let shift_ms = old.unix_ms().saturating_sub(new.unix_ms());
+        if let Some(since) = self.since.get_mut(UNNAMED) {
+            *since = since.saturating_sub_unsigned(shift_ms);
+        }
+        self
+    }
+
+    /// Returns these with no generator's time later than allowed by IDs from `from_unix_ms` on; `None` if none is.
+    pub fn since_at_most(&self, from_unix_ms: i64) -> Option<Declarations> {
+        let most = from_unix_ms.saturating_sub(SINCE_MARGIN_MS);
+        let is_late = self.since.values().any(|&since| since > most);
+        is_late.then(|| {
+            let mut all = self.clone();
+            all.since.values_mut().for_each(|since| *since = (*since).min(most));
+            all
+        })
+    }
+
+    /// Returns these with the earlier time of both for each generator that `other` has too. If one of them does not
+    /// know the time, it is not known.
+    #[must_use]
+    pub fn with_earlier_since(mut self, other: &Declarations) -> Declarations {
+        let is_known = |name: &str| name == UNNAMED || other.find(name).is_some();
+        self.since.retain(|name, since| match other.since.get(name) {
+            Some(&earlier) => {
+                *since = (*since).min(earlier);
+                true
+            }
+            None => !is_known(name),
+        });
+        self
+    }
+
+    /// Returns these without the times before which no ID was given.
+    #[must_use]
+    pub fn without_since(mut self) -> Declarations {
+        self.since.clear();
+        self
     }
 
     /// The declarations that are not forgotten, in the order in which they were added.
@@ -105,7 +186,7 @@ impl Declarations {
 
     /// Returns these declarations with `declared` added. A new one replaces that of the same name, and the others stay.
     ///
-    /// No new generator gives an ID of a time before `from_unix_ms`. Fields that are drawn once keep the values
+    /// No generator gives an ID of a time before `from_unix_ms` from now on. Fields that are drawn once keep the values
     /// recorded here; the others get one from `draw`, whose argument is the width in bits.
     ///
     /// # Errors
@@ -131,6 +212,8 @@ impl Declarations {
                     let recorded = &all.generators[at];
                     let change = |change| Conflict::Change { change, recorded: Arc::clone(recorded) };
                     resolved.may_replace(recorded).map_err(change)?;
+                    all.redeclare_since(&resolved, recorded.layout().epoch_unix_ms(), from_unix_ms);
+                    let recorded = &all.generators[at];
                     if resolved != **recorded {
                         all.generators[at] = Arc::new(resolved);
                     }
@@ -140,10 +223,14 @@ impl Declarations {
                 }
                 None => {
                     if let Some(at) = all.forgotten.iter().position(|forgotten| forgotten.name == name) {
+                        // It had IDs before, of times that are not known.
                         let forgotten = all.forgotten.remove(at);
                         if !begins_past(new, from_unix_ms, &forgotten.past_id) {
                             return Err(Conflict::Forgotten { name: forgotten.name, past_id: forgotten.past_id });
                         }
+                    } else if all.since.contains_key(UNNAMED) {
+                        // A record without that time may lack IDs of other names too.
+                        all.since.insert(name.to_owned(), from_unix_ms.saturating_sub(SINCE_MARGIN_MS));
                     }
                     all.generators.push(Arc::new(resolved));
                 }
@@ -163,6 +250,7 @@ impl Declarations {
         }
         let mut all = self.clone();
         all.generators.retain(|known| known.name() != name);
+        all.since.remove(name);
         all.forgotten.push(ForgottenName { name: name.to_owned(), past_id: past_id.to_owned() });
         Ok(all)
     }
@@ -181,11 +269,20 @@ impl Declarations {
         Ok(())
     }
 
+    /// Moves the time of a generator whose epoch was `old_epoch_unix_ms`. The same numbers then had later times.
+    fn redeclare_since(&mut self, new: &Declaration, old_epoch_unix_ms: i64, from_unix_ms: i64) {
+        if let Some(since) = self.since.get_mut(new.name()) {
+            let shift_ms = old_epoch_unix_ms.saturating_sub(new.layout().epoch_unix_ms());
+            *since = since.saturating_sub(shift_ms).min(from_unix_ms.saturating_sub(SINCE_MARGIN_MS));
+        }
+    }
+
     /// Returns these without the declaration and the forgotten entry of `name`.
     pub(super) fn without_trace(&self, name: &str) -> Declarations {
         let mut all = self.clone();
         all.generators.retain(|known| known.name() != name);
         all.forgotten.retain(|forgotten| forgotten.name != name);
+        all.since.remove(name);
         all
     }
 
@@ -194,7 +291,11 @@ impl Declarations {
         let generators = self.generators.iter().map(|known| format!("{GENERATOR}{}", known.to_text()));
         let forgotten =
             self.forgotten.iter().map(|ForgottenName { name, past_id }| format!("{FORGOTTEN}{name}{PAST_ID}{past_id}"));
-        generators.chain(forgotten)
+        let since = self.since.iter().map(|(name, &unix_ms)| {
+            let space = if name == UNNAMED { "" } else { " " };
+            format!("{SINCE}{unix_ms} {}{space}{name}", UtcMs(unix_ms))
+        });
+        generators.chain(forgotten).chain(since)
     }
 
     /// Parses these lines of a record, the first of which is line `first_line`. The caller checks that they are in the
@@ -217,7 +318,8 @@ impl Declarations {
             // Other lines are skipped.
             let _ = declarations.take(line);
         }
-        declarations
+        // A damaged record does not prove that no ID was given.
+        declarations.without_since()
     }
 
     /// Adds the content of a line. Returns what was expected if the line is wrong.
@@ -229,6 +331,16 @@ impl Declarations {
                 return Err("generator with a new name");
             }
             self.generators.push(Arc::new(declaration));
+            return Ok(());
+        }
+        if let Some(text) = line.strip_prefix(SINCE) {
+            let is_short = line.len() <= SINCE_LINE_BYTES_MAX;
+            let (unix_ms, name) = Some(text).filter(|_| is_short).and_then(since_of_line).ok_or("since with a time")?;
+            let is_new = !self.since.contains_key(name) && (name == UNNAMED || self.find(name).is_some());
+            if !is_new {
+                return Err("since with the name of a generator");
+            }
+            self.since.insert(name.to_owned(), unix_ms);
             return Ok(());
         }
         let rest = line.strip_prefix(FORGOTTEN).ok_or("the checksum")?;
@@ -246,6 +358,16 @@ impl Declarations {
     fn has(&self, name: &str) -> bool {
         self.find(name).is_some() || self.forgotten.iter().any(|forgotten| forgotten.name == name)
     }
+}
+
+/// Parses a line behind [`SINCE`]: Unix ms, the same time as text, and the name, which may be missing.
+fn since_of_line(text: &str) -> Option<(i64, &str)> {
+    let mut words = text.split(' ');
+    let unix_ms = words.next()?.parse().ok()?;
+    let time = words.next()?;
+    let name = words.next();
+    let is_whole = words.next().is_none() && name != Some(UNNAMED) && time == UtcMs(unix_ms).to_string();
+    is_whole.then_some((unix_ms, name.unwrap_or(UNNAMED)))
 }
 
 /// Whether all IDs from `unix_ms` on are larger than `past_id`, which is in the text form of this generator.
@@ -310,7 +432,7 @@ mod tests {
             ("twitter", "uuid4", "its kind was twitter and is uuid4 now"),
         ] {
             let (old, new) = (declared(&format!("g {old}")), declared(&format!("g {new}")));
-            let known = Declarations { generators: vec![old], forgotten: Vec::new() };
+            let known = Declarations { generators: vec![old], ..Declarations::default() };
             let result = known.with(&[Arc::clone(&new)], NOW, |_| 0);
             match result {
                 Ok(after) => {
@@ -395,6 +517,85 @@ mod tests {
                 ),
             }
         }
+    }
+
+    /// Returns declarations of a first life that begins at `NOW`.
+    fn first(words: &[&str]) -> Declarations {
+        let declared: Vec<_> = words.iter().map(|&words| declared(words)).collect();
+        Declarations::default().with_unnamed_since(NOW).with(&declared, NOW, |_| 0).unwrap()
+    }
+
+    #[test]
+    fn the_time_of_the_first_id_is_kept_and_only_becomes_earlier() {
+        let known = first(&["a twitter epoch 2000"]);
+        let times = [None, Some("a"), Some("b")].map(|name| known.since(name));
+        assert_eq!(times, [Some(NOW - 1000), Some(NOW - 1000), None]);
+        let later = known.with(&[declared("a twitter epoch 2000"), declared("b js53")], NOW + 9000, |_| 0).unwrap();
+        assert_eq!([later.since(Some("a")), later.since(Some("b"))], [Some(NOW - 1000), Some(NOW + 8000)]);
+        // A clock that was wrong has left a time that is too late.
+        let corrected = later.with(&[declared("b js53")], NOW, |_| 0).unwrap();
+        assert_eq!(corrected.since(Some("b")), Some(NOW - 1000));
+        let limited = later.since_at_most(NOW).unwrap();
+        assert_eq!([None, Some("a"), Some("b")].map(|name| limited.since(name)), [Some(NOW - 1000); 3]);
+        assert_eq!(limited.since_at_most(NOW), None);
+        // Under an earlier epoch the same numbers have earlier times.
+        let moved = known.with(&[declared("a twitter epoch 500")], NOW + 9000, |_| 0).unwrap();
+        assert_eq!(moved.since(Some("a")), Some(NOW - 1000 - 1500));
+        let epoch = |unix_ms| Epoch::from_unix_ms(unix_ms).unwrap();
+        assert_eq!(known.with_unnamed_epoch(epoch(700), epoch(100)).since(None), Some(NOW - 1000 - 600));
+    }
+
+    #[test]
+    fn a_name_with_ids_of_unknown_times_has_no_time_of_the_first_id() {
+        let known = first(&["a twitter", "b js53"]);
+        let forgotten = known.without("a", "1").unwrap();
+        let again = forgotten.with(&[declared("a twitter")], NOW, |_| 0).unwrap();
+        assert_eq!([again.since(Some("a")), again.since(Some("b"))], [None, Some(NOW - 1000)]);
+        // A record that was moved ahead by hand may lack names.
+        let advanced = known.clone().without_since().with(&[declared("c js53")], NOW, |_| 0).unwrap();
+        assert_eq!([None, Some("a"), Some("c")].map(|name| advanced.since(name)), [None; 3]);
+        // Of two records of one server-id the earlier time counts, and an unknown one.
+        let other = first(&["a twitter"]).with(&[declared("b js53")], NOW - 50, |_| 0).unwrap();
+        let both = other.clone().since_at_most(NOW - 5).unwrap().with_earlier_since(&known);
+        assert_eq!(
+            [None, Some("a"), Some("b")].map(|name| both.since(name)),
+            [NOW - 1005, NOW - 1005, NOW - 1050].map(Some)
+        );
+        let unknown = known.with_earlier_since(&other.without_since());
+        assert_eq!([None, Some("a"), Some("b")].map(|name| unknown.since(name)), [None; 3]);
+        let salvaged =
+            Declarations::salvaged(first(&["a twitter"]).lines().collect::<Vec<_>>().iter().map(|line| &**line));
+        assert_eq!((salvaged.generators().len(), salvaged.since(None), salvaged.since(Some("a"))), (1, None, None));
+    }
+
+    #[test]
+    fn times_of_first_ids_are_lines() {
+        let known = first(&["a twitter"]);
+        let lines: Vec<_> = known.lines().collect();
+        let time = "since 1795219199000 2026-11-20T23:59:59.000Z";
+        assert_eq!(lines[1..], [time.to_owned(), format!("{time} a")]);
+        assert_eq!(Declarations::parse(&lines, 1), Ok(known));
+        for (line, expected) in [
+            ("since", "the checksum"),
+            ("since x", "since with a time"),
+            ("since 1795219199000", "since with a time"),
+            ("since 1795219199000 2026-11-20T23:59:59.001Z", "since with a time"),
+            ("since 1795219199000 2026-11-20T23:59:59.000Z ", "since with a time"),
+            ("since 1795219199000 2026-11-20T23:59:59.000Z a b", "since with a time"),
+            ("since 1795219199000 2026-11-20T23:59:59.000Z b", "since with the name of a generator"),
+            ("since 1795219199000 2026-11-20T23:59:59.000Z a", "since with the name of a generator"),
+        ] {
+            let with: Vec<_> = lines.iter().cloned().chain([line.to_owned()]).collect();
+            let error = Declarations::parse(&with, 1).unwrap_err();
+            assert_eq!(error, RecordError::Line { line: 4, found: quoted(line), expected: expected.to_owned() });
+        }
+        // The longest name, and the longest text of a time.
+        let name = "n".repeat(getid_core::server::NAME_BYTES_MAX);
+        let mut long = first(&[&format!("{name} twitter")]);
+        long.since.values_mut().for_each(|since| *since = i64::MIN);
+        let lines: Vec<_> = long.lines().collect();
+        assert!(lines[1..].iter().all(|line| line.len() <= SINCE_LINE_BYTES_MAX), "{lines:?}");
+        assert_eq!(Declarations::parse(&lines, 1), Ok(long));
     }
 
     #[test]

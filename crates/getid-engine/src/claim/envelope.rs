@@ -28,16 +28,22 @@ use super::mark::{Mark, PLACE_BYTES_MAX};
 /// Version of the format, as in the first line.
 const VERSION: &str = "4";
 
-/// Longest text that is parsed, in bytes: 17 MB, where a record with twenty generators has 3 KB. It is the sum of 4,096
-/// for the lines of every record (less than 800, and longer comments), a place, and the longest lines about generators.
-pub const TEXT_BYTES_MAX: usize =
-    4096 + PLACE_BYTES_MAX + DECLARATIONS_MAX * (GENERATOR_LINE_BYTES_MAX + 1 + FORGOTTEN_LINE_BYTES_MAX + 1);
+/// Longest text that is parsed, in bytes: 17 MB, where a record with twenty generators has 4 KB. It is the sum of 4,096
+/// for the lines of every record (less than 800, and longer comments), a place, and the longest lines about generators,
+/// the unnamed one included.
+pub const TEXT_BYTES_MAX: usize = 4096
+    + PLACE_BYTES_MAX
+    + DECLARATIONS_MAX * (GENERATOR_LINE_BYTES_MAX + 1 + FORGOTTEN_LINE_BYTES_MAX + 1)
+    + (DECLARATIONS_MAX + 1) * (SINCE_LINE_BYTES_MAX + 1);
 
 /// Most declarations of a record, and most forgotten names.
 pub(crate) const DECLARATIONS_MAX: usize = 1000;
 
 /// Longest line about a forgotten name, in bytes.
 pub(crate) const FORGOTTEN_LINE_BYTES_MAX: usize = 512;
+
+/// Longest line with the time of a generator's first ID, in bytes: a name of 128, and two forms of any time.
+pub(crate) const SINCE_LINE_BYTES_MAX: usize = 256;
 
 /// Longest line with a declaration, in bytes: a name, 160 fields of 70 bytes each with names, widths and values, 15
 /// former formats of 100 bytes, and the options that occur once.

@@ -74,11 +74,17 @@ pub fn describe_id(layout: Layout, id: Id, now_unix_ms: i64) -> Value {
 ///
 /// Returns [`SpanError`], whose `Display` is the reply's text.
 pub fn parse_span(from: &[u8], to: &[u8]) -> Result<[TimeSpec; 2], SpanError> {
-    let time = |text: &[u8]| {
-        let text = String::from_utf8_lossy(quote(text, TIME_BYTES_MAX));
-        TimeSpec::parse(&text).map_err(|error| SpanError::Time(error.to_string()))
-    };
-    Ok([time(from)?, time(to)?])
+    Ok([parse_time(from)?, parse_time(to)?])
+}
+
+/// Parses a time as [`TimeSpec::parse`] does.
+///
+/// # Errors
+///
+/// Returns [`SpanError::Time`], whose `Display` is the reply's text.
+pub fn parse_time(text: &[u8]) -> Result<TimeSpec, SpanError> {
+    let text = String::from_utf8_lossy(quote(text, TIME_BYTES_MAX));
+    TimeSpec::parse(&text).map_err(|error| SpanError::Time(error.to_string()))
 }
 
 /// Replies to `IDSPAN` with the lowest and the highest ID that can carry a time of `from` to `to`, both inclusive,

@@ -8,6 +8,7 @@
 //! (tested).
 
 mod describe;
+mod encode;
 mod ids;
 mod keys;
 mod named_ids;
@@ -16,7 +17,8 @@ mod table;
 use std::collections::HashSet;
 
 pub use describe::{command_docs, command_get_keys, command_help, command_info, command_list};
-pub use ids::{IdArgumentError, SpanError, describe_id, describe_span, parse_id, parse_span, quoted};
+pub use encode::{EncodedGenerator, IdEncoding};
+pub use ids::{IdArgumentError, SpanError, describe_id, describe_span, parse_id, parse_span, parse_time, quoted};
 pub use keys::{Channels, KEY_BYTES_MAX, KeyAccess, KeyArg, KeyRange, KeySpec};
 pub use named_ids::{
     NamedId, check_named_span, describe_any_id, describe_named_id, describe_named_span, parse_counter_id,
@@ -125,6 +127,7 @@ pub enum Verb {
     IncrBy,
     HIncrBy,
     DecodeId,
+    EncodeId,
     Generators,
     IdReady,
     IdSpan,

@@ -233,7 +233,7 @@ fn span(layout: &FieldLayout, times: [TimeSpec; 2], now_unix_ms: i64) -> Result<
 }
 
 /// Returns an integer, or its digits if an `i64` cannot hold it.
-fn number_value(number: u128) -> Value {
+pub(super) fn number_value(number: u128) -> Value {
     i64::try_from(number).map_or_else(|_| Value::bulk(number.to_string()), Value::Integer)
 }
 

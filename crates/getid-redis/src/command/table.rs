@@ -51,6 +51,7 @@ pub static TABLE: &[Command] =
             .docs("2.0.0", "hash", "Draw the next values of a sequence, whose field is cur, and get the last of them")
             .takes(&[KEY, argument("field", "string"), argument("increment", "integer")]),
         DECODEID,
+        ENCODEID,
         row(Verb::Generators, "generators", 1, SLOW.and(CommandFlags::READONLY), NONE)
             .docs("0.2.0", "generic", "List the named generators: kinds, layouts, capacities, ends and positions")
             .costs("O(N) where N is the number of generators"),
@@ -254,6 +255,15 @@ const MGETID: Command = row(Verb::MGetId, "mgetid", 2, FAST.and(CommandFlags::RE
 const DECODEID: Command = row(Verb::DecodeId, "decodeid", 2, FAST.and(CommandFlags::READONLY), NONE)
     .docs("0.1.0", "generic", "Return an id's time, server-id, shard and random part")
     .takes(&[argument("id", "integer")]);
+const ENCODEID: Command = row(Verb::EncodeId, "encodeid", -4, FAST.and(CommandFlags::READONLY), NONE)
+    .docs("0.1.0", "generic", "Compose the id of a time and values of fields, without drawing one")
+    .takes(&[
+        argument("name", "string"),
+        AT_TIME,
+        FIELD_VALUES,
+        token("HIGHEST").optional(),
+        token("FORCE").optional(),
+    ]);
 const IDSPAN: Command = row(Verb::IdSpan, "idspan", 3, FAST.and(CommandFlags::READONLY), NONE)
     .docs("0.1.0", "generic", "Get the lowest and the highest id of a span of time")
     .takes(&[FROM, TO]);
@@ -263,6 +273,13 @@ pub static NAMING: &[Command] = &[
     GETID.naming(&[one(1, READ)]).takes(&[NAME_AND_FIELDS]),
     MGETID.naming(&[one(2, READ)]).takes(&[COUNT, NAME_AND_FIELDS]),
     DECODEID.naming(&[one(2, READ)]).takes(&[argument("id", "string"), NAME.optional()]),
+    ENCODEID.keys(&[one(1, READ)]).takes(&[
+        NAME,
+        AT_TIME,
+        FIELD_VALUES,
+        token("HIGHEST").optional(),
+        token("FORCE").optional(),
+    ]),
     IDSPAN.naming(&[one(3, READ)]).takes(&[FROM, TO, NAME.optional()]),
 ];
 
@@ -272,16 +289,13 @@ const FROM: Argument = argument("from", "string");
 const TO: Argument = argument("to", "string");
 const NAME: Argument = argument("name", "key");
 /// A generator, and values of the fields that come with each request to it.
-const NAME_AND_FIELDS: Argument = Argument {
-    parts: &[
-        NAME,
-        Argument {
-            parts: &[argument("field", "string"), argument("value", "integer")],
-            ..argument("field_value", "block").optional().multiple()
-        },
-    ],
-    ..argument("generator", "block").optional()
+const NAME_AND_FIELDS: Argument =
+    Argument { parts: &[NAME, FIELD_VALUES], ..argument("generator", "block").optional() };
+const FIELD_VALUES: Argument = Argument {
+    parts: &[argument("field", "string"), argument("value", "integer")],
+    ..argument("field_value", "block").optional().multiple()
 };
+const AT_TIME: Argument = argument("time", "string").after("TIME");
 
 const ACL: &[Command] = &[
     row(Verb::AclCat, "acl|cat", -2, OWN, NONE)

@@ -12,7 +12,7 @@ use getid_core::{Id, NamedGenerator};
 
 use super::sequence_effect::{KeysEffect, ScriptEffect, SequenceEffect};
 use super::worker_effect::WorkerEffect;
-use crate::command::NamedId;
+use crate::command::{IdEncoding, NamedId};
 use crate::resp::{ErrorKind, ErrorReply};
 use getid_text::timestamp::TimeSpec;
 
@@ -55,6 +55,9 @@ pub enum IdsEffect {
     },
     /// `DECODEID id name`: answer [`crate::command::describe_named_id`].
     DecodeNamed(NamedId),
+    /// `ENCODEID`: answer [`IdEncoding::reply`] with the wall clock's time. If the ID must be
+    /// [unique](IdEncoding::is_unique), with the time since when its generator gives IDs, too.
+    Encode(Box<IdEncoding>),
     /// `GENERATORS`: answer declaration and state of each named generator.
     Generators,
     /// `IDREADY`: answer `+READY`, or the error that a request for an ID would get.

@@ -10,7 +10,7 @@ use super::chunks::Items;
 use crate::Server;
 use crate::error_replies::of_standby;
 use getid_engine::generators::NamedStatus;
-use getid_redis::command;
+use getid_redis::command::{self, IdEncoding};
 use getid_redis::resp::{ErrorKind, ErrorReply, Value};
 use getid_redis::session::IdsEffect;
 use getid_system::clock::Clock as _;
@@ -23,11 +23,26 @@ pub(super) fn perform(server: &Server, effect: IdsEffect) -> EffectReply {
         IdsEffect::Decode(id) => command::describe_id(layout, id, now_ms()),
         IdsEffect::DecodeAny { id, named } => command::describe_any_id(layout, id, &named, now_ms()),
         IdsEffect::DecodeNamed(id) => command::describe_named_id(&id, now_ms()),
+        IdsEffect::Encode(encoding) => encode(server, &encoding, now_ms()),
         IdsEffect::Generators => return generators(server.named_generators(), &server.settings.get().counters),
         IdsEffect::Ready { shows_reasons } => ready(server, shows_reasons),
         IdsEffect::Span(times) => command::describe_span(layout, times, now_ms()),
         IdsEffect::SpanNamed { generator, times } => command::describe_named_span(&generator, times, now_ms()),
     })
+}
+
+/// Answers the ID of a time. Without a record of earlier lives any ID may have been given.
+fn encode(server: &Server, encoding: &IdEncoding, now_unix_ms: i64) -> Value {
+    if !encoding.is_unique() {
+        return encoding.reply(now_unix_ms, None);
+    }
+    if let Some(refusal) = server.generators.standby_refusal() {
+        return Value::Error(of_standby(&refusal));
+    }
+    match server.issuer().given_since(encoding.name()) {
+        Ok(since) => encoding.reply(now_unix_ms, since.filter(|_| server.config.get().keeps_record())),
+        Err(refusal) => Value::error(&refusal),
+    }
 }
 
 /// A generator in the answer of `GENERATORS`.

@@ -81,7 +81,10 @@ impl UsableClaim {
         if self.point.is_nothing() {
             return Ok(Arc::new(mine.clone()));
         }
-        let from_unix_ms = self.point.watermark.unix_ms(identity.layout.epoch());
+        let epoch = identity.layout.epoch();
+        let from_unix_ms = self.point.watermark.unix_ms(epoch);
+        let recorded =
+            Declarations::clone(recorded).with_unnamed_epoch(self.claim.record.identity.layout.epoch(), epoch);
         recorded.with(mine.generators(), from_unix_ms, random_bits).map(Arc::new)
     }
 }

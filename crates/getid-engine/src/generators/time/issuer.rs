@@ -152,13 +152,19 @@ impl<C: Clock> Issuer<C> {
     ) -> Issuer<C> {
         let reading = clock.reading();
         let ids_per_s = identity.layout.capacity_per_s();
+        let mint = Mint::new(identity.layout, limits, found, reading);
+        let start_unix_ms = start_unix_ms(&mint, reading.boot_ns, identity.layout);
+        let declarations = match found.filter(|found| !found.is_nothing()) {
+            None => Arc::new(Declarations::clone(&declarations).with_unnamed_since(start_unix_ms)),
+            Some(found) => since_behind(declarations, found, start_unix_ms, identity.layout),
+        };
         Issuer {
             clock,
             layout: identity.layout,
             server_id: AtomicU32::new(identity.server_id),
             lane: SharedLane::new(identity.layout),
             state: Mutex::new(IssuerState {
-                mint: Mint::new(identity.layout, limits, found, reading),
+                mint,
                 unnamed: IdSource::new(SourceSlots::Slots, ids_per_s, MAX_WAIT_MS, reading.boot_ns),
                 named: Vec::new(),
                 declarations,
@@ -385,6 +391,29 @@ impl<C: Clock> Issuer<C> {
         Ok(reference.unix_ms(self.layout.epoch()))
     }
 
+    /// Returns a time, in Unix ms, before which this server has given no ID of a generator, and gives none; `None`: it
+    /// is not known. Without a name it is that of the unnamed generator. From then on R never goes back, as after an
+    /// ID.
+    ///
+    /// # Errors
+    ///
+    /// A [`Refusal`]: this server does not have its claim, or its clock is absurd.
+    pub fn given_since(&self, name: Option<&str>) -> Result<Option<i64>, Refusal> {
+        let mut state = self.lock();
+        let boot_ns = self.clock.boot_ns();
+        match state.mint.can_draw(boot_ns) {
+            Err(Blocked::Refused(
+                refusal @ (Refusal::Closed | Refusal::Clock(_) | Refusal::ClaimLost(_) | Refusal::Standby(_)),
+            )) => return Err(refusal),
+            Ok(()) | Err(_) => {}
+        }
+        let since = state.declarations.since(name);
+        if since.is_some() {
+            state.mint.give_reference(boot_ns)?;
+        }
+        Ok(since)
+    }
+
     /// Returns the status for INFO.
     pub fn status(&self) -> IssuerStatus {
         let state = self.lock();
@@ -506,8 +535,14 @@ impl<C: Clock> Issuer<C> {
         let took = began.elapsed();
         self.stats.longest_save_us.fetch_max((ns(took) / 1000).max(1), Relaxed);
         let mut state = self.lock();
-        if let Err(SaveError::ClaimRetaken { declarations: found, .. }) = &result {
-            state.declarations = declared_over(found, &declarations, &state.declarations);
+        if let Err(SaveError::ClaimRetaken { declarations: found, found: point, .. }) = &result {
+            let over = declared_over(found, &declarations, &state.declarations);
+            let over = Arc::new(Declarations::clone(&over).with_earlier_since(&state.declarations));
+            let point = point.filter(|point| !point.is_nothing());
+            state.declarations = match point {
+                None => over,
+                Some(point) => since_behind(over, point, i64::MAX, self.layout),
+            };
         }
         let mint = &mut state.mint;
         match &result {
@@ -578,6 +613,11 @@ impl<C: Clock> Issuer<C> {
         // Not earlier than the last draw by the lane: R continues from this reading.
         let reading = self.clock.reading();
         let events = state.mint.sample(reading);
+        // Before the first ID, a correction of the clock may move the start of this life back.
+        let start_unix_ms = start_unix_ms(&state.mint, reading.boot_ns, self.layout);
+        if let Some(earlier) = state.declarations.since_at_most(start_unix_ms) {
+            state.declarations = Arc::new(earlier);
+        }
         let (mint, sources) = state.sources();
         mint.watch_hold(self.clock.clocks());
         sources.for_each(|source| source.sample(mint, reading.boot_ns));
@@ -771,6 +811,12 @@ impl<C: Clock> Drop for WaitingDraw<'_, C> {
     }
 }
 
+/// Returns a time, Unix ms, before which a generator that is added now gives no ID.
+pub(super) fn start_unix_ms(mint: &Mint, boot_ns: u64, layout: Layout) -> i64 {
+    let status = mint.status(boot_ns);
+    status.position.max(status.reference).unix_ms(layout.epoch())
+}
+
 fn ns(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
@@ -781,6 +827,18 @@ fn log_clock_event(event: &ClockEvent) {
         Severity::Warning => tracing::warn!("{event}"),
         Severity::Error => tracing::error!("{event}"),
     }
+}
+
+/// Returns declarations in which no generator gives its first ID after the record that was found, or after
+/// `start_unix_ms`. The record may be older than the last life, which then gave IDs of names that it lacks.
+fn since_behind(
+    declarations: Arc<Declarations>,
+    found: SavePoint,
+    start_unix_ms: i64,
+    layout: Layout,
+) -> Arc<Declarations> {
+    let latest = found.reference.unix_ms(layout.epoch()).min(start_unix_ms);
+    declarations.since_at_most(latest).map_or(declarations, Arc::new)
 }
 
 /// Returns the declarations after the claim was taken again: those of the save with those in `found`, and those added

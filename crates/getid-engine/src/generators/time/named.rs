@@ -14,7 +14,7 @@ use getid_core::server::checks::{Fault, planted};
 use getid_core::{Blocked, Declaration, NamedGenerator, RandomCycle, Refusal, Reservation, Role};
 use rand::seq::SliceRandom as _;
 
-use super::issuer::{Issuer, IssuerState, SourceIndex};
+use super::issuer::{Issuer, IssuerState, SourceIndex, start_unix_ms};
 use super::named_status::NamedStatus;
 use super::source::{IdSource, IssuerNamed, SourceSlots};
 use crate::claim::{Conflict, random_bits};
@@ -73,7 +73,8 @@ impl<C: Clock> Issuer<C> {
     pub fn declare(&self, configured: &[Arc<Declaration>]) -> Result<Vec<(usize, Arc<NamedGenerator>)>, DeclareError> {
         loop {
             let known = self.declarations();
-            let declarations = Arc::new(known.with(configured, self.start_unix_ms(), random_bits)?);
+            let from_unix_ms = start_unix_ms(&self.lock().mint, self.clock.boot_ns(), self.identity().layout);
+            let declarations = Arc::new(known.with(configured, from_unix_ms, random_bits)?);
             // Random cycles are large: they are made without the lock.
             let mut generators = Vec::with_capacity(configured.len());
             for declared in configured {
@@ -108,12 +109,6 @@ impl<C: Clock> Issuer<C> {
             self.for_keeper.notify_one();
             return Ok(indexed);
         }
-    }
-
-    /// Returns a time, Unix ms, before which a generator that is added now gives no ID.
-    fn start_unix_ms(&self) -> i64 {
-        let status = self.lock().mint.status(self.clock.boot_ns());
-        status.position.max(status.reference).unix_ms(self.identity().layout.epoch())
     }
 
     /// Returns the generator of this name, if its declaration is this one.

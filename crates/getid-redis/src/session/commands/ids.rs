@@ -8,7 +8,8 @@ use getid_core::{NamedGenerator, Number, RequestField};
 use super::{Call, CommandReply, CommandResult, NOT_AN_INTEGER};
 use crate::acl::User;
 use crate::command::{
-    Command, NamedId, Verb, check_named_span, parse_counter_id, parse_id, parse_named_id, parse_span, quoted,
+    Command, EncodedGenerator, IdEncoding, NamedId, Verb, check_named_span, parse_counter_id, parse_id, parse_named_id,
+    parse_span, parse_time, quoted,
 };
 use crate::resp::{Args, ErrorKind, ErrorReply, parse_integer};
 use crate::session::Settings;
@@ -237,12 +238,44 @@ fn generator_at(call: &mut Call<'_>, at: usize) -> Result<Arc<NamedGenerator>, E
     if call.args.len() > at + 1 {
         return Err(call.command.arity_error());
     }
+    find_generator(call, at)
+}
+
+/// Returns the generator that the argument at `at` names.
+fn find_generator(call: &mut Call<'_>, at: usize) -> Result<Arc<NamedGenerator>, ErrorReply> {
     let (name, generators) = (call.arg(at), &call.client.settings.generators);
     let found = generators.find(name).and_then(|place| generators.get(place)).map(|(_, found)| Arc::clone(found));
     found.ok_or_else(|| {
         call.turn.count_work(UNKNOWN_NAME_BYTES);
         unknown(&call.client.settings, name, call.command, call.client.user())
     })
+}
+
+/// Name of the unnamed generator where a name is required, as in paths of the HTTP port.
+const UNNAMED: &[u8] = b"-";
+
+/// Implements `ENCODEID name TIME t [field value ...] [HIGHEST] [FORCE]`.
+pub(super) fn encode(call: &mut Call<'_>) -> CommandResult {
+    const WORDS_AT: usize = 4;
+    let settings = &call.client.settings;
+    if let Some(counter) = settings.counters.find(call.arg(1)).and_then(|place| settings.counters.get(place)) {
+        let (name, kind) = (counter.name(), counter.word());
+        return Err(format!("ERR generator '{name}': a {kind} holds no time, so there is no id of a time").into());
+    }
+    let generator = if call.arg(1) == UNNAMED {
+        EncodedGenerator::unnamed(&settings.scheme)
+    } else {
+        EncodedGenerator::Named(find_generator(call, 1)?)
+    };
+    if !call.arg(2).eq_ignore_ascii_case(b"TIME") {
+        let after = "' where TIME is expected: ENCODEID name TIME t [field value ...] [HIGHEST] [FORCE]";
+        return Err(Call::error_quoting("ERR '", call.arg(2), after));
+    }
+    let time = parse_time(call.arg(3)).map_err(|error| error.to_string())?;
+    let words = call.args.behind(WORDS_AT);
+    let words = (0..words.len()).filter_map(|at| words.get(at));
+    let encoding = IdEncoding::parse(generator, time, words)?;
+    Ok(CommandReply::Effect(Effect::Ids(IdsEffect::Encode(Box::new(encoding)))))
 }
 
 /// Implements `IDREADY`.

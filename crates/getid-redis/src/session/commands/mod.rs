@@ -154,6 +154,7 @@ fn function(verb: Verb) -> fn(&mut Call<'_>) -> CommandResult {
         | Verb::ClusterSlots => introspect::cluster,
 
         Verb::DecodeId => ids::decode,
+        Verb::EncodeId => ids::encode,
         Verb::Generators => |_| Ok(CommandReply::Effect(Effect::Ids(IdsEffect::Generators))),
         Verb::IdReady => ids::ready,
         Verb::IdSpan => ids::span,

@@ -1,0 +1,240 @@
+//! `ENCODEID`: the ID of a time and values of fields.
+//!
+//! Such an ID is not given by a generator, and may equal one that is. So without `FORCE` the reply is an ID only if it
+//! cannot have been given, and will not be: its time is before the first ID of the generator on this server, and its
+//! server-id is this server's. An ID by `FORCE` serves comparisons, as bounds of a query or in a test.
+//!
+//! The session checks the fields; the server, which has the clock and the record, provides the times.
+
+use std::sync::Arc;
+
+use getid_core::{EncodeError, FieldLayout, Fill, NamedGenerator, Number, Role, Scheme, UtcMs};
+
+use super::ids::quoted;
+use super::named_ids::{number_value, too_wide};
+use crate::resp::{ErrorKind, ErrorReply, Value};
+use getid_text::timestamp::TimeSpec;
+
+const NS_PER_MS: i128 = 1_000_000;
+
+/// Words of `ENCODEID` that are no fields, unless the generator has fields of these names.
+const HIGHEST: &str = "HIGHEST";
+const FORCE: &str = "FORCE";
+
+/// End of a refusal: the word with which an ID is composed that may be given, too.
+const REMEDY: &str = "add FORCE for an id that is for comparison only";
+
+/// The request of an `ENCODEID` whose fields are checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IdEncoding {
+    generator: EncodedGenerator,
+    time: TimeSpec,
+    values: Vec<(String, u128)>,
+    fill: Fill,
+    is_forced: bool,
+}
+
+/// Generator of an ID that is composed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EncodedGenerator {
+    /// The unnamed generator.
+    Unnamed {
+        /// Its layout, with the names of `DECODEID`.
+        layout: FieldLayout,
+        /// Server-id of this server.
+        server_id: u32,
+    },
+    /// A named generator.
+    Named(Arc<NamedGenerator>),
+}
+
+impl EncodedGenerator {
+    /// Returns the unnamed generator of a server.
+    pub fn unnamed(scheme: &Scheme) -> EncodedGenerator {
+        let layout = FieldLayout::of_unnamed(scheme.layout());
+        EncodedGenerator::Unnamed { layout, server_id: scheme.server_id() }
+    }
+
+    fn layout(&self) -> &FieldLayout {
+        match self {
+            EncodedGenerator::Unnamed { layout, .. } => layout,
+            EncodedGenerator::Named(generator) => generator.declaration().layout(),
+        }
+    }
+
+    fn name(&self) -> Option<&str> {
+        match self {
+            EncodedGenerator::Unnamed { .. } => None,
+            EncodedGenerator::Named(generator) => Some(generator.declaration().name()),
+        }
+    }
+
+    /// Returns the generator as the subject of a sentence.
+    fn subject(&self) -> String {
+        self.name().map_or_else(|| "the unnamed generator".to_owned(), |name| format!("generator '{name}'"))
+    }
+
+    /// Returns the values of the fields by which this server's IDs differ from those of others.
+    fn own_values(&self) -> Vec<(String, u128)> {
+        match self {
+            EncodedGenerator::Unnamed { layout, server_id } => {
+                let servers = layout.fields().iter().filter(|field| field.role == Role::Server);
+                servers.map(|field| (field.name.clone(), u128::from(*server_id))).collect()
+            }
+            EncodedGenerator::Named(generator) => {
+                generator.own_values().map(|(name, value)| (name.to_owned(), value)).collect()
+            }
+        }
+    }
+
+    fn error(&self, error: &EncodeError) -> ErrorReply {
+        format!("ERR {}: {error}", self.subject()).into()
+    }
+
+    /// Returns an ID as `GETID` replies it.
+    fn value(&self, number: Number) -> Result<Value, ErrorReply> {
+        let EncodedGenerator::Named(generator) = self else { return Ok(number_value(number.as_u128())) };
+        if generator.is_integer() {
+            return Ok(number_value(number.as_u128()));
+        }
+        let mut text = Vec::new();
+        let fits = generator.declaration().write(number, &mut text);
+        if fits { Ok(Value::bulk(text)) } else { Err(too_wide(generator, number)) }
+    }
+}
+
+impl IdEncoding {
+    /// Parses the words behind the time: fields with their values, `HIGHEST` and `FORCE`.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error reply if the generator's IDs hold no time, or do not have such a field or value. Without
+    /// `FORCE` also if the ID would be one of another server.
+    pub fn parse<'a>(
+        generator: EncodedGenerator,
+        time: TimeSpec,
+        words: impl IntoIterator<Item = &'a [u8]>,
+    ) -> Result<IdEncoding, ErrorReply> {
+        let layout = generator.layout();
+        let wrong = |error: &EncodeError| generator.error(error);
+        layout.check_values(&[]).map_err(|error| wrong(&error))?;
+        let (mut values, mut fill, mut is_forced) = (Vec::<(String, u128)>::new(), Fill::Lowest, false);
+        let mut words = words.into_iter();
+        while let Some(word) = words.next() {
+            let is_field = |name: &str| layout.field(name).is_some();
+            if word.eq_ignore_ascii_case(HIGHEST.as_bytes()) && !str::from_utf8(word).is_ok_and(is_field) {
+                fill = Fill::Highest;
+                continue;
+            }
+            if word.eq_ignore_ascii_case(FORCE.as_bytes()) && !str::from_utf8(word).is_ok_and(is_field) {
+                is_forced = true;
+                continue;
+            }
+            let name = str::from_utf8(word).map_or_else(|_| quoted(word), str::to_owned);
+            if values.iter().any(|(before, _)| *before == name) {
+                return Err(wrong(&EncodeError::Twice { name }));
+            }
+            let value = layout.parse_value(&name, "0").and_then(|_| {
+                let missing = || EncodeError::NoValue { name: name.clone(), max: max_of(layout, &name) };
+                let value = words.next().ok_or_else(missing)?;
+                layout.parse_value(&name, &String::from_utf8_lossy(value))
+            });
+            values.push((name, value.map_err(|error| wrong(&error))?));
+        }
+        let encoding = IdEncoding { time, fill, is_forced, values, generator };
+        let encoding = if is_forced { encoding } else { encoding.of_this_server()? };
+        encoding
+            .generator
+            .layout()
+            .check_values(&borrowed(&encoding.values))
+            .map_err(|error| encoding.generator.error(&error))?;
+        Ok(encoding)
+    }
+
+    /// Adds this server's values of the fields that distinguish servers.
+    fn of_this_server(mut self) -> Result<IdEncoding, ErrorReply> {
+        let subject = self.generator.subject();
+        if let EncodedGenerator::Named(generator) = &self.generator
+            && let Some(server_id) = generator.foreign_to()
+        {
+            let text = format!(
+                "ERR {subject} belongs to server-id {server_id}, whose ids this server does not know: {REMEDY}"
+            );
+            return Err(ErrorReply::new(ErrorKind::Conflict, text));
+        }
+        for (name, own) in self.generator.own_values() {
+            match self.values.iter().find(|(given, _)| *given == name) {
+                None => self.values.push((name, own)),
+                Some((_, value)) if *value == own => {}
+                Some((_, value)) => {
+                    let text = format!(
+                        "ERR field '{name}' of {subject} is {own} on this server, which does not know the ids of \
+                         {name} {value}: leave the field out, or {REMEDY}"
+                    );
+                    return Err(ErrorReply::new(ErrorKind::Conflict, text));
+                }
+            }
+        }
+        Ok(self)
+    }
+
+    /// Returns true if the ID must not be one that this server gives: then [`IdEncoding::reply`] needs to know since
+    /// when its generator gives IDs.
+    pub fn is_unique(&self) -> bool {
+        !self.is_forced
+    }
+
+    /// Returns the name of its generator; `None`: the unnamed one.
+    pub fn name(&self) -> Option<&str> {
+        self.generator.name()
+    }
+
+    /// Returns the reply, where `now` is `now_unix_ms`. `since_unix_ms` is a time before which this server has given no
+    /// ID of the generator, and gives none, if it is known.
+    pub fn reply(&self, now_unix_ms: i64, since_unix_ms: Option<i64>) -> Value {
+        self.encoded(now_unix_ms, since_unix_ms).unwrap_or_else(Value::error)
+    }
+
+    fn encoded(&self, now_unix_ms: i64, since_unix_ms: Option<i64>) -> Result<Value, ErrorReply> {
+        let layout = self.generator.layout();
+        let number = layout.encode(self.time.unix_ms(now_unix_ms), &borrowed(&self.values), self.fill);
+        let number = number.map_err(|error| self.generator.error(&error))?;
+        if !self.is_forced {
+            self.check_never_given(layout, number, since_unix_ms)?;
+        }
+        self.generator.value(number)
+    }
+
+    /// Checks that this server has given no ID of the unit of `number`, and gives none.
+    fn check_never_given(&self, layout: &FieldLayout, number: Number, since: Option<i64>) -> Result<(), ErrorReply> {
+        let subject = self.generator.subject();
+        let refused = |text| Err(ErrorReply::new(ErrorKind::Conflict, text));
+        let Some(since) = since else {
+            return refused(format!(
+                "ERR {subject} may have given ids of any time: the server's record does not show since when it gives \
+                 them; {REMEDY}"
+            ));
+        };
+        // The unit in which the first ID may lie. Before its epoch the generator begins with the first unit.
+        let first = if since <= layout.epoch_unix_ms() {
+            0
+        } else {
+            layout.tick_at(i128::from(since) * NS_PER_MS).unwrap_or(u64::MAX)
+        };
+        if layout.tick_of(number).is_some_and(|tick| tick < first) {
+            return Ok(());
+        }
+        refused(format!(
+            "ERR {subject} gives ids of times from {} on itself: take an earlier time, or {REMEDY}",
+            UtcMs(if first == u64::MAX { since } else { layout.unix_ms(first) })
+        ))
+    }
+}
+
+fn borrowed(values: &[(String, u128)]) -> Vec<(&str, u128)> {
+    values.iter().map(|(name, value)| (name.as_str(), *value)).collect()
+}
+
+fn max_of(layout: &FieldLayout, name: &str) -> u128 {
+    layout.field(name).map_or(0, |field| u128::MAX >> (u128::BITS - field.bits))
+}
