@@ -210,6 +210,12 @@ impl Declaration {
         self.format.as_ref().map_or(&self.prefix, |format| &format.prefix)
     }
 
+    /// Returns the characters of its texts, if they are declared or those of a format.
+    pub fn characters(&self) -> Option<&[u8]> {
+        let of_format = self.format.as_ref().map(|format| format.radix.alphabet());
+        of_format.or_else(|| self.nano_id.as_ref().map(|nano_id| nano_id.alphabet().as_bytes()))
+    }
+
     /// Returns the expected form of its IDs, as a noun.
     pub fn description(&self) -> String {
         let behind = if self.prefix().is_empty() { String::new() } else { format!(" behind '{}'", self.prefix()) };
