@@ -348,7 +348,7 @@ impl Shape {
             Shape::Uuid(_) => "a UUID of version 7",
             Shape::ObjectId => "24 hex digits",
             Shape::ObjectIdDecimal => "29 decimal digits",
-            Shape::Ksuid => "a KSUID, 27 digits of base62 of at most 160 bits",
+            Shape::Ksuid => "a KSUID, 27 digits of base62, at most aWgEPTl1tmebfsQzFP4bxwgy80V",
             Shape::Hibernate => "a UUID as Hibernate makes them",
             Shape::Ulid => "a ULID, 26 characters of Crockford's base32, the first at most 7",
             Shape::TypeId => "a TypeID of a UUID of version 7, 26 small letters and digits of Crockford's base32",
