@@ -47,6 +47,7 @@ mod line;
 mod mint;
 mod named;
 mod printable;
+mod recognition;
 mod refusal;
 mod save_point;
 mod scheme;
@@ -61,13 +62,16 @@ mod watermark;
 #[doc(hidden)]
 pub mod worker;
 
-pub use advice::{Evenness, IDS_PER_S_MAX, MODULUS_MAX, NoProposal, Proposal, SERVERS_MAX, evenness, propose};
+pub use advice::{
+    CounterStart, Evenness, IDS_PER_S_MAX, MODULUS_MAX, NoProposal, Proposal, QuietEvenness, SERVERS_MAX, evenness,
+    propose,
+};
 pub use alphabet::{ALPHABET_CHARS_MAX, Alphabet, AlphabetError};
 pub use clock::Reading;
 pub use clock_event::{ClockEvent, ClockFault, Severity};
 pub use declaration::{Declaration, DeclarationError, EpochError, EpochParser, no_dates};
 pub use fields::{
-    Field, FieldLayout, FieldsError, ID_BITS_MAX, INTEGER_BITS_MAX, RANDOM_BITS_MAX, Role, SLOT_BITS_MAX,
+    Field, FieldLayout, FieldsError, ID_BITS_MAX, INTEGER_BITS_MAX, Notation, RANDOM_BITS_MAX, Role, SLOT_BITS_MAX,
     VALUE_BITS_MAX,
 };
 #[cfg(feature = "std")]
@@ -78,6 +82,7 @@ pub use layout::{Id, LOW_BITS, Layout, LayoutError, Parts};
 pub use limits::{BorrowPolicy, Limits};
 pub use mint::Mint;
 pub use named::{NamedGenerator, RequestField};
+pub use recognition::{KIND_READINGS_MAX, KindReader, KindReaders, KindReading, NearestForms, most_plausible};
 pub use refusal::{Blocked, Overload, Refusal};
 pub use save_point::SavePoint;
 pub use scheme::{RandomCycle, Reservation, Scheme};

@@ -8,7 +8,7 @@ use core::ops::RangeInclusive;
 
 use super::error::{DeclarationError, EpochError};
 use super::value::{Declaration, FIELD_NAME_BYTES_MAX, FORMERLY, OPTIONS, WORDS_MAX, is_name, is_reserved_name};
-use crate::fields::{Field, FieldLayout, FieldsError, Role, low_bits_64};
+use crate::fields::{Field, FieldLayout, FieldsError, Notation, Role, low_bits_64};
 use crate::format::{Format, PAD_MAX, PREFIX_BYTES_MAX, Radix, is_plain};
 use crate::kind::{KINDS, Kind, Shape};
 use crate::unit::Unit;
@@ -301,8 +301,11 @@ impl Draft {
                 continue;
             };
             let max = low_bits_64(field.bits);
-            let number = whole_number(text).filter(|&number| number <= max);
+            let number = field.read_value(text);
             match (field.role, number) {
+                (Role::Drawn, None) if field.notation() == Notation::Address => {
+                    self.errors.push(DeclarationError::Address { name: name.clone(), text: text.clone() });
+                }
                 (Role::Constant(_) | Role::Server | Role::Drawn, None) => {
                     self.errors.push(DeclarationError::Number { option: name.clone(), text: text.clone(), max });
                 }

@@ -115,6 +115,9 @@ impl Declaration {
                 Role::Constant(value) => add(format!("{} {value}", field.name)),
                 Role::Drawn if whose != DeclarationDocument::Common => {
                     if let Some(value) = self.drawn_value(&field.name) {
+                        // A record has numbers alone, and its texts are compared.
+                        let is_recorded = whose == DeclarationDocument::Recorded;
+                        let value = if is_recorded { value.to_string() } else { field.declared_value(value) };
                         add(format!("{} {value}", field.name));
                     }
                 }
