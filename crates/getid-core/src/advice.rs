@@ -11,8 +11,9 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::fields::{FieldLayout, INTEGER_BITS_MAX, Role, low_bits_64};
+use crate::fields::{FieldLayout, INTEGER_BITS_MAX, Role};
 use crate::layout::LOW_BITS;
+use crate::number::low_bits_64;
 use crate::time::{Epoch, UtcMs};
 
 /// Largest `n` of `id % n` for which evenness is computed.

@@ -1,15 +1,19 @@
 //! Kinds of generators: the word behind a generator's name, its first fields, and how its IDs are written.
 
 use alloc::vec::Vec;
-use core::fmt::Write as _;
 
 use uuid::Uuid;
 
 use crate::fields::{Field, Role};
+use crate::number::{Number, low_ones};
+use crate::radix::{Digits, Radix, parse_digits};
 use crate::unit::Unit;
 
 /// Unix time in ms at which a UUID's 100 ns ticks start to count: 1582-10-15 (RFC 9562, section 5.1).
 const GREGORIAN_UNIX_MS: i64 = -12_219_292_800_000;
+
+/// Width of an `ObjectId`, bits.
+const OBJECT_ID_BITS: u32 = 96;
 
 /// Number of digits of an `ObjectId` as one decimal number: those of 2^96 - 1.
 const OBJECT_ID_DIGITS: usize = 29;
@@ -244,13 +248,14 @@ impl Shape {
     }
 
     /// Appends the text of a number; for [`Shape::Number`] its decimal digits.
-    pub fn write(self, number: u128, out: &mut Vec<u8>) {
+    pub fn write(self, number: Number, out: &mut Vec<u8>) {
         match self {
-            Shape::Uuid(version) => write_uuid(uuid_of(version, number), out),
-            Shape::Hibernate => write_uuid(hibernate_of(number), out),
-            Shape::Number => write_digits(number, 1, out),
-            Shape::ObjectIdDecimal => write_digits(number, OBJECT_ID_DIGITS, out),
+            Shape::Uuid(version) => write_uuid(uuid_of(version, number.as_u128()), out),
+            Shape::Hibernate => write_uuid(hibernate_of(number.as_u128()), out),
+            Shape::Number => write_digits(number, Radix::Decimal, 1, out),
+            Shape::ObjectIdDecimal => write_digits(number, Radix::Decimal, OBJECT_ID_DIGITS, out),
             Shape::ObjectId => {
+                let number = number.as_u128();
                 const HEX: &[u8; 16] = b"0123456789abcdef";
                 out.extend((0..24).rev().map(|digit| HEX[(number >> (4 * digit)) as usize & 15]));
             }
@@ -263,57 +268,40 @@ impl Shape {
             Shape::Uuid(_) | Shape::Hibernate => 36,
             Shape::ObjectId => 24,
             Shape::ObjectIdDecimal => OBJECT_ID_DIGITS,
-            Shape::Number => crate::format::Radix::Decimal.digits_of(bits) as usize,
+            Shape::Number => Radix::Decimal.digits_of(bits) as usize,
         }
     }
 
     /// Parses a text; `None` if this shape does not write it. Letters may be of either case, and a UUID may come
     /// without its hyphens, in braces, or as a URN.
-    pub fn read(self, text: &str) -> Option<u128> {
+    pub fn read(self, text: &str) -> Option<Number> {
         match self {
             Shape::Uuid(version) => {
                 let bits = Uuid::try_parse(text).ok()?.as_u128();
-                (has_version(bits, version)).then(|| number_of_uuid(version, bits))
+                (has_version(bits, version)).then(|| number_of_uuid(version, bits).into())
             }
             Shape::Hibernate => {
                 let bits = Uuid::try_parse(text).ok()?.as_u128();
-                (has_version(bits, 1) && bits & 0x8000 == 0).then(|| number_of_hibernate(bits))
+                (has_version(bits, 1) && bits & 0x8000 == 0).then(|| number_of_hibernate(bits).into())
             }
             Shape::Number => digits(text),
-            Shape::ObjectIdDecimal => digits(text).filter(|number| text.len() == OBJECT_ID_DIGITS && number >> 96 == 0),
+            Shape::ObjectIdDecimal => {
+                digits(text).filter(|&number| text.len() == OBJECT_ID_DIGITS && number <= low_ones(OBJECT_ID_BITS))
+            }
             Shape::ObjectId => {
                 let is_hex = text.len() == 24 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-                is_hex.then(|| u128::from_str_radix(text, 16).ok()).flatten()
+                is_hex.then(|| parse_digits(text, Radix::Hex)).flatten()
             }
         }
     }
 }
 
-fn digits(text: &str) -> Option<u128> {
-    let are_digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    are_digits.then(|| text.parse().ok()).flatten()
+fn digits(text: &str) -> Option<Number> {
+    if text.is_empty() { None } else { parse_digits(text, Radix::Decimal) }
 }
 
-fn write_digits(number: u128, width: usize, out: &mut Vec<u8>) {
-    let mut digits = Digits { bytes: [0; 39], len: 0 };
-    // The buffer holds every number of 128 bits.
-    let _ = write!(digits, "{number:0width$}");
-    out.extend_from_slice(&digits.bytes[..digits.len]);
-}
-
-/// Buffer for a number's digits, without an allocation.
-struct Digits {
-    bytes: [u8; 39],
-    len: usize,
-}
-
-impl core::fmt::Write for Digits {
-    fn write_str(&mut self, text: &str) -> core::fmt::Result {
-        let end = self.len + text.len();
-        self.bytes.get_mut(self.len..end).ok_or(core::fmt::Error)?.copy_from_slice(text.as_bytes());
-        self.len = end;
-        Ok(())
-    }
+fn write_digits(number: Number, radix: Radix, width: usize, out: &mut Vec<u8>) {
+    out.extend_from_slice(Digits::of(number, radix).padded(width));
 }
 
 fn write_uuid(bits: u128, out: &mut Vec<u8>) {

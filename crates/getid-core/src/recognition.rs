@@ -15,8 +15,9 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use crate::declaration::{Declaration, no_dates};
-use crate::fields::{FieldLayout, low_bits};
+use crate::fields::FieldLayout;
 use crate::kind::KINDS;
+use crate::number::{Number, low_ones};
 
 /// Largest number of readings of an ID by kinds.
 pub const KIND_READINGS_MAX: usize = 8;
@@ -65,7 +66,7 @@ pub struct KindReading<'a> {
     /// The kind.
     pub reader: &'a KindReader,
     /// The number of the ID.
-    pub number: u128,
+    pub number: Number,
 }
 
 impl KindReading<'_> {
@@ -76,7 +77,7 @@ impl KindReading<'_> {
     }
 
     /// Returns true if a generator of this declaration reads the same fields in the number.
-    pub fn is_of(&self, declaration: &Declaration, number: u128) -> bool {
+    pub fn is_of(&self, declaration: &Declaration, number: Number) -> bool {
         self.number == number && reads_alike(&self.reader.declaration, declaration)
     }
 
@@ -197,12 +198,12 @@ struct TextForm {
 impl TextForm {
     /// Collects the form from texts of a declaration's numbers: the lowest, the highest, and others.
     fn of(declaration: &Declaration) -> TextForm {
-        let last = low_bits(declaration.layout().bits());
+        let last = low_ones(declaration.layout().bits());
         let mut form = TextForm { bytes_min: usize::MAX, bytes_max: 0, characters: 0 };
         let mut text = Vec::new();
         for sample in 0..SAMPLES {
             let number = match sample {
-                0 => 0,
+                0 => Number::ZERO,
                 1 => last,
                 _ => mixed(sample) & last,
             };
@@ -283,14 +284,15 @@ fn bit_of(byte: u8) -> u128 {
 }
 
 /// Returns well-mixed bits for each index (`SplitMix64`).
-fn mixed(index: u64) -> u128 {
+fn mixed(index: u64) -> Number {
     let part = |at: u64| {
         let mut bits = (index * 4 + at).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         bits ^ (bits >> 31)
     };
-    u128::from(part(0)) << 64 | u128::from(part(1))
+    let half = |first: u64| u128::from(part(first)) << 64 | u128::from(part(first + 1));
+    Number::from_words(half(0), half(2))
 }
 
 /// The forms of IDs that are nearest to a text which no kind reads. `Display` is a sentence without its end.
@@ -339,7 +341,7 @@ mod tests {
             let mut text = Vec::new();
             let layout = reader.declaration.layout();
             let now = layout.tick_at(i128::from(NOW) * 1_000_000).unwrap_or(0);
-            let number = layout.span(now, now).map_or(5, |span| span.0 | 5);
+            let number = layout.span(now, now).map_or(Number::from(5_u8), |span| span.0 | Number::from(5_u8));
             assert!(reader.declaration.write(number, &mut text));
             let text = String::from_utf8(text).unwrap();
             let readings = readers.read(&text);

@@ -14,9 +14,11 @@ use core::fmt;
 
 use super::value::Declaration;
 use crate::checks::{Fault, planted};
-use crate::fields::{Field, Role, low_bits};
-use crate::format::{Format, Radix};
+use crate::fields::{Field, Role};
+use crate::format::Format;
 use crate::kind::Shape;
+use crate::number::{Number, low_ones};
+use crate::radix::Radix;
 use crate::unit::Unit;
 
 /// Largest number of former formats that are kept beside the one in use.
@@ -93,7 +95,7 @@ impl Declaration {
     fn moved_since(&self, old: &Declaration) -> Option<String> {
         let (was, is) = (old.fixed(), self.fixed());
         let mask = |fields: &[(&Field, u32)]| {
-            fields.iter().fold(0, |mask, (field, shift)| mask | low_bits(field.bits) << shift)
+            fields.iter().fold(Number::ZERO, |mask, (field, shift)| mask | low_ones(field.bits) << *shift)
         };
         // A part of the server-id may have another name, or be split into two fields.
         let is_moved = |&(new, shift): &(&Field, u32)| {
@@ -104,7 +106,7 @@ impl Declaration {
                 .is_some_and(|&(old, place)| !both_servers(old) && (place, old.bits) != (shift, new.bits))
         };
         let is_alone =
-            |mask: u128| move |&&(field, shift): &&(&Field, u32)| (low_bits(field.bits) << shift) & !mask != 0;
+            |mask: Number| move |&&(field, shift): &&(&Field, u32)| (low_ones(field.bits) << shift) & !mask != 0;
         let moved = is.iter().find(|place| is_moved(place));
         let moved =
             moved.or_else(|| was.iter().find(is_alone(mask(&is)))).or_else(|| is.iter().find(is_alone(mask(&was))));

@@ -8,9 +8,11 @@ use core::ops::RangeInclusive;
 
 use super::error::{DeclarationError, EpochError};
 use super::value::{Declaration, FIELD_NAME_BYTES_MAX, FORMERLY, OPTIONS, WORDS_MAX, is_name, is_reserved_name};
-use crate::fields::{Field, FieldLayout, FieldsError, Notation, Role, low_bits_64};
-use crate::format::{Format, PAD_MAX, PREFIX_BYTES_MAX, Radix, is_plain};
+use crate::fields::{Field, FieldLayout, FieldsError, Notation, Role};
+use crate::format::{Format, PAD_MAX, PREFIX_BYTES_MAX, is_plain};
 use crate::kind::{KINDS, Kind, Shape};
+use crate::number::low_bits_64;
+use crate::radix::Radix;
 use crate::unit::Unit;
 
 /// The range of epochs, Unix ms: from the year 1 to the year 9999, which RFC 3339 can write.

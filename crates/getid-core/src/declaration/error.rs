@@ -6,7 +6,8 @@ use core::fmt;
 
 use super::value::{NAME_BYTES_MAX, OPTIONS, RESERVED_NAME, WORDS_MAX};
 use crate::fields::FieldsError;
-use crate::format::{PAD_MAX, PREFIX_BYTES_MAX, Radix};
+use crate::format::{PAD_MAX, PREFIX_BYTES_MAX};
+use crate::radix::Radix;
 
 /// A mistake in a declaration. `Display` shows the word that was read and what was expected.
 #[derive(Clone, Debug, PartialEq, Eq)]

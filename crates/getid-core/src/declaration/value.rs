@@ -8,9 +8,10 @@ use alloc::vec::Vec;
 
 use crate::advice::QuietEvenness;
 use crate::checks::{Fault, planted};
-use crate::fields::{Field, FieldLayout, ID_BITS_MAX, INTEGER_BITS_MAX, Role, low_bits, low_bits_64};
+use crate::fields::{Field, FieldLayout, ID_BITS_MAX, INTEGER_BITS_MAX, Role};
 use crate::format::Format;
 use crate::kind::{Kind, Shape};
+use crate::number::{Number, low_bits_64, low_ones};
 
 /// Longest name of a generator, bytes.
 pub const NAME_BYTES_MAX: usize = 128;
@@ -252,7 +253,7 @@ impl Declaration {
 
     /// Appends the ID of a number as text. Returns false, and appends nothing, if the format refuses the number.
     #[must_use]
-    pub fn write(&self, number: u128, out: &mut Vec<u8>) -> bool {
+    pub fn write(&self, number: Number, out: &mut Vec<u8>) -> bool {
         if let Some(format) = &self.format {
             return format.write(number, out);
         }
@@ -261,12 +262,12 @@ impl Declaration {
     }
 
     /// Parses an ID; `None` for texts that this generator does not write.
-    pub fn read(&self, id: &str) -> Option<u128> {
+    pub fn read(&self, id: &str) -> Option<Number> {
         let number = match &self.format {
             Some(format) => format.read(id),
             None => self.kind.shape.read(id),
         };
-        number.filter(|&number| number <= low_bits(self.layout.bits()))
+        number.filter(|&number| number <= low_ones(self.layout.bits()))
     }
 
     /// Returns the longest text of an ID, bytes.

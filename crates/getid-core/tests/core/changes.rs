@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use getid_core::server::checks::{Fault, plant};
 use getid_core::server::{Change, Composer};
-use getid_core::{Declaration, RandomCycle, Role, no_dates};
+use getid_core::{Declaration, Number, RandomCycle, Role, no_dates};
 
 use crate::random::Random;
 use crate::support::declared;
@@ -375,7 +375,8 @@ fn fleet(seed: u64) -> (u32, u32, Option<String>) {
             server.position_ms = tick * unit_ms + layout.epoch_unix_ms() + 1;
             let slot = u64::try_from(tick).unwrap() << layout.counter_bits() | random.below(1 << layout.counter_bits());
             let noise = u128::from(random.next());
-            let request = layout.shift_of(Role::Request).map_or(0, |shift| u128::from(random.below(4)) << shift);
+            let request =
+                layout.shift_of(Role::Request).map_or(Number::ZERO, |shift| Number::from(random.below(4)) << shift);
             let mut text = Vec::new();
             if tick > i64::try_from(layout.last_tick()).unwrap()
                 || !declaration.write(composer.number(slot, random.next(), noise, request), &mut text)

@@ -1,7 +1,7 @@
 //! Declarations of named generators: their meaning, and their mistakes.
 
 use getid_core::server::CounterDeclaration;
-use getid_core::{Declaration, KINDS, no_dates};
+use getid_core::{Declaration, KINDS, Number, no_dates};
 
 use proptest::prelude::*;
 
@@ -107,7 +107,7 @@ fn hibernate_takes_an_address() {
     }
     assert_eq!(Declaration::from_text("h hibernate address 167838211"), Some(declaration.clone()));
     let mut text = Vec::new();
-    assert!(declaration.write(u128::from(0x0a01_0203_u32) << 43, &mut text));
+    assert!(declaration.write(Number::from(0x0a01_0203_u32) << 43_u32, &mut text));
     assert!(text.starts_with(b"0a010203-"), "{text:?}");
 }
 
@@ -153,7 +153,8 @@ const WRONG: &[(&str, &str)] = &[
     ("t layout time:41@1ms counter:64", "'counter' has 64 bits, must have 1 to 63"),
     ("t layout time:41@1ms counter:24", "time and counter have 65 bits together, must have at most 64"),
     ("t layout time:41@1ms random:22", "'random' has 22 bits, must have 1 to 21"),
-    ("t layout time:41@1ms noise:88", "the fields have 129 bits together, must have at most 128"),
+    ("t layout time:41@1ms noise:120", "the fields have 161 bits together, must have at most 160"),
+    ("t layout time:1@1ms noise:129", "'noise' has 129 bits, must have 1 to 128"),
     ("t layout time:41@1ms idc:65 idc 0", "'idc' has 65 bits, must have 1 to 64"),
     ("t layout time:41@1ms idc:2? idc:2?", "the field 'idc' is there twice, must be there once"),
     (
@@ -354,7 +355,7 @@ fn what_is_an_integer() {
     }
     // Wider numbers are decimal text.
     let mut written = Vec::new();
-    assert!(declared("t discord").write(u128::from(u64::MAX), &mut written));
+    assert!(declared("t discord").write(u64::MAX.into(), &mut written));
     assert_eq!(written, b"18446744073709551615");
     assert_eq!(declared("t discord").read("18446744073709551616"), None);
 }

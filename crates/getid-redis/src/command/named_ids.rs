@@ -4,7 +4,7 @@ use std::sync::{Arc, LazyLock};
 
 use getid_core::server::{CounterDeclaration, CounterKind, CounterReading, Reset};
 use getid_core::{
-    Declaration, FieldLayout, Id, KindReaders, KindReading, Layout, NamedGenerator, Notation, Role, Shape,
+    Declaration, FieldLayout, Id, KindReaders, KindReading, Layout, NamedGenerator, Notation, Number, Role, Shape,
     most_plausible,
 };
 
@@ -25,7 +25,7 @@ pub static KIND_READERS: LazyLock<KindReaders> = LazyLock::new(KindReaders::new)
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NamedId {
     /// The number of an ID of a generator by the clock.
-    Number(Arc<NamedGenerator>, u128),
+    Number(Arc<NamedGenerator>, Number),
     /// The counted value of an ID of a generator over a sequence.
     Counted(Arc<CounterDeclaration>, CounterReading),
 }
@@ -58,7 +58,7 @@ const OWN_NAMES: [&str; 7] = ["generator", "kind", "time", "unix_ms", "tick", "a
 /// # Errors
 ///
 /// Returns the error reply if it is not an ID of this generator.
-pub fn parse_named_id(generator: &NamedGenerator, text: &[u8]) -> Result<u128, ErrorReply> {
+pub fn parse_named_id(generator: &NamedGenerator, text: &[u8]) -> Result<Number, ErrorReply> {
     let declaration = generator.declaration();
     str::from_utf8(text).ok().and_then(|text| declaration.read(text)).ok_or_else(|| {
         let (text, name) = (quoted(text), declaration.name());
@@ -86,7 +86,7 @@ pub fn describe_named_id(id: &NamedId, now_unix_ms: i64) -> Value {
     }
 }
 
-fn describe_number(declaration: &Declaration, number: u128, now_unix_ms: i64) -> Value {
+fn describe_number(declaration: &Declaration, number: Number, now_unix_ms: i64) -> Value {
     let kind = declaration.kind().word;
     let mut fields =
         vec![(Value::from("generator"), Value::from(declaration.name())), (Value::from("kind"), Value::from(kind))];
@@ -95,7 +95,7 @@ fn describe_number(declaration: &Declaration, number: u128, now_unix_ms: i64) ->
 }
 
 /// Appends the time of a number, its fields by their names, and by how much it lies ahead of now.
-fn push_fields(declaration: &Declaration, number: u128, now_unix_ms: i64, fields: &mut Vec<(Value, Value)>) {
+fn push_fields(declaration: &Declaration, number: Number, now_unix_ms: i64, fields: &mut Vec<(Value, Value)>) {
     let layout = declaration.layout();
     let mut push = |name: &str, value| fields.push((Value::from(name), value));
     let tick = layout.tick_of(number);
@@ -243,9 +243,9 @@ pub fn check_named_span(generator: &NamedGenerator) -> Result<(), ErrorReply> {
 pub fn describe_named_span(generator: &NamedGenerator, times: [TimeSpec; 2], now_unix_ms: i64) -> Value {
     let ids =
         span(generator.declaration().layout(), times, now_unix_ms).map_err(|error| ErrorReply::from(error.to_string()));
-    let shown = |number: u128| {
+    let shown = |number: Number| {
         if generator.is_integer() {
-            return Ok(number_value(number));
+            return Ok(number_value(number.as_u128()));
         }
         let mut text = Vec::new();
         let fits = generator.declaration().write(number, &mut text);
@@ -257,7 +257,7 @@ pub fn describe_named_span(generator: &NamedGenerator, times: [TimeSpec; 2], now
 
 /// Returns the error for a number with more digits than its generator's format permits.
 #[cold]
-pub fn too_wide(generator: &NamedGenerator, number: u128) -> ErrorReply {
+pub fn too_wide(generator: &NamedGenerator, number: Number) -> ErrorReply {
     let declaration = generator.declaration();
     let (name, pad) = (declaration.name(), declaration.format().map_or(0, |format| format.pad));
     let text = format!(
@@ -267,7 +267,7 @@ pub fn too_wide(generator: &NamedGenerator, number: u128) -> ErrorReply {
     ErrorReply::new(ErrorKind::Conflict, text)
 }
 
-fn span(layout: &FieldLayout, times: [TimeSpec; 2], now_unix_ms: i64) -> Result<(u128, u128), SpanError> {
+fn span(layout: &FieldLayout, times: [TimeSpec; 2], now_unix_ms: i64) -> Result<(Number, Number), SpanError> {
     let [from, to] = times.map(|time| time.unix_ms(now_unix_ms));
     let tick = |unix_ms: i64, unix_ns: i128| {
         layout.tick_at(unix_ns).ok_or_else(|| {
