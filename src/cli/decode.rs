@@ -1,8 +1,9 @@
 //! `getid decode`: decodes IDs into their fields, for people and for scripts.
 //!
 //! IDs belong to the named generator or layout. Without one they may be the unnamed generator's, those of the
-//! configuration's generators, or texts whose shape shows their kind. Of several readings the one whose time is nearest
-//! to now is taken, and one in the past before one in the future.
+//! configuration's generators, or those of any kind. Of several readings the one whose time is nearest to now is taken,
+//! one in the past before one in the future, and a declared generator's before a kind's. An ID on the command line whose
+//! time is in the future is probably another system's, so all its readings are printed, as `DECODEID` returns them.
 //!
 //! IDs are arguments or lines of standard input. Each is answered at once, so that an endless log can be piped through.
 //! A word that is not an ID is reported and does not affect the others; a line with many wrong words is reported once.
@@ -21,20 +22,21 @@ use super::output::{print, print_error, print_note};
 use getid_system::clock::wall_unix_ms;
 use getid_text::plural::counted;
 use getid_text::printable::printable;
-use getid_text::timestamp;
+use getid_text::timestamp::{self, AHEAD_MAX_MS};
 use getid_tools::counted::CountedRow;
 use getid_tools::decoded::Decoding;
-use getid_tools::paste::{FoundId, PasteError, Scanner};
-use getid_tools::recognition::readings;
+use getid_tools::paste::{PasteError, Scanner};
+use getid_tools::recognition::{Candidates, FoundId};
 use getid_tools::subject::Subject;
 
 /// Arguments of `getid decode`.
 #[derive(Args)]
 #[command(after_help = "\
 Without --layout and --generator, an ID is decoded as one of the unnamed generator, of a generator in the servers' configuration
-(--config FILE), or as a UUID or an ObjectId. Of several readings the tool uses the one whose time is nearest to now, and prefers
-a time in the past. --layout, --generator NAME, and --generator - for the unnamed generator, select one. Then each field has its
-own name. A field wider than 53 bits is a string in JSON.
+(--config FILE), or of any kind ('getid layout --list'). Of several readings the tool uses the one whose time is nearest to now,
+and prefers a time in the past; --readings prints all of them, as it does for an ID on the command line whose time is in the
+future. --layout, --generator NAME, and --generator - for the unnamed generator, select one. Then each field has its own name. A
+field wider than 53 bits is a string in JSON.
 
 The tool accepts pasted IDs: one a line, CSV, a JSON array, redis-cli's numbered lines, a table of mysql. Times are
 UTC. With --json there is one object a line. In it an ID is a string: it is larger than 2^53, and JavaScript and jq would
@@ -51,6 +53,7 @@ Examples:
   getid decode --layout 'baidu time:29 worker:21 epoch 2016-09-20T00:00:00+08:00' \\
     180363646902239241
   getid decode 017f22e2-79b0-7cc3-98c4-dc0c0c07398f
+  getid decode --readings 1541815603606036480
   getid decode --config /etc/getid/getid.conf ORD20261125-000001
   getid decode --layout 'serial ORD{yyyyMMdd}-{n:6} zone UTC' ORD20261125-000001
   getid decode --generator tweets --config /etc/getid/getid.conf 1541815603606036480")]
@@ -61,6 +64,9 @@ pub(super) struct DecodeArgs {
     /// Print JSON, one object a line
     #[arg(long)]
     json: bool,
+    /// Print every reading of each ID: generators first, then kinds, the nearest to now first
+    #[arg(long, conflicts_with_all = ["words", "generator", "id_range", "shard_range", "random_range", "epoch"])]
+    readings: bool,
     #[command(flatten)]
     subject: SubjectArgs,
 }
@@ -70,25 +76,24 @@ const NAMED_MAX: u64 = 20;
 
 /// Decodes all IDs. The exit code is 1 if a word was no ID, or if the layout is wrong.
 pub(super) fn run(args: &DecodeArgs) -> Result<ExitCode, CliError> {
-    let subjects = args.subject.subjects()?;
+    let candidates = args.subject.candidates()?;
     let mut bad = false;
     let printed = print(|out| {
         let now_unix_ms = wall_unix_ms();
-        // A named generator or layout is the only subject.
-        let is_named = subjects.len() == 1;
         let mut decoder = Decoder {
             out,
-            rows: subjects.iter().map(|subject| SubjectRows::of(subject, is_named)).collect(),
+            candidates: &candidates,
+            rows: (0..candidates.subjects().len()).map(|at| SubjectRows::of(&candidates, at)).collect(),
             json: args.json,
+            prints_all: args.readings,
             last: usize::MAX,
             mistakes: 0,
             position: None,
             now_unix_ms,
-            guesses: !is_named,
             explained: false,
             hinted: false,
         };
-        let result = decode_all(&args.ids, &subjects, &mut decoder);
+        let result = decode_all(&args.ids, &candidates, &mut decoder);
         bad = decoder.mistakes > 0;
         let named = decoder.mistakes.min(NAMED_MAX);
         if decoder.mistakes > named {
@@ -100,18 +105,18 @@ pub(super) fn run(args: &DecodeArgs) -> Result<ExitCode, CliError> {
     finish(printed, if bad { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-fn decode_all(ids: &[String], subjects: &[Subject], decoder: &mut Decoder<'_>) -> io::Result<()> {
+fn decode_all(ids: &[String], candidates: &Candidates, decoder: &mut Decoder<'_>) -> io::Result<()> {
     if ids.is_empty() {
-        return decode_stdin(subjects, decoder);
+        return decode_stdin(candidates, decoder);
     }
     for (index, argument) in ids.iter().enumerate() {
         if argument == "-" {
-            decode_stdin(subjects, decoder)?;
+            decode_stdin(candidates, decoder)?;
             continue;
         }
         let position = InputPosition::Argument(index + 1);
         let mut words = 0;
-        let mut scanner = Scanner::new(subjects, decoder.now_unix_ms);
+        let mut scanner = Scanner::new(candidates, decoder.now_unix_ms);
         let mut found = |_, word| {
             words += 1;
             decoder.accept(position, word)
@@ -119,19 +124,19 @@ fn decode_all(ids: &[String], subjects: &[Subject], decoder: &mut Decoder<'_>) -
         scanner.scan(argument.as_bytes(), &mut found)?;
         scanner.finish(&mut found)?;
         if words == 0 {
-            decoder.accept(position, Err(PasteError::of(argument, &subjects[0])))?;
+            decoder.accept(position, Err(PasteError::of(argument, &candidates.subjects()[0])))?;
         }
     }
     Ok(())
 }
 
-fn decode_stdin(subjects: &[Subject], decoder: &mut Decoder<'_>) -> io::Result<()> {
+fn decode_stdin(candidates: &Candidates, decoder: &mut Decoder<'_>) -> io::Result<()> {
     let stdin = io::stdin();
     if stdin.is_terminal() {
         print_note("reading IDs from the terminal; end with Ctrl-D");
     }
     let mut input = BufReader::new(stdin.lock());
-    let mut scanner = Scanner::new(subjects, decoder.now_unix_ms);
+    let mut scanner = Scanner::new(candidates, decoder.now_unix_ms);
     loop {
         // Flush before a read that may block, so that each answer appears before the next question.
         if input.buffer().is_empty() {
@@ -183,21 +188,26 @@ enum RowFormat<'a> {
 }
 
 impl<'a> SubjectRows<'a> {
-    fn of(subject: &'a Subject, is_named: bool) -> SubjectRows<'a> {
+    fn of(candidates: &'a Candidates, at: usize) -> SubjectRows<'a> {
+        let subject = &candidates.subjects()[at];
         let format = match subject {
             Subject::Unnamed(layout) => RowFormat::Unnamed(*layout),
             Subject::Declared(declaration) => RowFormat::Declared(Decoding::new(declaration)),
             Subject::Counted(counter) => RowFormat::Counted(counter),
         };
-        SubjectRows { format, recognized: if is_named { None } else { Recognition::of(subject) } }
+        let recognized = if candidates.is_named() { None } else { Recognition::of(subject, candidates.kind_at(at)) };
+        SubjectRows { format, recognized }
     }
 }
 
 struct Decoder<'a> {
     out: &'a mut dyn Write,
+    candidates: &'a Candidates,
     /// One entry for each subject.
     rows: Vec<SubjectRows<'a>>,
     json: bool,
+    /// Whether every reading of each ID is printed.
+    prints_all: bool,
     /// Subject of the previous row: a row of another subject gets a head of its own.
     last: usize,
     /// Number of places with a mistake, and of other errors.
@@ -205,18 +215,16 @@ struct Decoder<'a> {
     /// Position of the last mistake.
     position: Option<InputPosition>,
     now_unix_ms: i64,
-    /// Whether neither a generator nor a layout was named.
-    guesses: bool,
-    /// Whether a report of an unknown ID has already named the other forms of IDs.
+    /// Whether a report of an unknown ID has already named the forms that are nearest to it.
     explained: bool,
-    /// Whether other kinds were already suggested for an ID whose time is in the future.
+    /// Whether `--readings` was already suggested for an ID whose time is in the future.
     hinted: bool,
 }
 
 impl Decoder<'_> {
     fn accept(&mut self, position: InputPosition, word: Result<FoundId, PasteError>) -> io::Result<()> {
         match word {
-            Ok((subject, number)) => self.write(subject, number),
+            Ok(found) => self.write_id(position, found),
             Err(_) if self.position == Some(position) => Ok(()),
             Err(mistake) => {
                 self.position = Some(position);
@@ -224,18 +232,41 @@ impl Decoder<'_> {
                 if self.mistakes > NAMED_MAX {
                     return Ok(());
                 }
-                let is_unknown = matches!(mistake, PasteError::NoId { .. });
-                let more = if self.guesses && is_unknown && !std::mem::replace(&mut self.explained, true) {
-                    ", a UUID, an ObjectId, or with --config FILE an ID of one of its generators"
-                } else {
-                    ""
+                let more = match &mistake {
+                    PasteError::NoId { word, .. } if !self.explained => self.candidates.nearest_forms(word),
+                    _ => None,
                 };
+                self.explained |= more.is_some();
+                let more = more.map_or_else(String::new, |forms| {
+                    format!(", or with --config FILE an ID of one of its generators; {forms}")
+                });
                 // Output stays in the order of the input, also when both streams go to one terminal.
                 self.out.flush()?;
                 print_error(&printable(&format!("{position}: {mistake}{more}")));
                 Ok(())
             }
         }
+    }
+
+    /// Writes the reading of an ID, or all of them.
+    fn write_id(&mut self, position: InputPosition, found: FoundId) -> io::Result<()> {
+        let (subject, number) = found;
+        let is_future = self.is_future(found);
+        let is_typed = matches!(position, InputPosition::Argument(_)) && !self.json;
+        if !self.prints_all && !(is_future && is_typed) {
+            self.write(subject, number)?;
+            return if is_future { self.hint(found) } else { Ok(()) };
+        }
+        let text = self.candidates.subjects()[subject].text(number);
+        let readings = self.candidates.readings(&text, self.now_unix_ms);
+        readings.into_iter().try_for_each(|(subject, number)| self.write(subject, number))
+    }
+
+    /// Returns true if no generator or layout was named, and the most plausible time of an ID is in the future.
+    fn is_future(&self, (subject, number): FoundId) -> bool {
+        let unix_ms = self.candidates.subjects()[subject].unix_ms(number, self.now_unix_ms);
+        let latest = self.now_unix_ms.saturating_add(AHEAD_MAX_MS);
+        !self.candidates.is_named() && unix_ms.is_some_and(|unix_ms| unix_ms > latest)
     }
 
     fn write(&mut self, subject: usize, number: getid_core::Number) -> io::Result<()> {
@@ -252,8 +283,7 @@ impl Decoder<'_> {
                 let layout = *layout;
                 let Some(id) = u64::try_from(number).ok().and_then(Id::new) else { return Ok(()) };
                 let row = DecodedId::new(id, layout);
-                if self.json { write_json(out, whose, &row) } else { row.write(layout, header_due, out) }?;
-                self.hint(id, layout)
+                if self.json { write_json(out, whose, &row) } else { row.write(layout, header_due, out) }
             }
             RowFormat::Declared(decoding) => {
                 let row = decoding.row(number);
@@ -278,25 +308,16 @@ impl Decoder<'_> {
         }
     }
 
-    /// Suggests once the other kinds of an ID whose time is in the future.
-    fn hint(&mut self, id: Id, layout: Layout) -> io::Result<()> {
-        if self.hinted || !self.guesses {
+    /// Suggests once to look at all readings of an ID whose time is in the future.
+    fn hint(&mut self, (subject, number): FoundId) -> io::Result<()> {
+        if std::mem::replace(&mut self.hinted, true) {
             return Ok(());
         }
-        let readings = readings(id, layout, self.now_unix_ms);
-        if readings.is_empty() {
-            return Ok(());
-        }
-        self.hinted = true;
         self.out.flush()?;
-        let readings: Vec<_> = readings
-            .iter()
-            .map(|(kind, unix_ms)| format!("--layout {kind} ({})", timestamp::format_rfc3339(*unix_ms)))
-            .collect();
-        let readings = readings.join(", ");
-        print_note(&format!(
-            "the time of {id} is in the future: another system's ID? Kinds with a past time: {readings}"
-        ));
+        let id = self.candidates.subjects()[subject].text(number);
+        print_note(&printable(&format!(
+            "the time of {id} is in the future: another system's ID? 'getid decode --readings {id}' shows all readings"
+        )));
         Ok(())
     }
 }
@@ -330,10 +351,14 @@ struct Recognition {
 }
 
 impl Recognition {
-    fn of(subject: &Subject) -> Option<Recognition> {
+    /// Returns the recognition of a subject; `what` describes a kind that is not declared.
+    fn of(subject: &Subject, what: Option<String>) -> Option<Recognition> {
         let (kind, doc) = match subject {
             Subject::Unnamed(_) => return None,
-            Subject::Declared(declaration) => (declaration.kind().word, declaration.kind().doc.to_owned()),
+            Subject::Declared(declaration) => {
+                let kind = declaration.kind();
+                (kind.word, what.unwrap_or_else(|| kind.doc.to_owned()))
+            }
             Subject::Counted(counter) => (counter.word(), counter.words().split_off(2).join(" ")),
         };
         let generator = subject.name().filter(|name| *name != kind).map(str::to_owned);

@@ -13,7 +13,7 @@ use getid_text::printable::printable_up_to;
 use getid_text::suggest::did_you_mean;
 use getid_text::timestamp::{self, TimeError};
 use getid_text::zone::Zone;
-use getid_tools::recognition::shaped;
+use getid_tools::recognition::Candidates;
 use getid_tools::subject::{Subject, SubjectError};
 
 /// Flags that divide the bits of IDs.
@@ -129,17 +129,15 @@ impl SubjectArgs {
         }
     }
 
-    /// Returns the possible subjects. If the flags name one, it is the only one. Otherwise the unnamed generator comes
-    /// first, then the configuration's generators, then the kinds that an ID's shape shows.
-    pub(super) fn subjects(&self) -> Result<Vec<Subject>, SubjectArgsError> {
+    /// Returns the candidates for IDs. If the flags name a generator or a layout, it is the only one. Otherwise they are
+    /// the unnamed generator, the configuration's generators, and all kinds.
+    pub(super) fn candidates(&self) -> Result<Candidates, SubjectArgsError> {
         if self.words.is_some() || self.generator.is_some() || self.unnamed.has_layout() {
-            return Ok(vec![self.subject()?]);
+            return Ok(Candidates::named(self.subject()?));
         }
         let config = self.unnamed.load()?;
-        let mut subjects = vec![Subject::Unnamed(self.unnamed.layout_over(config.layout)?)];
-        subjects.extend(all_generators(&config));
-        subjects.extend(shaped());
-        Ok(subjects)
+        let unnamed = Subject::Unnamed(self.unnamed.layout_over(config.layout)?);
+        Ok(Candidates::all(unnamed, all_generators(&config)))
     }
 
     /// Returns the configured generator of this name, or the kind.

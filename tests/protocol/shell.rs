@@ -10,9 +10,7 @@ use getid_config::Config;
 use getid_core::server::{NamedGenerators, Run, SequenceRefusal};
 use getid_core::{Declaration, Layout, NamedGenerator, RandomCycle, Reservation, Scheme, Slot, Tick, no_dates};
 use getid_redis::acl::{Protection, Users};
-use getid_redis::command::{
-    Vocabulary, describe_any_id, describe_id, describe_named_id, describe_named_span, describe_span,
-};
+use getid_redis::command::{Vocabulary, describe_any_id, describe_named_id, describe_named_span, describe_span};
 use getid_redis::resp::{DecodeLimits, DecodeStep, Decoder, ErrorKind, ErrorReply, Value};
 use getid_redis::session::{
     AclEffect, ClientEffect, ClientFilter, ClientKind, ConfigEffect, Effect, ExtraDraws, IdsEffect, IntrospectEffect,
@@ -338,12 +336,9 @@ fn pieces((slot, count): &mut (u64, u64), mut ids: u32) -> Vec<Reservation> {
 
 fn answer(effect: &Effect) -> Value {
     match effect {
-        Effect::Ids(IdsEffect::Decode(id)) => describe_id(Layout::default(), *id, 1_488_793_021_000),
+        Effect::Ids(IdsEffect::Decode(readings)) => describe_any_id(Layout::default(), readings, 1_488_793_021_000),
         Effect::Ids(IdsEffect::Encode(encoding)) => encoding.reply(1_488_793_021_000, Some(1_488_792_000_000)),
         Effect::Ids(IdsEffect::Generators) => Value::Array(Vec::new()),
-        Effect::Ids(IdsEffect::DecodeAny { id, named }) => {
-            describe_any_id(Layout::default(), *id, named, 1_488_793_021_000)
-        }
         Effect::Ids(IdsEffect::DecodeNamed(id)) => describe_named_id(id, 1_488_793_021_000),
         Effect::Ids(IdsEffect::SpanNamed { generator, times }) => {
             describe_named_span(generator, *times, 1_488_793_021_000)

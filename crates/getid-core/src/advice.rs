@@ -4,6 +4,7 @@
 //! while IDs are rare: the counter is 0 in nearly all of them. A random field, or a counter that begins at a random
 //! value, makes it even; and the odd part of `n` is made even by the time, which passes through all remainders.
 
+use alloc::borrow::ToOwned as _;
 use alloc::format;
 use alloc::string::{String, ToString as _};
 use alloc::vec;
@@ -12,6 +13,7 @@ use core::fmt;
 
 use crate::fields::{FieldLayout, INTEGER_BITS_MAX, Role};
 use crate::layout::LOW_BITS;
+use crate::number::low_bits_64;
 use crate::time::{Epoch, UtcMs};
 
 /// Largest `n` of `id % n` for which evenness is computed.
@@ -179,6 +181,117 @@ fn exp_of_minus(x: f64) -> f64 {
 #[expect(clippy::cast_precision_loss, reason = "shares need no more")]
 fn exact(number: u64) -> f64 {
     number as f64
+}
+
+/// Number of tables for which [`QuietEvenness`] is computed by default.
+const TABLES: u64 = 1024;
+
+/// How evenly a generator spreads its IDs over `id % n` while it gives few of them: less than one in a unit of time.
+///
+/// A counter is then at its start in nearly all IDs. So if it has the lowest bits, the IDs are even only with a
+/// `counter-start`. `Display` is a clause.
+///
+/// ```
+/// use getid_core::{Declaration, QuietEvenness, no_dates};
+///
+/// let tweets = Declaration::parse(&["tweets", "twitter"], no_dates).expect("a kind of the table");
+/// let evenness = QuietEvenness::of(tweets.layout(), tweets.counter_start(), None);
+/// assert_eq!(evenness.to_string(), "even with counter-start 0..1023");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QuietEvenness {
+    /// Largest power of two `n` for which `id % n` is even, at most `tables`.
+    pub even_to: u64,
+    /// The power of two up to which `id % n` has to be even.
+    pub tables: u64,
+    /// The option that makes `id % n` even for a larger power of two.
+    pub remedy: Option<CounterStart>,
+    /// Field of the lowest bits, if no option makes `id % n` even up to `tables`: it is equal in all of a server's IDs.
+    pub same: Option<String>,
+}
+
+/// The option `counter-start 0..last`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CounterStart {
+    /// Highest start of the counter.
+    pub last: u64,
+    /// Largest power of two `n` for which `id % n` is even with the option.
+    pub even_to: u64,
+}
+
+impl QuietEvenness {
+    /// Computes the evenness over `id % modulus`, by default over up to 1,024 tables. A unit's counter begins at a
+    /// random value of `0..=counter_start`.
+    pub fn of(layout: &FieldLayout, counter_start: u64, modulus: Option<u64>) -> QuietEvenness {
+        // Time makes the odd part of the modulus even.
+        let decisive = modulus.unwrap_or(TABLES).clamp(1, MODULUS_MAX).trailing_zeros();
+        let (now, _) = even_bits(layout, counter_start, decisive);
+        let (most, same) = even_bits(layout, u64::MAX, decisive);
+        let below_counter = layout.shift_of(Role::Counter).unwrap_or(0);
+        let remedy = CounterStart { last: (1 << most.saturating_sub(below_counter).min(63)) - 1, even_to: 1 << most };
+        QuietEvenness {
+            even_to: 1 << now,
+            tables: 1 << decisive,
+            remedy: (most > now).then_some(remedy),
+            same: same.map(str::to_owned),
+        }
+    }
+
+    /// Returns true if the option `counter-start` is not needed, or does not help.
+    pub fn is_even(&self) -> bool {
+        self.even_to == self.tables
+    }
+}
+
+impl fmt::Display for QuietEvenness {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let QuietEvenness { even_to, tables, remedy, same } = self;
+        if self.is_even() {
+            return f.write_str("even");
+        }
+        match (even_to, remedy) {
+            (1, None) => f.write_str("uneven")?,
+            (1, Some(_)) => {}
+            (even_to, _) => write!(f, "even up to id % {even_to}")?,
+        }
+        if let Some(CounterStart { last, even_to: to }) = remedy {
+            let comma = if *even_to > 1 { ", " } else { "" };
+            write!(f, "{comma}even with counter-start 0..{last}")?;
+            if to < tables {
+                write!(f, " up to id % {to}")?;
+            }
+        }
+        same.iter().try_for_each(|field| write!(f, "; '{field}' is equal in all of a server's IDs"))
+    }
+}
+
+/// Returns how many of the lowest `decisive` bits are even together in a quiet generator, and the first field that is
+/// not.
+fn even_bits(layout: &FieldLayout, counter_start: u64, decisive: u32) -> (u32, Option<&str>) {
+    let mut even = 0;
+    for (field, _) in layout.places().rev().take_while(|&(_, shift)| shift < decisive) {
+        let bits = field.bits.min(decisive - even);
+        match field.role {
+            Role::Time | Role::Random | Role::Noise => even += bits,
+            Role::Counter => {
+                let starts = u128::from(counter_start.min(low_bits_64(field.bits))) + 1;
+                let counted = (0..=bits).rev().find(|&bits| is_even_over(starts, bits)).unwrap_or(0);
+                even += counted;
+                if counted < bits {
+                    return (even, None);
+                }
+            }
+            Role::Constant(_) | Role::Server | Role::Drawn | Role::Request => return (even, Some(&field.name)),
+        }
+    }
+    (even, None)
+}
+
+/// Returns true if `0..starts`, modulo 2^bits, has each value within 5 % of an even share.
+fn is_even_over(starts: u128, bits: u32) -> bool {
+    let most = starts.div_ceil(1 << bits) << bits;
+    let fewest = starts >> bits << bits;
+    most * 20 <= starts * 21 && fewest * 20 >= starts * 19
 }
 
 /// A layout for a load, with the reasons for it.

@@ -12,8 +12,9 @@
 //! - time and counter have at most 64 bits together, all fields at most 160
 
 use alloc::borrow::ToOwned as _;
-use alloc::string::String;
+use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
+use core::net::Ipv4Addr;
 
 use crate::layout::{LOW_BITS, Layout};
 use crate::number::{Number, low_bits, low_bits_64, low_ones};
@@ -76,6 +77,17 @@ impl Role {
     }
 }
 
+/// How the values of a field are written for people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notation {
+    /// A decimal number.
+    Decimal,
+    /// All hexadecimal digits: nodes, processes and random bits.
+    Hex,
+    /// An IPv4 address: four decimal numbers with dots.
+    Address,
+}
+
 /// One field of an ID.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
@@ -90,6 +102,36 @@ pub struct Field {
 impl Field {
     pub(crate) fn new(name: &str, bits: u32, role: Role) -> Field {
         Field { name: name.to_owned(), bits, role }
+    }
+
+    /// Returns how the values of the field are written for people.
+    pub fn notation(&self) -> Notation {
+        match (self.role, self.name.as_str()) {
+            // Drawn fields come from the table of kinds alone, so no declared field has this name by chance.
+            (Role::Drawn, "address") => Notation::Address,
+            (Role::Drawn, "clock-seq") => Notation::Decimal,
+            (Role::Drawn | Role::Noise, _) => Notation::Hex,
+            _ => Notation::Decimal,
+        }
+    }
+
+    /// Parses a value of the field: a decimal number, or an IPv4 address where the notation is that; `None` if it is
+    /// neither, or wider than the field.
+    pub fn read_value(&self, text: &str) -> Option<u64> {
+        let address = || text.parse::<Ipv4Addr>().ok().map(|address| u64::from(address.to_bits()));
+        // A sign, which Rust's parser accepts, is refused.
+        let number = text.parse().ok().filter(|_| !text.starts_with('+'));
+        let value = number.or_else(|| if self.notation() == Notation::Address { address() } else { None });
+        value.filter(|&value| value <= low_bits_64(self.bits))
+    }
+
+    /// Returns a value of the field as a declaration has it: an IPv4 address where the notation is that, else a decimal
+    /// number.
+    pub fn declared_value(&self, value: u64) -> String {
+        match (self.notation(), u32::try_from(value)) {
+            (Notation::Address, Ok(bits)) => Ipv4Addr::from_bits(bits).to_string(),
+            _ => value.to_string(),
+        }
     }
 
     fn has_fit_width(&self) -> bool {

@@ -50,6 +50,7 @@ mod named;
 mod number;
 mod printable;
 mod radix;
+mod recognition;
 mod refusal;
 mod save_point;
 mod scheme;
@@ -64,14 +65,17 @@ mod watermark;
 #[doc(hidden)]
 pub mod worker;
 
-pub use advice::{Evenness, IDS_PER_S_MAX, MODULUS_MAX, NoProposal, Proposal, SERVERS_MAX, evenness, propose};
+pub use advice::{
+    CounterStart, Evenness, IDS_PER_S_MAX, MODULUS_MAX, NoProposal, Proposal, QuietEvenness, SERVERS_MAX, evenness,
+    propose,
+};
 pub use alphabet::{ALPHABET_CHARS_MAX, Alphabet, AlphabetError};
 pub use clock::Reading;
 pub use clock_event::{ClockEvent, ClockFault, Severity};
 pub use declaration::{Declaration, DeclarationError, EpochError, EpochParser, no_dates};
 pub use encode::{EncodeError, Fill};
 pub use fields::{
-    Field, FieldLayout, FieldsError, ID_BITS_MAX, INTEGER_BITS_MAX, NOISE_BITS_MAX, RANDOM_BITS_MAX, Role,
+    Field, FieldLayout, FieldsError, ID_BITS_MAX, INTEGER_BITS_MAX, NOISE_BITS_MAX, Notation, RANDOM_BITS_MAX, Role,
     SLOT_BITS_MAX, VALUE_BITS_MAX,
 };
 #[cfg(feature = "std")]
@@ -84,6 +88,7 @@ pub use mint::Mint;
 pub use named::{NamedGenerator, RequestField};
 pub use number::Number;
 pub use radix::Radix;
+pub use recognition::{KIND_READINGS_MAX, KindReader, KindReaders, KindReading, NearestForms, most_plausible};
 pub use refusal::{Blocked, Overload, Refusal};
 pub use save_point::SavePoint;
 pub use scheme::{RandomCycle, Reservation, Scheme};

@@ -2,13 +2,11 @@
 //!
 //! On the first path, `POST` has a generator's name where `GET` has an ID, so the parameter has one name for both.
 
-use std::sync::Arc;
-
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::on;
 use getid_core::server::is_name;
-use getid_core::{FieldLayout, Layout, NamedGenerator};
+use getid_core::{Declaration, FieldLayout, KIND_READINGS_MAX, Layout, Notation};
 use redis_protocol::resp3::types::OwnedFrame;
 use serde_json::{Value, json};
 
@@ -18,8 +16,8 @@ use super::ids::{ID, NAME, of_named};
 use super::openapi::TAG_IDS;
 use super::problem::Problem;
 use super::reply::{self, ReplyFrame};
-use super::schema::{AMOUNT, Schema, TEXT, UNNAMED, field};
-use getid_redis::command::parse_id;
+use super::schema::{AMOUNT, Field, Schema, TEXT, UNNAMED, field};
+use getid_redis::command::{KIND_READERS, parse_id};
 
 pub(super) const ENDPOINTS: &[Endpoint] = &[DECODE, SPAN];
 
@@ -30,8 +28,9 @@ const DECODE: Endpoint = Endpoint {
     id: "decodeId",
     summary: "Decode an ID",
     description: "Without a generator, the response has every possible reading: that of the unnamed generator, if it \
-                  is one of its IDs, and those of at most 100 named generators. The reading whose time is nearest to \
-                  now comes first, then readings with a future time, then readings without a time.",
+                  is one of its IDs, those of at most 100 named generators, and those of at most 8 kinds that no \
+                  generator declares. The reading whose time is nearest to now comes first, then readings with a \
+                  future time, then readings without a time.",
     access: EndpointAccess::Commands(&[("DECODEID", "")]),
     parameters: &[
         in_path("name", &ID, "The ID, as its generator returned it."),
@@ -47,7 +46,12 @@ const DECODED: Schema = Schema::Named(
     "DecodedId",
     &Schema::Object(&[
         field("id", &TEXT, "The ID of the request."),
-        field("readings", &Schema::List { of: &READING, items_max: usize::MAX }, ""),
+        field("readings", &Schema::List { of: &READING, items_max: usize::MAX }, "The readings of generators."),
+        field(
+            "kinds",
+            &Schema::List { of: &KIND_READING, items_max: KIND_READINGS_MAX },
+            "The readings of kinds that no generator declares. Empty if the request names a generator.",
+        ),
     ]),
 );
 
@@ -58,23 +62,44 @@ const READING: Schema = Schema::Named(
     &Schema::Object(&[
         field("generator", &Schema::OrNull(&TEXT), "The generator of this reading; null is the unnamed one."),
         field("kind", &Schema::OrNull(&TEXT), "The generator's kind."),
-        field(
-            "time",
-            &Schema::OrNull(&Schema::Time),
-            "The time of the ID, or the start of a serial number's period. Null if the IDs have no time, or past the \
-             year 9999.",
-        ),
-        field("unix_ms", &Schema::OrNull(&MS), "The time as Unix time, ms."),
-        field("ahead_ms", &Schema::OrNull(&MS), "How far the time is ahead of the server's clock, ms."),
-        field("note", &Schema::OrNull(&TEXT), "Why there is no time, or another note."),
-        field("fields", &Schema::List { of: &FIELD, items_max: usize::MAX }, "The fields, the most significant first."),
+        READING_TIME,
+        READING_UNIX_MS,
+        READING_AHEAD_MS,
+        READING_NOTE,
+        READING_FIELDS,
     ]),
 );
+
+const KIND_READING: Schema = Schema::Named(
+    "KindReading",
+    &Schema::Object(&[
+        field("kind", &TEXT, "The kind of this reading."),
+        field("what", &TEXT, "The description of the kind."),
+        READING_TIME,
+        READING_UNIX_MS,
+        READING_AHEAD_MS,
+        READING_NOTE,
+        READING_FIELDS,
+    ]),
+);
+
+const READING_TIME: Field = field(
+    "time",
+    &Schema::OrNull(&Schema::Time),
+    "The time of the ID, or the start of a serial number's period. Null if the IDs have no time, or past the year 9999.",
+);
+const READING_UNIX_MS: Field = field("unix_ms", &Schema::OrNull(&MS), "The time as Unix time, ms.");
+const READING_AHEAD_MS: Field =
+    field("ahead_ms", &Schema::OrNull(&MS), "How far the time is ahead of the server's clock, ms.");
+const READING_NOTE: Field = field("note", &Schema::OrNull(&TEXT), "Why there is no time, or another note.");
+const READING_FIELDS: Field =
+    field("fields", &Schema::List { of: &FIELD, items_max: usize::MAX }, "The fields, the most significant first.");
 
 const FIELD: Schema = Schema::Object(&[
     field("name", &TEXT, ""),
     field("bits", &Schema::OrNull(&AMOUNT), "The width; null if the number has no layout of bits."),
     field("value", &TEXT, "The value in decimal digits."),
+    field("text", &Schema::OrNull(&TEXT), "The value as an IPv4 address, if it is one."),
 ]);
 
 /// Decodes the ID by one generator, or by all that could have made it.
@@ -92,10 +117,11 @@ async fn decode(PathName(id): PathName, request: ApiRequest) -> Result<Response,
         Some(name) => vec![reading_of(&request, &reply, name, &id)],
         None => readings(&request, &reply, &id, generator.is_none()),
     };
-    if readings.is_empty() {
+    let kinds = if generator.is_none() { kind_readings(&reply, &id) } else { Vec::new() };
+    if readings.is_empty() && kinds.is_empty() {
         return Err(Problem::bad("the ID is not one of the unnamed generator".to_owned()));
     }
-    Ok(reply::json(StatusCode::OK, &json!({ "id": id, "readings": readings })))
+    Ok(reply::json(StatusCode::OK, &json!({ "id": id, "readings": readings, "kinds": kinds })))
 }
 
 /// Adds a hint to the error for a name in place of an ID: the client probably means a `POST`. The hint is given for any
@@ -122,8 +148,33 @@ fn readings(request: &ApiRequest, reply: &ReplyFrame, id: &str, with_named: bool
             data.iter().filter_map(|(name, reply)| Some(reading_of(request, reply, &reply::text_of(name)?, id))),
         );
     }
-    readings.sort_by_key(|reading| reading["ahead_ms"].as_i64().map_or(u64::MAX, i64::unsigned_abs));
+    readings.sort_by_key(distance);
     readings
+}
+
+/// Returns the readings of kinds, in the order of the reply.
+fn kind_readings(reply: &ReplyFrame, id: &str) -> Vec<Value> {
+    let Some(OwnedFrame::Map { data, .. }) = reply::find(reply, "kinds") else { return Vec::new() };
+    // The parser of replies keeps no order of a map.
+    let mut readings: Vec<_> = data
+        .iter()
+        .filter_map(|(word, reply)| {
+            let reader = KIND_READERS.find(&reply::text_of(word)?)?;
+            let mut reading = reply::shaped(reply, &KIND_READING);
+            reading["kind"] = reader.declaration().kind().word.into();
+            reading["fields"] = fields_of(reader.declaration(), id).into();
+            Some(reading)
+        })
+        .collect();
+    // Kinds with equal times are in the order of the table.
+    let place = |reading: &Value| KIND_READERS.iter().position(|reader| reading["kind"] == reader.declaration().name());
+    readings.sort_by_key(|reading| (distance(reading), place(reading)));
+    readings
+}
+
+/// Returns how far the time of a reading is from now, ms; the largest number for one without a time.
+fn distance(reading: &Value) -> u64 {
+    reading["ahead_ms"].as_i64().map_or(u64::MAX, i64::unsigned_abs)
 }
 
 fn reading_of(request: &ApiRequest, reply: &ReplyFrame, name: &str, id: &str) -> Value {
@@ -131,10 +182,10 @@ fn reading_of(request: &ApiRequest, reply: &ReplyFrame, name: &str, id: &str) ->
     let generators = &settings.generators;
     let generator = generators.find(name.as_bytes()).and_then(|index| generators.get(index));
     let fields = if let Some((_, generator)) = generator {
-        fields_of(generator, id)
+        fields_of(generator.declaration(), id)
     } else {
         let value = reply::find(reply, "value").and_then(reply::text_of);
-        value.map(|value| json!({ "name": "value", "bits": null, "value": value })).into_iter().collect()
+        value.map(|value| json!({ "name": "value", "bits": null, "value": value, "text": null })).into_iter().collect()
     };
     reading(reply, fields)
 }
@@ -153,7 +204,7 @@ fn fields_of_unnamed(layout: Layout, id: &str) -> Vec<Value> {
     let Ok(id) = parse_id(id.as_bytes()) else { return Vec::new() };
     let parts = layout.split(id);
     let below = layout.server_bits() + layout.shard_bits() + layout.random_bits();
-    let field = |name: &str, bits: u32, value: u64| json!({ "name": name, "bits": bits, "value": value.to_string() });
+    let field = |name: &str, bits: u32, value: u64| json!({ "name": name, "bits": bits, "value": value.to_string(), "text": null });
     vec![
         field("time", ID_BITS - below, id.get() >> below),
         field("server_id", layout.server_bits(), parts.server.into()),
@@ -162,13 +213,14 @@ fn fields_of_unnamed(layout: Layout, id: &str) -> Vec<Value> {
     ]
 }
 
-fn fields_of(generator: &Arc<NamedGenerator>, id: &str) -> Vec<Value> {
-    let declaration = generator.declaration();
+fn fields_of(declaration: &Declaration, id: &str) -> Vec<Value> {
     // A reload in between may have changed the generator.
     let Some(number) = declaration.read(id) else { return Vec::new() };
     let fields = declaration.layout().places().map(|(field, shift)| {
-        let value = FieldLayout::value(field, shift, number).to_string();
-        json!({ "name": field.name, "bits": field.bits, "value": value })
+        let value = FieldLayout::value(field, shift, number);
+        let address = u64::try_from(value).ok().filter(|_| field.notation() == Notation::Address);
+        let text = address.map(|value| field.declared_value(value));
+        json!({ "name": field.name, "bits": field.bits, "value": value.to_string(), "text": text })
     });
     fields.collect()
 }

@@ -69,6 +69,12 @@ const GENERATOR: Schema = Schema::Named(
         field("position", &Schema::OrNull(&Schema::Time), "The time of its next ID."),
         field("ahead_ms", &AMOUNT, "How far the position is ahead of the clock, ms."),
         field("refusing", &TEXT, "The reason why it returns no IDs now; 'no' if it returns IDs."),
+        field(
+            "evenness",
+            &Schema::OrNull(&TEXT),
+            "How evenly its IDs spread over id % n, for n up to 1,024, while it gives few of them. Null if they are \
+             texts.",
+        ),
     ]),
 );
 

@@ -4,9 +4,8 @@
 //! layout before, is decoded as it is.
 
 use std::fmt::Write as _;
-use std::net::Ipv4Addr;
 
-use getid_core::{Declaration, Field, FieldLayout, Number, Role};
+use getid_core::{Declaration, Field, FieldLayout, Notation, Number, Role};
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
@@ -128,7 +127,7 @@ impl Serialize for DecodedRow<'_> {
             let key = if is_taken { format!("field-{}", field.name) } else { field.name.clone() };
             match u64::try_from(value)
                 .ok()
-                .filter(|_| ValueStyle::of(field) == ValueStyle::Decimal && field.bits <= JSON_BITS_MAX)
+                .filter(|_| field.notation() == Notation::Decimal && field.bits <= JSON_BITS_MAX)
             {
                 Some(number) => map.serialize_entry(&key, &number)?,
                 None => map.serialize_entry(&key, &shown(field, value))?,
@@ -138,40 +137,15 @@ impl Serialize for DecodedRow<'_> {
     }
 }
 
-/// How the values of a field are shown.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum ValueStyle {
-    Decimal,
-    /// All hexadecimal digits, for nodes, processes and random bits.
-    Hex,
-    /// Four decimal numbers with dots.
-    Address,
-}
-
-impl ValueStyle {
-    fn of(field: &Field) -> ValueStyle {
-        match (field.role, field.name.as_str()) {
-            (Role::Drawn, "address") => ValueStyle::Address,
-            (Role::Drawn, "clock-seq") => ValueStyle::Decimal,
-            (Role::Drawn | Role::Noise, _) => ValueStyle::Hex,
-            _ => ValueStyle::Decimal,
+fn shown(field: &Field, value: u128) -> String {
+    match field.notation() {
+        Notation::Hex => format!("{value:00$x}", field.bits.div_ceil(4) as usize),
+        Notation::Decimal | Notation::Address => {
+            u64::try_from(value).map_or_else(|_| value.to_string(), |value| field.declared_value(value))
         }
     }
 }
 
-fn shown(field: &Field, value: u128) -> String {
-    let hex = || format!("{value:00$x}", field.bits.div_ceil(4) as usize);
-    match ValueStyle::of(field) {
-        ValueStyle::Decimal => value.to_string(),
-        ValueStyle::Hex => hex(),
-        ValueStyle::Address => u32::try_from(value).map_or_else(|_| hex(), |bits| Ipv4Addr::from(bits).to_string()),
-    }
-}
-
 fn width(field: &Field) -> usize {
-    let most = match ValueStyle::of(field) {
-        ValueStyle::Address => "255.255.255.255".len(),
-        _ => shown(field, u128::MAX >> (u128::BITS - field.bits)).len(),
-    };
-    most.max(field.name.len())
+    shown(field, u128::MAX >> (u128::BITS - field.bits)).len().max(field.name.len())
 }

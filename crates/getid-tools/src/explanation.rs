@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use getid_core::{Declaration, Field, FieldLayout, Number, Role, Shape, evenness};
+use getid_core::{CounterStart, Declaration, Field, FieldLayout, Number, QuietEvenness, Role, Shape, evenness};
 use serde::Serialize;
 
 use super::picture::picture;
@@ -43,6 +43,8 @@ pub struct Explanation {
     ordered: bool,
     written: String,
     evenness: Vec<EvennessLine>,
+    /// The option that makes more of `id % n` even.
+    proposal: Option<OptionProposal>,
     limits: Vec<String>,
     /// The declaration, as a line of a configuration.
     declaration: Option<String>,
@@ -56,6 +58,13 @@ struct FieldLine {
     /// The largest value, as a string, because it may have 128 bits.
     max: String,
     meaning: String,
+}
+
+/// An option of the declaration, and its effect.
+#[derive(Serialize)]
+struct OptionProposal {
+    option: String,
+    effect: String,
 }
 
 #[derive(Serialize)]
@@ -85,6 +94,7 @@ impl Explanation {
         let layout = declaration.layout();
         let has_time = layout.has_time();
         let time = |tick| has_time.then(|| time_text(layout, tick));
+        let evenness = evenness_lines(declaration, scope);
         let days_left = has_time.then(|| layout.end_unix_ms().saturating_sub(now_unix_ms).div_euclid(DAY_MS));
         Explanation {
             name: (!unnamed).then(|| declaration.name().to_owned()),
@@ -100,7 +110,8 @@ impl Explanation {
             days_left,
             ordered: declaration.is_ordered() && has_time,
             written: written(declaration),
-            evenness: evenness_lines(declaration, scope),
+            proposal: proposal(declaration, scope, &evenness),
+            evenness,
             limits: limits(declaration, now_unix_ms),
             declaration: (!unnamed).then(|| declared_by(declaration)),
         }
@@ -126,7 +137,7 @@ fn about(declaration: &Declaration, unnamed: bool) -> String {
 /// Returns the declaration as a line of a configuration. The name is a placeholder if no generator of a configuration
 /// is meant.
 fn declared_by(declaration: &Declaration) -> String {
-    let text = declaration.to_text();
+    let text = declaration.declared_text();
     match text.strip_prefix(declaration.name()) {
         Some(rest) if declaration.name() == declaration.kind().word => format!("generator NAME{rest}"),
         _ => format!("generator {text}"),
@@ -224,6 +235,21 @@ fn evenness_lines(declaration: &Declaration, scope: EvennessScope) -> Vec<Evenne
         }
     };
     moduli.iter().flat_map(|&modulus| rates.iter().map(move |&rate| (modulus, rate))).map(|(m, r)| line(m, r)).collect()
+}
+
+/// Returns the `counter-start` that makes `id % n` even where `lines` are not: the lowest bits are a counter, which is
+/// at its start in most IDs of a quiet generator.
+fn proposal(declaration: &Declaration, scope: EvennessScope, lines: &[EvennessLine]) -> Option<OptionProposal> {
+    if lines.iter().all(|line| line.even) {
+        return None;
+    }
+    let quiet = QuietEvenness::of(declaration.layout(), declaration.counter_start(), scope.modulus);
+    let CounterStart { last, even_to } = quiet.remedy?;
+    let effect = match scope.modulus {
+        Some(modulus) if even_to == quiet.tables => format!("id % {modulus} is even at every rate"),
+        _ => format!("id % n is even at every rate, for n up to {}", thousands(even_to)),
+    };
+    Some(OptionProposal { option: format!("counter-start 0..{last}"), effect })
 }
 
 /// Returns the limits of this layout that a user should know.
@@ -333,6 +359,9 @@ impl fmt::Display for Explanation {
         writeln!(f, "order      {order}")?;
         writeln!(f, "written    {written}")?;
         self.write_evenness(f)?;
+        if let Some(OptionProposal { option, effect }) = &self.proposal {
+            writeln!(f, "\nproposal   {option}: {effect}")?;
+        }
         if !self.limits.is_empty() {
             writeln!(f, "\nlimits")?;
             self.limits.iter().try_for_each(|limit| writeln!(f, "  {limit}"))?;

@@ -2,18 +2,16 @@
 //!
 //! All of these are IDs between marks that no ID contains, so no format is detected or named. Blanks, commas, quotes,
 //! brackets and bars end a word, and redis-cli's decoration of a value (`1)`, `(integer)`) is skipped. Every other word
-//! is either an ID or a mistake, which is reported with its line. The [`Subject`] decides what an ID looks like. If
-//! several subjects can read a word, the most plausible reading counts: see [`plausibility`].
+//! is either an ID or a mistake, which is reported with its line. The [`Candidates`] decide what an ID looks like, and
+//! which reading of a word counts.
 //!
 //! Input comes in pieces of any size. Only the beginning of one word is kept, so a line may have any length, such as a
 //! JSON array of a million IDs.
 
 use std::fmt;
 
-use getid_core::Number;
-
+use super::recognition::{Candidates, FoundId};
 use super::subject::Subject;
-use getid_text::timestamp::plausibility;
 
 /// Largest part of a word that is kept, bytes, unless IDs are longer: enough to recognize the kind of mistake.
 const WORD_BYTES_MAX: usize = 64;
@@ -26,8 +24,8 @@ const ERROR_BYTES_MAX: usize = 200;
 /// Invariant: `word` has at most `word_bytes_max` bytes, or `ERROR_BYTES_MAX` while it is an error's text.
 #[derive(Debug)]
 pub struct Scanner<'a> {
-    /// The subjects whose IDs are searched, at least one; mistakes name the first.
-    subjects: &'a [Subject],
+    /// The subjects whose IDs are searched; mistakes name the first.
+    candidates: &'a Candidates,
     now_unix_ms: i64,
     word_bytes_max: usize,
     line: u64,
@@ -37,9 +35,6 @@ pub struct Scanner<'a> {
     /// Whether `(error)` was read: the rest of the line is its text.
     in_error: bool,
 }
-
-/// An ID: the index of its subject, and its number.
-pub type FoundId = (usize, Number);
 
 /// A mistake in pasted text, found where an ID was expected.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,10 +61,11 @@ pub enum PasteError {
 }
 
 impl<'a> Scanner<'a> {
-    /// Returns a scanner for IDs of `subjects`, at least one. `now_unix_ms` decides between several readings of a word.
-    pub fn new(subjects: &'a [Subject], now_unix_ms: i64) -> Scanner<'a> {
-        let word_bytes_max = subjects.iter().map(Subject::id_bytes_max).fold(WORD_BYTES_MAX, usize::max);
-        Scanner { subjects, now_unix_ms, word_bytes_max, line: 1, word: Vec::new(), is_cut: false, in_error: false }
+    /// Returns a scanner for IDs of these candidates. `now_unix_ms` decides between several readings of a word.
+    pub fn new(candidates: &'a Candidates, now_unix_ms: i64) -> Scanner<'a> {
+        let subjects = candidates.subjects().iter();
+        let word_bytes_max = subjects.map(Subject::id_bytes_max).fold(WORD_BYTES_MAX, usize::max);
+        Scanner { candidates, now_unix_ms, word_bytes_max, line: 1, word: Vec::new(), is_cut: false, in_error: false }
     }
 
     /// Calls `found` with each word that ends in `bytes`, and the number of its line, from 1.
@@ -113,7 +109,7 @@ impl<'a> Scanner<'a> {
 
     /// Whether IDs contain this byte. With several subjects, separators are part of no ID.
     fn is_mark(&self, byte: u8) -> bool {
-        matches!(self.subjects, [subject] if subject.marks().as_bytes().contains(&byte))
+        matches!(self.candidates.subjects(), [subject] if subject.marks().as_bytes().contains(&byte))
     }
 
     fn push(&mut self, byte: u8, bytes_max: usize) {
@@ -140,23 +136,13 @@ impl<'a> Scanner<'a> {
             return Ok(());
         }
         if is_cut {
-            return found(line, Err(PasteError::no_id(format!("{word}..."), &self.subjects[0])));
+            return found(line, Err(PasteError::no_id(format!("{word}..."), &self.candidates.subjects()[0])));
         }
-        match self.read(word) {
+        match self.candidates.read(word, self.now_unix_ms) {
             Some(id) => found(line, Ok(id)),
             None if is_decoration(word) => Ok(()),
-            None => found(line, Err(PasteError::of(word, &self.subjects[0]))),
+            None => found(line, Err(PasteError::of(word, &self.candidates.subjects()[0]))),
         }
-    }
-
-    /// Returns the most plausible reading of a word; among equal ones, the first.
-    fn read(&self, word: &str) -> Option<FoundId> {
-        let mut readings = self.subjects.iter().enumerate().filter_map(|(at, subject)| Some((at, subject.read(word)?)));
-        let first = readings.next()?;
-        let Some(second) = readings.next() else { return Some(first) };
-        [first, second].into_iter().chain(readings).min_by_key(|&(at, number)| {
-            plausibility(self.subjects[at].unix_ms(number, self.now_unix_ms), self.now_unix_ms)
-        })
     }
 
     fn end_error<E>(
@@ -226,7 +212,7 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use getid_core::{Layout, no_dates};
+    use getid_core::{Layout, Number, no_dates};
 
     use super::*;
 
@@ -235,16 +221,16 @@ mod tests {
 
     /// Returns the words of `text`, fed in pieces of `piece` bytes.
     fn words(text: &[u8], piece: usize) -> Vec<(u64, Result<Number, PasteError>)> {
-        words_of(&[Subject::Unnamed(Layout::default())], text, piece)
+        words_of(&Candidates::named(Subject::Unnamed(Layout::default())), text, piece)
     }
 
-    fn words_of(subjects: &[Subject], text: &[u8], piece: usize) -> Vec<(u64, Result<Number, PasteError>)> {
+    fn words_of(candidates: &Candidates, text: &[u8], piece: usize) -> Vec<(u64, Result<Number, PasteError>)> {
         let mut words = Vec::new();
         let mut found = |line, word: Result<FoundId, PasteError>| {
             words.push((line, word.map(|(_, number)| number)));
             Ok::<(), Infallible>(())
         };
-        let mut scanner = Scanner::new(subjects, NOW);
+        let mut scanner = Scanner::new(candidates, NOW);
         for piece in text.chunks(piece.max(1)) {
             let Ok(()) = scanner.scan(piece, &mut found);
             assert!(scanner.word.len() <= ERROR_BYTES_MAX);
@@ -337,16 +323,18 @@ mod tests {
             // Marks inside of the ID, and an ID that is longer than most words.
             (declared(&format!("twitter format hex prefix {prefix}")), &format!("{prefix}0000000000000001\n"), 1),
         ] {
+            let candidates = Candidates::named(subject);
             for piece in 1..=text.len() {
-                let words = words_of(std::slice::from_ref(&subject), text.as_bytes(), piece);
+                let words = words_of(&candidates, text.as_bytes(), piece);
                 assert_eq!(words.iter().filter(|(_, word)| word.is_ok()).count(), ids, "{text}: {words:?}");
                 assert_eq!(words.len(), ids);
             }
         }
-        let mistake = |text: &str, word: &str| match &words_of(&[declared(text)], word.as_bytes(), 100)[..] {
-            [(1, Err(mistake))] => mistake.to_string(),
-            words => panic!("{words:?}"),
-        };
+        let mistake =
+            |text: &str, word: &str| match &words_of(&Candidates::named(declared(text)), word.as_bytes(), 100)[..] {
+                [(1, Err(mistake))] => mistake.to_string(),
+                words => panic!("{words:?}"),
+            };
         assert_eq!(
             mistake("js53", "9007199254740992"),
             "'9007199254740992' is not an ID of js53: must be 0 to 9007199254740991"
@@ -361,17 +349,19 @@ mod tests {
     fn the_most_plausible_subject_has_a_word() {
         let declared = |text: &str| Subject::parse(text, no_dates, |_| Ok(())).unwrap();
         let day = "serial {yyyyMMdd}{n:6} zone UTC";
-        let subjects = ["fork", "twitter", "serial ORD{n:3}", day, "sequence", "uuid4"].map(declared);
-        let mut scanner = Scanner::new(&subjects, NOW);
+        let generators = ["twitter", "serial ORD{n:3}", day, "sequence"].map(declared);
+        let candidates = Candidates::all(declared("fork"), generators.into_iter());
+        let mut scanner = Scanner::new(&candidates, NOW);
         let mut found = Vec::new();
         let mut take = |_, word: Result<FoundId, PasteError>| {
-            found.push(word.map(|(at, _)| at).map_err(|mistake| mistake.to_string()));
+            let name = |at: usize| candidates.subjects()[at].name().unwrap_or_default();
+            found.push(word.map(|(at, _)| name(at)).map_err(|mistake| mistake.to_string()));
             Ok::<(), Infallible>(())
         };
         let text =
             b"787043147958976551 2124589679662596096 ORD042 20261125000001 919108f7-52d1-4320-9bac-f847db4148a8 x ";
         let Ok(()) = scanner.scan(text, &mut take);
-        assert_eq!(found[..5], [0, 1, 2, 3, 5].map(Ok));
+        assert_eq!(found[..5], ["fork", "twitter", "serial", "serial", "uuid4"].map(Ok));
         assert!(found[5].as_ref().is_err_and(|mistake| mistake.starts_with("'x' is not an ID of fork")), "{found:?}");
     }
 

@@ -12,7 +12,7 @@ use super::value::{
     is_reserved_name,
 };
 use crate::alphabet::Alphabet;
-use crate::fields::{Field, FieldLayout, FieldsError, Role};
+use crate::fields::{Field, FieldLayout, FieldsError, Notation, Role};
 use crate::format::{Format, PAD_MAX, PREFIX_BYTES_MAX, is_plain};
 use crate::kind::nano_id::{CHANCE_BITS_MIN, LENGTH, NanoId};
 use crate::kind::{KINDS, Kind, Shape};
@@ -315,8 +315,11 @@ impl Draft {
                 continue;
             };
             let max = low_bits_64(field.bits);
-            let number = whole_number(text).filter(|&number| number <= max);
+            let number = field.read_value(text);
             match (field.role, number) {
+                (Role::Drawn, None) if field.notation() == Notation::Address => {
+                    self.errors.push(DeclarationError::Address { name: name.clone(), text: text.clone() });
+                }
                 (Role::Constant(_) | Role::Server | Role::Drawn, None) => {
                     self.errors.push(DeclarationError::Number { option: name.clone(), text: text.clone(), max });
                 }

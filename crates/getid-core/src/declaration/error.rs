@@ -34,6 +34,7 @@ pub enum DeclarationError {
     Option { name: String, fields: Vec<String> },
     NotForKind { option: &'static str, kind: &'static str },
     Number { option: String, text: String, max: u64 },
+    Address { name: String, text: String },
     NoConstant { name: String },
     Missing { name: String, max: u64 },
     CounterStart { text: String, last: u64 },
@@ -62,9 +63,10 @@ impl DeclarationError {
             }
             Self::Kind { .. } => "kind",
             Self::NoValue { option } | Self::Twice { option } | Self::Number { option, .. } => option,
-            Self::Option { name, .. } | Self::NoConstant { name } | Self::Fields(FieldsError::Value { name, .. }) => {
-                name
-            }
+            Self::Option { name, .. }
+            | Self::Address { name, .. }
+            | Self::NoConstant { name }
+            | Self::Fields(FieldsError::Value { name, .. }) => name,
             Self::NotForKind { option, .. } => option,
             Self::CounterStart { .. } | Self::NoCounter => "counter-start",
             Self::Pad { .. } => "pad",
@@ -164,6 +166,12 @@ impl fmt::Display for DeclarationError {
             Self::Number { option, text, max } => {
                 write!(f, "{option} is {}, must be a whole number from 0 to {max}", Quoted(text))
             }
+            Self::Address { name, text } => write!(
+                f,
+                "{name} is {}, must be an IPv4 address such as 10.1.2.3, or its number from 0 to {}",
+                Quoted(text),
+                u32::MAX
+            ),
             Self::NoConstant { name } => write!(f, "the field {} can't be given a value", Quoted(name)),
             Self::Missing { name, max } => {
                 write!(f, "the field '{name}' has no value, must have one, as in: {name} 0 (up to {max})")

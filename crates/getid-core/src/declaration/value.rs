@@ -6,6 +6,7 @@ use alloc::format;
 use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
 
+use crate::advice::QuietEvenness;
 use crate::checks::{Fault, planted};
 use crate::fields::{Field, FieldLayout, ID_BITS_MAX, INTEGER_BITS_MAX, Role};
 use crate::format::Format;
@@ -131,6 +132,9 @@ impl Declaration {
                 Role::Constant(value) => add(format!("{} {value}", field.name)),
                 Role::Drawn if whose != DeclarationDocument::Common => {
                     if let Some(value) = self.drawn_value(&field.name) {
+                        // A record has numbers alone, and its texts are compared.
+                        let is_recorded = whose == DeclarationDocument::Recorded;
+                        let value = if is_recorded { value.to_string() } else { field.declared_value(value) };
                         add(format!("{} {value}", field.name));
                     }
                 }
@@ -233,6 +237,13 @@ impl Declaration {
     /// Returns the highest random start of a unit that was not borrowed; 0: units start at 0.
     pub fn counter_start(&self) -> u64 {
         self.counter_start
+    }
+
+    /// Returns how evenly its IDs spread over `id % modulus`, by default over up to 1,024 tables, while it gives few of
+    /// them. `None` if its IDs are texts of digits other than decimal, which tables place by a hash.
+    pub fn quiet_evenness(&self, modulus: Option<u64>) -> Option<QuietEvenness> {
+        let is_number = self.kind.shape == Shape::Number && self.format.is_none();
+        is_number.then(|| QuietEvenness::of(&self.layout, self.counter_start, modulus))
     }
 
     /// Returns the only server that may give its IDs (`one-server`).

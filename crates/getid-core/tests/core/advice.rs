@@ -1,7 +1,7 @@
 //! Advice about layouts before use: evenness, and proposals.
 
 use getid_core::server::Composer;
-use getid_core::{Declaration, Evenness, Number, RandomCycle, Role, evenness, propose};
+use getid_core::{Declaration, Evenness, Number, QuietEvenness, RandomCycle, Role, evenness, propose};
 
 use crate::random::Random;
 
@@ -191,4 +191,39 @@ fn the_proposal_of_the_documents() {
     let proposal = propose(20, 50_000, 1024).unwrap();
     assert_eq!(proposal.words, "layout time:42@1ms server-id:5 counter:6 random:10");
     assert_eq!(propose(1 << 21, 1_000_000_000, 1 << 20).unwrap_err().server_bits, 21);
+}
+
+/// The sentence for a quiet generator agrees with the shares of each remainder.
+#[test]
+fn a_quiet_generators_evenness_and_its_remedy() {
+    for (words, sentence) in [
+        ("fork", "even"),
+        ("twitter", "even with counter-start 0..1023"),
+        ("twitter counter-start 0..1023", "even"),
+        ("twitter counter-start 0..99", "even up to id % 8, even with counter-start 0..1023"),
+        ("leaf", "even up to id % 8, even with counter-start 0..1023"),
+        ("baidu time:30", "even with counter-start 0..1023"),
+        ("sonyflake", "uneven; 'machine' is equal in all of a server's IDs"),
+        ("js53", "even with counter-start 0..511 up to id % 512; 'server-id' is equal in all of a server's IDs"),
+        ("timestamp-ms", "even"),
+    ] {
+        let declaration = declared(words);
+        let (layout, start) = (declaration.layout(), declaration.counter_start());
+        let quiet = QuietEvenness::of(layout, start, None);
+        assert_eq!(quiet.to_string(), sentence, "{words}");
+        let is_even = |start: u64, modulus: u64| evenness(layout, start, 0.0, modulus).is_even();
+        assert!(is_even(start, quiet.even_to), "{words}");
+        assert!(quiet.is_even() || !is_even(start, 2 * quiet.even_to), "{words}");
+        if let Some(remedy) = quiet.remedy {
+            assert!(is_even(remedy.last, remedy.even_to) && !is_even(remedy.last / 2, remedy.even_to), "{words}");
+        }
+    }
+    let twitter = declared("twitter");
+    let of = |modulus: u64| QuietEvenness::of(twitter.layout(), 0, Some(modulus)).to_string();
+    assert_eq!(of(1023), "even", "time makes an odd modulus even");
+    assert_eq!(of(100), "even with counter-start 0..3");
+    assert_eq!(
+        of(1 << 20),
+        "even with counter-start 0..4095 up to id % 4096; 'worker' is equal in all of a server's IDs"
+    );
 }

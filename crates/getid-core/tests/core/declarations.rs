@@ -19,6 +19,8 @@ const RIGHT: &[&str] = &[
     "old uuid1 node 5",
     "old uuid6 clock-seq 16383 node 281474976710655",
     "doc objectid process 1",
+    "h hibernate address 10.1.2.3 process 5",
+    "h hibernate address 167838211",
     "article layout time:39@1ms idc:2 server-id:7 business:4 counter:7 epoch 1451577600000 idc 1 business 3 \
      counter-start 0..9",
     "short js53 format base62 prefix T- overflow grow",
@@ -109,6 +111,22 @@ fn a_kind_has_a_counter_start_of_its_own() {
     let recorded = Declaration::from_text(old).expect("a record");
     assert_eq!((recorded.counter_start(), recorded.to_text().as_str()), (0, old));
     assert_eq!(declared("t leaf").may_replace(&recorded), Ok(()));
+}
+
+/// A configuration has the address with dots, and a record its number.
+#[test]
+fn hibernate_takes_an_address() {
+    let declaration = declared("h hibernate address 10.1.2.3");
+    assert_eq!(declaration.drawn_value("address"), Some(0x0a01_0203));
+    assert_eq!(declaration.declared_text(), "h hibernate address 10.1.2.3");
+    assert_eq!(declaration.to_text(), "h hibernate address 167838211");
+    for text in ["h hibernate address 10.1.2.3", "h hibernate address 167838211"] {
+        assert_eq!(declared(text), declaration, "{text}");
+    }
+    assert_eq!(Declaration::from_text("h hibernate address 167838211"), Some(declaration.clone()));
+    let mut text = Vec::new();
+    assert!(declaration.write(Number::from(0x0a01_0203_u32) << 43_u32, &mut text));
+    assert!(text.starts_with(b"0a010203-"), "{text:?}");
 }
 
 #[test]
@@ -297,6 +315,27 @@ const WRONG: &[(&str, &str)] = &[
          length, and the fields datacenter, worker",
     ),
     ("t twitter worker 32", "worker is '32', must be a whole number from 0 to 31"),
+    (
+        "t hibernate address 10.1.2",
+        "address is '10.1.2', must be an IPv4 address such as 10.1.2.3, or its number from 0 to 4294967295",
+    ),
+    (
+        "t hibernate address 10.1.2.256",
+        "address is '10.1.2.256', must be an IPv4 address such as 10.1.2.3, or its number from 0 to 4294967295",
+    ),
+    (
+        "t hibernate address 4294967296",
+        "address is '4294967296', must be an IPv4 address such as 10.1.2.3, or its number from 0 to 4294967295",
+    ),
+    (
+        "t hibernate address +1",
+        "address is '+1', must be an IPv4 address such as 10.1.2.3, or its number from 0 to 4294967295",
+    ),
+    ("t hibernate process 10.1.2.3", "process is '10.1.2.3', must be a whole number from 0 to 268435455"),
+    (
+        "t layout time:41@1ms address:32 address 10.1.2.3",
+        "address is '10.1.2.3', must be a whole number from 0 to 4294967295",
+    ),
     ("t twitter worker -1", "worker is '-1', must be a whole number from 0 to 31"),
     ("t twitter counter 1", "the field 'counter' can't be given a value"),
     ("t redis-lua shard x", "the field 'shard' can't be given a value"),

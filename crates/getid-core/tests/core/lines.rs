@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use getid_core::server::LineSpec;
 use getid_core::server::checks::{Fault, plant};
-use getid_core::{Blocked, BorrowPolicy, Layout, Limits, Overload, Refusal, SavePoint, Slot, Tick};
+use getid_core::{Blocked, BorrowPolicy, Declaration, Layout, Limits, Overload, Refusal, SavePoint, Slot, Tick};
 use proptest::prelude::*;
 
 use crate::mint::Scene;
@@ -52,6 +52,20 @@ impl Scene {
     }
 }
 
+/// Returns the line of a declaration in one life.
+fn spec_of(declaration: &Declaration, seed: u64) -> LineSpec {
+    let layout = declaration.layout();
+    LineSpec {
+        epoch_unix_ms: layout.epoch_unix_ms(),
+        unit_ns: layout.unit().ns(),
+        time_bits: layout.time_bits(),
+        counter_bits: layout.counter_bits(),
+        counter_start: declaration.counter_start(),
+        // Different in all bits, as in real lives: units XOR small numbers would be the same units.
+        seed: seed.wrapping_mul(0x9E37_79B9_7F4A_7C15),
+    }
+}
+
 /// Returns the chi-squared of `id % modulus`, in standard deviations above its mean, of one ID in two milliseconds for
 /// each seed. The IDs ascend.
 fn deviation(words: &str, modulus: u64, seeds: std::ops::Range<u64>) -> f64 {
@@ -59,15 +73,7 @@ fn deviation(words: &str, modulus: u64, seeds: std::ops::Range<u64>) -> f64 {
     let layout = declaration.layout();
     let mut counts = vec![0_u32; usize::try_from(modulus).expect("small")];
     for seed in seeds.clone() {
-        let spec = LineSpec {
-            epoch_unix_ms: layout.epoch_unix_ms(),
-            unit_ns: layout.unit().ns(),
-            time_bits: layout.time_bits(),
-            counter_bits: layout.counter_bits(),
-            counter_start: declaration.counter_start(),
-            // Different in all bits, as in real lives: units XOR small numbers would be the same units.
-            seed: seed.wrapping_mul(0x9E37_79B9_7F4A_7C15),
-        };
+        let spec = spec_of(&declaration, seed);
         let mut scene = running(Limits::default(), &[spec]);
         let mut before = Slot(0);
         for _ in 0..IDS_OF_A_SEED {
@@ -88,6 +94,20 @@ fn deviation(words: &str, modulus: u64, seeds: std::ops::Range<u64>) -> f64 {
 }
 
 const IDS_OF_A_SEED: u32 = 2000;
+
+/// Leaf draws the first count of a new millisecond by `nextInt(100)`, and counts on from there.
+#[test]
+fn a_millisecond_of_leaf_begins_at_0_to_99() {
+    let mut scene = running(Limits::default(), &[spec_of(&declared("t leaf"), 1)]);
+    let mut seen = [false; 100];
+    for _ in 0..IDS_OF_A_SEED {
+        scene.pass(2);
+        let first = scene.draw_line(0, 1).expect("an id");
+        seen[usize::try_from(first.0 & 4095).expect("12 bits")] = true;
+        assert_eq!(scene.draw_line(0, 1), Ok(Slot(first.0 + 1)));
+    }
+    assert!(seen.iter().all(|seen| *seen), "{seen:?}");
+}
 
 #[test]
 fn quiet_leaf_ids_are_even_as_leafs_are() {

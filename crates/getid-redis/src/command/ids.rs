@@ -55,7 +55,7 @@ pub enum IdArgumentError {
 
 /// Replies to `DECODEID` with the fields of `id` under this layout. `ahead_ms` is the time by which it lies ahead of
 /// `now_unix_ms`, negative for an ID of the past.
-pub fn describe_id(layout: Layout, id: Id, now_unix_ms: i64) -> Value {
+pub(super) fn describe_id(layout: Layout, id: Id, now_unix_ms: i64) -> Value {
     let parts = layout.split(id);
     let unix_ms = parts.tick.unix_ms(layout.epoch());
     Value::map([

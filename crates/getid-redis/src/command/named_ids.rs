@@ -1,9 +1,12 @@
 //! `DECODEID` and `IDSPAN` of named generators: the fields of an ID, and the IDs of a span of time.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use getid_core::server::{CounterDeclaration, CounterKind, CounterReading, Reset};
-use getid_core::{Declaration, FieldLayout, Id, Layout, NamedGenerator, Number, Role};
+use getid_core::{
+    Declaration, FieldLayout, Id, KindReaders, KindReading, Layout, NamedGenerator, Notation, Number, Role,
+    most_plausible,
+};
 
 use super::ids::{SpanError, describe_id, quoted};
 use crate::resp::{ErrorKind, ErrorReply, Value};
@@ -14,6 +17,9 @@ const NS_PER_MS: i128 = 1_000_000;
 
 /// Largest number of generators in which `DECODEID` without a name shows a reading.
 const READINGS_MAX: usize = 100;
+
+/// Readers of all kinds, made at the first `DECODEID` without a name.
+pub static KIND_READERS: LazyLock<KindReaders> = LazyLock::new(KindReaders::new);
 
 /// An ID as a named generator reads it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,9 +80,16 @@ pub fn describe_named_id(id: &NamedId, now_unix_ms: i64) -> Value {
 }
 
 fn describe_number(declaration: &Declaration, number: Number, now_unix_ms: i64) -> Value {
-    let (layout, kind) = (declaration.layout(), declaration.kind().word);
+    let kind = declaration.kind().word;
     let mut fields =
         vec![(Value::from("generator"), Value::from(declaration.name())), (Value::from("kind"), Value::from(kind))];
+    push_fields(declaration, number, now_unix_ms, &mut fields);
+    Value::Map(fields)
+}
+
+/// Appends the time of a number, its fields by their names, and by how much it lies ahead of now.
+fn push_fields(declaration: &Declaration, number: Number, now_unix_ms: i64, fields: &mut Vec<(Value, Value)>) {
+    let layout = declaration.layout();
     let mut push = |name: &str, value| fields.push((Value::from(name), value));
     let tick = layout.tick_of(number);
     let unix_ms = tick.map(|tick| layout.unix_ms(tick));
@@ -86,10 +99,14 @@ fn describe_number(declaration: &Declaration, number: Number, now_unix_ms: i64) 
         push("tick", number_value(u128::from(tick)));
     } else {
         push("time", Value::Null);
-        push("note", Value::bulk(format!("a {kind} holds no time")));
+        push("note", Value::bulk(format!("a {} holds no time", declaration.kind().word)));
     }
     for (field, shift) in layout.places().filter(|(field, _)| field.role != Role::Time) {
-        let value = number_value(FieldLayout::value(field, shift, number));
+        let value = FieldLayout::value(field, shift, number);
+        let value = match u64::try_from(value) {
+            Ok(value) if field.notation() == Notation::Address => Value::bulk(field.declared_value(value)),
+            _ => number_value(value),
+        };
         match field.name.as_str() {
             name if OWN_NAMES.contains(&name) => push(&format!("{name}_"), value),
             name => push(name, value),
@@ -98,7 +115,6 @@ fn describe_number(declaration: &Declaration, number: Number, now_unix_ms: i64) 
     if let Some(unix_ms) = unix_ms {
         push("ahead_ms", Value::Integer(unix_ms.saturating_sub(now_unix_ms)));
     }
-    Value::Map(fields)
 }
 
 /// Parses an ID of a generator over a sequence, as a client writes it.
@@ -144,20 +160,55 @@ fn describe_counter_id(counter: &CounterDeclaration, read: CounterReading, now_u
     Value::map(fields)
 }
 
-/// Replies to `DECODEID id` on a server with named generators. The reply has the fields under the unnamed generator's
-/// layout, if the ID is one of it, and readings in at most `READINGS_MAX` of the others. Readings with times nearest to
-/// now come first, then those in the future, then those without time.
-pub fn describe_any_id(layout: Layout, id: Option<Id>, named: &[NamedId], now_unix_ms: i64) -> Value {
-    let mut fields = match id.map(|id| describe_id(layout, id, now_unix_ms)) {
+/// The readings of an ID whose generator is not named.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IdReadings {
+    /// The ID, if it is one of the unnamed generator.
+    pub id: Option<Id>,
+    /// Meaning of the text in each named generator that could have given it; `None` on a server without any.
+    pub named: Option<Vec<NamedId>>,
+    /// Readings by all kinds, in the order of their table.
+    pub kinds: Vec<KindReading<'static>>,
+}
+
+/// Replies to `DECODEID id`: the fields under the unnamed generator's layout, if the ID is one of it; `generators` with
+/// readings in at most `READINGS_MAX` named generators, if there are any; `kinds` with readings by kinds that none of
+/// these generators has. Readings with times nearest to now come first, then those in the future, then those without
+/// time. Kinds omit the future, if they have anything else.
+pub fn describe_any_id(layout: Layout, readings: &IdReadings, now_unix_ms: i64) -> Value {
+    let mut fields = match readings.id.map(|id| describe_id(layout, id, now_unix_ms)) {
         Some(Value::Map(fields)) => fields,
         _ => Vec::new(),
     };
-    let mut named: Vec<_> = named.iter().collect();
-    named.sort_by_cached_key(|id| plausibility(id.unix_ms(now_unix_ms), now_unix_ms));
-    let each = named.into_iter().take(READINGS_MAX);
-    let each = each.map(|id| (Value::from(id.generator()), describe_named_id(id, now_unix_ms)));
-    fields.push((Value::from("generators"), Value::Map(each.collect())));
+    let mut named: Vec<_> = readings.named.iter().flatten().collect();
+    let kinds = undeclared(layout, readings, &named);
+    if readings.named.is_some() {
+        named.sort_by_cached_key(|id| plausibility(id.unix_ms(now_unix_ms), now_unix_ms));
+        let each = named.into_iter().take(READINGS_MAX);
+        let each = each.map(|id| (Value::from(id.generator()), describe_named_id(id, now_unix_ms)));
+        fields.push((Value::from("generators"), Value::Map(each.collect())));
+    }
+    let each = most_plausible(kinds, now_unix_ms).into_iter().map(|reading| {
+        let declaration = reading.reader.declaration();
+        let mut fields = vec![(Value::from("what"), Value::bulk(reading.reader.what()))];
+        push_fields(declaration, reading.number, now_unix_ms, &mut fields);
+        (Value::from(declaration.kind().word), Value::Map(fields))
+    });
+    fields.push((Value::from("kinds"), Value::Map(each.collect())));
     Value::Map(fields)
+}
+
+/// Returns the readings by kinds that are not those of the unnamed generator or of a named one.
+fn undeclared(layout: Layout, readings: &IdReadings, named: &[&NamedId]) -> Vec<KindReading<'static>> {
+    let unnamed = readings.id.map(|_| FieldLayout::from(layout));
+    let is_declared = |reading: &KindReading<'_>| {
+        unnamed.as_ref().is_some_and(|layout| reading.is_of_layout(layout))
+            || named.iter().any(|id| match id {
+                NamedId::Number(generator, number) => reading.is_of(generator.declaration(), *number),
+                NamedId::Counted(..) => false,
+            })
+    };
+    readings.kinds.iter().filter(|reading| !is_declared(reading)).cloned().collect()
 }
 
 /// Checks whether a generator has a span of IDs for a span of time.
@@ -286,13 +337,53 @@ mod tests {
         let mut ids =
             vec![counted("timeless sequence", "5"), day(1, 20_200_101), day(2, 20_261_126), day(3, 20_300_101)];
         let names = |ids: &[NamedId]| {
-            let Value::Map(fields) = describe_any_id(Layout::default(), None, ids, NOW) else { panic!("a map") };
-            let [(_, Value::Map(readings))] = &fields[..] else { panic!("generators alone: {fields:?}") };
+            let readings = IdReadings { id: None, named: Some(ids.to_vec()), kinds: Vec::new() };
+            let Value::Map(fields) = describe_any_id(Layout::default(), &readings, NOW) else { panic!("a map") };
+            let [(_, Value::Map(readings)), (_, Value::Map(kinds))] = &fields[..] else { panic!("{fields:?}") };
+            assert_eq!(kinds.len(), 0);
             readings.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>()
         };
         assert_eq!(names(&ids), ["g2", "g1", "g3", "timeless"].map(Value::from));
         ids.splice(0..0, (10..10 + READINGS_MAX).map(|at| counted(&format!("g{at} sequence"), "5")));
         let kept = names(&ids);
         assert_eq!((kept.len(), &kept[0]), (READINGS_MAX, &Value::from("g2")));
+    }
+
+    /// Returns the words of the kinds by which the reply reads an ID.
+    fn kinds_of(id: &str, named: Option<Vec<NamedId>>) -> Vec<Value> {
+        let number = id.parse().ok().and_then(Id::new);
+        let readings = IdReadings { id: number, named, kinds: KIND_READERS.read(id) };
+        let Value::Map(fields) = describe_any_id(Layout::default(), &readings, NOW) else { panic!("a map") };
+        let Some((_, Value::Map(kinds))) = fields.last() else { panic!("{fields:?}") };
+        assert!(kinds.len() <= getid_core::KIND_READINGS_MAX, "{kinds:?}");
+        kinds.iter().map(|(word, _)| word.clone()).collect()
+    }
+
+    #[test]
+    fn kinds_that_a_generator_declares_are_left_out() {
+        let id = "2126055478450454528";
+        let all = kinds_of(id, None);
+        assert_eq!(all[..2], ["twitter", "leaf"].map(Value::from), "{all:?}");
+        let named = |words: &str| {
+            let words: Vec<_> = words.split(' ').collect();
+            let declaration = Declaration::parse(&words, getid_core::no_dates).expect("valid");
+            let number = declaration.read(id).expect("its ID");
+            let generator = NamedGenerator::new(declaration, 0, None).expect("valid");
+            Some(vec![NamedId::Number(Arc::new(generator), number)])
+        };
+        assert_eq!(kinds_of(id, named("tweets twitter")), all[1..]);
+        assert_eq!(kinds_of(id, named("tweets twitter datacenter 3 worker 1")), all[1..]);
+        assert_eq!(kinds_of(id, named("tweets twitter epoch 0")), all, "other times");
+        // The unnamed generator has the layout of `fork`.
+        assert!(!kinds_of("787043147958976551", None).contains(&Value::from("fork")));
+    }
+
+    #[test]
+    fn an_address_is_shown_with_dots() {
+        let words = ["h", "hibernate", "address", "10.1.2.3"];
+        let declaration = Declaration::parse(&words, getid_core::no_dates).expect("valid");
+        let id = declaration.read("0a010203-99c8-1d7d-8199-c82cc07b7fff").expect("its ID");
+        let Value::Map(fields) = describe_number(&declaration, id, NOW) else { panic!("a map") };
+        assert!(fields.contains(&(Value::from("address"), Value::from("10.1.2.3"))), "{fields:?}");
     }
 }

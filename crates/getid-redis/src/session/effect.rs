@@ -8,11 +8,11 @@
 use std::fmt;
 use std::sync::Arc;
 
-use getid_core::{Id, NamedGenerator};
+use getid_core::NamedGenerator;
 
 use super::sequence_effect::{KeysEffect, ScriptEffect, SequenceEffect};
 use super::worker_effect::WorkerEffect;
-use crate::command::{IdEncoding, NamedId};
+use crate::command::{IdEncoding, IdReadings, NamedId};
 use crate::resp::{ErrorKind, ErrorReply};
 use getid_text::timestamp::TimeSpec;
 
@@ -44,15 +44,8 @@ pub enum Effect {
 /// Effects of commands about IDs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IdsEffect {
-    /// `DECODEID id`: answer [`crate::command::describe_id`] with the wall clock's time.
-    Decode(Id),
-    /// `DECODEID id` where there are named generators: answer [`crate::command::describe_any_id`].
-    DecodeAny {
-        /// The ID, if it is one of the unnamed generator.
-        id: Option<Id>,
-        /// Meaning of the text in each other generator that could have given it.
-        named: Vec<NamedId>,
-    },
+    /// `DECODEID id`: answer [`crate::command::describe_any_id`] with the wall clock's time.
+    Decode(IdReadings),
     /// `DECODEID id name`: answer [`crate::command::describe_named_id`].
     DecodeNamed(NamedId),
     /// `ENCODEID`: answer [`IdEncoding::reply`] with the wall clock's time. If the ID must be

@@ -20,8 +20,7 @@ pub(super) fn perform(server: &Server, effect: IdsEffect) -> EffectReply {
     let layout = server.issuer().identity().layout;
     let now_ms = || server.issuer().clock().wall_unix_ms();
     EffectReply::Value(match effect {
-        IdsEffect::Decode(id) => command::describe_id(layout, id, now_ms()),
-        IdsEffect::DecodeAny { id, named } => command::describe_any_id(layout, id, &named, now_ms()),
+        IdsEffect::Decode(readings) => command::describe_any_id(layout, &readings, now_ms()),
         IdsEffect::DecodeNamed(id) => command::describe_named_id(&id, now_ms()),
         IdsEffect::Encode(encoding) => encode(server, &encoding, now_ms()),
         IdsEffect::Generators => return generators(server.named_generators(), &server.settings.get().counters),
@@ -89,6 +88,7 @@ fn describe_counter(own: &CounterDeclaration) -> Value {
         ("position", Value::Null),
         ("ahead_ms", Value::Integer(0)),
         ("refusing", Value::from("no")),
+        ("evenness", Value::Null),
     ])
 }
 
@@ -109,6 +109,7 @@ fn describe(own: &NamedStatus) -> Value {
         ("position", or_null(own.position_unix_ms.map(time))),
         ("ahead_ms", number(own.ahead_ms)),
         ("refusing", Value::bulk(own.refusing.as_ref().map_or_else(|| "no".to_owned(), ToString::to_string))),
+        ("evenness", or_null(declaration.quiet_evenness(None).map(|evenness| Value::bulk(evenness.to_string())))),
     ])
 }
 
@@ -157,6 +158,7 @@ mod tests {
         let all = vec![
             own("tweets twitter format base62", Some(1_700_000_000_000), Some(Refusal::SaveTimeout)),
             own("trace uuid4", None, None),
+            own("orders js53", None, None),
         ];
         let EffectReply::Chunks(mut chunks) = generators(all, &NamedCounters::default()) else { panic!("a value") };
         let mut output = Vec::new();
@@ -173,6 +175,7 @@ mod tests {
                 ("position", Value::from("2023-11-14T22:13:20.000Z")),
                 ("ahead_ms", Value::Integer(12)),
                 ("refusing", Value::bulk(Refusal::SaveTimeout.to_string())),
+                ("evenness", Value::Null),
             ]),
             Value::map([
                 ("name", Value::from("trace")),
@@ -185,6 +188,25 @@ mod tests {
                 ("position", Value::Null),
                 ("ahead_ms", Value::Integer(12)),
                 ("refusing", Value::from("no")),
+                ("evenness", Value::Null),
+            ]),
+            Value::map([
+                ("name", Value::from("orders")),
+                ("kind", Value::from("js53")),
+                ("layout", Value::from("time:41@1ms server-id:3 counter:9")),
+                ("format", Value::Null),
+                ("epoch", Value::from("2014-12-31T16:00:00.000Z")),
+                ("capacity_per_sec", Value::Integer(512_000)),
+                ("ends", Value::from("2084-09-06T15:47:35.552Z")),
+                ("position", Value::Null),
+                ("ahead_ms", Value::Integer(12)),
+                ("refusing", Value::from("no")),
+                (
+                    "evenness",
+                    Value::from(
+                        "even with counter-start 0..511 up to id % 512; 'server-id' is equal in all of a server's IDs",
+                    ),
+                ),
             ]),
         ]);
         let mut text = Vec::new();

@@ -8,8 +8,8 @@ use getid_core::{NamedGenerator, Number, RequestField};
 use super::{Call, CommandReply, CommandResult, NOT_AN_INTEGER};
 use crate::acl::User;
 use crate::command::{
-    Command, EncodedGenerator, IdEncoding, NamedId, Verb, check_named_span, parse_counter_id, parse_id, parse_named_id,
-    parse_span, parse_time, quoted,
+    Command, EncodedGenerator, IdEncoding, IdReadings, KIND_READERS, NamedId, Verb, check_named_span, parse_counter_id,
+    parse_id, parse_named_id, parse_span, parse_time, quoted,
 };
 use crate::resp::{Args, ErrorKind, ErrorReply, parse_integer};
 use crate::session::Settings;
@@ -207,23 +207,37 @@ pub(super) fn decode(call: &mut Call<'_>) -> CommandResult {
         };
         return Ok(CommandReply::Effect(Effect::Ids(IdsEffect::DecodeNamed(id))));
     }
-    let id = parse_id(text).map_err(|error| ErrorReply::from(error.to_string()));
-    let (generators, counters) = (&call.client.settings.generators, &call.client.settings.counters);
-    if generators.is_empty() && counters.is_empty() {
-        return Ok(CommandReply::Effect(Effect::Ids(IdsEffect::Decode(id?))));
+    let readings = readings_of(&call.client.settings, text);
+    if readings.id.is_none() && readings.kinds.is_empty() && readings.named.as_ref().is_none_or(Vec::is_empty) {
+        call.turn.count_work(UNREADABLE_ID_BYTES);
+        return Err(unreadable(text));
     }
-    // At most as many as there are generators. The shell, which has the clock, knows which of them to omit.
-    let text = str::from_utf8(text).unwrap_or_default();
+    Ok(CommandReply::Effect(Effect::Ids(IdsEffect::Decode(readings))))
+}
+
+/// Size that a text which is no ID adds to a turn's bound, bytes, for the search of the forms that are nearest to it.
+const UNREADABLE_ID_BYTES: usize = 4096;
+
+/// Returns the readings of an ID without a name: at most as many as there are generators and kinds. The shell, which
+/// has the clock, knows which of them to omit.
+fn readings_of(settings: &Settings, id: &[u8]) -> IdReadings {
+    let (generators, counters) = (&settings.generators, &settings.counters);
+    let text = str::from_utf8(id).unwrap_or_default();
     let numbers = generators
         .iter()
         .filter_map(|(_, generator)| Some(NamedId::Number(Arc::clone(generator), generator.declaration().read(text)?)));
     let counted =
         counters.iter().filter_map(|counter| Some(NamedId::Counted(Arc::clone(counter), counter.read(text)?)));
-    let named: Vec<_> = numbers.chain(counted).collect();
-    if named.is_empty() {
-        id.as_ref().map_err(Clone::clone)?;
-    }
-    Ok(CommandReply::Effect(Effect::Ids(IdsEffect::DecodeAny { id: id.ok(), named })))
+    let has_named = !generators.is_empty() || !counters.is_empty();
+    let named = has_named.then(|| numbers.chain(counted).collect());
+    IdReadings { id: parse_id(id).ok(), named, kinds: KIND_READERS.read(text) }
+}
+
+/// Returns the error for a text that neither a generator nor a kind reads.
+#[cold]
+fn unreadable(id: &[u8]) -> ErrorReply {
+    let why = parse_id(id).err().map_or_else(String::new, |error| format!("{error}; "));
+    format!("{why}{}", KIND_READERS.nearest_forms(id)).into()
 }
 
 /// Returns the counter that the last argument, at `at`, names, if any.
