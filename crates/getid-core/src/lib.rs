@@ -54,6 +54,7 @@ mod sequence;
 mod serial;
 pub mod server;
 mod slots;
+mod sqids;
 mod status;
 mod time;
 mod unit;
@@ -72,7 +73,7 @@ pub use fields::{
 };
 #[cfg(feature = "std")]
 pub use file_maker::{FileMaker, FileMakerOptions, LockHolder, LockLoss, MakeError, OpenError, RecordError, SaveError};
-pub use format::{Format, PAD_MAX, PREFIX_BYTES_MAX, Radix};
+pub use format::{Digits, Format, PAD_MAX, PREFIX_BYTES_MAX, Radix};
 pub use kind::{KINDS, Kind, Shape};
 pub use layout::{Id, LOW_BITS, Layout, LayoutError, Parts};
 pub use limits::{BorrowPolicy, Limits};
@@ -81,5 +82,6 @@ pub use named::{NamedGenerator, RequestField};
 pub use refusal::{Blocked, Overload, Refusal};
 pub use save_point::SavePoint;
 pub use scheme::{RandomCycle, Reservation, Scheme};
+pub use sqids::{SqidsCode, SqidsError};
 pub use time::{Epoch, Slot, Tick, UtcMs};
 pub use unit::Unit;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use getid_core::{Declaration, Field, FieldLayout, Role, Shape, evenness};
+use getid_core::{Declaration, Digits, Field, FieldLayout, Role, Shape, evenness};
 use serde::Serialize;
 
 use super::picture::picture;
@@ -98,7 +98,7 @@ impl Explanation {
             epoch: time(0),
             last_time: time(layout.last_tick()),
             days_left,
-            ordered: declaration.is_ordered() && has_time,
+            ordered: declaration.has_ordered_texts() && has_time,
             written: written(declaration),
             evenness: evenness_lines(declaration, scope),
             limits: limits(declaration, now_unix_ms),
@@ -191,7 +191,8 @@ fn servers(declaration: &Declaration) -> String {
 fn written(declaration: &Declaration) -> String {
     let bytes = declaration.id_bytes_max();
     if let Some(format) = declaration.format() {
-        return format!("text of {bytes} characters ({format})");
+        let up_to = if format.is_ordered() { "" } else { "up to " };
+        return format!("text of {up_to}{bytes} characters ({format})");
     }
     match declaration.kind().shape {
         Shape::Number if declaration.is_integer() => format!("an integer of up to {bytes} digits"),
@@ -226,6 +227,9 @@ fn evenness_lines(declaration: &Declaration, scope: EvennessScope) -> Vec<Evenne
     moduli.iter().flat_map(|&modulus| rates.iter().map(move |&rate| (modulus, rate))).map(|(m, r)| line(m, r)).collect()
 }
 
+/// A limit of texts of Sqids.
+pub(crate) const SQIDS_ARE_NO_SECRET: &str = "Sqids are no secret: a program that has the alphabet reads the number";
+
 /// Returns the limits of this layout that a user should know.
 fn limits(declaration: &Declaration, now_unix_ms: i64) -> Vec<String> {
     let mut limits = Vec::new();
@@ -243,7 +247,7 @@ fn limits(declaration: &Declaration, now_unix_ms: i64) -> Vec<String> {
             "several servers would give the same IDs: declare 'one-server N', or add a field server-id".to_owned(),
         );
     }
-    if !declaration.is_ordered() {
+    if !declaration.has_ordered_texts() {
         limits.push("IDs do not sort in the order in which they are given".to_owned());
     }
     let counter_at = layout.shift_of(Role::Counter).unwrap_or(0);
@@ -258,12 +262,15 @@ fn limits(declaration: &Declaration, now_unix_ms: i64) -> Vec<String> {
         limits.push("who has seen some IDs can guess others: none of the bits is secret".to_owned());
     }
     if let Some(format) = declaration.format() {
-        if format.radix.alphabet().iter().any(u8::is_ascii_uppercase)
-            && format.radix.alphabet().iter().any(u8::is_ascii_lowercase)
+        if format.digits.alphabet().iter().any(u8::is_ascii_uppercase)
+            && format.digits.alphabet().iter().any(u8::is_ascii_lowercase)
         {
             limits.push(
                 "a column of these texts needs a collation that distinguishes capitals from small letters".to_owned(),
             );
+        }
+        if matches!(format.digits, Digits::Sqids(_)) {
+            limits.push(SQIDS_ARE_NO_SECRET.to_owned());
         }
         limits.extend(limit_of_pad(declaration, format));
     }
@@ -297,11 +304,12 @@ fn limits_of_time(declaration: &Declaration, now_unix_ms: i64, limits: &mut Vec<
 /// Returns the limit from which on numbers have more digits than the format pads to.
 fn limit_of_pad(declaration: &Declaration, format: &getid_core::Format) -> Option<String> {
     let layout = declaration.layout();
-    let (pad, digits) = (format.pad, format.radix.digits_of(layout.bits()));
+    let Digits::Radix(radix) = &format.digits else { return None };
+    let (pad, digits) = (format.pad, radix.digits_of(layout.bits()));
     if pad >= digits {
         return None;
     }
-    let base = format.radix.alphabet().len() as u128;
+    let base = radix.alphabet().len() as u128;
     let first_longer = base.checked_pow(pad)?;
     let tick = u64::try_from(first_longer >> layout.shift_of(Role::Time)?).ok()?;
     let from = time_text(layout, tick);

@@ -8,7 +8,7 @@ use std::fmt;
 use getid_core::server::{
     COUNTER_KINDS, CivilTime, CounterDeclaration, CounterError, CounterKind, CounterReading, ZoneCheck,
 };
-use getid_core::{Declaration, DeclarationError, EpochParser, Id, Kind, Layout, Shape, no_dates};
+use getid_core::{Declaration, DeclarationError, Digits, EpochParser, Id, Kind, Layout, Shape, no_dates};
 
 use super::decoded::text_of;
 use getid_text::zone::shown_unix_ms;
@@ -206,9 +206,12 @@ impl Subject {
 }
 
 fn expected_of(format: &getid_core::Format) -> String {
-    let or_more = if format.grows { " or more" } else { "" };
     let behind = if format.prefix.is_empty() { String::new() } else { format!(" behind '{}'", format.prefix) };
-    format!("{}{or_more} digits of {}{behind}", format.pad, format.radix.word())
+    let Digits::Radix(radix) = &format.digits else {
+        return format!("a text of '{format}' that its generator writes");
+    };
+    let or_more = if format.grows { " or more" } else { "" };
+    format!("{}{or_more} digits of {}{behind}", format.pad, radix.word())
 }
 
 /// Bits of the counted value, below the time that a serial number shows.

@@ -8,9 +8,11 @@ use core::ops::RangeInclusive;
 
 use super::error::{DeclarationError, EpochError};
 use super::value::{Declaration, FIELD_NAME_BYTES_MAX, FORMERLY, OPTIONS, WORDS_MAX, is_name, is_reserved_name};
+use crate::alphabet::Alphabet;
 use crate::fields::{Field, FieldLayout, FieldsError, Role, low_bits_64};
-use crate::format::{Format, PAD_MAX, PREFIX_BYTES_MAX, Radix, is_plain};
+use crate::format::{Digits, Format, PAD_MAX, PREFIX_BYTES_MAX, Radix, is_plain};
 use crate::kind::{KINDS, Kind, Shape};
+use crate::sqids::{SqidsCode, SqidsError};
 use crate::unit::Unit;
 
 /// The range of epochs, Unix ms: from the year 1 to the year 9999, which RFC 3339 can write.
@@ -213,6 +215,7 @@ impl Draft {
         let one_server = self.number_option("one-server", u64::from(u32::MAX)).and_then(|n| u32::try_from(n).ok());
         let counter_start = self.read_counter_start();
         let format = self.read_format();
+        self.refuse_unread_alphabet();
         let (by_hand, drawn) = self.read_values();
         if self.is_free() {
             if self.fields.is_empty() {
@@ -227,7 +230,8 @@ impl Draft {
         let mut errors = self.errors;
         match FieldLayout::new(self.fields, self.epoch_unix_ms, self.unit) {
             Ok(layout) if errors.is_empty() => {
-                let format = format.map(|format| format.for_bits(layout.bits()));
+                let format = format.map(|format| format.for_bits(layout.bits())).transpose();
+                let format = format.map_err(|error| [DeclarationError::Sqids(error)])?;
                 let (name, kind, former) = (name.to_owned(), self.kind, Vec::new());
                 return Ok(Declaration {
                     name,
@@ -328,20 +332,14 @@ impl Draft {
     }
 
     fn read_format(&mut self) -> Option<FormatDraft> {
-        let (radix, pad) = (self.option("format"), self.option("pad"));
+        let (word, pad) = (self.option("format"), self.option("pad"));
         let (prefix, overflow) = (self.option("prefix"), self.option("overflow"));
-        let given = [("format", &radix), ("pad", &pad), ("prefix", &prefix), ("overflow", &overflow)];
+        let given = [("format", &word), ("pad", &pad), ("prefix", &prefix), ("overflow", &overflow)];
         let (option, _) = given.into_iter().find(|(_, text)| text.is_some())?;
         if self.kind.shape != Shape::Number {
             self.errors.push(DeclarationError::NotForKind { option, kind: self.kind.word });
             return None;
         }
-        let radix = radix.map_or(Radix::Decimal, |word| {
-            Radix::of_word(&word).unwrap_or_else(|| {
-                self.errors.push(DeclarationError::Radix { word });
-                Radix::Decimal
-            })
-        });
         let pad = pad.and_then(|text| {
             let pad =
                 whole_number(&text).and_then(|pad| u32::try_from(pad).ok()).filter(|pad| (1..=PAD_MAX).contains(pad));
@@ -354,11 +352,38 @@ impl Draft {
         if prefix.len() > PREFIX_BYTES_MAX || !is_plain(&prefix) {
             self.errors.push(DeclarationError::Prefix { text: prefix.clone() });
         }
+        if word.as_deref() == Some(SqidsCode::WORD) {
+            return self.read_sqids(pad, prefix, overflow.is_some());
+        }
+        let radix = word.map_or(Radix::Decimal, |word| {
+            Radix::of_word(&word).unwrap_or_else(|| {
+                self.errors.push(DeclarationError::Radix { word });
+                Radix::Decimal
+            })
+        });
         let grows = overflow.as_deref() == Some("grow");
         if let Some(word) = overflow.filter(|word| !["error", "grow"].contains(&word.as_str())) {
             self.errors.push(DeclarationError::Overflow { word });
         }
-        Some(FormatDraft { radix, pad, prefix, grows })
+        Some(FormatDraft::Radix { radix, pad, prefix, grows })
+    }
+
+    /// Reads the rest of `format sqids`.
+    fn read_sqids(&mut self, pad: Option<u32>, prefix: String, has_overflow: bool) -> Option<FormatDraft> {
+        if has_overflow {
+            self.errors.push(DeclarationError::Sqids(SqidsError::Overflow));
+        }
+        let alphabet = self.option("alphabet").map(|text| Alphabet::parse(&text)).transpose();
+        let alphabet = alphabet.map_err(|error| self.errors.push(DeclarationError::Alphabet { error })).ok()?;
+        let format = Format::sqids(alphabet, pad, prefix);
+        format.map_err(|error| self.errors.push(DeclarationError::Sqids(error))).map(FormatDraft::Sqids).ok()
+    }
+
+    /// Refuses an alphabet that neither the format nor the kind has read.
+    fn refuse_unread_alphabet(&mut self) {
+        if self.option("alphabet").is_some() {
+            self.errors.push(DeclarationError::NotForKind { option: "alphabet", kind: self.kind.word });
+        }
     }
 }
 
@@ -367,17 +392,22 @@ fn whole_number(text: &str) -> Option<u64> {
     text.parse().ok().filter(|_| !text.starts_with('+'))
 }
 
-/// A format whose default width is not known yet.
-struct FormatDraft {
-    radix: Radix,
-    pad: Option<u32>,
-    prefix: String,
-    grows: bool,
+/// A format before the width of the layout is known.
+enum FormatDraft {
+    /// Digits, by default as many as the widest number has.
+    Radix { radix: Radix, pad: Option<u32>, prefix: String, grows: bool },
+    /// Codes, for numbers up to their width.
+    Sqids(Format),
 }
 
 impl FormatDraft {
-    fn for_bits(self, bits: u32) -> Format {
-        let pad = self.pad.unwrap_or_else(|| self.radix.digits_of(bits));
-        Format { radix: self.radix, pad, prefix: self.prefix, grows: self.grows }
+    fn for_bits(self, bits: u32) -> Result<Format, SqidsError> {
+        match self {
+            FormatDraft::Radix { radix, pad, prefix, grows } => {
+                let pad = pad.unwrap_or_else(|| radix.digits_of(bits));
+                Ok(Format { digits: Digits::Radix(radix), pad, prefix, grows })
+            }
+            FormatDraft::Sqids(format) => SqidsCode::check_bits(bits).map(|()| format),
+        }
     }
 }

@@ -5,8 +5,10 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::value::{NAME_BYTES_MAX, OPTIONS, RESERVED_NAME, WORDS_MAX};
+use crate::alphabet::AlphabetError;
 use crate::fields::FieldsError;
-use crate::format::{PAD_MAX, PREFIX_BYTES_MAX, Radix};
+use crate::format::{Digits, PAD_MAX, PREFIX_BYTES_MAX};
+use crate::sqids::SqidsError;
 
 /// A mistake in a declaration. `Display` shows the word that was read and what was expected.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +42,8 @@ pub enum DeclarationError {
     Radix { word: String },
     Prefix { text: String },
     Overflow { word: String },
+    Alphabet { error: AlphabetError },
+    Sqids(SqidsError),
     Fields(FieldsError),
 }
 
@@ -63,6 +67,8 @@ impl DeclarationError {
             Self::Radix { .. } => "format",
             Self::Prefix { .. } => "prefix",
             Self::Overflow { .. } => "overflow",
+            Self::Alphabet { .. } => "alphabet",
+            Self::Sqids(error) => error.option(),
             Self::NoFields
             | Self::NoTime
             | Self::Field { .. }
@@ -92,6 +98,8 @@ impl DeclarationError {
             | Self::Pad { .. }
             | Self::Prefix { .. }
             | Self::Overflow { .. }
+            | Self::Alphabet { .. }
+            | Self::Sqids(_)
             | Self::Fields(FieldsError::Twice { .. }) => true,
             _ => false,
         }
@@ -152,6 +160,9 @@ impl fmt::Display for DeclarationError {
                 write!(f, "{} is not an option; there are {}", Quoted(name), OPTIONS.join(", "))?;
                 if fields.is_empty() { Ok(()) } else { write!(f, ", and the fields {}", fields.join(", ")) }
             }
+            Self::NotForKind { option: "alphabet", kind } => {
+                write!(f, "alphabet is for 'format sqids', and {kind} is written without one here")
+            }
             Self::NotForKind { option, kind } => {
                 write!(f, "{option} is for integers, and {kind} is written in its own way")
             }
@@ -170,8 +181,7 @@ impl fmt::Display for DeclarationError {
             Self::Pad { text } => write!(f, "pad is {}, must be a whole number from 1 to {PAD_MAX}", Quoted(text)),
             Self::Epoch { text, error } => write!(f, "epoch is {}: {error}", Quoted(text)),
             Self::Radix { word } => {
-                let words: Vec<_> = Radix::ALL.iter().map(|radix| radix.word()).collect();
-                write!(f, "format is {}, must be one of {}", Quoted(word), words.join(", "))
+                write!(f, "format is {}, must be one of {}", Quoted(word), Digits::WORDS.join(", "))
             }
             Self::Prefix { text } => write!(
                 f,
@@ -179,6 +189,8 @@ impl fmt::Display for DeclarationError {
                 Quoted(text)
             ),
             Self::Overflow { word } => write!(f, "overflow is {}, must be error or grow", Quoted(word)),
+            Self::Alphabet { error } => write!(f, "alphabet: {error}"),
+            Self::Sqids(error) => error.fmt(f),
             Self::Fields(error) => error.fmt(f),
         }
     }

@@ -21,7 +21,8 @@ pub(super) const FIELD_NAME_BYTES_MAX: usize = 32;
 pub const WORDS_MAX: usize = 4 * ID_BITS_MAX as usize;
 
 /// Names of the options that are not fields.
-pub const OPTIONS: [&str; 7] = ["epoch", "counter-start", "one-server", "format", "pad", "prefix", "overflow"];
+pub const OPTIONS: [&str; 8] =
+    ["epoch", "counter-start", "one-server", "format", "pad", "prefix", "overflow", "alphabet"];
 
 /// The record's word for a format in which IDs were written before.
 pub(super) const FORMERLY: &str = "formerly";
@@ -198,9 +199,15 @@ impl Declaration {
     }
 
     /// Returns true if a server's IDs ascend, as numbers. Texts ascend too if all have one width: those of a text kind,
-    /// and of a format that does not grow.
+    /// and of a format that does not grow; [`Declaration::has_ordered_texts`] is false of those that never do.
     pub fn is_ordered(&self) -> bool {
         self.kind.shape.is_ordered()
+    }
+
+    /// Returns true if a span of time is a span of its IDs as they are written: its numbers ascend, and its texts sort
+    /// as they do, as far as they have one length.
+    pub fn has_ordered_texts(&self) -> bool {
+        self.is_ordered() && self.format.as_ref().is_none_or(Format::is_ordered)
     }
 
     /// Returns the fields whose values are drawn once, with the width of each, bits.

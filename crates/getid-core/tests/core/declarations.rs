@@ -180,13 +180,13 @@ const WRONG: &[(&str, &str)] = &[
     ("t twitter epoch 253402300800000", "epoch is '253402300800000': must lie in the years 1 to 9999"),
     (
         "t twitter wroker 1",
-        "'wroker' is not an option; there are epoch, counter-start, one-server, format, pad, prefix, overflow, and the \
-         fields datacenter, worker",
+        "'wroker' is not an option; there are epoch, counter-start, one-server, format, pad, prefix, overflow, alphabet, \
+         and the fields datacenter, worker",
     ),
     (
         "t twitter formerly hex/16/error/",
-        "'formerly' is not an option; there are epoch, counter-start, one-server, format, pad, prefix, overflow, and the \
-         fields datacenter, worker",
+        "'formerly' is not an option; there are epoch, counter-start, one-server, format, pad, prefix, overflow, alphabet, \
+         and the fields datacenter, worker",
     ),
     ("t twitter worker 32", "worker is '32', must be a whole number from 0 to 31"),
     ("t twitter worker -1", "worker is '-1', must be a whole number from 0 to 31"),
@@ -199,7 +199,10 @@ const WRONG: &[(&str, &str)] = &[
     ("t timestamp-ms counter-start 0..0", "counter-start needs a counter, and the layout has none"),
     ("t fork counter:0 counter-start 0..9", "counter-start needs a counter, and the layout has none"),
     ("t twitter one-server 4294967296", "one-server is '4294967296', must be a whole number from 0 to 4294967295"),
-    ("t twitter format base64", "format is 'base64', must be one of decimal, hex, base32, base36, base58, base62"),
+    (
+        "t twitter format base64",
+        "format is 'base64', must be one of decimal, hex, base32, base36, base58, base62, sqids",
+    ),
     ("t twitter pad 0", "pad is '0', must be a whole number from 1 to 64"),
     ("t twitter pad 65", "pad is '65', must be a whole number from 1 to 64"),
     ("t twitter prefix ü", "prefix is 'ü', must be up to 64 printable ASCII characters without spaces and quotes"),

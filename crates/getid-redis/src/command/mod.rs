@@ -18,6 +18,7 @@ use std::collections::HashSet;
 pub use describe::{command_docs, command_get_keys, command_help, command_info, command_list};
 pub use ids::{IdArgumentError, SpanError, describe_id, describe_span, parse_id, parse_span, quoted};
 pub use keys::{Channels, KEY_BYTES_MAX, KeyAccess, KeyArg, KeyRange, KeySpec};
+pub(crate) use named_ids::no_code;
 pub use named_ids::{
     NamedId, check_named_span, describe_any_id, describe_named_id, describe_named_span, parse_counter_id,
     parse_named_id, too_wide,
