@@ -2,7 +2,7 @@
 
 use getid_core::server::worker::POOL_SIZE_MAX;
 use getid_core::server::{COUNTER_KINDS, CounterError, OPTIONS, RESERVED_NAME, kind_words};
-use getid_core::{DeclarationError, Digits};
+use getid_core::{DeclarationError, Notation};
 
 use super::conf_syntax::SyntaxError;
 use super::values::{INSTANCE_NAME_BYTES_MAX, POOL_NAME_BYTES_MAX, POOLS_MAX};
@@ -177,11 +177,14 @@ impl ValueError {
 }
 
 /// Common names of IDs, without punctuation, and the kinds that they mean.
-const KIND_SYNONYMS: [(&[&str], &[&str]); 12] = [
-    (&["snowflake", "snowflakes", "snowflakeid", "twittersnowflake"], &["twitter", "leaf"]),
+const KIND_SYNONYMS: [(&[&str], &[&str]); 15] = [
+    (&["snowflakes", "snowflakeid", "twittersnowflake"], &["snowflake", "leaf"]),
     (&["uuid", "guid"], &["uuid7", "uuid4"]),
-    (&["uuidv7", "ulid", "ksuid"], &["uuid7"]),
-    (&["uuidv4", "random", "nanoid", "cuid"], &["uuid4"]),
+    (&["uuidv7", "ksuid"], &["uuid7"]),
+    (&["uuidv4"], &["uuid4"]),
+    (&["random", "cuid", "shortid"], &["nanoid", "uuid4"]),
+    (&["traceid", "spanid", "opentelemetry"], &["trace64"]),
+    (&["stripe", "prefixedid"], &["typeid"]),
     (&["mongo", "mongodb", "mongoid", "bson", "oid"], &["objectid"]),
     (&["meituan", "leafsnowflake"], &["leaf"]),
     (&["uidgenerator", "baiduuid"], &["baidu"]),
@@ -220,7 +223,7 @@ pub fn declaration_help(error: &DeclarationError) -> Option<String> {
         DeclarationError::NoSuchField { name, fields } => {
             did_you_mean(&name.to_ascii_lowercase(), fields.iter().copied())
         }
-        DeclarationError::Radix { word } => did_you_mean(&word.to_ascii_lowercase(), Digits::WORDS.into_iter()),
+        DeclarationError::Radix { word } => did_you_mean(&word.to_ascii_lowercase(), Notation::WORDS.into_iter()),
         _ => None,
     };
     meant.map(|meant| format!("did you mean '{meant}'?"))
@@ -229,7 +232,7 @@ pub fn declaration_help(error: &DeclarationError) -> Option<String> {
 /// Returns the remedy for an error in the declaration of a generator over a sequence.
 pub fn counter_help(error: &CounterError) -> Option<String> {
     let CounterError::Radix { text } = error else { return None };
-    let meant = did_you_mean(&text.to_ascii_lowercase(), Digits::WORDS.into_iter())?;
+    let meant = did_you_mean(&text.to_ascii_lowercase(), Notation::WORDS.into_iter())?;
     Some(format!("did you mean '{meant}'?"))
 }
 
@@ -267,8 +270,9 @@ mod tests {
     #[test]
     fn common_names_suggest_kinds() {
         for (word, expected) in [
-            ("snowflake", Some("did you mean 'twitter' or 'leaf'?")),
-            ("Snow-Flake", Some("did you mean 'twitter' or 'leaf'?")),
+            ("snowflake_id", Some("did you mean 'snowflake' or 'leaf'?")),
+            ("Snow-Flakes", Some("did you mean 'snowflake' or 'leaf'?")),
+            ("nano-id", Some("did you mean 'nanoid'?")),
             ("uuid", Some("did you mean 'uuid7' or 'uuid4'?")),
             ("AUTO_INCREMENT", Some("did you mean 'sequence'?")),
             ("twiter", Some("did you mean 'twitter'?")),

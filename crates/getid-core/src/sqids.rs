@@ -11,6 +11,7 @@ use alloc::string::String;
 use core::fmt;
 
 use crate::alphabet::Alphabet;
+use crate::number::{Number, low_bits};
 use coder::Coder;
 
 /// Fewest characters of an alphabet: one separates, and at least two are digits.
@@ -73,19 +74,19 @@ impl SqidsCode {
 
     /// Returns the text of a number. `None` if the number is too wide, or if each of its texts has a word of the
     /// library's list, which happens to alphabets of a few letters.
-    pub(crate) fn write(&self, number: u128) -> Option<String> {
+    pub(crate) fn write(&self, number: Number) -> Option<String> {
         self.coder.encode(u64::try_from(number).ok()?)
     }
 
     /// Returns the number of a text; `None` if [`SqidsCode::write`] does not write the text.
-    pub(crate) fn read(&self, text: &str) -> Option<u128> {
+    pub(crate) fn read(&self, text: &str) -> Option<u64> {
         // The library's work grows with the square of the length.
         if text.len() > self.chars_max(NUMBER_BITS_MAX) {
             return None;
         }
         let number = self.coder.decode(text)?;
         let is_own = self.coder.encode(number).is_some_and(|own| own == text);
-        is_own.then_some(u128::from(number))
+        is_own.then_some(number)
     }
 
     /// Returns the length of the longest text of a number of `bits` bits. A text is a character for the shift of the
@@ -93,7 +94,7 @@ impl SqidsCode {
     /// makes the text no longer.
     pub(crate) fn chars_max(&self, bits: u32) -> usize {
         let base = self.alphabet.len() as u128 - 1;
-        let (mut number, mut chars) = (crate::fields::low_bits(bits), 2);
+        let (mut number, mut chars) = (low_bits(bits), 2);
         while number >= base {
             number /= base;
             chars += 1;

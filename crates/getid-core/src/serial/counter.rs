@@ -13,8 +13,9 @@ use core::ops::RangeInclusive;
 use super::template::{CivilTime, Reset, TEMPLATE_BYTES_MAX, Template, TemplateError};
 use crate::alphabet::{Alphabet, AlphabetError};
 use crate::declaration::{RESERVED_NAME, is_name, is_reserved_name};
-use crate::format::{Digits, Format, PAD_MAX, PREFIX_BYTES_MAX, Radix, is_plain};
+use crate::format::{Format, Notation, PAD_MAX, PREFIX_BYTES_MAX, is_plain};
 use crate::kind::Shape;
+use crate::radix::Radix;
 use crate::sequence::{CACHE_DEFAULT, RESERVED_MAX, Spec, VALUE_MAX};
 use crate::sqids::{SqidsCode, SqidsError};
 
@@ -172,8 +173,9 @@ impl fmt::Display for CounterError {
             CounterError::Pad { text } => write!(f, "pad is '{text}', must be 1 to {PAD_MAX}"),
             CounterError::Radix { text } => {
                 write!(f, "format is '{text}', must be ")?;
-                Digits::WORDS.iter().enumerate().try_for_each(|(at, word)| {
-                    let between = ["", ", ", " or "][usize::from(at > 0) + usize::from(at + 1 == Digits::WORDS.len())];
+                Notation::WORDS.iter().enumerate().try_for_each(|(at, word)| {
+                    let between =
+                        ["", ", ", " or "][usize::from(at > 0) + usize::from(at + 1 == Notation::WORDS.len())];
                     write!(f, "{between}{word}")
                 })
             }
@@ -466,7 +468,7 @@ impl<'a> SerialOptions<'a> {
             })
         });
         let pad = pad.unwrap_or_else(|| radix.digits_of(VALUE_BITS));
-        Some(Format { digits: Digits::Radix(radix), pad, prefix: prefix.to_owned(), grows })
+        Some(Format { notation: Notation::Radix(radix), pad, prefix: prefix.to_owned(), grows })
     }
 
     fn sqids(&self, pad: Option<u32>, prefix: &str, errors: &mut Vec<CounterError>) -> Option<Format> {

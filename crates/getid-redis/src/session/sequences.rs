@@ -13,7 +13,7 @@
 use std::sync::Arc;
 
 use getid_core::server::{CivilTime, CounterDeclaration, CounterKind, Run, SequenceRequest};
-use getid_core::{Digits, Format};
+use getid_core::{Format, Notation};
 
 use super::tally::ErrorCode;
 use crate::command::{Verb, no_code};
@@ -481,7 +481,7 @@ fn write_id(
 #[cold]
 fn too_many_digits(counter: &CounterDeclaration, value: i64) -> ErrorReply {
     let name = counter.name();
-    if let CounterKind::Sequence(Some(Format { digits: Digits::Sqids(_), .. })) = counter.kind() {
+    if let CounterKind::Sequence(Some(Format { notation: Notation::Sqids(_), .. })) = counter.kind() {
         return no_code(name, value);
     }
     let text = format!(
