@@ -127,7 +127,7 @@ fn span(layout: Layout, from_unix_ms: i64, to_unix_ms: i64) -> (String, String) 
 /// Returns the range of all IDs whose unit overlaps the span, such as those of a second that began before FROM.
 fn declared_span(declaration: &Declaration, from_unix_ms: i64, to_unix_ms: i64) -> Result<(String, String), SpanError> {
     let (layout, name) = (declaration.layout(), declaration.name());
-    if !declaration.is_ordered() {
+    if !declaration.has_ordered_texts() {
         return Err(SpanError::Unordered(name.to_owned()));
     }
     let from = layout.tick_at(i128::from(from_unix_ms) * NS_PER_MS);

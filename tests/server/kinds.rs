@@ -249,3 +249,60 @@ fn node_libraries_read_the_ids() {
     let output = read_by(Command::new("node").arg(copy));
     assert_eq!(output, "ok @sapphire/snowflake\nok uuid\nok bson\n");
 }
+
+/// Starts a server with short codes of sequences and of a clock, and runs the script with them.
+fn codes_read_by(script: &mut Command) -> String {
+    let generators = "--sequence-create on-first-use --id-mgetid-max 100 --generator short sequence format sqids \
+        --generator long sequence format sqids pad 10 prefix O- \
+        --generator plain sequence format sqids alphabet base58 --generator clock fork format sqids";
+    let server = Server::start(&generators.split_whitespace().collect::<Vec<_>>());
+    run_for(script.env("GETID_PORT", server.port.to_string()), Duration::from_mins(2))
+}
+
+#[test]
+#[ignore = "needs python3 with redis and sqids (GETID_TEST_PYTHON)"]
+fn sqids_of_python_reads_the_codes() {
+    let python = std::env::var_os("GETID_TEST_PYTHON").expect("GETID_TEST_PYTHON");
+    assert_eq!(codes_read_by(Command::new(python).arg(script("sqids.py"))), "ok sqids\n");
+}
+
+#[test]
+#[ignore = "needs node with redis and sqids (GETID_TEST_NODE_DIR)"]
+fn sqids_of_node_reads_the_codes() {
+    let dir = std::env::var_os("GETID_TEST_NODE_DIR").expect("GETID_TEST_NODE_DIR");
+    let copy = Path::new(&dir).join("sqids.mjs");
+    std::fs::copy(script("sqids.mjs"), &copy).expect("copied");
+    assert_eq!(codes_read_by(Command::new("node").arg(copy)), "ok sqids\n");
+}
+
+/// A short code is the number's, whatever a text costs a turn.
+#[test]
+fn short_codes_are_given_and_read_back() {
+    let words = "--sequence-create on-first-use --id-mgetid-max 10000 --generator short sequence format sqids \
+        --generator clock fork format sqids prefix c_";
+    let server = Server::start(&words.split_whitespace().collect::<Vec<_>>());
+    let client = redis::Client::open(("127.0.0.1", server.port)).expect("an address");
+    let mut connection = client.get_connection().expect("connected");
+    let mut run = |words: &str| {
+        let mut words = words.split(' ');
+        let mut command = redis::cmd(words.next().expect("a command"));
+        words.for_each(|word| drop(command.arg(word)));
+        command.query::<redis::Value>(&mut connection).map_err(|error| error.to_string())
+    };
+    let text = |value: &redis::Value| redis::from_redis_value_ref::<String>(value).expect("a text");
+    assert_eq!(run("GETID short").map(|value| text(&value)), Ok("Uk".to_owned()));
+    let fields = run("DECODEID Uk short").expect("an ID");
+    assert!(format!("{fields:?}").contains("int(1)"), "{fields:?}");
+    // Texts of another number's length, of several numbers, and the number itself.
+    for wrong in ["86Rf07", "aho1e", "1", "Uk-"] {
+        let error = run(&format!("DECODEID {wrong} short")).expect_err(wrong);
+        assert!(error.contains("expected an id of format sqids"), "{error}");
+    }
+    let error = run("IDSPAN 2026-01-01 2026-01-02 clock").expect_err("no span");
+    assert!(error.contains("those of sqids are not in the order of their times"), "{error}");
+    // A large request is answered by one reply, and its texts differ.
+    let redis::Value::Array(many) = run("MGETID 10000 clock").expect("IDs") else { panic!("an array") };
+    let texts: HashSet<String> = many.iter().map(text).collect();
+    assert_eq!(texts.len(), 10_000);
+    assert!(texts.iter().all(|text| text.starts_with("c_") && text.len() <= 14));
+}

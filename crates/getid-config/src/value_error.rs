@@ -2,7 +2,7 @@
 
 use getid_core::server::worker::POOL_SIZE_MAX;
 use getid_core::server::{COUNTER_KINDS, CounterError, OPTIONS, RESERVED_NAME, kind_words};
-use getid_core::{DeclarationError, Radix};
+use getid_core::{DeclarationError, Notation};
 
 use super::conf_syntax::SyntaxError;
 use super::values::{INSTANCE_NAME_BYTES_MAX, POOL_NAME_BYTES_MAX, POOLS_MAX};
@@ -223,9 +223,7 @@ pub fn declaration_help(error: &DeclarationError) -> Option<String> {
         DeclarationError::NoSuchField { name, fields } => {
             did_you_mean(&name.to_ascii_lowercase(), fields.iter().copied())
         }
-        DeclarationError::Radix { word } => {
-            did_you_mean(&word.to_ascii_lowercase(), Radix::ALL.iter().map(|radix| radix.word()))
-        }
+        DeclarationError::Radix { word } => did_you_mean(&word.to_ascii_lowercase(), Notation::WORDS.into_iter()),
         _ => None,
     };
     meant.map(|meant| format!("did you mean '{meant}'?"))
@@ -234,7 +232,7 @@ pub fn declaration_help(error: &DeclarationError) -> Option<String> {
 /// Returns the remedy for an error in the declaration of a generator over a sequence.
 pub fn counter_help(error: &CounterError) -> Option<String> {
     let CounterError::Radix { text } = error else { return None };
-    let meant = did_you_mean(&text.to_ascii_lowercase(), Radix::ALL.iter().map(|radix| radix.word()))?;
+    let meant = did_you_mean(&text.to_ascii_lowercase(), Notation::WORDS.into_iter())?;
     Some(format!("did you mean '{meant}'?"))
 }
 

@@ -79,7 +79,7 @@ impl Role {
 
 /// How the values of a field are written for people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Notation {
+pub enum FieldNotation {
     /// A decimal number.
     Decimal,
     /// All hexadecimal digits: nodes, processes and random bits.
@@ -105,13 +105,13 @@ impl Field {
     }
 
     /// Returns how the values of the field are written for people.
-    pub fn notation(&self) -> Notation {
+    pub fn notation(&self) -> FieldNotation {
         match (self.role, self.name.as_str()) {
             // Drawn fields come from the table of kinds alone, so no declared field has this name by chance.
-            (Role::Drawn, "address") => Notation::Address,
-            (Role::Drawn, "clock-seq") => Notation::Decimal,
-            (Role::Drawn | Role::Noise, _) => Notation::Hex,
-            _ => Notation::Decimal,
+            (Role::Drawn, "address") => FieldNotation::Address,
+            (Role::Drawn, "clock-seq") => FieldNotation::Decimal,
+            (Role::Drawn | Role::Noise, _) => FieldNotation::Hex,
+            _ => FieldNotation::Decimal,
         }
     }
 
@@ -121,7 +121,7 @@ impl Field {
         let address = || text.parse::<Ipv4Addr>().ok().map(|address| u64::from(address.to_bits()));
         // A sign, which Rust's parser accepts, is refused.
         let number = text.parse().ok().filter(|_| !text.starts_with('+'));
-        let value = number.or_else(|| if self.notation() == Notation::Address { address() } else { None });
+        let value = number.or_else(|| if self.notation() == FieldNotation::Address { address() } else { None });
         value.filter(|&value| value <= low_bits_64(self.bits))
     }
 
@@ -129,7 +129,7 @@ impl Field {
     /// number.
     pub fn declared_value(&self, value: u64) -> String {
         match (self.notation(), u32::try_from(value)) {
-            (Notation::Address, Ok(bits)) => Ipv4Addr::from_bits(bits).to_string(),
+            (FieldNotation::Address, Ok(bits)) => Ipv4Addr::from_bits(bits).to_string(),
             _ => value.to_string(),
         }
     }

@@ -58,6 +58,7 @@ mod sequence;
 mod serial;
 pub mod server;
 mod slots;
+mod sqids;
 mod status;
 mod time;
 mod unit;
@@ -75,12 +76,12 @@ pub use clock_event::{ClockEvent, ClockFault, Severity};
 pub use declaration::{Declaration, DeclarationError, EpochError, EpochParser, no_dates};
 pub use encode::{EncodeError, Fill};
 pub use fields::{
-    Field, FieldLayout, FieldsError, ID_BITS_MAX, INTEGER_BITS_MAX, NOISE_BITS_MAX, Notation, RANDOM_BITS_MAX, Role,
-    SLOT_BITS_MAX, VALUE_BITS_MAX,
+    Field, FieldLayout, FieldNotation, FieldsError, ID_BITS_MAX, INTEGER_BITS_MAX, NOISE_BITS_MAX, RANDOM_BITS_MAX,
+    Role, SLOT_BITS_MAX, VALUE_BITS_MAX,
 };
 #[cfg(feature = "std")]
 pub use file_maker::{FileMaker, FileMakerOptions, LockHolder, LockLoss, MakeError, OpenError, RecordError, SaveError};
-pub use format::{Format, PAD_MAX, PREFIX_BYTES_MAX};
+pub use format::{Format, Notation, PAD_MAX, PREFIX_BYTES_MAX};
 pub use kind::{KINDS, Kind, Shape};
 pub use layout::{Id, LOW_BITS, Layout, LayoutError, Parts};
 pub use limits::{BorrowPolicy, Limits};
@@ -92,5 +93,6 @@ pub use recognition::{KIND_READINGS_MAX, KindReader, KindReaders, KindReading, N
 pub use refusal::{Blocked, Overload, Refusal};
 pub use save_point::SavePoint;
 pub use scheme::{RandomCycle, Reservation, Scheme};
+pub use sqids::{SqidsCode, SqidsError};
 pub use time::{Epoch, Slot, Tick, UtcMs};
 pub use unit::Unit;

@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::on;
 use getid_core::server::is_name;
-use getid_core::{Declaration, FieldLayout, KIND_READINGS_MAX, Layout, Notation};
+use getid_core::{Declaration, FieldLayout, FieldNotation, KIND_READINGS_MAX, Layout};
 use redis_protocol::resp3::types::OwnedFrame;
 use serde_json::{Value, json};
 
@@ -218,7 +218,7 @@ fn fields_of(declaration: &Declaration, id: &str) -> Vec<Value> {
     let Some(number) = declaration.read(id) else { return Vec::new() };
     let fields = declaration.layout().places().map(|(field, shift)| {
         let value = FieldLayout::value(field, shift, number);
-        let address = u64::try_from(value).ok().filter(|_| field.notation() == Notation::Address);
+        let address = u64::try_from(value).ok().filter(|_| field.notation() == FieldNotation::Address);
         let text = address.map(|value| field.declared_value(value));
         json!({ "name": field.name, "bits": field.bits, "value": value.to_string(), "text": text })
     });

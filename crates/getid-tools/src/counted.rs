@@ -6,6 +6,7 @@ use getid_core::Number;
 use getid_core::server::{CivilTime, CounterDeclaration, CounterKind, CounterReading, Reset, Serial, VALUE_MAX};
 use serde::Serialize;
 
+use super::explanation::SQIDS_ARE_NO_SECRET;
 use super::subject::{reading_of, text_of_counted};
 use getid_text::plural::{counted, thousands};
 use getid_text::timestamp::format_rfc3339;
@@ -125,13 +126,18 @@ impl CounterExplanation {
             max: max.to_string(),
             servers: "any number that share its store of sequences",
             time: time_text(serial),
-            ordered: true,
+            ordered: has_ordered_texts(counter),
             written: written(counter),
-            limits: limits(serial, reset),
+            limits: limits(counter, serial, reset),
             declaration: format!("generator {} {declared}", name.as_deref().unwrap_or("NAME")),
             name,
         }
     }
+}
+
+/// Returns true if texts sort as their values do, as far as they have one length.
+fn has_ordered_texts(counter: &CounterDeclaration) -> bool {
+    !matches!(counter.kind(), CounterKind::Sequence(Some(format)) if !format.is_ordered())
 }
 
 /// Describes a kind of generator over a sequence, in one line.
@@ -186,7 +192,7 @@ fn written(counter: &CounterDeclaration) -> String {
 }
 
 /// Returns the limits of the generator that a user should know.
-fn limits(serial: Option<&Serial>, reset: Reset) -> Vec<String> {
+fn limits(counter: &CounterDeclaration, serial: Option<&Serial>, reset: Reset) -> Vec<String> {
     let mut limits = vec![
         "each reservation is a write to the store of sequences: while that is away, IDs end with what is in memory"
             .to_owned(),
@@ -217,7 +223,12 @@ fn limits(serial: Option<&Serial>, reset: Reset) -> Vec<String> {
         limits
             .push("a crash skips up to the sequence's 'cache', 100 unless SEQUENCE CREATE sets another one".to_owned());
     }
-    limits.push("over several servers order holds with 'cache 0' alone".to_owned());
+    if has_ordered_texts(counter) {
+        limits.push("over several servers order holds with 'cache 0' alone".to_owned());
+    } else {
+        limits.push("texts of Sqids do not sort as their numbers do".to_owned());
+        limits.push(SQIDS_ARE_NO_SECRET.to_owned());
+    }
     limits.push("who has seen one ID can guess others, and how many there are".to_owned());
     limits
 }
@@ -234,7 +245,8 @@ impl fmt::Display for CounterExplanation {
         writeln!(f, "counter    {counter}")?;
         writeln!(f, "servers    {servers}")?;
         writeln!(f, "time       {time}")?;
-        writeln!(f, "order      each server's IDs ascend")?;
+        let order = if self.ordered { "each server's IDs ascend" } else { "none" };
+        writeln!(f, "order      {order}")?;
         writeln!(f, "written    {written}")?;
         writeln!(f, "\nlimits")?;
         limits.iter().try_for_each(|limit| writeln!(f, "  {limit}"))?;

@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use getid_core::{Declaration, Field, FieldLayout, Notation, Number, Role};
+use getid_core::{Declaration, Field, FieldLayout, FieldNotation, Number, Role};
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
@@ -127,7 +127,7 @@ impl Serialize for DecodedRow<'_> {
             let key = if is_taken { format!("field-{}", field.name) } else { field.name.clone() };
             match u64::try_from(value)
                 .ok()
-                .filter(|_| field.notation() == Notation::Decimal && field.bits <= JSON_BITS_MAX)
+                .filter(|_| field.notation() == FieldNotation::Decimal && field.bits <= JSON_BITS_MAX)
             {
                 Some(number) => map.serialize_entry(&key, &number)?,
                 None => map.serialize_entry(&key, &shown(field, value))?,
@@ -139,8 +139,8 @@ impl Serialize for DecodedRow<'_> {
 
 fn shown(field: &Field, value: u128) -> String {
     match field.notation() {
-        Notation::Hex => format!("{value:00$x}", field.bits.div_ceil(4) as usize),
-        Notation::Decimal | Notation::Address => {
+        FieldNotation::Hex => format!("{value:00$x}", field.bits.div_ceil(4) as usize),
+        FieldNotation::Decimal | FieldNotation::Address => {
             u64::try_from(value).map_or_else(|_| value.to_string(), |value| field.declared_value(value))
         }
     }

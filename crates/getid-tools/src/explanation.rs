@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use getid_core::{CounterStart, Declaration, Field, FieldLayout, Number, QuietEvenness, Role, Shape, evenness};
+use getid_core::{
+    CounterStart, Declaration, Field, FieldLayout, Notation, Number, QuietEvenness, Role, Shape, evenness,
+};
 use serde::Serialize;
 
 use super::picture::picture;
@@ -108,7 +110,7 @@ impl Explanation {
             epoch: time(0),
             last_time: time(layout.last_tick()),
             days_left,
-            ordered: declaration.is_ordered() && has_time,
+            ordered: declaration.has_ordered_texts() && has_time,
             written: written(declaration),
             proposal: proposal(declaration, scope, &evenness),
             evenness,
@@ -203,7 +205,8 @@ fn servers(declaration: &Declaration) -> String {
 fn written(declaration: &Declaration) -> String {
     let bytes = declaration.id_bytes_max();
     if let Some(format) = declaration.format() {
-        return format!("text of {bytes} characters ({format})");
+        let up_to = if format.is_ordered() { "" } else { "up to " };
+        return format!("text of {up_to}{bytes} characters ({format})");
     }
     match declaration.kind().shape {
         Shape::Number if declaration.is_integer() => format!("an integer of up to {bytes} digits"),
@@ -251,6 +254,8 @@ fn proposal(declaration: &Declaration, scope: EvennessScope, lines: &[EvennessLi
     };
     Some(OptionProposal { option: format!("counter-start 0..{last}"), effect })
 }
+/// A limit of texts of Sqids.
+pub(crate) const SQIDS_ARE_NO_SECRET: &str = "Sqids are no secret: a program that has the alphabet reads the number";
 
 /// Returns the limits of this layout that a user should know.
 fn limits(declaration: &Declaration, now_unix_ms: i64) -> Vec<String> {
@@ -269,7 +274,7 @@ fn limits(declaration: &Declaration, now_unix_ms: i64) -> Vec<String> {
             "several servers would give the same IDs: declare 'one-server N', or add a field server-id".to_owned(),
         );
     }
-    if !declaration.is_ordered() {
+    if !declaration.has_ordered_texts() {
         limits.push("IDs do not sort in the order in which they are given".to_owned());
     }
     let counter_at = layout.shift_of(Role::Counter).unwrap_or(0);
@@ -288,6 +293,9 @@ fn limits(declaration: &Declaration, now_unix_ms: i64) -> Vec<String> {
         limits.push(
             "a column of these texts needs a collation that distinguishes capitals from small letters".to_owned(),
         );
+    }
+    if declaration.format().is_some_and(|format| matches!(format.notation, Notation::Sqids(_))) {
+        limits.push(SQIDS_ARE_NO_SECRET.to_owned());
     }
     limits.extend(declaration.format().and_then(|format| limit_of_pad(declaration, format)));
     limits
@@ -323,11 +331,12 @@ fn limits_of_time(declaration: &Declaration, now_unix_ms: i64, limits: &mut Vec<
 /// Returns the limit from which on numbers have more digits than the format pads to.
 fn limit_of_pad(declaration: &Declaration, format: &getid_core::Format) -> Option<String> {
     let layout = declaration.layout();
-    let (pad, digits) = (format.pad, format.radix.digits_of(layout.bits()));
+    let Notation::Radix(radix) = &format.notation else { return None };
+    let (pad, digits) = (format.pad, radix.digits_of(layout.bits()));
     if pad >= digits {
         return None;
     }
-    let base = Number::from(format.radix.alphabet().len() as u64);
+    let base = Number::from(radix.alphabet().len() as u64);
     let first_longer = base.checked_pow(pad)?;
     let tick = u64::try_from(first_longer >> layout.shift_of(Role::Time)?).ok()?;
     let from = time_text(layout, tick);

@@ -8,7 +8,9 @@ use std::fmt;
 use getid_core::server::{
     COUNTER_KINDS, CivilTime, CounterDeclaration, CounterError, CounterKind, CounterReading, ZoneCheck,
 };
-use getid_core::{Declaration, DeclarationError, EpochParser, FieldLayout, Id, Kind, Layout, Number, Shape, no_dates};
+use getid_core::{
+    Declaration, DeclarationError, EpochParser, FieldLayout, Id, Kind, Layout, Notation, Number, Shape, no_dates,
+};
 
 use super::decoded::text_of;
 use getid_text::zone::shown_unix_ms;
@@ -219,9 +221,12 @@ impl Subject {
 }
 
 fn expected_of(format: &getid_core::Format) -> String {
-    let or_more = if format.grows { " or more" } else { "" };
     let behind = if format.prefix.is_empty() { String::new() } else { format!(" behind '{}'", format.prefix) };
-    format!("{}{or_more} digits of {}{behind}", format.pad, format.radix.word())
+    let Notation::Radix(radix) = &format.notation else {
+        return format!("a text of '{format}' that its generator writes");
+    };
+    let or_more = if format.grows { " or more" } else { "" };
+    format!("{}{or_more} digits of {}{behind}", format.pad, radix.word())
 }
 
 /// Bits of the counted value, below the time that a serial number shows.

@@ -15,7 +15,7 @@ use core::fmt;
 use super::value::Declaration;
 use crate::checks::{Fault, planted};
 use crate::fields::{Field, Role};
-use crate::format::Format;
+use crate::format::{Format, Notation};
 use crate::number::{Number, low_ones};
 use crate::radix::Radix;
 use crate::unit::Unit;
@@ -126,7 +126,8 @@ impl Declaration {
 
     /// Returns the format of its IDs, for integers too.
     fn written(&self) -> Format {
-        self.format.clone().unwrap_or(Format { radix: Radix::Decimal, pad: 1, prefix: String::new(), grows: true })
+        let notation = Notation::Radix(Radix::Decimal);
+        self.format.clone().unwrap_or(Format { notation, pad: 1, prefix: String::new(), grows: true })
     }
 
     fn format_text(&self) -> String {
@@ -165,7 +166,7 @@ impl Declaration {
 
 /// Returns true if equal numbers have equal texts in both, where they have any.
 fn differs_in_overflow_alone(a: &Format, b: &Format) -> bool {
-    (a.radix, a.pad, &a.prefix) == (b.radix, b.pad, &b.prefix)
+    (&a.notation, a.pad, &a.prefix) == (&b.notation, b.pad, &b.prefix)
 }
 
 /// Returns true if no text of one can be a text of the other, by their prefixes.
@@ -174,7 +175,7 @@ fn texts_differ(a: &Format, b: &Format) -> bool {
     let Some(rest) = long.prefix.strip_prefix(short.prefix.as_str()) else { return true };
     // If one prefix begins with the other, the rest must contain a character that is no digit there.
     let have_equal_lengths = a.grows || b.grows || a.prefix.len() + a.pad as usize == b.prefix.len() + b.pad as usize;
-    !rest.is_empty() && (!rest.bytes().all(|byte| short.radix.alphabet().contains(&byte)) || !have_equal_lengths)
+    !rest.is_empty() && (!rest.bytes().all(|byte| short.notation.alphabet().contains(&byte)) || !have_equal_lengths)
 }
 
 /// A change between two declarations of a name by which an ID could repeat.

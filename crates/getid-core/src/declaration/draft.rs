@@ -12,12 +12,13 @@ use super::value::{
     is_reserved_name,
 };
 use crate::alphabet::Alphabet;
-use crate::fields::{Field, FieldLayout, FieldsError, Notation, Role};
-use crate::format::{Format, PAD_MAX, PREFIX_BYTES_MAX, is_plain};
+use crate::fields::{Field, FieldLayout, FieldNotation, FieldsError, Role};
+use crate::format::{Format, Notation, PAD_MAX, PREFIX_BYTES_MAX, is_plain};
 use crate::kind::nano_id::{CHANCE_BITS_MIN, LENGTH, NanoId};
 use crate::kind::{KINDS, Kind, Shape};
 use crate::number::low_bits_64;
 use crate::radix::Radix;
+use crate::sqids::{SqidsCode, SqidsError};
 use crate::unit::Unit;
 
 /// The range of epochs, Unix ms: from the year 1 to the year 9999, which RFC 3339 can write.
@@ -221,6 +222,7 @@ impl Draft {
         let counter_start = self.read_counter_start();
         let nano_id = self.read_nano_id();
         let (format, prefix) = self.read_style();
+        self.refuse_unread_options();
         let (by_hand, drawn) = self.read_values();
         if self.is_free() {
             if self.fields.is_empty() {
@@ -239,7 +241,8 @@ impl Draft {
         let mut errors = self.errors;
         match FieldLayout::new(self.fields, self.epoch_unix_ms, self.unit) {
             Ok(layout) if errors.is_empty() => {
-                let format = format.map(|format| format.for_bits(layout.bits()));
+                let format = format.map(|format| format.for_bits(layout.bits())).transpose();
+                let format = format.map_err(|error| [DeclarationError::Sqids(error)])?;
                 let (name, kind, former) = (name.to_owned(), self.kind, Vec::new());
                 return Ok(Declaration {
                     name,
@@ -317,7 +320,7 @@ impl Draft {
             let max = low_bits_64(field.bits);
             let number = field.read_value(text);
             match (field.role, number) {
-                (Role::Drawn, None) if field.notation() == Notation::Address => {
+                (Role::Drawn, None) if field.notation() == FieldNotation::Address => {
                     self.errors.push(DeclarationError::Address { name: name.clone(), text: text.clone() });
                 }
                 (Role::Constant(_) | Role::Server | Role::Drawn, None) => {
@@ -346,13 +349,10 @@ impl Draft {
 
     /// Reads the options of a `nanoid`, whose noise gets the width of its texts.
     fn read_nano_id(&mut self) -> Option<NanoId> {
-        let (alphabet, length) = (self.option("alphabet"), self.option("length"));
         if self.kind.shape != Shape::NanoId {
-            let given = [("alphabet", alphabet), ("length", length)].into_iter().find(|(_, text)| text.is_some());
-            let kind = self.kind.word;
-            self.errors.extend(given.map(|(option, _)| DeclarationError::NotForKind { option, kind }));
             return None;
         }
+        let (alphabet, length) = (self.option("alphabet"), self.option("length"));
         let alphabet = match alphabet.map_or_else(|| Ok(NanoId::default_alphabet()), |text| Alphabet::parse(&text)) {
             Ok(alphabet) => alphabet,
             Err(error) => {
@@ -413,17 +413,19 @@ impl Draft {
 
     /// Reads the format of numbers; `None`: they are integers.
     fn read_format(&mut self) -> Option<FormatDraft> {
-        let (radix, pad) = (self.option("format"), self.option("pad"));
+        let (word, pad) = (self.option("format"), self.option("pad"));
         let (prefix, overflow) = (self.option("prefix"), self.option("overflow"));
         let given = [("pad", &pad), ("prefix", &prefix), ("overflow", &overflow)];
         let given = given.into_iter().find(|(_, text)| text.is_some()).map(|(option, _)| option);
         let default = self.kind.radix.or(given.map(|_| Radix::Decimal));
-        let radix = match radix.as_deref() {
+        let is_sqids = word.as_deref() == Some(SqidsCode::WORD);
+        let radix = match word.as_deref() {
             None => default?,
             Some(INTEGER) => {
                 self.errors.extend(given.map(|option| DeclarationError::IntegerText { option }));
                 return None;
             }
+            Some(_) if is_sqids => Radix::Decimal,
             Some(word) => Radix::of_word(word).unwrap_or_else(|| {
                 self.errors.push(DeclarationError::Radix { word: word.to_owned() });
                 Radix::Decimal
@@ -439,11 +441,35 @@ impl Draft {
         });
         let prefix = prefix.unwrap_or_default();
         self.check_prefix(&prefix);
+        if is_sqids {
+            return self.read_sqids(pad, prefix, overflow.is_some());
+        }
         let grows = overflow.as_deref() == Some("grow");
         if let Some(word) = overflow.filter(|word| !["error", "grow"].contains(&word.as_str())) {
             self.errors.push(DeclarationError::Overflow { word });
         }
-        Some(FormatDraft { radix, pad, prefix, grows })
+        Some(FormatDraft::Radix { radix, pad, prefix, grows })
+    }
+
+    /// Reads the rest of `format sqids`.
+    fn read_sqids(&mut self, pad: Option<u32>, prefix: String, has_overflow: bool) -> Option<FormatDraft> {
+        if has_overflow {
+            self.errors.push(DeclarationError::Sqids(SqidsError::Overflow));
+        }
+        let alphabet = self.option("alphabet").map(|text| Alphabet::parse(&text)).transpose();
+        let alphabet = alphabet.map_err(|error| self.errors.push(DeclarationError::Alphabet { error })).ok()?;
+        let format = Format::sqids(alphabet, pad, prefix);
+        format.map_err(|error| self.errors.push(DeclarationError::Sqids(error))).map(FormatDraft::Sqids).ok()
+    }
+
+    /// Refuses options that neither the kind nor the format has read.
+    fn refuse_unread_options(&mut self) {
+        for option in ["alphabet", "length"] {
+            if self.option(option).is_some() {
+                self.errors.push(DeclarationError::NotForKind { option, kind: self.kind.word });
+                return;
+            }
+        }
     }
 }
 
@@ -452,17 +478,22 @@ fn whole_number(text: &str) -> Option<u64> {
     text.parse().ok().filter(|_| !text.starts_with('+'))
 }
 
-/// A format whose default width is not known yet.
-struct FormatDraft {
-    radix: Radix,
-    pad: Option<u32>,
-    prefix: String,
-    grows: bool,
+/// A format before the width of the layout is known.
+enum FormatDraft {
+    /// Digits, by default as many as the widest number has.
+    Radix { radix: Radix, pad: Option<u32>, prefix: String, grows: bool },
+    /// Codes, for numbers up to their width.
+    Sqids(Format),
 }
 
 impl FormatDraft {
-    fn for_bits(self, bits: u32) -> Format {
-        let pad = self.pad.unwrap_or_else(|| self.radix.digits_of(bits));
-        Format { radix: self.radix, pad, prefix: self.prefix, grows: self.grows }
+    fn for_bits(self, bits: u32) -> Result<Format, SqidsError> {
+        match self {
+            FormatDraft::Radix { radix, pad, prefix, grows } => {
+                let pad = pad.unwrap_or_else(|| radix.digits_of(bits));
+                Ok(Format { notation: Notation::Radix(radix), pad, prefix, grows })
+            }
+            FormatDraft::Sqids(format) => SqidsCode::check_bits(bits).map(|()| format),
+        }
     }
 }

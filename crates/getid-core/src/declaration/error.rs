@@ -7,10 +7,10 @@ use core::fmt;
 use super::value::{INTEGER, NAME_BYTES_MAX, OPTIONS, RESERVED_NAME, TYPE_PREFIX_BYTES_MAX, WORDS_MAX};
 use crate::alphabet::AlphabetError;
 use crate::fields::FieldsError;
-use crate::format::{PAD_MAX, PREFIX_BYTES_MAX};
+use crate::format::{Notation, PAD_MAX, PREFIX_BYTES_MAX};
 use crate::kind::nano_id::CHANCE_BITS_MIN;
 use crate::printable::Quoted;
-use crate::radix::Radix;
+use crate::sqids::SqidsError;
 
 /// A mistake in a declaration. `Display` shows the word that was read and what was expected.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +50,7 @@ pub enum DeclarationError {
     Length { text: String, characters: usize, least: u32, most: u32 },
     Chance { bits: u32 },
     Overflow { word: String },
+    Sqids(SqidsError),
     Fields(FieldsError),
 }
 
@@ -77,6 +78,7 @@ impl DeclarationError {
             Self::Alphabet { .. } => "alphabet",
             Self::Length { .. } => "length",
             Self::Overflow { .. } => "overflow",
+            Self::Sqids(error) => error.option(),
             Self::NoFields
             | Self::NoTime
             | Self::Field { .. }
@@ -109,6 +111,7 @@ impl DeclarationError {
             | Self::IntegerText { .. }
             | Self::Alphabet { .. }
             | Self::Overflow { .. }
+            | Self::Sqids(_)
             | Self::Fields(FieldsError::Twice { .. }) => true,
             _ => false,
         }
@@ -154,9 +157,10 @@ impl fmt::Display for DeclarationError {
                 write!(f, "{} is not an option; there are {}", Quoted(name), OPTIONS.join(", "))?;
                 if fields.is_empty() { Ok(()) } else { write!(f, ", and the fields {}", fields.join(", ")) }
             }
-            Self::NotForKind { option: option @ ("alphabet" | "length"), kind } => {
-                write!(f, "{option} is for nanoid, and the kind is {kind}")
+            Self::NotForKind { option: "alphabet", kind } => {
+                write!(f, "alphabet is for nanoid and for format sqids, and the kind is {kind} in another format")
             }
+            Self::NotForKind { option: "length", kind } => write!(f, "length is for nanoid, and the kind is {kind}"),
             Self::NotForKind { option: "epoch", kind } => {
                 write!(f, "epoch is for integers with a time, and {kind} is none: its epoch can't be changed")
             }
@@ -184,8 +188,7 @@ impl fmt::Display for DeclarationError {
             Self::Pad { text } => write!(f, "pad is {}, must be a whole number from 1 to {PAD_MAX}", Quoted(text)),
             Self::Epoch { text, error } => write!(f, "epoch is {}: {error}", Quoted(text)),
             Self::Radix { word } => {
-                let words: Vec<_> = Radix::ALL.iter().map(|radix| radix.word()).collect();
-                write!(f, "format is {}, must be one of {}, or {INTEGER}", Quoted(word), words.join(", "))
+                write!(f, "format is {}, must be one of {}, or {INTEGER}", Quoted(word), Notation::WORDS.join(", "))
             }
             Self::Prefix { text } => write!(
                 f,
@@ -216,6 +219,7 @@ impl fmt::Display for DeclarationError {
                  would be equal with a chance of more than one half"
             ),
             Self::Overflow { word } => write!(f, "overflow is {}, must be error or grow", Quoted(word)),
+            Self::Sqids(error) => error.fmt(f),
             Self::Fields(error) => error.fmt(f),
         }
     }

@@ -218,7 +218,7 @@ impl Declaration {
     /// Returns the characters of its texts, if they are declared, those of a format, or base62.
     pub fn characters(&self) -> Option<&[u8]> {
         match (&self.format, &self.nano_id) {
-            (Some(format), _) => Some(format.radix.alphabet()),
+            (Some(format), _) => Some(format.notation.alphabet()),
             (None, Some(nano_id)) => Some(nano_id.alphabet().as_bytes()),
             (None, None) => (self.kind.shape == Shape::Ksuid).then(|| Radix::Base62.alphabet()),
         }
@@ -284,9 +284,15 @@ impl Declaration {
     }
 
     /// Returns true if a server's IDs ascend, as numbers. Texts ascend too if all have one width: those of a text kind,
-    /// and of a format that does not grow.
+    /// and of a format that does not grow; [`Declaration::has_ordered_texts`] is false of those that never do.
     pub fn is_ordered(&self) -> bool {
         self.kind.shape.is_ordered() && self.layout.has_time()
+    }
+
+    /// Returns true if a span of time is a span of its IDs as they are written: its numbers ascend, and its texts sort
+    /// as they do, as far as they have one length.
+    pub fn has_ordered_texts(&self) -> bool {
+        self.is_ordered() && self.format.as_ref().is_none_or(Format::is_ordered)
     }
 
     /// Returns the fields whose values are drawn once, with the width of each, bits.

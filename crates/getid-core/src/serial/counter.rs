@@ -11,11 +11,13 @@ use core::fmt;
 use core::ops::RangeInclusive;
 
 use super::template::{CivilTime, Reset, TEMPLATE_BYTES_MAX, Template, TemplateError};
+use crate::alphabet::{Alphabet, AlphabetError};
 use crate::declaration::{RESERVED_NAME, is_name, is_reserved_name};
-use crate::format::{Format, PAD_MAX, PREFIX_BYTES_MAX, is_plain};
+use crate::format::{Format, Notation, PAD_MAX, PREFIX_BYTES_MAX, is_plain};
 use crate::kind::Shape;
 use crate::radix::Radix;
 use crate::sequence::{CACHE_DEFAULT, RESERVED_MAX, Spec, VALUE_MAX};
+use crate::sqids::{SqidsCode, SqidsError};
 
 /// Words of the kinds of such generators.
 pub const COUNTER_KINDS: [&str; 2] = ["sequence", "serial"];
@@ -117,6 +119,9 @@ pub enum CounterError {
     Radix { text: String },
     Prefix { text: String },
     Overflow { text: String },
+    Alphabet { error: AlphabetError },
+    UnreadAlphabet,
+    Sqids(SqidsError),
 }
 
 impl CounterError {
@@ -134,6 +139,8 @@ impl CounterError {
             CounterError::Radix { .. } => "format",
             CounterError::Prefix { .. } => "prefix",
             CounterError::Overflow { .. } => "overflow",
+            CounterError::Alphabet { .. } | CounterError::UnreadAlphabet => "alphabet",
+            CounterError::Sqids(error) => error.option(),
         })
     }
 }
@@ -152,7 +159,10 @@ impl fmt::Display for CounterError {
                 write!(f, "'{name}' is not an option of a serial: it has zone, reset, overflow and cache")
             }
             CounterError::Option { name, .. } => {
-                write!(f, "'{name}' is not an option of a sequence here: it has format, pad, prefix and overflow")
+                write!(
+                    f,
+                    "'{name}' is not an option of a sequence here: it has format, alphabet, pad, prefix and overflow"
+                )
             }
             CounterError::NoZone => {
                 f.write_str("a serial that shows a date has a zone, such as 'zone Asia/Shanghai' or 'zone UTC'")
@@ -163,9 +173,10 @@ impl fmt::Display for CounterError {
             CounterError::Pad { text } => write!(f, "pad is '{text}', must be 1 to {PAD_MAX}"),
             CounterError::Radix { text } => {
                 write!(f, "format is '{text}', must be ")?;
-                Radix::ALL.iter().enumerate().try_for_each(|(at, radix)| {
-                    let between = ["", ", ", " or "][usize::from(at > 0) + usize::from(at + 1 == Radix::ALL.len())];
-                    write!(f, "{between}{}", radix.word())
+                Notation::WORDS.iter().enumerate().try_for_each(|(at, word)| {
+                    let between =
+                        ["", ", ", " or "][usize::from(at > 0) + usize::from(at + 1 == Notation::WORDS.len())];
+                    write!(f, "{between}{word}")
                 })
             }
             CounterError::Prefix { text } => write!(
@@ -174,6 +185,11 @@ impl fmt::Display for CounterError {
                  backslashes"
             ),
             CounterError::Overflow { text } => write!(f, "overflow is '{text}', must be error or grow"),
+            CounterError::Alphabet { error } => write!(f, "alphabet: {error}"),
+            CounterError::UnreadAlphabet => {
+                f.write_str("alphabet is for 'format sqids', and the format is another one")
+            }
+            CounterError::Sqids(error) => error.fmt(f),
         }
     }
 }
@@ -282,14 +298,7 @@ impl CounterDeclaration {
         match &self.kind {
             CounterKind::Sequence(None) => {}
             CounterKind::Sequence(Some(format)) => {
-                add("format", format.radix.word());
-                add("pad", &format.pad.to_string());
-                if !format.prefix.is_empty() {
-                    add("prefix", &format.prefix);
-                }
-                if format.grows {
-                    add("overflow", "grow");
-                }
+                format.options().iter().for_each(|(option, value)| add(option, value));
             }
             CounterKind::Serial(Serial { template, reset, zone, grows, cache }) => {
                 words.push(template.text().to_owned());
@@ -356,7 +365,7 @@ impl<'a> SerialOptions<'a> {
         let known: &[&str] = if kind == "serial" {
             &["zone", "reset", "overflow", "cache"]
         } else {
-            &["format", "pad", "prefix", "overflow"]
+            &["format", "alphabet", "pad", "prefix", "overflow"]
         };
         let mut options: Vec<(&str, &str)> = Vec::new();
         for pair in words.chunks(2) {
@@ -441,18 +450,33 @@ impl<'a> SerialOptions<'a> {
         if self.0.is_empty() {
             return None;
         }
+        let pad = self.number("pad", 1..=PAD_MAX, |text| CounterError::Pad { text }, errors);
+        let prefix = self.get("prefix").unwrap_or_default();
+        if prefix.len() > PREFIX_BYTES_MAX || !is_plain(prefix) {
+            errors.push(CounterError::Prefix { text: prefix.to_owned() });
+        }
+        if self.get("format") == Some(SqidsCode::WORD) {
+            return self.sqids(pad, prefix, errors);
+        }
+        if self.get("alphabet").is_some() {
+            errors.push(CounterError::UnreadAlphabet);
+        }
         let radix = self.get("format").map_or(Radix::Decimal, |word| {
             Radix::of_word(word).unwrap_or_else(|| {
                 errors.push(CounterError::Radix { text: word.to_owned() });
                 Radix::Decimal
             })
         });
-        let pad = self.number("pad", 1..=PAD_MAX, |text| CounterError::Pad { text }, errors);
-        let prefix = self.get("prefix").unwrap_or_default();
-        if prefix.len() > PREFIX_BYTES_MAX || !is_plain(prefix) {
-            errors.push(CounterError::Prefix { text: prefix.to_owned() });
-        }
         let pad = pad.unwrap_or_else(|| radix.digits_of(VALUE_BITS));
-        Some(Format { radix, pad, prefix: prefix.to_owned(), grows })
+        Some(Format { notation: Notation::Radix(radix), pad, prefix: prefix.to_owned(), grows })
+    }
+
+    fn sqids(&self, pad: Option<u32>, prefix: &str, errors: &mut Vec<CounterError>) -> Option<Format> {
+        if self.get("overflow").is_some() {
+            errors.push(CounterError::Sqids(SqidsError::Overflow));
+        }
+        let alphabet = self.get("alphabet").map(Alphabet::parse).transpose();
+        let alphabet = alphabet.map_err(|error| errors.push(CounterError::Alphabet { error })).ok()?;
+        Format::sqids(alphabet, pad, prefix.to_owned()).map_err(|error| errors.push(CounterError::Sqids(error))).ok()
     }
 }

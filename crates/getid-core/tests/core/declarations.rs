@@ -348,7 +348,7 @@ const WRONG: &[(&str, &str)] = &[
     ("t twitter one-server 4294967296", "one-server is '4294967296', must be a whole number from 0 to 4294967295"),
     (
         "t twitter format base64",
-        "format is 'base64', must be one of decimal, hex, base32, base36, base58, base62, or integer",
+        "format is 'base64', must be one of decimal, hex, base32, base36, base58, base62, sqids, or integer",
     ),
     ("t twitter pad 0", "pad is '0', must be a whole number from 1 to 64"),
     ("t twitter pad 65", "pad is '65', must be a whole number from 1 to 64"),

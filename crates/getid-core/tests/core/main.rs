@@ -20,6 +20,7 @@ mod random;
 mod sequence;
 mod sequences;
 mod serial;
+mod sqids;
 mod support;
 mod texts;
 mod vectors;

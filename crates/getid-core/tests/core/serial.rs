@@ -181,7 +181,7 @@ fn declarations_and_their_mistakes() {
         ("i serial {n:6} cache -1", "cache is '-1'"),
         ("i serial {n:6} step 2", "not an option of a serial"),
         ("i serial {n:6} reset", "reset has no value"),
-        ("s sequence format base64", "hex, base32, base36, base58 or base62"),
+        ("s sequence format base64", "hex, base32, base36, base58, base62 or sqids"),
         ("s sequence pad 0", "pad is '0'"),
         ("s sequence pad 4 pad 5", "given twice"),
         ("s sequence cycle yes", "not an option of a sequence"),

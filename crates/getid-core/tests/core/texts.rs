@@ -1,6 +1,6 @@
 //! Numbers as text: texts sort as the numbers do and are read back, and no other text is read.
 
-use getid_core::{Declaration, Format, ID_BITS_MAX, KINDS, Number, Radix, Shape};
+use getid_core::{Declaration, Format, ID_BITS_MAX, KINDS, Notation, Number, Radix, Shape};
 use proptest::prelude::*;
 
 use crate::support::declared;
@@ -10,11 +10,16 @@ fn written(format: &Format, number: Number) -> Option<String> {
     format.write(number, &mut text).then(|| String::from_utf8(text).unwrap())
 }
 
+fn radix_of(format: &Format) -> Radix {
+    let Notation::Radix(radix) = format.notation else { panic!("digits") };
+    radix
+}
+
 fn formats() -> impl Strategy<Value = Format> {
     let radix = prop::sample::select(Radix::ALL.to_vec());
     let prefix = prop_oneof![Just(String::new()), "[!#-&(-\\[\\]-~]{0,8}"];
     (radix, 1..=64_u32, prefix, any::<bool>()).prop_map(|(radix, pad, prefix, grows)| Format {
-        radix,
+        notation: Notation::Radix(radix),
         pad,
         prefix,
         grows,
@@ -51,9 +56,9 @@ fn digits_count(mut number: Number, base: u64) -> usize {
 proptest! {
     #[test]
     fn a_text_is_prefix_zeros_and_digits(format in formats(), number in numbers()) {
-        let digits = String::from_utf8(digits(format.radix, number)).unwrap();
+        let digits = String::from_utf8(digits(radix_of(&format), number)).unwrap();
         let missing = (format.pad as usize).checked_sub(digits.len());
-        let zero = char::from(format.radix.alphabet()[0]).to_string();
+        let zero = char::from(radix_of(&format).alphabet()[0]).to_string();
         let expected = match missing {
             Some(zeros) => Some(format!("{}{}{digits}", format.prefix, zero.repeat(zeros))),
             None if format.grows => Some(format!("{}{digits}", format.prefix)),
@@ -88,7 +93,7 @@ proptest! {
         if let Some(number) = format.read(&text) {
             let again = written(&format, number).unwrap();
             // Letters of either case if the radix ignores it, and Crockford's look-alikes.
-            let same = |text: &str| match format.radix {
+            let same = |text: &str| match radix_of(&format) {
                 Radix::Hex | Radix::Base36 => text.to_ascii_lowercase(),
                 Radix::Base32 => text.to_ascii_uppercase().replace('O', "0").replace(['I', 'L'], "1"),
                 _ => text.to_owned(),
@@ -184,7 +189,7 @@ proptest! {
 /// A text with a superfluous zero is not read, in any spelling of the zero.
 #[test]
 fn a_zero_too_many_is_not_read() {
-    let format = Format { radix: Radix::Base32, pad: 1, prefix: String::new(), grows: true };
+    let format = Format { notation: Notation::Radix(Radix::Base32), pad: 1, prefix: String::new(), grows: true };
     for text in ["0A", "OA", "oA", "0OA"] {
         assert_eq!(format.read(text), None, "{text}");
     }
@@ -206,7 +211,8 @@ fn alphabets_are_in_ascii_order() {
 fn the_default_width_holds_the_widest_id() {
     for radix in Radix::ALL {
         for bits in 1..=ID_BITS_MAX {
-            let format = Format { radix, pad: radix.digits_of(bits), prefix: String::new(), grows: false };
+            let pad = radix.digits_of(bits);
+            let format = Format { notation: Notation::Radix(radix), pad, prefix: String::new(), grows: false };
             let last = Number::MAX >> (Number::BITS - bits);
             let text = written(&format, last).unwrap_or_else(|| panic!("{bits} bits in {}", radix.word()));
             assert_ne!(text.as_bytes()[0], radix.alphabet()[0], "{bits} bits in {}", radix.word());

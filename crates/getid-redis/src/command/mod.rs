@@ -20,6 +20,7 @@ pub use describe::{command_docs, command_get_keys, command_help, command_info, c
 pub use encode::{EncodedGenerator, IdEncoding};
 pub use ids::{IdArgumentError, SpanError, describe_span, parse_id, parse_span, parse_time, quoted};
 pub use keys::{Channels, KEY_BYTES_MAX, KeyAccess, KeyArg, KeyRange, KeySpec};
+pub(crate) use named_ids::no_code;
 pub use named_ids::{
     IdReadings, KIND_READERS, NamedId, check_named_span, describe_any_id, describe_named_id, describe_named_span,
     parse_counter_id, parse_named_id, too_wide,

@@ -1,10 +1,11 @@
 //! `DECODEID` and `IDSPAN` of named generators: the fields of an ID, and the IDs of a span of time.
 
+use std::fmt::Display;
 use std::sync::{Arc, LazyLock};
 
 use getid_core::server::{CounterDeclaration, CounterKind, CounterReading, Reset};
 use getid_core::{
-    Declaration, FieldLayout, Id, KindReaders, KindReading, Layout, NamedGenerator, Notation, Number, Role,
+    Declaration, FieldLayout, FieldNotation, Id, KindReaders, KindReading, Layout, NamedGenerator, Number, Role,
     most_plausible,
 };
 
@@ -104,7 +105,7 @@ fn push_fields(declaration: &Declaration, number: Number, now_unix_ms: i64, fiel
     for (field, shift) in layout.places().filter(|(field, _)| field.role != Role::Time) {
         let value = FieldLayout::value(field, shift, number);
         let value = match u64::try_from(value) {
-            Ok(value) if field.notation() == Notation::Address => Value::bulk(field.declared_value(value)),
+            Ok(value) if field.notation() == FieldNotation::Address => Value::bulk(field.declared_value(value)),
             _ => number_value(value),
         };
         match field.name.as_str() {
@@ -218,11 +219,15 @@ fn undeclared(layout: Layout, readings: &IdReadings, named: &[&NamedId]) -> Vec<
 /// Returns the error reply if it has none: the kind holds no time, or its IDs are not in the order of their times.
 pub fn check_named_span(generator: &NamedGenerator) -> Result<(), ErrorReply> {
     let declaration = generator.declaration();
-    let (name, kind) = (declaration.name(), declaration.kind().word);
+    let name = declaration.name();
+    let mut kind = declaration.kind().word;
     if !declaration.layout().has_time() {
         return Err(format!("ERR ids of generator '{name}' have no span: a {kind} holds no time").into());
     }
-    if !declaration.is_ordered() {
+    if !declaration.has_ordered_texts() {
+        if declaration.is_ordered() {
+            kind = declaration.format().map_or(kind, |format| format.notation.word());
+        }
         return Err(format!(
             "ERR ids of generator '{name}' have no span: those of {kind} are not in the order of their times"
         )
@@ -253,9 +258,22 @@ pub fn describe_named_span(generator: &NamedGenerator, times: [TimeSpec; 2], now
 pub fn too_wide(generator: &NamedGenerator, number: Number) -> ErrorReply {
     let declaration = generator.declaration();
     let (name, pad) = (declaration.name(), declaration.format().map_or(0, |format| format.pad));
+    if declaration.format().is_some_and(|format| !format.is_ordered()) {
+        return no_code(name, number);
+    }
     let text = format!(
         "ERR generator '{name}' is at {number}, which has more digits than its format's pad {pad}. Declare a new generator \
          with a larger pad, or this one with 'overflow grow', which gives up the order of its texts"
+    );
+    ErrorReply::new(ErrorKind::Conflict, text)
+}
+
+/// Returns the error for a number each of whose codes has a word of the list of Sqids.
+#[cold]
+pub(crate) fn no_code(name: &str, number: impl Display) -> ErrorReply {
+    let text = format!(
+        "ERR generator '{name}' is at {number}, for which Sqids have no text without a word of their list. Ask again \
+         for the next number, and declare a new generator with a longer alphabet"
     );
     ErrorReply::new(ErrorKind::Conflict, text)
 }

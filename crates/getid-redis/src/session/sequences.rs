@@ -13,9 +13,10 @@
 use std::sync::Arc;
 
 use getid_core::server::{CivilTime, CounterDeclaration, CounterKind, Run, SequenceRequest};
+use getid_core::{Format, Notation};
 
 use super::tally::ErrorCode;
-use crate::command::Verb;
+use crate::command::{Verb, no_code};
 use crate::resp::{self, ErrorKind, ErrorReply, IdWriter};
 
 /// Maximum number of sequences in one turn; a turn with this many ends.
@@ -480,6 +481,9 @@ fn write_id(
 #[cold]
 fn too_many_digits(counter: &CounterDeclaration, value: i64) -> ErrorReply {
     let name = counter.name();
+    if let CounterKind::Sequence(Some(Format { notation: Notation::Sqids(_), .. })) = counter.kind() {
+        return no_code(name, value);
+    }
     let text = format!(
         "ERR generator '{name}' is at {value}, which has more digits than its format has room for. Declare a new \
          generator with more, or this one with 'overflow grow', which gives up the order of its texts"

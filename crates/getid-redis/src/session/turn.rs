@@ -9,8 +9,8 @@
 //! Invariant: `draws` is the sum of all counts in `replies`, and the [`ReplyPiece::Encoded`] lengths sum up to
 //! `encoded.len()`.
 
-use getid_core::server::{CounterDeclaration, SequenceRequest};
-use getid_core::{Layout, NamedGenerator, Number};
+use getid_core::server::{CounterDeclaration, CounterKind, SequenceRequest};
+use getid_core::{Format, Layout, NamedGenerator, Number};
 
 use super::draws::Draws;
 use super::effect::Effect;
@@ -54,16 +54,28 @@ fn ids_max_at(capacity_per_s: u64, max_wait_ms: u64) -> u32 {
 /// The widest text is a prefix of 64 bytes and 64 digits: 136 bytes on the wire, which count as 6 IDs.
 pub(super) fn named_cost(generator: &NamedGenerator, ids_max: u32, max_wait_ms: u64) -> u32 {
     let own_max = generator.capacity_per_s().map_or(TURN_IDS_MAX, |per_s| ids_max_at(per_s, max_wait_ms));
-    text_cost(generator.is_integer(), generator.id_bytes_max()).max(ids_max.div_ceil(own_max))
+    let text = text_cost(generator.is_integer(), generator.id_bytes_max(), generator.declaration().format());
+    text.max(ids_max.div_ceil(own_max))
 }
 
 /// Returns the cost of one of this counter's IDs, in IDs of the unnamed generator. A sequence is never short of values.
 pub(super) fn counter_cost(counter: &CounterDeclaration) -> u32 {
-    text_cost(counter.is_integer(), counter.id_bytes_max())
+    let format = match counter.kind() {
+        CounterKind::Sequence(format) => format.as_ref(),
+        CounterKind::Serial(_) => None,
+    };
+    text_cost(counter.is_integer(), counter.id_bytes_max(), format)
 }
 
-/// Returns the cost of an ID with this size on the wire, in IDs of the unnamed generator, at least 1.
-fn text_cost(is_integer: bool, id_bytes_max: usize) -> u32 {
+/// Cost of a text of Sqids, in IDs of the unnamed generator. One takes about 2 us, and so those of a turn
+/// [`TURN_NS_MAX`].
+const SQIDS_COST: u32 = 64;
+
+/// Returns the cost of an ID with this format and this size on the wire, in IDs of the unnamed generator, at least 1.
+fn text_cost(is_integer: bool, id_bytes_max: usize, format: Option<&Format>) -> u32 {
+    if format.is_some_and(|format| !format.is_ordered()) {
+        return SQIDS_COST;
+    }
     let bytes = if is_integer { 0 } else { id_bytes_max + TEXT_FRAME_BYTES };
     u32::try_from(bytes.div_ceil(ID_WIRE_BYTES_MAX)).unwrap_or(u32::MAX).max(1)
 }
