@@ -75,6 +75,7 @@ pub(crate) fn settings(options: &Options) -> Settings {
         bulk_bytes_max: 512 << 20,
         request_bytes_max: options.request_bytes_max,
         timing: Timing::default(),
+        sealers: getid_seal::Sealers::default(),
         is_standby: false,
     };
     settings.with_generators(Arc::new(if options.generators { generators() } else { NamedGenerators::default() }))
