@@ -93,6 +93,8 @@ fn the_table_agrees_with_redis() {
         Verb::MGetId,
         Verb::DecodeId,
         Verb::EncodeId,
+        Verb::SealId,
+        Verb::OpenId,
         Verb::Generators,
         Verb::IdReady,
         Verb::IdSpan,

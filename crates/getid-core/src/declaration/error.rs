@@ -4,6 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
+use super::seal::SealMistake;
 use super::value::{INTEGER, NAME_BYTES_MAX, OPTIONS, RESERVED_NAME, TYPE_PREFIX_BYTES_MAX, WORDS_MAX};
 use crate::alphabet::AlphabetError;
 use crate::fields::FieldsError;
@@ -51,6 +52,7 @@ pub enum DeclarationError {
     Chance { bits: u32 },
     Overflow { word: String },
     Sqids(SqidsError),
+    Seal(SealMistake),
     Fields(FieldsError),
 }
 
@@ -79,6 +81,7 @@ impl DeclarationError {
             Self::Length { .. } => "length",
             Self::Overflow { .. } => "overflow",
             Self::Sqids(error) => error.option(),
+            Self::Seal(mistake) => mistake.option(),
             Self::NoFields
             | Self::NoTime
             | Self::Field { .. }
@@ -220,6 +223,7 @@ impl fmt::Display for DeclarationError {
             ),
             Self::Overflow { word } => write!(f, "overflow is {}, must be error or grow", Quoted(word)),
             Self::Sqids(error) => error.fmt(f),
+            Self::Seal(mistake) => mistake.fmt(f),
             Self::Fields(error) => error.fmt(f),
         }
     }
