@@ -1,0 +1,26 @@
+// Checks examples/sealed/sealed.mjs by the samples of NIST and by getid's own vectors.
+//
+//     node sealed_vectors.mjs FOLDER-OF-SEALED VECTORS.json
+
+import { deepEqual, equal } from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { pathToFileURL } from "node:url";
+
+const [folder, vectors] = process.argv.slice(2);
+const { ff1Decrypt, ff1Encrypt, openText, seal } = await import(pathToFileURL(resolve(join(folder, "sealed.mjs"))));
+
+// Samples 7 to 9 of NIST's FF1samples.pdf, AES-256: radix, tweak, plain text, sealed text.
+const KEY = Buffer.from("2B7E151628AED2A6ABF7158809CF4F3CEF4359D8D580AA4F7F036D6F04FC6A94", "hex");
+const SAMPLES = [
+  [10, "", "0123456789", "6657667009"],
+  [10, "39383736353433323130", "0123456789", "1001623463"],
+  [36, "3737373770717273373737", "0123456789abcdefghi", "xs8a0azh2avyalyzuwd"],
+];
+for (const [radix, hex, ...texts] of SAMPLES) {
+  const tweak = Buffer.from(hex, "hex");
+  const [plain, sealed] = texts.map((text) => [...text].map((digit) => Number.parseInt(digit, 36)));
+  deepEqual(ff1Encrypt(KEY, tweak, radix, plain), sealed);
+  deepEqual(ff1Decrypt(KEY, tweak, radix, sealed), plain);
+}
+console.log("ok NIST");
