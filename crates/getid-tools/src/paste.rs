@@ -1,39 +1,28 @@
-//! Finds IDs in pasted text: one a line, CSV, JSON arrays, output of redis-cli and mysql.
+//! Finds IDs in pasted text, whose [`words`](super::words) are between marks that no ID contains.
 //!
-//! All of these are IDs between marks that no ID contains, so no format is detected or named. Blanks, commas, quotes,
-//! brackets and bars end a word, and redis-cli's decoration of a value (`1)`, `(integer)`) is skipped. Every other word
-//! is either an ID or a mistake, which is reported with its line. The [`Subject`] decides what an ID looks like. If
-//! several subjects can read a word, the most plausible reading counts: see [`plausibility`].
-//!
-//! Input comes in pieces of any size. Only the beginning of one word is kept, so a line may have any length, such as a
-//! JSON array of a million IDs.
+//! Redis-cli's decoration of a value (`1)`, `(integer)`) is skipped. Every other word is either an ID or a mistake, which
+//! is reported with its line. The [`Subject`] decides what an ID looks like. If several subjects can read a word, the
+//! most plausible reading counts: see [`plausibility`].
 
 use std::fmt;
 
 use super::subject::Subject;
+use super::words::{Word, WordScanner, is_decoration};
 use getid_text::timestamp::plausibility;
 
-/// Largest part of a word that is kept, bytes, unless IDs are longer: enough to recognize the kind of mistake.
-const WORD_BYTES_MAX: usize = 64;
-
-/// Largest part of a server's error that is kept, bytes.
-const ERROR_BYTES_MAX: usize = 200;
-
 /// Finds IDs in text that arrives in pieces.
-///
-/// Invariant: `word` has at most `word_bytes_max` bytes, or `ERROR_BYTES_MAX` while it is an error's text.
 #[derive(Debug)]
 pub struct Scanner<'a> {
+    reader: SubjectReader<'a>,
+    words: WordScanner,
+}
+
+/// Reader of words as IDs of subjects.
+#[derive(Debug)]
+struct SubjectReader<'a> {
     /// The subjects whose IDs are searched, at least one; mistakes name the first.
     subjects: &'a [Subject],
     now_unix_ms: i64,
-    word_bytes_max: usize,
-    line: u64,
-    word: Vec<u8>,
-    /// Whether the word was longer than its kept part.
-    is_cut: bool,
-    /// Whether `(error)` was read: the rest of the line is its text.
-    in_error: bool,
 }
 
 /// An ID: the index of its subject, and its number.
@@ -66,8 +55,8 @@ pub enum PasteError {
 impl<'a> Scanner<'a> {
     /// Returns a scanner for IDs of `subjects`, at least one. `now_unix_ms` decides between several readings of a word.
     pub fn new(subjects: &'a [Subject], now_unix_ms: i64) -> Scanner<'a> {
-        let word_bytes_max = subjects.iter().map(Subject::id_bytes_max).fold(WORD_BYTES_MAX, usize::max);
-        Scanner { subjects, now_unix_ms, word_bytes_max, line: 1, word: Vec::new(), is_cut: false, in_error: false }
+        let id_bytes_max = subjects.iter().map(Subject::id_bytes_max).max().unwrap_or_default();
+        Scanner { reader: SubjectReader { subjects, now_unix_ms }, words: WordScanner::new(id_bytes_max) }
     }
 
     /// Calls `found` with each word that ends in `bytes`, and the number of its line, from 1.
@@ -80,20 +69,8 @@ impl<'a> Scanner<'a> {
         bytes: &[u8],
         mut found: impl FnMut(u64, Result<FoundId, PasteError>) -> Result<(), E>,
     ) -> Result<(), E> {
-        for &byte in bytes {
-            if byte == b'\n' {
-                self.end_word(&mut found)?;
-                self.end_error(&mut found)?;
-                self.line = self.line.saturating_add(1);
-            } else if self.in_error {
-                self.push(byte, ERROR_BYTES_MAX);
-            } else if ends_word(byte) && !self.is_mark(byte) {
-                self.end_word(&mut found)?;
-            } else {
-                self.push(byte, self.word_bytes_max);
-            }
-        }
-        Ok(())
+        let Scanner { reader, words } = self;
+        words.scan(bytes, |byte| reader.is_mark(byte), |line, word| reader.accept(line, word, &mut found))
     }
 
     /// Calls `found` with the word that the end of the input completes, if there is one.
@@ -101,49 +78,33 @@ impl<'a> Scanner<'a> {
     /// # Errors
     ///
     /// Fails if `found` fails.
-    pub fn finish<E>(
-        mut self,
-        mut found: impl FnMut(u64, Result<FoundId, PasteError>) -> Result<(), E>,
-    ) -> Result<(), E> {
-        self.end_word(&mut found)?;
-        self.end_error(&mut found)
+    pub fn finish<E>(self, mut found: impl FnMut(u64, Result<FoundId, PasteError>) -> Result<(), E>) -> Result<(), E> {
+        let Scanner { reader, words } = self;
+        words.finish(|line, word| reader.accept(line, word, &mut found))
     }
+}
 
+impl SubjectReader<'_> {
     /// Whether IDs contain this byte. With several subjects, separators are part of no ID.
     fn is_mark(&self, byte: u8) -> bool {
         matches!(self.subjects, [subject] if subject.marks().as_bytes().contains(&byte))
     }
 
-    fn push(&mut self, byte: u8, bytes_max: usize) {
-        if self.word.len() < bytes_max {
-            self.word.push(byte);
-        } else {
-            self.is_cut = true;
-        }
-    }
-
-    fn end_word<E>(
-        &mut self,
+    /// Calls `found` with the ID or the mistake that a word is.
+    fn accept<E>(
+        &self,
+        line: u64,
+        word: Word<'_>,
         found: &mut impl FnMut(u64, Result<FoundId, PasteError>) -> Result<(), E>,
     ) -> Result<(), E> {
-        if self.in_error || self.word.is_empty() {
-            return Ok(());
-        }
-        let line = self.line;
-        let (word, is_cut) = self.take_word();
-        // No-break spaces of web pages, and the byte order mark that Excel writes.
-        let word = word.trim_matches(|char: char| char.is_whitespace() || char == '\u{feff}');
-        if word == "(error)" {
-            self.in_error = true;
-            return Ok(());
-        }
-        if is_cut {
-            return found(line, Err(PasteError::no_id(format!("{word}..."), &self.subjects[0])));
-        }
-        match self.read(word) {
-            Some(id) => found(line, Ok(id)),
-            None if is_decoration(word) => Ok(()),
-            None => found(line, Err(PasteError::of(word, &self.subjects[0]))),
+        match word {
+            Word::Cut(word) => found(line, Err(PasteError::no_id(format!("{word}..."), &self.subjects[0]))),
+            Word::ServerError(text) => found(line, Err(PasteError::ServerError { text: text.to_owned() })),
+            Word::Whole(word) => match self.read(word) {
+                Some(id) => found(line, Ok(id)),
+                None if is_decoration(word) => Ok(()),
+                None => found(line, Err(PasteError::of(word, &self.subjects[0]))),
+            },
         }
     }
 
@@ -156,37 +117,6 @@ impl<'a> Scanner<'a> {
             plausibility(self.subjects[at].unix_ms(number, self.now_unix_ms), self.now_unix_ms)
         })
     }
-
-    fn end_error<E>(
-        &mut self,
-        found: &mut impl FnMut(u64, Result<FoundId, PasteError>) -> Result<(), E>,
-    ) -> Result<(), E> {
-        if !std::mem::take(&mut self.in_error) {
-            return Ok(());
-        }
-        let (text, _) = self.take_word();
-        found(self.line, Err(PasteError::ServerError { text: text.trim().to_owned() }))
-    }
-
-    fn take_word(&mut self) -> (String, bool) {
-        let word = String::from_utf8_lossy(&self.word).into_owned();
-        self.word.clear();
-        (word, std::mem::take(&mut self.is_cut))
-    }
-}
-
-/// Whether a byte separates IDs in any of the formats.
-fn ends_word(byte: u8) -> bool {
-    byte.is_ascii_whitespace() || matches!(byte, b',' | b';' | b'"' | b'\'' | b'`' | b'[' | b']' | b'|' | b'\x0b')
-}
-
-/// Whether a word is printed around IDs: `1)` and `(integer)` of redis-cli, the borders of mysql's and psql's tables,
-/// and the heads of columns there and in CSV, such as `id` and `order_id`.
-fn is_decoration(word: &str) -> bool {
-    let ordinal = word.strip_suffix(')').is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()));
-    let border = word.bytes().all(|byte| matches!(byte, b'+' | b'-'));
-    let head = word.eq_ignore_ascii_case("id") || word.to_ascii_lowercase().ends_with("_id");
-    word.is_empty() || ordinal && word.len() > 1 || word == "(integer)" || border || head
 }
 
 impl PasteError {
@@ -227,6 +157,7 @@ mod tests {
     use getid_core::{Layout, no_dates};
 
     use super::*;
+    use crate::words::{ERROR_BYTES_MAX, WORD_BYTES_MAX};
 
     /// 2026-11-26T20:00:00Z, in Unix ms.
     const NOW: i64 = 1_795_723_200_000;
@@ -245,7 +176,7 @@ mod tests {
         let mut scanner = Scanner::new(subjects, NOW);
         for piece in text.chunks(piece.max(1)) {
             let Ok(()) = scanner.scan(piece, &mut found);
-            assert!(scanner.word.len() <= ERROR_BYTES_MAX);
+            assert!(scanner.words.kept_bytes() <= ERROR_BYTES_MAX);
         }
         let Ok(()) = scanner.finish(&mut found);
         words
