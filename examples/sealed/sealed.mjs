@@ -23,12 +23,17 @@ const ALPHABETS = {
   base62: "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz",
 };
 
-/** Reason why an ID is not sealed, or a text is not opened. */
-export class SealError extends Error {}
+/** Reason why an ID is not sealed, or a text is not opened. `kind` is one word for it. */
+export class SealError extends Error {
+  constructor(kind, sentence) {
+    super(sentence);
+    this.kind = kind;
+  }
+}
 
 /** Returns the sealed text of an ID. */
 export function seal(keyFile, name, id, alphabet = "base58") {
-  if (id < 0n || id >= 1n << ID_BITS) throw new SealError(`the ID ${id} is not an integer of ${ID_BITS} bits`);
+  if (id < 0n || id >= 1n << ID_BITS) throw new SealError("id", `the ID ${id} is not an integer of ${ID_BITS} bits`);
   const { keys, sealing } = readKeys(keyFile);
   const characters = charactersOf(alphabet);
   const { length, checks } = shape(characters.length);
@@ -45,24 +50,30 @@ export function openText(keyFile, name, text, alphabet = "base58") {
   const characters = charactersOf(alphabet);
   const { length, checks } = shape(characters.length);
   const typed = [...text];
-  if (typed.length !== length) throw new SealError(`the text has ${typed.length} characters, expected ${length}`);
+  if (typed.length !== length) {
+    throw new SealError("length", `the text has ${typed.length} characters, expected ${length}`);
+  }
   const strange = typed.find((character) => !characters.includes(character));
   if (strange !== undefined) {
-    throw new SealError(`the text has the character '${strange}', which is not in the alphabet ${characters}`);
+    throw new SealError(
+      "character",
+      `the text has the character '${strange}', which is not in the alphabet ${characters}`,
+    );
   }
   const number = numberOf(characters.length, typed.map((character) => characters.indexOf(character)));
   const head = number >> ID_BITS;
   const [keyNumber, check] = [Number(head / checks), head % checks];
-  if (keyNumber >= KEY_NUMBERS) throw new SealError("the text is no sealed ID: its number is too large");
+  if (keyNumber >= KEY_NUMBERS) throw new SealError("range", "the text is no sealed ID: its number is too large");
   const key = keys.get(keyNumber);
   if (key === undefined) {
     const known = [...keys.keys()].sort((a, b) => a - b).join(", ");
-    throw new SealError(`the text was sealed with key ${keyNumber}; ${keyFile} has the keys ${known}`);
+    throw new SealError("key", `the text was sealed with key ${keyNumber}; ${keyFile} has the keys ${known}`);
   }
   const sealedBits = bitsOf(number & ((1n << ID_BITS) - 1n));
   const id = numberOf(2, ff1Decrypt(key, Buffer.from(name), 2, sealedBits));
   if (checkOf(key, name, id, checks) !== check) {
     throw new SealError(
+      "check",
       `the text was not sealed for '${name}' with key ${keyNumber}: a mistyped character, another generator, or ` +
         "another key",
     );
@@ -75,12 +86,13 @@ function readKeys(keyFile) {
   const keys = new Map();
   let sealing;
   readFileSync(keyFile, "utf8").split("\n").forEach((line, place) => {
-    const words = line.split("#")[0].trim().split(/\s+/);
-    if (words[0] === "") return;
+    const words = line.trim().split(/\s+/);
+    if (words[0] === "" || words[0].startsWith("#")) return;
     const [number, hex = "", ...rest] = words;
     const isNumber = /^\d+$/.test(number) && Number(number) < KEY_NUMBERS && !keys.has(Number(number));
     if (!isNumber || !/^[0-9A-Fa-f]{64}$/.test(hex) || !["", "open-only"].includes(rest.join(" "))) {
       throw new SealError(
+        "key file",
         `${keyFile}, line ${place + 1}: expected 'NUMBER HEX' or 'NUMBER HEX open-only', with a new number of 0 to ` +
           `${KEY_NUMBERS - 1n} and 64 hexadecimal digits`,
       );
@@ -89,7 +101,7 @@ function readKeys(keyFile) {
     if (rest.length === 0) sealing = Number(number);
   });
   if (sealing === undefined) {
-    throw new SealError(`${keyFile} has no key that seals: a line 'NUMBER HEX' without open-only`);
+    throw new SealError("key file", `${keyFile} has no key that seals: a line 'NUMBER HEX' without open-only`);
   }
   return { keys, sealing };
 }
@@ -98,7 +110,10 @@ function charactersOf(alphabet) {
   const characters = ALPHABETS[alphabet] ?? alphabet;
   if (characters.length < 10 || characters.length > 64 || new Set(characters).size < characters.length) {
     const words = Object.keys(ALPHABETS).join(", ");
-    throw new SealError(`the alphabet ${alphabet} is no word of ${words}, and not 10 to 64 characters, each once`);
+    throw new SealError(
+      "alphabet",
+      `the alphabet ${alphabet} is no word of ${words}, and not 10 to 64 characters, each once`,
+    );
   }
   return characters;
 }
@@ -187,7 +202,7 @@ function main([verb, keyFile, name, alphabet, ...values]) {
     } else if (/^\d+$/.test(value)) {
       console.log(seal(keyFile, name, BigInt(value), alphabet));
     } else {
-      throw new SealError(`the ID '${value}' is not an integer of ${ID_BITS} bits`);
+      throw new SealError("id", `the ID '${value}' is not an integer of ${ID_BITS} bits`);
     }
   }
 }

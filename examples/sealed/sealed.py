@@ -28,13 +28,17 @@ ALPHABETS = {
 
 
 class SealError(ValueError):
-    """Reason why an ID is not sealed, or a text is not opened."""
+    """Reason why an ID is not sealed, or a text is not opened. `kind` is one word for it."""
+
+    def __init__(self, kind, sentence):
+        super().__init__(sentence)
+        self.kind = kind
 
 
 def seal(key_file, name, id, alphabet="base58"):
     """Returns the sealed text of an ID."""
     if not 0 <= id < 1 << ID_BITS:
-        raise SealError(f"the ID {id} is not an integer of {ID_BITS} bits")
+        raise SealError("id", f"the ID {id} is not an integer of {ID_BITS} bits")
     keys, sealing = read_keys(key_file)
     characters = characters_of(alphabet)
     length, checks = shape(len(characters))
@@ -51,22 +55,23 @@ def open_text(key_file, name, text, alphabet="base58"):
     characters = characters_of(alphabet)
     length, checks = shape(len(characters))
     if len(text) != length:
-        raise SealError(f"the text has {len(text)} characters, expected {length}")
+        raise SealError("length", f"the text has {len(text)} characters, expected {length}")
     strange = next((character for character in text if character not in characters), None)
     if strange is not None:
-        raise SealError(f"the text has the character {strange!r}, which is not in the alphabet {characters}")
+        raise SealError("character",
+                        f"the text has the character {strange!r}, which is not in the alphabet {characters}")
     number = number_of(len(characters), [characters.index(character) for character in text])
     key_number, check = divmod(number >> ID_BITS, checks)
     if key_number >= KEY_NUMBERS:
-        raise SealError("the text is no sealed ID: its number is too large")
+        raise SealError("range", "the text is no sealed ID: its number is too large")
     if key_number not in keys:
         known = ", ".join(str(number) for number in sorted(keys))
-        raise SealError(f"the text was sealed with key {key_number}; {key_file} has the keys {known}")
+        raise SealError("key", f"the text was sealed with key {key_number}; {key_file} has the keys {known}")
     key = keys[key_number]
     sealed_bits = bits_of(number & (1 << ID_BITS) - 1)
     id = number_of(2, ff1_decrypt(key, name.encode(), 2, sealed_bits))
     if check_of(key, name, id, checks) != check:
-        raise SealError(f"the text was not sealed for {name!r} with key {key_number}: "
+        raise SealError("check", f"the text was not sealed for {name!r} with key {key_number}: "
                         f"a mistyped character, another generator, or another key")
     return id, key_number
 
@@ -74,30 +79,31 @@ def open_text(key_file, name, text, alphabet="base58"):
 def read_keys(key_file):
     """Returns the keys by their numbers, and the number of the key that seals: the last one without `open-only`."""
     keys, sealing = {}, None
-    with open(key_file, encoding="utf-8") as lines:
+    with open(key_file, encoding="utf-8", errors="replace") as lines:
         for place, line in enumerate(lines, 1):
-            words = line.split("#")[0].split()
-            if not words:
+            words = line.split()
+            if not words or words[0].startswith("#"):
                 continue
             number, digits = words[0], words[1] if len(words) > 1 else ""
             is_number = number.isdecimal() and int(number) < KEY_NUMBERS and int(number) not in keys
             is_key = len(digits) == 64 and all(digit in "0123456789abcdefABCDEF" for digit in digits)
             if not (is_number and is_key and words[2:] in ([], ["open-only"])):
-                raise SealError(f"{key_file}, line {place}: expected 'NUMBER HEX' or 'NUMBER HEX open-only', "
-                                f"with a new number of 0 to {KEY_NUMBERS - 1} and 64 hexadecimal digits")
+                raise SealError("key file", f"{key_file}, line {place}: expected 'NUMBER HEX' or 'NUMBER HEX "
+                                f"open-only', with a new number of 0 to {KEY_NUMBERS - 1} and 64 hexadecimal digits")
             keys[int(number)] = bytes.fromhex(digits)
             if not words[2:]:
                 sealing = int(number)
     if sealing is None:
-        raise SealError(f"{key_file} has no key that seals: a line 'NUMBER HEX' without open-only")
+        raise SealError("key file", f"{key_file} has no key that seals: a line 'NUMBER HEX' without open-only")
     return keys, sealing
 
 
 def characters_of(alphabet):
     characters = ALPHABETS.get(alphabet, alphabet)
     if not 10 <= len(characters) <= 64 or len(set(characters)) < len(characters):
-        raise SealError(f"the alphabet {alphabet} is no word of {', '.join(ALPHABETS)}, and not 10 to 64 characters, "
-                        f"each once")
+        words = ", ".join(ALPHABETS)
+        raise SealError("alphabet",
+                        f"the alphabet {alphabet} is no word of {words}, and not 10 to 64 characters, each once")
     return characters
 
 
@@ -180,7 +186,7 @@ def main(words):
             elif value.isdecimal():
                 print(seal(key_file, name, int(value), alphabet))
             else:
-                raise SealError(f"the ID {value!r} is not an integer of {ID_BITS} bits")
+                raise SealError("id", f"the ID {value!r} is not an integer of {ID_BITS} bits")
     except (SealError, OSError) as error:
         sys.exit(f"sealed.py: {error}")
 

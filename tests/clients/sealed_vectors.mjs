@@ -3,7 +3,8 @@
 //     node sealed_vectors.mjs FOLDER-OF-SEALED VECTORS.json
 
 import { deepEqual, equal } from "node:assert/strict";
-import { readFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 
@@ -24,3 +25,38 @@ for (const [radix, hex, ...texts] of SAMPLES) {
   deepEqual(ff1Decrypt(KEY, tweak, radix, sealed), plain);
 }
 console.log("ok NIST");
+
+const { key_file: lines, sealed, refused } = JSON.parse(readFileSync(vectors, "utf8"));
+const scratch = mkdtempSync(join(tmpdir(), "sealed-"));
+
+/** Writes the keys of the vectors to a file, of which one seals. */
+function keyFile(sealing) {
+  const path = join(scratch, `${sealing}.key`);
+  const seals = (line) => sealing === undefined || Number(line.split(" ")[0]) === sealing;
+  const marked = lines.map((line) => (seals(line) ? line : `${line} open-only`));
+  writeFileSync(path, ["# keys", "", ...marked, ""].join("\n"));
+  return path;
+}
+
+/** Returns one word for the error of a function; `undefined` if it has none. */
+function kindOf(open) {
+  try {
+    open();
+  } catch (error) {
+    return error.kind;
+  }
+  return undefined;
+}
+
+try {
+  for (const { generator, alphabet, key, id, text } of sealed) {
+    equal(seal(keyFile(key), generator, BigInt(id), alphabet), text);
+    deepEqual(openText(keyFile(key), generator, text, alphabet), { id: BigInt(id), keyNumber: key });
+  }
+  for (const { generator, alphabet, text, error } of refused) {
+    equal(kindOf(() => openText(keyFile(), generator, text, alphabet)), error, text);
+  }
+} finally {
+  rmSync(scratch, { recursive: true });
+}
+console.log(`ok ${sealed.length} sealed, ${refused.length} refused`);

@@ -25,3 +25,30 @@ for radix, tweak, plain, expected in SAMPLES:
     assert sealed.ff1_encrypt(KEY, bytes.fromhex(tweak), radix, plain) == expected
     assert sealed.ff1_decrypt(KEY, bytes.fromhex(tweak), radix, expected) == plain
 print("ok NIST")
+
+with open(sys.argv[2], encoding="utf-8") as file:
+    vectors = json.load(file)
+
+
+def key_file(folder, sealing=None):
+    """Writes the keys of the vectors to a file, of which one seals."""
+    lines = (line if sealing in (None, int(line.split()[0])) else f"{line} open-only" for line in vectors["key_file"])
+    path = f"{folder}/{sealing}.key"
+    with open(path, "w", encoding="utf-8") as out:
+        out.write("# keys\n\n" + "\n".join(lines) + "\n")
+    return path
+
+
+with tempfile.TemporaryDirectory() as folder:
+    for vector in vectors["sealed"]:
+        keys = key_file(folder, vector["key"])
+        name, alphabet, id, text = (vector[field] for field in ("generator", "alphabet", "id", "text"))
+        assert sealed.seal(keys, name, int(id), alphabet) == text, vector
+        assert sealed.open_text(keys, name, text, alphabet) == (int(id), vector["key"]), vector
+    for vector in vectors["refused"]:
+        try:
+            opened = sealed.open_text(key_file(folder), vector["generator"], vector["text"], vector["alphabet"])
+        except sealed.SealError as error:
+            opened = error.kind
+        assert opened == vector["error"], (vector, opened)
+print(f"ok {len(vectors['sealed'])} sealed, {len(vectors['refused'])} refused")
