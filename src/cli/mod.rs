@@ -20,6 +20,7 @@ mod import;
 mod layout;
 mod layout_args;
 mod output;
+mod pasted;
 mod ping;
 mod record_text;
 mod sequence;

@@ -10,16 +10,9 @@ use super::subject::Subject;
 use super::words::{Word, WordScanner, is_decoration};
 use getid_text::timestamp::plausibility;
 
-/// Finds IDs in text that arrives in pieces.
-#[derive(Debug)]
-pub struct Scanner<'a> {
-    reader: SubjectReader<'a>,
-    words: WordScanner,
-}
-
 /// Reader of words as IDs of subjects.
 #[derive(Debug)]
-struct SubjectReader<'a> {
+pub struct IdReader<'a> {
     /// The subjects whose IDs are searched, at least one; mistakes name the first.
     subjects: &'a [Subject],
     now_unix_ms: i64,
@@ -52,60 +45,34 @@ pub enum PasteError {
     },
 }
 
-impl<'a> Scanner<'a> {
-    /// Returns a scanner for IDs of `subjects`, at least one. `now_unix_ms` decides between several readings of a word.
-    pub fn new(subjects: &'a [Subject], now_unix_ms: i64) -> Scanner<'a> {
-        let id_bytes_max = subjects.iter().map(Subject::id_bytes_max).max().unwrap_or_default();
-        Scanner { reader: SubjectReader { subjects, now_unix_ms }, words: WordScanner::new(id_bytes_max) }
+impl<'a> IdReader<'a> {
+    /// Returns a reader for IDs of `subjects`, at least one. `now_unix_ms` decides between several readings of a word.
+    pub fn new(subjects: &'a [Subject], now_unix_ms: i64) -> IdReader<'a> {
+        IdReader { subjects, now_unix_ms }
     }
 
-    /// Calls `found` with each word that ends in `bytes`, and the number of its line, from 1.
-    ///
-    /// # Errors
-    ///
-    /// Fails if `found` fails; the rest of `bytes` is not scanned.
-    pub fn scan<E>(
-        &mut self,
-        bytes: &[u8],
-        mut found: impl FnMut(u64, Result<FoundId, PasteError>) -> Result<(), E>,
-    ) -> Result<(), E> {
-        let Scanner { reader, words } = self;
-        words.scan(bytes, |byte| reader.is_mark(byte), |line, word| reader.accept(line, word, &mut found))
+    /// Returns a scanner for words of these subjects. With several subjects, separators are part of no ID.
+    pub fn words(&self) -> WordScanner {
+        let id_bytes_max = self.subjects.iter().map(Subject::id_bytes_max).max().unwrap_or_default();
+        WordScanner::new(id_bytes_max, if let [subject] = self.subjects { subject.marks() } else { "" })
     }
 
-    /// Calls `found` with the word that the end of the input completes, if there is one.
-    ///
-    /// # Errors
-    ///
-    /// Fails if `found` fails.
-    pub fn finish<E>(self, mut found: impl FnMut(u64, Result<FoundId, PasteError>) -> Result<(), E>) -> Result<(), E> {
-        let Scanner { reader, words } = self;
-        words.finish(|line, word| reader.accept(line, word, &mut found))
-    }
-}
-
-impl SubjectReader<'_> {
-    /// Whether IDs contain this byte. With several subjects, separators are part of no ID.
-    fn is_mark(&self, byte: u8) -> bool {
-        matches!(self.subjects, [subject] if subject.marks().as_bytes().contains(&byte))
-    }
-
-    /// Calls `found` with the ID or the mistake that a word is.
-    fn accept<E>(
-        &self,
-        line: u64,
-        word: Word<'_>,
-        found: &mut impl FnMut(u64, Result<FoundId, PasteError>) -> Result<(), E>,
-    ) -> Result<(), E> {
+    /// Returns the ID or the mistake that a word is; `None` for a decoration.
+    pub fn accept(&self, word: Word<'_>) -> Option<Result<FoundId, PasteError>> {
         match word {
-            Word::Cut(word) => found(line, Err(PasteError::no_id(format!("{word}..."), &self.subjects[0]))),
-            Word::ServerError(text) => found(line, Err(PasteError::ServerError { text: text.to_owned() })),
+            Word::Cut(word) => Some(Err(PasteError::no_id(format!("{word}..."), &self.subjects[0]))),
+            Word::ServerError(text) => Some(Err(PasteError::ServerError { text: text.to_owned() })),
             Word::Whole(word) => match self.read(word) {
-                Some(id) => found(line, Ok(id)),
-                None if is_decoration(word) => Ok(()),
-                None => found(line, Err(PasteError::of(word, &self.subjects[0]))),
+                Some(id) => Some(Ok(id)),
+                None if is_decoration(word) => None,
+                None => Some(Err(self.mistake(word))),
             },
         }
+    }
+
+    /// Returns the mistake about a word that is not an ID.
+    pub fn mistake(&self, word: &str) -> PasteError {
+        PasteError::of(word, &self.subjects[0])
     }
 
     /// Returns the most plausible reading of a word; among equal ones, the first.
@@ -121,7 +88,7 @@ impl SubjectReader<'_> {
 
 impl PasteError {
     /// Returns the mistake about a word that is not an ID.
-    pub fn of(word: &str, subject: &Subject) -> PasteError {
+    fn of(word: &str, subject: &Subject) -> PasteError {
         let like_a_float = word.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'e' | b'E' | b'+'));
         let is_float = like_a_float && word.contains(['.', 'e', 'E']) && word.parse::<f64>().is_ok();
         let word = word.to_owned();
@@ -169,14 +136,15 @@ mod tests {
 
     fn words_of(subjects: &[Subject], text: &[u8], piece: usize) -> Vec<(u64, Result<u128, PasteError>)> {
         let mut words = Vec::new();
-        let mut found = |line, word: Result<FoundId, PasteError>| {
-            words.push((line, word.map(|(_, number)| number)));
+        let reader = IdReader::new(subjects, NOW);
+        let mut found = |line, word: Word<'_>| {
+            words.extend(reader.accept(word).map(|word| (line, word.map(|(_, number)| number))));
             Ok::<(), Infallible>(())
         };
-        let mut scanner = Scanner::new(subjects, NOW);
+        let mut scanner = reader.words();
         for piece in text.chunks(piece.max(1)) {
             let Ok(()) = scanner.scan(piece, &mut found);
-            assert!(scanner.words.kept_bytes() <= ERROR_BYTES_MAX);
+            assert!(scanner.kept_bytes() <= ERROR_BYTES_MAX);
         }
         let Ok(()) = scanner.finish(&mut found);
         words
@@ -290,15 +258,16 @@ mod tests {
         let declared = |text: &str| Subject::parse(text, no_dates, |_| Ok(())).unwrap();
         let day = "serial {yyyyMMdd}{n:6} zone UTC";
         let subjects = ["fork", "twitter", "serial ORD{n:3}", day, "sequence", "uuid4"].map(declared);
-        let mut scanner = Scanner::new(&subjects, NOW);
+        let reader = IdReader::new(&subjects, NOW);
         let mut found = Vec::new();
-        let mut take = |_, word: Result<FoundId, PasteError>| {
+        let take = |_, word: Word<'_>| {
+            let word = reader.accept(word).unwrap();
             found.push(word.map(|(at, _)| at).map_err(|mistake| mistake.to_string()));
             Ok::<(), Infallible>(())
         };
         let text =
             b"787043147958976551 2124589679662596096 ORD042 20261125000001 919108f7-52d1-4320-9bac-f847db4148a8 x ";
-        let Ok(()) = scanner.scan(text, &mut take);
+        let Ok(()) = reader.words().scan(text, take);
         assert_eq!(found[..5], [0, 1, 2, 3, 5].map(Ok));
         assert!(found[5].as_ref().is_err_and(|mistake| mistake.starts_with("'x' is not an ID of fork")), "{found:?}");
     }

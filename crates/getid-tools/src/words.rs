@@ -28,6 +28,8 @@ pub enum Word<'a> {
 #[derive(Debug)]
 pub struct WordScanner {
     word_bytes_max: usize,
+    /// Bytes that end no word, because IDs contain them.
+    marks: Vec<u8>,
     line: u64,
     /// At most `word_bytes_max` bytes, or `ERROR_BYTES_MAX` while it is an error's text.
     word: Vec<u8>,
@@ -38,24 +40,18 @@ pub struct WordScanner {
 }
 
 impl WordScanner {
-    /// Returns a scanner for IDs of at most `id_bytes_max` bytes.
-    pub fn new(id_bytes_max: usize) -> WordScanner {
-        let word_bytes_max = id_bytes_max.max(WORD_BYTES_MAX);
-        WordScanner { word_bytes_max, line: 1, word: Vec::new(), is_cut: false, in_error: false }
+    /// Returns a scanner for IDs of at most `id_bytes_max` bytes. The characters of `marks` end no word.
+    pub fn new(id_bytes_max: usize, marks: &str) -> WordScanner {
+        let (word_bytes_max, marks) = (id_bytes_max.max(WORD_BYTES_MAX), marks.as_bytes().to_vec());
+        WordScanner { word_bytes_max, marks, line: 1, word: Vec::new(), is_cut: false, in_error: false }
     }
 
-    /// Calls `found` with each word that ends in `bytes`, and the number of its line, from 1. Bytes that `is_mark`
-    /// accepts are part of words.
+    /// Calls `found` with each word that ends in `bytes`, and the number of its line, from 1.
     ///
     /// # Errors
     ///
     /// Fails if `found` fails; the rest of `bytes` is not scanned.
-    pub fn scan<E>(
-        &mut self,
-        bytes: &[u8],
-        is_mark: impl Fn(u8) -> bool,
-        mut found: impl FnMut(u64, Word<'_>) -> Result<(), E>,
-    ) -> Result<(), E> {
+    pub fn scan<E>(&mut self, bytes: &[u8], mut found: impl FnMut(u64, Word<'_>) -> Result<(), E>) -> Result<(), E> {
         for &byte in bytes {
             if byte == b'\n' {
                 self.end_word(&mut found)?;
@@ -63,7 +59,7 @@ impl WordScanner {
                 self.line = self.line.saturating_add(1);
             } else if self.in_error {
                 self.push(byte, ERROR_BYTES_MAX);
-            } else if ends_word(byte) && !is_mark(byte) {
+            } else if ends_word(byte) && !self.marks.contains(&byte) {
                 self.end_word(&mut found)?;
             } else {
                 self.push(byte, self.word_bytes_max);
