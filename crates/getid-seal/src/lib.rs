@@ -10,5 +10,6 @@ mod ff1;
 mod keys;
 mod sealer;
 
+pub use getid_core::SEAL_ALPHABET_CHARS_MIN;
 pub use keys::{KEY_FILE_BYTES_MAX, KEYS_MAX, KeyFileError, SealKeys};
-pub use sealer::{OpenError, Opened, SEAL_ALPHABET_CHARS_MIN, SealError, Sealer, ShortAlphabet};
+pub use sealer::{OpenError, Opened, SealError, Sealer, ShortAlphabet};

@@ -12,13 +12,10 @@
 
 use std::fmt;
 
-use getid_core::Alphabet;
+use getid_core::{Alphabet, SEAL_ALPHABET_CHARS_MIN};
 
 use crate::ff1::ID_BITS;
 use crate::keys::{KEYS_MAX, SealKeys};
-
-/// Fewest characters of an alphabet of sealed texts.
-pub const SEAL_ALPHABET_CHARS_MIN: usize = 10;
 
 /// Fewest values of the check. A text that was mistyped is refused with a chance of 7 in 8 or more.
 const CHECKS_MIN: u128 = 8;

@@ -7,8 +7,9 @@ use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 
 use super::error::{DeclarationError, EpochError};
+use super::seal::{SEAL, SealDeclaration, SealMistake, SealWords};
 use super::value::{Declaration, FIELD_NAME_BYTES_MAX, FORMERLY, OPTIONS, WORDS_MAX, is_name, is_reserved_name};
-use crate::fields::{Field, FieldLayout, FieldsError, Role, low_bits_64};
+use crate::fields::{Field, FieldLayout, FieldsError, INTEGER_BITS_MAX, Role, low_bits_64};
 use crate::format::{Format, PAD_MAX, PREFIX_BYTES_MAX, Radix, is_plain};
 use crate::kind::{KINDS, Kind, Shape};
 use crate::unit::Unit;
@@ -137,7 +138,7 @@ impl Draft {
                 }
                 continue;
             }
-            let Some(&value) = words.next() else {
+            let Some(&value) = (if word == SEAL { Some(&"") } else { words.next() }) else {
                 self.errors.push(DeclarationError::NoValue { option: word.to_owned() });
                 return;
             };
@@ -212,6 +213,7 @@ impl Draft {
         self.read_epoch();
         let one_server = self.number_option("one-server", u64::from(u32::MAX)).and_then(|n| u32::try_from(n).ok());
         let counter_start = self.read_counter_start();
+        let seal = self.read_seal();
         let format = self.read_format();
         let (by_hand, drawn) = self.read_values();
         if self.is_free() {
@@ -227,18 +229,21 @@ impl Draft {
         let mut errors = self.errors;
         match FieldLayout::new(self.fields, self.epoch_unix_ms, self.unit) {
             Ok(layout) if errors.is_empty() => {
-                let format = format.map(|format| format.for_bits(layout.bits()));
-                let (name, kind, former) = (name.to_owned(), self.kind, Vec::new());
+                let bits = layout.bits();
+                if seal.is_some() && bits > INTEGER_BITS_MAX {
+                    return Err([DeclarationError::Seal(SealMistake::Bits { bits })].into());
+                }
                 return Ok(Declaration {
-                    name,
-                    kind,
+                    name: name.to_owned(),
+                    kind: self.kind,
                     layout,
-                    format,
+                    format: format.map(|format| format.for_bits(bits)),
                     counter_start,
                     one_server,
                     by_hand,
                     drawn,
-                    former,
+                    former: Vec::new(),
+                    seal,
                 });
             }
             Ok(_) => {}
@@ -325,6 +330,34 @@ impl Draft {
             }
         }
         (by_hand, drawn)
+    }
+
+    /// Reads the seal, which is for integers.
+    fn read_seal(&mut self) -> Option<SealDeclaration> {
+        let words = SealWords {
+            is_sealed: self.option(SEAL).is_some(),
+            key_file: self.option("key-file"),
+            alphabet: self.option("alphabet"),
+            answer: self.option("answer"),
+        };
+        let errors = &mut self.errors;
+        let kind = self.kind.word;
+        let is_sealed = words.is_sealed;
+        if !is_sealed && words.alphabet.is_some() && words.key_file.is_none() {
+            errors.push(DeclarationError::NotForKind { option: "alphabet", kind });
+            return None;
+        }
+        let seal = words.check(|mistake| errors.push(DeclarationError::Seal(mistake)));
+        if is_sealed && self.kind.shape != Shape::Number {
+            errors.push(DeclarationError::Seal(SealMistake::Kind { kind }));
+        }
+        let is_of_format = |name: &&str| ["format", "pad", "prefix", "overflow"].contains(name);
+        let options = self.options.iter().map(|(name, _)| name.as_str());
+        if let Some(option) = options.filter(|_| is_sealed).find(is_of_format) {
+            let option = OPTIONS.into_iter().find(|known| *known == option).unwrap_or("format");
+            errors.push(DeclarationError::Seal(SealMistake::Format { option }));
+        }
+        seal
     }
 
     fn read_format(&mut self) -> Option<FormatDraft> {

@@ -4,6 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
+use super::seal::SealMistake;
 use super::value::{NAME_BYTES_MAX, OPTIONS, RESERVED_NAME, WORDS_MAX};
 use crate::fields::FieldsError;
 use crate::format::{PAD_MAX, PREFIX_BYTES_MAX, Radix};
@@ -40,6 +41,7 @@ pub enum DeclarationError {
     Radix { word: String },
     Prefix { text: String },
     Overflow { word: String },
+    Seal(SealMistake),
     Fields(FieldsError),
 }
 
@@ -63,6 +65,7 @@ impl DeclarationError {
             Self::Radix { .. } => "format",
             Self::Prefix { .. } => "prefix",
             Self::Overflow { .. } => "overflow",
+            Self::Seal(mistake) => mistake.option(),
             Self::NoFields
             | Self::NoTime
             | Self::Field { .. }
@@ -179,6 +182,7 @@ impl fmt::Display for DeclarationError {
                 Quoted(text)
             ),
             Self::Overflow { word } => write!(f, "overflow is {}, must be error or grow", Quoted(word)),
+            Self::Seal(mistake) => mistake.fmt(f),
             Self::Fields(error) => error.fmt(f),
         }
     }
