@@ -9,7 +9,9 @@
 mod ff1;
 mod keys;
 mod sealer;
+mod sealers;
 
 pub use getid_core::SEAL_ALPHABET_CHARS_MIN;
 pub use keys::{KEY_FILE_BYTES_MAX, KEYS_MAX, KeyFileError, SealKeys};
 pub use sealer::{OpenError, Opened, SealError, Sealer, ShortAlphabet};
+pub use sealers::Sealers;

@@ -27,6 +27,7 @@ pub struct Sealer {
     name: String,
     alphabet: Alphabet,
     shape: TextShape,
+    answers_sealed: bool,
 }
 
 /// Length of a text, and the number of values that its check may have.
@@ -70,7 +71,18 @@ impl Sealer {
             return Err(ShortAlphabet { chars: alphabet.len() });
         }
         let shape = TextShape::of(alphabet.len());
-        Ok(Sealer { keys, name: name.to_owned(), alphabet, shape })
+        Ok(Sealer { keys, name: name.to_owned(), alphabet, shape, answers_sealed: false })
+    }
+
+    /// Returns the sealer with the choice whether requests for IDs are answered with sealed texts.
+    #[must_use]
+    pub fn answering(self, answers_sealed: bool) -> Sealer {
+        Sealer { answers_sealed, ..self }
+    }
+
+    /// Returns true if requests for IDs are answered with sealed texts.
+    pub fn answers_sealed(&self) -> bool {
+        self.answers_sealed
     }
 
     /// Returns the name of the generator.
