@@ -23,6 +23,7 @@ mod output;
 mod pasted;
 mod ping;
 mod record_text;
+mod seal;
 mod sequence;
 pub mod serve;
 mod server_args;
@@ -52,6 +53,8 @@ pub fn run() -> ExitCode {
         CliCommand::CheckConfig(args) => check_config::run(args.words),
         CliCommand::Decode(args) => decode::run(&args),
         CliCommand::Span(args) => span::run(&args),
+        CliCommand::Seal(args) => seal::seal(&args),
+        CliCommand::Open(args) => seal::open(&args),
         CliCommand::Layout(args) => layout::run(&args),
         CliCommand::Ping(args) => ping::run(&args),
         CliCommand::Get(args) => get::run(&args),
@@ -74,12 +77,14 @@ fn parse() -> Cli {
 }
 
 /// Words that people try as subcommands, and the subcommand that they mean.
-const SUBCOMMAND_SYNONYMS: [(&[&str], &str); 9] = [
+const SUBCOMMAND_SYNONYMS: [(&[&str], &str); 11] = [
     (&["start", "run", "server", "daemon"], "serve"),
     (&["check", "test", "validate", "lint", "config"], "check-config"),
     (&["next", "new", "id", "generate", "gen", "draw", "getid", "mget", "mgetid"], "get"),
     (&["parse", "explain", "inspect", "read", "decodeid"], "decode"),
     (&["range", "between", "idspan"], "span"),
+    (&["sealid", "encrypt", "hide", "obfuscate"], "seal"),
+    (&["openid", "unseal", "decrypt", "reveal"], "open"),
     (&["kinds", "kind", "propose", "generators", "generator", "snowflake", "twitter", "uuid"], "layout"),
     (&["health", "healthcheck", "ready", "status"], "ping"),
     (&["benchmark", "load"], "bench"),
@@ -171,6 +176,10 @@ enum CliCommand {
     Decode(decode::DecodeArgs),
     /// The lowest and the highest ID of a time span, for WHERE id BETWEEN
     Span(span::SpanArgs),
+    /// Print the sealed texts of IDs, as SEALID does
+    Seal(seal::SealArgs),
+    /// Print the IDs of sealed texts, as OPENID does
+    Open(seal::OpenArgs),
     /// Explain a layout: its bits, capacity, end and evenness; or propose one for a load
     Layout(Box<layout::ExplainArgs>),
     /// Check the health of a server: it replies PONG, or it gives IDs

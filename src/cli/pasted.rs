@@ -137,7 +137,7 @@ fn accept_line(reader: &mut impl PasteReader, line: u64, word: Word<'_>) -> io::
     reader.accept(InputPosition::Line(line), word).map(|_is_word| ())
 }
 
-/// Prints a mistake, after the output so far: also when both streams go to one terminal, the order is that of the input.
+/// Prints a mistake, after the output so far. So a terminal, which shows both streams, has them in the input's order.
 pub(super) fn print_mistake(out: &mut dyn Write, position: InputPosition, mistake: &str) -> io::Result<()> {
     out.flush()?;
     print_error(&printable(&format!("{position}: {mistake}")));

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use crate::keys;
 use getid_config::Config;
 use getid_core::server::{NamedGenerators, Run, SequenceRefusal};
-use getid_core::{Alphabet, Declaration, Layout, NamedGenerator, RandomCycle, Reservation, Scheme, Slot, Tick, no_dates};
+use getid_core::{
+    Alphabet, Declaration, Layout, NamedGenerator, RandomCycle, Reservation, Scheme, Slot, Tick, no_dates,
+};
 use getid_redis::acl::{Protection, Users};
 use getid_redis::command::{
     Vocabulary, describe_any_id, describe_id, describe_named_id, describe_named_span, describe_span,

@@ -2,13 +2,14 @@
 //! for Leaf's and Tinyid's, which those servers define.
 
 use super::endpoint::Endpoint;
-use super::{decode, generators, ids, metrics, openapi, page, probes, sequences, workers};
+use super::{decode, generators, ids, metrics, openapi, page, probes, seals, sequences, workers};
 
 /// Returns all endpoints, in the order of the document.
 pub(super) fn all() -> impl Iterator<Item = &'static Endpoint> {
     let rows = [
         ids::ENDPOINTS,
         decode::ENDPOINTS,
+        seals::ENDPOINTS,
         generators::ENDPOINTS,
         sequences::ENDPOINTS,
         workers::ENDPOINTS,
