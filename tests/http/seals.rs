@@ -77,7 +77,7 @@ fn each_wrong_request_has_its_sentence() {
     }
     for (status, line, part) in [
         (404, "GET /v1/seal/order", "use GET /v1/seal/{name}/{id} (seal an ID)"),
-        (404, "GET /v1/open/order/", "unknown path"),
+        (404, "GET /v1/open/order/", "use GET /v1/open/{name}/{text} (open a sealed ID)"),
         (404, "GET /v1/open/order/a/b", "unknown path"),
         (405, "POST /v1/seal/order/1", "it supports GET /v1/seal/{name}/{id} (seal an ID)"),
         (405, "PUT /v1/open/order/1", "it supports GET /v1/open/{name}/{text} (open a sealed ID)"),

@@ -64,7 +64,7 @@ fn pasted_ids_and_texts_are_read() {
     check(&output, 1, "", "line 1: '7.868e+17' is no ID: it was rounded on its way");
     check(&output, 1, "", "line 2: '9223372036854775808' is no ID: must be 0 to 9223372036854775807\n");
     run(&[&open[..], &[""]].concat(), 1, "", "argument 1: '' has 0 bytes, must have 12 characters");
-    run(&[&seal[..], &["\u{1b}[2J"]].concat(), 1, "", r"argument 1: '\u{1b}[2J' is no ID");
+    run(&[&seal[..], &["\u{1b}2J"]].concat(), 1, "", r"argument 1: '\u{1b}2J' is no ID");
 }
 
 #[test]
