@@ -145,7 +145,7 @@ proptest! {
     }
 }
 
-/// Writes the vectors anew. They are a promise: a text that was given must open for ever.
+/// Writes the file of vectors. They are a promise: a text that was given must open for ever.
 #[test]
 #[ignore = "writes the file of vectors"]
 #[expect(clippy::disallowed_methods, reason = "the crate is pure, and this writes a file of its repository")]

@@ -343,7 +343,7 @@ impl Draft {
         let errors = &mut self.errors;
         let kind = self.kind.word;
         let is_sealed = words.is_sealed;
-        if !is_sealed && words.alphabet.is_some() && words.key_file.is_none() {
+        if !is_sealed && self.kind.shape != Shape::Number && words.alphabet.is_some() {
             errors.push(DeclarationError::NotForKind { option: "alphabet", kind });
             return None;
         }
