@@ -8,7 +8,7 @@
 //! IDs are arguments or lines of standard input. Each is answered at once, so that an endless log can be piped through.
 //! A word that is not an ID is reported and does not affect the others; a line with many wrong words is reported once.
 
-use std::io::{self, BufRead, BufReader, IsTerminal, Write};
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Args;
@@ -18,16 +18,17 @@ use serde::Serialize;
 
 use super::exit::{CliError, finish};
 use super::layout_args::SubjectArgs;
-use super::output::{print, print_error, print_note};
+use super::output::{print, print_note};
+use super::pasted::{InputPosition, Mistakes, PasteReader, print_mistake, read_pasted};
 use getid_system::clock::wall_unix_ms;
-use getid_text::plural::counted;
 use getid_text::printable::printable;
 use getid_text::timestamp::{self, AHEAD_MAX_MS};
 use getid_tools::counted::CountedRow;
 use getid_tools::decoded::Decoding;
-use getid_tools::paste::{PasteError, Scanner};
+use getid_tools::paste::{IdReader, PasteError};
 use getid_tools::recognition::{Candidates, FoundId};
 use getid_tools::subject::Subject;
+use getid_tools::words::{Word, WordScanner};
 
 /// Arguments of `getid decode`.
 #[derive(Args)]
@@ -71,107 +72,28 @@ pub(super) struct DecodeArgs {
     subject: SubjectArgs,
 }
 
-/// Largest number of mistakes that are reported, so that a wrong file does not fill the screen.
-const NAMED_MAX: u64 = 20;
-
 /// Decodes all IDs. The exit code is 1 if a word was no ID, or if the layout is wrong.
 pub(super) fn run(args: &DecodeArgs) -> Result<ExitCode, CliError> {
     let candidates = args.subject.candidates()?;
-    let mut bad = false;
+    let now_unix_ms = wall_unix_ms();
+    let mut mistakes = Mistakes::default();
     let printed = print(|out| {
-        let now_unix_ms = wall_unix_ms();
         let mut decoder = Decoder {
             out,
             candidates: &candidates,
+            ids: IdReader::new(&candidates, now_unix_ms),
             rows: (0..candidates.subjects().len()).map(|at| SubjectRows::of(&candidates, at)).collect(),
             json: args.json,
             prints_all: args.readings,
             last: usize::MAX,
-            mistakes: 0,
-            position: None,
+            mistakes: &mut mistakes,
             now_unix_ms,
             explained: false,
             hinted: false,
         };
-        let result = decode_all(&args.ids, &candidates, &mut decoder);
-        bad = decoder.mistakes > 0;
-        let named = decoder.mistakes.min(NAMED_MAX);
-        if decoder.mistakes > named {
-            decoder.out.flush()?;
-            print_error(&format!("{} more, which are not listed", counted(decoder.mistakes - named, "mistake")));
-        }
-        result
+        read_pasted(&args.ids, "IDs", &mut decoder)
     });
-    finish(printed, if bad { ExitCode::FAILURE } else { ExitCode::SUCCESS })
-}
-
-fn decode_all(ids: &[String], candidates: &Candidates, decoder: &mut Decoder<'_>) -> io::Result<()> {
-    if ids.is_empty() {
-        return decode_stdin(candidates, decoder);
-    }
-    for (index, argument) in ids.iter().enumerate() {
-        if argument == "-" {
-            decode_stdin(candidates, decoder)?;
-            continue;
-        }
-        let position = InputPosition::Argument(index + 1);
-        let mut words = 0;
-        let mut scanner = Scanner::new(candidates, decoder.now_unix_ms);
-        let mut found = |_, word| {
-            words += 1;
-            decoder.accept(position, word)
-        };
-        scanner.scan(argument.as_bytes(), &mut found)?;
-        scanner.finish(&mut found)?;
-        if words == 0 {
-            decoder.accept(position, Err(PasteError::of(argument, &candidates.subjects()[0])))?;
-        }
-    }
-    Ok(())
-}
-
-fn decode_stdin(candidates: &Candidates, decoder: &mut Decoder<'_>) -> io::Result<()> {
-    let stdin = io::stdin();
-    if stdin.is_terminal() {
-        print_note("reading IDs from the terminal; end with Ctrl-D");
-    }
-    let mut input = BufReader::new(stdin.lock());
-    let mut scanner = Scanner::new(candidates, decoder.now_unix_ms);
-    loop {
-        // Flush before a read that may block, so that each answer appears before the next question.
-        if input.buffer().is_empty() {
-            decoder.out.flush()?;
-        }
-        let bytes = match input.fill_buf() {
-            Ok([]) => break,
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => {
-                print_error(&format!("reading standard input: {error}"));
-                decoder.mistakes += 1;
-                break;
-            }
-        };
-        scanner.scan(bytes, |line, word| decoder.accept(InputPosition::Line(line), word))?;
-        let used = bytes.len();
-        input.consume(used);
-    }
-    scanner.finish(|line, word| decoder.accept(InputPosition::Line(line), word))
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum InputPosition {
-    Argument(usize),
-    Line(u64),
-}
-
-impl std::fmt::Display for InputPosition {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            InputPosition::Argument(number) => write!(f, "argument {number}"),
-            InputPosition::Line(number) => write!(f, "line {number}"),
-        }
-    }
+    finish(printed, mistakes.exit_code())
 }
 
 /// How a subject's numbers are formatted as rows.
@@ -203,6 +125,7 @@ impl<'a> SubjectRows<'a> {
 struct Decoder<'a> {
     out: &'a mut dyn Write,
     candidates: &'a Candidates,
+    ids: IdReader<'a>,
     /// One entry for each subject.
     rows: Vec<SubjectRows<'a>>,
     json: bool,
@@ -210,10 +133,7 @@ struct Decoder<'a> {
     prints_all: bool,
     /// Subject of the previous row: a row of another subject gets a head of its own.
     last: usize,
-    /// Number of places with a mistake, and of other errors.
-    mistakes: u64,
-    /// Position of the last mistake.
-    position: Option<InputPosition>,
+    mistakes: &'a mut Mistakes,
     now_unix_ms: i64,
     /// Whether a report of an unknown ID has already named the forms that are nearest to it.
     explained: bool,
@@ -221,31 +141,43 @@ struct Decoder<'a> {
     hinted: bool,
 }
 
-impl Decoder<'_> {
-    fn accept(&mut self, position: InputPosition, word: Result<FoundId, PasteError>) -> io::Result<()> {
-        match word {
-            Ok(found) => self.write_id(position, found),
-            Err(_) if self.position == Some(position) => Ok(()),
-            Err(mistake) => {
-                self.position = Some(position);
-                self.mistakes += 1;
-                if self.mistakes > NAMED_MAX {
-                    return Ok(());
-                }
-                let more = match &mistake {
-                    PasteError::NoId { word, .. } if !self.explained => self.candidates.nearest_forms(word),
-                    _ => None,
-                };
-                self.explained |= more.is_some();
-                let more = more.map_or_else(String::new, |forms| {
-                    format!(", or with --config FILE an ID of one of its generators; {forms}")
-                });
-                // Output stays in the order of the input, also when both streams go to one terminal.
-                self.out.flush()?;
-                print_error(&printable(&format!("{position}: {mistake}{more}")));
-                Ok(())
-            }
+impl PasteReader for Decoder<'_> {
+    fn words(&self) -> WordScanner {
+        self.ids.words()
+    }
+
+    fn accept(&mut self, position: InputPosition, word: Word<'_>) -> io::Result<bool> {
+        match self.ids.accept(word) {
+            None => return Ok(false),
+            Some(Ok(found)) => self.write_id(position, found)?,
+            Some(Err(mistake)) => self.report(position, &mistake)?,
         }
+        Ok(true)
+    }
+
+    fn reject(&mut self, position: InputPosition, argument: &str) -> io::Result<()> {
+        self.report(position, &self.ids.mistake(argument))
+    }
+
+    fn output(&mut self) -> (&mut dyn Write, &mut Mistakes) {
+        (self.out, self.mistakes)
+    }
+}
+
+impl Decoder<'_> {
+    fn report(&mut self, position: InputPosition, mistake: &PasteError) -> io::Result<()> {
+        if !self.mistakes.is_reported(position) {
+            return Ok(());
+        }
+        let forms = match mistake {
+            PasteError::NoId { word, .. } if !self.explained => self.candidates.nearest_forms(word),
+            _ => None,
+        };
+        self.explained |= forms.is_some();
+        let more = forms.map_or_else(String::new, |forms| {
+            format!(", or with --config FILE an ID of one of its generators; {forms}")
+        });
+        print_mistake(self.out, position, &format!("{mistake}{more}"))
     }
 
     /// Writes the reading of an ID, or all of them.

@@ -21,8 +21,10 @@ mod import;
 mod layout;
 mod layout_args;
 mod output;
+mod pasted;
 mod ping;
 mod record_text;
+mod seal;
 mod sequence;
 pub mod serve;
 mod server_args;
@@ -53,6 +55,8 @@ pub fn run() -> ExitCode {
         CliCommand::Decode(args) => decode::run(&args),
         CliCommand::Encode(args) => encode::run(&args),
         CliCommand::Span(args) => span::run(&args),
+        CliCommand::Seal(args) => seal::seal(&args),
+        CliCommand::Open(args) => seal::open(&args),
         CliCommand::Layout(args) => layout::run(&args),
         CliCommand::Ping(args) => ping::run(&args),
         CliCommand::Get(args) => get::run(&args),
@@ -75,13 +79,15 @@ fn parse() -> Cli {
 }
 
 /// Words that people try as subcommands, and the subcommand that they mean.
-const SUBCOMMAND_SYNONYMS: [(&[&str], &str); 10] = [
+const SUBCOMMAND_SYNONYMS: [(&[&str], &str); 12] = [
     (&["start", "run", "server", "daemon"], "serve"),
     (&["check", "test", "validate", "lint", "config"], "check-config"),
     (&["next", "new", "id", "generate", "gen", "draw", "getid", "mget", "mgetid"], "get"),
     (&["parse", "explain", "inspect", "read", "decodeid"], "decode"),
     (&["compose", "construct", "build", "encodeid"], "encode"),
     (&["range", "between", "idspan"], "span"),
+    (&["sealid", "encrypt", "hide", "obfuscate"], "seal"),
+    (&["openid", "unseal", "decrypt", "reveal"], "open"),
     (&["kinds", "kind", "propose", "generators", "generator", "snowflake", "twitter", "uuid"], "layout"),
     (&["health", "healthcheck", "ready", "status"], "ping"),
     (&["benchmark", "load"], "bench"),
@@ -175,6 +181,10 @@ enum CliCommand {
     Encode(Box<encode::EncodeArgs>),
     /// The lowest and the highest ID of a time span, for WHERE id BETWEEN
     Span(span::SpanArgs),
+    /// Print the sealed texts of IDs, as SEALID does
+    Seal(seal::SealArgs),
+    /// Print the IDs of sealed texts, as OPENID does
+    Open(seal::OpenArgs),
     /// Explain a layout: its bits, capacity, end and evenness; or propose one for a load
     Layout(Box<layout::ExplainArgs>),
     /// Check the health of a server: it replies PONG, or it gives IDs

@@ -12,6 +12,7 @@ mod manual;
 mod manual_pages;
 mod monitoring;
 mod readme;
+mod sealed;
 mod shape;
 #[path = "../support/mod.rs"]
 mod support;

@@ -20,6 +20,7 @@ mod page;
 mod permissions;
 mod probes;
 mod recorded;
+mod seals;
 mod standby;
 #[path = "../support/mod.rs"]
 mod support;

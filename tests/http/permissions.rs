@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use base64::Engine as _;
 
 use super::document::Document;
-use crate::support::Wire;
 use crate::support::http::{Http, HttpServer, request};
+use crate::support::{Wire, folder, seal_key_file};
 
 /// An HTTP request with its body, and the commands whose permission it needs: all commands separated by ` & `, and one
 /// of those separated by ` | `.
-const CASES: [(&str, &str, &str); 33] = [
+const CASES: [(&str, &str, &str); 35] = [
     ("POST /v1/ids/-", "", "GETID"),
     ("POST /v1/ids/-?count=2", "", "MGETID 2"),
     ("POST /v1/ids/tweets", "", "GETID tweets"),
@@ -20,6 +20,8 @@ const CASES: [(&str, &str, &str); 33] = [
     ("GET /v1/spans?from=1500000000000&to=now", "", "IDSPAN 1500000000000 now"),
     ("GET /v1/spans?from=1500000000000&to=now&generator=trace", "", "IDSPAN 1500000000000 now trace"),
     ("GET /v1/encode/tweets?time=now&force", "", "ENCODEID tweets TIME now FORCE"),
+    ("GET /v1/seal/secret/1", "", "SEALID secret 1"),
+    ("GET /v1/open/secret/3rTGUx6w9tqZ", "", "OPENID secret 3rTGUx6w9tqZ"),
     ("GET /v1/generators", "", "GENERATORS"),
     ("GET /v1/generators/tweets", "", "GENERATORS"),
     ("GET /v1/sequences", "", "SEQUENCE LIST"),
@@ -52,7 +54,7 @@ const SHOWN: &str = r#"{"token":"00000000000000000000000000000000"}"#;
 const USERS: u64 = 100;
 
 /// Rules, of which each user gets some in a random order.
-const RULES: [&str; 43] = [
+const RULES: [&str; 46] = [
     "+@all",
     "-@all",
     "+@all",
@@ -74,6 +76,9 @@ const RULES: [&str; 43] = [
     "-mgetid",
     "+decodeid",
     "-idspan",
+    "+sealid",
+    "+openid",
+    "-openid",
     "+incr",
     "-incr",
     "+sequence",
@@ -235,7 +240,10 @@ fn compare(server: &HttpServer, user: &User, seen: &mut Seen) {
 
 #[test]
 fn random_users_may_the_same_on_both_ports() {
-    let server = HttpServer::start(&["--generator", "tweets twitter", "--generator", "trace uuid7"]);
+    let dir = folder();
+    let secret = format!("secret twitter seal key-file {}", seal_key_file(dir.path()));
+    let generators = ["--generator", "tweets twitter", "--generator", "trace uuid7", "--generator", &secret];
+    let server = HttpServer::start(&generators);
     let mut admin = server.server.connect();
     for line in ["SEQUENCE CREATE orders", "SEQUENCE CREATE invoices", "ACL SETUSER admin on >admin ~* +@all"] {
         assert_eq!(admin.ask(line), "+OK", "{line}");

@@ -22,8 +22,10 @@ pub mod standby;
 pub mod tls;
 mod wire;
 
-use std::fs::DirEntry;
-use std::io::{self, Read};
+use std::fs::{DirEntry, OpenOptions};
+use std::io::{self, Read, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use nix::unistd::Pid;
@@ -49,6 +51,15 @@ pub fn read(mut from: impl Read, bytes: &mut [u8]) -> io::Result<usize> {
 /// Creates a folder in memory if the system has one, so that no test waits for other programs' writes to the disk.
 pub fn folder() -> TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a folder")
+}
+
+/// Writes a key file with the key 0 of `sealed-vectors.json` to a folder, and returns its path.
+pub fn seal_key_file(dir: &Path) -> String {
+    let path = dir.join("seal.keys");
+    let key = "0 000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f\n";
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).expect("a new file");
+    file.write_all(key.as_bytes()).expect("written");
+    path.display().to_string()
 }
 
 /// Returns a request that the command's arity admits; `None` for a container, which only its subcommands can run.

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use crate::support::program::{PATIENCE, finish};
 
-fn getid(args: &[&str]) -> Command {
+pub(crate) fn getid(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_getid"));
     command.args(args).env_clear();
     command
@@ -19,7 +19,7 @@ fn getid(args: &[&str]) -> Command {
 
 /// Asserts the exit code, and parts of standard output and standard error. An empty part requires empty output.
 #[track_caller]
-fn check(output: &Output, code: i32, stdout: &str, stderr: &str) {
+pub(crate) fn check(output: &Output, code: i32, stdout: &str, stderr: &str) {
     let shown = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
     for (text, part) in shown.iter().zip([stdout, stderr]) {
         assert!(if part.is_empty() { text.is_empty() } else { text.contains(part) }, "{part:?} in {shown:?}");
@@ -29,7 +29,7 @@ fn check(output: &Output, code: i32, stdout: &str, stderr: &str) {
 }
 
 #[track_caller]
-fn run(args: &[&str], code: i32, stdout: &str, stderr: &str) {
+pub(crate) fn run(args: &[&str], code: i32, stdout: &str, stderr: &str) {
     check(&getid(args).output().unwrap(), code, stdout, stderr);
 }
 

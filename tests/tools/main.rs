@@ -10,6 +10,7 @@ mod layouts;
 #[path = "../../benches/null_server.rs"]
 mod null_server;
 mod reach;
+mod seals;
 mod sequences;
 mod state;
 #[path = "../support/mod.rs"]

@@ -118,10 +118,9 @@ impl FromRequestParts<HandlerState> for PathName {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &HandlerState) -> Result<PathName, Problem> {
-        let params = RawPathParams::from_request_parts(parts, state).await;
-        let name = params.as_ref().ok().and_then(|params| params.iter().next()).map(|(_, name)| name.to_owned());
-        let name = name.ok_or_else(invalid_path)?;
-        state.row.check_name(&name)?;
+        let values = path_values(parts, state).await?;
+        state.row.check_path(&values)?;
+        let [name] = values;
         Ok(PathName(name))
     }
 }
@@ -136,17 +135,34 @@ impl FromRequestParts<HandlerState> for WorkerIdPath {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &HandlerState) -> Result<WorkerIdPath, Problem> {
-        let params = RawPathParams::from_request_parts(parts, state).await;
-        let values: Vec<_> =
-            params.iter().flat_map(|params| params.iter()).map(|(_, value)| value.to_owned()).collect();
-        let [pool, id] = <[String; 2]>::try_from(values).map_err(|_| invalid_path())?;
-        state.row.check_name(&pool)?;
+        let [pool, id] = path_values(parts, state).await?;
+        state.row.check_path(std::slice::from_ref(&pool))?;
         if id.len() > ID_BYTES_MAX || !id.bytes().all(|byte| byte.is_ascii_digit()) {
             let shown = printable_up_to(&id, 40);
             return Err(Problem::bad(format!("'{shown}' in the path is not a worker id, expected a number")));
         }
         Ok(WorkerIdPath { pool, id })
     }
+}
+
+/// The path's two parameters: a generator's name, and an ID or a text.
+pub(super) struct PathPair(pub(super) [String; 2]);
+
+impl FromRequestParts<HandlerState> for PathPair {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &HandlerState) -> Result<PathPair, Problem> {
+        let values = path_values(parts, state).await?;
+        state.row.check_path(&values)?;
+        Ok(PathPair(values))
+    }
+}
+
+/// Returns the decoded parameters of the path.
+async fn path_values<const COUNT: usize>(parts: &mut Parts, state: &HandlerState) -> Result<[String; COUNT], Problem> {
+    let params = RawPathParams::from_request_parts(parts, state).await;
+    let values: Vec<_> = params.iter().flat_map(|params| params.iter()).map(|(_, value)| value.to_owned()).collect();
+    values.try_into().map_err(|_| invalid_path())
 }
 
 fn invalid_path() -> Problem {

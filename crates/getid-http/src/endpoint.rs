@@ -40,10 +40,20 @@ pub(super) struct Endpoint {
 impl Endpoint {
     /// Whether this endpoint is at this path.
     pub(super) fn has_path(&self, path: &str) -> bool {
-        let parts = path.split('/');
-        let is_it = |(own, part): (&str, &str)| own == part || (own.starts_with('{') && !part.is_empty());
-        self.path.split('/').count() == parts.clone().count() && self.path.split('/').zip(parts).all(is_it)
+        is_of_template(path, self.path)
     }
+
+    /// Whether this endpoint is at this path with a further parameter.
+    pub(super) fn continues(&self, path: &str) -> bool {
+        self.path.rsplit_once("/{").is_some_and(|(before, _)| is_of_template(path, before))
+    }
+}
+
+/// Whether a path has the parts of a template, in which a name in braces is any part that is not empty.
+fn is_of_template(path: &str, template: &str) -> bool {
+    let parts = path.split('/');
+    let is_it = |(own, part): (&str, &str)| own == part || (own.starts_with('{') && !part.is_empty());
+    template.split('/').count() == parts.clone().count() && template.split('/').zip(parts).all(is_it)
 }
 
 /// State that a handler gets with the request. A handler that needs no row takes `State<Arc<Http>>`.

@@ -49,6 +49,7 @@ mod resp_request;
 mod response_body;
 mod router;
 mod schema;
+mod seals;
 mod sequences;
 mod slots;
 mod spring;

@@ -58,20 +58,22 @@ impl Endpoint {
         })
     }
 
-    /// Checks the length of a name in the path by the row. The command checks its characters.
+    /// Checks the lengths of the path's parameters by the row. The command checks their characters.
     ///
     /// # Errors
     ///
     /// 400 with what is expected.
-    pub(super) fn check_name(&self, name: &str) -> Result<(), Problem> {
-        let own = self.parameters.iter().find(|parameter| parameter.location == ParameterLocation::Path);
-        let Some(Parameter { schema: schema @ Schema::Text { chars_max, .. }, .. }) = own else { return Ok(()) };
-        // Each character takes at least a byte.
-        if name.len() <= *chars_max || name.chars().count() <= *chars_max {
-            return Ok(());
-        }
-        let (shown, expected) = (printable_up_to(name, 40), schema.expected(RequestBounds::default()));
-        Err(Problem::bad(format!("'{shown}' in the path is too long, expected {expected}")))
+    pub(super) fn check_path(&self, values: &[String]) -> Result<(), Problem> {
+        let own = self.parameters.iter().filter(|parameter| parameter.location == ParameterLocation::Path);
+        own.zip(values).try_for_each(|(Parameter { schema, .. }, value)| {
+            let Schema::Text { chars_max, .. } = schema else { return Ok(()) };
+            // Each character takes at least a byte.
+            if value.len() <= *chars_max || value.chars().count() <= *chars_max {
+                return Ok(());
+            }
+            let (shown, expected) = (printable_up_to(value, 40), schema.expected(RequestBounds::default()));
+            Err(Problem::bad(format!("'{shown}' in the path is too long, expected {expected}")))
+        })
     }
 
     /// Returns the query parameter of this name.

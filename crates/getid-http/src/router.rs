@@ -70,8 +70,9 @@ fn hint(path: &str) -> Option<String> {
     }
     // A missing name, as in POST /v1/ids.
     let path = path.strip_suffix('/').unwrap_or(path);
-    let is_longer = |row: &&Endpoint| row.path.rsplit_once("/{").is_some_and(|(before, _)| before == path);
-    let meant = table::all().find(is_longer).or_else(|| table::all().find(|row| is_near_path(path, row.path)))?;
+    let meant = table::all()
+        .find(|row| row.continues(path))
+        .or_else(|| table::all().find(|row| is_near_path(path, row.path)))?;
     let known: Vec<_> = table::all().filter(|row| row.path == meant.path).map(requests).collect();
     Some(format!(": use {}", known.join(" or ")))
 }

@@ -2,7 +2,7 @@
 //! for Leaf's and Tinyid's, which those servers define.
 
 use super::endpoint::Endpoint;
-use super::{decode, encode, generators, ids, metrics, openapi, page, probes, sequences, workers};
+use super::{decode, encode, generators, ids, metrics, openapi, page, probes, seals, sequences, workers};
 
 /// Returns all endpoints, in the order of the document.
 pub(super) fn all() -> impl Iterator<Item = &'static Endpoint> {
@@ -10,6 +10,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static Endpoint> {
         ids::ENDPOINTS,
         decode::ENDPOINTS,
         encode::ENDPOINTS,
+        seals::ENDPOINTS,
         generators::ENDPOINTS,
         sequences::ENDPOINTS,
         workers::ENDPOINTS,

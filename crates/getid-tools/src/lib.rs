@@ -22,3 +22,4 @@ pub mod recognition;
 pub mod replies;
 pub mod subject;
 pub mod verify;
+pub mod words;

@@ -1,39 +1,20 @@
-//! Finds IDs in pasted text: one a line, CSV, JSON arrays, output of redis-cli and mysql.
+//! Finds IDs in pasted text, whose [`words`](super::words) are between marks that no ID contains.
 //!
-//! All of these are IDs between marks that no ID contains, so no format is detected or named. Blanks, commas, quotes,
-//! brackets and bars end a word, and redis-cli's decoration of a value (`1)`, `(integer)`) is skipped. Every other word
-//! is either an ID or a mistake, which is reported with its line. The [`Candidates`] decide what an ID looks like, and
-//! which reading of a word counts.
-//!
-//! Input comes in pieces of any size. Only the beginning of one word is kept, so a line may have any length, such as a
-//! JSON array of a million IDs.
+//! Redis-cli's decoration of a value (`1)`, `(integer)`) is skipped. Every other word is either an ID or a mistake, which
+//! is reported with its line. The [`Candidates`] decide what an ID looks like, and which reading of a word counts.
 
 use std::fmt;
 
 use super::recognition::{Candidates, FoundId};
 use super::subject::Subject;
+use super::words::{Word, WordScanner, is_decoration};
 
-/// Largest part of a word that is kept, bytes, unless IDs are longer: enough to recognize the kind of mistake.
-const WORD_BYTES_MAX: usize = 64;
-
-/// Largest part of a server's error that is kept, bytes.
-const ERROR_BYTES_MAX: usize = 200;
-
-/// Finds IDs in text that arrives in pieces.
-///
-/// Invariant: `word` has at most `word_bytes_max` bytes, or `ERROR_BYTES_MAX` while it is an error's text.
+/// Reader of words as IDs of subjects.
 #[derive(Debug)]
-pub struct Scanner<'a> {
+pub struct IdReader<'a> {
     /// The subjects whose IDs are searched; mistakes name the first.
     candidates: &'a Candidates,
     now_unix_ms: i64,
-    word_bytes_max: usize,
-    line: u64,
-    word: Vec<u8>,
-    /// Whether the word was longer than its kept part.
-    is_cut: bool,
-    /// Whether `(error)` was read: the rest of the line is its text.
-    in_error: bool,
 }
 
 /// A mistake in pasted text, found where an ID was expected.
@@ -60,126 +41,40 @@ pub enum PasteError {
     },
 }
 
-impl<'a> Scanner<'a> {
-    /// Returns a scanner for IDs of these candidates. `now_unix_ms` decides between several readings of a word.
-    pub fn new(candidates: &'a Candidates, now_unix_ms: i64) -> Scanner<'a> {
-        let subjects = candidates.subjects().iter();
-        let word_bytes_max = subjects.map(Subject::id_bytes_max).fold(WORD_BYTES_MAX, usize::max);
-        Scanner { candidates, now_unix_ms, word_bytes_max, line: 1, word: Vec::new(), is_cut: false, in_error: false }
+impl<'a> IdReader<'a> {
+    /// Returns a reader for IDs of these candidates. `now_unix_ms` decides between several readings of a word.
+    pub fn new(candidates: &'a Candidates, now_unix_ms: i64) -> IdReader<'a> {
+        IdReader { candidates, now_unix_ms }
     }
 
-    /// Calls `found` with each word that ends in `bytes`, and the number of its line, from 1.
-    ///
-    /// # Errors
-    ///
-    /// Fails if `found` fails; the rest of `bytes` is not scanned.
-    pub fn scan<E>(
-        &mut self,
-        bytes: &[u8],
-        mut found: impl FnMut(u64, Result<FoundId, PasteError>) -> Result<(), E>,
-    ) -> Result<(), E> {
-        for &byte in bytes {
-            if byte == b'\n' {
-                self.end_word(&mut found)?;
-                self.end_error(&mut found)?;
-                self.line = self.line.saturating_add(1);
-            } else if self.in_error {
-                self.push(byte, ERROR_BYTES_MAX);
-            } else if ends_word(byte) && !self.is_mark(byte) {
-                self.end_word(&mut found)?;
-            } else {
-                self.push(byte, self.word_bytes_max);
-            }
-        }
-        Ok(())
+    /// Returns a scanner for words of these subjects. With several subjects, separators are part of no ID.
+    pub fn words(&self) -> WordScanner {
+        let id_bytes_max = self.candidates.subjects().iter().map(Subject::id_bytes_max).max().unwrap_or_default();
+        WordScanner::new(id_bytes_max, if let [subject] = self.candidates.subjects() { subject.marks() } else { "" })
     }
 
-    /// Calls `found` with the word that the end of the input completes, if there is one.
-    ///
-    /// # Errors
-    ///
-    /// Fails if `found` fails.
-    pub fn finish<E>(
-        mut self,
-        mut found: impl FnMut(u64, Result<FoundId, PasteError>) -> Result<(), E>,
-    ) -> Result<(), E> {
-        self.end_word(&mut found)?;
-        self.end_error(&mut found)
-    }
-
-    /// Whether IDs contain this byte. With several subjects, separators are part of no ID.
-    fn is_mark(&self, byte: u8) -> bool {
-        matches!(self.candidates.subjects(), [subject] if subject.marks().as_bytes().contains(&byte))
-    }
-
-    fn push(&mut self, byte: u8, bytes_max: usize) {
-        if self.word.len() < bytes_max {
-            self.word.push(byte);
-        } else {
-            self.is_cut = true;
+    /// Returns the ID or the mistake that a word is; `None` for a decoration.
+    pub fn accept(&self, word: Word<'_>) -> Option<Result<FoundId, PasteError>> {
+        match word {
+            Word::Cut(word) => Some(Err(PasteError::no_id(format!("{word}..."), &self.candidates.subjects()[0]))),
+            Word::ServerError(text) => Some(Err(PasteError::ServerError { text: text.to_owned() })),
+            Word::Whole(word) => match self.candidates.read(word, self.now_unix_ms) {
+                Some(id) => Some(Ok(id)),
+                None if is_decoration(word) => None,
+                None => Some(Err(self.mistake(word))),
+            },
         }
     }
 
-    fn end_word<E>(
-        &mut self,
-        found: &mut impl FnMut(u64, Result<FoundId, PasteError>) -> Result<(), E>,
-    ) -> Result<(), E> {
-        if self.in_error || self.word.is_empty() {
-            return Ok(());
-        }
-        let line = self.line;
-        let (word, is_cut) = self.take_word();
-        // No-break spaces of web pages, and the byte order mark that Excel writes.
-        let word = word.trim_matches(|char: char| char.is_whitespace() || char == '\u{feff}');
-        if word == "(error)" {
-            self.in_error = true;
-            return Ok(());
-        }
-        if is_cut {
-            return found(line, Err(PasteError::no_id(format!("{word}..."), &self.candidates.subjects()[0])));
-        }
-        match self.candidates.read(word, self.now_unix_ms) {
-            Some(id) => found(line, Ok(id)),
-            None if is_decoration(word) => Ok(()),
-            None => found(line, Err(PasteError::of(word, &self.candidates.subjects()[0]))),
-        }
+    /// Returns the mistake about a word that is not an ID.
+    pub fn mistake(&self, word: &str) -> PasteError {
+        PasteError::of(word, &self.candidates.subjects()[0])
     }
-
-    fn end_error<E>(
-        &mut self,
-        found: &mut impl FnMut(u64, Result<FoundId, PasteError>) -> Result<(), E>,
-    ) -> Result<(), E> {
-        if !std::mem::take(&mut self.in_error) {
-            return Ok(());
-        }
-        let (text, _) = self.take_word();
-        found(self.line, Err(PasteError::ServerError { text: text.trim().to_owned() }))
-    }
-
-    fn take_word(&mut self) -> (String, bool) {
-        let word = String::from_utf8_lossy(&self.word).into_owned();
-        self.word.clear();
-        (word, std::mem::take(&mut self.is_cut))
-    }
-}
-
-/// Whether a byte separates IDs in any of the formats.
-fn ends_word(byte: u8) -> bool {
-    byte.is_ascii_whitespace() || matches!(byte, b',' | b';' | b'"' | b'\'' | b'`' | b'[' | b']' | b'|' | b'\x0b')
-}
-
-/// Whether a word is printed around IDs: `1)` and `(integer)` of redis-cli, the borders of mysql's and psql's tables,
-/// and the heads of columns there and in CSV, such as `id` and `order_id`.
-fn is_decoration(word: &str) -> bool {
-    let ordinal = word.strip_suffix(')').is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()));
-    let border = word.bytes().all(|byte| matches!(byte, b'+' | b'-'));
-    let head = word.eq_ignore_ascii_case("id") || word.to_ascii_lowercase().ends_with("_id");
-    word.is_empty() || ordinal && word.len() > 1 || word == "(integer)" || border || head
 }
 
 impl PasteError {
     /// Returns the mistake about a word that is not an ID.
-    pub fn of(word: &str, subject: &Subject) -> PasteError {
+    fn of(word: &str, subject: &Subject) -> PasteError {
         let like_a_float = word.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'e' | b'E' | b'+'));
         let is_float = like_a_float && word.contains(['.', 'e', 'E']) && word.parse::<f64>().is_ok();
         let word = word.to_owned();
@@ -215,6 +110,7 @@ mod tests {
     use getid_core::{Layout, Number, no_dates};
 
     use super::*;
+    use crate::words::{ERROR_BYTES_MAX, WORD_BYTES_MAX};
 
     /// 2026-11-26T20:00:00Z, in Unix ms.
     const NOW: i64 = 1_795_723_200_000;
@@ -226,14 +122,15 @@ mod tests {
 
     fn words_of(candidates: &Candidates, text: &[u8], piece: usize) -> Vec<(u64, Result<Number, PasteError>)> {
         let mut words = Vec::new();
-        let mut found = |line, word: Result<FoundId, PasteError>| {
-            words.push((line, word.map(|(_, number)| number)));
+        let reader = IdReader::new(candidates, NOW);
+        let mut found = |line, word: Word<'_>| {
+            words.extend(reader.accept(word).map(|word| (line, word.map(|(_, number)| number))));
             Ok::<(), Infallible>(())
         };
-        let mut scanner = Scanner::new(candidates, NOW);
+        let mut scanner = reader.words();
         for piece in text.chunks(piece.max(1)) {
             let Ok(()) = scanner.scan(piece, &mut found);
-            assert!(scanner.word.len() <= ERROR_BYTES_MAX);
+            assert!(scanner.kept_bytes() <= ERROR_BYTES_MAX);
         }
         let Ok(()) = scanner.finish(&mut found);
         words
@@ -351,16 +248,17 @@ mod tests {
         let day = "serial {yyyyMMdd}{n:6} zone UTC";
         let generators = ["twitter", "serial ORD{n:3}", day, "sequence"].map(declared);
         let candidates = Candidates::all(declared("fork"), generators.into_iter());
-        let mut scanner = Scanner::new(&candidates, NOW);
+        let reader = IdReader::new(&candidates, NOW);
         let mut found = Vec::new();
-        let mut take = |_, word: Result<FoundId, PasteError>| {
+        let take = |_, word: Word<'_>| {
             let name = |at: usize| candidates.subjects()[at].name().unwrap_or_default();
+            let word = reader.accept(word).unwrap();
             found.push(word.map(|(at, _)| name(at)).map_err(|mistake| mistake.to_string()));
             Ok::<(), Infallible>(())
         };
         let text =
             b"787043147958976551 2124589679662596096 ORD042 20261125000001 919108f7-52d1-4320-9bac-f847db4148a8 x ";
-        let Ok(()) = scanner.scan(text, &mut take);
+        let Ok(()) = reader.words().scan(text, take);
         assert_eq!(found[..5], ["fork", "twitter", "serial", "serial", "uuid4"].map(Ok));
         assert!(found[5].as_ref().is_err_and(|mistake| mistake.starts_with("'x' is not an ID of fork")), "{found:?}");
     }
