@@ -1,5 +1,5 @@
-//! Recognizes the probable kind of an ID that no generator is named for: UUIDs, `ObjectId`s and KSUIDs by their shape, the
-//! others by their time.
+//! Recognizes the probable kind of an ID that no generator is named for: UUIDs, `ObjectId`s and KSUIDs by their shape,
+//! the others by their time.
 
 use getid_core::{Declaration, Id, KINDS, Kind, Layout, Shape, no_dates};
 
