@@ -371,8 +371,8 @@ impl Shape {
             Shape::ObjectIdDecimal => write_digits(number, Radix::Decimal, OBJECT_ID_DIGITS, out),
             Shape::Ksuid => write_digits(number, Radix::Base62, KSUID_DIGITS, out),
             Shape::ObjectId => {
-                let number = number.as_u128();
                 const HEX: &[u8; 16] = b"0123456789abcdef";
+                let number = number.as_u128();
                 out.extend((0..24).rev().map(|digit| HEX[(number >> (4 * digit)) as usize & 15]));
             }
         }

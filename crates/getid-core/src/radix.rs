@@ -160,7 +160,7 @@ fn divide(number: &mut Number, divisor: u64) -> u64 {
         [half >> u64::BITS, half & u128::from(u64::MAX)].into_iter().fold(0, |quotient, part| {
             let part = remainder << u64::BITS | part;
             remainder = part % divisor;
-            quotient << u64::BITS | part / divisor
+            (quotient << u64::BITS) | (part / divisor)
         })
     };
     let (high, low) = number.into_words();
