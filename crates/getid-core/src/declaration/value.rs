@@ -314,7 +314,8 @@ impl Declaration {
         self.former = self.former_behind(old);
     }
 
-    /// Draws the noise of one ID by `noise`, which returns fresh random bits. All texts of a `nanoid` are equally likely.
+    /// Draws the noise of one ID by `noise`, which returns fresh random bits. All texts of a `nanoid` are equally
+    /// likely.
     #[inline]
     pub fn draw_noise(&self, mut noise: impl FnMut() -> u128) -> u128 {
         match &self.nano_id {
