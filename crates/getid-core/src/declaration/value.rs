@@ -222,11 +222,11 @@ impl Declaration {
 
     /// Returns the expected form of its IDs, as a noun.
     pub fn description(&self) -> String {
-        let behind = if self.prefix().is_empty() { String::new() } else { format!(" behind '{}'", self.prefix()) };
+        let before = if self.prefix().is_empty() { String::new() } else { format!("'{}' and ", self.prefix()) };
         match (&self.nano_id, self.kind.shape) {
-            (Some(nano_id), _) => format!("{} characters of {}{behind}", nano_id.length(), nano_id.alphabet().as_str()),
+            (Some(nano_id), _) => format!("{before}{} characters of {}", nano_id.length(), nano_id.alphabet().as_str()),
             (None, Shape::Number) => format!("a decimal number of at most {} bits", self.layout.bits()),
-            (None, shape) => format!("{}{behind}", shape.description()),
+            (None, shape) => format!("{before}{}", shape.description()),
         }
     }
 
