@@ -20,12 +20,12 @@ use getid_tools::subject::Subject;
 /// Arguments of `getid encode`.
 #[derive(Args)]
 #[command(after_help = "\
-The ID is for comparison: as a bound of a query, or as the expected value of a test. A generator may give it, too. The command
-ENCODEID of a server composes IDs that the server never gives, for rows of times before it was used.
+The ID is for comparison: as a bound of a query, or as the expected value of a test. A generator may give it, too.
+The command ENCODEID of a server composes IDs that the server never gives, for rows of times before it was used.
 
-A time is one of: Unix milliseconds, RFC 3339 (2017-03-06T09:37:01.966+08:00), a date with a time ('2017-03-06 09:37:01'), a
-date (its first millisecond), now. Without a zone it is UTC. A field is written NAME=VALUE, with a name that getid decode
-shows. Fields that are not given are 0, or have their largest value with --highest.
+A time is one of: Unix milliseconds, RFC 3339 (2017-03-06T09:37:01.966+08:00), a date with a time
+('2017-03-06 09:37:01'), a date (its first millisecond), now. Without a zone it is UTC. A field is written NAME=VALUE,
+with a name that getid decode --json shows. Fields that are not given are 0, or have their largest value with --highest.
 
 Examples:
   getid encode --time 2017-03-06T09:37:01.966Z

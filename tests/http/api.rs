@@ -267,7 +267,7 @@ fn errors_of_requests_for_ids_name_the_fault() {
         (400, "GET /v1/spans?from=now&to=now&generator=short", "", "holds no time"),
         (400, "GET /v1/encode/tweets", "", "the query has no 'time'"),
         (400, "GET /v1/encode/tweets?time=x", "", "'x' is not a time"),
-        (409, "GET /v1/encode/tweets?time=now", "", "generator 'tweets' gives ids of times from"),
+        (409, "GET /v1/encode/tweets?time=2050-01-01", "", "generator 'tweets' gives ids of times from"),
         (409, "GET /v1/encode/tweets?time=2016-01-01&fields=worker:9", "", "field 'worker' of generator 'tweets' is 0"),
         (400, "GET /v1/encode/tweets?time=now&force=1", "", "'force' of the query is '1', expected no value"),
         (400, "GET /v1/encode/tweets?time=now&fields=worker", "", "expected field:value"),

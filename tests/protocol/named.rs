@@ -226,6 +226,12 @@ fn errors_are_short_whatever_was_sent() {
         format!("DECODEID {long}"),
         format!("DECODEID 1 {long}"),
         format!("IDSPAN 1 2 {long}"),
+        format!("ENCODEID {long} TIME now"),
+        format!("ENCODEID tweets {long} now"),
+        format!("ENCODEID tweets TIME {long}"),
+        format!("ENCODEID tweets TIME now {long} 1 FORCE"),
+        format!("ENCODEID tweets TIME now worker {long}"),
+        format!("ENCODEID tweets TIME now worker {}", "9".repeat(30_000)),
     ] {
         let reply = Shell::new(&options()).talk(format!("{request}\r\n").as_bytes(), usize::MAX);
         assert!(reply.starts_with(b"-ERR ") && reply.len() < 500, "{} bytes: {}", reply.len(), show(&reply));

@@ -174,7 +174,7 @@ fn show_json() {
             "reference_tick": 375_177_510_000_u64, "reference_time": "2026-11-20T23:58:30.000Z",
             "reference_ahead_ms": -90_000,
             "max_borrow_ms": 3000, "term": 4,
-            "ids_below": "786804459438080000", "generators": [], "forgotten": [],
+            "ids_below": "786804459438080000", "generators": [], "forgotten": [], "since": [],
         },
         { "server_id": 1, "path": "DIR/getid-1.state", "in_use_by": null, "error": "the file is empty" },
     ]);

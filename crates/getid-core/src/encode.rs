@@ -378,7 +378,8 @@ mod tests {
                 .zip(&values)
                 .map(|(&(field, _), &(number, is_given))| (field.name.as_str(), value((field, number)), is_given))
                 .collect();
-            let given: Vec<_> = all.iter().filter(|(.., is_given)| *is_given).map(|&(name, value, _)| (name, value)).collect();
+            let given = all.iter().filter(|(.., is_given)| *is_given);
+            let given: Vec<_> = given.map(|&(name, value, _)| (name, value)).collect();
             let whole: Vec<_> = all.iter().map(|&(name, value, _)| (name, value)).collect();
             let lowest = layout.encode(unix_ms, &given, Fill::Lowest);
             let highest = layout.encode(unix_ms, &given, Fill::Highest);

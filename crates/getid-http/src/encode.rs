@@ -22,8 +22,8 @@ const ENCODE: Endpoint = Endpoint {
     tag: TAG_IDS,
     id: "encodeId",
     summary: "Compose the ID of a time and values of fields",
-    description: "For tests, backfills and range queries. Without 'force' the ID is none that the generator has given or \
-                  will give: its time is before the generator's first ID on this server, and its server-id is this \
+    description: "For tests, backfills and range queries. Without 'force' the ID is none that the generator has given \
+                  or will give: its time is before the generator's first ID on this server, and its server-id is this \
                   server's. The same request returns the same ID.",
     access: EndpointAccess::Commands(&[("ENCODEID", "")]),
     parameters: &[

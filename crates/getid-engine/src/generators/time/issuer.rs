@@ -401,11 +401,11 @@ impl<C: Clock> Issuer<C> {
     pub fn given_since(&self, name: Option<&str>) -> Result<Option<i64>, Refusal> {
         let mut state = self.lock();
         let boot_ns = self.clock.boot_ns();
-        match state.mint.can_draw(boot_ns) {
-            Err(Blocked::Refused(
-                refusal @ (Refusal::Closed | Refusal::Clock(_) | Refusal::ClaimLost(_) | Refusal::Standby(_)),
-            )) => return Err(refusal),
-            Ok(()) | Err(_) => {}
+        if let Err(Blocked::Refused(
+            refusal @ (Refusal::Closed | Refusal::Clock(_) | Refusal::ClaimLost(_) | Refusal::Standby(_)),
+        )) = state.mint.can_draw(boot_ns)
+        {
+            return Err(refusal);
         }
         let since = state.declarations.since(name);
         if since.is_some() {
