@@ -135,21 +135,24 @@ impl KindReaders {
     /// Returns the forms of IDs that are nearest to a text which no kind reads.
     pub fn nearest_forms(&self, text: &[u8]) -> NearestForms {
         let compared = &text[..text.len().min(COMPARED_BYTES_MAX)];
-        let mut forms: BTreeMap<TextForm, (usize, Vec<&'static str>)> = BTreeMap::new();
-        for reader in &self.readers {
-            let (_, words) =
-                forms.entry(reader.form).or_insert_with(|| (reader.form.distance(compared, text.len()), Vec::new()));
-            words.push(reader.declaration.kind().word);
+        // Integers differ in their length alone.
+        let mut forms: BTreeMap<(usize, u128), (usize, Vec<&'static str>)> = BTreeMap::new();
+        for KindReader { declaration, form, .. } in &self.readers {
+            let (bytes_max, words) = forms.entry((form.bytes_min, form.characters)).or_default();
+            *bytes_max = form.bytes_max.max(*bytes_max);
+            words.push(declaration.kind().word);
         }
-        let mut nearest: Vec<_> = forms.into_iter().collect();
-        nearest.sort_by_key(|(_, (distance, _))| *distance);
+        let form =
+            |((bytes_min, characters), (bytes_max, words))| (TextForm { bytes_min, bytes_max, characters }, words);
+        let mut nearest: Vec<(TextForm, Vec<&'static str>)> = forms.into_iter().map(form).collect();
+        nearest.sort_by_key(|(form, _)| form.distance(compared, text.len()));
         nearest.truncate(FORMS_MAX);
-        let described = nearest.into_iter().map(|(form, (_, words))| {
+        let described = nearest.into_iter().map(|(form, words)| {
             let more = if words.len() > FORM_KINDS_MAX { " and others" } else { "" };
             let words = words[..words.len().min(FORM_KINDS_MAX)].join(", ");
             format!("{words}{more}: {form}{}", form.difference(compared, text.len()))
         });
-        NearestForms { kinds: self.readers.len(), forms: described.collect() }
+        NearestForms { forms: described.collect() }
     }
 }
 
@@ -187,7 +190,7 @@ fn has_same_fields(one: &FieldLayout, other: &FieldLayout) -> bool {
 }
 
 /// The form of a kind's texts: their lengths and characters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct TextForm {
     bytes_min: usize,
     bytes_max: usize,
@@ -237,7 +240,7 @@ impl TextForm {
     /// Returns a clause with the difference of a text from this form.
     fn difference(&self, compared: &[u8], len: usize) -> String {
         if !(self.bytes_min..=self.bytes_max).contains(&len) {
-            return format!(", not {len}");
+            return format!(", and this has {len}");
         }
         match compared.iter().find(|&&byte| !self.has(byte)) {
             Some(byte) => format!(", without '{}'", byte.escape_ascii()),
@@ -298,13 +301,12 @@ fn mixed(index: u64) -> Number {
 /// The forms of IDs that are nearest to a text which no kind reads. `Display` is a sentence without its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NearestForms {
-    kinds: usize,
     forms: Vec<String>,
 }
 
 impl fmt::Display for NearestForms {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "none of {} kinds reads it; nearest are {}", self.kinds, self.forms.join("; "))
+        write!(f, "no kind reads it; nearest are {}", self.forms.join("; "))
     }
 }
 
@@ -377,7 +379,7 @@ mod tests {
         let readers = KindReaders::new();
         let sentence = |text: &[u8]| readers.nearest_forms(text).to_string();
         let hex = sentence(b"58bd2dbd000000000500000");
-        assert!(hex.contains("objectid: 24 characters of 0-9a-f, not 23"), "{hex}");
+        assert!(hex.contains("objectid: 24 characters of 0-9a-f, and this has 23"), "{hex}");
         let uuid = sentence(b"017f22e2-79b0-7cc3-98c4-dc0c0c07398g");
         assert!(uuid.contains("uuid7 and others: 36 characters of -0-9a-f, without 'g'"), "{uuid}");
         let version = sentence(b"017f22e2-79b0-9cc3-98c4-dc0c0c07398f");
