@@ -79,7 +79,7 @@ pub(crate) fn settings(options: &Options) -> Settings {
 }
 
 /// Generators of many kinds; draws from `broken` are refused.
-pub(crate) const GENERATORS: [&str; 14] = [
+pub(crate) const GENERATORS: [&str; 18] = [
     "article layout time:39@1ms idc:2 server-id:7 business:4 counter:7 epoch 1451577600000 idc 1 business 3",
     "broken twitter",
     "browser js53",
@@ -94,6 +94,10 @@ pub(crate) const GENERATORS: [&str; 14] = [
     "trace uuid7",
     "tweets twitter",
     "v4 uuid4",
+    "ulids ulid prefix order_",
+    "users typeid prefix user",
+    "column tsid time:41 format integer",
+    "invites nanoid alphabet base58 length 12",
 ];
 
 /// Returns the generators of [`GENERATORS`], by their places from 1 on.

@@ -121,6 +121,12 @@ impl NamedGenerator {
         self.composer.has_noise()
     }
 
+    /// Draws the noise of one ID; 0 if its IDs have none. `noise` returns fresh random bits.
+    #[inline]
+    pub fn draw_noise(&self, noise: impl FnMut() -> u128) -> u128 {
+        if self.has_noise() { self.declaration.draw_noise(noise) } else { 0 }
+    }
+
     /// Returns the number at `slot`: see [`Composer::number`].
     #[inline]
     pub fn number(&self, slot: u64, count: u64, noise: u128, request: Number) -> Number {

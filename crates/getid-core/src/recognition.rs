@@ -105,7 +105,11 @@ impl KindReaders {
         let mut readers: Vec<KindReader> = Vec::new();
         for kind in KINDS.iter().filter(|kind| !kind.fields.is_empty()) {
             let Ok(declaration) = Declaration::parse(&[kind.word, kind.word], no_dates) else { continue };
-            match readers.iter_mut().find(|known| reads_alike(&known.declaration, &declaration)) {
+            let is_same = |known: &&mut KindReader| {
+                let known = &known.declaration;
+                known.format() == declaration.format() && reads_alike(known, &declaration)
+            };
+            match readers.iter_mut().find(is_same) {
                 Some(known) => known.same.push(kind.word),
                 None => {
                     let form = TextForm::of(&declaration);
@@ -175,7 +179,7 @@ pub fn most_plausible<'a>(mut readings: Vec<KindReading<'a>>, now_unix_ms: i64) 
     readings
 }
 
-/// Returns true if both declarations read each text alike: as the same number, with the same fields.
+/// Returns true if both declarations read the same fields in a number, and write numbers alike apart from a format.
 fn reads_alike(one: &Declaration, other: &Declaration) -> bool {
     one.kind().shape == other.kind().shape && has_same_fields(one.layout(), other.layout())
 }

@@ -193,9 +193,10 @@ fn servers(declaration: &Declaration) -> String {
         let servers = 1_u64.checked_shl(bits).map_or_else(|| format!("2^{bits}"), thousands);
         return format!("{servers} ({})", counted(bits.into(), "bit"));
     }
-    match declaration.kind().shape {
-        Shape::Number => "1: no field of an ID distinguishes servers".to_owned(),
-        _ => "any number: they differ by chance, in their random bits".to_owned(),
+    if declaration.is_same_on_servers(1) {
+        "1: no field of an ID distinguishes servers".to_owned()
+    } else {
+        "any number: they differ by chance, in their random bits".to_owned()
     }
 }
 
@@ -207,10 +208,9 @@ fn written(declaration: &Declaration) -> String {
     match declaration.kind().shape {
         Shape::Number if declaration.is_integer() => format!("an integer of up to {bytes} digits"),
         Shape::Number => format!("decimal text of up to {bytes} digits"),
-        Shape::Uuid(version) => format!("a UUID of version {version}; version and variant lie between the fields"),
+        Shape::Uuid(_) => format!("{}; version and variant lie between the fields", declaration.description()),
         Shape::Hibernate => "a UUID of version 1, as Hibernate writes it; its time lies in the lower half".to_owned(),
-        Shape::ObjectId => format!("{bytes} hex digits"),
-        Shape::ObjectIdDecimal => format!("{bytes} decimal digits"),
+        _ => declaration.description(),
     }
 }
 
@@ -283,23 +283,23 @@ fn limits(declaration: &Declaration, now_unix_ms: i64) -> Vec<String> {
     if layout.bits_of(Role::Noise) == 0 {
         limits.push("who has seen some IDs can guess others: none of the bits is secret".to_owned());
     }
-    if let Some(format) = declaration.format() {
-        if format.radix.alphabet().iter().any(u8::is_ascii_uppercase)
-            && format.radix.alphabet().iter().any(u8::is_ascii_lowercase)
-        {
-            limits.push(
-                "a column of these texts needs a collation that distinguishes capitals from small letters".to_owned(),
-            );
-        }
-        limits.extend(limit_of_pad(declaration, format));
+    let has = |is_in: fn(&u8) -> bool| declaration.characters().is_some_and(|characters| characters.iter().any(is_in));
+    if has(u8::is_ascii_uppercase) && has(u8::is_ascii_lowercase) {
+        limits.push(
+            "a column of these texts needs a collation that distinguishes capitals from small letters".to_owned(),
+        );
     }
+    limits.extend(declaration.format().and_then(|format| limit_of_pad(declaration, format)));
     limits
 }
 
 fn limits_of_time(declaration: &Declaration, now_unix_ms: i64, limits: &mut Vec<String>) {
     let layout = declaration.layout();
     if !layout.has_time() {
-        return limits.push("an ID holds no time".to_owned());
+        limits.push("an ID holds no time".to_owned());
+        let half = layout.bits() / 2;
+        return limits
+            .push(format!("IDs are unique by chance alone: of 2^{half} IDs, two are equal with a chance of 4 in 10"));
     }
     let end_unix_ms = layout.end_unix_ms();
     if end_unix_ms <= now_unix_ms {

@@ -170,10 +170,13 @@ impl Subject {
         }
         match declaration.kind().shape {
             Shape::Number => format!("0 to {}", Number::MAX >> (Number::BITS - declaration.layout().bits())),
-            Shape::Uuid(version) => format!("a UUID of version {version}"),
-            Shape::Hibernate => "a UUID of version 1 whose last four digits are 7fff or less".to_owned(),
-            Shape::ObjectId => "24 hex digits".to_owned(),
-            Shape::ObjectIdDecimal => format!("29 digits, at most {}", u128::MAX >> 32),
+            Shape::Hibernate if declaration.prefix().is_empty() => {
+                "a UUID of version 1 whose last four digits are 7fff or less".to_owned()
+            }
+            Shape::ObjectIdDecimal if declaration.prefix().is_empty() => {
+                format!("29 digits, at most {}", u128::MAX >> 32)
+            }
+            _ => declaration.description(),
         }
     }
 
@@ -190,7 +193,7 @@ impl Subject {
     pub fn marks(&self) -> &str {
         let format = match self {
             Subject::Unnamed(_) => None,
-            Subject::Declared(declaration) => declaration.format(),
+            Subject::Declared(declaration) => return declaration.prefix(),
             Subject::Counted(counter) => match counter.kind() {
                 CounterKind::Sequence(format) => format.as_ref(),
                 CounterKind::Serial(serial) => return serial.template.text(),

@@ -16,7 +16,6 @@ use super::value::Declaration;
 use crate::checks::{Fault, planted};
 use crate::fields::{Field, Role};
 use crate::format::Format;
-use crate::kind::Shape;
 use crate::number::{Number, low_ones};
 use crate::radix::Radix;
 use crate::unit::Unit;
@@ -32,12 +31,19 @@ impl Declaration {
     /// below the time must keep its width, and server-id, drawn values and constants must keep their places. A format
     /// may change with a prefix that distinguishes its texts from all before, or back to an earlier format.
     ///
+    /// The prefix of a text kind may change at any time. Behind it are texts of one width, which never repeat. IDs of a
+    /// kind without time are unique by chance alone, which no change makes smaller than the least that a declaration
+    /// may have.
+    ///
     /// # Errors
     ///
     /// Fails with the change by which an ID could repeat.
     pub fn may_replace(&self, old: &Declaration) -> Result<(), Change> {
         if self.kind.shape != old.kind.shape || self.layout.has_time() != old.layout.has_time() {
             return Err(Change::Kind { old: old.kind.word, new: self.kind.word });
+        }
+        if !self.layout.has_time() {
+            return Ok(());
         }
         if self.bits_below_time() != old.bits_below_time() {
             return Err(Change::Width { old: old.bits_below_time(), new: self.bits_below_time() });
@@ -88,7 +94,7 @@ impl Declaration {
     /// drawn values differ by chance and are not set by hand; a record can't show the latter for drawn fields.
     fn is_server_in_each_id(&self) -> bool {
         let is_drawn = self.layout.fields().iter().any(|field| field.role == Role::Drawn);
-        !self.server_places().is_empty() || (self.kind.shape != Shape::Number && !is_drawn)
+        !self.server_places().is_empty() || (!self.is_number_in_time() && !is_drawn)
     }
 
     /// Returns a field that has another place than in `old`, or that distinguishes servers in one of them only.
@@ -139,6 +145,9 @@ impl Declaration {
 
     /// Returns the formats to keep when this declaration replaces `old`.
     pub(super) fn former_behind(&self, old: &Declaration) -> Vec<Format> {
+        if !self.layout.has_time() {
+            return Vec::new();
+        }
         let is = self.written();
         let mut former = old.former.clone();
         former.push(old.written());

@@ -28,6 +28,10 @@ const LAYOUTS: &[(&str, &str, &[Words])] = &[
     ("icicle", "icicle", &[("counter", "sequence")]),
     ("chronos", "chronos", &[("counter", "logical")]),
     ("pd_tso", "pd", &[("time", "physical_ms"), ("counter", "logical")]),
+    ("instagram", "instagram", &[("counter", "sequence")]),
+    ("mastodon", "mastodon", &[("counter", "sequence")]),
+    ("yitter", "yitter", &[("counter", "sequence")]),
+    ("tsid", "tsid", &[("counter", "sequence")]),
 ];
 
 /// Entries of the file that are not bits of an ID, and entries with a separate test below.
@@ -232,6 +236,109 @@ fn rfc_9562_has_the_same_time_in_versions_1_and_6() {
         "017f22e2-79b0-7cc3-98c4-dc0c0c07398f",
         &[("time", 1_645_557_742_000), ("counter", counter), ("noise", noise)],
     );
+}
+
+/// The example of the ULID specification, whose time the libraries `ulid` and `python-ulid` read.
+#[test]
+fn the_ulid_of_the_specification() {
+    let values = [("time", 1_469_922_850_259), ("counter", 54_902), ("noise", 5_503_943_799_937_875_291)];
+    let id = check_text("ulid", "01ARZ3NDEKTSV4RRFFQ69G5FAV", &values);
+    let ulid = declared("t ulid");
+    for same in ["01arz3ndektsv4rrffq69g5fav", "OIARZ3NDEKTSV4RRFFQ69G5FAV", "olARZ3NDEKTSV4RRFFQ69G5FAV"] {
+        assert_eq!(ulid.read(same), Some(id), "{same}");
+    }
+    assert_eq!(ulid.read("7ZZZZZZZZZZZZZZZZZZZZZZZZZ"), Some(u128::MAX.into()));
+    for wrong in [
+        "8ZZZZZZZZZZZZZZZZZZZZZZZZZ",
+        "01ARZ3NDEKTSV4RRFFQ69G5FA",
+        "01ARZ3NDEKTSV4RRFFQ69G5FAVV",
+        "01ARZ3NDEKTSV4RRFFQ69G5FAU",
+        "01ARZ3NDEK-SV4RRFFQ69G5FAV",
+    ] {
+        assert_eq!(ulid.read(wrong), None, "{wrong}");
+    }
+}
+
+/// The example of xid's documentation: bytes `4d 88 e1 5b 60 f4 86 e4 28 41 2d c9`.
+#[test]
+fn the_xid_of_its_documentation() {
+    let values = [("time", 1_300_816_219), ("machine", 0x60_f486), ("process", 0xe428), ("counter", 0x41_2dc9)];
+    let id = check_text("xid", "9m4e2mr0ui3e8a215n4g", &values);
+    assert_eq!(id, 0x4d88_e15b_60f4_86e4_2841_2dc9);
+    let xid = declared("t xid");
+    assert_eq!(xid.read("vvvvvvvvvvvvvvvvvvvg"), Some((u128::MAX >> 32).into()));
+    for wrong in ["9M4E2MR0UI3E8A215N4G", "9m4e2mr0ui3e8a215n4h", "9m4e2mr0ui3e8a215n4", "9m4e2mr0ui3e8a215n4w"] {
+        assert_eq!(xid.read(wrong), None, "{wrong}");
+    }
+}
+
+/// UUIDs of version 7 in `valid.yml` of the `TypeID` specification, and texts of its `invalid.yml`. (The suffixes of
+/// other UUIDs are tests of `kind/base32.rs`.)
+#[test]
+fn typeids_of_the_specification() {
+    let suffix = "01h455vb4pex5vsknk084sn02q";
+    let uuid = declared("t uuid7").read("01890a5d-ac96-774b-bcce-b302099a8057").unwrap();
+    for prefix in ["prefix", "a", "pre_fix", "pre__fix", &"a".repeat(63)] {
+        let declaration = declared(&format!("t typeid prefix {prefix}"));
+        let mut written = Vec::new();
+        assert!(declaration.write(uuid, &mut written));
+        let text = format!("{prefix}_{suffix}");
+        assert_eq!(String::from_utf8(written).unwrap(), text);
+        assert_eq!((declaration.read(&text), declaration.id_bytes_max()), (Some(uuid), text.len()));
+        assert_eq!(declaration.read(suffix), None, "its prefix is missing");
+    }
+    assert_eq!(declared("t typeid").read(suffix), Some(uuid), "an empty prefix has no separator");
+    let declaration = declared("t typeid prefix prefix");
+    for wrong in [
+        "_01h455vb4pex5vsknk084sn02q",
+        "prefix01h455vb4pex5vsknk084sn02q",
+        "PREFIX_01h455vb4pex5vsknk084sn02q",
+        "prefix_01H455VB4PEX5VSKNK084SN02Q",
+        "prefix_01h455vb4pex5vsknk084sn02",
+        "prefix_81h455vb4pex5vsknk084sn02q",
+        "prefix_00000000000000000000000000",
+        "prefix_",
+        "_",
+        "",
+    ] {
+        assert_eq!(declaration.read(wrong), None, "{wrong}");
+    }
+}
+
+/// The KSUID of Segment's README (`ksuid -f inspect`), whose payload is B5A1CD34B5F99D1154FB6853345C9735, and the
+/// smallest and the largest KSUID of its tests.
+#[test]
+fn worked_ksuids() {
+    let declaration = declared("t ksuid");
+    let layout = declaration.layout();
+    let largest = [u128::from(u32::MAX), (1 << 24) - 1, (1 << 104) - 1];
+    for (text, values, time) in [
+        (
+            "0ujtsYcgvSTl8PAuAdqWYSMnLOv",
+            [107_608_047, 0xb5_a1cd, 0x34_b5f9_9d11_54fb_6853_345c_9735],
+            "2017-10-10T04:00:47.000Z",
+        ),
+        ("000000000000000000000000000", [0; 3], "2014-05-13T16:53:20.000Z"),
+        ("aWgEPTl1tmebfsQzFP4bxwgy80V", largest, "2150-06-19T23:21:35.000Z"),
+    ] {
+        let id = declaration.read(text).unwrap();
+        assert_eq!(fields(layout, id).into_iter().map(|(_, value)| value).collect::<Vec<_>>(), values, "{text}");
+        assert_eq!(instant(layout.unix_ns(layout.tick_of(id).unwrap())), time, "{text}");
+        let [time, counter, noise] = values;
+        let slot = u64::try_from(time << 24 | counter).unwrap();
+        let composer = Composer::new(layout, 0, |_| None, None).unwrap();
+        let mut written = Vec::new();
+        assert!(declaration.write(composer.number(slot, 0, noise, Number::ZERO), &mut written));
+        assert_eq!(String::from_utf8(written).unwrap(), text);
+    }
+    for wrong in ["aWgEPTl1tmebfsQzFP4bxwgy80W", "zzzzzzzzzzzzzzzzzzzzzzzzzzz", "0ujtsYcgvSTl8PAuAdqWYSMnLO", "", "0"] {
+        assert_eq!(declaration.read(wrong), None, "{wrong}");
+    }
+    let other_case = "0ujtsYcgvSTl8PAuAdqWYSMnLOv".to_uppercase();
+    assert_ne!(declaration.read(&other_case), declaration.read("0ujtsYcgvSTl8PAuAdqWYSMnLOv"), "the case counts");
+    for wrong in [format!("0{other_case}"), other_case.replace('0', "-"), format!("{}ü", &other_case[..25])] {
+        assert_eq!(declaration.read(&wrong), None, "{wrong}");
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::sync::{Arc, LazyLock};
 
 use getid_core::server::{CounterDeclaration, CounterKind, CounterReading, Reset};
 use getid_core::{
-    Declaration, FieldLayout, Id, KindReaders, KindReading, Layout, NamedGenerator, Notation, Number, Role, Shape,
+    Declaration, FieldLayout, Id, KindReaders, KindReading, Layout, NamedGenerator, Notation, Number, Role,
     most_plausible,
 };
 
@@ -67,14 +67,7 @@ pub fn parse_named_id(generator: &NamedGenerator, text: &[u8]) -> Result<Number,
 }
 
 fn expected(declaration: &Declaration) -> String {
-    match (declaration.format(), declaration.kind().shape) {
-        (Some(format), _) => format!("an id of {format}"),
-        (None, Shape::Uuid(version)) => format!("a UUID of version {version}"),
-        (None, Shape::Hibernate) => "a UUID as Hibernate makes them".to_owned(),
-        (None, Shape::ObjectId) => "24 hex digits".to_owned(),
-        (None, Shape::ObjectIdDecimal) => "29 decimal digits".to_owned(),
-        (None, Shape::Number) => format!("a decimal number of at most {} bits", declaration.layout().bits()),
-    }
+    declaration.format().map_or_else(|| declaration.description(), |format| format!("an id of {format}"))
 }
 
 /// Replies to `DECODEID id name` with the fields of the ID. `ahead_ms` is the time by which it lies ahead of

@@ -200,7 +200,9 @@ impl NamedPart {
             return (0..errors).for_each(|_| resp::write_error(error, output));
         }
         let has_noise = generator.has_noise();
-        let mut number = |slot, nth| generator.number(slot, nth, if has_noise { noise() } else { 0 }, request);
+        let mut number = |slot, nth| {
+            generator.number(slot, nth, if has_noise { generator.draw_noise(&mut *noise) } else { 0 }, request)
+        };
         let start = output.len();
         if form == ReplyForm::Suppressed {
             return self.each(count, |_, _| true);
