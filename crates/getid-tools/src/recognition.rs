@@ -132,6 +132,10 @@ mod tests {
             ("c232ab00-9414-11ec-b3c8-9f6bdeced846", Some("uuid1")),
             ("1ec9414c-232a-6b00-b3c8-9f6bdeced846", Some("uuid6")),
             ("507f1f77bcf86cd799439011", Some("objectid")),
+            ("01ARZ3NDEKTSV4RRFFQ69G5FAV", Some("ulid")),
+            ("9m4e2mr0ui3e8a215n4g", Some("xid")),
+            ("01h455vb4pex5vsknk084sn02q", Some("typeid")),
+            ("0ujtsYcgvSTl8PAuAdqWYSMnLOv", Some("ksuid")),
             // More than 63 bits.
             ("14000000000000000000", Some("chronos")),
             ("144182182078841378", Some("-")),
