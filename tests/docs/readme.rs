@@ -8,6 +8,7 @@ use crate::support::getid;
 use crate::support::tls::Files;
 use getid_config::directive::Directive;
 use getid_config::ignored;
+use getid_core::{Declaration, KINDS, no_dates};
 use getid_redis::command::TABLE;
 
 /// Returns README, the pages next to it, and the files in `docs/`.
@@ -362,4 +363,21 @@ fn info_is_bounded() {
     bytes += getid_server::metrics::ERROR_CODES_MAX * "errorstat_0123456789abcdef:count=18446744073709551615\r\n".len();
     println!("{} bytes, {bytes} at most", text.len());
     assert!(bytes < 96 << 10, "{bytes}");
+}
+
+/// The page of generators lists the kinds whose IDs are even over `id % n` only with `counter-start`, and the others whose
+/// IDs are numbers.
+#[test]
+fn the_evenness_of_each_kind_of_numbers_is_explained() {
+    let page = std::fs::read_to_string(root().join("docs/generators.md")).expect("the page");
+    let section = page.split("### Evenness\n").nth(1).and_then(|rest| rest.split("\n## ").next()).expect("the section");
+    let (counters, _) = section.split_once("They are even only with").expect("the list of kinds");
+    for kind in KINDS.iter().filter(|kind| !kind.fields.is_empty()) {
+        let declaration = Declaration::parse(&[kind.word, kind.word], no_dates).expect(kind.word);
+        let evenness = declaration.quiet_evenness(None);
+        let word = format!("`{}`", kind.word);
+        assert_eq!(section.contains(&word), evenness.is_some(), "{word}: {evenness:?}");
+        let needs_start = evenness.as_ref().is_some_and(|own| own.even_to == 1 && own.remedy.is_some());
+        assert_eq!(counters.contains(&word), needs_start, "{word}: {evenness:?}");
+    }
 }

@@ -83,14 +83,15 @@ fn ids_are_drawn_and_decoded() {
     let decoded = api.json(200, &format!("GET /v1/ids/{shop}?generator=shop"), "");
     let reading = &decoded["readings"][0];
     assert_eq!((reading["generator"].as_str(), reading["kind"].as_str()), (Some("shop"), Some("layout")));
-    assert_eq!(reading["fields"][2], json!({ "name": "tenant", "bits": 4, "value": "7" }));
+    assert_eq!(reading["fields"][2], json!({ "name": "tenant", "bits": 4, "value": "7", "text": null }));
     let names: Vec<_> = api.json(200, &format!("GET /v1/ids/{one}"), "")["readings"].as_array().unwrap().clone();
     assert!(names.len() >= 3 && names[0]["generator"].is_null(), "the newest reading comes first: {names:?}");
     let trace = drawn("POST /v1/ids/trace", "").remove(0);
     let decoded = api.json(200, &format!("GET /v1/ids/{trace}"), "");
     assert_eq!(decoded["readings"].as_array().unwrap().len(), 1, "no other kind reads it: {decoded}");
     let counted = api.json(200, "GET /v1/ids/0000001?generator=short", "");
-    assert_eq!(counted["readings"][0]["fields"], json!([{ "name": "value", "bits": null, "value": "1" }]));
+    let value = json!([{ "name": "value", "bits": null, "value": "1", "text": null }]);
+    assert_eq!(counted["readings"][0]["fields"], value);
 
     let encode = |query: &str| api.json(200, &format!("GET /v1/encode/{query}"), "")["id"].as_str().unwrap().to_owned();
     let tweet = "tweets?time=2022-06-28T16:07:40.105Z&fields=datacenter:11,worker:26&force";
@@ -107,7 +108,36 @@ fn ids_are_drawn_and_decoded() {
     let all = api.json(200, "GET /v1/generators", "");
     let names: Vec<_> = all["generators"].as_array().unwrap().iter().map(|own| own["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["code", "shop", "trace", "tweets", "short"]);
-    assert_eq!(api.json(200, "GET /v1/generators/tweets", "")["capacity_per_sec"], 4_096_000);
+    let tweets = api.json(200, "GET /v1/generators/tweets", "");
+    assert_eq!((&tweets["capacity_per_sec"], &tweets["evenness"]), (&json!(4_096_000), &json!(QUIET_TWEETS)));
+    assert_eq!(api.json(200, "GET /v1/generators/trace", "")["evenness"], Value::Null);
+}
+
+/// Evenness of the kind `twitter`.
+const QUIET_TWEETS: &str = "even with counter-start 0..1023";
+
+/// An ID of another system is read by the kinds that no generator declares.
+#[test]
+fn ids_of_other_systems_are_decoded() {
+    let api = Api::start(&["--generator", "tweets", "twitter"]);
+    let decoded = |id: &str| api.json(200, &format!("GET /v1/ids/{id}"), "");
+    let uuid = decoded("0a010203-0000-1000-8000-00c80000000f");
+    assert_eq!(uuid["readings"], json!([]), "{uuid}");
+    let kinds: Vec<_> = uuid["kinds"].as_array().unwrap().clone();
+    let hibernate = kinds.iter().find(|own| own["kind"] == "hibernate").unwrap_or_else(|| panic!("{uuid}"));
+    assert_eq!(hibernate["what"], "Hibernate's CustomVersionOneStrategy");
+    let address = json!({ "name": "address", "bits": 32, "value": "167838211", "text": "10.1.2.3" });
+    assert_eq!(hibernate["fields"][1], address);
+    let given = api.json(200, "POST /v1/ids/tweets", "")["ids"][0].as_str().unwrap().to_owned();
+    let tweet = decoded(&given);
+    assert_eq!((&tweet["readings"][0]["generator"], &tweet["kinds"][0]["kind"]), (&json!("tweets"), &json!("leaf")));
+    assert!(tweet["kinds"].as_array().unwrap().iter().all(|own| own["kind"] != "twitter"), "{tweet}");
+    for generator in ["tweets", "-"] {
+        let named = api.json(200, &format!("GET /v1/ids/{given}?generator={generator}"), "");
+        assert_eq!(named["kinds"], json!([]), "{named}");
+    }
+    let wrong = api.problem(400, "GET /v1/ids/58bd2dbd00000000050000", "");
+    assert!(wrong.contains("objectid: 24 characters of 0-9a-f, and this has 22"), "{wrong}");
 }
 
 /// Without a generator's name, recent readings come before older ones, and readings without a time last.

@@ -614,12 +614,61 @@ fn pasted_ids_are_recognized() {
         assert!(json.contains("\"shard\":") && !json.contains("twitter"), "{json}");
     }
 
-    // Without a configuration, an ID of another system decodes to a future time, and a note names the layouts that it
-    // fits.
-    let (code, stdout, stderr) = output(&["decode", &tweet]);
-    assert_eq!((code, stdout.lines().count()), (Some(0), 2));
-    refused(&["decode", "ORD20261125-000001"], "or with --config FILE an ID of one of its generators");
-    assert!(stderr.contains("is in the future") && stderr.contains("--layout twitter ("), "{stderr}");
+    refused(
+        &["decode", "ORD20261125-000001"],
+        "or with --config FILE an ID of one of its generators; no kind reads it",
+    );
+}
+
+/// Without a configuration, the time of another system's ID is in the future. Then all readings follow.
+#[test]
+fn an_id_of_another_system_has_all_its_readings() {
+    let unix_ms = getid_system::clock::wall_unix_ms() - 24 * 3600 * 1000;
+    let tweet = ((unix_ms - 1_288_834_974_657) << 22).to_string();
+    let text = printed(&["decode", &tweet]);
+    let heads: Vec<&str> = text.lines().filter(|line| line.contains(", ") || line.contains(" random")).collect();
+    assert!(heads[0].contains("shard random") && heads[1].starts_with("twitter, Twitter's Snowflake"), "{text}");
+    assert!(heads.len() > 2 && heads.len() <= 9, "{text}");
+    assert_eq!(printed(&["decode", "--readings", &tweet]), text);
+    // One object a line: the unnamed generator's has no kind.
+    let json = printed(&["decode", "--readings", "--json", &tweet]);
+    let rows: Vec<Value> = json.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((rows[0]["kind"].is_null(), &rows[1]["kind"]), (true, &json!("twitter")), "{json}");
+    assert_eq!((rows.len(), &rows[1]["unix_ms"]), (heads.len(), &json!(unix_ms)), "{json}");
+    // Scripts get one row for each ID; a note names the option once.
+    for args in [&["decode", "--json", &tweet, &tweet][..], &["decode", "-"]] {
+        let input = format!("{tweet}\n{tweet}\n");
+        let output = finish(&mut getid(args), &input, PATIENCE, false);
+        let [stdout, stderr] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
+        let ids = stdout.lines().filter(|line| line.contains(&tweet)).count();
+        assert_eq!((ids, stderr.matches(&format!("'getid decode --readings {tweet}'")).count()), (2, 1), "{stderr}");
+    }
+    for flags in [&["--layout", "twitter"][..], &["--generator", "-"]] {
+        assert_eq!(output(&[&["decode", "--readings", &tweet], flags].concat()).0, Some(2), "{flags:?}");
+    }
+}
+
+/// A kind whose lowest bits are a counter is even only with the option.
+#[test]
+fn counter_start_is_proposed() {
+    for (args, expected) in [
+        (&["twitter"][..], Some("counter-start 0..1023: id % n is even at every rate, for n up to 1,024")),
+        (&["twitter", "--mod", "100"], Some("counter-start 0..3: id % 100 is even at every rate")),
+        (&["leaf"], Some("counter-start 0..1023: ")),
+        (&["js53"], Some("counter-start 0..511: id % n is even at every rate, for n up to 512")),
+        (&["leaf", "--mod", "100"], None),
+        (&["twitter", "counter-start", "0..1023"], None),
+        (&["fork", "--mod", "1024"], None),
+        (&["sonyflake"], None),
+        (&["uuid7"], None),
+    ] {
+        let text = printed(&[&["layout"], args].concat());
+        let proposal = text.lines().find_map(|line| line.strip_prefix("proposal   "));
+        assert!(proposal.is_some_and(|line| line.starts_with(expected.unwrap_or("-"))) || expected.is_none(), "{text}");
+        assert_eq!(proposal.is_some(), expected.is_some(), "{text}");
+    }
+    let json: Value = serde_json::from_str(&printed(&["layout", "twitter", "--json"])).unwrap();
+    assert_eq!(json["proposal"]["option"], json!("counter-start 0..1023"));
 }
 
 #[test]

@@ -105,7 +105,11 @@ impl KindReaders {
         let mut readers: Vec<KindReader> = Vec::new();
         for kind in KINDS.iter().filter(|kind| !kind.fields.is_empty()) {
             let Ok(declaration) = Declaration::parse(&[kind.word, kind.word], no_dates) else { continue };
-            match readers.iter_mut().find(|known| reads_alike(&known.declaration, &declaration)) {
+            let is_same = |known: &&mut KindReader| {
+                let known = &known.declaration;
+                known.format() == declaration.format() && reads_alike(known, &declaration)
+            };
+            match readers.iter_mut().find(is_same) {
                 Some(known) => known.same.push(kind.word),
                 None => {
                     let form = TextForm::of(&declaration);
@@ -135,28 +139,32 @@ impl KindReaders {
     /// Returns the forms of IDs that are nearest to a text which no kind reads.
     pub fn nearest_forms(&self, text: &[u8]) -> NearestForms {
         let compared = &text[..text.len().min(COMPARED_BYTES_MAX)];
-        let mut forms: BTreeMap<TextForm, (usize, Vec<&'static str>)> = BTreeMap::new();
-        for reader in &self.readers {
-            let (_, words) =
-                forms.entry(reader.form).or_insert_with(|| (reader.form.distance(compared, text.len()), Vec::new()));
-            words.push(reader.declaration.kind().word);
+        // Integers differ in their length alone.
+        let mut forms: BTreeMap<(usize, u128), (usize, Vec<&'static str>)> = BTreeMap::new();
+        for KindReader { declaration, form, .. } in &self.readers {
+            let (bytes_max, words) = forms.entry((form.bytes_min, form.characters)).or_default();
+            *bytes_max = form.bytes_max.max(*bytes_max);
+            words.push(declaration.kind().word);
         }
-        let mut nearest: Vec<_> = forms.into_iter().collect();
-        nearest.sort_by_key(|(_, (distance, _))| *distance);
+        let form =
+            |((bytes_min, characters), (bytes_max, words))| (TextForm { bytes_min, bytes_max, characters }, words);
+        let mut nearest: Vec<(TextForm, Vec<&'static str>)> = forms.into_iter().map(form).collect();
+        nearest.sort_by_key(|(form, _)| form.distance(compared, text.len()));
         nearest.truncate(FORMS_MAX);
-        let described = nearest.into_iter().map(|(form, (_, words))| {
+        let described = nearest.into_iter().map(|(form, words)| {
             let more = if words.len() > FORM_KINDS_MAX { " and others" } else { "" };
             let words = words[..words.len().min(FORM_KINDS_MAX)].join(", ");
             format!("{words}{more}: {form}{}", form.difference(compared, text.len()))
         });
-        NearestForms { kinds: self.readers.len(), forms: described.collect() }
+        NearestForms { forms: described.collect() }
     }
 }
 
 /// Orders readings of one ID, the most plausible first, and leaves out all but [`KIND_READINGS_MAX`].
 ///
 /// Readings whose time is nearest to now come first, then those without a time. Those with a time that has not come are
-/// left out, unless there are no others.
+/// left out, unless there are no others. Of equal times, the kind with fewer bits comes first: more of its texts' bits
+/// are fixed, as the version of a UUID, and fit by chance less often.
 pub fn most_plausible<'a>(mut readings: Vec<KindReading<'a>>, now_unix_ms: i64) -> Vec<KindReading<'a>> {
     let is_ahead = |reading: &KindReading<'a>| {
         reading.unix_ms().is_some_and(|unix_ms| unix_ms > now_unix_ms.saturating_add(AHEAD_MAX_MS))
@@ -164,15 +172,15 @@ pub fn most_plausible<'a>(mut readings: Vec<KindReading<'a>>, now_unix_ms: i64) 
     if !readings.iter().all(is_ahead) {
         readings.retain(|reading| !is_ahead(reading));
     }
-    readings.sort_by_key(|reading| match reading.unix_ms() {
-        Some(unix_ms) => (false, unix_ms.abs_diff(now_unix_ms)),
-        None => (true, 0),
+    readings.sort_by_key(|reading| {
+        let distance = reading.unix_ms().map(|unix_ms| unix_ms.abs_diff(now_unix_ms));
+        (distance.is_none(), distance, reading.reader.declaration.layout().bits())
     });
     readings.truncate(KIND_READINGS_MAX);
     readings
 }
 
-/// Returns true if both declarations read each text alike: as the same number, with the same fields.
+/// Returns true if both declarations read the same fields in a number, and write numbers alike apart from a format.
 fn reads_alike(one: &Declaration, other: &Declaration) -> bool {
     one.kind().shape == other.kind().shape && has_same_fields(one.layout(), other.layout())
 }
@@ -187,7 +195,7 @@ fn has_same_fields(one: &FieldLayout, other: &FieldLayout) -> bool {
 }
 
 /// The form of a kind's texts: their lengths and characters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct TextForm {
     bytes_min: usize,
     bytes_max: usize,
@@ -237,7 +245,7 @@ impl TextForm {
     /// Returns a clause with the difference of a text from this form.
     fn difference(&self, compared: &[u8], len: usize) -> String {
         if !(self.bytes_min..=self.bytes_max).contains(&len) {
-            return format!(", not {len}");
+            return format!(", and this has {len}");
         }
         match compared.iter().find(|&&byte| !self.has(byte)) {
             Some(byte) => format!(", without '{}'", byte.escape_ascii()),
@@ -298,13 +306,12 @@ fn mixed(index: u64) -> Number {
 /// The forms of IDs that are nearest to a text which no kind reads. `Display` is a sentence without its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NearestForms {
-    kinds: usize,
     forms: Vec<String>,
 }
 
 impl fmt::Display for NearestForms {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "none of {} kinds reads it; nearest are {}", self.kinds, self.forms.join("; "))
+        write!(f, "no kind reads it; nearest are {}", self.forms.join("; "))
     }
 }
 
@@ -368,6 +375,8 @@ mod tests {
         assert!(times.iter().all(|&time| time <= NOW + AHEAD_MAX_MS), "{times:?}");
         // A kind without a time comes last, if others have a plausible one.
         assert_eq!(words(&readers, "919108f7-52d1-4320-9bac-f847db4148a8"), ["uuid4"]);
+        // A TypeID without a prefix may be a ULID in small letters.
+        assert_eq!(words(&readers, "01h455vb4pex5vsknk084sn02q"), ["typeid", "ulid"]);
         // No kind has a plausible time for a UUID of version 7 in the year 10889.
         assert_eq!(words(&readers, "ffffffff-ffff-7000-8000-000000000000"), ["uuid7"]);
     }
@@ -377,7 +386,7 @@ mod tests {
         let readers = KindReaders::new();
         let sentence = |text: &[u8]| readers.nearest_forms(text).to_string();
         let hex = sentence(b"58bd2dbd000000000500000");
-        assert!(hex.contains("objectid: 24 characters of 0-9a-f, not 23"), "{hex}");
+        assert!(hex.contains("objectid: 24 characters of 0-9a-f, and this has 23"), "{hex}");
         let uuid = sentence(b"017f22e2-79b0-7cc3-98c4-dc0c0c07398g");
         assert!(uuid.contains("uuid7 and others: 36 characters of -0-9a-f, without 'g'"), "{uuid}");
         let version = sentence(b"017f22e2-79b0-9cc3-98c4-dc0c0c07398f");
