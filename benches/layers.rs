@@ -185,6 +185,7 @@ fn turn(c: &mut Criterion) {
         databases: 16,
         users: Arc::default(),
         protection: getid_redis::acl::Protection::Nothing,
+        sealers: getid_seal::Sealers::default(),
         is_standby: false,
         bulk_bytes_max: 512 << 20,
         request_bytes_max: 1 << 30,

@@ -56,6 +56,7 @@ fn settings(needs_password: bool) -> Settings {
         bulk_bytes_max: BULK_BYTES_MAX,
         request_bytes_max: REQUEST_BYTES_MAX,
         timing: getid_redis::session::Timing::default(),
+        sealers: getid_seal::Sealers::default(),
         is_standby: false,
     }
 }

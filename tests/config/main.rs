@@ -7,3 +7,4 @@ mod change;
 mod claim;
 mod load;
 mod reload;
+mod seals;

@@ -39,6 +39,7 @@ const GUARDED: &[&str] = &[
     "client|no-evict",
     "slowlog|reset",
     "latency|reset",
+    "openid",
     "set",
     "getset",
     "getdel",

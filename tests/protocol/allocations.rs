@@ -36,6 +36,7 @@ fn allocations(input: &[u8]) -> u64 {
         bulk_bytes_max: 1 << 20,
         request_bytes_max: 1 << 20,
         timing: Timing::default(),
+        sealers: getid_seal::Sealers::default(),
         is_standby: false,
     });
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");

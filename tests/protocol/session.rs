@@ -92,6 +92,8 @@ fn the_table_agrees_with_redis() {
         Verb::GetId,
         Verb::MGetId,
         Verb::DecodeId,
+        Verb::SealId,
+        Verb::OpenId,
         Verb::Generators,
         Verb::IdReady,
         Verb::IdSpan,

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use crate::keys;
 use getid_config::Config;
 use getid_core::server::{NamedGenerators, Run, SequenceRefusal};
-use getid_core::{Declaration, Layout, NamedGenerator, RandomCycle, Reservation, Scheme, Slot, Tick, no_dates};
+use getid_core::{
+    Alphabet, Declaration, Layout, NamedGenerator, RandomCycle, Reservation, Scheme, Slot, Tick, no_dates,
+};
 use getid_redis::acl::{Protection, Users};
 use getid_redis::command::{
     Vocabulary, describe_any_id, describe_id, describe_named_id, describe_named_span, describe_span,
@@ -18,6 +20,7 @@ use getid_redis::session::{
     AclEffect, ClientEffect, ClientFilter, ClientKind, ConfigEffect, Effect, ExtraDraws, IdsEffect, IntrospectEffect,
     NamedDrawResults, SequenceCommandSettings, SequenceDrawResults, Session, Settings, TURN_IDS_MAX, Timing, Turn,
 };
+use getid_seal::{SealKeys, Sealer, Sealers};
 
 /// The setup of a session for a conversation.
 #[derive(Clone, Debug)]
@@ -32,6 +35,8 @@ pub(crate) struct Options {
     pub(crate) unclaimed: bool,
     /// Whether there are named generators.
     pub(crate) generators: bool,
+    /// Whether `tweets` and `browser` are sealed; `browser` answers with sealed texts.
+    pub(crate) sealed: bool,
     /// Whether there is a store for sequences.
     pub(crate) sequences: bool,
     /// Value of `client-query-buffer-limit`.
@@ -46,6 +51,7 @@ impl Default for Options {
             renamed: false,
             unclaimed: false,
             generators: false,
+            sealed: false,
             sequences: false,
             request_bytes_max: 1 << 30,
         }
@@ -75,6 +81,7 @@ pub(crate) fn settings(options: &Options) -> Settings {
         bulk_bytes_max: 512 << 20,
         request_bytes_max: options.request_bytes_max,
         timing: Timing::default(),
+        sealers: if options.sealed { sealers() } else { Sealers::default() },
         is_standby: false,
     };
     settings.with_generators(Arc::new(if options.generators { generators() } else { NamedGenerators::default() }))
@@ -101,6 +108,15 @@ pub(crate) const GENERATORS: [&str; 18] = [
     "column tsid time:41 format integer",
     "invites nanoid alphabet base58 length 12",
 ];
+
+/// Returns the sealers of `tweets`, and of `browser`, which answers with sealed texts. The key is that of
+/// `crates/getid-seal/tests/sealed-vectors.json`.
+fn sealers() -> Sealers {
+    let key = (0..32).map(|byte| format!("{byte:02x}")).collect::<String>();
+    let keys = SealKeys::parse(format!("0 {key}").as_bytes()).unwrap();
+    let sealer = |name, alphabet| Sealer::new(keys.clone(), name, Alphabet::parse(alphabet).unwrap()).unwrap();
+    Sealers::new([sealer("tweets", "base58"), sealer("browser", "base62").answering(true)])
+}
 
 /// Returns the generators of [`GENERATORS`], by their places from 1 on.
 pub(crate) fn generators() -> NamedGenerators {
@@ -485,6 +501,7 @@ fn read_line(line: &str, place: &str, all: &mut Vec<Conversation>) {
                 "renamed" => conversation.options.renamed = true,
                 "unclaimed" => conversation.options.unclaimed = true,
                 "generators" => conversation.options.generators = true,
+                "sealed" => (conversation.options.generators, conversation.options.sealed) = (true, true),
                 "sequences" => conversation.options.sequences = true,
                 _ => panic!("{place}: unknown mark '{mark}'"),
             }

@@ -24,6 +24,7 @@ mod pods;
 mod power;
 mod reload;
 mod rough;
+mod seals;
 mod sequence_clients;
 mod sequences;
 mod sequences_reports;

@@ -527,7 +527,8 @@ impl Builder {
         self.warnings.extend(warnings);
     }
 
-    fn place_of_generator(&self, name: &str) -> Option<SettingPlace> {
+    /// Returns where the generator of this name is declared.
+    pub(super) fn place_of_generator(&self, name: &str) -> Option<SettingPlace> {
         self.declared_at.get(&("generator", name.to_owned())).cloned()
     }
 

@@ -24,6 +24,7 @@ mod reload;
 mod report;
 mod rewrite;
 mod row;
+mod seals;
 mod secret_files;
 pub mod secrets;
 mod server_id;
@@ -54,6 +55,7 @@ pub use self::reload::ReloadResult;
 pub use self::report::{ConfigProblem, ConfigReport, SettingPlace, Warning};
 pub use self::rewrite::{RewriteError, RewriteResult};
 use self::row::ValueShape;
+pub use self::seals::{SealKeysError, read_seal_keys};
 pub use self::secret_files::{PasswordFileError, exposed_in_dir, read_password_file, read_store_password};
 pub use self::server_id::ordinal;
 pub use self::value_error::{counter_help, declaration_help, kind_meant};
@@ -62,6 +64,7 @@ pub use self::values::{
     BindAddr, ClaimConfig, ClientMemory, Config, HttpApi, HttpApis, HttpConfig, HttpOpen, INSTANCE_NAME_BYTES_MAX,
     OutputBufferLimit, OutputBufferLimits, POOLS_MAX, STORES_MAX, SequenceConfig, ServerIdSource, UserLine, WorkerPool,
 };
+use getid_seal::Sealers;
 use getid_text::glob::Pattern;
 
 impl Config {
@@ -94,6 +97,7 @@ impl Config {
         read::read_all(sources, files, &mut builder);
         secret_files::read_password(sources, files, &mut builder);
         secret_files::read_store_passwords(files, &mut builder);
+        seals::read_sealers(files, &Sealers::default(), &mut builder);
         let exposed = secret_files::exposed(&builder, files);
         let overridden = builder.overridden();
         let (config, mut warnings) = builder.finish().map_err(ConfigReport::new)?;

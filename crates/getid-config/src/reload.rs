@@ -8,6 +8,7 @@ use super::directive::{ChangeMode, Directive};
 use super::files::Files;
 use super::read::{Sources, read_all};
 use super::report::{ConfigReport, Warning};
+use super::seals::read_sealers;
 use super::values::{Config, ConfigValues};
 
 /// A reloaded configuration.
@@ -33,6 +34,7 @@ impl Config {
         read_all(sources, files, &mut read);
         let mut next = Builder::of(self);
         next.take_generators(&read);
+        read_sealers(files, &self.sealers, &mut next);
         let (read, _) = read.finish().map_err(ConfigReport::new)?;
         let (config, warnings) = next.finish().map_err(ConfigReport::new)?;
         let (in_force, read) = (ConfigValues::of(self), ConfigValues::of(&read));

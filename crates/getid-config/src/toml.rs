@@ -13,6 +13,7 @@
 
 use std::borrow::Cow;
 
+use getid_core::server::SEAL;
 use toml::Spanned;
 use toml::de::{DeInteger, DeTable, DeValue};
 
@@ -171,7 +172,13 @@ fn declaration_words(directive: &str, name: &str, value: &DeValue<'_>) -> Result
         words.push(scalar(options.remove(at).1.get_ref(), false)?);
     }
     for (key, value) in options {
-        words.extend([key.get_ref().to_string(), scalar(value.get_ref(), false)?]);
+        match value.get_ref() {
+            // A word without a value.
+            DeValue::Boolean(is_given) if key.get_ref() == SEAL => {
+                words.extend(is_given.then(|| SEAL.to_owned()));
+            }
+            value => words.extend([key.get_ref().to_string(), scalar(value, false)?]),
+        }
     }
     Ok(words)
 }

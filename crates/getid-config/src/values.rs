@@ -14,6 +14,7 @@ use super::enums::{
     SyslogFacility, TlsAuthClients, TlsAuthClientsUser,
 };
 use getid_redis::acl::{Origin, Protection};
+use getid_seal::Sealers;
 use getid_text::store_url::StoreUrl;
 
 /// A struct, and its value in which nothing is set.
@@ -159,6 +160,8 @@ unset! {
         /// Named generators by the clock (`generator`), in the order of their declaration, at most
         /// [`GENERATORS_MAX`](super::GENERATORS_MAX), with distinct names.
         pub generators: Vec<Arc<Declaration>>,
+        /// Keys and alphabets of the sealed generators, by name. No directive shows them.
+        pub sealers: Sealers,
         /// Generators over sequences, of the kinds `sequence` and `serial` (`generator`). They count towards the same
         /// bound.
         pub counters: Vec<Arc<CounterDeclaration>>,

@@ -68,7 +68,10 @@ pub use advice::{Evenness, IDS_PER_S_MAX, MODULUS_MAX, NoProposal, Proposal, SER
 pub use alphabet::{ALPHABET_CHARS_MAX, Alphabet, AlphabetError};
 pub use clock::Reading;
 pub use clock_event::{ClockEvent, ClockFault, Severity};
-pub use declaration::{Declaration, DeclarationError, EpochError, EpochParser, no_dates};
+pub use declaration::{
+    Declaration, DeclarationError, EpochError, EpochParser, SEAL_ALPHABET_CHARS_MIN, SealDeclaration, SealMistake,
+    no_dates,
+};
 pub use fields::{
     Field, FieldLayout, FieldsError, ID_BITS_MAX, INTEGER_BITS_MAX, NOISE_BITS_MAX, RANDOM_BITS_MAX, Role,
     SLOT_BITS_MAX, VALUE_BITS_MAX,

@@ -31,7 +31,9 @@ pub use crate::checks;
 pub use crate::clock::ReferenceClock;
 pub use crate::clock_event::JUMP_MS_MAX;
 pub use crate::composer::{Composer, request_bits};
-pub use crate::declaration::{Change, NAME_BYTES_MAX, OPTIONS, RESERVED_NAME, WORDS_MAX, is_name, is_reserved_name};
+pub use crate::declaration::{
+    Change, NAME_BYTES_MAX, OPTIONS, RESERVED_NAME, SEAL, WORDS_MAX, is_name, is_reserved_name,
+};
 pub use crate::kind::kind_words;
 pub use crate::lane::{Lane, LaneDraw, Position};
 pub use crate::line::LineSpec;

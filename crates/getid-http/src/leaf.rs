@@ -133,6 +133,9 @@ impl LeafHandler<'_> {
     async fn snowflake(&self, key: &str) -> Result<String, (LeafFailure, Problem)> {
         let settings = self.caller.server.settings.get();
         let requested = snowflake_generator(key, &settings.generators, &settings.counters);
+        // A sealed text would be wasted, as every ID as text.
+        let is_number = |name: &String| settings.sealers.answering(name).is_none();
+        let requested = requested.and_then(|name| Some(name).filter(is_number).ok_or(LeafFailure::NoSuchKey));
         // An unknown key still runs a command, so that a standby or a missing login is refused first. The field `@`,
         // which no generator has, prevents a draw.
         let result = match &requested {

@@ -23,8 +23,8 @@ pub(crate) enum ReloadError {
 }
 
 impl Server {
-    /// Replaces the named generators in the registry, for sessions and in the configuration. Must not run beside
-    /// another change.
+    /// Replaces the named generators in the registry, and with their sealers for sessions and in the configuration.
+    /// Must not run beside another change.
     ///
     /// A request to a new one waits until a save with its declaration has succeeded; a removed one is unknown to the
     /// next request.
@@ -33,7 +33,7 @@ impl Server {
     ///
     /// [`ReloadError`]; nothing has changed.
     pub(crate) fn reload_generators(&self, reloaded: &Config) -> Result<(), ReloadError> {
-        let Config { generators: configured, counters, .. } = reloaded;
+        let Config { generators: configured, counters, sealers, .. } = reloaded;
         let generators = self.generators.declare(configured).map_err(|error| match error {
             DeclareError::Conflict(conflict) => {
                 let config = self.config.get();
@@ -43,12 +43,13 @@ impl Server {
             error => ReloadError::Refused(error),
         })?;
         let named = Arc::new(NamedCounters::new(counters.iter().cloned()));
-        let Ok(()) = self
-            .settings
-            .update(|now| Ok::<_, Infallible>(now.clone().with_generators(generators).with_counters(named)));
+        let Ok(()) = self.settings.update(|now| {
+            let now = Settings { sealers: sealers.clone(), ..now.clone() };
+            Ok::<_, Infallible>(now.with_generators(generators).with_counters(named))
+        });
         let Ok(()) = self.config.update(|now| {
-            let (generators, counters) = (configured.clone(), counters.clone());
-            Ok::<_, Infallible>(Config { generators, counters, ..Config::clone(now) })
+            let (generators, counters, sealers) = (configured.clone(), counters.clone(), sealers.clone());
+            Ok::<_, Infallible>(Config { generators, counters, sealers, ..Config::clone(now) })
         });
         Ok(())
     }

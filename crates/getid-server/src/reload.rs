@@ -12,6 +12,7 @@ use getid_config::directive::{ChangeMode, Directive};
 use getid_config::{Config, ReloadResult};
 use getid_redis::acl::DEFAULT_USER;
 use getid_redis::session::Settings;
+use getid_seal::Sealer;
 
 impl Server {
     /// Handles SIGHUP: opens the log and loads certificates again, on a thread that may wait for the disk.
@@ -53,7 +54,7 @@ impl Server {
         if let Some(kept) = kept_values(&kept) {
             tracing::warn!("SIGHUP: the configuration has new values that are not applied: {kept}");
         }
-        let Some(changes) = changes(&declared(&old), &declared(&config)) else { return };
+        let Some(changes) = changes(&declared(&old), &declared(&config), &rekeyed(&old, &config)) else { return };
         match self.reload_generators(&config) {
             Ok(()) => {
                 tracing::info!("SIGHUP: generators: {changes}");
@@ -111,18 +112,27 @@ type Declared = (String, String);
 
 /// Returns the declarations of all generators.
 fn declared(config: &Config) -> Vec<Declared> {
-    let generators = config.generators.iter().map(|one| (one.name().to_owned(), one.to_text()));
+    let generators = config.generators.iter().map(|one| (one.name().to_owned(), one.declared_text()));
     generators.chain(config.counters.iter().map(|one| (one.name().to_owned(), one.words().join(" ")))).collect()
 }
 
+/// Returns the names of generators whose key file has other keys than before, or seals by another one.
+fn rekeyed<'a>(old: &Config, new: &'a Config) -> Vec<&'a str> {
+    let is_rekeyed = |sealer: &&Sealer| {
+        old.sealers.find(sealer.name().as_bytes()).is_some_and(|before| before.keys() != sealer.keys())
+    };
+    new.sealers.iter().filter(is_rekeyed).map(Sealer::name).collect()
+}
+
 /// Returns the differences of a new set of declarations, by name; `None` without any.
-fn changes(old: &[Declared], new: &[Declared]) -> Option<String> {
+fn changes(old: &[Declared], new: &[Declared], rekeyed: &[&str]) -> Option<String> {
     let (before, after) = (by_name(old), by_name(new));
     let is_changed = |(name, text): &Declared| before.get(&**name).is_some_and(|old| old != text);
     format_groups(&[
         ("added", names(new, |(name, _)| !before.contains_key(&**name))),
         ("changed", names(new, is_changed)),
         ("removed", names(old, |(name, _)| !after.contains_key(&**name))),
+        ("other keys", rekeyed.to_vec()),
     ])
 }
 
@@ -156,12 +166,13 @@ mod tests {
     #[test]
     fn changes_are_listed_by_name() {
         let old = declared(&["a uuid7", "b uuid7", "c uuid7"]);
-        assert_eq!(changes(&old, &declared(&["c uuid7", "a uuid7", "b uuid7"])), None);
+        assert_eq!(changes(&old, &declared(&["c uuid7", "a uuid7", "b uuid7"]), &[]), None);
         let new = declared(&["d uuid4", "b uuid6", "c uuid7", "e uuid4"]);
-        assert_eq!(changes(&old, &new).as_deref(), Some("added: d, e; changed: b; removed: a"));
+        assert_eq!(changes(&old, &new, &[]).as_deref(), Some("added: d, e; changed: b; removed: a"));
+        assert_eq!(changes(&old, &old, &["b", "c"]).as_deref(), Some("other keys: b, c"));
         let many: Vec<_> = (0..1000).map(|at| format!("g{at} uuid7")).collect();
         let many = declared(&many.iter().map(String::as_str).collect::<Vec<_>>());
-        let listed = changes(&[], &many).expect("a change");
+        let listed = changes(&[], &many, &[]).expect("a change");
         assert!(listed.ends_with("g8, g9 and 990 more") && listed.len() < 200, "{listed}");
     }
 

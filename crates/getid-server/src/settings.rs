@@ -57,6 +57,7 @@ fn settings_of(
         has_server_id: !config.server_id_auto(),
         generators,
         counters: Arc::new(NamedCounters::new(config.counters.iter().cloned())),
+        sealers: config.sealers.clone(),
         id_mgetid_max: config.id_mgetid_max,
         turn_ids_max: turn_ids_max(config.layout, config.id_max_wait_ms),
         id_max_wait_ms: config.id_max_wait_ms,

@@ -7,12 +7,13 @@ use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 
 use super::error::{DeclarationError, EpochError};
+use super::seal::{SEAL, SealDeclaration, SealMistake, SealWords};
 use super::value::{
     Declaration, FIELD_NAME_BYTES_MAX, FORMERLY, INTEGER, OPTIONS, TYPE_PREFIX_BYTES_MAX, WORDS_MAX, is_name,
     is_reserved_name,
 };
 use crate::alphabet::Alphabet;
-use crate::fields::{Field, FieldLayout, FieldsError, Role};
+use crate::fields::{Field, FieldLayout, FieldsError, INTEGER_BITS_MAX, Role};
 use crate::format::{Format, Notation, PAD_MAX, PREFIX_BYTES_MAX, is_plain};
 use crate::kind::nano_id::{CHANCE_BITS_MIN, LENGTH, NanoId};
 use crate::kind::{KINDS, Kind, Shape};
@@ -145,7 +146,7 @@ impl Draft {
                 }
                 continue;
             }
-            let Some(&value) = words.next() else {
+            let Some(&value) = (if word == SEAL { Some(&"") } else { words.next() }) else {
                 self.errors.push(DeclarationError::NoValue { option: word.to_owned() });
                 return;
             };
@@ -220,6 +221,7 @@ impl Draft {
         self.read_epoch();
         let one_server = self.number_option("one-server", u64::from(u32::MAX)).and_then(|n| u32::try_from(n).ok());
         let counter_start = self.read_counter_start();
+        let seal = self.read_seal();
         let nano_id = self.read_nano_id();
         let (format, prefix) = self.read_style();
         self.refuse_unread_options();
@@ -241,12 +243,15 @@ impl Draft {
         let mut errors = self.errors;
         match FieldLayout::new(self.fields, self.epoch_unix_ms, self.unit) {
             Ok(layout) if errors.is_empty() => {
-                let format = format.map(|format| format.for_bits(layout.bits())).transpose();
+                let bits = layout.bits();
+                if seal.is_some() && bits > INTEGER_BITS_MAX {
+                    return Err([DeclarationError::Seal(SealMistake::Bits { bits })].into());
+                }
+                let format = format.map(|format| format.for_bits(bits)).transpose();
                 let format = format.map_err(|error| [DeclarationError::Sqids(error)])?;
-                let (name, kind, former) = (name.to_owned(), self.kind, Vec::new());
                 return Ok(Declaration {
-                    name,
-                    kind,
+                    name: name.to_owned(),
+                    kind: self.kind,
                     layout,
                     format,
                     prefix,
@@ -255,7 +260,8 @@ impl Draft {
                     one_server,
                     by_hand,
                     drawn,
-                    former,
+                    former: Vec::new(),
+                    seal,
                 });
             }
             Ok(_) => {}
@@ -342,6 +348,30 @@ impl Draft {
             }
         }
         (by_hand, drawn)
+    }
+
+    /// Reads the seal, which is for integers.
+    fn read_seal(&mut self) -> Option<SealDeclaration> {
+        let is_sealed = self.option(SEAL).is_some();
+        let words = SealWords {
+            is_sealed,
+            key_file: self.option("key-file"),
+            alphabet: if is_sealed { self.option("alphabet") } else { None },
+            answer: self.option("answer"),
+        };
+        let errors = &mut self.errors;
+        let kind = self.kind.word;
+        let seal = words.check(|mistake| errors.push(DeclarationError::Seal(mistake)));
+        if is_sealed && self.kind.shape != Shape::Number {
+            errors.push(DeclarationError::Seal(SealMistake::Kind { kind }));
+        }
+        let is_of_format = |name: &&str| ["format", "pad", "prefix", "overflow"].contains(name);
+        let options = self.options.iter().map(|(name, _)| name.as_str());
+        if let Some(option) = options.filter(|_| is_sealed).find(is_of_format) {
+            let option = OPTIONS.into_iter().find(|known| *known == option).unwrap_or("format");
+            errors.push(DeclarationError::Seal(SealMistake::Format { option }));
+        }
+        seal
     }
 
     /// Reads the options of a `nanoid`, whose noise gets the width of its texts.

@@ -4,6 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
+use super::seal::SealMistake;
 use super::value::{INTEGER, NAME_BYTES_MAX, OPTIONS, RESERVED_NAME, TYPE_PREFIX_BYTES_MAX, WORDS_MAX};
 use crate::alphabet::AlphabetError;
 use crate::fields::FieldsError;
@@ -49,6 +50,7 @@ pub enum DeclarationError {
     Chance { bits: u32 },
     Overflow { word: String },
     Sqids(SqidsError),
+    Seal(SealMistake),
     Fields(FieldsError),
 }
 
@@ -76,6 +78,7 @@ impl DeclarationError {
             Self::Length { .. } => "length",
             Self::Overflow { .. } => "overflow",
             Self::Sqids(error) => error.option(),
+            Self::Seal(mistake) => mistake.option(),
             Self::NoFields
             | Self::NoTime
             | Self::Field { .. }
@@ -170,7 +173,7 @@ impl fmt::Display for DeclarationError {
                 if fields.is_empty() { Ok(()) } else { write!(f, ", and the fields {}", fields.join(", ")) }
             }
             Self::NotForKind { option: "alphabet", kind } => {
-                write!(f, "alphabet is for nanoid and for format sqids, and the kind is {kind} in another format")
+                write!(f, "alphabet is for nanoid, seal and format sqids, and the kind is {kind} without them")
             }
             Self::NotForKind { option: "length", kind } => write!(f, "length is for nanoid, and the kind is {kind}"),
             Self::NotForKind { option: "epoch", kind } => {
@@ -226,6 +229,7 @@ impl fmt::Display for DeclarationError {
             ),
             Self::Overflow { word } => write!(f, "overflow is {}, must be error or grow", Quoted(word)),
             Self::Sqids(error) => error.fmt(f),
+            Self::Seal(mistake) => mistake.fmt(f),
             Self::Fields(error) => error.fmt(f),
         }
     }

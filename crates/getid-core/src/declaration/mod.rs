@@ -8,9 +8,12 @@
 mod change;
 mod draft;
 mod error;
+mod seal;
 mod value;
 
 pub use change::Change;
 pub use draft::{EpochParser, no_dates};
 pub use error::{DeclarationError, EpochError};
+pub use seal::{SEAL, SEAL_ALPHABET_CHARS_MIN, SealDeclaration, SealMistake};
+pub(crate) use seal::{SEAL_OPTIONS, SealWords};
 pub use value::{Declaration, NAME_BYTES_MAX, OPTIONS, RESERVED_NAME, WORDS_MAX, is_name, is_reserved_name};

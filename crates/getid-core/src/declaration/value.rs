@@ -6,6 +6,7 @@ use alloc::format;
 use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
 
+use super::seal::SealDeclaration;
 use crate::checks::{Fault, planted};
 use crate::fields::{Field, FieldLayout, ID_BITS_MAX, INTEGER_BITS_MAX, Role};
 use crate::format::Format;
@@ -23,8 +24,20 @@ pub(super) const FIELD_NAME_BYTES_MAX: usize = 32;
 pub const WORDS_MAX: usize = 4 * ID_BITS_MAX as usize;
 
 /// Names of the options that are not fields.
-pub const OPTIONS: [&str; 9] =
-    ["epoch", "counter-start", "one-server", "format", "pad", "prefix", "overflow", "alphabet", "length"];
+pub const OPTIONS: [&str; 12] = [
+    "epoch",
+    "counter-start",
+    "one-server",
+    "format",
+    "pad",
+    "prefix",
+    "overflow",
+    "alphabet",
+    "length",
+    "seal",
+    "key-file",
+    "answer",
+];
 
 /// Longest prefix of a `TypeID`, bytes (its specification, version 0.3).
 pub(super) const TYPE_PREFIX_BYTES_MAX: usize = 63;
@@ -85,6 +98,8 @@ pub struct Declaration {
     pub(super) drawn: BTreeMap<String, u64>,
     /// Former formats of this name's IDs, each different from the present one.
     pub(super) former: Vec<Format>,
+    /// How its IDs are sealed. No part of a record: a seal changes no ID.
+    pub(super) seal: Option<SealDeclaration>,
 }
 
 impl Declaration {
@@ -99,13 +114,13 @@ impl Declaration {
     }
 
     /// Returns the declaration for a configuration: [`Declaration::to_text`] without the record's knowledge of earlier
-    /// lives.
+    /// lives, and with the seal.
     pub fn declared_text(&self) -> String {
         self.words(DeclarationDocument::Declared)
     }
 
     /// Returns the part that must be equal on all servers of a fleet. It is [`Declaration::declared_text`] with a `*`
-    /// for the value of each constant, and without values of drawn fields. Those may differ by server.
+    /// for the value of each constant, and without values of drawn fields and the seal. Those may differ by server.
     pub fn common_text(&self) -> String {
         self.words(DeclarationDocument::Common)
     }
@@ -147,6 +162,9 @@ impl Declaration {
         if let Some(style) = self.style_text() {
             add(style);
         }
+        if let Some(seal) = self.seal.as_ref().filter(|_| whose == DeclarationDocument::Declared) {
+            add(seal.to_string());
+        }
         text
     }
 
@@ -178,6 +196,17 @@ impl Declaration {
     /// the kind alone describes it.
     pub fn written_as(&self) -> Option<String> {
         self.style_text().map(|text| text.strip_prefix("format ").map_or_else(|| text.clone(), str::to_owned))
+    }
+
+    /// Returns how its IDs are sealed, if they are.
+    pub fn seal(&self) -> Option<&SealDeclaration> {
+        self.seal.as_ref()
+    }
+
+    /// Returns the declaration without its seal, as records have it.
+    #[must_use]
+    pub fn without_seal(self) -> Declaration {
+        Declaration { seal: None, ..self }
     }
 
     /// Returns the generator's name, 1 to 128 bytes.

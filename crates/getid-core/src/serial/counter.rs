@@ -12,7 +12,9 @@ use core::ops::RangeInclusive;
 
 use super::template::{CivilTime, Reset, TEMPLATE_BYTES_MAX, Template, TemplateError};
 use crate::alphabet::{Alphabet, AlphabetError};
-use crate::declaration::{RESERVED_NAME, is_name, is_reserved_name};
+use crate::declaration::{
+    RESERVED_NAME, SEAL, SEAL_OPTIONS, SealDeclaration, SealMistake, SealWords, is_name, is_reserved_name,
+};
 use crate::format::{Format, Notation, PAD_MAX, PREFIX_BYTES_MAX, is_plain};
 use crate::kind::Shape;
 use crate::radix::Radix;
@@ -52,6 +54,7 @@ impl core::error::Error for UnknownZone {}
 pub struct CounterDeclaration {
     name: String,
     kind: CounterKind,
+    seal: Option<SealDeclaration>,
 }
 
 /// Kind of a generator over a sequence.
@@ -122,6 +125,7 @@ pub enum CounterError {
     Alphabet { error: AlphabetError },
     UnreadAlphabet,
     Sqids(SqidsError),
+    Seal(SealMistake),
 }
 
 impl CounterError {
@@ -141,6 +145,7 @@ impl CounterError {
             CounterError::Overflow { .. } => "overflow",
             CounterError::Alphabet { .. } | CounterError::UnreadAlphabet => "alphabet",
             CounterError::Sqids(error) => error.option(),
+            CounterError::Seal(mistake) => mistake.option(),
         })
     }
 }
@@ -161,7 +166,8 @@ impl fmt::Display for CounterError {
             CounterError::Option { name, .. } => {
                 write!(
                     f,
-                    "'{name}' is not an option of a sequence here: it has format, alphabet, pad, prefix and overflow"
+                    "'{name}' is not an option of a sequence here: it has format, alphabet, pad, prefix, overflow, and seal \
+                     with key-file, alphabet and answer"
                 )
             }
             CounterError::NoZone => {
@@ -187,9 +193,10 @@ impl fmt::Display for CounterError {
             CounterError::Overflow { text } => write!(f, "overflow is '{text}', must be error or grow"),
             CounterError::Alphabet { error } => write!(f, "alphabet: {error}"),
             CounterError::UnreadAlphabet => {
-                f.write_str("alphabet is for 'format sqids', and the format is another one")
+                f.write_str("alphabet is for seal and format sqids, and the sequence has neither")
             }
             CounterError::Sqids(error) => error.fmt(f),
+            CounterError::Seal(mistake) => mistake.fmt(f),
         }
     }
 }
@@ -220,12 +227,13 @@ impl CounterDeclaration {
             _ => (None, rest),
         };
         let mut options = SerialOptions::read(kind, rest, &mut errors);
+        let seal = options.seal(&mut errors);
         let kind = match template {
             Some(text) => options.serial(text, zone, &mut errors).map(CounterKind::Serial),
             None => Some(CounterKind::Sequence(options.format(&mut errors))),
         };
         let declared = kind.filter(|_| errors.is_empty());
-        Some(declared.map(|kind| CounterDeclaration { name: name.to_owned(), kind }).ok_or(errors))
+        Some(declared.map(|kind| CounterDeclaration { name: name.to_owned(), kind, seal }).ok_or(errors))
     }
 
     /// Returns its name, which is also that of its sequence.
@@ -236,6 +244,17 @@ impl CounterDeclaration {
     /// Returns its kind, with format or template.
     pub fn kind(&self) -> &CounterKind {
         &self.kind
+    }
+
+    /// Returns how its IDs are sealed, if they are: only those of a sequence without a format can be.
+    pub fn seal(&self) -> Option<&SealDeclaration> {
+        self.seal.as_ref()
+    }
+
+    /// Returns the declaration without its seal, as records have it.
+    #[must_use]
+    pub fn without_seal(self) -> CounterDeclaration {
+        CounterDeclaration { seal: None, ..self }
     }
 
     /// Returns the word of its kind.
@@ -274,9 +293,9 @@ impl CounterDeclaration {
     }
 
     /// Returns the part of the declaration that all servers with one store share: without its name, and without
-    /// `cache`, which each server may set for itself.
+    /// `cache` and the seal, which each server may set for itself.
     pub fn shared_text(&self) -> String {
-        let mut shared = self.clone();
+        let mut shared = self.clone().without_seal();
         if let CounterKind::Serial(serial) = &mut shared.kind {
             serial.cache = CACHE_DEFAULT;
         }
@@ -316,6 +335,9 @@ impl CounterDeclaration {
                     add("cache", &cache.to_string());
                 }
             }
+        }
+        if let Some(seal) = &self.seal {
+            words.extend(seal.to_string().split(' ').map(str::to_owned));
         }
         words
     }
@@ -365,21 +387,22 @@ impl<'a> SerialOptions<'a> {
         let known: &[&str] = if kind == "serial" {
             &["zone", "reset", "overflow", "cache"]
         } else {
-            &["format", "alphabet", "pad", "prefix", "overflow"]
+            &["format", "pad", "prefix", "overflow", SEAL, SEAL_OPTIONS[0], "alphabet", SEAL_OPTIONS[1]]
         };
         let mut options: Vec<(&str, &str)> = Vec::new();
-        for pair in words.chunks(2) {
-            let option = pair[0];
+        let mut words = words.iter().copied();
+        while let Some(option) = words.next() {
+            let value = if option == SEAL { Some("") } else { words.next() };
             if !known.contains(&option) {
                 errors.push(CounterError::Option { kind, name: option.to_owned() });
                 continue;
             }
-            match pair.get(1) {
+            match value {
                 None => errors.push(CounterError::NoValue { option: option.to_owned() }),
                 Some(_) if options.iter().any(|(name, _)| *name == option) => {
                     errors.push(CounterError::Twice { option: option.to_owned() });
                 }
-                Some(&value) => options.push((option, value)),
+                Some(value) => options.push((option, value)),
             }
         }
         SerialOptions(options)
@@ -443,6 +466,28 @@ impl<'a> SerialOptions<'a> {
         let cache = self.number("cache", 0..=RESERVED_MAX, |text| CounterError::Cache { text }, errors);
         let zone = zone_name.map(str::to_owned);
         Some(Serial { template, reset, zone, grows, cache: cache.unwrap_or(CACHE_DEFAULT) })
+    }
+
+    /// Removes the options of a seal, and returns it if they declare one.
+    fn seal(&mut self, errors: &mut Vec<CounterError>) -> Option<SealDeclaration> {
+        let mut take = |option: &str| {
+            let at = self.0.iter().position(|(name, _)| *name == option)?;
+            Some(self.0.remove(at).1.to_owned())
+        };
+        let is_sealed = take(SEAL).is_some();
+        let words = SealWords {
+            is_sealed,
+            key_file: take(SEAL_OPTIONS[0]),
+            alphabet: if is_sealed { take("alphabet") } else { None },
+            answer: take(SEAL_OPTIONS[1]),
+        };
+        let seal = words.check(|mistake| errors.push(CounterError::Seal(mistake)));
+        // All options that are left are those of a format.
+        let of_format = ["format", "pad", "prefix", "overflow"].into_iter().find(|option| self.get(option).is_some());
+        if let Some(option) = of_format.filter(|_| is_sealed) {
+            errors.push(CounterError::Seal(SealMistake::Format { option }));
+        }
+        seal
     }
 
     fn format(&mut self, errors: &mut Vec<CounterError>) -> Option<Format> {

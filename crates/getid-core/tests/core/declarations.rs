@@ -63,6 +63,50 @@ fn the_canonical_text_reads_back() {
     }
 }
 
+/// A seal is declared, and no part of a record.
+#[test]
+fn a_seal_changes_no_id() {
+    for (text, seal) in [
+        ("o fork seal key-file /k", "seal key-file /k alphabet base58"),
+        ("o fork seal key-file k:1 answer integer", "seal key-file k:1 alphabet base58"),
+        ("o js53 answer sealed alphabet hex key-file k seal", "seal key-file k alphabet hex answer sealed"),
+        ("o twitter seal key-file k alphabet zyxwvutsrq worker 3", "seal key-file k alphabet zyxwvutsrq"),
+    ] {
+        let sealed = declared(text);
+        assert_eq!(sealed.seal().map(ToString::to_string).as_deref(), Some(seal), "{text}");
+        assert_eq!(declared(&sealed.declared_text()), sealed);
+        let plain = sealed.clone().without_seal();
+        assert_eq!(sealed.declared_text(), format!("{} {seal}", plain.declared_text()));
+        assert_eq!((sealed.to_text(), sealed.common_text()), (plain.to_text(), plain.common_text()));
+        assert_eq!((sealed.may_replace(&plain), plain.may_replace(&sealed)), (Ok(()), Ok(())));
+        assert!(sealed.is_integer());
+    }
+    for (text, expected) in [
+        (
+            "o fork key-file k",
+            "key-file is for a sealed generator, must follow the word seal, as in: seal key-file ...",
+        ),
+        ("o fork answer sealed", "answer is for a sealed generator"),
+        ("o fork alphabet base58", "alphabet is for nanoid, seal and format sqids, and the kind is fork"),
+        ("o uuid7 alphabet base58", "alphabet is for nanoid, seal and format sqids, and the kind is uuid7"),
+        ("o fork seal", "seal has no key-file, must have one, as in: seal key-file /etc/getid/seal.keys"),
+        ("o fork seal key-file", "key-file"),
+        ("o fork seal seal key-file k", "seal"),
+        ("o fork seal key-file \u{e4}", "key-file is '\u{e4}', must be a path of 1 to 255 printable ASCII characters"),
+        ("o fork seal key-file k alphabet abc", "alphabet: it has 3 characters, must have at least 10 for a seal"),
+        ("o fork seal key-file k alphabet 01234567899", "alphabet: it has the character '9' twice"),
+        ("o fork seal key-file k answer text", "answer is 'text', must be sealed or integer"),
+        ("o uuid7 seal key-file k", "seal is for integers, and uuid7 is written in its own way"),
+        ("o fork seal key-file k pad 3", "pad is given together with seal, must be alone"),
+        ("o discord seal key-file k", "seal is for integers of at most 63 bits, and the layout has 64"),
+        ("o layout seal:2 time:41@1ms seal 3", "seal"),
+    ] {
+        let words: Vec<_> = text.split(' ').collect();
+        let errors = Declaration::parse(&words, no_dates).expect_err(text);
+        assert!(errors.iter().any(|error| error.to_string().contains(expected)), "{text}: {errors:?}");
+    }
+}
+
 /// Such names are refused in a configuration; a record may have them from before.
 #[test]
 fn names_that_a_path_cannot_mean_are_refused() {
@@ -180,7 +224,7 @@ const WRONG: &[(&str, &str)] = &[
     ("t ulid pad 30", "pad is for integers, and ulid is written in its own way"),
     ("t ulid epoch 0", "epoch is for integers with a time, and ulid is none: its epoch can't be changed"),
     ("t ulid noise:63", "'noise:63': the fields of ulid can't be changed"),
-    ("t ulid alphabet base58", "alphabet is for nanoid, and the kind is ulid"),
+    ("t ulid alphabet base58", "alphabet is for nanoid, seal and format sqids, and the kind is ulid without them"),
     ("t twitter length 21", "length is for nanoid, and the kind is twitter"),
     ("t trace64 epoch 0", "epoch is for integers with a time, and trace64 is none: its epoch can't be changed"),
     ("t trace64 counter-start 0..3", "counter-start needs a counter, and the layout has none"),
@@ -289,12 +333,12 @@ const WRONG: &[(&str, &str)] = &[
     (
         "t twitter wroker 1",
         "'wroker' is not an option; there are epoch, counter-start, one-server, format, pad, prefix, overflow, alphabet, \
-         length, and the fields datacenter, worker",
+         length, seal, key-file, answer, and the fields datacenter, worker",
     ),
     (
         "t twitter formerly hex/16/error/",
         "'formerly' is not an option; there are epoch, counter-start, one-server, format, pad, prefix, overflow, alphabet, \
-         length, and the fields datacenter, worker",
+         length, seal, key-file, answer, and the fields datacenter, worker",
     ),
     ("t twitter worker 32", "worker is '32', must be a whole number from 0 to 31"),
     ("t twitter worker -1", "worker is '-1', must be a whole number from 0 to 31"),

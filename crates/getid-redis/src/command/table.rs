@@ -61,6 +61,8 @@ pub static TABLE: &[Command] =
             "Return whether ids are available, without drawing one",
         ),
         IDSPAN,
+        SEALID,
+        OPENID,
         keys::GET,
         keys::MGET,
         keys::EXISTS,
@@ -257,6 +259,16 @@ const DECODEID: Command = row(Verb::DecodeId, "decodeid", 2, FAST.and(CommandFla
 const IDSPAN: Command = row(Verb::IdSpan, "idspan", 3, FAST.and(CommandFlags::READONLY), NONE)
     .docs("0.1.0", "generic", "Get the lowest and the highest id of a span of time")
     .takes(&[FROM, TO]);
+const SEALID: Command = row(Verb::SealId, "sealid", 3, FAST.and(CommandFlags::READONLY), NONE)
+    .keys(&[one(1, READ)])
+    .docs("0.2.0", "generic", "Get the sealed text of an id")
+    .takes(&[NAME, argument("id", "integer")]);
+const OPENID: Command = row(Verb::OpenId, "openid", 3, FAST.and(CommandFlags::READONLY), NONE)
+    .keys(&[one(1, READ)])
+    .guarded()
+    .right_of_its_own()
+    .docs("0.2.0", "generic", "Get the id of a sealed text")
+    .takes(&[NAME, argument("text", "string")]);
 
 /// Rows of commands that accept a generator's name, for servers with named generators.
 pub static NAMING: &[Command] = &[
@@ -713,6 +725,11 @@ const fn help_row(
 impl Command {
     const fn guarded(self) -> Command {
         Command { is_guarded: true, ..self }
+    }
+
+    /// Makes `@dangerous` the only category, so that no right to read or to use what is fast includes the command.
+    const fn right_of_its_own(self) -> Command {
+        Command { categories: Categories::DANGEROUS, ..self }
     }
 
     /// Adds a generator's name as an argument after all others.

@@ -414,7 +414,8 @@ impl Session {
             None => values.write(reply, output),
             Some(counter) => {
                 let part = values.part(reply.draw as usize).expect("there is a part for each draw");
-                part.write_ids(reply, counter, output);
+                let sealer = self.client.settings.sealers.answering(counter.name());
+                part.write_ids(reply, counter, sealer, output);
             }
         }
     }
@@ -434,7 +435,11 @@ impl Session {
     ) {
         let (_, generator) =
             self.client.settings.generators.get(place).expect("a turn is written by the settings it was read by");
-        named.part(reply.draw).expect("there is a part for each draw").write(reply, generator, noise, output);
+        let part = named.part(reply.draw).expect("there is a part for each draw");
+        match self.client.settings.sealers.answering(generator.declaration().name()) {
+            Some(sealer) => part.write_sealed(reply, generator, sealer, output),
+            None => part.write(reply, generator, noise, output),
+        }
     }
 
     /// Returns a named generator's reply by its number in the turn, and the request's words from the generator's name

@@ -6,6 +6,7 @@
 //! Invariant: the `ids` of a draw are the sum of the counts of its replies.
 
 use getid_core::{NamedGenerator, Number, Reservation};
+use getid_seal::Sealer;
 
 use crate::command::too_wide;
 use crate::resp::{self, ErrorReply, IdWriter};
@@ -182,6 +183,43 @@ impl NamedPart {
         }
     }
 
+    /// Appends the errors of a reply whose draw was refused. Returns false if it was not.
+    fn write_refused(&self, reply: NamedReply, output: &mut Vec<u8>) -> bool {
+        let Some(error) = &self.refused else { return false };
+        let errors = match reply.form {
+            ReplyForm::Each => reply.count,
+            ReplyForm::Array => 1,
+            ReplyForm::Suppressed => 0,
+        };
+        (0..errors).for_each(|_| resp::write_error(error, output));
+        true
+    }
+
+    /// Appends one reply, or several equal ones, with sealed texts. A sealed generator has no noise.
+    pub(super) fn write_sealed(
+        &mut self,
+        reply: NamedReply,
+        generator: &NamedGenerator,
+        sealer: &Sealer,
+        output: &mut Vec<u8>,
+    ) {
+        let NamedReply { count, form, request, .. } = reply;
+        if self.write_refused(reply, output) {
+            return;
+        }
+        if form == ReplyForm::Suppressed {
+            return self.each(count, |_, _| true);
+        }
+        if form == ReplyForm::Array {
+            resp::write_array_header(count as usize, output);
+        }
+        output.reserve(count as usize * (sealer.text_chars() + TEXT_FRAME_BYTES));
+        self.each(count, |slot, nth| {
+            write_sealed(generator.number(slot, nth, 0, request), sealer, output);
+            true
+        });
+    }
+
     /// Appends one reply, or several equal ones.
     pub(super) fn write(
         &mut self,
@@ -191,13 +229,8 @@ impl NamedPart {
         output: &mut Vec<u8>,
     ) {
         let NamedReply { count, form, request, .. } = reply;
-        if let Some(error) = &self.refused {
-            let errors = match form {
-                ReplyForm::Each => count,
-                ReplyForm::Array => 1,
-                ReplyForm::Suppressed => 0,
-            };
-            return (0..errors).for_each(|_| resp::write_error(error, output));
+        if self.write_refused(reply, output) {
+            return;
         }
         let has_noise = generator.has_noise();
         let mut number = |slot, nth| {
@@ -242,6 +275,15 @@ impl NamedPart {
             form == ReplyForm::Each
         });
         self.too_wide[usize::from(form == ReplyForm::Array)] += errors;
+    }
+}
+
+/// Appends a sealed ID as a bulk string. The integers of a sealed generator have at most 63 bits.
+pub(super) fn write_sealed(number: impl TryInto<u64>, sealer: &Sealer, output: &mut Vec<u8>) {
+    let number = number.try_into().unwrap_or(u64::MAX);
+    match sealer.seal(number) {
+        Ok(text) => resp::write_bulk(text.as_bytes(), output),
+        Err(error) => resp::write_error(&ErrorReply::from(format!("ERR {error}")), output),
     }
 }
 

@@ -14,7 +14,9 @@ use std::sync::Arc;
 
 use getid_core::server::{CivilTime, CounterDeclaration, CounterKind, Run, SequenceRequest};
 use getid_core::{Format, Notation};
+use getid_seal::Sealer;
 
+use super::named::write_sealed;
 use super::tally::ErrorCode;
 use crate::command::{Verb, no_code};
 use crate::resp::{self, ErrorKind, ErrorReply, IdWriter};
@@ -397,7 +399,13 @@ impl SequencePart {
     }
 
     /// Appends one reply, or several equal ones, with a counter's IDs.
-    pub(super) fn write_ids(&mut self, reply: &SequenceReply, counter: &CounterDeclaration, output: &mut Vec<u8>) {
+    pub(super) fn write_ids(
+        &mut self,
+        reply: &SequenceReply,
+        counter: &CounterDeclaration,
+        sealer: Option<&Sealer>,
+        output: &mut Vec<u8>,
+    ) {
         let SequenceRequest { values, times } = reply.ask;
         let stamp = self.period.as_ref().map(|period| period.stamp);
         let (mut left, mut id) = (times, Vec::new());
@@ -416,6 +424,10 @@ impl SequencePart {
                 resp::write_array_header(values as usize, output);
             }
             for value in (0..i64::from(values)).map(|nth| first.saturating_add(nth * increment)) {
+                if let Some(sealer) = sealer {
+                    write_sealed(value, sealer, output);
+                    continue;
+                }
                 id.clear();
                 if !write_id(counter, stamp, value, reply.verb, &mut id, output) {
                     output.truncate(start);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use getid_core::Scheme;
 use getid_core::server::RESERVED_MAX;
 use getid_core::server::{NamedCounters, NamedGenerators};
+use getid_seal::Sealers;
 
 use super::tally::Timing;
 use crate::acl::{Protection, Users};
@@ -27,6 +28,8 @@ pub struct Settings {
     pub generators: Arc<NamedGenerators>,
     /// The counters, generators over a sequence: see [`Settings::with_counters`].
     pub counters: Arc<NamedCounters>,
+    /// The sealers of the generators that are sealed.
+    pub sealers: Sealers,
     /// Maximum number of IDs of one `MGETID` (`id-mgetid-max`). A turn holds up to [`Settings::turn_ids_max`] more, and
     /// counts them as `u32`: at most 2^31.
     pub id_mgetid_max: u32,

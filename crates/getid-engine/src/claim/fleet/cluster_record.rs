@@ -153,7 +153,7 @@ impl ClusterRecord {
             }
         }
         for counter in counters {
-            let words = counter.words().join(" ");
+            let words = CounterDeclaration::clone(counter).without_seal().words().join(" ");
             joined.check_name(counter.name(), behind_name(&words))?;
             if joined.find_counter(counter.name()).is_none() {
                 if joined.counters.len() == DECLARATIONS_MAX {

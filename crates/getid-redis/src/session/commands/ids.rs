@@ -14,7 +14,7 @@ use crate::resp::{Args, ErrorKind, ErrorReply, parse_integer};
 use crate::session::Settings;
 use crate::session::effect::{Effect, IdsEffect};
 use crate::session::named::{NamedReply, ReplyForm};
-use crate::session::turn::named_cost;
+use crate::session::turn::{SEALED_COST, named_cost};
 use getid_text::suggest::is_near;
 
 /// `GETID [name [field value ...]]` outside the fast path.
@@ -91,7 +91,9 @@ fn named(call: &mut Call<'_>, at: usize, count: u32) -> CommandResult {
     turn.tally.ids(verb, 1, 0);
     let form = if verb == Verb::GetId { ReplyForm::Each } else { ReplyForm::Array };
     turn.push_named([place, index], NamedReply { draw: 0, count, form, request }, || {
-        named_cost(generator, settings.turn_ids_max, settings.id_max_wait_ms)
+        let is_sealed = settings.sealers.answering(generator.declaration().name()).is_some();
+        let cost = named_cost(generator, settings.turn_ids_max, settings.id_max_wait_ms);
+        if is_sealed { cost.max(SEALED_COST) } else { cost }
     });
     turn.is_repeatable = form == ReplyForm::Each && !transaction.is_open();
     Ok(CommandReply::Pushed)
@@ -239,10 +241,14 @@ fn generator_at(call: &mut Call<'_>, at: usize) -> Result<Arc<NamedGenerator>, E
     }
     let (name, generators) = (call.arg(at), &call.client.settings.generators);
     let found = generators.find(name).and_then(|place| generators.get(place)).map(|(_, found)| Arc::clone(found));
-    found.ok_or_else(|| {
-        call.turn.count_work(UNKNOWN_NAME_BYTES);
-        unknown(&call.client.settings, name, call.command, call.client.user())
-    })
+    found.ok_or_else(|| unknown_generator(call, name))
+}
+
+/// Returns the error for an unknown generator, and counts the work of its suggestion.
+#[cold]
+pub(super) fn unknown_generator(call: &mut Call<'_>, name: &[u8]) -> ErrorReply {
+    call.turn.count_work(UNKNOWN_NAME_BYTES);
+    unknown(&call.client.settings, name, call.command, call.client.user())
 }
 
 /// Implements `IDREADY`.

@@ -18,6 +18,7 @@ mod introspect;
 mod keys;
 mod pubsub;
 mod scripts;
+mod seals;
 mod sequence;
 mod sequences;
 mod shutdown;
@@ -71,6 +72,8 @@ fn function(verb: Verb) -> fn(&mut Call<'_>) -> CommandResult {
     match verb {
         Verb::GetId => ids::getid,
         Verb::MGetId => ids::mgetid,
+        Verb::SealId => seals::seal,
+        Verb::OpenId => seals::open,
         Verb::Incr => sequences::incr,
         Verb::IncrBy => sequences::incr_by,
         Verb::HIncrBy => sequences::hash_incr_by,

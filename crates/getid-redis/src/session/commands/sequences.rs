@@ -7,7 +7,7 @@ use getid_core::server::{SEQUENCE_NAME_RULE, is_sequence_name};
 use super::{Call, CommandReply, CommandResult, NOT_AN_INTEGER};
 use crate::command::quoted;
 use crate::resp::{ErrorKind, ErrorReply, parse_integer};
-use crate::session::turn::counter_cost;
+use crate::session::turn::{SEALED_COST, counter_cost};
 use getid_text::name_hash::hash_of;
 
 /// Field of a sequence, read as a hash, that counts.
@@ -121,7 +121,9 @@ pub(super) fn ids_of_counter(call: &mut Call<'_>, place: usize, values: u32, tak
         let text = format!("ERR generator '{}' takes no fields with a request", counter.name());
         return Err(refused(call, text));
     }
-    let (name, cost) = (counter.name(), counter_cost(counter));
+    let name = counter.name();
+    let is_sealed = settings.sealers.answering(name).is_some();
+    let cost = if is_sealed { SEALED_COST } else { counter_cost(counter) };
     let hash = hash_of(name.as_bytes());
     let draw = match call.turn.find_sequence(hash, name.as_bytes()) {
         Some(draw) => draw,
