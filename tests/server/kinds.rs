@@ -286,7 +286,7 @@ fn short_codes_are_given_and_read_back() {
     let mut run = |words: &str| {
         let mut words = words.split(' ');
         let mut command = redis::cmd(words.next().expect("a command"));
-        words.for_each(|word| drop(command.arg(word)));
+        command.arg(words.collect::<Vec<_>>());
         command.query::<redis::Value>(&mut connection).map_err(|error| error.to_string())
     };
     let text = |value: &redis::Value| redis::from_redis_value_ref::<String>(value).expect("a text");

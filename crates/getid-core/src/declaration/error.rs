@@ -161,7 +161,7 @@ impl fmt::Display for DeclarationError {
                 if fields.is_empty() { Ok(()) } else { write!(f, ", and the fields {}", fields.join(", ")) }
             }
             Self::NotForKind { option: "alphabet", kind } => {
-                write!(f, "alphabet is for nanoid and for format sqids, and the kind is {kind} in another format")
+                write!(f, "alphabet is for nanoid, seal and format sqids, and the kind is {kind} without them")
             }
             Self::NotForKind { option: "length", kind } => write!(f, "length is for nanoid, and the kind is {kind}"),
             Self::NotForKind { option: "epoch", kind } => {

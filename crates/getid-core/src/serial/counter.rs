@@ -193,7 +193,7 @@ impl fmt::Display for CounterError {
             CounterError::Overflow { text } => write!(f, "overflow is '{text}', must be error or grow"),
             CounterError::Alphabet { error } => write!(f, "alphabet: {error}"),
             CounterError::UnreadAlphabet => {
-                f.write_str("alphabet is for 'format sqids', and the format is another one")
+                f.write_str("alphabet is for seal and format sqids, and the sequence has neither")
             }
             CounterError::Sqids(error) => error.fmt(f),
             CounterError::Seal(mistake) => mistake.fmt(f),

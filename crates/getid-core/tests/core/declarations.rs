@@ -89,8 +89,8 @@ fn a_seal_changes_no_id() {
             "key-file is for a sealed generator, must follow the word seal, as in: seal key-file ...",
         ),
         ("o fork answer sealed", "answer is for a sealed generator"),
-        ("o fork alphabet base58", "alphabet is for a sealed generator"),
-        ("o uuid7 alphabet base58", "alphabet is for integers, and uuid7 is written in its own way"),
+        ("o fork alphabet base58", "alphabet is for nanoid, seal and format sqids, and the kind is fork"),
+        ("o uuid7 alphabet base58", "alphabet is for nanoid, seal and format sqids, and the kind is uuid7"),
         ("o fork seal", "seal has no key-file, must have one, as in: seal key-file /etc/getid/seal.keys"),
         ("o fork seal key-file", "key-file"),
         ("o fork seal seal key-file k", "seal"),
@@ -242,7 +242,7 @@ const WRONG: &[(&str, &str)] = &[
     ("t ulid pad 30", "pad is for integers, and ulid is written in its own way"),
     ("t ulid epoch 0", "epoch is for integers with a time, and ulid is none: its epoch can't be changed"),
     ("t ulid noise:63", "'noise:63': the fields of ulid can't be changed"),
-    ("t ulid alphabet base58", "alphabet is for nanoid, and the kind is ulid"),
+    ("t ulid alphabet base58", "alphabet is for nanoid, seal and format sqids, and the kind is ulid without them"),
     ("t twitter length 21", "length is for nanoid, and the kind is twitter"),
     ("t trace64 epoch 0", "epoch is for integers with a time, and trace64 is none: its epoch can't be changed"),
     ("t trace64 counter-start 0..3", "counter-start needs a counter, and the layout has none"),
@@ -351,12 +351,12 @@ const WRONG: &[(&str, &str)] = &[
     (
         "t twitter wroker 1",
         "'wroker' is not an option; there are epoch, counter-start, one-server, format, pad, prefix, overflow, alphabet, \
-         length, and the fields datacenter, worker",
+         length, seal, key-file, answer, and the fields datacenter, worker",
     ),
     (
         "t twitter formerly hex/16/error/",
         "'formerly' is not an option; there are epoch, counter-start, one-server, format, pad, prefix, overflow, alphabet, \
-         length, and the fields datacenter, worker",
+         length, seal, key-file, answer, and the fields datacenter, worker",
     ),
     ("t twitter worker 32", "worker is '32', must be a whole number from 0 to 31"),
     (

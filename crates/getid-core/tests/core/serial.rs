@@ -187,7 +187,7 @@ fn declarations_and_their_mistakes() {
         ("s sequence pad 4 pad 5", "given twice"),
         ("s sequence cycle yes", "not an option of a sequence"),
         ("s sequence seal", "seal has no key-file"),
-        ("s sequence alphabet base58", "alphabet is for a sealed generator"),
+        ("s sequence alphabet base58", "alphabet is for seal and format sqids"),
         ("s sequence seal key-file k prefix A-", "prefix is given together with seal"),
         ("s sequence seal key-file k overflow grow", "overflow is given together with seal"),
         ("i serial {n:6} seal", "'seal' is not an option of a serial"),

@@ -166,13 +166,13 @@ fn each_mistake_has_its_sentence() {
             "format sqids overflow grow",
             "overflow is not for format sqids, whose texts grow with their numbers: leave it out",
         ),
-        ("format hex alphabet abc", "alphabet is for 'format sqids', and"),
-        ("alphabet abc", "alphabet is for 'format sqids', and"),
+        ("format hex alphabet abc", "alphabet is for seal and format sqids, and"),
+        ("alphabet abc", "alphabet is for seal and format sqids, and"),
     ] {
         let words = format!("t twitter {options}");
         let errors = Declaration::parse(&words.split(' ').collect::<Vec<_>>(), no_dates).expect_err(options);
         let [error] = &errors[..] else { panic!("{options}: {errors:?}") };
-        let unread = "alphabet is for nanoid and for format sqids, and the kind is twitter";
+        let unread = "alphabet is for nanoid, seal and format sqids, and the kind is twitter";
         let of_clock = if expected.starts_with("alphabet is for") { unread } else { expected };
         assert!(error.to_string().starts_with(of_clock), "{options}: {error}");
         let error = sequence(options).expect_err(options);
