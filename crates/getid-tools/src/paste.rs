@@ -1,8 +1,8 @@
 //! Finds IDs in pasted text, whose [`words`](super::words) are between marks that no ID contains.
 //!
-//! Redis-cli's decoration of a value (`1)`, `(integer)`) is skipped. Every other word is either an ID or a mistake, which
-//! is reported with its line. The [`Subject`] decides what an ID looks like. If several subjects can read a word, the
-//! most plausible reading counts: see [`plausibility`].
+//! Redis-cli's decoration of a value (`1)`, `(integer)`) is skipped. Every other word is either an ID or a mistake,
+//! which is reported with its line. The [`Subject`] decides what an ID looks like. If several subjects can read a word,
+//! the most plausible reading counts: see [`plausibility`].
 
 use std::fmt;
 
