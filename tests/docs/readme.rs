@@ -194,6 +194,7 @@ const NO_DIRECTIVES: &[&str] = &[
     "never-read",
     "node-redis",
     "on-first-use",
+    "open-only",
     "password-file",
     "php-redis",
     "redis-benchmark",
