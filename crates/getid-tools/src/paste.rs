@@ -1,7 +1,8 @@
 //! Finds IDs in pasted text, whose [`words`](super::words) are between marks that no ID contains.
 //!
-//! Redis-cli's decoration of a value (`1)`, `(integer)`) is skipped. Every other word is either an ID or a mistake, which
-//! is reported with its line. The [`Candidates`] decide what an ID looks like, and which reading of a word counts.
+//! Redis-cli's decoration of a value (`1)`, `(integer)`) is skipped. Every other word is either an ID or a mistake,
+//! which is reported with its line. The [`Candidates`] decide what an ID looks like, and which reading of a word
+//! counts.
 
 use std::fmt;
 
