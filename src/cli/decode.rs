@@ -238,7 +238,7 @@ impl Decoder<'_> {
         }
     }
 
-    fn write(&mut self, subject: usize, number: u128) -> io::Result<()> {
+    fn write(&mut self, subject: usize, number: getid_core::Number) -> io::Result<()> {
         let is_first = self.last == usize::MAX;
         let header_due = !self.json && std::mem::replace(&mut self.last, subject) != subject;
         let Decoder { out, rows, now_unix_ms, .. } = self;

@@ -10,7 +10,7 @@ use crate::support::postgres::PostgresServer;
 use crate::support::program::{finish, run_for};
 
 /// Words behind `--generator NAME`, and whether the IDs ascend.
-const KINDS: [(&str, bool); 22] = [
+const KINDS: [(&str, bool); 31] = [
     ("fork", true),
     ("twitter", true),
     ("leaf", true),
@@ -33,16 +33,28 @@ const KINDS: [(&str, bool); 22] = [
     ("objectid", true),
     ("objectid-decimal", true),
     ("hibernate", false),
+    ("instagram", true),
+    ("mastodon one-server 0", true),
+    ("yitter", true),
+    ("tsid", true),
+    ("trace64", false),
+    ("ulid prefix user_", true),
+    ("typeid prefix user", true),
+    ("xid", true),
+    ("nanoid", false),
 ];
 
 /// Layouts of declared fields, and formats.
-const OTHERS: [(&str, bool); 3] = [
+const OTHERS: [(&str, bool); 6] = [
     (
         "layout time:39@1ms idc:2 server-id:7 business:4 counter:7 epoch 2016-01-01T00:00:00+08:00 idc 1 business 3 \
          counter-start 0..9",
         true,
     ),
     ("layout time:41@1ms server-id:5 counter:8 random:9 epoch 2020-01-01T00:00:00Z format base62 prefix O-", true),
+    ("nanoid alphabet base58 length 12 prefix n-", false),
+    ("tsid time:41 node:8 counter:14 format integer", true),
+    ("snowflake datacenter 3 format hex prefix T", true),
     ("layout time:40@100us counter:10 noise:13 epoch 2026-01-01T00:00:00Z one-server 0 format base32", true),
 ];
 

@@ -474,7 +474,7 @@ fn two_servers_with_one_configuration() {
         }
         let numbers = [0, 2].map(|server_id| {
             let generator = NamedGenerator::new(declaration.clone(), server_id, None);
-            generator.expect("room for the server-id").number(1 << 20, 0, 0, 0)
+            generator.expect("room for the server-id").number(1 << 20, 0, 0, getid_core::Number::ZERO)
         });
         assert_ne!(numbers[0], numbers[1], "{words:?}");
     }

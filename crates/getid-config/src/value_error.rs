@@ -177,11 +177,14 @@ impl ValueError {
 }
 
 /// Common names of IDs, without punctuation, and the kinds that they mean.
-const KIND_SYNONYMS: [(&[&str], &[&str]); 12] = [
-    (&["snowflake", "snowflakes", "snowflakeid", "twittersnowflake"], &["twitter", "leaf"]),
+const KIND_SYNONYMS: [(&[&str], &[&str]); 15] = [
+    (&["snowflakes", "snowflakeid", "twittersnowflake"], &["snowflake", "leaf"]),
     (&["uuid", "guid"], &["uuid7", "uuid4"]),
-    (&["uuidv7", "ulid", "ksuid"], &["uuid7"]),
-    (&["uuidv4", "random", "nanoid", "cuid"], &["uuid4"]),
+    (&["uuidv7", "ksuid"], &["uuid7"]),
+    (&["uuidv4"], &["uuid4"]),
+    (&["random", "cuid", "shortid"], &["nanoid", "uuid4"]),
+    (&["traceid", "spanid", "opentelemetry"], &["trace64"]),
+    (&["stripe", "prefixedid"], &["typeid"]),
     (&["mongo", "mongodb", "mongoid", "bson", "oid"], &["objectid"]),
     (&["meituan", "leafsnowflake"], &["leaf"]),
     (&["uidgenerator", "baiduuid"], &["baidu"]),
@@ -269,8 +272,9 @@ mod tests {
     #[test]
     fn common_names_suggest_kinds() {
         for (word, expected) in [
-            ("snowflake", Some("did you mean 'twitter' or 'leaf'?")),
-            ("Snow-Flake", Some("did you mean 'twitter' or 'leaf'?")),
+            ("snowflake_id", Some("did you mean 'snowflake' or 'leaf'?")),
+            ("Snow-Flakes", Some("did you mean 'snowflake' or 'leaf'?")),
+            ("nano-id", Some("did you mean 'nanoid'?")),
             ("uuid", Some("did you mean 'uuid7' or 'uuid4'?")),
             ("AUTO_INCREMENT", Some("did you mean 'sequence'?")),
             ("twiter", Some("did you mean 'twitter'?")),

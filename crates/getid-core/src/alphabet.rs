@@ -7,7 +7,7 @@ use alloc::borrow::ToOwned as _;
 use alloc::string::String;
 use core::fmt;
 
-use crate::format::Radix;
+use crate::radix::Radix;
 
 /// Most characters of an alphabet: all that a URL takes without an escape, apart from `.` and `~`.
 pub const ALPHABET_CHARS_MAX: usize = 64;

@@ -1,15 +1,19 @@
 //! Turns slots into numbers, for layouts of any fields, with data that never changes in a life.
 
 use alloc::vec::Vec;
+use core::ops::{BitOr, Shl};
 
-use crate::fields::{FieldLayout, Role, low_bits, low_bits_64};
+use crate::fields::{FieldLayout, Role};
+use crate::number::{Number, low_bits, low_bits_64};
 use crate::scheme::RandomCycle;
 
 /// A layout with a server-id and a random cycle: turns slots into numbers without shared state.
 #[derive(Clone, Debug)]
 pub struct Composer {
     /// Constants, server-id and drawn values, at their places.
-    fixed: u128,
+    fixed: Number,
+    /// Whether numbers exceed 128 bits; the others are composed as a `u128`, which is faster.
+    is_wide: bool,
     /// All ones; 0 for a layout without a time, whose numbers ignore the slot.
     slot_mask: u64,
     counter_bits: u32,
@@ -35,7 +39,7 @@ impl Composer {
         if server_bits_left > 0 && u128::from(server_id) > low_bits(server_bits_left) {
             return None;
         }
-        let mut fixed = 0;
+        let mut fixed = Number::ZERO;
         for (field, shift) in layout.places() {
             let value = match field.role {
                 Role::Constant(value) => u128::from(value),
@@ -50,7 +54,7 @@ impl Composer {
             if value > low_bits(field.bits) {
                 return None;
             }
-            fixed |= value << shift;
+            fixed |= Number::new(value) << shift;
         }
         let random = match (layout.shift_of(Role::Random), cycle) {
             (Some(shift), Some(cycle)) if cycle.period() == 1 << layout.bits_of(Role::Random) => Some((shift, cycle)),
@@ -59,6 +63,7 @@ impl Composer {
         };
         Some(Composer {
             fixed,
+            is_wide: layout.bits() > u128::BITS,
             slot_mask: if layout.has_time() { u64::MAX } else { 0 },
             counter_bits: layout.counter_bits(),
             time_shift: layout.shift_of(Role::Time).unwrap_or(0),
@@ -74,16 +79,29 @@ impl Composer {
     /// `noise` has fresh random bits, of which the layout's number is used. `request` has the values that came with the
     /// request, at their places ([`request_bits`]).
     #[inline]
-    pub fn number(&self, slot: u64, count: u64, noise: u128, request: u128) -> u128 {
+    pub fn number(&self, slot: u64, count: u64, noise: u128, request: Number) -> Number {
+        let moving = if self.is_wide {
+            self.moving::<Number>(slot, count, noise)
+        } else {
+            Number::new(self.moving(slot, count, noise))
+        };
+        moving | self.fixed | request
+    }
+
+    /// Returns the fields that differ from ID to ID, at their places.
+    #[inline]
+    fn moving<N>(&self, slot: u64, count: u64, noise: u128) -> N
+    where
+        N: From<u32> + From<u64> + From<u128> + Shl<u32, Output = N> + BitOr<Output = N>,
+    {
         let slot = slot & self.slot_mask;
         let counter = slot & low_bits_64(self.counter_bits);
-        let mut number = self.fixed | request;
-        number |= u128::from(slot >> self.counter_bits) << self.time_shift;
-        number |= u128::from(counter) << self.counter_shift;
+        let mut number = N::from(slot >> self.counter_bits) << self.time_shift;
+        number = number | N::from(counter) << self.counter_shift;
         if let Some((shift, cycle)) = &self.random {
-            number |= u128::from(cycle.value_at(count)) << shift;
+            number = number | N::from(cycle.value_at(count)) << *shift;
         }
-        number | ((noise & self.noise_mask) << self.noise_shift)
+        number | N::from(noise & self.noise_mask) << self.noise_shift
     }
 
     /// Returns true if each number has its own noise.
@@ -95,12 +113,12 @@ impl Composer {
 /// Returns the values of a layout's request fields at their places, most significant field first.
 ///
 /// Returns `None` if the number of values differs from that of fields, or a value does not fit.
-pub fn request_bits(layout: &FieldLayout, values: &[u64]) -> Option<u128> {
+pub fn request_bits(layout: &FieldLayout, values: &[u64]) -> Option<Number> {
     let fields: Vec<_> = layout.places().filter(|(field, _)| field.role == Role::Request).collect();
     if fields.len() != values.len() {
         return None;
     }
-    fields.into_iter().zip(values).try_fold(0, |bits, ((field, shift), &value)| {
-        (u128::from(value) <= low_bits(field.bits)).then(|| bits | u128::from(value) << shift)
+    fields.into_iter().zip(values).try_fold(Number::ZERO, |bits, ((field, shift), &value)| {
+        (u128::from(value) <= low_bits(field.bits)).then(|| bits | Number::from(value) << shift)
     })
 }

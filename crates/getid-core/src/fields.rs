@@ -9,21 +9,22 @@
 //! - at most one time, one counter, one random and one noise field; no name twice
 //! - nothing above the time but constants of 0
 //! - random and noise lie below time and counter
-//! - time and counter have at most 64 bits together, all fields at most 128
+//! - time and counter have at most 64 bits together, all fields at most 160
 
 use alloc::borrow::ToOwned as _;
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::layout::{LOW_BITS, Layout};
+use crate::number::{Number, low_bits, low_bits_64, low_ones};
 use crate::time::TICK_BITS;
 use crate::unit::Unit;
 
 /// Most bits of an ID that is an integer.
 pub const INTEGER_BITS_MAX: u32 = 63;
 
-/// Most bits of an ID.
-pub const ID_BITS_MAX: u32 = 128;
+/// Most bits of an ID: those of a KSUID.
+pub const ID_BITS_MAX: u32 = 160;
 
 /// Most bits of time and counter together: a slot is one number. (A layout with all of them does not use its last unit:
 /// the slot behind it has to be counted.)
@@ -31,6 +32,9 @@ pub const SLOT_BITS_MAX: u32 = 64;
 
 /// Most bits of a random field: its permutation is kept in memory.
 pub const RANDOM_BITS_MAX: u32 = LOW_BITS;
+
+/// Most bits of a noise field: those that one draw of the source has.
+pub const NOISE_BITS_MAX: u32 = 128;
 
 /// Most bits of a field that has its own value.
 pub const VALUE_BITS_MAX: u32 = 64;
@@ -66,7 +70,7 @@ impl Role {
             // The time needs at least one bit beside the counter.
             Role::Counter => SLOT_BITS_MAX - 1,
             Role::Random => RANDOM_BITS_MAX,
-            Role::Noise => ID_BITS_MAX,
+            Role::Noise => NOISE_BITS_MAX,
             Role::Constant(_) | Role::Server | Role::Drawn | Role::Request => VALUE_BITS_MAX,
         }
     }
@@ -212,22 +216,22 @@ impl FieldLayout {
     }
 
     /// Returns the value of a field in a number. `shift`: the number of bits below the field.
-    pub fn value(field: &Field, shift: u32, number: u128) -> u128 {
-        (number >> shift) & low_bits(field.bits)
+    pub fn value(field: &Field, shift: u32, number: Number) -> u128 {
+        (number >> shift).as_u128() & low_bits(field.bits)
     }
 
     /// Returns the tick of a number.
-    pub fn tick_of(&self, number: u128) -> Option<u64> {
+    pub fn tick_of(&self, number: Number) -> Option<u64> {
         let (field, shift) = self.places().find(|(field, _)| field.role == Role::Time)?;
         u64::try_from(FieldLayout::value(field, shift, number)).ok()
     }
 
     /// Returns the lowest and the highest number of any server whose tick lies in `from..=to`; `None` without a time.
     /// If `from` is after `to`, the span is empty: lowest above highest.
-    pub fn span(&self, from: u64, to: u64) -> Option<(u128, u128)> {
+    pub fn span(&self, from: u64, to: u64) -> Option<(Number, Number)> {
         let shift = self.shift_of(Role::Time)?;
-        let tick = |tick: u64| u128::from(tick.min(self.last_tick())) << shift;
-        Some((tick(from), tick(to) | low_bits(shift)))
+        let tick = |tick: u64| Number::from(tick.min(self.last_tick())) << shift;
+        Some((tick(from), tick(to) | low_ones(shift)))
     }
 }
 
@@ -261,16 +265,6 @@ impl From<Layout> for FieldLayout {
             unit: Unit::MS,
         }
     }
-}
-
-/// Returns a number whose lowest `bits` are ones, up to 128.
-pub(crate) const fn low_bits(bits: u32) -> u128 {
-    if bits >= ID_BITS_MAX { u128::MAX } else { (1 << bits) - 1 }
-}
-
-/// Returns a number whose lowest `bits` are ones, up to 64.
-pub(crate) const fn low_bits_64(bits: u32) -> u64 {
-    if bits >= u64::BITS { u64::MAX } else { (1 << bits) - 1 }
 }
 
 /// Returns a time in whole ms, rounded down; times above `i64::MAX` are clamped.

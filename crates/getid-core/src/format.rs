@@ -8,94 +8,14 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::fields::low_bits;
+use crate::number::Number;
+use crate::radix::{Digits, Radix, parse_digits};
 
-/// Most digits of `pad`: a number of 128 bits has 39 decimal ones.
+/// Most digits of `pad`: a number of 160 bits has 49 decimal ones.
 pub const PAD_MAX: u32 = 64;
 
 /// Longest prefix, bytes.
 pub const PREFIX_BYTES_MAX: usize = 64;
-
-/// The digits of a format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Radix {
-    /// `decimal`: the digits 0 to 9.
-    Decimal,
-    /// `hex`, small letters
-    Hex,
-    /// `base32`, Crockford's: no I, L, O and U
-    Base32,
-    /// `base36`, small letters
-    Base36,
-    /// `base58`, Bitcoin's: no 0, I, O and l
-    Base58,
-    /// `base62`: digits, capitals, small letters.
-    Base62,
-}
-
-impl Radix {
-    /// All radixes, in the order of declaration.
-    pub const ALL: [Radix; 6] =
-        [Radix::Decimal, Radix::Hex, Radix::Base32, Radix::Base36, Radix::Base58, Radix::Base62];
-
-    /// Returns the word that declares it.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Radix::Decimal => "decimal",
-            Radix::Hex => "hex",
-            Radix::Base32 => "base32",
-            Radix::Base36 => "base36",
-            Radix::Base58 => "base58",
-            Radix::Base62 => "base62",
-        }
-    }
-
-    /// Returns the radix that this word declares.
-    pub(crate) fn of_word(word: &str) -> Option<Radix> {
-        Radix::ALL.into_iter().find(|radix| radix.word() == word)
-    }
-
-    /// Returns the digits, in ASCII order.
-    pub const fn alphabet(self) -> &'static [u8] {
-        match self {
-            Radix::Decimal => b"0123456789",
-            Radix::Hex => b"0123456789abcdef",
-            Radix::Base32 => b"0123456789ABCDEFGHJKMNPQRSTVWXYZ",
-            Radix::Base36 => b"0123456789abcdefghijklmnopqrstuvwxyz",
-            Radix::Base58 => b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz",
-            Radix::Base62 => b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz",
-        }
-    }
-
-    /// Returns the largest number of digits that a number of `bits` bits has.
-    pub fn digits_of(self, bits: u32) -> u32 {
-        let (mut number, mut digits) = (low_bits(bits), 1);
-        while number >= self.base() {
-            number /= self.base();
-            digits += 1;
-        }
-        digits
-    }
-
-    fn base(self) -> u128 {
-        self.alphabet().len() as u128
-    }
-
-    /// Returns the value of a digit. Letters of hex, base32 and base36 may be of either case. Base32 also accepts
-    /// look-alikes (Crockford: O is 0, I and L are 1).
-    fn value(self, digit: u8) -> Option<u128> {
-        let digit = match self {
-            Radix::Hex | Radix::Base36 => digit.to_ascii_lowercase(),
-            Radix::Base32 => match digit.to_ascii_uppercase() {
-                b'O' => b'0',
-                b'I' | b'L' => b'1',
-                upper => upper,
-            },
-            _ => digit,
-        };
-        self.alphabet().iter().position(|&known| known == digit).map(|place| place as u128)
-    }
-}
 
 /// Returns true if texts of IDs may contain all characters: printable ASCII that needs no quotes in a configuration.
 pub(crate) fn is_plain(text: &str) -> bool {
@@ -118,36 +38,20 @@ pub struct Format {
 impl Format {
     /// Appends a number. Returns false, and appends nothing, if it has more digits than `pad` and may not grow.
     #[must_use]
-    #[allow(clippy::cast_possible_truncation, reason = "what is cut off was compared or is 0")]
-    pub fn write(&self, mut number: u128, out: &mut Vec<u8>) -> bool {
-        let base = self.radix.base();
-        let alphabet = self.radix.alphabet();
-        let mut digits = [alphabet[0]; 128];
-        let mut first = digits.len();
-        // Most numbers fit 64 bits, whose division is far cheaper.
-        while number > u128::from(u64::MAX) {
-            first -= 1;
-            digits[first] = alphabet[(number % base) as usize];
-            number /= base;
-        }
-        let (mut small, base) = (number as u64, base as u64);
-        while small > 0 {
-            first -= 1;
-            digits[first] = alphabet[(small % base) as usize];
-            small /= base;
-        }
-        let pad = digits.len() - self.pad.clamp(1, PAD_MAX) as usize;
-        if first < pad && !self.grows {
+    pub fn write(&self, number: Number, out: &mut Vec<u8>) -> bool {
+        let digits = Digits::of(number, self.radix);
+        let pad = self.pad.clamp(1, PAD_MAX) as usize;
+        if digits.len() > pad && !self.grows {
             return false;
         }
         out.extend_from_slice(self.prefix.as_bytes());
-        out.extend_from_slice(&digits[first.min(pad)..]);
+        out.extend_from_slice(digits.padded(pad));
         true
     }
 
     /// Parses a text; `None` if this format does not write it. The case of letters is ignored if the radix has one case
     /// only.
-    pub fn read(&self, text: &str) -> Option<u128> {
+    pub fn read(&self, text: &str) -> Option<Number> {
         let digits = text.strip_prefix(self.prefix.as_str())?;
         let pad = self.pad.max(1) as usize;
         if digits.len() < pad || (digits.len() > pad && !self.grows) {
@@ -158,9 +62,7 @@ impl Format {
         if is_padded_more {
             return None;
         }
-        digits.bytes().try_fold(0_u128, |number, digit| {
-            number.checked_mul(self.radix.base())?.checked_add(self.radix.value(digit)?)
-        })
+        parse_digits(digits, self.radix)
     }
 
     /// Returns the text by which a record keeps a former format: `base62/11/error/T-`.

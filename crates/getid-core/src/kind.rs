@@ -1,15 +1,22 @@
 //! Kinds of generators: the word behind a generator's name, its first fields, and how its IDs are written.
 
 use alloc::vec::Vec;
-use core::fmt::Write as _;
 
 use uuid::Uuid;
 
 use crate::fields::{Field, Role};
+use crate::number::{Number, low_ones};
+use crate::radix::{Digits, Radix, parse_digits};
 use crate::unit::Unit;
+
+mod base32;
+pub(crate) mod nano_id;
 
 /// Unix time in ms at which a UUID's 100 ns ticks start to count: 1582-10-15 (RFC 9562, section 5.1).
 const GREGORIAN_UNIX_MS: i64 = -12_219_292_800_000;
+
+/// Width of an `ObjectId`, bits.
+const OBJECT_ID_BITS: u32 = 96;
 
 /// Number of digits of an `ObjectId` as one decimal number: those of 2^96 - 1.
 const OBJECT_ID_DIGITS: usize = 29;
@@ -27,6 +34,14 @@ pub enum Shape {
     ObjectIdDecimal,
     /// Hibernate's `CustomVersionOneStrategy`, written as a UUID.
     Hibernate,
+    /// A ULID: 26 characters of Crockford's base32.
+    Ulid,
+    /// A `TypeID`: a UUID of version 7 as 26 characters of Crockford's base32, in small letters behind its prefix.
+    TypeId,
+    /// An xid: 20 characters of `base32hex`, in small letters.
+    Xid,
+    /// A `NanoID`: random characters, whose alphabet and length only a declaration has.
+    NanoId,
 }
 
 /// One kind: a preset of a layout, a text kind, or `layout`, whose fields are declared.
@@ -46,6 +61,8 @@ pub struct Kind {
     pub counter_start: u64,
     /// How its IDs are written.
     pub shape: Shape,
+    /// The digits of its numbers if a declaration has no `format`; `None`: they are integers.
+    pub radix: Option<Radix>,
 }
 
 impl PartialEq for Kind {
@@ -66,7 +83,7 @@ const fn number(
     epoch_unix_ms: i64,
     unit: Unit,
 ) -> Kind {
-    Kind { word, doc, fields, epoch_unix_ms, unit, counter_start: 0, shape: Shape::Number }
+    Kind { word, doc, fields, epoch_unix_ms, unit, counter_start: 0, shape: Shape::Number, radix: None }
 }
 
 const fn text(
@@ -77,7 +94,7 @@ const fn text(
     unit: Unit,
     shape: Shape,
 ) -> Kind {
-    Kind { word, doc, fields, epoch_unix_ms, unit, counter_start: 0, shape }
+    Kind { word, doc, fields, epoch_unix_ms, unit, counter_start: 0, shape, radix: None }
 }
 
 const TWITTER_MS: i64 = 1_288_834_974_657;
@@ -89,6 +106,13 @@ const WORKER_10: &[(&str, u32, Role)] =
 
 const OBJECT_ID: &[(&str, u32, Role)] =
     &[(TIME, 32, Role::Time), ("process", 40, Role::Drawn), (COUNTER, 24, Role::Counter)];
+
+/// An xid's fields: an `ObjectId` whose 40 bits are two values.
+const XID: &[(&str, u32, Role)] =
+    &[(TIME, 32, Role::Time), ("machine", 24, Role::Drawn), ("process", 16, Role::Drawn), (COUNTER, 24, Role::Counter)];
+
+const UUID_7: &[(&str, u32, Role)] =
+    &[(TIME, 48, Role::Time), (COUNTER, 12, Role::Counter), ("noise", 62, Role::Noise)];
 
 const UUID_TIME: &[(&str, u32, Role)] =
     &[(TIME, 60, Role::Time), ("clock-seq", 14, Role::Drawn), ("node", 48, Role::Drawn)];
@@ -191,19 +215,45 @@ pub static KINDS: &[Kind] = &[
         FORK_MS,
         Unit::MS,
     ),
+    number(
+        "instagram",
+        "Instagram's sharded IDs, 64 bits",
+        &[(TIME, 41, Role::Time), ("shard", 13, Role::Server), (COUNTER, 10, Role::Counter)],
+        1_314_220_021_721,
+        Unit::MS,
+    ),
+    number(
+        "mastodon",
+        "Mastodon's IDs of posts, 64 bits",
+        &[(TIME, 48, Role::Time), (COUNTER, 16, Role::Counter)],
+        0,
+        Unit::MS,
+    ),
+    number(
+        "yitter",
+        "Yitter's IdGenerator, with its default lengths",
+        &[(TIME, 51, Role::Time), ("worker", 6, Role::Server), (COUNTER, 6, Role::Counter)],
+        1_582_136_402_000,
+        Unit::MS,
+    ),
+    // The library `tsid-creator` and Hypersistence's have this epoch and these widths.
+    Kind {
+        radix: Some(Radix::Base32),
+        ..number(
+            "tsid",
+            "TSID, 64 bits as 13 characters of Crockford's base32",
+            &[(TIME, 42, Role::Time), ("node", 10, Role::Server), (COUNTER, 12, Role::Counter)],
+            1_577_836_800_000,
+            Unit::MS,
+        )
+    },
+    number("trace64", "63 random bits, for traces", &[("noise", 63, Role::Noise)], 0, Unit::MS),
     number("timestamp-ms", "Unix time in ms, strictly ascending", &[(TIME, 63, Role::Time)], 0, Unit::MS),
     number("timestamp-us", "Unix time in microseconds, strictly ascending", &[(TIME, 63, Role::Time)], 0, Unit::US),
     text("uuid1", "UUID of a time and a node", UUID_TIME, GREGORIAN_UNIX_MS, Unit::NS_100, Shape::Uuid(1)),
     text("uuid4", "UUID of random bits", &[("noise", 122, Role::Noise)], 0, Unit::MS, Shape::Uuid(4)),
     text("uuid6", "UUID of a time and a node, ascending", UUID_TIME, GREGORIAN_UNIX_MS, Unit::NS_100, Shape::Uuid(6)),
-    text(
-        "uuid7",
-        "UUID of a Unix time, a counter and random bits, ascending",
-        &[(TIME, 48, Role::Time), (COUNTER, 12, Role::Counter), ("noise", 62, Role::Noise)],
-        0,
-        Unit::MS,
-        Shape::Uuid(7),
-    ),
+    text("uuid7", "UUID of a Unix time, a counter and random bits, ascending", UUID_7, 0, Unit::MS, Shape::Uuid(7)),
     text("objectid", "MongoDB's ObjectId", OBJECT_ID, 0, Unit::S, Shape::ObjectId),
     text("objectid-decimal", "ObjectId as 29 decimal digits", OBJECT_ID, 0, Unit::S, Shape::ObjectIdDecimal),
     text(
@@ -219,12 +269,34 @@ pub static KINDS: &[Kind] = &[
         Unit::MS,
         Shape::Hibernate,
     ),
+    text(
+        "ulid",
+        "ULID of a Unix time, a counter and random bits, ascending",
+        &[(TIME, 48, Role::Time), (COUNTER, 16, Role::Counter), ("noise", 64, Role::Noise)],
+        0,
+        Unit::MS,
+        Shape::Ulid,
+    ),
+    text("typeid", "TypeID: a UUID of version 7 in base32, behind a prefix", UUID_7, 0, Unit::MS, Shape::TypeId),
+    text("xid", "xid: an ObjectId as 20 characters of base32hex", XID, 0, Unit::S, Shape::Xid),
+    // The width is that of the default alphabet and length.
+    text("nanoid", "NanoID of random characters", &[("noise", 126, Role::Noise)], 0, Unit::MS, Shape::NanoId),
 ];
 
+/// Other words for kinds, each with the word of the table.
+const SYNONYMS: &[(&str, &str)] = &[("snowflake", "twitter")];
+
 impl Kind {
-    /// Returns the kind that this word declares.
+    /// Returns the kind that this word declares. `snowflake` is another word for `twitter`.
     pub fn find(word: &str) -> Option<&'static Kind> {
+        let word = SYNONYMS.iter().find(|(synonym, _)| *synonym == word).map_or(word, |(_, word)| word);
         KINDS.iter().find(|kind| kind.word == word)
+    }
+
+    /// Returns true if its IDs hold a time; those of a kind without one are unique by chance alone. (The fields of
+    /// `layout` are declared, and have a time.)
+    pub fn has_time(&self) -> bool {
+        self.fields.is_empty() || self.fields.iter().any(|(_, _, role)| *role == Role::Time)
     }
 
     /// Returns its fields, for a layout.
@@ -233,6 +305,9 @@ impl Kind {
     }
 }
 
+/// Bits of an xid's last character behind its number, which are 0.
+const XID_SPARE_BITS: u32 = 4;
+
 /// The lower 62 bits of a UUID, below version and variant.
 const LOW_62: u128 = (1 << 62) - 1;
 const VARIANT: u128 = 0b10 << 62;
@@ -240,17 +315,41 @@ const VARIANT: u128 = 0b10 << 62;
 impl Shape {
     /// Returns true if a server's IDs ascend as texts or integers.
     pub fn is_ordered(self) -> bool {
-        !matches!(self, Shape::Uuid(1 | 4) | Shape::Hibernate)
+        !matches!(self, Shape::Uuid(1 | 4) | Shape::Hibernate | Shape::NanoId)
     }
 
-    /// Appends the text of a number; for [`Shape::Number`] its decimal digits.
-    pub fn write(self, number: u128, out: &mut Vec<u8>) {
+    /// Returns the form of a text as a noun with its length: `a UUID of version 7`.
+    pub fn description(self) -> &'static str {
         match self {
-            Shape::Uuid(version) => write_uuid(uuid_of(version, number), out),
-            Shape::Hibernate => write_uuid(hibernate_of(number), out),
-            Shape::Number => write_digits(number, 1, out),
-            Shape::ObjectIdDecimal => write_digits(number, OBJECT_ID_DIGITS, out),
+            Shape::Number => "a decimal number",
+            Shape::Uuid(1) => "a UUID of version 1",
+            Shape::Uuid(4) => "a UUID of version 4",
+            Shape::Uuid(6) => "a UUID of version 6",
+            Shape::Uuid(_) => "a UUID of version 7",
+            Shape::ObjectId => "24 hex digits",
+            Shape::ObjectIdDecimal => "29 decimal digits",
+            Shape::Hibernate => "a UUID as Hibernate makes them",
+            Shape::Ulid => "a ULID, 26 characters of Crockford's base32, the first at most 7",
+            Shape::TypeId => "a TypeID of a UUID of version 7, 26 small letters and digits of Crockford's base32",
+            Shape::Xid => "an xid, 20 characters 0-9 and a-v, the last of them 0 or g",
+            Shape::NanoId => "a NanoID",
+        }
+    }
+
+    /// Appends the text of a number; for [`Shape::Number`] and [`Shape::NanoId`] its decimal digits.
+    pub(crate) fn write(self, number: Number, out: &mut Vec<u8>) {
+        match self {
+            Shape::Uuid(version) => write_uuid(uuid_of(version, number.as_u128()), out),
+            Shape::Hibernate => write_uuid(hibernate_of(number.as_u128()), out),
+            Shape::Ulid => base32::write(Radix::Base32.alphabet(), base32::CHARS_128, number.as_u128(), out),
+            Shape::TypeId => {
+                base32::write(base32::CROCKFORD_SMALL, base32::CHARS_128, uuid_of(7, number.as_u128()), out)
+            }
+            Shape::Xid => base32::write(base32::HEX_SMALL, base32::CHARS_XID, number.as_u128() << XID_SPARE_BITS, out),
+            Shape::Number | Shape::NanoId => write_digits(number, Radix::Decimal, 1, out),
+            Shape::ObjectIdDecimal => write_digits(number, Radix::Decimal, OBJECT_ID_DIGITS, out),
             Shape::ObjectId => {
+                let number = number.as_u128();
                 const HEX: &[u8; 16] = b"0123456789abcdef";
                 out.extend((0..24).rev().map(|digit| HEX[(number >> (4 * digit)) as usize & 15]));
             }
@@ -258,62 +357,55 @@ impl Shape {
     }
 
     /// Returns the longest text, bytes, for numbers of `bits` bits.
-    pub fn bytes_max(self, bits: u32) -> usize {
+    pub(crate) fn bytes_max(self, bits: u32) -> usize {
         match self {
             Shape::Uuid(_) | Shape::Hibernate => 36,
             Shape::ObjectId => 24,
             Shape::ObjectIdDecimal => OBJECT_ID_DIGITS,
-            Shape::Number => crate::format::Radix::Decimal.digits_of(bits) as usize,
+            Shape::Ulid | Shape::TypeId => base32::CHARS_128 as usize,
+            Shape::Xid => base32::CHARS_XID as usize,
+            Shape::Number | Shape::NanoId => Radix::Decimal.digits_of(bits) as usize,
         }
     }
 
     /// Parses a text; `None` if this shape does not write it. Letters may be of either case, and a UUID may come
-    /// without its hyphens, in braces, or as a URN.
-    pub fn read(self, text: &str) -> Option<u128> {
+    /// without its hyphens, in braces, or as a URN. A ULID may have Crockford's look-alikes (O, I, L); a `TypeID` and an
+    /// xid have small letters, as their specifications demand.
+    pub(crate) fn read(self, text: &str) -> Option<Number> {
         match self {
             Shape::Uuid(version) => {
                 let bits = Uuid::try_parse(text).ok()?.as_u128();
-                (has_version(bits, version)).then(|| number_of_uuid(version, bits))
+                (has_version(bits, version)).then(|| number_of_uuid(version, bits).into())
             }
             Shape::Hibernate => {
                 let bits = Uuid::try_parse(text).ok()?.as_u128();
-                (has_version(bits, 1) && bits & 0x8000 == 0).then(|| number_of_hibernate(bits))
+                (has_version(bits, 1) && bits & 0x8000 == 0).then(|| number_of_hibernate(bits).into())
             }
-            Shape::Number => digits(text),
-            Shape::ObjectIdDecimal => digits(text).filter(|number| text.len() == OBJECT_ID_DIGITS && number >> 96 == 0),
+            Shape::Ulid => base32::read(text, base32::CHARS_128, |byte| Radix::Base32.value(byte)).map(Number::from),
+            Shape::TypeId => base32::read(text, base32::CHARS_128, base32::exact(base32::CROCKFORD_SMALL))
+                .filter(|&bits| has_version(bits, 7))
+                .map(|bits| number_of_uuid(7, bits).into()),
+            Shape::Xid => base32::read(text, base32::CHARS_XID, base32::exact(base32::HEX_SMALL))
+                .filter(|bits| bits & ((1 << XID_SPARE_BITS) - 1) == 0)
+                .map(|bits| (bits >> XID_SPARE_BITS).into()),
+            Shape::Number | Shape::NanoId => digits(text),
+            Shape::ObjectIdDecimal => {
+                digits(text).filter(|&number| text.len() == OBJECT_ID_DIGITS && number <= low_ones(OBJECT_ID_BITS))
+            }
             Shape::ObjectId => {
                 let is_hex = text.len() == 24 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-                is_hex.then(|| u128::from_str_radix(text, 16).ok()).flatten()
+                is_hex.then(|| parse_digits(text, Radix::Hex)).flatten()
             }
         }
     }
 }
 
-fn digits(text: &str) -> Option<u128> {
-    let are_digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    are_digits.then(|| text.parse().ok()).flatten()
+fn digits(text: &str) -> Option<Number> {
+    if text.is_empty() { None } else { parse_digits(text, Radix::Decimal) }
 }
 
-fn write_digits(number: u128, width: usize, out: &mut Vec<u8>) {
-    let mut digits = Digits { bytes: [0; 39], len: 0 };
-    // The buffer holds every number of 128 bits.
-    let _ = write!(digits, "{number:0width$}");
-    out.extend_from_slice(&digits.bytes[..digits.len]);
-}
-
-/// Buffer for a number's digits, without an allocation.
-struct Digits {
-    bytes: [u8; 39],
-    len: usize,
-}
-
-impl core::fmt::Write for Digits {
-    fn write_str(&mut self, text: &str) -> core::fmt::Result {
-        let end = self.len + text.len();
-        self.bytes.get_mut(self.len..end).ok_or(core::fmt::Error)?.copy_from_slice(text.as_bytes());
-        self.len = end;
-        Ok(())
-    }
+fn write_digits(number: Number, radix: Radix, width: usize, out: &mut Vec<u8>) {
+    out.extend_from_slice(Digits::of(number, radix).padded(width));
 }
 
 fn write_uuid(bits: u128, out: &mut Vec<u8>) {
@@ -372,7 +464,7 @@ fn number_of_hibernate(bits: u128) -> u128 {
     (time << 75) | (address << 43) | (process << 15) | (bits & 0x7fff)
 }
 
-/// Returns the words of all kinds.
+/// Returns the words of all kinds, and the other words for them.
 pub fn kind_words() -> impl Iterator<Item = &'static str> {
-    KINDS.iter().map(|kind| kind.word)
+    KINDS.iter().map(|kind| kind.word).chain(SYNONYMS.iter().map(|(synonym, _)| *synonym))
 }

@@ -46,7 +46,9 @@ mod limits;
 mod line;
 mod mint;
 mod named;
+mod number;
 mod printable;
+mod radix;
 mod refusal;
 mod save_point;
 mod scheme;
@@ -67,17 +69,19 @@ pub use clock::Reading;
 pub use clock_event::{ClockEvent, ClockFault, Severity};
 pub use declaration::{Declaration, DeclarationError, EpochError, EpochParser, no_dates};
 pub use fields::{
-    Field, FieldLayout, FieldsError, ID_BITS_MAX, INTEGER_BITS_MAX, RANDOM_BITS_MAX, Role, SLOT_BITS_MAX,
-    VALUE_BITS_MAX,
+    Field, FieldLayout, FieldsError, ID_BITS_MAX, INTEGER_BITS_MAX, NOISE_BITS_MAX, RANDOM_BITS_MAX, Role,
+    SLOT_BITS_MAX, VALUE_BITS_MAX,
 };
 #[cfg(feature = "std")]
 pub use file_maker::{FileMaker, FileMakerOptions, LockHolder, LockLoss, MakeError, OpenError, RecordError, SaveError};
-pub use format::{Format, PAD_MAX, PREFIX_BYTES_MAX, Radix};
+pub use format::{Format, PAD_MAX, PREFIX_BYTES_MAX};
 pub use kind::{KINDS, Kind, Shape};
 pub use layout::{Id, LOW_BITS, Layout, LayoutError, Parts};
 pub use limits::{BorrowPolicy, Limits};
 pub use mint::Mint;
 pub use named::{NamedGenerator, RequestField};
+pub use number::Number;
+pub use radix::Radix;
 pub use refusal::{Blocked, Overload, Refusal};
 pub use save_point::SavePoint;
 pub use scheme::{RandomCycle, Reservation, Scheme};

@@ -11,7 +11,8 @@ use alloc::vec::Vec;
 
 use crate::composer::Composer;
 use crate::declaration::Declaration;
-use crate::fields::{Role, low_bits};
+use crate::fields::Role;
+use crate::number::{Number, low_bits_64};
 use crate::scheme::RandomCycle;
 
 /// A named generator of one server.
@@ -38,13 +39,13 @@ pub struct RequestField {
 
 impl RequestField {
     /// Returns a checked value at its place in a number.
-    pub fn place(&self, value: u64) -> u128 {
-        u128::from(value) << self.shift
+    pub fn place(&self, value: u64) -> Number {
+        Number::from(value) << self.shift
     }
 
     /// Returns the value that was placed.
-    pub fn value(&self, request: u128) -> u64 {
-        u64::try_from(request >> self.shift & u128::from(self.max)).unwrap_or(self.max)
+    pub fn value(&self, request: Number) -> u64 {
+        (request >> self.shift).as_u64() & self.max
     }
 }
 
@@ -69,7 +70,7 @@ impl NamedGenerator {
         let composer = Composer::new(layout, owner, |name| declaration.drawn_value(name), cycle)?;
         let requests = layout.places().filter(|(field, _)| field.role == Role::Request);
         let request_fields = requests.map(|(field, shift)| {
-            let max = u64::try_from(low_bits(field.bits)).unwrap_or(u64::MAX);
+            let max = low_bits_64(field.bits);
             RequestField { name: field.name.clone(), max, shift }
         });
         Some(NamedGenerator {
@@ -120,9 +121,15 @@ impl NamedGenerator {
         self.composer.has_noise()
     }
 
+    /// Draws the noise of one ID; 0 if its IDs have none. `noise` returns fresh random bits.
+    #[inline]
+    pub fn draw_noise(&self, noise: impl FnMut() -> u128) -> u128 {
+        if self.has_noise() { self.declaration.draw_noise(noise) } else { 0 }
+    }
+
     /// Returns the number at `slot`: see [`Composer::number`].
     #[inline]
-    pub fn number(&self, slot: u64, count: u64, noise: u128, request: u128) -> u128 {
+    pub fn number(&self, slot: u64, count: u64, noise: u128, request: Number) -> Number {
         self.composer.number(slot, count, noise, request)
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use getid_core::Number;
 use getid_core::server::{CivilTime, CounterDeclaration, CounterKind, CounterReading, Reset, Serial, VALUE_MAX};
 use serde::Serialize;
 
@@ -31,7 +32,7 @@ const VALUE_COLUMNS: usize = 19;
 
 impl CountedRow {
     /// Decodes the ID that has this number. `now_unix_ms` decides the century of a year of two digits.
-    pub fn new(counter: &CounterDeclaration, number: u128, now_unix_ms: i64) -> CountedRow {
+    pub fn new(counter: &CounterDeclaration, number: Number, now_unix_ms: i64) -> CountedRow {
         let read = reading_of(number);
         let unix_ms = shown_unix_ms(counter, read, now_unix_ms);
         CountedRow {

@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 
-use getid_core::{Declaration, Field, FieldLayout, Role};
+use getid_core::{Declaration, Field, FieldLayout, Number, Role};
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
@@ -31,7 +31,7 @@ pub struct DecodedRow<'a> {
     id: String,
     /// The time; `None` if the kind holds no time.
     time: Option<DecodedTime>,
-    number: u128,
+    number: Number,
 }
 
 struct DecodedTime {
@@ -48,7 +48,7 @@ impl<'a> Decoding<'a> {
     }
 
     /// Decodes the ID that has this number.
-    pub fn row(&'a self, number: u128) -> DecodedRow<'a> {
+    pub fn row(&'a self, number: Number) -> DecodedRow<'a> {
         let layout = self.declaration.layout();
         let time = layout.tick_of(number).map(|tick| {
             let unix_ns = layout.unix_ns(tick);
@@ -81,7 +81,7 @@ impl<'a> Decoding<'a> {
 }
 
 /// Returns an ID as its generator writes it.
-pub fn text_of(declaration: &Declaration, number: u128) -> String {
+pub fn text_of(declaration: &Declaration, number: Number) -> String {
     let mut text = Vec::new();
     // The number was read from an ID, so it can be written as one.
     let written = declaration.write(number, &mut text);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use getid_core::{Declaration, Field, FieldLayout, Role, Shape, evenness};
+use getid_core::{Declaration, Field, FieldLayout, Number, Role, Shape, evenness};
 use serde::Serialize;
 
 use super::picture::picture;
@@ -182,9 +182,10 @@ fn servers(declaration: &Declaration) -> String {
         let servers = 1_u64.checked_shl(bits).map_or_else(|| format!("2^{bits}"), thousands);
         return format!("{servers} ({})", counted(bits.into(), "bit"));
     }
-    match declaration.kind().shape {
-        Shape::Number => "1: no field of an ID distinguishes servers".to_owned(),
-        _ => "any number: they differ by chance, in their random bits".to_owned(),
+    if declaration.is_same_on_servers(1) {
+        "1: no field of an ID distinguishes servers".to_owned()
+    } else {
+        "any number: they differ by chance, in their random bits".to_owned()
     }
 }
 
@@ -196,10 +197,9 @@ fn written(declaration: &Declaration) -> String {
     match declaration.kind().shape {
         Shape::Number if declaration.is_integer() => format!("an integer of up to {bytes} digits"),
         Shape::Number => format!("decimal text of up to {bytes} digits"),
-        Shape::Uuid(version) => format!("a UUID of version {version}; version and variant lie between the fields"),
+        Shape::Uuid(_) => format!("{}; version and variant lie between the fields", declaration.description()),
         Shape::Hibernate => "a UUID of version 1, as Hibernate writes it; its time lies in the lower half".to_owned(),
-        Shape::ObjectId => format!("{bytes} hex digits"),
-        Shape::ObjectIdDecimal => format!("{bytes} decimal digits"),
+        _ => declaration.description(),
     }
 }
 
@@ -301,7 +301,7 @@ fn limit_of_pad(declaration: &Declaration, format: &getid_core::Format) -> Optio
     if pad >= digits {
         return None;
     }
-    let base = format.radix.alphabet().len() as u128;
+    let base = Number::from(format.radix.alphabet().len() as u64);
     let first_longer = base.checked_pow(pad)?;
     let tick = u64::try_from(first_longer >> layout.shift_of(Role::Time)?).ok()?;
     let from = time_text(layout, tick);

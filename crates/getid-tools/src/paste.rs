@@ -10,6 +10,8 @@
 
 use std::fmt;
 
+use getid_core::Number;
+
 use super::subject::Subject;
 use getid_text::timestamp::plausibility;
 
@@ -37,7 +39,7 @@ pub struct Scanner<'a> {
 }
 
 /// An ID: the index of its subject, and its number.
-pub type FoundId = (usize, u128);
+pub type FoundId = (usize, Number);
 
 /// A mistake in pasted text, found where an ID was expected.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -232,11 +234,11 @@ mod tests {
     const NOW: i64 = 1_795_723_200_000;
 
     /// Returns the words of `text`, fed in pieces of `piece` bytes.
-    fn words(text: &[u8], piece: usize) -> Vec<(u64, Result<u128, PasteError>)> {
+    fn words(text: &[u8], piece: usize) -> Vec<(u64, Result<Number, PasteError>)> {
         words_of(&[Subject::Unnamed(Layout::default())], text, piece)
     }
 
-    fn words_of(subjects: &[Subject], text: &[u8], piece: usize) -> Vec<(u64, Result<u128, PasteError>)> {
+    fn words_of(subjects: &[Subject], text: &[u8], piece: usize) -> Vec<(u64, Result<Number, PasteError>)> {
         let mut words = Vec::new();
         let mut found = |line, word: Result<FoundId, PasteError>| {
             words.push((line, word.map(|(_, number)| number)));
@@ -256,12 +258,13 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(text: &str, expected: &[u128]) {
+    fn check(text: &str, expected: &[u64]) {
         for piece in 1..=text.len() {
-            let ids: Vec<u128> = words(text.as_bytes(), piece)
+            let ids: Vec<Number> = words(text.as_bytes(), piece)
                 .into_iter()
                 .map(|(line, word)| word.unwrap_or_else(|mistake| panic!("line {line}: {mistake}")))
                 .collect();
+            let expected: Vec<_> = expected.iter().map(|&id| Number::from(id)).collect();
             assert_eq!(ids, expected, "{text:?} in pieces of {piece}");
         }
     }
@@ -296,12 +299,12 @@ mod tests {
             assert_eq!(
                 words(b"7\nan,8\n-1\n(error) BUSY, try \"later\"\n9\n", piece),
                 [
-                    (1, Ok(7)),
+                    (1, Ok(Number::new(7))),
                     (2, no_id("an")),
-                    (2, Ok(8)),
+                    (2, Ok(Number::new(8))),
                     (3, no_id("-1")),
                     (4, Err(PasteError::ServerError { text: "BUSY, try \"later\"".to_owned() })),
-                    (5, Ok(9)),
+                    (5, Ok(Number::new(9))),
                 ]
             );
             assert_eq!(
@@ -387,7 +390,7 @@ mod tests {
         ) {
             let text = ids.iter().map(u64::to_string).collect::<Vec<_>>().join(mark);
             let found = words(text.as_bytes(), 5).into_iter().filter_map(|(_, word)| word.ok());
-            prop_assert_eq!(found.collect::<Vec<_>>(), ids.into_iter().map(u128::from).collect::<Vec<_>>());
+            prop_assert_eq!(found.collect::<Vec<_>>(), ids.into_iter().map(Number::from).collect::<Vec<_>>());
         }
     }
 }

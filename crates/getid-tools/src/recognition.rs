@@ -1,5 +1,5 @@
-//! Recognizes the probable kind of an ID that no generator is named for: UUIDs and `ObjectId`s by their shape, the
-//! others by their time.
+//! Recognizes the probable kind of an ID that no generator is named for: UUIDs, `ObjectId`s, ULIDs and the like by
+//! their shape, the others by their time.
 
 use getid_core::{Declaration, Id, KINDS, Kind, Layout, Shape, no_dates};
 
@@ -7,7 +7,7 @@ use super::subject::Subject;
 use getid_text::timestamp::AHEAD_MAX_MS;
 
 /// Words of kinds that are recognized by their shape. Hibernate's IDs look like other UUIDs of version 1.
-const SHAPED: [&str; 6] = ["uuid7", "uuid4", "uuid1", "uuid6", "objectid", "objectid-decimal"];
+const SHAPED: [&str; 9] = ["uuid7", "uuid4", "uuid1", "uuid6", "objectid", "objectid-decimal", "xid", "typeid", "ulid"];
 
 /// Largest number of proposed readings.
 const READINGS_MAX: usize = 3;
@@ -37,7 +37,7 @@ pub fn readings(id: Id, layout: Layout, now_unix_ms: i64) -> Vec<(&'static str, 
         return Vec::new();
     }
     let mut readings: Vec<(&'static str, i64)> = Vec::new();
-    for kind in KINDS.iter().filter(|kind| kind.shape == Shape::Number && kind.word != "fork") {
+    for kind in KINDS.iter().filter(|kind| is_integer(kind) && kind.word != "fork") {
         let Some(declaration) = plain(kind) else { continue };
         let layout = declaration.layout();
         // A kind whose time has ended gives no IDs.
@@ -51,6 +51,11 @@ pub fn readings(id: Id, layout: Layout, now_unix_ms: i64) -> Vec<(&'static str, 
     readings.sort_by_key(|(_, unix_ms)| std::cmp::Reverse(*unix_ms));
     readings.truncate(READINGS_MAX);
     readings
+}
+
+/// Returns true if the IDs of a kind are numbers in decimal digits.
+fn is_integer(kind: &Kind) -> bool {
+    kind.shape == Shape::Number && kind.radix.is_none()
 }
 
 #[cfg(test)]
@@ -68,6 +73,9 @@ mod tests {
             ("c232ab00-9414-11ec-b3c8-9f6bdeced846", Some("uuid1")),
             ("1ec9414c-232a-6b00-b3c8-9f6bdeced846", Some("uuid6")),
             ("507f1f77bcf86cd799439011", Some("objectid")),
+            ("01ARZ3NDEKTSV4RRFFQ69G5FAV", Some("ulid")),
+            ("9m4e2mr0ui3e8a215n4g", Some("xid")),
+            ("01h455vb4pex5vsknk084sn02q", Some("typeid")),
             ("144182182078841378", None),
             ("hello", None),
         ] {

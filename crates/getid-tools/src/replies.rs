@@ -13,6 +13,8 @@
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
+use getid_core::Number;
+
 use super::subject::{Subject, read_integer};
 
 /// Longest line of a reply, bytes; no Redis sends longer ones.
@@ -367,9 +369,9 @@ impl ReplySink for ReplyCounter {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
     /// The number of an ID.
-    Id(u128),
+    Id(Number),
     /// IDs of a list, in the list's order.
-    Ids(Vec<u128>),
+    Ids(Vec<Number>),
     /// The beginning of a string that is not recognized as an ID.
     Text(String),
     /// The beginning of the text of an error, alone or in a list.
@@ -385,7 +387,7 @@ pub struct IdReplyCollector {
     pub replies: Vec<Reply>,
     /// The subject of the IDs; `None` for the unnamed generator.
     subject: Option<Arc<Subject>>,
-    ids: Vec<u128>,
+    ids: Vec<Number>,
     is_list: bool,
     /// The first element that is not an ID.
     unexpected: Option<Reply>,
@@ -401,7 +403,7 @@ impl IdReplyCollector {
         self.unexpected.get_or_insert(reply);
     }
 
-    fn id(&mut self, id: Option<u128>, unexpected: impl FnOnce() -> Reply) {
+    fn id(&mut self, id: Option<Number>, unexpected: impl FnOnce() -> Reply) {
         match id {
             Some(id) if self.ids.len() < REPLY_IDS_MAX => self.ids.push(id),
             Some(_) => self.unexpected(Reply::Other(format!("a list of more than {REPLY_IDS_MAX} ids"))),
@@ -465,12 +467,12 @@ impl ReplySink for IdReplyCollector {
 }
 
 /// Parses a number without a sign, as an ID of the unnamed generator.
-fn parse_id(text: &[u8]) -> Option<u128> {
+fn parse_id(text: &[u8]) -> Option<Number> {
     let id = std::str::from_utf8(text).ok().and_then(read_integer);
     id.map(|id| id.get().into())
 }
 
-fn read_id(subject: &Subject, text: &[u8]) -> Option<u128> {
+fn read_id(subject: &Subject, text: &[u8]) -> Option<Number> {
     subject.read(std::str::from_utf8(text).ok()?)
 }
 
@@ -744,15 +746,18 @@ mod tests {
     fn replies_are_gathered_however_they_are_cut() {
         let text = |text: &str| Reply::Text(text.to_owned());
         let other = |text: &str| Reply::Other(text.to_owned());
-        gathered(":5\r\n:6\r\n", &[Reply::Id(5), Reply::Id(6)]);
-        gathered("*2\r\n$1\r\n7\r\n$2\r\n18\r\n+OK\r\n", &[Reply::Ids(vec![7, 18]), other("+OK")]);
+        gathered(":5\r\n:6\r\n", &[Reply::Id(Number::new(5)), Reply::Id(Number::new(6))]);
+        gathered(
+            "*2\r\n$1\r\n7\r\n$2\r\n18\r\n+OK\r\n",
+            &[Reply::Ids(vec![Number::new(7), Number::new(18)]), other("+OK")],
+        );
         gathered("*0\r\n-BUSY x\r\n", &[Reply::Ids(vec![]), Reply::Error("BUSY x".to_owned())]);
         gathered(":-1\r\n$2\r\n15\r\n$-1\r\n", &[other(":-1"), text("15"), other("null")]);
         gathered(":9223372036854775808\r\n", &[other(":9223372036854775808")]);
         gathered("*2\r\n:1\r\n$1\r\nx\r\n", &[other("x")]);
-        gathered("*2\r\n:1\r\n-ERR y\r\n:2\r\n", &[Reply::Error("ERR y".to_owned()), Reply::Id(2)]);
+        gathered("*2\r\n:1\r\n-ERR y\r\n:2\r\n", &[Reply::Error("ERR y".to_owned()), Reply::Id(Number::new(2))]);
         gathered("*1\r\n*1\r\n:1\r\n", &[other("a list in a list")]);
-        gathered(">2\r\n+message\r\n:3\r\n:1\r\n", &[Reply::Id(1)]);
+        gathered(">2\r\n+message\r\n:3\r\n:1\r\n", &[Reply::Id(Number::new(1))]);
         let long = "9".repeat(1000);
         gathered(&format!("*1\r\n$1000\r\n{long}\r\n"), &[other(&long[..BULK_BYTES_SHOWN_MAX])]);
     }
@@ -768,7 +773,7 @@ mod tests {
         };
         let uuid = "017f22e2-79b0-7cc3-98c4-dc0c0c07398f";
         let texts = format!("$36\r\n{uuid}\r\n>1\r\n:1\r\n*2\r\n$36\r\n{uuid}\r\n$36\r\n{uuid}\r\n:5\r\n$1\r\n5\r\n");
-        let number = 0x0017_f22e_279b_0cc3 << 62 | 0x18c4_dc0c_0c07_398f_u128;
+        let number = Number::new(0x0017_f22e_279b_0cc3 << 62 | 0x18c4_dc0c_0c07_398f);
         assert_eq!(
             gathered("t uuid7", &texts),
             [
@@ -782,15 +787,15 @@ mod tests {
         assert_eq!(
             gathered("t js53", ":5\r\n$1\r\n5\r\n*1\r\n$1\r\n5\r\n:9007199254740992\r\n"),
             [
-                Reply::Id(5),
+                Reply::Id(Number::new(5)),
                 Reply::Text("5".to_owned()),
-                Reply::Ids(vec![5]),
+                Reply::Ids(vec![Number::new(5)]),
                 Reply::Other(":9007199254740992".to_owned())
             ]
         );
         let longest = format!("t layout time:60@1ms noise:68 format hex pad 64 prefix {}", "x".repeat(64));
         let id = format!("{}{:064x}", "x".repeat(64), 7);
-        assert_eq!(gathered(&longest, &format!("$128\r\n{id}\r\n")), [Reply::Id(7)]);
+        assert_eq!(gathered(&longest, &format!("$128\r\n{id}\r\n")), [Reply::Id(Number::new(7))]);
     }
 
     #[test]

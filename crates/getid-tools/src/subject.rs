@@ -8,7 +8,7 @@ use std::fmt;
 use getid_core::server::{
     COUNTER_KINDS, CivilTime, CounterDeclaration, CounterError, CounterKind, CounterReading, ZoneCheck,
 };
-use getid_core::{Declaration, DeclarationError, EpochParser, Id, Kind, Layout, Shape, no_dates};
+use getid_core::{Declaration, DeclarationError, EpochParser, Id, Kind, Layout, Number, Shape, no_dates};
 
 use super::decoded::text_of;
 use getid_text::zone::shown_unix_ms;
@@ -86,7 +86,7 @@ impl Subject {
     }
 
     /// Returns the number of an ID; `None` if the text is no ID of this subject.
-    pub fn read(&self, id: &str) -> Option<u128> {
+    pub fn read(&self, id: &str) -> Option<Number> {
         match self {
             Subject::Unnamed(_) => read_integer(id).map(|id| id.get().into()),
             Subject::Declared(declaration) => declaration.read(id),
@@ -95,7 +95,7 @@ impl Subject {
     }
 
     /// Returns an ID as it is written.
-    pub fn text(&self, number: u128) -> String {
+    pub fn text(&self, number: Number) -> String {
         match self {
             Subject::Unnamed(_) => number.to_string(),
             Subject::Declared(declaration) => text_of(declaration, number),
@@ -104,7 +104,7 @@ impl Subject {
     }
 
     /// Returns the time that an ID holds, Unix ms.
-    pub fn unix_ms(&self, number: u128, now_unix_ms: i64) -> Option<i64> {
+    pub fn unix_ms(&self, number: Number, now_unix_ms: i64) -> Option<i64> {
         match self {
             Subject::Unnamed(layout) => {
                 let id = u64::try_from(number).ok().and_then(Id::new)?;
@@ -169,11 +169,14 @@ impl Subject {
             return expected_of(format);
         }
         match declaration.kind().shape {
-            Shape::Number => format!("0 to {}", u128::MAX >> (u128::BITS - declaration.layout().bits())),
-            Shape::Uuid(version) => format!("a UUID of version {version}"),
-            Shape::Hibernate => "a UUID of version 1 whose last four digits are 7fff or less".to_owned(),
-            Shape::ObjectId => "24 hex digits".to_owned(),
-            Shape::ObjectIdDecimal => format!("29 digits, at most {}", u128::MAX >> 32),
+            Shape::Number => format!("0 to {}", Number::MAX >> (Number::BITS - declaration.layout().bits())),
+            Shape::Hibernate if declaration.prefix().is_empty() => {
+                "a UUID of version 1 whose last four digits are 7fff or less".to_owned()
+            }
+            Shape::ObjectIdDecimal if declaration.prefix().is_empty() => {
+                format!("29 digits, at most {}", u128::MAX >> 32)
+            }
+            _ => declaration.description(),
         }
     }
 
@@ -190,7 +193,7 @@ impl Subject {
     pub fn marks(&self) -> &str {
         let format = match self {
             Subject::Unnamed(_) => None,
-            Subject::Declared(declaration) => declaration.format(),
+            Subject::Declared(declaration) => return declaration.prefix(),
             Subject::Counted(counter) => match counter.kind() {
                 CounterKind::Sequence(format) => format.as_ref(),
                 CounterKind::Serial(serial) => return serial.template.text(),
@@ -215,20 +218,20 @@ fn expected_of(format: &getid_core::Format) -> String {
 const VALUE_BITS: u32 = 64;
 
 /// Returns the number of a counted ID: its value, and above it the time that a serial number shows.
-fn number_of(counter: &CounterDeclaration, read: CounterReading) -> u128 {
+fn number_of(counter: &CounterDeclaration, read: CounterReading) -> Number {
     let CounterReading { value, stamp: CivilTime { year, month, day, hour } } = read;
     if let CounterKind::Sequence(_) = counter.kind() {
-        return u128::from(value.unsigned_abs());
+        return value.unsigned_abs().into();
     }
-    let shown = [month, day, hour].into_iter().fold(u128::from(year), |above, part| above << 8 | u128::from(part));
-    shown << VALUE_BITS | u128::from(value.unsigned_abs())
+    let shown = [month, day, hour].into_iter().fold(Number::from(year), |above, part| above << 8 | Number::from(part));
+    shown << VALUE_BITS | Number::from(value.unsigned_abs())
 }
 
 /// Returns the reading of a number made by `number_of`.
-pub fn reading_of(number: u128) -> CounterReading {
-    let part = |shift: u32| u8::try_from((number >> (VALUE_BITS + shift)) & 0xff).unwrap_or_default();
-    let year = u16::try_from((number >> (VALUE_BITS + 24)) & 0xffff).unwrap_or_default();
-    let value = i64::try_from(number & u128::from(u64::MAX)).unwrap_or(i64::MAX);
+pub fn reading_of(number: Number) -> CounterReading {
+    let part = |shift: u32| (number >> (VALUE_BITS + shift)).as_u8();
+    let year = (number >> (VALUE_BITS + 24)).as_u16();
+    let value = i64::try_from(number.as_u64()).unwrap_or(i64::MAX);
     CounterReading { value, stamp: CivilTime { year, month: part(16), day: part(8), hour: part(0) } }
 }
 
@@ -237,7 +240,7 @@ pub(crate) fn text_of_counted(counter: &CounterDeclaration, read: CounterReading
     let mut text = Vec::new();
     let written = match counter.kind() {
         CounterKind::Sequence(None) => false,
-        CounterKind::Sequence(Some(format)) => format.write(u128::from(read.value.unsigned_abs()), &mut text),
+        CounterKind::Sequence(Some(format)) => format.write(read.value.unsigned_abs().into(), &mut text),
         CounterKind::Serial(serial) => serial.write(read.stamp, read.value, &mut text),
     };
     String::from_utf8(text).ok().filter(|_| written).unwrap_or_else(|| read.value.to_string())

@@ -14,9 +14,10 @@ use core::fmt;
 
 use super::value::Declaration;
 use crate::checks::{Fault, planted};
-use crate::fields::{Field, Role, low_bits};
-use crate::format::{Format, Radix};
-use crate::kind::Shape;
+use crate::fields::{Field, Role};
+use crate::format::Format;
+use crate::number::{Number, low_ones};
+use crate::radix::Radix;
 use crate::unit::Unit;
 
 /// Largest number of former formats that are kept beside the one in use.
@@ -30,12 +31,19 @@ impl Declaration {
     /// below the time must keep its width, and server-id, drawn values and constants must keep their places. A format
     /// may change with a prefix that distinguishes its texts from all before, or back to an earlier format.
     ///
+    /// The prefix of a text kind may change at any time. Behind it are texts of one width, which never repeat. IDs of a
+    /// kind without time are unique by chance alone, which no change makes smaller than the least that a declaration
+    /// may have.
+    ///
     /// # Errors
     ///
     /// Fails with the change by which an ID could repeat.
     pub fn may_replace(&self, old: &Declaration) -> Result<(), Change> {
         if self.kind.shape != old.kind.shape || self.layout.has_time() != old.layout.has_time() {
             return Err(Change::Kind { old: old.kind.word, new: self.kind.word });
+        }
+        if !self.layout.has_time() {
+            return Ok(());
         }
         if self.bits_below_time() != old.bits_below_time() {
             return Err(Change::Width { old: old.bits_below_time(), new: self.bits_below_time() });
@@ -86,14 +94,14 @@ impl Declaration {
     /// drawn values differ by chance and are not set by hand; a record can't show the latter for drawn fields.
     fn is_server_in_each_id(&self) -> bool {
         let is_drawn = self.layout.fields().iter().any(|field| field.role == Role::Drawn);
-        !self.server_places().is_empty() || (self.kind.shape != Shape::Number && !is_drawn)
+        !self.server_places().is_empty() || (!self.is_number_in_time() && !is_drawn)
     }
 
     /// Returns a field that has another place than in `old`, or that distinguishes servers in one of them only.
     fn moved_since(&self, old: &Declaration) -> Option<String> {
         let (was, is) = (old.fixed(), self.fixed());
         let mask = |fields: &[(&Field, u32)]| {
-            fields.iter().fold(0, |mask, (field, shift)| mask | low_bits(field.bits) << shift)
+            fields.iter().fold(Number::ZERO, |mask, (field, shift)| mask | low_ones(field.bits) << *shift)
         };
         // A part of the server-id may have another name, or be split into two fields.
         let is_moved = |&(new, shift): &(&Field, u32)| {
@@ -104,7 +112,7 @@ impl Declaration {
                 .is_some_and(|&(old, place)| !both_servers(old) && (place, old.bits) != (shift, new.bits))
         };
         let is_alone =
-            |mask: u128| move |&&(field, shift): &&(&Field, u32)| (low_bits(field.bits) << shift) & !mask != 0;
+            |mask: Number| move |&&(field, shift): &&(&Field, u32)| (low_ones(field.bits) << shift) & !mask != 0;
         let moved = is.iter().find(|place| is_moved(place));
         let moved =
             moved.or_else(|| was.iter().find(is_alone(mask(&is)))).or_else(|| is.iter().find(is_alone(mask(&was))));
@@ -137,6 +145,9 @@ impl Declaration {
 
     /// Returns the formats to keep when this declaration replaces `old`.
     pub(super) fn former_behind(&self, old: &Declaration) -> Vec<Format> {
+        if !self.layout.has_time() {
+            return Vec::new();
+        }
         let is = self.written();
         let mut former = old.former.clone();
         former.push(old.written());

@@ -2,15 +2,22 @@
 
 use alloc::borrow::ToOwned as _;
 use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::string::String;
+use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 
 use super::error::{DeclarationError, EpochError};
-use super::value::{Declaration, FIELD_NAME_BYTES_MAX, FORMERLY, OPTIONS, WORDS_MAX, is_name, is_reserved_name};
-use crate::fields::{Field, FieldLayout, FieldsError, Role, low_bits_64};
-use crate::format::{Format, PAD_MAX, PREFIX_BYTES_MAX, Radix, is_plain};
+use super::value::{
+    Declaration, FIELD_NAME_BYTES_MAX, FORMERLY, INTEGER, OPTIONS, TYPE_PREFIX_BYTES_MAX, WORDS_MAX, is_name,
+    is_reserved_name,
+};
+use crate::alphabet::Alphabet;
+use crate::fields::{Field, FieldLayout, FieldsError, Role};
+use crate::format::{Format, PAD_MAX, PREFIX_BYTES_MAX, is_plain};
+use crate::kind::nano_id::{CHANCE_BITS_MIN, LENGTH, NanoId};
 use crate::kind::{KINDS, Kind, Shape};
+use crate::number::low_bits_64;
+use crate::radix::Radix;
 use crate::unit::Unit;
 
 /// The range of epochs, Unix ms: from the year 1 to the year 9999, which RFC 3339 can write.
@@ -212,7 +219,8 @@ impl Draft {
         self.read_epoch();
         let one_server = self.number_option("one-server", u64::from(u32::MAX)).and_then(|n| u32::try_from(n).ok());
         let counter_start = self.read_counter_start();
-        let format = self.read_format();
+        let nano_id = self.read_nano_id();
+        let (format, prefix) = self.read_style();
         let (by_hand, drawn) = self.read_values();
         if self.is_free() {
             if self.fields.is_empty() {
@@ -223,6 +231,10 @@ impl Draft {
         } else {
             // A preset drops a field of 0 bits. Without its time it would be another kind.
             self.fields.retain(|field| field.bits > 0 || field.role == Role::Time);
+            let bits = self.fields.iter().fold(0, |sum: u32, field| sum.saturating_add(field.bits));
+            if !self.kind.has_time() && bits < CHANCE_BITS_MIN {
+                self.errors.push(DeclarationError::Chance { bits });
+            }
         }
         let mut errors = self.errors;
         match FieldLayout::new(self.fields, self.epoch_unix_ms, self.unit) {
@@ -234,6 +246,8 @@ impl Draft {
                     kind,
                     layout,
                     format,
+                    prefix,
+                    nano_id,
                     counter_start,
                     one_server,
                     by_hand,
@@ -249,7 +263,7 @@ impl Draft {
 
     fn read_epoch(&mut self) {
         let Some(text) = self.option("epoch") else { return };
-        if self.kind.shape != Shape::Number {
+        if self.kind.shape != Shape::Number || !self.kind.has_time() {
             return self.errors.push(DeclarationError::NotForKind { option: "epoch", kind: self.kind.word });
         }
         let number = text.parse::<i64>().ok().filter(|_| !text.starts_with('+'));
@@ -327,21 +341,91 @@ impl Draft {
         (by_hand, drawn)
     }
 
+    /// Reads the options of a `nanoid`, whose noise gets the width of its texts.
+    fn read_nano_id(&mut self) -> Option<NanoId> {
+        let (alphabet, length) = (self.option("alphabet"), self.option("length"));
+        if self.kind.shape != Shape::NanoId {
+            let given = [("alphabet", alphabet), ("length", length)].into_iter().find(|(_, text)| text.is_some());
+            let kind = self.kind.word;
+            self.errors.extend(given.map(|(option, _)| DeclarationError::NotForKind { option, kind }));
+            return None;
+        }
+        let alphabet = match alphabet.map_or_else(|| Ok(NanoId::default_alphabet()), |text| Alphabet::parse(&text)) {
+            Ok(alphabet) => alphabet,
+            Err(error) => {
+                self.errors.push(DeclarationError::Alphabet { error });
+                return None;
+            }
+        };
+        let text = length.unwrap_or_else(|| LENGTH.to_string());
+        let length = whole_number(&text).and_then(|length| u32::try_from(length).ok()).unwrap_or(0);
+        let characters = alphabet.len();
+        match NanoId::new(alphabet, length) {
+            Ok(nano_id) => {
+                self.fields.iter_mut().for_each(|noise| noise.bits = nano_id.bits());
+                Some(nano_id)
+            }
+            Err(range) => {
+                let (least, most) = range.into_inner();
+                self.errors.push(DeclarationError::Length { text, characters, least, most });
+                None
+            }
+        }
+    }
+
+    /// Reads the options by which IDs are written: a format of numbers, or the prefix of a text kind.
+    fn read_style(&mut self) -> (Option<FormatDraft>, String) {
+        if self.kind.shape == Shape::Number {
+            return (self.read_format(), String::new());
+        }
+        for option in ["format", "pad", "overflow"] {
+            if self.option(option).is_some() {
+                self.errors.push(DeclarationError::NotForKind { option, kind: self.kind.word });
+            }
+        }
+        (None, self.read_text_prefix())
+    }
+
+    /// Reads the prefix of a text kind; that of a `TypeID` gets its `_`.
+    fn read_text_prefix(&mut self) -> String {
+        let Some(text) = self.option("prefix").filter(|text| !text.is_empty()) else { return String::new() };
+        if self.kind.shape != Shape::TypeId {
+            self.check_prefix(&text);
+            return text;
+        }
+        let is_letter = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_lowercase());
+        let has_letters = text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+        let has_ends = is_letter(text.bytes().next()) && is_letter(text.bytes().last());
+        if !has_letters || !has_ends || text.len() > TYPE_PREFIX_BYTES_MAX {
+            self.errors.push(DeclarationError::TypePrefix { text: text.clone() });
+        }
+        text + "_"
+    }
+
+    fn check_prefix(&mut self, text: &str) {
+        if text.len() > PREFIX_BYTES_MAX || !is_plain(text) {
+            self.errors.push(DeclarationError::Prefix { text: text.to_owned() });
+        }
+    }
+
+    /// Reads the format of numbers; `None`: they are integers.
     fn read_format(&mut self) -> Option<FormatDraft> {
         let (radix, pad) = (self.option("format"), self.option("pad"));
         let (prefix, overflow) = (self.option("prefix"), self.option("overflow"));
-        let given = [("format", &radix), ("pad", &pad), ("prefix", &prefix), ("overflow", &overflow)];
-        let (option, _) = given.into_iter().find(|(_, text)| text.is_some())?;
-        if self.kind.shape != Shape::Number {
-            self.errors.push(DeclarationError::NotForKind { option, kind: self.kind.word });
-            return None;
-        }
-        let radix = radix.map_or(Radix::Decimal, |word| {
-            Radix::of_word(&word).unwrap_or_else(|| {
-                self.errors.push(DeclarationError::Radix { word });
+        let given = [("pad", &pad), ("prefix", &prefix), ("overflow", &overflow)];
+        let given = given.into_iter().find(|(_, text)| text.is_some()).map(|(option, _)| option);
+        let default = self.kind.radix.or(given.map(|_| Radix::Decimal));
+        let radix = match radix.as_deref() {
+            None => default?,
+            Some(INTEGER) => {
+                self.errors.extend(given.map(|option| DeclarationError::IntegerText { option }));
+                return None;
+            }
+            Some(word) => Radix::of_word(word).unwrap_or_else(|| {
+                self.errors.push(DeclarationError::Radix { word: word.to_owned() });
                 Radix::Decimal
-            })
-        });
+            }),
+        };
         let pad = pad.and_then(|text| {
             let pad =
                 whole_number(&text).and_then(|pad| u32::try_from(pad).ok()).filter(|pad| (1..=PAD_MAX).contains(pad));
@@ -351,9 +435,7 @@ impl Draft {
             pad
         });
         let prefix = prefix.unwrap_or_default();
-        if prefix.len() > PREFIX_BYTES_MAX || !is_plain(&prefix) {
-            self.errors.push(DeclarationError::Prefix { text: prefix.clone() });
-        }
+        self.check_prefix(&prefix);
         let grows = overflow.as_deref() == Some("grow");
         if let Some(word) = overflow.filter(|word| !["error", "grow"].contains(&word.as_str())) {
             self.errors.push(DeclarationError::Overflow { word });

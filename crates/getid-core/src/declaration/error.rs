@@ -4,9 +4,12 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-use super::value::{NAME_BYTES_MAX, OPTIONS, RESERVED_NAME, WORDS_MAX};
+use super::value::{INTEGER, NAME_BYTES_MAX, OPTIONS, RESERVED_NAME, TYPE_PREFIX_BYTES_MAX, WORDS_MAX};
+use crate::alphabet::AlphabetError;
 use crate::fields::FieldsError;
-use crate::format::{PAD_MAX, PREFIX_BYTES_MAX, Radix};
+use crate::format::{PAD_MAX, PREFIX_BYTES_MAX};
+use crate::kind::nano_id::CHANCE_BITS_MIN;
+use crate::radix::Radix;
 
 /// A mistake in a declaration. `Display` shows the word that was read and what was expected.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +42,11 @@ pub enum DeclarationError {
     Epoch { text: String, error: EpochError },
     Radix { word: String },
     Prefix { text: String },
+    TypePrefix { text: String },
+    IntegerText { option: &'static str },
+    Alphabet { error: AlphabetError },
+    Length { text: String, characters: usize, least: u32, most: u32 },
+    Chance { bits: u32 },
     Overflow { word: String },
     Fields(FieldsError),
 }
@@ -61,7 +69,10 @@ impl DeclarationError {
             Self::Pad { .. } => "pad",
             Self::Epoch { .. } => "epoch",
             Self::Radix { .. } => "format",
-            Self::Prefix { .. } => "prefix",
+            Self::Prefix { .. } | Self::TypePrefix { .. } => "prefix",
+            Self::IntegerText { option } => option,
+            Self::Alphabet { .. } => "alphabet",
+            Self::Length { .. } => "length",
             Self::Overflow { .. } => "overflow",
             Self::NoFields
             | Self::NoTime
@@ -72,6 +83,7 @@ impl DeclarationError {
             | Self::Unit { .. }
             | Self::NoUnit { .. }
             | Self::NotWithRequest { .. }
+            | Self::Chance { .. }
             | Self::Fields(_) => "layout",
         })
     }
@@ -91,6 +103,8 @@ impl DeclarationError {
             | Self::Radix { .. }
             | Self::Pad { .. }
             | Self::Prefix { .. }
+            | Self::IntegerText { .. }
+            | Self::Alphabet { .. }
             | Self::Overflow { .. }
             | Self::Fields(FieldsError::Twice { .. }) => true,
             _ => false,
@@ -152,6 +166,12 @@ impl fmt::Display for DeclarationError {
                 write!(f, "{} is not an option; there are {}", Quoted(name), OPTIONS.join(", "))?;
                 if fields.is_empty() { Ok(()) } else { write!(f, ", and the fields {}", fields.join(", ")) }
             }
+            Self::NotForKind { option: option @ ("alphabet" | "length"), kind } => {
+                write!(f, "{option} is for nanoid, and the kind is {kind}")
+            }
+            Self::NotForKind { option: "epoch", kind } => {
+                write!(f, "epoch is for integers with a time, and {kind} is none: its epoch can't be changed")
+            }
             Self::NotForKind { option, kind } => {
                 write!(f, "{option} is for integers, and {kind} is written in its own way")
             }
@@ -171,12 +191,35 @@ impl fmt::Display for DeclarationError {
             Self::Epoch { text, error } => write!(f, "epoch is {}: {error}", Quoted(text)),
             Self::Radix { word } => {
                 let words: Vec<_> = Radix::ALL.iter().map(|radix| radix.word()).collect();
-                write!(f, "format is {}, must be one of {}", Quoted(word), words.join(", "))
+                write!(f, "format is {}, must be one of {}, or {INTEGER}", Quoted(word), words.join(", "))
             }
             Self::Prefix { text } => write!(
                 f,
                 "prefix is {}, must be up to {PREFIX_BYTES_MAX} printable ASCII characters without spaces and quotes",
                 Quoted(text)
+            ),
+            Self::TypePrefix { text } => write!(
+                f,
+                "prefix is {}, must be up to {TYPE_PREFIX_BYTES_MAX} small letters and _, a letter first and last: a \
+                 TypeID has another _ behind its prefix by itself",
+                Quoted(text)
+            ),
+            Self::IntegerText { option } => {
+                write!(f, "{option} is for texts, and the format is {INTEGER}: remove one of them")
+            }
+            Self::Alphabet { error } => write!(f, "alphabet: {error}"),
+            Self::Length { text, characters, least, most } => write!(
+                f,
+                "length is {}, must be {least} to {most} for an alphabet of {characters} characters: a shorter text has \
+                 fewer than {CHANCE_BITS_MIN} random bits, so two of 1.2 billion would be equal with a chance of one \
+                 half; a longer one has more than {} bits",
+                Quoted(text),
+                u128::BITS
+            ),
+            Self::Chance { bits } => write!(
+                f,
+                "the noise has {bits} bits, must have at least {CHANCE_BITS_MIN}: with fewer, two of 1.2 billion IDs \
+                 would be equal with a chance of more than one half"
             ),
             Self::Overflow { word } => write!(f, "overflow is {}, must be error or grow", Quoted(word)),
             Self::Fields(error) => error.fmt(f),

@@ -7,9 +7,11 @@ use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
 
 use crate::checks::{Fault, planted};
-use crate::fields::{Field, FieldLayout, ID_BITS_MAX, INTEGER_BITS_MAX, Role, low_bits, low_bits_64};
+use crate::fields::{Field, FieldLayout, ID_BITS_MAX, INTEGER_BITS_MAX, Role};
 use crate::format::Format;
+use crate::kind::nano_id::NanoId;
 use crate::kind::{Kind, Shape};
+use crate::number::{Number, low_bits_64, low_ones};
 
 /// Longest name of a generator, bytes.
 pub const NAME_BYTES_MAX: usize = 128;
@@ -21,7 +23,14 @@ pub(super) const FIELD_NAME_BYTES_MAX: usize = 32;
 pub const WORDS_MAX: usize = 4 * ID_BITS_MAX as usize;
 
 /// Names of the options that are not fields.
-pub const OPTIONS: [&str; 7] = ["epoch", "counter-start", "one-server", "format", "pad", "prefix", "overflow"];
+pub const OPTIONS: [&str; 9] =
+    ["epoch", "counter-start", "one-server", "format", "pad", "prefix", "overflow", "alphabet", "length"];
+
+/// Longest prefix of a `TypeID`, bytes (its specification, version 0.3).
+pub(super) const TYPE_PREFIX_BYTES_MAX: usize = 63;
+
+/// Word of the option `format` for numbers without a text.
+pub(super) const INTEGER: &str = "integer";
 
 /// The record's word for a format in which IDs were written before.
 pub(super) const FORMERLY: &str = "formerly";
@@ -63,6 +72,10 @@ pub struct Declaration {
     pub(super) kind: &'static Kind,
     pub(super) layout: FieldLayout,
     pub(super) format: Option<Format>,
+    /// The text before the text of a text kind, with the `_` of a `TypeID`.
+    pub(super) prefix: String,
+    /// The texts of a `nanoid`.
+    pub(super) nano_id: Option<NanoId>,
     pub(super) counter_start: u64,
     pub(super) one_server: Option<u32>,
     /// Worker fields whose values were set by hand. Sorted by name, as `drawn` is, so that the written order makes no
@@ -107,7 +120,9 @@ impl Declaration {
             add(self.layout.to_string());
             let is_left_out = |(name, ..): &&(&str, u32, Role)| self.layout.field(name).is_none();
             self.kind.fields.iter().filter(is_left_out).for_each(|(name, ..)| add(format!("{name}:0")));
-            add(format!("epoch {}", self.layout.epoch_unix_ms()));
+            if self.layout.has_time() {
+                add(format!("epoch {}", self.layout.epoch_unix_ms()));
+            }
         }
         for field in self.layout.fields() {
             match field.role {
@@ -129,10 +144,40 @@ impl Declaration {
         if let Some(server_id) = self.one_server {
             add(format!("one-server {server_id}"));
         }
-        if let Some(format) = &self.format {
-            add(format.to_string());
+        if let Some(style) = self.style_text() {
+            add(style);
         }
         text
+    }
+
+    /// Returns the options by which its IDs are written, as they are declared: `format base62 pad 11`, `prefix user_`;
+    /// `None` if there are none.
+    fn style_text(&self) -> Option<String> {
+        if let Some(format) = &self.format {
+            return Some(format.to_string());
+        }
+        if self.kind.radix.is_some() {
+            return Some(format!("format {INTEGER}"));
+        }
+        let mut parts = Vec::new();
+        if let Some(nano_id) = &self.nano_id {
+            if *nano_id.alphabet() != NanoId::default_alphabet() {
+                parts.push(format!("alphabet {}", nano_id.alphabet()));
+            }
+            parts.push(format!("length {}", nano_id.length()));
+        }
+        if !self.prefix.is_empty() {
+            // The `_` behind the prefix of a TypeID is not declared.
+            let declared = self.prefix.strip_suffix('_').filter(|_| self.kind.shape == Shape::TypeId);
+            parts.push(format!("prefix {}", declared.unwrap_or(&self.prefix)));
+        }
+        (!parts.is_empty()).then(|| parts.join(" "))
+    }
+
+    /// Returns how its IDs are written, without the word `format`: `base62 pad 11 prefix T-`, `length 21`. `None` if
+    /// the kind alone describes it.
+    pub fn written_as(&self) -> Option<String> {
+        self.style_text().map(|text| text.strip_prefix("format ").map_or_else(|| text.clone(), str::to_owned))
     }
 
     /// Returns the generator's name, 1 to 128 bytes.
@@ -158,6 +203,21 @@ impl Declaration {
     /// Returns the format of its numbers, if it is not the kind's own.
     pub fn format(&self) -> Option<&Format> {
         self.format.as_ref()
+    }
+
+    /// Returns the text before that of each ID; empty without one.
+    pub fn prefix(&self) -> &str {
+        self.format.as_ref().map_or(&self.prefix, |format| &format.prefix)
+    }
+
+    /// Returns the expected form of its IDs, as a noun.
+    pub fn description(&self) -> String {
+        let behind = if self.prefix().is_empty() { String::new() } else { format!(" behind '{}'", self.prefix()) };
+        match (&self.nano_id, self.kind.shape) {
+            (Some(nano_id), _) => format!("{} characters of {}{behind}", nano_id.length(), nano_id.alphabet().as_str()),
+            (None, Shape::Number) => format!("a decimal number of at most {} bits", self.layout.bits()),
+            (None, shape) => format!("{}{behind}", shape.description()),
+        }
     }
 
     /// Returns the highest random start of a unit that was not borrowed; 0: units start at 0.
@@ -188,8 +248,13 @@ impl Declaration {
         if planted(Fault::ServersShareLayout) {
             return false;
         }
-        // Drawn values and noise differ by chance, in kinds that are made for it.
-        self.kind.shape == Shape::Number && self.server_bits() < id_range
+        self.is_number_in_time() && self.server_bits() < id_range
+    }
+
+    /// Returns true for numbers that distinguish servers only by a server-id. Drawn values of text kinds, and the noise
+    /// of kinds without a time, differ by chance.
+    pub(super) fn is_number_in_time(&self) -> bool {
+        self.kind.shape == Shape::Number && self.layout.has_time()
     }
 
     /// Returns true if its IDs are integers on the wire.
@@ -200,7 +265,7 @@ impl Declaration {
     /// Returns true if a server's IDs ascend, as numbers. Texts ascend too if all have one width: those of a text kind,
     /// and of a format that does not grow.
     pub fn is_ordered(&self) -> bool {
-        self.kind.shape.is_ordered()
+        self.kind.shape.is_ordered() && self.layout.has_time()
     }
 
     /// Returns the fields whose values are drawn once, with the width of each, bits.
@@ -239,29 +304,51 @@ impl Declaration {
         self.former = self.former_behind(old);
     }
 
-    /// Appends the ID of a number as text. Returns false, and appends nothing, if the format refuses the number.
+    /// Draws the noise of one ID by `noise`, which returns fresh random bits. All texts of a `nanoid` are equally likely.
+    #[inline]
+    pub fn draw_noise(&self, mut noise: impl FnMut() -> u128) -> u128 {
+        match &self.nano_id {
+            None => noise(),
+            Some(nano_id) => nano_id.draw(noise),
+        }
+    }
+
+    /// Appends the ID of a number as text. Returns false, and appends nothing, if its format or alphabet refuses the
+    /// number.
     #[must_use]
-    pub fn write(&self, number: u128, out: &mut Vec<u8>) -> bool {
+    pub fn write(&self, number: Number, out: &mut Vec<u8>) -> bool {
         if let Some(format) = &self.format {
             return format.write(number, out);
+        }
+        let start = out.len();
+        out.extend_from_slice(self.prefix.as_bytes());
+        if let Some(nano_id) = &self.nano_id {
+            let has_text = nano_id.write(number, out);
+            out.truncate(if has_text { out.len() } else { start });
+            return has_text;
         }
         self.kind.shape.write(number, out);
         true
     }
 
     /// Parses an ID; `None` for texts that this generator does not write.
-    pub fn read(&self, id: &str) -> Option<u128> {
-        let number = match &self.format {
-            Some(format) => format.read(id),
-            None => self.kind.shape.read(id),
+    pub fn read(&self, id: &str) -> Option<Number> {
+        let number = match (&self.format, &self.nano_id) {
+            (Some(format), _) => format.read(id),
+            (None, Some(nano_id)) => nano_id.read(id.strip_prefix(self.prefix.as_str())?),
+            (None, None) => self.kind.shape.read(id.strip_prefix(self.prefix.as_str())?),
         };
-        number.filter(|&number| number <= low_bits(self.layout.bits()))
+        number.filter(|&number| number <= low_ones(self.layout.bits()))
     }
 
     /// Returns the longest text of an ID, bytes.
     pub fn id_bytes_max(&self) -> usize {
         let bits = self.layout.bits();
-        self.format.as_ref().map_or_else(|| self.kind.shape.bytes_max(bits), |format| format.bytes_max(bits))
+        match (&self.format, &self.nano_id) {
+            (Some(format), _) => format.bytes_max(bits),
+            (None, Some(nano_id)) => self.prefix.len() + nano_id.length() as usize,
+            (None, None) => self.prefix.len() + self.kind.shape.bytes_max(bits),
+        }
     }
 }
 

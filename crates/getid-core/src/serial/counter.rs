@@ -12,8 +12,9 @@ use core::ops::RangeInclusive;
 
 use super::template::{CivilTime, Reset, TEMPLATE_BYTES_MAX, Template, TemplateError};
 use crate::declaration::{RESERVED_NAME, is_name, is_reserved_name};
-use crate::format::{Format, PAD_MAX, PREFIX_BYTES_MAX, Radix, is_plain};
+use crate::format::{Format, PAD_MAX, PREFIX_BYTES_MAX, is_plain};
 use crate::kind::Shape;
+use crate::radix::Radix;
 use crate::sequence::{CACHE_DEFAULT, RESERVED_MAX, Spec, VALUE_MAX};
 
 /// Words of the kinds of such generators.

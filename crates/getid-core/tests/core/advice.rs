@@ -1,7 +1,7 @@
 //! Advice about layouts before use: evenness, and proposals.
 
 use getid_core::server::Composer;
-use getid_core::{Declaration, Evenness, RandomCycle, Role, evenness, propose};
+use getid_core::{Declaration, Evenness, Number, RandomCycle, Role, evenness, propose};
 
 use crate::random::Random;
 
@@ -41,7 +41,7 @@ fn evenness_is_that_of_the_lowest_bits() {
 }
 
 /// Returns IDs of one server at random times, `ids_per_s` on average, as a line gives them.
-fn simulated(declaration: &Declaration, ids_per_s: f64, count: usize, random: &mut Random) -> Vec<u128> {
+fn simulated(declaration: &Declaration, ids_per_s: f64, count: usize, random: &mut Random) -> Vec<Number> {
     let layout = declaration.layout();
     let cycle = RandomCycle::new(random.permutation(1 << layout.bits_of(Role::Random)));
     let composer = Composer::new(layout, 1, |_| Some(1), cycle).unwrap();
@@ -55,16 +55,17 @@ fn simulated(declaration: &Declaration, ids_per_s: f64, count: usize, random: &m
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "10^9 and some more")]
             let begin = (now_units as u64) << bits;
             next = if next > begin { next } else { begin + random.below(start) } + 1;
-            composer.number(next - 1, given, u128::from(random.next()) << 64 | u128::from(random.next()), 0)
+            let noise = u128::from(random.next()) << 64 | u128::from(random.next());
+            composer.number(next - 1, given, noise, Number::ZERO)
         })
         .collect()
 }
 
 /// Returns the number of IDs of each remainder.
-fn remainders(ids: &[u128], modulus: u64) -> Vec<u32> {
+fn remainders(ids: &[Number], modulus: u64) -> Vec<u32> {
     let mut counts = vec![0; usize::try_from(modulus).unwrap()];
     for id in ids {
-        counts[usize::try_from(id % u128::from(modulus)).unwrap()] += 1;
+        counts[usize::try_from(id % Number::from(modulus)).unwrap()] += 1;
     }
     counts
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use getid_core::server::checks::{Fault, plant};
 use getid_core::server::{Change, Composer};
-use getid_core::{Declaration, RandomCycle, Role, no_dates};
+use getid_core::{Declaration, Number, RandomCycle, Role, no_dates};
 
 use crate::random::Random;
 use crate::support::declared;
@@ -53,6 +53,13 @@ const HARMLESS: &[(&str, &str, &str)] = &[
     ("a longer prefix that no text has", "twitter format hex prefix A", "twitter format hex prefix Ax"),
     ("a longer prefix that makes it longer", "twitter format hex prefix A", "twitter format hex prefix A0"),
     ("no time before and now", "uuid4", "uuid4"),
+    ("a prefix of a text kind", "ulid", "ulid prefix user_"),
+    ("no prefix of a text kind", "uuid7 prefix a", "uuid7"),
+    ("a prefix that begins as the one before", "objectid prefix a", "objectid prefix aa"),
+    ("another type", "typeid prefix user", "typeid prefix order"),
+    ("other random characters", "nanoid", "nanoid alphabet base58 length 15 prefix n-"),
+    ("fewer random bits", "trace64", "trace64 noise:60 format base62"),
+    ("another word for a kind", "snowflake", "twitter"),
 ];
 
 /// Name of the change, declaration before, declaration after, and the expected error.
@@ -67,6 +74,14 @@ const HARMFUL: &[(&str, &str, &str, &str)] = &[
     ("another unit", "sonyflake", "sonyflake time:39@1ms", "its unit was 10ms and is 1ms now"),
     ("fewer bits below the time", "leaf", "leaf counter:11", "there were 22 bits below its time and are 21 now"),
     ("more bits below the time", "leaf", "leaf worker:11", "there were 22 bits below its time and are 23 now"),
+    (
+        "integers for texts",
+        "tsid",
+        "tsid format integer",
+        "its format was format base32 pad 13 and is none now, without a prefix of its own that distinguishes them",
+    ),
+    ("a TypeID for a UUID", "uuid7", "typeid", "its kind was uuid7 and is typeid now"),
+    ("noise for a time", "twitter", "trace64", "its kind was twitter and is trace64 now"),
     ("a UUID of another version", "uuid6", "uuid7", "its kind was uuid6 and is uuid7 now"),
     ("no time", "uuid7", "uuid4", "its kind was uuid7 and is uuid4 now"),
     ("text for integers", "twitter", "objectid", "its kind was twitter and is objectid now"),
@@ -375,7 +390,8 @@ fn fleet(seed: u64) -> (u32, u32, Option<String>) {
             server.position_ms = tick * unit_ms + layout.epoch_unix_ms() + 1;
             let slot = u64::try_from(tick).unwrap() << layout.counter_bits() | random.below(1 << layout.counter_bits());
             let noise = u128::from(random.next());
-            let request = layout.shift_of(Role::Request).map_or(0, |shift| u128::from(random.below(4)) << shift);
+            let request =
+                layout.shift_of(Role::Request).map_or(Number::ZERO, |shift| Number::from(random.below(4)) << shift);
             let mut text = Vec::new();
             if tick > i64::try_from(layout.last_tick()).unwrap()
                 || !declaration.write(composer.number(slot, random.next(), noise, request), &mut text)

@@ -1,7 +1,7 @@
 //! Declarations of named generators: their meaning, and their mistakes.
 
 use getid_core::server::CounterDeclaration;
-use getid_core::{Declaration, KINDS, no_dates};
+use getid_core::{Declaration, KINDS, Number, no_dates};
 
 use proptest::prelude::*;
 
@@ -23,6 +23,24 @@ const RIGHT: &[&str] = &[
      counter-start 0..9",
     "short js53 format base62 prefix T- overflow grow",
     "short js53 pad 64 overflow error",
+    "sorted ulid prefix user_ counter-start 0..15 one-server 0",
+    "user typeid prefix user",
+    "user typeid",
+    "doc xid machine 1 process 65535 prefix x",
+    "random nanoid",
+    "random nanoid alphabet base58 length 15 prefix n-",
+    "random nanoid alphabet ab length 128",
+    "short tsid",
+    "short tsid node:8 counter:14 epoch 0 prefix T-",
+    "column tsid time:41 format integer",
+    "column twitter format integer",
+    "span trace64",
+    "span trace64 noise:100 format hex",
+    "photo instagram",
+    "post mastodon one-server 0",
+    "order yitter",
+    "tweets snowflake",
+    "id uuid4 prefix id:",
     "meituan leaf",
     "meituan leaf counter-start 0..0",
     "meituan leaf counter-start 0..4095",
@@ -104,8 +122,97 @@ fn every_kind_can_be_declared_by_its_word() {
     }
 }
 
+/// Words behind the name, the text for a configuration, and the text of the number 1.
+#[test]
+fn how_ids_are_written_is_declared() {
+    for (words, declared_text, one) in [
+        ("snowflake format integer", "twitter time:41@1ms datacenter:5 worker:5 counter:12 epoch 1288834974657", "1"),
+        ("tsid", "tsid time:42@1ms node:10 counter:12 epoch 1577836800000 format base32 pad 13", "0000000000001"),
+        (
+            "tsid prefix T-",
+            "tsid time:42@1ms node:10 counter:12 epoch 1577836800000 format base32 pad 13 prefix T-",
+            "T-0000000000001",
+        ),
+        ("tsid time:41 format integer", "tsid time:41@1ms node:10 counter:12 epoch 1577836800000 format integer", "1"),
+        ("trace64", "trace64 noise:63", "1"),
+        ("ulid prefix u_", "ulid prefix u_", "u_00000000000000000000000001"),
+        ("typeid prefix user", "typeid prefix user", "user_0000000000e008000000000001"),
+        ("nanoid", "nanoid length 21", "AAAAAAAAAAAAAAAAAAAAB"),
+        (
+            "nanoid alphabet xyz length 40 prefix n",
+            "nanoid alphabet xyz length 40 prefix n",
+            &*format!("n{}y", "x".repeat(39)),
+        ),
+        ("xid prefix x-", "xid prefix x-", "x-0000000000000000000g"),
+    ] {
+        let declaration = declared(&format!("t {words}"));
+        assert_eq!(declaration.declared_text(), format!("t {declared_text}"), "{words}");
+        assert_eq!(declared(&declaration.declared_text()), declaration, "{words}");
+        let mut text = Vec::new();
+        assert!(declaration.write(Number::ONE, &mut text));
+        assert_eq!((std::str::from_utf8(&text), declaration.read(one)), (Ok(one), Some(Number::ONE)), "{words}");
+        assert!(declaration.id_bytes_max() >= one.len(), "{words}");
+    }
+}
+
+/// Only kinds with a server-id, or whose random bits distinguish servers, may have several servers.
+#[test]
+fn noise_alone_distinguishes_servers() {
+    for (words, is_same, is_ordered) in [
+        ("trace64", false, false),
+        ("nanoid", false, false),
+        ("ulid", false, true),
+        ("typeid", false, true),
+        ("xid", false, true),
+        ("mastodon", true, true),
+        ("layout time:41@1ms noise:22", true, true),
+        ("tsid", false, true),
+    ] {
+        let declaration = declared(&format!("t {words}"));
+        let found = (declaration.is_same_on_servers(10), declaration.is_ordered());
+        assert_eq!(found, (is_same, is_ordered), "{words}");
+    }
+}
+
 /// A declaration with one mistake, and the error.
 const WRONG: &[(&str, &str)] = &[
+    ("t ulid format hex", "format is for integers, and ulid is written in its own way"),
+    ("t ulid pad 30", "pad is for integers, and ulid is written in its own way"),
+    ("t ulid epoch 0", "epoch is for integers with a time, and ulid is none: its epoch can't be changed"),
+    ("t ulid noise:63", "'noise:63': the fields of ulid can't be changed"),
+    ("t ulid alphabet base58", "alphabet is for nanoid, and the kind is ulid"),
+    ("t twitter length 21", "length is for nanoid, and the kind is twitter"),
+    ("t trace64 epoch 0", "epoch is for integers with a time, and trace64 is none: its epoch can't be changed"),
+    ("t trace64 counter-start 0..3", "counter-start needs a counter, and the layout has none"),
+    (
+        "t trace64 noise:59",
+        "the noise has 59 bits, must have at least 60: with fewer, two of 1.2 billion IDs would be equal with a chance \
+         of more than one half",
+    ),
+    ("t tsid format integer pad 3", "pad is for texts, and the format is integer: remove one of them"),
+    ("t twitter format integer prefix T", "prefix is for texts, and the format is integer: remove one of them"),
+    ("t uuid7 prefix ä", "prefix is 'ä', must be up to 64 printable ASCII characters without spaces and quotes"),
+    (
+        "t typeid prefix user_",
+        "prefix is 'user_', must be up to 63 small letters and _, a letter first and last: a TypeID has another _ \
+         behind its prefix by itself",
+    ),
+    (
+        "t nanoid length 9",
+        "length is '9', must be 10 to 21 for an alphabet of 64 characters: a shorter text has fewer than 60 random \
+         bits, so two of 1.2 billion would be equal with a chance of one half; a longer one has more than 128 bits",
+    ),
+    (
+        "t nanoid alphabet hex length 33",
+        "length is '33', must be 15 to 32 for an alphabet of 16 characters: a shorter text has fewer than 60 random \
+         bits, so two of 1.2 billion would be equal with a chance of one half; a longer one has more than 128 bits",
+    ),
+    (
+        "t nanoid length +15",
+        "length is '+15', must be 10 to 21 for an alphabet of 64 characters: a shorter text has fewer than 60 random \
+         bits, so two of 1.2 billion would be equal with a chance of one half; a longer one has more than 128 bits",
+    ),
+    ("t nanoid alphabet aa", "alphabet: it has the character 'a' twice, must have each once"),
     (
         "",
         "the generator's name is '', must be 1 to 128 bytes of A-Z a-z 0-9 _ . : - | the kind is missing, as in: generator tweets twitter",
@@ -135,7 +242,8 @@ const WRONG: &[(&str, &str)] = &[
     ("t layout time:41@1ms counter:64", "'counter' has 64 bits, must have 1 to 63"),
     ("t layout time:41@1ms counter:24", "time and counter have 65 bits together, must have at most 64"),
     ("t layout time:41@1ms random:22", "'random' has 22 bits, must have 1 to 21"),
-    ("t layout time:41@1ms noise:88", "the fields have 129 bits together, must have at most 128"),
+    ("t layout time:41@1ms noise:120", "the fields have 161 bits together, must have at most 160"),
+    ("t layout time:1@1ms noise:129", "'noise' has 129 bits, must have 1 to 128"),
     ("t layout time:41@1ms idc:65 idc 0", "'idc' has 65 bits, must have 1 to 64"),
     ("t layout time:41@1ms idc:2? idc:2?", "the field 'idc' is there twice, must be there once"),
     (
@@ -199,7 +307,10 @@ const WRONG: &[(&str, &str)] = &[
     ("t timestamp-ms counter-start 0..0", "counter-start needs a counter, and the layout has none"),
     ("t fork counter:0 counter-start 0..9", "counter-start needs a counter, and the layout has none"),
     ("t twitter one-server 4294967296", "one-server is '4294967296', must be a whole number from 0 to 4294967295"),
-    ("t twitter format base64", "format is 'base64', must be one of decimal, hex, base32, base36, base58, base62"),
+    (
+        "t twitter format base64",
+        "format is 'base64', must be one of decimal, hex, base32, base36, base58, base62, or integer",
+    ),
     ("t twitter pad 0", "pad is '0', must be a whole number from 1 to 64"),
     ("t twitter pad 65", "pad is '65', must be a whole number from 1 to 64"),
     ("t twitter prefix ü", "prefix is 'ü', must be up to 64 printable ASCII characters without spaces and quotes"),
@@ -315,7 +426,7 @@ fn what_is_an_integer() {
     }
     // Wider numbers are decimal text.
     let mut written = Vec::new();
-    assert!(declared("t discord").write(u128::from(u64::MAX), &mut written));
+    assert!(declared("t discord").write(u64::MAX.into(), &mut written));
     assert_eq!(written, b"18446744073709551615");
     assert_eq!(declared("t discord").read("18446744073709551616"), None);
 }

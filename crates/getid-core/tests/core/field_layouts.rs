@@ -2,7 +2,7 @@
 //! right place. The unnamed generator's layout is one of them.
 
 use getid_core::server::{Composer, request_bits};
-use getid_core::{Epoch, Field, FieldLayout, FieldsError, Parts, RandomCycle, Role, Scheme, Slot, Tick, Unit};
+use getid_core::{Epoch, Field, FieldLayout, FieldsError, Number, Parts, RandomCycle, Role, Scheme, Slot, Tick, Unit};
 use proptest::prelude::*;
 
 use crate::random::Random;
@@ -21,7 +21,7 @@ struct AnyLayout {
 impl AnyLayout {
     fn of(seed: u64) -> AnyLayout {
         let mut random = Random(seed);
-        let mut left = 128;
+        let mut left = 160;
         let mut take = |random: &mut Random, max: u32| {
             let bits = u32::try_from(random.within(1, u64::from(max.min(left.min(64)).max(1)))).unwrap();
             left = left.saturating_sub(bits);
@@ -57,7 +57,7 @@ impl AnyLayout {
             low.swap(place, random.index(place + 1));
         }
         let counter = low.iter().position(|(.., role)| *role == Role::Counter).map_or(0, |place| place + 1);
-        for (name, role, max) in [("random", Role::Random, 6), ("noise", Role::Noise, 20)] {
+        for (name, role, max) in [("random", Role::Random, 6), ("noise", Role::Noise, 64)] {
             if random.one_in(3) {
                 let place = counter + random.index(low.len() + 1 - counter);
                 low.insert(place, (name, take(&mut random, max), role));
@@ -84,7 +84,7 @@ impl AnyLayout {
         Composer::new(&self.layout, self.server_id, |_| Some(self.drawn), cycle).unwrap()
     }
 
-    fn number(&self, slot: u64, count: u64, noise: u128) -> u128 {
+    fn number(&self, slot: u64, count: u64, noise: u128) -> Number {
         self.composer().number(slot, count, noise, request_bits(&self.layout, &self.requests).unwrap())
     }
 
@@ -92,7 +92,7 @@ impl AnyLayout {
         1 << (self.layout.time_bits() + self.layout.counter_bits())
     }
 
-    fn field(&self, name: &str, number: u128) -> Option<u128> {
+    fn field(&self, name: &str, number: Number) -> Option<u128> {
         let (field, shift) = self.layout.places().find(|(field, _)| field.name == name)?;
         Some(FieldLayout::value(field, shift, number))
     }
@@ -107,7 +107,7 @@ proptest! {
     fn what_is_composed_is_what_is_read(any in any_layout(), slot: u64, count: u64, noise: u128) {
         let slot = u64::try_from(u128::from(slot) % any.slots()).unwrap();
         let number = any.number(slot, count, noise);
-        prop_assert!(any.layout.bits() == 128 || number >> any.layout.bits() == 0);
+        prop_assert!(number >> any.layout.bits() == 0);
         let (mut server, mut requests) = (0, any.requests.iter());
         for (field, shift) in any.layout.places() {
             let value = FieldLayout::value(field, shift, number);
@@ -248,7 +248,7 @@ proptest! {
                     _ => !is_above_time,
                 }
         });
-        let is_right = is_right && sum(|_| true) <= 128 && sum(|f| matches!(f.role, Role::Time | Role::Counter)) <= 64;
+        let is_right = is_right && sum(|_| true) <= 160 && sum(|f| matches!(f.role, Role::Time | Role::Counter)) <= 64;
         let made = FieldLayout::new(fields.clone(), 0, Unit::MS);
         prop_assert_eq!(made.is_ok(), is_right, "{:?}: {:?}", fields, made);
     }
@@ -291,7 +291,7 @@ fn a_composer_refuses_what_does_not_fit() {
     assert!(Composer::new(&drawn, 0, |_| Some(1 << 40), None).is_none(), "a drawn value past its bits");
     assert!(Composer::new(&drawn, 0, |_| None, None).is_none(), "no drawn value");
     let lua = crate::support::declared("t redis-lua").layout().clone();
-    assert_eq!(request_bits(&lua, &[4095]), Some(4095 << 10));
+    assert_eq!(request_bits(&lua, &[4095]), Some(Number::new(4095 << 10)));
     for values in [&[4096][..], &[], &[1, 2]] {
         assert_eq!(request_bits(&lua, values), None, "{values:?}");
     }
@@ -301,7 +301,7 @@ fn a_composer_refuses_what_does_not_fit() {
 fn a_slot_means_nothing_without_a_time() {
     let layout = crate::support::declared("t uuid4").layout().clone();
     let composer = Composer::new(&layout, 0, |_| None, None).unwrap();
-    assert_eq!(composer.number(u64::MAX, 0, 5, 0), 5, "all bits are noise");
+    assert_eq!(composer.number(u64::MAX, 0, 5, Number::ZERO), 5, "all bits are noise");
 }
 
 #[test]
@@ -321,7 +321,7 @@ fn the_unnamed_layout_is_one_of_them() {
             let slot = random.below(1 << (42 + layout.shard_bits()));
             let count = random.next();
             let id = scheme.id(Slot(slot), count);
-            let number = composer.number(slot, count, 0, 0);
+            let number = composer.number(slot, count, 0, Number::ZERO);
             assert_eq!(number, u128::from(id.get()));
             let parts = layout.split(id);
             let value = |name: &str| {

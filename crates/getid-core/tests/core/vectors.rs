@@ -1,7 +1,7 @@
 //! Worked IDs of other systems, from `layout-vectors.json`: each is split and composed again.
 
 use getid_core::server::{Composer, request_bits};
-use getid_core::{Declaration, FieldLayout, RandomCycle, Role, UtcMs};
+use getid_core::{Declaration, FieldLayout, Number, RandomCycle, Role, UtcMs};
 use serde_json::Value;
 use uuid::{Uuid, Variant};
 
@@ -28,6 +28,10 @@ const LAYOUTS: &[(&str, &str, &[Words])] = &[
     ("icicle", "icicle", &[("counter", "sequence")]),
     ("chronos", "chronos", &[("counter", "logical")]),
     ("pd_tso", "pd", &[("time", "physical_ms"), ("counter", "logical")]),
+    ("instagram", "instagram", &[("counter", "sequence")]),
+    ("mastodon", "mastodon", &[("counter", "sequence")]),
+    ("yitter", "yitter", &[("counter", "sequence")]),
+    ("tsid", "tsid", &[("counter", "sequence")]),
 ];
 
 /// Entries of the file that are not bits of an ID, and entries with a separate test below.
@@ -51,7 +55,7 @@ fn number(value: &Value) -> u64 {
 }
 
 /// Composes an ID from the values of its fields.
-fn compose(declaration: &Declaration, value_of: impl Fn(&str) -> u64) -> u128 {
+fn compose(declaration: &Declaration, value_of: impl Fn(&str) -> u64) -> Number {
     let layout = declaration.layout();
     let (mut server_id, mut requests, mut random, mut noise) = (0, Vec::new(), 0, 0);
     for field in layout.fields() {
@@ -74,7 +78,7 @@ fn compose(declaration: &Declaration, value_of: impl Fn(&str) -> u64) -> u128 {
     composer.number(slot, random, noise, request_bits(layout, &requests).unwrap())
 }
 
-fn fields(layout: &FieldLayout, number: u128) -> Vec<(&str, u128)> {
+fn fields(layout: &FieldLayout, number: Number) -> Vec<(&str, u128)> {
     layout.places().map(|(field, shift)| (field.name.as_str(), FieldLayout::value(field, shift, number))).collect()
 }
 
@@ -145,7 +149,7 @@ fn baidus_readme_is_read_in_all_the_ways_it_may_be_meant() {
     }
 }
 
-fn check_text(words: &str, text: &str, values: &[(&str, u64)]) -> u128 {
+fn check_text(words: &str, text: &str, values: &[(&str, u64)]) -> Number {
     let declaration = declared(&format!("t {words}"));
     let id = declaration.read(text).unwrap_or_else(|| panic!("{words}: {text}"));
     let expected: Vec<_> = values.iter().map(|&(name, value)| (name, u128::from(value))).collect();
@@ -234,6 +238,73 @@ fn rfc_9562_has_the_same_time_in_versions_1_and_6() {
     );
 }
 
+/// The example of the ULID specification, whose time the libraries `ulid` and `python-ulid` read.
+#[test]
+fn the_ulid_of_the_specification() {
+    let values = [("time", 1_469_922_850_259), ("counter", 54_902), ("noise", 5_503_943_799_937_875_291)];
+    let id = check_text("ulid", "01ARZ3NDEKTSV4RRFFQ69G5FAV", &values);
+    let ulid = declared("t ulid");
+    for same in ["01arz3ndektsv4rrffq69g5fav", "OIARZ3NDEKTSV4RRFFQ69G5FAV", "olARZ3NDEKTSV4RRFFQ69G5FAV"] {
+        assert_eq!(ulid.read(same), Some(id), "{same}");
+    }
+    assert_eq!(ulid.read("7ZZZZZZZZZZZZZZZZZZZZZZZZZ"), Some(u128::MAX.into()));
+    for wrong in [
+        "8ZZZZZZZZZZZZZZZZZZZZZZZZZ",
+        "01ARZ3NDEKTSV4RRFFQ69G5FA",
+        "01ARZ3NDEKTSV4RRFFQ69G5FAVV",
+        "01ARZ3NDEKTSV4RRFFQ69G5FAU",
+        "01ARZ3NDEK-SV4RRFFQ69G5FAV",
+    ] {
+        assert_eq!(ulid.read(wrong), None, "{wrong}");
+    }
+}
+
+/// The example of xid's documentation: bytes `4d 88 e1 5b 60 f4 86 e4 28 41 2d c9`.
+#[test]
+fn the_xid_of_its_documentation() {
+    let values = [("time", 1_300_816_219), ("machine", 0x60_f486), ("process", 0xe428), ("counter", 0x41_2dc9)];
+    let id = check_text("xid", "9m4e2mr0ui3e8a215n4g", &values);
+    assert_eq!(id, 0x4d88_e15b_60f4_86e4_2841_2dc9);
+    let xid = declared("t xid");
+    assert_eq!(xid.read("vvvvvvvvvvvvvvvvvvvg"), Some((u128::MAX >> 32).into()));
+    for wrong in ["9M4E2MR0UI3E8A215N4G", "9m4e2mr0ui3e8a215n4h", "9m4e2mr0ui3e8a215n4", "9m4e2mr0ui3e8a215n4w"] {
+        assert_eq!(xid.read(wrong), None, "{wrong}");
+    }
+}
+
+/// UUIDs of version 7 in `valid.yml` of the `TypeID` specification, and texts of its `invalid.yml`. (The suffixes of
+/// other UUIDs are tests of `kind/base32.rs`.)
+#[test]
+fn typeids_of_the_specification() {
+    let suffix = "01h455vb4pex5vsknk084sn02q";
+    let uuid = declared("t uuid7").read("01890a5d-ac96-774b-bcce-b302099a8057").unwrap();
+    for prefix in ["prefix", "a", "pre_fix", "pre__fix", &"a".repeat(63)] {
+        let declaration = declared(&format!("t typeid prefix {prefix}"));
+        let mut written = Vec::new();
+        assert!(declaration.write(uuid, &mut written));
+        let text = format!("{prefix}_{suffix}");
+        assert_eq!(String::from_utf8(written).unwrap(), text);
+        assert_eq!((declaration.read(&text), declaration.id_bytes_max()), (Some(uuid), text.len()));
+        assert_eq!(declaration.read(suffix), None, "its prefix is missing");
+    }
+    assert_eq!(declared("t typeid").read(suffix), Some(uuid), "an empty prefix has no separator");
+    let declaration = declared("t typeid prefix prefix");
+    for wrong in [
+        "_01h455vb4pex5vsknk084sn02q",
+        "prefix01h455vb4pex5vsknk084sn02q",
+        "PREFIX_01h455vb4pex5vsknk084sn02q",
+        "prefix_01H455VB4PEX5VSKNK084SN02Q",
+        "prefix_01h455vb4pex5vsknk084sn02",
+        "prefix_81h455vb4pex5vsknk084sn02q",
+        "prefix_00000000000000000000000000",
+        "prefix_",
+        "_",
+        "",
+    ] {
+        assert_eq!(declaration.read(wrong), None, "{wrong}");
+    }
+}
+
 #[test]
 fn crate_uuid_reads_what_is_written() {
     let mut random = crate::random::Random(9562);
@@ -241,7 +312,8 @@ fn crate_uuid_reads_what_is_written() {
         let declaration = declared(&format!("t uuid{version}"));
         let layout = declaration.layout();
         for _ in 0..2000 {
-            let id = (u128::from(random.next()) << 64 | u128::from(random.next())) & ((1 << 122) - 1);
+            let id = Number::from(random.next()) << 64 | Number::from(random.next());
+            let id = id & (u128::MAX >> 6);
             let mut written = Vec::new();
             assert!(declaration.write(id, &mut written));
             let text = std::str::from_utf8(&written).unwrap();

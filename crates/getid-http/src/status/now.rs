@@ -569,7 +569,7 @@ impl GeneratorStatus {
             kind: declaration.kind().word.to_owned(),
             layout: None,
             last: None,
-            format: declaration.format().map(|format| format.to_string().split_off("format ".len())),
+            format: declaration.written_as(),
             per_s: Some(counted_per_s(own.asked_per_s)),
             issued: Some(own.issued),
             ahead_ms: declaration.layout().has_time().then_some(own.ahead_ms),

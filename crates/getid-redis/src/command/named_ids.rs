@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use getid_core::server::{CounterDeclaration, CounterKind, CounterReading, Reset};
-use getid_core::{Declaration, FieldLayout, Id, Layout, NamedGenerator, Role, Shape};
+use getid_core::{Declaration, FieldLayout, Id, Layout, NamedGenerator, Number, Role};
 
 use super::ids::{SpanError, describe_id, quoted};
 use crate::resp::{ErrorKind, ErrorReply, Value};
@@ -19,7 +19,7 @@ const READINGS_MAX: usize = 100;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NamedId {
     /// The number of an ID of a generator by the clock.
-    Number(Arc<NamedGenerator>, u128),
+    Number(Arc<NamedGenerator>, Number),
     /// The counted value of an ID of a generator over a sequence.
     Counted(Arc<CounterDeclaration>, CounterReading),
 }
@@ -52,7 +52,7 @@ const OWN_NAMES: [&str; 7] = ["generator", "kind", "time", "unix_ms", "tick", "a
 /// # Errors
 ///
 /// Returns the error reply if it is not an ID of this generator.
-pub fn parse_named_id(generator: &NamedGenerator, text: &[u8]) -> Result<u128, ErrorReply> {
+pub fn parse_named_id(generator: &NamedGenerator, text: &[u8]) -> Result<Number, ErrorReply> {
     let declaration = generator.declaration();
     str::from_utf8(text).ok().and_then(|text| declaration.read(text)).ok_or_else(|| {
         let (text, name) = (quoted(text), declaration.name());
@@ -61,14 +61,7 @@ pub fn parse_named_id(generator: &NamedGenerator, text: &[u8]) -> Result<u128, E
 }
 
 fn expected(declaration: &Declaration) -> String {
-    match (declaration.format(), declaration.kind().shape) {
-        (Some(format), _) => format!("an id of {format}"),
-        (None, Shape::Uuid(version)) => format!("a UUID of version {version}"),
-        (None, Shape::Hibernate) => "a UUID as Hibernate makes them".to_owned(),
-        (None, Shape::ObjectId) => "24 hex digits".to_owned(),
-        (None, Shape::ObjectIdDecimal) => "29 decimal digits".to_owned(),
-        (None, Shape::Number) => format!("a decimal number of at most {} bits", declaration.layout().bits()),
-    }
+    declaration.format().map_or_else(|| declaration.description(), |format| format!("an id of {format}"))
 }
 
 /// Replies to `DECODEID id name` with the fields of the ID. `ahead_ms` is the time by which it lies ahead of
@@ -80,7 +73,7 @@ pub fn describe_named_id(id: &NamedId, now_unix_ms: i64) -> Value {
     }
 }
 
-fn describe_number(declaration: &Declaration, number: u128, now_unix_ms: i64) -> Value {
+fn describe_number(declaration: &Declaration, number: Number, now_unix_ms: i64) -> Value {
     let (layout, kind) = (declaration.layout(), declaration.kind().word);
     let mut fields =
         vec![(Value::from("generator"), Value::from(declaration.name())), (Value::from("kind"), Value::from(kind))];
@@ -192,9 +185,9 @@ pub fn check_named_span(generator: &NamedGenerator) -> Result<(), ErrorReply> {
 pub fn describe_named_span(generator: &NamedGenerator, times: [TimeSpec; 2], now_unix_ms: i64) -> Value {
     let ids =
         span(generator.declaration().layout(), times, now_unix_ms).map_err(|error| ErrorReply::from(error.to_string()));
-    let shown = |number: u128| {
+    let shown = |number: Number| {
         if generator.is_integer() {
-            return Ok(number_value(number));
+            return Ok(number_value(number.as_u128()));
         }
         let mut text = Vec::new();
         let fits = generator.declaration().write(number, &mut text);
@@ -206,7 +199,7 @@ pub fn describe_named_span(generator: &NamedGenerator, times: [TimeSpec; 2], now
 
 /// Returns the error for a number with more digits than its generator's format permits.
 #[cold]
-pub fn too_wide(generator: &NamedGenerator, number: u128) -> ErrorReply {
+pub fn too_wide(generator: &NamedGenerator, number: Number) -> ErrorReply {
     let declaration = generator.declaration();
     let (name, pad) = (declaration.name(), declaration.format().map_or(0, |format| format.pad));
     let text = format!(
@@ -216,7 +209,7 @@ pub fn too_wide(generator: &NamedGenerator, number: u128) -> ErrorReply {
     ErrorReply::new(ErrorKind::Conflict, text)
 }
 
-fn span(layout: &FieldLayout, times: [TimeSpec; 2], now_unix_ms: i64) -> Result<(u128, u128), SpanError> {
+fn span(layout: &FieldLayout, times: [TimeSpec; 2], now_unix_ms: i64) -> Result<(Number, Number), SpanError> {
     let [from, to] = times.map(|time| time.unix_ms(now_unix_ms));
     let tick = |unix_ms: i64, unix_ns: i128| {
         layout.tick_at(unix_ns).ok_or_else(|| {

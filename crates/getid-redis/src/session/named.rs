@@ -5,7 +5,7 @@
 //!
 //! Invariant: the `ids` of a draw are the sum of the counts of its replies.
 
-use getid_core::{NamedGenerator, Reservation};
+use getid_core::{NamedGenerator, Number, Reservation};
 
 use crate::command::too_wide;
 use crate::resp::{self, ErrorReply, IdWriter};
@@ -43,7 +43,7 @@ pub struct NamedReply {
     /// Form of the IDs in the reply.
     pub form: ReplyForm,
     /// The request's field values, placed in the ID.
-    pub(super) request: u128,
+    pub(super) request: Number,
 }
 
 /// Form in which IDs are returned.
@@ -200,7 +200,9 @@ impl NamedPart {
             return (0..errors).for_each(|_| resp::write_error(error, output));
         }
         let has_noise = generator.has_noise();
-        let mut number = |slot, nth| generator.number(slot, nth, if has_noise { noise() } else { 0 }, request);
+        let mut number = |slot, nth| {
+            generator.number(slot, nth, if has_noise { generator.draw_noise(&mut *noise) } else { 0 }, request)
+        };
         let start = output.len();
         if form == ReplyForm::Suppressed {
             return self.each(count, |_, _| true);
@@ -257,7 +259,7 @@ impl TextWriter<'_> {
 
     /// Appends one ID. Returns false, without output, if the format has no room for it.
     #[inline]
-    fn write(&mut self, number: u128, output: &mut Vec<u8>) -> bool {
+    fn write(&mut self, number: Number, output: &mut Vec<u8>) -> bool {
         let start = output.len();
         loop {
             resp::write_bulk_header(self.len, output);

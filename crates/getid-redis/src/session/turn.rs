@@ -10,7 +10,7 @@
 //! `encoded.len()`.
 
 use getid_core::server::{CounterDeclaration, SequenceRequest};
-use getid_core::{Layout, NamedGenerator};
+use getid_core::{Layout, NamedGenerator, Number};
 
 use super::draws::Draws;
 use super::effect::Effect;
@@ -454,7 +454,7 @@ impl Turn {
             self.named.replies.clear();
             for (draw, NamedDraw { ids: count, .. }) in self.named.draws.iter().copied().enumerate() {
                 self.replies.push(ReplyPiece::Named { at: draw });
-                self.named.replies.push(NamedReply { draw, count, form: ReplyForm::Suppressed, request: 0 });
+                self.named.replies.push(NamedReply { draw, count, form: ReplyForm::Suppressed, request: Number::ZERO });
             }
         }
         if self.draws.sequences > 0 {

@@ -87,10 +87,7 @@ fn describe(own: &NamedStatus) -> Value {
         ("name", Value::from(declaration.name())),
         ("kind", Value::from(declaration.kind().word)),
         ("layout", Value::bulk(layout.to_string())),
-        (
-            "format",
-            or_null(declaration.format().map(|format| Value::bulk(format.to_string().split_off("format ".len())))),
-        ),
+        ("format", or_null(declaration.written_as().map(Value::bulk))),
         ("epoch", or_null(layout.has_time().then(|| time(layout.epoch_unix_ms())))),
         ("capacity_per_sec", or_null(own.generator.capacity_per_s().map(number))),
         ("ends", or_null(declaration.ends_unix_ms().map(time))),

@@ -14,6 +14,8 @@
 
 use serde::Serialize;
 
+use getid_core::Number;
+
 use super::{EvennessPromise, Promises};
 
 /// Largest number of residues that are counted; above it the table would be larger than useful.
@@ -48,19 +50,19 @@ impl Evenness {
     }
 
     /// Counts the next larger ID.
-    pub(super) fn add(&mut self, id: u128) {
+    pub(super) fn add(&mut self, id: Number) {
         self.ids += 1;
         // 64 bits are divided far faster.
         let residue = match u64::try_from(id) {
             Ok(id) => id % u64::from(self.modulus),
-            Err(_) => u64::try_from(id % u128::from(self.modulus)).unwrap_or(0),
+            Err(_) => u64::try_from(id % Number::from(self.modulus)).unwrap_or(0),
         };
         if let Some(count) = usize::try_from(residue).ok().and_then(|residue| self.counts.get_mut(residue)) {
             *count += 1;
         }
         let window = self.last_seen.len() as u64;
         // A mask of at most 21 bits.
-        let value = usize::try_from(id & u128::from(window.saturating_sub(1))).unwrap_or(0);
+        let value = usize::try_from(id.as_u64() & window.saturating_sub(1)).unwrap_or(0);
         if let Some(last) = self.last_seen.get_mut(value) {
             if *last != 0 && self.ids - *last < window {
                 self.repeats += 1;
@@ -252,8 +254,8 @@ mod tests {
     fn declared(words: &str, values: impl Iterator<Item = u32>) -> EvennessVerdict {
         let promises = Promises::of(Subject::parse(words, no_dates, |_| Ok(())).unwrap()).unwrap();
         let mut evenness = Evenness::new(&promises, 1024);
-        for (number, value) in (1_u128..).zip(values) {
-            evenness.add(number << 100 | u128::from(value));
+        for (number, value) in (1_u64..).zip(values) {
+            evenness.add(Number::from(number) << 100 | Number::from(value));
         }
         evenness.verdict(true)
     }

@@ -1,12 +1,14 @@
-//! The IDs of one connection, as plain numbers: 8 bytes each, or 16 if they are wider.
+//! The IDs of one connection, as plain numbers: 8 bytes each, or 32 if they are wider.
+
+use getid_core::Number;
 
 /// IDs of one connection, in the order of their arrival until they are sorted.
 #[derive(Clone, Debug)]
 pub enum IdList {
     /// IDs of at most 64 bits, 8 bytes each.
     Narrow(Vec<u64>),
-    /// IDs of at most 128 bits, 16 bytes each.
-    Wide(Vec<u128>),
+    /// IDs of any width, 32 bytes each.
+    Wide(Vec<Number>),
 }
 
 impl IdList {
@@ -16,7 +18,7 @@ impl IdList {
     }
 
     /// Adds a number; a narrow list holds 64 bits.
-    pub fn push(&mut self, number: u128) {
+    pub fn push(&mut self, number: Number) {
         match self {
             IdList::Narrow(ids) => ids.push(u64::try_from(number).unwrap_or(u64::MAX)),
             IdList::Wide(ids) => ids.push(number),
@@ -37,15 +39,15 @@ impl IdList {
     }
 
     /// Returns the ID at an index, from 0; `None` past the end.
-    pub fn get(&self, index: usize) -> Option<u128> {
+    pub fn get(&self, index: usize) -> Option<Number> {
         match self {
-            IdList::Narrow(ids) => ids.get(index).copied().map(u128::from),
+            IdList::Narrow(ids) => ids.get(index).copied().map(Number::from),
             IdList::Wide(ids) => ids.get(index).copied(),
         }
     }
 
     /// Returns the last ID; `None` if the list is empty.
-    pub fn last(&self) -> Option<u128> {
+    pub fn last(&self) -> Option<Number> {
         self.get(self.len().checked_sub(1)?)
     }
 
@@ -59,7 +61,7 @@ impl IdList {
     }
 
     /// Returns an iterator over the IDs, from first to last.
-    pub fn iter(&self) -> impl Iterator<Item = u128> {
+    pub fn iter(&self) -> impl Iterator<Item = Number> {
         (0..self.len()).filter_map(|index| self.get(index))
     }
 }

@@ -6,6 +6,8 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::io;
 use std::sync::Arc;
 
+use getid_core::Number;
+
 use super::evenness::{Evenness, EvennessVerdict};
 use super::record::RecordError;
 use super::watch::{ServerWatch, Watch};
@@ -29,7 +31,7 @@ pub struct EarlierRun<'a> {
     /// Name of the run in findings and errors, such as the path of its record.
     pub name: String,
     /// Iterator over the IDs, or over the error that ended the reading.
-    pub ids: Box<dyn Iterator<Item = Result<u128, RecordError>> + 'a>,
+    pub ids: Box<dyn Iterator<Item = Result<Number, RecordError>> + 'a>,
 }
 
 /// Result of [`judge`]: violations, and counts of IDs.
@@ -47,8 +49,8 @@ pub struct Judgement {
 #[derive(Debug)]
 pub struct ServerIds {
     pub ids: u64,
-    pub lowest: u128,
-    pub highest: u128,
+    pub lowest: Number,
+    pub highest: Number,
     pub evenness: EvennessVerdict,
 }
 
@@ -80,7 +82,7 @@ pub fn judge(
     watches: &mut [Watch],
     earlier: Vec<EarlierRun<'_>>,
     options: &JudgeOptions,
-    mut record: impl FnMut(u128) -> io::Result<()>,
+    mut record: impl FnMut(Number) -> io::Result<()>,
 ) -> Result<Judgement, JudgeError> {
     for watch in watches.iter_mut() {
         watch.ids.sort();
@@ -93,7 +95,7 @@ pub fn judge(
     let mut tallies: Vec<Option<ServerTally>> = servers.iter().map(|_| None).collect();
     let mut by_server_id: BTreeMap<u64, ServerIdTally> = BTreeMap::new();
     let mut earlier_ids = 0;
-    let mut last: Option<(u128, usize)> = None;
+    let mut last: Option<(Number, usize)> = None;
     let mut merge = Merge::new(watches, earlier)?;
     while let Some((id, source)) = merge.next()? {
         if let Some((_, before)) = last.filter(|&(before, _)| before == id) {
@@ -166,19 +168,19 @@ fn check_after_earlier(
 /// Counts of this run's IDs of one server.
 struct ServerTally {
     ids: u64,
-    lowest: u128,
-    highest: u128,
+    lowest: Number,
+    highest: Number,
     evenness: Evenness,
 }
 
 /// This run's IDs of one server-id. Earlier runs are compared by it, because addresses change.
 struct ServerIdTally {
-    lowest: u128,
+    lowest: Number,
     ids: u64,
     /// Number of these IDs that are not above `earlier`.
     not_after: u64,
     /// The largest ID of an earlier run above one of these IDs, with its source.
-    earlier: Option<(u128, usize)>,
+    earlier: Option<(Number, usize)>,
 }
 
 /// Reports servers with the same server-id, which will give the same IDs sooner or later.
@@ -199,13 +201,13 @@ fn check_server_ids_differ(servers: &[Arc<ServerWatch>], promises: &Promises, fi
 struct Merge<'a> {
     watches: &'a [Watch],
     names: Vec<String>,
-    iterators: Vec<Box<dyn Iterator<Item = Result<u128, RecordError>> + 'a>>,
-    heads: BinaryHeap<Reverse<(u128, usize)>>,
+    iterators: Vec<Box<dyn Iterator<Item = Result<Number, RecordError>> + 'a>>,
+    heads: BinaryHeap<Reverse<(Number, usize)>>,
 }
 
 impl<'a> Merge<'a> {
     fn new(watches: &'a [Watch], earlier: Vec<EarlierRun<'a>>) -> Result<Merge<'a>, JudgeError> {
-        let mut iterators: Vec<Box<dyn Iterator<Item = Result<u128, RecordError>> + 'a>> = Vec::new();
+        let mut iterators: Vec<Box<dyn Iterator<Item = Result<Number, RecordError>> + 'a>> = Vec::new();
         for watch in watches {
             iterators.push(Box::new(watch.ids.iter().map(Ok)));
         }
@@ -223,7 +225,7 @@ impl<'a> Merge<'a> {
         Ok(merge)
     }
 
-    fn next(&mut self) -> Result<Option<(u128, usize)>, JudgeError> {
+    fn next(&mut self) -> Result<Option<(Number, usize)>, JudgeError> {
         let Some(&Reverse((id, source))) = self.heads.peek() else { return Ok(None) };
         let following = self.pull(source)?;
         if let Some(mut head) = self.heads.peek_mut() {
@@ -237,7 +239,7 @@ impl<'a> Merge<'a> {
         Ok(Some((id, source)))
     }
 
-    fn pull(&mut self, source: usize) -> Result<Option<u128>, JudgeError> {
+    fn pull(&mut self, source: usize) -> Result<Option<Number>, JudgeError> {
         self.iterators[source].next().transpose().map_err(|error| {
             let name = self.names.get(source - self.watches.len()).cloned().unwrap_or_default();
             JudgeError::Record { name, error }

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::{Buf, BytesMut};
+use getid_core::Number;
 use hdrhistogram::Histogram;
 use tokio::io::unix::AsyncFd;
 use tokio::io::{Interest, Ready};
@@ -331,7 +332,7 @@ impl VerifyConnection {
         Ok(has_error)
     }
 
-    fn handle_ids(&mut self, floor: Floor, times: ReplyTimes, ids: &[u128]) {
+    fn handle_ids(&mut self, floor: Floor, times: ReplyTimes, ids: &[Number]) {
         self.watch.received(floor, times, ids);
         self.plan.ids_seen.fetch_add(ids.len() as u64, Ordering::Relaxed);
     }

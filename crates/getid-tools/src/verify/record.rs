@@ -16,7 +16,7 @@
 use std::io::{self, Read, Write};
 
 use getid_core::server::CounterDeclaration;
-use getid_core::{Declaration, Epoch, Layout};
+use getid_core::{Declaration, Epoch, ID_BITS_MAX, Layout, Number};
 
 use super::layout_text;
 use crate::subject::Subject;
@@ -27,20 +27,20 @@ const VERSION: u32 = 2;
 /// Magic, version and length of the subject, bytes.
 const HEAD_BYTES: usize = 16;
 
-/// Longest subject, bytes: 512 words and blanks of at most 45 bytes are shorter.
+/// Longest subject, bytes: 640 words and blanks of at most 45 bytes are shorter.
 const SUBJECT_BYTES_MAX: u32 = 32 * 1024;
 
 /// Largest number of IDs of one block, which the reader holds at a time.
 const BLOCK_IDS_MAX: u32 = 1 << 16;
 
-/// Longest block, bytes: LEB128 of 128 bits has at most 19 bytes.
-const BLOCK_BYTES_MAX: u32 = BLOCK_IDS_MAX * 19;
+/// Longest block, bytes: LEB128 of an ID has at most 23.
+const BLOCK_BYTES_MAX: u32 = BLOCK_IDS_MAX * ID_BITS_MAX.div_ceil(7);
 
 /// Writes a record. [`RecordWriter::finish`] completes it.
 #[derive(Debug)]
 pub struct RecordWriter<W> {
     out: W,
-    last: u128,
+    last: Number,
     ids: u64,
     block: Vec<u8>,
     block_ids: u32,
@@ -57,7 +57,7 @@ impl<W: Write> RecordWriter<W> {
         let bytes = u32::try_from(text.len()).map_err(io::Error::other)?;
         let header = [&MAGIC[..], &VERSION.to_le_bytes(), &bytes.to_le_bytes(), text.as_bytes()].concat();
         write_checked(&mut out, &header)?;
-        Ok(RecordWriter { out, last: 0, ids: 0, block: Vec::new(), block_ids: 0 })
+        Ok(RecordWriter { out, last: Number::ZERO, ids: 0, block: Vec::new(), block_ids: 0 })
     }
 
     /// Adds an ID, not smaller than the previous one.
@@ -69,14 +69,14 @@ impl<W: Write> RecordWriter<W> {
     /// # Panics
     ///
     /// Panics if the ID is smaller.
-    pub fn add(&mut self, id: u128) -> io::Result<()> {
+    pub fn add(&mut self, id: Number) -> io::Result<()> {
         assert!(id >= self.last, "a record ascends");
         let mut delta = id - self.last;
         while delta >= 0x80 {
-            self.block.push((delta & 0x7f) as u8 | 0x80);
+            self.block.push(delta.as_u8() | 0x80);
             delta >>= 7;
         }
-        self.block.push((delta & 0x7f) as u8);
+        self.block.push(delta.as_u8());
         self.last = id;
         self.ids += 1;
         self.block_ids += 1;
@@ -119,9 +119,9 @@ fn write_checked(out: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
 pub struct RecordReader<R> {
     input: R,
     subject: Subject,
-    last: u128,
+    last: Number,
     ids: u64,
-    block: std::vec::IntoIter<u128>,
+    block: std::vec::IntoIter<Number>,
     is_at_end: bool,
 }
 
@@ -149,7 +149,7 @@ impl<R: Read> RecordReader<R> {
         read_exact(&mut input, &mut text)?;
         check_crc(&mut input, &[&head, &text], 0)?;
         let subject = std::str::from_utf8(&text).ok().and_then(subject_of).ok_or(damaged)?;
-        Ok(RecordReader { input, subject, last: 0, ids: 0, block: Vec::new().into_iter(), is_at_end: false })
+        Ok(RecordReader { input, subject, last: Number::ZERO, ids: 0, block: Vec::new().into_iter(), is_at_end: false })
     }
 
     /// Returns the generator whose IDs the record holds, as the header declares it.
@@ -176,8 +176,8 @@ impl<R: Read> RecordReader<R> {
         let mut numbers = Vec::with_capacity(ids as usize);
         let mut rest = body.as_slice();
         for _ in 0..ids {
-            let id = take_leb128(&mut rest).and_then(|delta| self.last.checked_add(delta));
-            let Some(id) = id else { return Err(damaged) };
+            let id = take_leb128(&mut rest).map(|delta| self.last.saturating_add(delta));
+            let Some(id) = id.filter(|id| id >> ID_BITS_MAX == 0) else { return Err(damaged) };
             self.last = id;
             numbers.push(id);
         }
@@ -191,7 +191,7 @@ impl<R: Read> RecordReader<R> {
 }
 
 impl<R: Read> Iterator for RecordReader<R> {
-    type Item = Result<u128, RecordError>;
+    type Item = Result<Number, RecordError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
@@ -279,16 +279,13 @@ fn check_crc(input: &mut impl Read, parts: &[&[u8]], ids: u64) -> Result<(), Rec
     if hasher.finalize().to_le_bytes() == crc { Ok(()) } else { Err(RecordError::Damaged { ids }) }
 }
 
-fn take_leb128(bytes: &mut &[u8]) -> Option<u128> {
-    let mut value = 0_u128;
-    for shift in (0..u128::BITS).step_by(7) {
+/// Removes a number from the front; `None` if it is cut, or longer than that of an ID.
+fn take_leb128(bytes: &mut &[u8]) -> Option<Number> {
+    let mut value = Number::ZERO;
+    for shift in (0..ID_BITS_MAX).step_by(7) {
         let (&byte, rest) = bytes.split_first()?;
         *bytes = rest;
-        let part = u128::from(byte & 0x7f);
-        if shift == 126 && part > 3 {
-            return None;
-        }
-        value |= part << shift;
+        value |= Number::from(byte & 0x7f) << shift;
         if byte & 0x80 == 0 {
             return Some(value);
         }
@@ -326,7 +323,7 @@ mod tests {
         Subject::parse(words, no_dates, |_| Ok(())).unwrap()
     }
 
-    fn written(subject: &Subject, ids: &[u128]) -> Vec<u8> {
+    fn written(subject: &Subject, ids: &[Number]) -> Vec<u8> {
         let mut writer = RecordWriter::new(Vec::new(), subject).unwrap();
         for &id in ids {
             writer.add(id).unwrap();
@@ -334,15 +331,18 @@ mod tests {
         writer.finish().unwrap()
     }
 
-    fn read(bytes: &[u8]) -> Result<Vec<u128>, RecordError> {
+    fn read(bytes: &[u8]) -> Result<Vec<Number>, RecordError> {
         RecordReader::new(bytes)?.collect()
     }
 
     #[test]
     fn what_was_written_is_read() {
-        let many: Vec<u128> = (0..200_000).map(|i| 144_182_182_078_841_378 + i * i).collect();
-        let wide: Vec<u128> = (0..200_000).map(|i| (i << 110) + i * i).collect();
-        for ids in [&[][..], &[0], &[0, 0, 1, 127, 128, 1 << 62, (1 << 63) - 1], &many, &[u128::MAX], &wide] {
+        let many = (0..200_000_u64).map(|i| Number::from(144_182_182_078_841_378 + i * i)).collect();
+        let wide = (0..200_000_u64).map(|i| (Number::from(i) << 142) + Number::from(i * i)).collect();
+        let few = [0, 0, 1, 127, 128, 1 << 62, (1 << 63) - 1].map(Number::new).to_vec();
+        let widest = vec![Number::MAX >> (Number::BITS - ID_BITS_MAX)];
+        for ids in [vec![], vec![Number::ZERO], few, many, vec![Number::new(u128::MAX)], widest, wide] {
+            let ids = ids.as_slice();
             let bytes = written(&unnamed(), ids);
             assert_eq!(read(&bytes).unwrap(), ids);
             assert!(
@@ -364,7 +364,7 @@ mod tests {
     #[test]
     fn each_damaged_byte_and_each_cut_is_noticed() {
         for subject in [unnamed(), declared(), counted()] {
-            let bytes = written(&subject, &[5, 1000, 1 << 40]);
+            let bytes = written(&subject, &[5, 1000, 1 << 40].map(Number::new));
             for at in 0..bytes.len() {
                 assert!(read(&bytes[..at]).is_err(), "cut at {at}");
                 for bit in 0..8 {

@@ -5,6 +5,8 @@ use std::fmt;
 
 use serde::Serialize;
 
+use getid_core::Number;
+
 use super::load::RunResult;
 use super::{EvennessVerdict, Findings, Judgement, Promises, ViolationKind, Violations};
 use crate::paint::{bad, doubt, good};
@@ -108,7 +110,7 @@ impl VerifyReport {
         let mut at_limit = at_limit.into_iter();
         for (server, judged) in servers.iter().zip(judged_servers) {
             let own = watches.iter().filter(|watch| std::sync::Arc::ptr_eq(&watch.server, server));
-            let time = |id: u128| promises.unix_ms_of(id).map(|(first, _)| timestamp::format_rfc3339(first));
+            let time = |id: Number| promises.unix_ms_of(id).map(|(first, _)| timestamp::format_rfc3339(first));
             let judged = judged.as_ref();
             server_reports.push(ServerReport {
                 server: server.name.clone(),

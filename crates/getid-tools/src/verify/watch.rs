@@ -8,6 +8,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use getid_core::Number;
+
 use super::{Findings, IdList, Promises, ViolationKind};
 
 /// State that the watches of one server share: its floor and its server-id.
@@ -16,7 +18,7 @@ pub struct ServerWatch {
     /// Name of the server in findings, such as its address.
     pub name: String,
     /// The largest ID received.
-    floor: Mutex<Option<u128>>,
+    floor: Mutex<Option<Number>>,
     /// The server-id of all its IDs, plus one; 0 until it is known.
     server_id_plus_1: AtomicU64,
 }
@@ -38,7 +40,7 @@ impl ServerWatch {
         Floor { largest: *self.floor.lock().unwrap_or_else(PoisonError::into_inner) }
     }
 
-    fn received(&self, largest: Option<u128>) {
+    fn received(&self, largest: Option<Number>) {
         let mut floor = self.floor.lock().unwrap_or_else(PoisonError::into_inner);
         *floor = (*floor).max(largest);
     }
@@ -55,7 +57,7 @@ impl ServerWatch {
 /// The floor when a request was sent.
 #[derive(Clone, Copy, Debug)]
 pub struct Floor {
-    largest: Option<u128>,
+    largest: Option<Number>,
 }
 
 /// When a reply's request was sent and when the reply arrived, by the wall clock of the client, Unix ms.
@@ -109,7 +111,7 @@ impl Watch {
     }
 
     /// Checks and keeps the IDs of a reply, in the reply's order. `floor` was noted before its request.
-    pub fn received(&mut self, floor: Floor, times: ReplyTimes, ids: &[u128]) {
+    pub fn received(&mut self, floor: Floor, times: ReplyTimes, ids: &[Number]) {
         for &id in ids {
             self.check(floor, times, id);
             self.ids.push(id);
@@ -117,7 +119,7 @@ impl Watch {
         self.server.received(ids.iter().copied().max());
     }
 
-    fn check(&mut self, floor: Floor, times: ReplyTimes, id: u128) {
+    fn check(&mut self, floor: Floor, times: ReplyTimes, id: Number) {
         let (server, connection, promises) = (&*self.server, self.connection, &*self.options.promises);
         let source = || format!("{} connection {connection}", server.name);
         if promises.ordered() {

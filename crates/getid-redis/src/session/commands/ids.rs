@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use getid_core::server::{CounterDeclaration, NAME_BYTES_MAX, is_name};
-use getid_core::{NamedGenerator, RequestField};
+use getid_core::{NamedGenerator, Number, RequestField};
 
 use super::{Call, CommandReply, CommandResult, NOT_AN_INTEGER};
 use crate::acl::User;
@@ -98,14 +98,14 @@ fn named(call: &mut Call<'_>, at: usize, count: u32) -> CommandResult {
 }
 
 /// Returns the request's field values, placed in the ID: all fields of the generator, each once, in any order.
-fn request_of(generator: &NamedGenerator, words: Args<'_>) -> Result<u128, ErrorReply> {
+fn request_of(generator: &NamedGenerator, words: Args<'_>) -> Result<Number, ErrorReply> {
     let name = generator.declaration().name();
     if let Some(server_id) = generator.foreign_to() {
         let text = format!("ERR generator '{name}' belongs to server-id {server_id}");
         return Err(ErrorReply::new(ErrorKind::Conflict, text));
     }
     let fields = generator.request_fields();
-    let (mut request, mut present) = (0, 0_u128);
+    let (mut request, mut present) = (Number::ZERO, Number::ZERO);
     for at in (0..words.len()).step_by(2) {
         let word = words.get(at).unwrap_or_default();
         let Some(place) = fields.iter().position(|field| field.name.as_bytes() == word) else {
@@ -119,7 +119,7 @@ fn request_of(generator: &NamedGenerator, words: Args<'_>) -> Result<u128, Error
         if present >> place & 1 == 1 {
             return Err(format!("ERR field '{field}' of generator '{name}' is given twice").into());
         }
-        present |= 1 << place;
+        present |= Number::ONE << place;
         let is_number = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
         let number = str::from_utf8(value).ok().filter(|_| is_number).and_then(|text| text.parse::<u64>().ok());
         request |= match number {
@@ -131,7 +131,7 @@ fn request_of(generator: &NamedGenerator, words: Args<'_>) -> Result<u128, Error
             }
         };
     }
-    let missing = fields.iter().enumerate().find(|(place, _)| present >> place & 1 == 0);
+    let missing = fields.iter().enumerate().find(|(place, _)| present >> *place & 1 == 0);
     missing.map_or(Ok(request), |(_, RequestField { name: field, max, .. })| {
         Err(format!(
             "ERR generator '{name}' needs a value for its field '{field}' with each request, 0 to {max}: GETID {name} \

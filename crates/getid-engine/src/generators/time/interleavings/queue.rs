@@ -7,7 +7,7 @@ use std::task::Poll;
 
 use crate::claim::{Identity, NoClaim};
 use getid_core::server::checks::Fault;
-use getid_core::{Declaration, Layout, Limits, NamedGenerator, Refusal, Reservation, SavePoint, no_dates};
+use getid_core::{Declaration, Layout, Limits, NamedGenerator, Number, Refusal, Reservation, SavePoint, no_dates};
 use shuttle::future::block_on;
 use shuttle::thread;
 
@@ -227,12 +227,12 @@ impl Scene {
     }
 
     /// Returns the numbers of a client that may be too late, or none.
-    fn try_named(&self, (index, generator): &(usize, Arc<NamedGenerator>), n: u32) -> thread::JoinHandle<Vec<u128>> {
+    fn try_named(&self, (index, generator): &(usize, Arc<NamedGenerator>), n: u32) -> thread::JoinHandle<Vec<Number>> {
         let (issuer, index, generator) = (Arc::clone(&self.issuer), *index, Arc::clone(generator));
         thread::spawn(move || {
             let mut drawn = Vec::new();
             match block_on(issuer.draw_named(index, n, &mut drawn)) {
-                Ok(()) => slots(&drawn).into_iter().map(|slot| generator.number(slot, 0, 0, 0)).collect(),
+                Ok(()) => slots(&drawn).into_iter().map(|slot| generator.number(slot, 0, 0, Number::ZERO)).collect(),
                 Err(refusal) => {
                     assert_eq!(refusal, Refusal::Redeclared);
                     Vec::new()
@@ -242,12 +242,13 @@ impl Scene {
     }
 
     /// Starts a client that draws `n` from a named generator, and returns its numbers, in order.
-    fn draw_named(&self, (index, generator): &(usize, Arc<NamedGenerator>), n: u32) -> thread::JoinHandle<Vec<u128>> {
+    fn draw_named(&self, (index, generator): &(usize, Arc<NamedGenerator>), n: u32) -> thread::JoinHandle<Vec<Number>> {
         let (issuer, index, generator) = (Arc::clone(&self.issuer), *index, Arc::clone(generator));
         thread::spawn(move || {
             let mut drawn = Vec::new();
             block_on(issuer.draw_named(index, n, &mut drawn)).expect("ids");
-            let numbers: Vec<_> = slots(&drawn).into_iter().map(|slot| generator.number(slot, 0, 0, 0)).collect();
+            let numbers: Vec<_> =
+                slots(&drawn).into_iter().map(|slot| generator.number(slot, 0, 0, Number::ZERO)).collect();
             assert!(numbers.len() == n as usize && numbers.is_sorted(), "{numbers:?} of {n}");
             numbers
         })
@@ -269,7 +270,7 @@ fn a_reload_beside_draws() {
     assert_eq!((again[0].0, again[1].0), (earlier[0].0, first[0].0), "whatever is as it was keeps its index");
     let of_a_again = scene.draw_named(&again[1], 1);
 
-    let join = |client: thread::JoinHandle<Vec<u128>>| client.join().expect("a client");
+    let join = |client: thread::JoinHandle<Vec<Number>>| client.join().expect("a client");
     let mut all_of_a: Vec<_> = of_a.into_iter().flat_map(join).chain(join(of_a_again)).collect();
     all_of_a.sort_unstable();
     assert!(all_of_a.windows(2).all(|pair| pair[0] < pair[1]), "{all_of_a:?}");
