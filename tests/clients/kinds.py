@@ -173,9 +173,9 @@ LIBRARIES = [
          lambda: nanoid.generate("0123456789abcdef", 20), order=None),
     Kind("snowflake-id-toolkit", "photos", toolkit.InstagramSnowflakeID, of_node(INSTAGRAM, "shard"),
          photos.generate_next_id),
-    Kind("snowflake-id-toolkit", "drift", Yitter, of_node(YITTER, "worker"), drift.generate_next_id),
     Kind("Mastodon.py", "toots", MaybeSnowflakeIdType, lambda read: of_time(read.to_datetime()),
          lambda: MaybeSnowflakeIdType(datetime.now()), step_ms=1000),
+    Kind("snowflake-id-toolkit", "drift", Yitter, of_node(YITTER, "worker"), drift.generate_next_id),
     Kind("opentelemetry-sdk", "spans", span, lambda read: {}, new_span, write=lambda read: str(read.span_id),
          order=None),
 ]

@@ -243,12 +243,12 @@ const LIBRARIES: [(&str, &str, &str); 23] = [
     ("codes nanoid alphabet 0123456789abcdef length 20", "nanoid", "nanoid"),
     ("photos instagram", "snowflake-id-toolkit", "snowflakify"),
     ("toots mastodon one-server 363", "Mastodon.py", "snowflakify"),
-    ("drift yitter worker 43", "snowflake-id-toolkit", "snowflakify, simple-flakeid"),
+    ("drift yitter worker 43 one-server 363", "snowflake-id-toolkit", "snowflakify, simple-flakeid"),
     ("spans trace64", "opentelemetry-sdk", "@opentelemetry/sdk-trace-base"),
 ];
 
-/// Kinds without a published library that reads them.
-const UNREAD: [&str; 15] = [
+/// Kinds without a row: the core test of `layout-vectors.json` takes IDs of their systems apart.
+const ROWLESS: [&str; 15] = [
     "fork",
     "leaf",
     "keets",
@@ -271,7 +271,7 @@ fn libraries_of_two_languages_read_each_kind() {
     let read = LIBRARIES.iter().filter(|(_, python, node)| !python.is_empty() && !node.is_empty());
     let words: Vec<&str> = read.map(|row| row.0.split(' ').nth(1).expect("a kind")).chain(["discord"]).collect();
     for kind in getid_core::KINDS.iter().filter(|kind| kind.word != "layout") {
-        assert_ne!(words.contains(&kind.word), UNREAD.contains(&kind.word), "{}", kind.word);
+        assert_ne!(words.contains(&kind.word), ROWLESS.contains(&kind.word), "{}", kind.word);
     }
 }
 
