@@ -10,7 +10,7 @@ use crate::support::postgres::PostgresServer;
 use crate::support::program::{finish, run_for};
 
 /// Words behind `--generator NAME`, and whether the IDs ascend.
-const KINDS: [(&str, bool); 31] = [
+const KINDS: [(&str, bool); 32] = [
     ("fork", true),
     ("twitter", true),
     ("leaf", true),
@@ -32,6 +32,7 @@ const KINDS: [(&str, bool); 31] = [
     ("uuid7", true),
     ("objectid", true),
     ("objectid-decimal", true),
+    ("ksuid", true),
     ("hibernate", false),
     ("instagram", true),
     ("mastodon one-server 0", true),
@@ -45,7 +46,7 @@ const KINDS: [(&str, bool); 31] = [
 ];
 
 /// Layouts of declared fields, and formats.
-const OTHERS: [(&str, bool); 6] = [
+const OTHERS: [(&str, bool); 8] = [
     (
         "layout time:39@1ms idc:2 server-id:7 business:4 counter:7 epoch 2016-01-01T00:00:00+08:00 idc 1 business 3 \
          counter-start 0..9",
@@ -56,6 +57,9 @@ const OTHERS: [(&str, bool); 6] = [
     ("tsid time:41 node:8 counter:14 format integer", true),
     ("snowflake datacenter 3 format hex prefix T", true),
     ("layout time:40@100us counter:10 noise:13 epoch 2026-01-01T00:00:00Z one-server 0 format base32", true),
+    // The widest layout.
+    ("layout time:41@1ms server-id:10 counter:12 noise:97", true),
+    ("layout time:41@1ms server-id:10 counter:12 noise:97 format base58", true),
 ];
 
 /// Options with which a draw above the kind's capacity waits.
@@ -403,7 +407,7 @@ fn ids_of_the_crate_idgenerator_are_read() {
     for id in made.lines() {
         let decoded = decode(&server, "drift", id);
         assert_eq!(decoded["worker"], "43");
-        assert!(times.contains(&decoded["unix_ms"].parse().expect("a number")), "{decoded:?}");
+        assert!(times.contains(&decoded["unix_ms"].parse::<u128>().expect("a number")), "{decoded:?}");
     }
 }
 

@@ -21,6 +21,15 @@ const OBJECT_ID_BITS: u32 = 96;
 /// Number of digits of an `ObjectId` as one decimal number: those of 2^96 - 1.
 const OBJECT_ID_DIGITS: usize = 29;
 
+/// Width of a KSUID, bits.
+const KSUID_BITS: u32 = 160;
+
+/// Number of base62 digits of a KSUID.
+const KSUID_DIGITS: usize = 27;
+
+/// Unix time in ms at which a KSUID's seconds start to count: 1.4e9 s, 2014-05-13.
+const KSUID_MS: i64 = 1_400_000_000_000;
+
 /// How numbers of a kind become IDs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
@@ -32,6 +41,8 @@ pub enum Shape {
     ObjectId,
     /// An `ObjectId` as a decimal number of 29 digits.
     ObjectIdDecimal,
+    /// A KSUID: 27 base62 digits. Their case counts.
+    Ksuid,
     /// Hibernate's `CustomVersionOneStrategy`, written as a UUID.
     Hibernate,
     /// A ULID: 26 characters of Crockford's base32.
@@ -256,6 +267,15 @@ pub static KINDS: &[Kind] = &[
     text("uuid7", "UUID of a Unix time, a counter and random bits, ascending", UUID_7, 0, Unit::MS, Shape::Uuid(7)),
     text("objectid", "MongoDB's ObjectId", OBJECT_ID, 0, Unit::S, Shape::ObjectId),
     text("objectid-decimal", "ObjectId as 29 decimal digits", OBJECT_ID, 0, Unit::S, Shape::ObjectIdDecimal),
+    // Segment's payload of 128 random bits begins with a counter, so that the IDs of a server ascend.
+    text(
+        "ksuid",
+        "KSUID of a time in seconds, a counter and random bits, ascending",
+        &[(TIME, 32, Role::Time), (COUNTER, 24, Role::Counter), ("noise", 104, Role::Noise)],
+        KSUID_MS,
+        Unit::S,
+        Shape::Ksuid,
+    ),
     text(
         "hibernate",
         "Hibernate's CustomVersionOneStrategy",
@@ -331,6 +351,7 @@ impl Shape {
             Shape::Hibernate => "a UUID as Hibernate makes them",
             Shape::Ulid => "a ULID, 26 characters of Crockford's base32, the first at most 7",
             Shape::TypeId => "a TypeID of a UUID of version 7, 26 small letters and digits of Crockford's base32",
+            Shape::Ksuid => "a KSUID, 27 digits of base62, at most aWgEPTl1tmebfsQzFP4bxwgy80V",
             Shape::Xid => "an xid, 20 characters 0-9 and a-v, the last of them 0 or g",
             Shape::NanoId => "a NanoID",
         }
@@ -348,6 +369,7 @@ impl Shape {
             Shape::Xid => base32::write(base32::HEX_SMALL, base32::CHARS_XID, number.as_u128() << XID_SPARE_BITS, out),
             Shape::Number | Shape::NanoId => write_digits(number, Radix::Decimal, 1, out),
             Shape::ObjectIdDecimal => write_digits(number, Radix::Decimal, OBJECT_ID_DIGITS, out),
+            Shape::Ksuid => write_digits(number, Radix::Base62, KSUID_DIGITS, out),
             Shape::ObjectId => {
                 let number = number.as_u128();
                 const HEX: &[u8; 16] = b"0123456789abcdef";
@@ -362,15 +384,16 @@ impl Shape {
             Shape::Uuid(_) | Shape::Hibernate => 36,
             Shape::ObjectId => 24,
             Shape::ObjectIdDecimal => OBJECT_ID_DIGITS,
+            Shape::Ksuid => KSUID_DIGITS,
             Shape::Ulid | Shape::TypeId => base32::CHARS_128 as usize,
             Shape::Xid => base32::CHARS_XID as usize,
             Shape::Number | Shape::NanoId => Radix::Decimal.digits_of(bits) as usize,
         }
     }
 
-    /// Parses a text; `None` if this shape does not write it. Letters may be of either case, and a UUID may come
-    /// without its hyphens, in braces, or as a URN. A ULID may have Crockford's look-alikes (O, I, L); a `TypeID` and an
-    /// xid have small letters, as their specifications demand.
+    /// Parses a text; `None` if this shape does not write it. Letters may be of either case, except a KSUID's, and a
+    /// UUID may come without its hyphens, in braces, or as a URN. A ULID may have Crockford's look-alikes (O, I, L); a
+    /// `TypeID` and an xid have small letters, as their specifications demand.
     pub(crate) fn read(self, text: &str) -> Option<Number> {
         match self {
             Shape::Uuid(version) => {
@@ -391,6 +414,10 @@ impl Shape {
             Shape::Number | Shape::NanoId => digits(text),
             Shape::ObjectIdDecimal => {
                 digits(text).filter(|&number| text.len() == OBJECT_ID_DIGITS && number <= low_ones(OBJECT_ID_BITS))
+            }
+            Shape::Ksuid => {
+                let number = parse_digits(text, Radix::Base62).filter(|_| text.len() == KSUID_DIGITS);
+                number.filter(|&number| number <= low_ones(KSUID_BITS))
             }
             Shape::ObjectId => {
                 let is_hex = text.len() == 24 && text.bytes().all(|byte| byte.is_ascii_hexdigit());

@@ -7,7 +7,8 @@ use super::subject::Subject;
 use getid_text::timestamp::AHEAD_MAX_MS;
 
 /// Words of kinds that are recognized by their shape. Hibernate's IDs look like other UUIDs of version 1.
-const SHAPED: [&str; 9] = ["uuid7", "uuid4", "uuid1", "uuid6", "objectid", "objectid-decimal", "xid", "typeid", "ulid"];
+const SHAPED: [&str; 10] =
+    ["uuid7", "uuid4", "uuid1", "uuid6", "objectid", "objectid-decimal", "xid", "typeid", "ulid", "ksuid"];
 
 /// Largest number of proposed readings.
 const READINGS_MAX: usize = 3;
@@ -76,6 +77,7 @@ mod tests {
             ("01ARZ3NDEKTSV4RRFFQ69G5FAV", Some("ulid")),
             ("9m4e2mr0ui3e8a215n4g", Some("xid")),
             ("01h455vb4pex5vsknk084sn02q", Some("typeid")),
+            ("0ujtsYcgvSTl8PAuAdqWYSMnLOv", Some("ksuid")),
             ("144182182078841378", None),
             ("hello", None),
         ] {
