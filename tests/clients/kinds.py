@@ -28,7 +28,8 @@ from ulid import ULID
 
 ids = redis.Redis(port=int(os.environ["GETID_PORT"]), decode_responses=True, protocol=3)
 SERVER, WORKER = 363, 43
-TWITTER, INSTAGRAM, YITTER, GREGORIAN = 1288834974657, 1314220021721, 1582136402000, -12219292800000
+TWITTER, DISCORD, INSTAGRAM, YITTER = 1288834974657, 1420070400000, 1314220021721, 1582136402000
+GREGORIAN = -12219292800000
 
 
 class Kind:
@@ -109,8 +110,12 @@ def of_xid(read):
     return {**of_time(read.time), "machine": machine, "process": read.pid, "counter": read.counter}
 
 
-def of_tweet(read):
-    return {"unix_ms": read.milliseconds, **split(read.instance, datacenter=5, worker=5), "counter": read.seq}
+def of_snowflake(generator, epoch, **instance):
+    made = SnowflakeGenerator(SERVER, epoch=epoch)
+    return Kind("snowflake-id", generator, lambda text: Snowflake.parse(int(text), epoch),
+                lambda read: {"unix_ms": read.milliseconds, **split(read.instance, **instance), "counter": read.seq},
+                lambda: Snowflake.parse(next(new for new in made if new), epoch),
+                write=lambda read: str(int(read)), order=int)
 
 
 def of_node(epoch, node):
@@ -140,16 +145,15 @@ def new_span():
     return span(next(new for new in iter(RandomIdGenerator().generate_span_id, 0) if new < 1 << 63))
 
 
-tweets = SnowflakeGenerator(SERVER, epoch=TWITTER)
 tsids = TSIDGenerator(SERVER, 10)
 photos = toolkit.InstagramSnowflakeIDGenerator(SERVER, epoch=INSTAGRAM)
 drift = YitterGenerator(WORKER, epoch=YITTER)
 uuids = {1: uuid.uuid1, 4: uuid.uuid4, 6: uuid_utils.uuid6, 7: uuid_utils.uuid7}
 
 LIBRARIES = [
-    *(Kind("snowflake-id", name, lambda text: Snowflake.parse(int(text), TWITTER), of_tweet,
-           lambda: Snowflake.parse(next(new for new in tweets if new), TWITTER),
-           write=lambda read: str(int(read)), order=int) for name in ("tweets", "flakes")),
+    of_snowflake("tweets", TWITTER, datacenter=5, worker=5),
+    of_snowflake("flakes", TWITTER, datacenter=5, worker=5),
+    of_snowflake("chat", DISCORD, worker=5, process=5),
     *(Kind("uuid", f"v{version}", uuid.UUID, of_uuid, make, order=(lambda read: read) if version > 5 else None)
       for version, make in uuids.items()),
     Kind("uuid", "user-v7", lambda text: uuid.UUID(re.fullmatch("user_(.*)", text)[1]), of_uuid, uuid_utils.uuid7,

@@ -735,7 +735,8 @@ proptest! {
 /// A declaration without its name: kind, fields, options.
 type Words = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
 
-const DECLARED: [Words; 6] = [
+const DECLARED: [Words; 7] = [
+    ("nanoid", "", &[("alphabet", "base58"), ("length", "12"), ("prefix", "n-")]),
     ("uuid7", "", &[]),
     ("leaf", "", &[("format", "hex"), ("prefix", "a#;")]),
     ("layout", "time:41@1ms a:1 server-id:2 counter:7", &[("counter-start", "0..9"), ("a", "1")]),

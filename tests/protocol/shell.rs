@@ -81,12 +81,14 @@ pub(crate) fn settings(options: &Options) -> Settings {
 }
 
 /// Generators of many kinds; draws from `broken` are refused.
-pub(crate) const GENERATORS: [&str; 14] = [
+pub(crate) const GENERATORS: [&str; 18] = [
     "article layout time:39@1ms idc:2 server-id:7 business:4 counter:7 epoch 1451577600000 idc 1 business 3",
     "broken twitter",
     "browser js53",
+    "column tsid time:41 epoch 0 format integer",
     "doc objectid process 5",
     "elsewhere redis-lua one-server 5",
+    "invites nanoid alphabet base58 length 12",
     "lua redis-lua one-server 0",
     "narrow twitter format decimal pad 17",
     "orders:eu leaf",
@@ -95,6 +97,8 @@ pub(crate) const GENERATORS: [&str; 14] = [
     "slow layout time:31@10s server-id:8 epoch 0",
     "trace uuid7",
     "tweets twitter",
+    "ulids ulid prefix order_",
+    "users typeid prefix user",
     "v4 uuid4",
 ];
 

@@ -180,7 +180,7 @@ impl ValueError {
 const KIND_SYNONYMS: [(&[&str], &[&str]); 15] = [
     (&["snowflakes", "snowflakeid", "twittersnowflake"], &["snowflake", "leaf"]),
     (&["uuid", "guid"], &["uuid7", "uuid4"]),
-    (&["uuidv7", "ksuid"], &["uuid7"]),
+    (&["uuidv7"], &["uuid7"]),
     (&["uuidv4"], &["uuid4"]),
     (&["random", "cuid", "shortid"], &["nanoid", "uuid4"]),
     (&["traceid", "spanid", "opentelemetry"], &["trace64"]),

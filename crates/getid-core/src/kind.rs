@@ -348,10 +348,10 @@ impl Shape {
             Shape::Uuid(_) => "a UUID of version 7",
             Shape::ObjectId => "24 hex digits",
             Shape::ObjectIdDecimal => "29 decimal digits",
+            Shape::Ksuid => "a KSUID, 27 digits of base62, at most aWgEPTl1tmebfsQzFP4bxwgy80V",
             Shape::Hibernate => "a UUID as Hibernate makes them",
             Shape::Ulid => "a ULID, 26 characters of Crockford's base32, the first at most 7",
             Shape::TypeId => "a TypeID of a UUID of version 7, 26 small letters and digits of Crockford's base32",
-            Shape::Ksuid => "a KSUID, 27 digits of base62, at most aWgEPTl1tmebfsQzFP4bxwgy80V",
             Shape::Xid => "an xid, 20 characters 0-9 and a-v, the last of them 0 or g",
             Shape::NanoId => "a NanoID",
         }
@@ -391,9 +391,9 @@ impl Shape {
         }
     }
 
-    /// Parses a text; `None` if this shape does not write it. Letters may be of either case, except a KSUID's, and a
-    /// UUID may come without its hyphens, in braces, or as a URN. A ULID may have Crockford's look-alikes (O, I, L); a
-    /// `TypeID` and an xid have small letters, as their specifications demand.
+    /// Parses a text; `None` if this shape does not write it. Letters may be of either case, except a KSUID's. A UUID
+    /// may come without its hyphens, in braces, or as a URN. A ULID may have Crockford's look-alikes (O, I, L); a `TypeID` and an
+    /// xid have small letters, as their specifications demand.
     pub(crate) fn read(self, text: &str) -> Option<Number> {
         match self {
             Shape::Uuid(version) => {

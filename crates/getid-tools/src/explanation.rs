@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use getid_core::{Declaration, Field, FieldLayout, Number, Radix, Role, Shape, evenness};
+use getid_core::{Declaration, Field, FieldLayout, Number, Role, Shape, evenness};
 use serde::Serialize;
 
 use super::picture::picture;
@@ -257,24 +257,23 @@ fn limits(declaration: &Declaration, now_unix_ms: i64) -> Vec<String> {
     if layout.bits_of(Role::Noise) == 0 {
         limits.push("who has seen some IDs can guess others: none of the bits is secret".to_owned());
     }
-    let format = declaration.format();
-    if format.is_some_and(|format| has_both_cases(format.radix)) || declaration.kind().shape == Shape::Ksuid {
+    let has = |is_in: fn(&u8) -> bool| declaration.characters().is_some_and(|characters| characters.iter().any(is_in));
+    if has(u8::is_ascii_uppercase) && has(u8::is_ascii_lowercase) {
         limits.push(
             "a column of these texts needs a collation that distinguishes capitals from small letters".to_owned(),
         );
     }
-    limits.extend(format.and_then(|format| limit_of_pad(declaration, format)));
+    limits.extend(declaration.format().and_then(|format| limit_of_pad(declaration, format)));
     limits
-}
-
-fn has_both_cases(radix: Radix) -> bool {
-    radix.alphabet().iter().any(u8::is_ascii_uppercase) && radix.alphabet().iter().any(u8::is_ascii_lowercase)
 }
 
 fn limits_of_time(declaration: &Declaration, now_unix_ms: i64, limits: &mut Vec<String>) {
     let layout = declaration.layout();
     if !layout.has_time() {
-        return limits.push("an ID holds no time".to_owned());
+        limits.push("an ID holds no time".to_owned());
+        let half = layout.bits() / 2;
+        return limits
+            .push(format!("IDs are unique by chance alone: of 2^{half} IDs, two are equal with a chance of 4 in 10"));
     }
     let end_unix_ms = layout.end_unix_ms();
     if end_unix_ms <= now_unix_ms {

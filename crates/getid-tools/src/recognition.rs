@@ -8,7 +8,7 @@ use getid_text::timestamp::AHEAD_MAX_MS;
 
 /// Words of kinds that are recognized by their shape. Hibernate's IDs look like other UUIDs of version 1.
 const SHAPED: [&str; 10] =
-    ["uuid7", "uuid4", "uuid1", "uuid6", "objectid", "objectid-decimal", "xid", "typeid", "ulid", "ksuid"];
+    ["uuid7", "uuid4", "uuid1", "uuid6", "objectid", "objectid-decimal", "ksuid", "xid", "typeid", "ulid"];
 
 /// Largest number of proposed readings.
 const READINGS_MAX: usize = 3;

@@ -211,14 +211,14 @@ impl fmt::Display for DeclarationError {
             Self::Length { text, characters, least, most } => write!(
                 f,
                 "length is {}, must be {least} to {most} for an alphabet of {characters} characters: a shorter text has \
-                 fewer than {CHANCE_BITS_MIN} random bits, so two of 1.2 billion would be equal with a chance of one \
+                 fewer than {CHANCE_BITS_MIN} random bits, so two of 1.3 billion would be equal with a chance of one \
                  half; a longer one has more than {} bits",
                 Quoted(text),
                 u128::BITS
             ),
             Self::Chance { bits } => write!(
                 f,
-                "the noise has {bits} bits, must have at least {CHANCE_BITS_MIN}: with fewer, two of 1.2 billion IDs \
+                "the noise has {bits} bits, must have at least {CHANCE_BITS_MIN}: with fewer, two of 1.3 billion IDs \
                  would be equal with a chance of more than one half"
             ),
             Self::Overflow { word } => write!(f, "overflow is {}, must be error or grow", Quoted(word)),

@@ -12,6 +12,7 @@ use crate::format::Format;
 use crate::kind::nano_id::NanoId;
 use crate::kind::{Kind, Shape};
 use crate::number::{Number, low_bits_64, low_ones};
+use crate::radix::Radix;
 
 /// Longest name of a generator, bytes.
 pub const NAME_BYTES_MAX: usize = 128;
@@ -208,6 +209,15 @@ impl Declaration {
     /// Returns the text before that of each ID; empty without one.
     pub fn prefix(&self) -> &str {
         self.format.as_ref().map_or(&self.prefix, |format| &format.prefix)
+    }
+
+    /// Returns the characters of its texts, if they are declared, those of a format, or base62.
+    pub fn characters(&self) -> Option<&[u8]> {
+        match (&self.format, &self.nano_id) {
+            (Some(format), _) => Some(format.radix.alphabet()),
+            (None, Some(nano_id)) => Some(nano_id.alphabet().as_bytes()),
+            (None, None) => (self.kind.shape == Shape::Ksuid).then(|| Radix::Base62.alphabet()),
+        }
     }
 
     /// Returns the expected form of its IDs, as a noun.

@@ -186,7 +186,7 @@ const WRONG: &[(&str, &str)] = &[
     ("t trace64 counter-start 0..3", "counter-start needs a counter, and the layout has none"),
     (
         "t trace64 noise:59",
-        "the noise has 59 bits, must have at least 60: with fewer, two of 1.2 billion IDs would be equal with a chance \
+        "the noise has 59 bits, must have at least 60: with fewer, two of 1.3 billion IDs would be equal with a chance \
          of more than one half",
     ),
     ("t tsid format integer pad 3", "pad is for texts, and the format is integer: remove one of them"),
@@ -200,17 +200,17 @@ const WRONG: &[(&str, &str)] = &[
     (
         "t nanoid length 9",
         "length is '9', must be 10 to 21 for an alphabet of 64 characters: a shorter text has fewer than 60 random \
-         bits, so two of 1.2 billion would be equal with a chance of one half; a longer one has more than 128 bits",
+         bits, so two of 1.3 billion would be equal with a chance of one half; a longer one has more than 128 bits",
     ),
     (
         "t nanoid alphabet hex length 33",
         "length is '33', must be 15 to 32 for an alphabet of 16 characters: a shorter text has fewer than 60 random \
-         bits, so two of 1.2 billion would be equal with a chance of one half; a longer one has more than 128 bits",
+         bits, so two of 1.3 billion would be equal with a chance of one half; a longer one has more than 128 bits",
     ),
     (
         "t nanoid length +15",
         "length is '+15', must be 10 to 21 for an alphabet of 64 characters: a shorter text has fewer than 60 random \
-         bits, so two of 1.2 billion would be equal with a chance of one half; a longer one has more than 128 bits",
+         bits, so two of 1.3 billion would be equal with a chance of one half; a longer one has more than 128 bits",
     ),
     ("t nanoid alphabet aa", "alphabet: it has the character 'a' twice, must have each once"),
     (
@@ -279,7 +279,7 @@ const WRONG: &[(&str, &str)] = &[
     ("t layout time:41@1ms formerly:2", "'formerly' is an option and can't be a field's name"),
     ("t twitter shard:2", "the kind has no field 'shard', it has time, datacenter, worker, counter"),
     ("t uuid7 counter:13", "'counter:13': the fields of uuid7 can't be changed"),
-    ("t uuid7 epoch 0", "epoch is for integers, and uuid7 is written in its own way"),
+    ("t uuid7 epoch 0", "epoch is for integers with a time, and uuid7 is none: its epoch can't be changed"),
     ("t uuid7 prefix T-", "prefix is for integers, and uuid7 is written in its own way"),
     ("t twitter epoch", "'epoch' has no value behind it"),
     ("t twitter epoch 0 epoch 0", "'epoch' is given twice, must be given once"),
@@ -288,13 +288,13 @@ const WRONG: &[(&str, &str)] = &[
     ("t twitter epoch 253402300800000", "epoch is '253402300800000': must lie in the years 1 to 9999"),
     (
         "t twitter wroker 1",
-        "'wroker' is not an option; there are epoch, counter-start, one-server, format, pad, prefix, overflow, and the \
-         fields datacenter, worker",
+        "'wroker' is not an option; there are epoch, counter-start, one-server, format, pad, prefix, overflow, alphabet, \
+         length, and the fields datacenter, worker",
     ),
     (
         "t twitter formerly hex/16/error/",
-        "'formerly' is not an option; there are epoch, counter-start, one-server, format, pad, prefix, overflow, and the \
-         fields datacenter, worker",
+        "'formerly' is not an option; there are epoch, counter-start, one-server, format, pad, prefix, overflow, alphabet, \
+         length, and the fields datacenter, worker",
     ),
     ("t twitter worker 32", "worker is '32', must be a whole number from 0 to 31"),
     ("t twitter worker -1", "worker is '-1', must be a whole number from 0 to 31"),
