@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, UNIX_EPOCH};
 
 use crate::support::Server;
 use crate::support::postgres::PostgresServer;
@@ -354,8 +354,11 @@ const FUNCTIONS: &str = "
                 + nextval(table_name || '_id_seq')) & 65535;
         END $$;";
 
-/// Name of a generator, a call of a function, and the fields of an ID with their SQL.
-const ROWS: [(&str, &str, &[(&str, &str)]); 2] = [
+/// Fields of an ID by DECODEID, and the SQL of each.
+type Columns = &'static [(&'static str, &'static str)];
+
+/// Name of a generator, a call of a function, and the fields of its IDs.
+const ROWS: [(&str, &str, Columns); 2] = [
     (
         "photos",
         "next_id(363)",
@@ -410,5 +413,5 @@ fn ids_of_the_crate_idgenerator_are_read() {
 }
 
 fn unix_ms() -> u128 {
-    SystemTime::now().duration_since(UNIX_EPOCH).expect("a time").as_millis()
+    UNIX_EPOCH.elapsed().expect("a time").as_millis()
 }
