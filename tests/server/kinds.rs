@@ -1,12 +1,13 @@
 //! Every kind of ID over the wire: unique, in order where the kind promises it, and readable by its own libraries.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use crate::support::Server;
-use crate::support::program::run_for;
+use crate::support::postgres::PostgresServer;
+use crate::support::program::{finish, run_for};
 
 /// Words behind `--generator NAME`, and whether the IDs ascend.
 const KINDS: [(&str, bool); 32] = [
@@ -78,14 +79,14 @@ fn request(declaration: &str) -> &'static [&'static str] {
 }
 
 /// Draws `count` IDs of a generator in hundreds, as texts.
-fn draw(port: u16, generator: usize, count: usize, request: &[&str]) -> Vec<String> {
+fn draw(port: u16, generator: &str, count: usize, request: &[&str]) -> Vec<String> {
     let client = redis::Client::open(("127.0.0.1", port)).expect("an address");
     let mut connection = client.get_connection().expect("connected");
     let mut ids = Vec::with_capacity(count);
     while ids.len() < count {
         let mut pipe = redis::pipe();
         for _ in 0..(count - ids.len()).div_ceil(100).min(10) {
-            pipe.cmd("MGETID").arg(100).arg(format!("g{generator}")).arg(request);
+            pipe.cmd("MGETID").arg(100).arg(generator).arg(request);
         }
         ids.extend(pipe.query::<Vec<Vec<String>>>(&mut connection).expect("IDs").into_iter().flatten());
     }
@@ -100,16 +101,19 @@ fn ascend(ids: &[String]) -> bool {
 /// Draws `each` IDs of a generator on each of `connections`, and asserts that they are unique and in order.
 fn check(port: u16, generator: usize, (declaration, is_ordered): (&str, bool), connections: usize, each: usize) {
     let request = request(declaration);
-    let draw_each = move || draw(port, generator, each, request);
-    let clients: Vec<_> = (0..connections).map(|_| std::thread::spawn(draw_each)).collect();
+    let name = format!("g{generator}");
+    let draw_each = || draw(port, &name, each, request);
     let mut all = HashSet::with_capacity(connections * each);
     let mut drawn = 0;
-    for client in clients {
-        let ids = client.join().expect("the client ends well");
-        assert!(!is_ordered || ascend(&ids), "{declaration}: in order on each connection");
-        drawn += ids.len();
-        all.extend(ids);
-    }
+    std::thread::scope(|scope| {
+        let clients: Vec<_> = (0..connections).map(|_| scope.spawn(draw_each)).collect();
+        for client in clients {
+            let ids = client.join().expect("the client ends well");
+            assert!(!is_ordered || ascend(&ids), "{declaration}: in order on each connection");
+            drawn += ids.len();
+            all.extend(ids);
+        }
+    });
     assert!(drawn >= connections * each);
     assert_eq!(all.len(), drawn, "{declaration}: an ID was issued twice");
 }
@@ -204,11 +208,11 @@ fn uuid4_and_noise_are_random() {
     let v4_mask = !(0xf << 76 | 0b11 << 62);
     let noisy = "layout time:40@1ms server-id:3 counter:5 noise:15 epoch 2026-01-01T00:00:00Z";
     let server = serve(["uuid4", "uuid7", noisy]);
-    let v4 = draw(server.port, 0, COUNT, &[]);
+    let v4 = draw(server.port, "g0", COUNT, &[]);
     Bits::of(v4.iter().map(|id| number_of(id)), v4_mask).check("uuid4", v4_mask);
-    let v7 = draw(server.port, 1, COUNT, &[]);
+    let v7 = draw(server.port, "g1", COUNT, &[]);
     Bits::of(v7.iter().map(|id| number_of(id)), LOW_62).check("uuid7", LOW_62);
-    let noise = draw(server.port, 2, COUNT, &[]);
+    let noise = draw(server.port, "g2", COUNT, &[]);
     let mask = (1 << 15) - 1;
     Bits::of(noise.iter().map(|id| id.parse().expect("a number")), mask).check("noise", mask);
 }
@@ -219,13 +223,93 @@ fn the_checks_of_randomness_find_a_counter() {
     assert!(caught.is_err());
 }
 
-/// Starts a server with a generator for each parser, and runs the script with the IDs.
-fn read_by(script: &mut Command) -> String {
-    let generators = "--server-id 363 --id-range 10 --shard-range 9 --random-range 2 \
-        --generator tweets twitter --generator chat discord --generator v1 uuid1 --generator v4 uuid4 \
-        --generator v6 uuid6 --generator v7 uuid7 --generator document objectid";
-    let server = Server::start(&generators.split_whitespace().collect::<Vec<_>>());
-    run_for(script.env("GETID_PORT", server.port.to_string()), Duration::from_mins(2))
+/// Generators whose IDs libraries read, and the libraries of Python and of Node.js. `tests/clients/kinds.py` and
+/// `kinds.mjs` print a line for each.
+const LIBRARIES: [(&str, &str, &str); 23] = [
+    ("tweets twitter", "snowflake-id", "@sapphire/snowflake"),
+    ("flakes snowflake", "snowflake-id", "@sapphire/snowflake"),
+    ("chat discord", "snowflake-id", "@sapphire/snowflake"),
+    ("v1 uuid1", "uuid", "uuid"),
+    ("v4 uuid4", "uuid", "uuid"),
+    ("v6 uuid6", "uuid", "uuid"),
+    ("v7 uuid7", "uuid", "uuid"),
+    ("user-v7 uuid7 prefix user_", "uuid", "uuid"),
+    ("document objectid", "pymongo", "bson"),
+    ("ulids ulid", "python-ulid", "ulid"),
+    ("ksuids ksuid", "svix-ksuid", "ksuid"),
+    ("user-ksuids ksuid prefix user_", "pksuid", "ksuid"),
+    ("tsids tsid", "tsidpy", "tsid-ts"),
+    ("tsid-integers tsid format integer", "tsidpy", "tsid-ts"),
+    ("accounts typeid prefix user_account", "typeid-python", "typeid-js"),
+    ("bare typeid", "typeid-python", "typeid-js"),
+    ("xids xid", "epyxid", "xid-ts"),
+    ("nano nanoid", "nanoid", "nanoid"),
+    ("codes nanoid alphabet 0123456789abcdef length 20", "nanoid", "nanoid"),
+    ("photos instagram", "snowflake-id-toolkit", "snowflakify"),
+    ("toots mastodon one-server 363", "Mastodon.py", "snowflakify"),
+    ("drift yitter worker 43 one-server 363", "snowflake-id-toolkit", "snowflakify, simple-flakeid"),
+    ("spans trace64", "opentelemetry-sdk", "@opentelemetry/sdk-trace-base"),
+];
+
+/// Kinds without a library here. Where their systems publish IDs, `layout-vectors.json` of the core has them.
+const ROWLESS: [&str; 15] = [
+    "fork",
+    "leaf",
+    "keets",
+    "sonyflake",
+    "sonyflake2",
+    "baidu",
+    "redis-lua",
+    "icicle",
+    "chronos",
+    "pd",
+    "js53",
+    "timestamp-ms",
+    "timestamp-us",
+    "objectid-decimal",
+    "hibernate",
+];
+
+#[test]
+fn libraries_of_two_languages_read_each_kind() {
+    let words = LIBRARIES.map(|(declaration, ..)| declaration.split(' ').nth(1).expect("a kind"));
+    for kind in getid_core::KINDS.iter().filter(|kind| kind.word != "layout") {
+        assert_ne!(words.contains(&kind.word), ROWLESS.contains(&kind.word), "{}", kind.word);
+    }
+}
+
+#[test]
+fn the_page_names_each_library_with_its_version() {
+    let read = |path: &str| std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).expect("a file");
+    let (python, node) = (read("tests/clients/requirements.txt"), read("tests/clients/package.json"));
+    let page = read("docs/evidence.md");
+    for (_, in_python, in_node) in LIBRARIES {
+        let version = python.lines().find_map(|line| line.strip_prefix(in_python)?.strip_prefix("=="));
+        let is_found = version.is_none_or(|version| page.contains(&format!("{in_python} {version}")));
+        assert!(is_found, "{in_python} {version:?}");
+        for library in in_node.split(", ") {
+            let (_, rest) = node.split_once(&format!("\"{library}\": \"")).expect("a package");
+            let version = rest.split('"').next().expect("a version");
+            assert!(page.contains(&format!("{library} {version}")), "{library} {version}");
+        }
+    }
+}
+
+/// Starts a server with server-id 363, whose datacenter and worker are 11, with these generators.
+fn serve_libraries() -> Server {
+    let words = LIBRARIES.map(|(declaration, ..)| format!("--generator {declaration}")).join(" ");
+    let words = format!("--server-id 363 --id-range 10 --shard-range 9 --random-range 2 {words}");
+    Server::start(&words.split_whitespace().collect::<Vec<_>>())
+}
+
+/// Runs a script, and asserts that it has checked each generator.
+fn check_libraries(script: &mut Command, library: impl Fn(&(&str, &'static str, &'static str)) -> &'static str) {
+    let server = serve_libraries();
+    // Libraries return times without a zone in that of the machine.
+    let script = script.env("TZ", "UTC").env("GETID_PORT", server.port.to_string());
+    let output = run_for(script, Duration::from_mins(2));
+    let lines = LIBRARIES.map(|row| format!("ok {} {}", row.0.split(' ').next().expect("a name"), library(&row)));
+    assert_eq!(output.lines().collect::<Vec<_>>(), lines);
 }
 
 fn script(name: &str) -> PathBuf {
@@ -233,21 +317,103 @@ fn script(name: &str) -> PathBuf {
 }
 
 #[test]
-#[ignore = "needs python3 with redis, pymongo and snowflake-id (GETID_TEST_PYTHON)"]
-fn python_libraries_read_the_ids() {
+#[ignore = "needs python3 with the libraries of tests/clients/requirements.txt (GETID_TEST_PYTHON)"]
+fn python_libraries_and_the_server_read_each_other() {
     let python = std::env::var_os("GETID_TEST_PYTHON").expect("GETID_TEST_PYTHON");
-    let output = read_by(Command::new(python).arg(script("kinds.py")));
-    assert_eq!(output, "ok snowflake-id\nok uuid\nok bson\n");
+    check_libraries(Command::new(python).arg(script("kinds.py")), |row| row.1);
 }
 
 #[test]
-#[ignore = "needs node with redis, @sapphire/snowflake, bson and uuid (GETID_TEST_NODE_DIR)"]
-fn node_libraries_read_the_ids() {
+#[ignore = "needs node with the libraries of tests/clients/package.json (GETID_TEST_NODE_DIR)"]
+fn node_libraries_and_the_server_read_each_other() {
     let dir = std::env::var_os("GETID_TEST_NODE_DIR").expect("GETID_TEST_NODE_DIR");
     let copy = Path::new(&dir).join("kinds.mjs");
     std::fs::copy(script("kinds.mjs"), &copy).expect("copied");
-    let output = read_by(Command::new("node").arg(copy));
-    assert_eq!(output, "ok @sapphire/snowflake\nok uuid\nok bson\n");
+    check_libraries(Command::new("node").arg(copy), |row| row.2);
+}
+
+/// Returns the fields of an ID by DECODEID.
+fn decode(server: &Server, generator: &str, id: &str) -> HashMap<String, String> {
+    let client = redis::Client::open(("127.0.0.1", server.port)).expect("an address");
+    let mut connection = client.get_connection().expect("connected");
+    let decoded = redis::cmd("DECODEID").arg(id).arg(generator).query(&mut connection);
+    decoded.unwrap_or_else(|error| panic!("{generator} {id}: {error}"))
+}
+
+/// The arithmetic that Instagram and Mastodon published, as functions of PostgreSQL.
+const FUNCTIONS: &str = "
+    CREATE SEQUENCE photos_id_seq;
+    CREATE FUNCTION next_id(shard_id bigint) RETURNS bigint LANGUAGE sql AS $$
+        SELECT (floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint - 1314220021721) << 23
+            | shard_id << 10 | nextval('photos_id_seq') % 1024 $$;
+    CREATE SEQUENCE toots_id_seq;
+    CREATE FUNCTION timestamp_id(table_name text) RETURNS bigint LANGUAGE plpgsql AS $$
+        DECLARE ms bigint := floor(extract(epoch FROM now()) * 1000);
+        BEGIN
+            RETURN ms << 16 | (('x' || left(md5(table_name || 'secret' || ms), 4))::bit(16)::int
+                + nextval(table_name || '_id_seq')) & 65535;
+        END $$;";
+
+/// Fields of an ID by DECODEID, and the SQL of each.
+type Columns = &'static [(&'static str, &'static str)];
+
+/// Name of a generator, a call of a function, and the fields of its IDs.
+const ROWS: [(&str, &str, Columns); 2] = [
+    (
+        "photos",
+        "next_id(363)",
+        &[("unix_ms", "(id >> 23) + 1314220021721"), ("shard", "id >> 10 & 8191"), ("counter", "id & 1023")],
+    ),
+    ("toots", "timestamp_id('toots')", &[("unix_ms", "id >> 16"), ("counter", "id & 65535")]),
+];
+
+#[test]
+#[ignore = "needs postgresql"]
+fn functions_of_postgresql_and_the_server_read_each_other() {
+    let postgres = PostgresServer::start(&[]);
+    postgres.psql(FUNCTIONS);
+    let server = serve_libraries();
+    for (generator, call, fields) in ROWS {
+        let made = postgres.psql(&format!("SELECT {call} FROM generate_series(1, 50) ORDER BY 1"));
+        for ids in [made.lines().map(str::to_owned).collect(), draw(server.port, generator, 50, &[])] {
+            let columns = fields.iter().map(|field| field.1).collect::<Vec<_>>().join(", ");
+            let values = ids.join(", ");
+            let read = postgres.psql(&format!("SELECT {columns} FROM unnest(ARRAY[{values}]) AS id ORDER BY id"));
+            assert_eq!(read.lines().count(), ids.len());
+            for (id, line) in ids.iter().zip(read.lines()) {
+                let decoded = decode(&server, generator, id);
+                for ((name, _), value) in fields.iter().zip(line.split('|')) {
+                    assert_eq!(decoded[*name], value, "{name} of {id}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs the crate idgenerator, and minutes to build it"]
+fn ids_of_the_crate_idgenerator_are_read() {
+    let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/ci/rust");
+    let mut build = crate::support::cargo();
+    build.args(["build", "--quiet", "--locked", "--manifest-path"]).arg(script("rust/Cargo.toml"));
+    build.env("CARGO_TARGET_DIR", &target);
+    let output = finish(&mut build, "", Duration::from_mins(10), false);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let begin = unix_ms();
+    let made = run_for(Command::new(target.join("debug/client-matrix")).arg("yitter"), Duration::from_mins(1));
+    // The generator takes two of the following milliseconds for a hundred IDs.
+    let times = begin..=unix_ms() + 2;
+    let server = serve_libraries();
+    assert_eq!(made.lines().count(), 100);
+    for id in made.lines() {
+        let decoded = decode(&server, "drift", id);
+        assert_eq!(decoded["worker"], "43");
+        assert!(times.contains(&decoded["unix_ms"].parse::<u128>().expect("a number")), "{decoded:?}");
+    }
+}
+
+fn unix_ms() -> u128 {
+    UNIX_EPOCH.elapsed().expect("a time").as_millis()
 }
 
 /// Starts a server with short codes of sequences and of a clock, and runs the script with them.

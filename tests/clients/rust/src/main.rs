@@ -7,6 +7,7 @@ mod redis_sequences;
 mod redis_sync;
 mod redis_tokio;
 mod worker_race;
+mod yitter;
 
 use std::collections::HashSet;
 use std::env;
@@ -28,6 +29,9 @@ async fn main() {
     }
     if client == "worker-race" {
         return tokio::task::spawn_blocking(worker_race::run).await.expect("a clean end");
+    }
+    if client == "yitter" {
+        return yitter::print();
     }
     let (package, _) = client.split_once('-').unwrap_or((client, ""));
     println!("version {package} {}", version(package));
