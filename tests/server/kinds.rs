@@ -9,7 +9,7 @@ use crate::support::Server;
 use crate::support::program::run_for;
 
 /// Words behind `--generator NAME`, and whether the IDs ascend.
-const KINDS: [(&str, bool); 22] = [
+const KINDS: [(&str, bool); 23] = [
     ("fork", true),
     ("twitter", true),
     ("leaf", true),
@@ -31,11 +31,12 @@ const KINDS: [(&str, bool); 22] = [
     ("uuid7", true),
     ("objectid", true),
     ("objectid-decimal", true),
+    ("ksuid", true),
     ("hibernate", false),
 ];
 
 /// Layouts of declared fields, and formats.
-const OTHERS: [(&str, bool); 3] = [
+const OTHERS: [(&str, bool); 5] = [
     (
         "layout time:39@1ms idc:2 server-id:7 business:4 counter:7 epoch 2016-01-01T00:00:00+08:00 idc 1 business 3 \
          counter-start 0..9",
@@ -43,6 +44,9 @@ const OTHERS: [(&str, bool); 3] = [
     ),
     ("layout time:41@1ms server-id:5 counter:8 random:9 epoch 2020-01-01T00:00:00Z format base62 prefix O-", true),
     ("layout time:40@100us counter:10 noise:13 epoch 2026-01-01T00:00:00Z one-server 0 format base32", true),
+    // The widest layout.
+    ("layout time:41@1ms server-id:10 counter:12 noise:97", true),
+    ("layout time:41@1ms server-id:10 counter:12 noise:97 format base58", true),
 ];
 
 /// Options with which a draw above the kind's capacity waits.

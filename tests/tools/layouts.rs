@@ -186,6 +186,14 @@ const WORKED: &[Worked] = &[
         r#"{"counter": 3267, "noise": "18c4dc0c0c07398f"}"#,
     ),
     (
+        "ksuid",
+        "0ujtsYcgvSTl8PAuAdqWYSMnLOv",
+        "2017-10-10T04:00:47.000Z",
+        1_507_608_047_000,
+        107_608_047,
+        r#"{"counter": 11903437, "noise": "34b5f99d1154fb6853345c9735"}"#,
+    ),
+    (
         "hibernate",
         "c0a80011-5d3e-1798-815d-3ef79be70001",
         "2017-07-14T02:40:00.999Z",
@@ -268,6 +276,7 @@ fn an_id_that_does_not_decode_is_an_error() {
         ("hibernate", "0a010203-99c8-1d7d-8199-c82cc07bffff", "last four digits are 7fff or less"),
         ("objectid", "507f1f77bcf86cd79943901", "must be 24 hex digits"),
         ("objectid-decimal", "1", "must be 29 digits, at most 79228162514264337593543950335"),
+        ("ksuid", "aWgEPTl1tmebfsQzFP4bxwgy80W", "must be 27 digits of base62, at most aWgEPTl1tmebfsQzFP4bxwgy80V"),
         ("twitter format base58", "1541815603606036480", "must be 11 digits of base58"),
         ("twitter format hex overflow grow", "xyz", "must be 16 or more digits of hex"),
     ] {
@@ -457,6 +466,8 @@ written    an integer of up to 19 digits"
         ("redis-lua one-server 2", "servers    1, the one with server-id 2\n"),
         ("timestamp-ms", "each ID takes 1ms for itself"),
         ("uuid7", "written    a UUID of version 7"),
+        ("ksuid", "written    27 digits of base62"),
+        ("ksuid", "a collation that distinguishes capitals from small letters"),
         ("hibernate", "order      none"),
         (
             "leaf format base62 pad 10",

@@ -392,7 +392,7 @@ fn check_named(declaration: &str, args: &str, servers: &[SocketAddr], violated: 
     judged(declaration, &output, i32::from(!violated.is_empty()), violated)
 }
 
-const KINDS: [&str; 16] = [
+const KINDS: [&str; 18] = [
     "g twitter",
     "g fork server-id:2",
     "g sonyflake",
@@ -408,6 +408,8 @@ const KINDS: [&str; 16] = [
     "g uuid6",
     "g uuid7",
     "g objectid",
+    "g ksuid",
+    "g layout time:41@1ms server-id:10 counter:12 noise:97",
     "g hibernate",
 ];
 

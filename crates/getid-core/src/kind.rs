@@ -18,6 +18,15 @@ const OBJECT_ID_BITS: u32 = 96;
 /// Number of digits of an `ObjectId` as one decimal number: those of 2^96 - 1.
 const OBJECT_ID_DIGITS: usize = 29;
 
+/// Width of a KSUID, bits.
+const KSUID_BITS: u32 = 160;
+
+/// Number of base62 digits of a KSUID.
+const KSUID_DIGITS: usize = 27;
+
+/// Unix time in ms at which a KSUID's seconds start to count: 1.4e9 s, 2014-05-13.
+const KSUID_MS: i64 = 1_400_000_000_000;
+
 /// How numbers of a kind become IDs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
@@ -29,6 +38,8 @@ pub enum Shape {
     ObjectId,
     /// An `ObjectId` as a decimal number of 29 digits.
     ObjectIdDecimal,
+    /// A KSUID: 27 base62 digits. Their case counts.
+    Ksuid,
     /// Hibernate's `CustomVersionOneStrategy`, written as a UUID.
     Hibernate,
 }
@@ -210,6 +221,15 @@ pub static KINDS: &[Kind] = &[
     ),
     text("objectid", "MongoDB's ObjectId", OBJECT_ID, 0, Unit::S, Shape::ObjectId),
     text("objectid-decimal", "ObjectId as 29 decimal digits", OBJECT_ID, 0, Unit::S, Shape::ObjectIdDecimal),
+    // Segment's payload of 128 random bits begins with a counter, so that the IDs of a server ascend.
+    text(
+        "ksuid",
+        "KSUID of a time in seconds, a counter and random bits, ascending",
+        &[(TIME, 32, Role::Time), (COUNTER, 24, Role::Counter), ("noise", 104, Role::Noise)],
+        KSUID_MS,
+        Unit::S,
+        Shape::Ksuid,
+    ),
     text(
         "hibernate",
         "Hibernate's CustomVersionOneStrategy",
@@ -254,6 +274,7 @@ impl Shape {
             Shape::Hibernate => write_uuid(hibernate_of(number.as_u128()), out),
             Shape::Number => write_digits(number, Radix::Decimal, 1, out),
             Shape::ObjectIdDecimal => write_digits(number, Radix::Decimal, OBJECT_ID_DIGITS, out),
+            Shape::Ksuid => write_digits(number, Radix::Base62, KSUID_DIGITS, out),
             Shape::ObjectId => {
                 let number = number.as_u128();
                 const HEX: &[u8; 16] = b"0123456789abcdef";
@@ -268,12 +289,13 @@ impl Shape {
             Shape::Uuid(_) | Shape::Hibernate => 36,
             Shape::ObjectId => 24,
             Shape::ObjectIdDecimal => OBJECT_ID_DIGITS,
+            Shape::Ksuid => KSUID_DIGITS,
             Shape::Number => Radix::Decimal.digits_of(bits) as usize,
         }
     }
 
-    /// Parses a text; `None` if this shape does not write it. Letters may be of either case, and a UUID may come
-    /// without its hyphens, in braces, or as a URN.
+    /// Parses a text; `None` if this shape does not write it. Letters may be of either case, except a KSUID's. A UUID
+    /// may come without its hyphens, in braces, or as a URN.
     pub fn read(self, text: &str) -> Option<Number> {
         match self {
             Shape::Uuid(version) => {
@@ -287,6 +309,10 @@ impl Shape {
             Shape::Number => digits(text),
             Shape::ObjectIdDecimal => {
                 digits(text).filter(|&number| text.len() == OBJECT_ID_DIGITS && number <= low_ones(OBJECT_ID_BITS))
+            }
+            Shape::Ksuid => {
+                let number = parse_digits(text, Radix::Base62).filter(|_| text.len() == KSUID_DIGITS);
+                number.filter(|&number| number <= low_ones(KSUID_BITS))
             }
             Shape::ObjectId => {
                 let is_hex = text.len() == 24 && text.bytes().all(|byte| byte.is_ascii_hexdigit());

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use getid_core::{Declaration, Field, FieldLayout, Number, Role, Shape, evenness};
+use getid_core::{Declaration, Field, FieldLayout, Number, Radix, Role, Shape, evenness};
 use serde::Serialize;
 
 use super::picture::picture;
@@ -200,6 +200,7 @@ fn written(declaration: &Declaration) -> String {
         Shape::Hibernate => "a UUID of version 1, as Hibernate writes it; its time lies in the lower half".to_owned(),
         Shape::ObjectId => format!("{bytes} hex digits"),
         Shape::ObjectIdDecimal => format!("{bytes} decimal digits"),
+        Shape::Ksuid => format!("{bytes} digits of base62"),
     }
 }
 
@@ -257,17 +258,18 @@ fn limits(declaration: &Declaration, now_unix_ms: i64) -> Vec<String> {
     if layout.bits_of(Role::Noise) == 0 {
         limits.push("who has seen some IDs can guess others: none of the bits is secret".to_owned());
     }
-    if let Some(format) = declaration.format() {
-        if format.radix.alphabet().iter().any(u8::is_ascii_uppercase)
-            && format.radix.alphabet().iter().any(u8::is_ascii_lowercase)
-        {
-            limits.push(
-                "a column of these texts needs a collation that distinguishes capitals from small letters".to_owned(),
-            );
-        }
-        limits.extend(limit_of_pad(declaration, format));
+    let format = declaration.format();
+    if format.is_some_and(|format| has_both_cases(format.radix)) || declaration.kind().shape == Shape::Ksuid {
+        limits.push(
+            "a column of these texts needs a collation that distinguishes capitals from small letters".to_owned(),
+        );
     }
+    limits.extend(format.and_then(|format| limit_of_pad(declaration, format)));
     limits
+}
+
+fn has_both_cases(radix: Radix) -> bool {
+    radix.alphabet().iter().any(u8::is_ascii_uppercase) && radix.alphabet().iter().any(u8::is_ascii_lowercase)
 }
 
 fn limits_of_time(declaration: &Declaration, now_unix_ms: i64, limits: &mut Vec<String>) {

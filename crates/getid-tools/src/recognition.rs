@@ -1,5 +1,5 @@
-//! Recognizes the probable kind of an ID that no generator is named for: UUIDs and `ObjectId`s by their shape, the
-//! others by their time.
+//! Recognizes the probable kind of an ID that no generator is named for: UUIDs, `ObjectId`s and KSUIDs by their shape,
+//! the others by their time.
 
 use getid_core::{Declaration, Id, KINDS, Kind, Layout, Shape, no_dates};
 
@@ -7,7 +7,7 @@ use super::subject::Subject;
 use getid_text::timestamp::AHEAD_MAX_MS;
 
 /// Words of kinds that are recognized by their shape. Hibernate's IDs look like other UUIDs of version 1.
-const SHAPED: [&str; 6] = ["uuid7", "uuid4", "uuid1", "uuid6", "objectid", "objectid-decimal"];
+const SHAPED: [&str; 7] = ["uuid7", "uuid4", "uuid1", "uuid6", "objectid", "objectid-decimal", "ksuid"];
 
 /// Largest number of proposed readings.
 const READINGS_MAX: usize = 3;
@@ -68,6 +68,7 @@ mod tests {
             ("c232ab00-9414-11ec-b3c8-9f6bdeced846", Some("uuid1")),
             ("1ec9414c-232a-6b00-b3c8-9f6bdeced846", Some("uuid6")),
             ("507f1f77bcf86cd799439011", Some("objectid")),
+            ("0ujtsYcgvSTl8PAuAdqWYSMnLOv", Some("ksuid")),
             ("144182182078841378", None),
             ("hello", None),
         ] {

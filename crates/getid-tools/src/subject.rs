@@ -183,6 +183,7 @@ impl Subject {
             Shape::Uuid(version) => format!("a UUID of version {version}"),
             Shape::Hibernate => "a UUID of version 1 whose last four digits are 7fff or less".to_owned(),
             Shape::ObjectId => "24 hex digits".to_owned(),
+            Shape::Ksuid => "27 digits of base62, at most aWgEPTl1tmebfsQzFP4bxwgy80V".to_owned(),
             Shape::ObjectIdDecimal => format!("29 digits, at most {}", u128::MAX >> 32),
         }
     }

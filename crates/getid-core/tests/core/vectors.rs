@@ -234,6 +234,42 @@ fn rfc_9562_has_the_same_time_in_versions_1_and_6() {
     );
 }
 
+/// The KSUID of Segment's README (`ksuid -f inspect`), whose payload is B5A1CD34B5F99D1154FB6853345C9735, and the
+/// smallest and the largest KSUID of its tests.
+#[test]
+fn worked_ksuids() {
+    let declaration = declared("t ksuid");
+    let layout = declaration.layout();
+    let largest = [u128::from(u32::MAX), (1 << 24) - 1, (1 << 104) - 1];
+    for (text, values, time) in [
+        (
+            "0ujtsYcgvSTl8PAuAdqWYSMnLOv",
+            [107_608_047, 0xb5_a1cd, 0x34_b5f9_9d11_54fb_6853_345c_9735],
+            "2017-10-10T04:00:47.000Z",
+        ),
+        ("000000000000000000000000000", [0; 3], "2014-05-13T16:53:20.000Z"),
+        ("aWgEPTl1tmebfsQzFP4bxwgy80V", largest, "2150-06-19T23:21:35.000Z"),
+    ] {
+        let id = declaration.read(text).unwrap();
+        assert_eq!(fields(layout, id).into_iter().map(|(_, value)| value).collect::<Vec<_>>(), values, "{text}");
+        assert_eq!(instant(layout.unix_ns(layout.tick_of(id).unwrap())), time, "{text}");
+        let [time, counter, noise] = values;
+        let slot = u64::try_from(time << 24 | counter).unwrap();
+        let composer = Composer::new(layout, 0, |_| None, None).unwrap();
+        let mut written = Vec::new();
+        assert!(declaration.write(composer.number(slot, 0, noise, Number::ZERO), &mut written));
+        assert_eq!(String::from_utf8(written).unwrap(), text);
+    }
+    for wrong in ["aWgEPTl1tmebfsQzFP4bxwgy80W", "zzzzzzzzzzzzzzzzzzzzzzzzzzz", "0ujtsYcgvSTl8PAuAdqWYSMnLO", "", "0"] {
+        assert_eq!(declaration.read(wrong), None, "{wrong}");
+    }
+    let other_case = "0ujtsYcgvSTl8PAuAdqWYSMnLOv".to_uppercase();
+    assert_ne!(declaration.read(&other_case), declaration.read("0ujtsYcgvSTl8PAuAdqWYSMnLOv"), "the case counts");
+    for wrong in [format!("0{other_case}"), other_case.replace('0', "-"), format!("{}ü", &other_case[..25])] {
+        assert_eq!(declaration.read(&wrong), None, "{wrong}");
+    }
+}
+
 #[test]
 fn crate_uuid_reads_what_is_written() {
     let mut random = crate::random::Random(9562);

@@ -45,8 +45,8 @@ pub(crate) const FORGOTTEN_LINE_BYTES_MAX: usize = 512;
 /// Longest line with the time of a generator's first ID, in bytes: a name of 128, and two forms of any time.
 pub(crate) const SINCE_LINE_BYTES_MAX: usize = 256;
 
-/// Longest line with a declaration, in bytes: a name, 128 fields of 90 bytes each with names, widths and values, and
-/// the options that occur once.
+/// Longest line with a declaration, in bytes: a name, 160 fields of 70 bytes each with names, widths and values, 15
+/// former formats of 100 bytes, and the options that occur once.
 pub(crate) const GENERATOR_LINE_BYTES_MAX: usize = 1 << 14;
 
 /// Longest `kind` or `key`, in bytes.

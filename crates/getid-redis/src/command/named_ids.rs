@@ -66,6 +66,7 @@ fn expected(declaration: &Declaration) -> String {
         (None, Shape::Uuid(version)) => format!("a UUID of version {version}"),
         (None, Shape::Hibernate) => "a UUID as Hibernate makes them".to_owned(),
         (None, Shape::ObjectId) => "24 hex digits".to_owned(),
+        (None, Shape::Ksuid) => "27 base62 digits of at most 160 bits".to_owned(),
         (None, Shape::ObjectIdDecimal) => "29 decimal digits".to_owned(),
         (None, Shape::Number) => format!("a decimal number of at most {} bits", declaration.layout().bits()),
     }
