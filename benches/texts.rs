@@ -1,9 +1,9 @@
 //! What does the text of an ID cost, beside the crate that has this kind of text?
 //!
 //! Each pair writes, or reads, the same thing: an ID as a ULID, as a UUID of version 7, as a code of Sqids, and the
-//! permutation behind a sealed text. A crate that returns a `String` is compared with a buffer that is used again, as a
-//! server has one; for UUIDs both write into a buffer. This does not measure how an ID is found. Compare only figures of
-//! one run.
+//! permutation behind a sealed text. A crate that returns a `String` is compared with a buffer that is used again, as
+//! a server has one; for ULIDs and UUIDs both write into a buffer. This does not measure how an ID is found. Compare
+//! only figures of one run.
 //!
 //! `cargo bench --bench texts`; `cargo test` runs each once.
 
