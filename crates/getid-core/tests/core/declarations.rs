@@ -224,13 +224,13 @@ const WRONG: &[(&str, &str)] = &[
     ("t twitter epoch 253402300800000", "epoch is '253402300800000': must lie in the years 1 to 9999"),
     (
         "t twitter wroker 1",
-        "'wroker' is not an option; there are epoch, counter-start, one-server, format, pad, prefix, overflow, and the \
-         fields datacenter, worker",
+        "'wroker' is not an option; there are epoch, counter-start, one-server, format, pad, prefix, overflow, seal, \
+         key-file, alphabet, answer, and the fields datacenter, worker",
     ),
     (
         "t twitter formerly hex/16/error/",
-        "'formerly' is not an option; there are epoch, counter-start, one-server, format, pad, prefix, overflow, and the \
-         fields datacenter, worker",
+        "'formerly' is not an option; there are epoch, counter-start, one-server, format, pad, prefix, overflow, seal, \
+         key-file, alphabet, answer, and the fields datacenter, worker",
     ),
     ("t twitter worker 32", "worker is '32', must be a whole number from 0 to 31"),
     ("t twitter worker -1", "worker is '-1', must be a whole number from 0 to 31"),
