@@ -364,7 +364,7 @@ impl Shape {
             Shape::Hibernate => write_uuid(hibernate_of(number.as_u128()), out),
             Shape::Ulid => base32::write(Radix::Base32.alphabet(), base32::CHARS_128, number.as_u128(), out),
             Shape::TypeId => {
-                base32::write(base32::CROCKFORD_SMALL, base32::CHARS_128, uuid_of(7, number.as_u128()), out)
+                base32::write(base32::CROCKFORD_SMALL, base32::CHARS_128, uuid_of(7, number.as_u128()), out);
             }
             Shape::Xid => base32::write(base32::HEX_SMALL, base32::CHARS_XID, number.as_u128() << XID_SPARE_BITS, out),
             Shape::Number | Shape::NanoId => write_digits(number, Radix::Decimal, 1, out),

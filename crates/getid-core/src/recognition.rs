@@ -109,12 +109,11 @@ impl KindReaders {
                 let known = &known.declaration;
                 known.format() == declaration.format() && reads_alike(known, &declaration)
             };
-            match readers.iter_mut().find(is_same) {
-                Some(known) => known.same.push(kind.word),
-                None => {
-                    let form = TextForm::of(&declaration);
-                    readers.push(KindReader { declaration, same: Vec::new(), form });
-                }
+            if let Some(known) = readers.iter_mut().find(is_same) {
+                known.same.push(kind.word);
+            } else {
+                let form = TextForm::of(&declaration);
+                readers.push(KindReader { declaration, same: Vec::new(), form });
             }
         }
         KindReaders { readers }

@@ -70,13 +70,12 @@ impl DeclarationError {
             | Self::Address { name, .. }
             | Self::NoConstant { name }
             | Self::Fields(FieldsError::Value { name, .. }) => name,
-            Self::NotForKind { option, .. } => option,
+            Self::NotForKind { option, .. } | Self::IntegerText { option } => option,
             Self::CounterStart { .. } | Self::NoCounter => "counter-start",
             Self::Pad { .. } => "pad",
             Self::Epoch { .. } => "epoch",
             Self::Radix { .. } => "format",
             Self::Prefix { .. } | Self::TypePrefix { .. } => "prefix",
-            Self::IntegerText { option } => option,
             Self::Alphabet { .. } => "alphabet",
             Self::Length { .. } => "length",
             Self::Overflow { .. } => "overflow",

@@ -1,6 +1,6 @@
 //! Numbers of up to 128 bits as texts of a fixed length, five bits a character.
 //!
-//! ULID, TypeID and xid differ in their characters and lengths alone.
+//! ULID, `TypeID` and xid differ in their characters and lengths alone.
 
 use alloc::vec::Vec;
 
