@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use getid_config::{Config, ConfigReport, Files};
+use getid_seal::Sealer;
 
 use crate::change::sources;
 
@@ -43,7 +44,7 @@ const TWO: &str = "generator order fork seal key-file k\ngenerator user sequence
 fn a_key_file_is_its_owners_alone() {
     for mode in [0o600, 0o400, 0o700] {
         let config = load(TWO, "0 KEY", mode).unwrap();
-        assert_eq!(config.sealers.iter().map(|sealer| sealer.name()).collect::<Vec<_>>(), ["order", "user"]);
+        assert_eq!(config.sealers.iter().map(Sealer::name).collect::<Vec<_>>(), ["order", "user"]);
         assert!(!format!("{config:?}").contains(&KEY[..8]) && !format!("{:?}", config.sealers).contains(&KEY[..8]));
     }
     for mode in [0o640, 0o604, 0o620, 0o601, 0o4610] {

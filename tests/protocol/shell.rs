@@ -108,7 +108,7 @@ pub(crate) const GENERATORS: [&str; 14] = [
 /// Returns the sealers of `tweets`, and of `browser`, which answers with sealed texts. The key is that of
 /// `crates/getid-seal/tests/sealed-vectors.json`.
 fn sealers() -> Sealers {
-    let key = (0..32).map(|byte| format!("{byte:02x}")).collect::<String>();
+    let key = (0..32).map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat();
     let keys = SealKeys::parse(format!("0 {key}").as_bytes()).unwrap();
     let sealer = |name, alphabet| Sealer::new(keys.clone(), name, Alphabet::parse(alphabet).unwrap()).unwrap();
     Sealers::new([sealer("tweets", "base58"), sealer("browser", "base62").answering(true)])

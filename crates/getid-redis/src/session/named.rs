@@ -281,7 +281,7 @@ pub(super) fn write_sealed(number: impl TryInto<u64>, sealer: &Sealer, output: &
     let number = number.try_into().unwrap_or(u64::MAX);
     match sealer.seal(number) {
         Ok(text) => resp::write_bulk(text.as_bytes(), output),
-        Err(error) => resp::write_error(&ErrorReply::from(format!("ERR {error}")), output),
+        Err(error) => resp::write_error(ErrorReply::from(format!("ERR {error}")), output),
     }
 }
 
