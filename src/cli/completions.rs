@@ -87,7 +87,8 @@ fn fish_values() -> String {
     let line = |command: &str, words: &str| {
         format!("complete -c getid -n \"__fish_getid_using_subcommand {command}\" -f -a \"{words}\"\n")
     };
-    line("get", FISH_NAMES) + &line("layout", &format!("{kinds} {FISH_NAMES}"))
+    let named: String = ["get", "seal", "open"].map(|command| line(command, FISH_NAMES)).concat();
+    named + &line("layout", &format!("{kinds} {FISH_NAMES}"))
 }
 
 /// The configuration file of an installed server.
@@ -122,9 +123,10 @@ pub(super) fn with_completions(command: Command) -> Command {
 /// Adds kinds of layouts and names of generators as values to choose from. The real command line leaves them open.
 fn with_names(command: Command) -> Command {
     let kinds = || kind_words().chain(COUNTER_KINDS);
-    let is_get = command.get_name() == "get";
+    let (is_get, is_seal) = (command.get_name() == "get", ["seal", "open"].contains(&command.get_name()));
     let command = command.mut_args(|arg| match (arg.get_id().as_str(), arg.get_long()) {
         ("words", None) if is_get => arg.value_parser(PossibleValuesParser::new([NAMES])),
+        ("name", None) if is_seal => arg.value_parser(PossibleValuesParser::new([NAMES])),
         (_, Some("generator")) => arg.value_parser(PossibleValuesParser::new([NAMES])),
         (_, Some("layout")) => arg.value_parser(PossibleValuesParser::new(kinds())),
         ("kind", None) => arg.value_parser(PossibleValuesParser::new(kinds().chain([NAMES]))),

@@ -101,7 +101,7 @@ fn hostile_paths_are_refused_with_a_short_answer() {
         long(6000),
         "%39".repeat(2000),
         "%C3%A4".repeat(256),
-        "\u{1}".repeat(12).bytes().map(|byte| format!("%{byte:02x}")).collect(),
+        "%01".repeat(12),
         "%00".to_owned(),
         "%0d%0aX:%20y".to_owned(),
         "%ff".to_owned(),

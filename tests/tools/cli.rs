@@ -69,6 +69,7 @@ fn fish_completes_kinds_and_generators() {
         ("getid layout --config=getid.conf ord", "order"),
         ("getid get --config getid.conf twe", "tweets"),
         ("getid decode --config getid.conf --generator ", "tweets"),
+        ("getid open --config getid.conf twe", "tweets"),
     ] {
         let ask = format!("source getid.fish; complete -C '{words}'");
         let mut fish = Command::new("fish");
@@ -96,6 +97,7 @@ fn bash_completes_directives() {
         ("getid decode --layout disc", "discord"),
         ("getid layout uuid7", "uuid7"),
         ("getid decode --config CONFIG --generator twe", "tweets"),
+        ("getid seal --config CONFIG twe", "tweets"),
     ] {
         let words = words.replace("CONFIG", config.to_str().unwrap());
         let last = words.split(' ').count() - 1;
