@@ -83,8 +83,10 @@ pub(crate) const GENERATORS: [&str; 18] = [
     "article layout time:39@1ms idc:2 server-id:7 business:4 counter:7 epoch 1451577600000 idc 1 business 3",
     "broken twitter",
     "browser js53",
+    "column tsid time:41 epoch 0 format integer",
     "doc objectid process 5",
     "elsewhere redis-lua one-server 5",
+    "invites nanoid alphabet base58 length 12",
     "lua redis-lua one-server 0",
     "narrow twitter format decimal pad 17",
     "orders:eu leaf",
@@ -93,11 +95,9 @@ pub(crate) const GENERATORS: [&str; 18] = [
     "slow layout time:31@10s server-id:8 epoch 0",
     "trace uuid7",
     "tweets twitter",
-    "v4 uuid4",
     "ulids ulid prefix order_",
     "users typeid prefix user",
-    "column tsid time:41 format integer",
-    "invites nanoid alphabet base58 length 12",
+    "v4 uuid4",
 ];
 
 /// Returns the generators of [`GENERATORS`], by their places from 1 on.

@@ -21,8 +21,8 @@ impl Alphabet {
     ///
     /// # Errors
     ///
-    /// Fails for fewer than 2 or more than 64 characters, for another character than `A-Z a-z 0-9 _ -`, and for one that
-    /// occurs twice.
+    /// Fails for fewer than 2 or more than 64 characters, for another character than `A-Z a-z 0-9 _ -`, and for one
+    /// that occurs twice.
     pub fn parse(text: &str) -> Result<Alphabet, AlphabetError> {
         if let Some(radix) = Radix::of_word(text) {
             return Ok(Alphabet(radix.alphabet().iter().copied().map(char::from).collect()));

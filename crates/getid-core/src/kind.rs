@@ -392,8 +392,8 @@ impl Shape {
     }
 
     /// Parses a text; `None` if this shape does not write it. Letters may be of either case, except a KSUID's. A UUID
-    /// may come without its hyphens, in braces, or as a URN. A ULID may have Crockford's look-alikes (O, I, L); a `TypeID` and an
-    /// xid have small letters, as their specifications demand.
+    /// may come without its hyphens, in braces, or as a URN. A ULID may have Crockford's look-alikes (O, I, L). A
+    /// `TypeID` and an xid have small letters, as their specifications demand.
     pub(crate) fn read(self, text: &str) -> Option<Number> {
         match self {
             Shape::Uuid(version) => {

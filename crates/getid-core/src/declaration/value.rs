@@ -226,11 +226,11 @@ impl Declaration {
 
     /// Returns the expected form of its IDs, as a noun.
     pub fn description(&self) -> String {
-        let behind = if self.prefix().is_empty() { String::new() } else { format!(" behind '{}'", self.prefix()) };
+        let before = if self.prefix().is_empty() { String::new() } else { format!("'{}' and ", self.prefix()) };
         match (&self.nano_id, self.kind.shape) {
-            (Some(nano_id), _) => format!("{} characters of {}{behind}", nano_id.length(), nano_id.alphabet().as_str()),
+            (Some(nano_id), _) => format!("{before}{} characters of {}", nano_id.length(), nano_id.alphabet().as_str()),
             (None, Shape::Number) => format!("a decimal number of at most {} bits", self.layout.bits()),
-            (None, shape) => format!("{}{behind}", shape.description()),
+            (None, shape) => format!("{before}{}", shape.description()),
         }
     }
 
@@ -325,7 +325,8 @@ impl Declaration {
         self.former = self.former_behind(old);
     }
 
-    /// Draws the noise of one ID by `noise`, which returns fresh random bits. All texts of a `nanoid` are equally likely.
+    /// Draws the noise of one ID by `noise`, which returns fresh random bits. All texts of a `nanoid` are equally
+    /// likely.
     #[inline]
     pub fn draw_noise(&self, mut noise: impl FnMut() -> u128) -> u128 {
         match &self.nano_id {

@@ -1,8 +1,8 @@
 //! `NanoID`s: texts of random characters, each text as likely as every other.
 //!
-//! A `NanoID` of length L over n characters is a number below n^L, written with exactly L digits. The number has as many
-//! bits of noise as n^L - 1. A number at or above n^L is drawn again ([`NanoId::draw`]), so no text is more likely than
-//! another. (A remainder of 128 bits by n^L would favour some texts by up to a factor of two.)
+//! A `NanoID` of length L over n characters is a number below n^L, written with exactly L digits. The number has as
+//! many bits of noise as n^L - 1. A number at or above n^L is drawn again ([`NanoId::draw`]), so no text is more likely
+//! than another. (A remainder of 128 bits by n^L would favour some texts by up to a factor of two.)
 //!
 //! Invariant: n^L is at least 2^60 and at most 2^128, the noise of one draw.
 

@@ -298,7 +298,7 @@ const WRONG: &[(&str, &str)] = &[
     ("t twitter shard:2", "the kind has no field 'shard', it has time, datacenter, worker, counter"),
     ("t uuid7 counter:13", "'counter:13': the fields of uuid7 can't be changed"),
     ("t uuid7 epoch 0", "epoch is for integers with a time, and uuid7 is none: its epoch can't be changed"),
-    ("t uuid7 prefix T-", "prefix is for integers, and uuid7 is written in its own way"),
+    ("t uuid7 overflow grow", "overflow is for integers, and uuid7 is written in its own way"),
     ("t twitter epoch", "'epoch' has no value behind it"),
     ("t twitter epoch 0 epoch 0", "'epoch' is given twice, must be given once"),
     ("t twitter epoch 2016-01-01", "epoch is '2016-01-01': must be a number of Unix ms"),
