@@ -2,8 +2,8 @@
 //!
 //! IDs belong to the named generator or layout. Without one they may be the unnamed generator's, those of the
 //! configuration's generators, or those of any kind. Of several readings the one whose time is nearest to now is taken,
-//! one in the past before one in the future, and a declared generator's before a kind's. An ID on the command line whose
-//! time is in the future is probably another system's, so all its readings are printed, as `DECODEID` returns them.
+//! one in the past before one in the future, and a declared generator's before a kind's. An ID on the command line
+//! whose time is in the future is probably another system's, so all its readings are printed, as `DECODEID` does.
 //!
 //! IDs are arguments or lines of standard input. Each is answered at once, so that an endless log can be piped through.
 //! A word that is not an ID is reported and does not affect the others; a line with many wrong words is reported once.

@@ -129,8 +129,8 @@ impl SubjectArgs {
         }
     }
 
-    /// Returns the candidates for IDs. If the flags name a generator or a layout, it is the only one. Otherwise they are
-    /// the unnamed generator, the configuration's generators, and all kinds.
+    /// Returns the candidates for IDs. If the flags name a generator or a layout, it is the only one. Otherwise they
+    /// are the unnamed generator, the configuration's generators, and all kinds.
     pub(super) fn candidates(&self) -> Result<Candidates, SubjectArgsError> {
         if self.words.is_some() || self.generator.is_some() || self.unnamed.has_layout() {
             return Ok(Candidates::named(self.subject()?));

@@ -366,8 +366,8 @@ fn info_is_bounded() {
     assert!(bytes < 96 << 10, "{bytes}");
 }
 
-/// The page of generators lists the kinds whose IDs are even over `id % n` only with `counter-start`, and the others whose
-/// IDs are numbers.
+/// The page of generators lists the kinds whose IDs are even over `id % n` only with `counter-start`, and the others
+/// whose IDs are numbers.
 #[test]
 fn the_evenness_of_each_kind_of_numbers_is_explained() {
     let page = std::fs::read_to_string(root().join("docs/generators.md")).expect("the page");
