@@ -3,7 +3,7 @@
 //! Declared generators come first: the unnamed one, and those of a configuration. The kinds come behind them, by the
 //! rules of `DECODEID` ([`KindReaders`]). Of several readings the one whose time is nearest to now counts.
 
-use getid_core::{FieldLayout, KindReaders, KindReading, NearestForms, Number, most_plausible};
+use getid_core::{FieldLayout, KindReader, KindReaders, KindReading, NearestForms, Number, most_plausible};
 
 use super::subject::Subject;
 use getid_text::timestamp::plausibility;
@@ -51,7 +51,7 @@ impl Candidates {
     /// Returns the description of the kind of a subject that is not declared.
     pub fn kind_at(&self, subject: usize) -> Option<String> {
         let place = subject.checked_sub(self.declared)?;
-        self.readers.as_ref()?.iter().nth(place).map(|reader| reader.what())
+        self.readers.as_ref()?.iter().nth(place).map(KindReader::what)
     }
 
     /// Returns the most plausible reading of a word: by a declared subject, else by a kind.

@@ -141,7 +141,7 @@ impl IdEncoding {
             });
             values.push((name, value.map_err(|error| wrong(&error))?));
         }
-        let encoding = IdEncoding { time, fill, is_forced, values, generator };
+        let encoding = IdEncoding { generator, time, values, fill, is_forced };
         let encoding = if is_forced { encoding } else { encoding.of_this_server()? };
         encoding
             .generator
