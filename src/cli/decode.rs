@@ -185,7 +185,8 @@ impl Decoder<'_> {
         let (subject, number) = found;
         let is_future = self.is_future(found);
         let is_typed = matches!(position, InputPosition::Argument(_)) && !self.json;
-        if !self.prints_all && !(is_future && is_typed) {
+        let prints_all = self.prints_all || (is_future && is_typed);
+        if !prints_all {
             self.write(subject, number)?;
             return if is_future { self.hint(found) } else { Ok(()) };
         }

@@ -271,7 +271,7 @@ mod tests {
         assert_eq!(tweet.encode(1_656_432_460_105, &values, Fill::Lowest), Ok(1_541_815_603_606_036_480_u64.into()));
         assert_eq!(
             tweet.encode(1_656_432_460_105, &values, Fill::Highest),
-            Ok((1_541_815_603_606_036_480_u64 | 4095).into())
+            Ok((1_541_815_603_606_036_480_u64 + 4095).into())
         );
         // A millisecond has ten thousand units of a UUID.
         let uuid = layout("uuid6");

@@ -119,7 +119,7 @@ mod tests {
         Candidates::all(Subject::Unnamed(Layout::default()), declared)
     }
 
-    fn names<'a>(candidates: &'a Candidates, found: impl IntoIterator<Item = FoundId>) -> Vec<&'a str> {
+    fn names(candidates: &Candidates, found: impl IntoIterator<Item = FoundId>) -> Vec<&str> {
         found.into_iter().map(|(at, _)| candidates.subjects()[at].name().unwrap_or("-")).collect()
     }
 

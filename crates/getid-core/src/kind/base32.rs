@@ -50,7 +50,7 @@ mod tests {
         String::from_utf8(text).unwrap()
     }
 
-    /// Suffixes of `valid.yml` of the TypeID specification, which has other UUIDs than those of version 7 too.
+    /// Suffixes of `valid.yml` of the `TypeID` specification, which has other UUIDs than those of version 7 too.
     #[test]
     fn suffixes_of_the_typeid_specification() {
         for (suffix, number) in [
@@ -68,7 +68,7 @@ mod tests {
         }
     }
 
-    /// Suffixes of `invalid.yml` of the TypeID specification.
+    /// Suffixes of `invalid.yml` of the `TypeID` specification.
     #[test]
     fn wrong_suffixes_are_refused() {
         for suffix in [

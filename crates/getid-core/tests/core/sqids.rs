@@ -43,7 +43,7 @@ fn texts_are_those_of_the_specification() {
     }
 }
 
-/// Texts that the libraries of PyPI (`sqids` 0.5.2) and npm (`sqids` 0.3.0) write, which agree.
+/// Texts that the libraries of `PyPI` (`sqids` 0.5.2) and npm (`sqids` 0.3.0) write, which agree.
 #[test]
 fn texts_are_those_of_other_libraries() {
     let vectors: serde_json::Value = serde_json::from_str(include_str!("sqids-vectors.json")).unwrap();

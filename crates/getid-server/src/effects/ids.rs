@@ -145,16 +145,17 @@ mod tests {
     use super::*;
     use getid_redis::resp::{self, Protocol};
 
+    fn own(text: &str, position_unix_ms: Option<i64>, refusing: Option<Refusal>) -> NamedStatus {
+        let words: Vec<_> = text.split(' ').collect();
+        let declaration = Declaration::parse(&words, no_dates).expect(text);
+        let generator = Arc::new(NamedGenerator::new(declaration, 0, None).expect(text));
+        let (issued, waited, refused, asked_per_s) = (0, 0, 0, 0);
+        let ahead_ms = 12;
+        NamedStatus { generator, issued, waited, refused, asked_per_s, ahead_ms, position_unix_ms, refusing }
+    }
+
     #[test]
     fn generators_are_described() {
-        let own = |text: &str, position_unix_ms, refusing| {
-            let words: Vec<_> = text.split(' ').collect();
-            let declaration = Declaration::parse(&words, no_dates).expect(text);
-            let generator = Arc::new(NamedGenerator::new(declaration, 0, None).expect(text));
-            let (issued, waited, refused, asked_per_s) = (0, 0, 0, 0);
-            let ahead_ms = 12;
-            NamedStatus { generator, issued, waited, refused, asked_per_s, ahead_ms, position_unix_ms, refusing }
-        };
         let all = vec![
             own("tweets twitter format base62", Some(1_700_000_000_000), Some(Refusal::SaveTimeout)),
             own("trace uuid4", None, None),
