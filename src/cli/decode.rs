@@ -22,7 +22,7 @@ use super::output::{print, print_note};
 use super::pasted::{InputPosition, Mistakes, PasteReader, print_mistake, read_pasted};
 use getid_system::clock::wall_unix_ms;
 use getid_text::printable::printable;
-use getid_text::timestamp::{self, AHEAD_MAX_MS};
+use getid_text::timestamp::{self, GENERATOR_AHEAD_MAX_MS};
 use getid_tools::counted::CountedRow;
 use getid_tools::decoded::Decoding;
 use getid_tools::paste::{IdReader, PasteError};
@@ -175,7 +175,7 @@ impl Decoder<'_> {
         };
         self.explained |= forms.is_some();
         let more = forms.map_or_else(String::new, |forms| {
-            format!(", or with --config FILE an ID of one of its generators; {forms}")
+            format!("; --config FILE adds the generators of a configuration; {forms}")
         });
         print_mistake(self.out, position, &format!("{mistake}{more}"))
     }
@@ -198,7 +198,7 @@ impl Decoder<'_> {
     /// Returns true if no generator or layout was named, and the most plausible time of an ID is in the future.
     fn is_future(&self, (subject, number): FoundId) -> bool {
         let unix_ms = self.candidates.subjects()[subject].unix_ms(number, self.now_unix_ms);
-        let latest = self.now_unix_ms.saturating_add(AHEAD_MAX_MS);
+        let latest = self.now_unix_ms.saturating_add(GENERATOR_AHEAD_MAX_MS);
         !self.candidates.is_named() && unix_ms.is_some_and(|unix_ms| unix_ms > latest)
     }
 
@@ -284,13 +284,13 @@ struct Recognition {
 }
 
 impl Recognition {
-    /// Returns the recognition of a subject; `what` describes a kind that is not declared.
-    fn of(subject: &Subject, what: Option<String>) -> Option<Recognition> {
+    /// Returns the recognition of a subject; `description` is that of a kind that is not declared.
+    fn of(subject: &Subject, description: Option<String>) -> Option<Recognition> {
         let (kind, doc) = match subject {
             Subject::Unnamed(_) => return None,
             Subject::Declared(declaration) => {
                 let kind = declaration.kind();
-                (kind.word, what.unwrap_or_else(|| kind.doc.to_owned()))
+                (kind.word, description.unwrap_or_else(|| kind.doc.to_owned()))
             }
             Subject::Counted(counter) => (counter.word(), counter.words().split_off(2).join(" ")),
         };

@@ -11,9 +11,10 @@ use serde::Serialize;
 use super::exit::{CliError, EXIT_NEGATIVE, ToolError, finish};
 use super::layout_args::{SubjectArgs, SubjectArgsError, parse_declared};
 use super::output::print_report;
+use getid_core::server::counter_doc;
 use getid_system::clock::wall_unix_ms;
 use getid_text::plural::{counted, thousands};
-use getid_tools::counted::{CounterExplanation, counter_doc};
+use getid_tools::counted::CounterExplanation;
 use getid_tools::explanation::{EvennessScope, Explanation};
 use getid_tools::subject::Subject;
 

@@ -175,7 +175,7 @@ enum CliCommand {
     /// that cannot be used is an error. Without it nothing is opened.
     #[command(override_usage = "getid check-config [FILE] [--connect] [--DIRECTIVE VALUE]...", after_help = CHECK_CONFIG_EXAMPLES)]
     CheckConfig(ServeWords),
-    /// Decode IDs: time, server-id, shard and random part
+    /// Decode IDs of any kind into time and fields
     Decode(decode::DecodeArgs),
     /// Compose the ID of a time and values of fields, for comparison
     Encode(Box<encode::EncodeArgs>),

@@ -125,7 +125,7 @@ fn ids_of_other_systems_are_decoded() {
     assert_eq!(uuid["readings"], json!([]), "{uuid}");
     let kinds: Vec<_> = uuid["kinds"].as_array().unwrap().clone();
     let hibernate = kinds.iter().find(|own| own["kind"] == "hibernate").unwrap_or_else(|| panic!("{uuid}"));
-    assert_eq!(hibernate["what"], "Hibernate's CustomVersionOneStrategy");
+    assert_eq!(hibernate["description"], "Hibernate's CustomVersionOneStrategy");
     let address = json!({ "name": "address", "bits": 32, "value": "167838211", "text": "10.1.2.3" });
     assert_eq!(hibernate["fields"][1], address);
     let given = api.json(200, "POST /v1/ids/tweets", "")["ids"][0].as_str().unwrap().to_owned();
@@ -137,7 +137,7 @@ fn ids_of_other_systems_are_decoded() {
         assert_eq!(named["kinds"], json!([]), "{named}");
     }
     let wrong = api.problem(400, "GET /v1/ids/58bd2dbd00000000050000", "");
-    assert!(wrong.contains("objectid: 24 characters of 0-9a-f, and this has 22"), "{wrong}");
+    assert!(wrong.contains("objectid: 24 characters of 0-9a-f, but this has 22"), "{wrong}");
 }
 
 /// Without a generator's name, recent readings come before older ones, and readings without a time last.
@@ -297,7 +297,7 @@ fn errors_of_requests_for_ids_name_the_fault() {
         (400, "GET /v1/spans?from=now&to=now&generator=short", "", "holds no time"),
         (400, "GET /v1/encode/tweets", "", "the query has no 'time'"),
         (400, "GET /v1/encode/tweets?time=x", "", "'x' is not a time"),
-        (409, "GET /v1/encode/tweets?time=2050-01-01", "", "generator 'tweets' gives ids of times from"),
+        (409, "GET /v1/encode/tweets?time=2050-01-01", "", "generator 'tweets' itself gives ids from"),
         (409, "GET /v1/encode/tweets?time=2016-01-01&fields=worker:9", "", "field 'worker' of generator 'tweets' is 0"),
         (400, "GET /v1/encode/tweets?time=now&force=1", "", "'force' of the query is '1', expected no value"),
         (400, "GET /v1/encode/tweets?time=now&fields=worker", "", "expected field:value"),

@@ -213,7 +213,7 @@ fn drawn_values_stay() {
 #[test]
 fn ids_of_times_before_the_first_id_are_composed_in_every_life() {
     let dir = folder();
-    let (composed, given) = ("ENCODEID tweets TIME 2022-06-28T16:07:40.105Z", "gives ids of times from ");
+    let (composed, given) = ("ENCODEID tweets TIME 2022-06-28T16:07:40.105Z", "itself gives ids from ");
     for _ in 0..2 {
         let server = Server::start_in(dir.path(), &["--generator", "tweets", "twitter"]);
         let mut wire = server.connect();

@@ -616,7 +616,7 @@ fn pasted_ids_are_recognized() {
 
     refused(
         &["decode", "ORD20261125-000001"],
-        "or with --config FILE an ID of one of its generators; no kind reads it",
+        "; --config FILE adds the generators of a configuration; no kind reads it",
     );
 }
 

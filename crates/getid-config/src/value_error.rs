@@ -223,7 +223,7 @@ pub fn declaration_help(error: &DeclarationError) -> Option<String> {
         DeclarationError::NoSuchField { name, fields } => {
             did_you_mean(&name.to_ascii_lowercase(), fields.iter().copied())
         }
-        DeclarationError::Radix { word } => did_you_mean(&word.to_ascii_lowercase(), Notation::WORDS.into_iter()),
+        DeclarationError::Format { word } => did_you_mean(&word.to_ascii_lowercase(), Notation::WORDS.into_iter()),
         _ => None,
     };
     meant.map(|meant| format!("did you mean '{meant}'?"))
@@ -231,7 +231,7 @@ pub fn declaration_help(error: &DeclarationError) -> Option<String> {
 
 /// Returns the remedy for an error in the declaration of a generator over a sequence.
 pub fn counter_help(error: &CounterError) -> Option<String> {
-    let CounterError::Radix { text } = error else { return None };
+    let CounterError::Format { text } = error else { return None };
     let meant = did_you_mean(&text.to_ascii_lowercase(), Notation::WORDS.into_iter())?;
     Some(format!("did you mean '{meant}'?"))
 }

@@ -1,7 +1,7 @@
 //! Readings of an ID by kinds: the fields that a number or a text has in each kind that no generator declares.
 //!
 //! Many kinds read the same integer, and nothing in it names its kind. Its time does: IDs that people look up are
-//! recent. So readings are ordered by the distance of their times from now, and times that have not come are left out.
+//! recent. So readings are ordered by the distance of their times from now, and times far ahead are left out.
 //!
 //! All of it is derived from the table of kinds: the declarations, and the forms of their texts, which are collected
 //! from texts that each kind writes.
@@ -22,8 +22,9 @@ use crate::number::{Number, low_ones};
 /// Largest number of readings of an ID by kinds.
 pub const KIND_READINGS_MAX: usize = 8;
 
-/// A time further ahead of now than this, ms, is implausible: 400 days, because a clock may be a year wrong.
-const AHEAD_MAX_MS: i64 = 400 * 24 * 3600 * 1000;
+/// A time further ahead of now than this, ms, is implausible in an ID of a kind that no generator declares: 400 days,
+/// because a clock may be a year wrong.
+const KIND_AHEAD_MAX_MS: i64 = 400 * 24 * 3600 * 1000;
 
 /// Largest number of forms in a sentence about a text that no kind reads.
 const FORMS_MAX: usize = 3;
@@ -54,7 +55,7 @@ impl KindReader {
     }
 
     /// Returns the description of the kind in one line, with the kinds whose IDs have the same fields.
-    pub fn what(&self) -> String {
+    pub fn description(&self) -> String {
         let doc = self.declaration.kind().doc;
         if self.same.is_empty() { doc.to_string() } else { format!("{doc}; the same as {}", self.same.join(", ")) }
     }
@@ -161,12 +162,12 @@ impl KindReaders {
 
 /// Orders readings of one ID, the most plausible first, and leaves out all but [`KIND_READINGS_MAX`].
 ///
-/// Readings whose time is nearest to now come first, then those without a time. Those with a time that has not come are
-/// left out, unless there are no others. Of equal times, the kind with fewer bits comes first: more of its texts' bits
+/// Readings whose time is nearest to now come first, then those without a time. Those with a time more than 400 days
+/// ahead are left out, unless there are no others. Of equal times, the kind with fewer bits comes first: more of its texts' bits
 /// are fixed, as the version of a UUID, and fit by chance less often.
 pub fn most_plausible<'a>(mut readings: Vec<KindReading<'a>>, now_unix_ms: i64) -> Vec<KindReading<'a>> {
     let is_ahead = |reading: &KindReading<'a>| {
-        reading.unix_ms().is_some_and(|unix_ms| unix_ms > now_unix_ms.saturating_add(AHEAD_MAX_MS))
+        reading.unix_ms().is_some_and(|unix_ms| unix_ms > now_unix_ms.saturating_add(KIND_AHEAD_MAX_MS))
     };
     if !readings.iter().all(is_ahead) {
         readings.retain(|reading| !is_ahead(reading));
@@ -244,11 +245,11 @@ impl TextForm {
     /// Returns a clause with the difference of a text from this form.
     fn difference(&self, compared: &[u8], len: usize) -> String {
         if !(self.bytes_min..=self.bytes_max).contains(&len) {
-            return format!(", and this has {len}");
+            return format!(", but this has {len}");
         }
         match compared.iter().find(|&&byte| !self.has(byte)) {
-            Some(byte) => format!(", without '{}'", byte.escape_ascii()),
-            None => ", of another value".to_string(),
+            Some(byte) => format!(", but this has '{}'", byte.escape_ascii()),
+            None => ", but its value is out of range".to_string(),
         }
     }
 }
@@ -310,7 +311,7 @@ pub struct NearestForms {
 
 impl fmt::Display for NearestForms {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "no kind reads it; nearest are {}", self.forms.join("; "))
+        write!(f, "no kind reads it; nearest forms: {}", self.forms.join("; "))
     }
 }
 
@@ -335,7 +336,7 @@ mod tests {
             assert!(known.any(is_of), "{}", kind.word);
         }
         assert_eq!(
-            readers.find("chronos").map(KindReader::what).unwrap(),
+            readers.find("chronos").map(KindReader::description).unwrap(),
             "Chronos's timestamps, 64 bits; the same as pd"
         );
     }
@@ -371,7 +372,7 @@ mod tests {
         assert_eq!(of_now[0].reader.declaration.name(), "fork");
         let times: Vec<_> = of_now.iter().filter_map(KindReading::unix_ms).collect();
         assert!(times.is_sorted_by_key(|time| time.abs_diff(NOW)), "{times:?}");
-        assert!(times.iter().all(|&time| time <= NOW + AHEAD_MAX_MS), "{times:?}");
+        assert!(times.iter().all(|&time| time <= NOW + KIND_AHEAD_MAX_MS), "{times:?}");
         // A kind without a time comes last, if others have a plausible one.
         assert_eq!(words(&readers, "919108f7-52d1-4320-9bac-f847db4148a8"), ["uuid4"]);
         // A TypeID without a prefix may be a ULID in small letters.
@@ -385,11 +386,11 @@ mod tests {
         let readers = KindReaders::new();
         let sentence = |text: &[u8]| readers.nearest_forms(text).to_string();
         let hex = sentence(b"58bd2dbd000000000500000");
-        assert!(hex.contains("objectid: 24 characters of 0-9a-f, and this has 23"), "{hex}");
+        assert!(hex.contains("objectid: 24 characters of 0-9a-f, but this has 23"), "{hex}");
         let uuid = sentence(b"017f22e2-79b0-7cc3-98c4-dc0c0c07398g");
-        assert!(uuid.contains("uuid7 and others: 36 characters of -0-9a-f, without 'g'"), "{uuid}");
+        assert!(uuid.contains("uuid7 and others: 36 characters of -0-9a-f, but this has 'g'"), "{uuid}");
         let version = sentence(b"017f22e2-79b0-9cc3-98c4-dc0c0c07398f");
-        assert!(version.contains("36 characters of -0-9a-f, of another value"), "{version}");
+        assert!(version.contains("36 characters of -0-9a-f, but its value is out of range"), "{version}");
         // Bounded, whatever it is.
         for text in [&b""[..], &[0xff; 5000], &b"0".repeat(100_000)] {
             let sentence = sentence(text);

@@ -47,7 +47,7 @@ pub use crate::sequence::{
 };
 pub use crate::serial::{
     COUNTER_KINDS, CheckDigit, CivilTime, CounterDeclaration, CounterError, CounterKind, CounterReading, NamedCounters,
-    Reset, Serial, Template, TemplateError, UnknownZone, ZoneCheck,
+    Reset, Serial, Template, TemplateError, UnknownZone, ZoneCheck, counter_doc,
 };
 pub use crate::slots::Slots;
 pub use crate::status::{LineStatus, Status};

@@ -29,8 +29,9 @@ const DECODE: Endpoint = Endpoint {
     summary: "Decode an ID",
     description: "Without a generator, the response has every possible reading: that of the unnamed generator, if it \
                   is one of its IDs, those of at most 100 named generators, and those of at most 8 kinds that no \
-                  generator declares. The reading whose time is nearest to now comes first, then readings with a \
-                  future time, then readings without a time.",
+                  generator declares. In readings and in kinds, the reading whose time is nearest to now comes first; \
+                  those without a time come last. A kind whose time is more than 400 days ahead is left out, unless \
+                  no other kind reads the ID.",
     access: EndpointAccess::Commands(&[("DECODEID", "")]),
     parameters: &[
         in_path("name", &ID, "The ID, as its generator returned it."),
@@ -62,6 +63,7 @@ const READING: Schema = Schema::Named(
     &Schema::Object(&[
         field("generator", &Schema::OrNull(&TEXT), "The generator of this reading; null is the unnamed one."),
         field("kind", &Schema::OrNull(&TEXT), "The generator's kind."),
+        field("description", &Schema::OrNull(&TEXT), "The description of the kind. Null for the unnamed generator."),
         READING_TIME,
         READING_UNIX_MS,
         READING_AHEAD_MS,
@@ -74,7 +76,7 @@ const KIND_READING: Schema = Schema::Named(
     "KindReading",
     &Schema::Object(&[
         field("kind", &TEXT, "The kind of this reading."),
-        field("what", &TEXT, "The description of the kind."),
+        field("description", &TEXT, "The description of the kind."),
         READING_TIME,
         READING_UNIX_MS,
         READING_AHEAD_MS,
@@ -119,7 +121,7 @@ async fn decode(PathName(id): PathName, request: ApiRequest) -> Result<Response,
     };
     let kinds = if generator.is_none() { kind_readings(&reply, &id) } else { Vec::new() };
     if readings.is_empty() && kinds.is_empty() {
-        return Err(Problem::bad("the ID is not one of the unnamed generator".to_owned()));
+        return Err(Problem::bad("neither a generator nor a kind reads the ID".to_owned()));
     }
     Ok(reply::json(StatusCode::OK, &json!({ "id": id, "readings": readings, "kinds": kinds })))
 }

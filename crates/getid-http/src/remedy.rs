@@ -10,7 +10,7 @@ use std::iter;
 type Remedy = (&'static str, Option<&'static str>);
 
 /// Of commands with a common beginning, the longest is first.
-const REMEDIES: [Remedy; 21] = [
+const REMEDIES: [Remedy; 22] = [
     ("'sequence-create on-first-use' so does INCR", Some("'sequence-create on-first-use' so does asking for a value")),
     ("SEQUENCE ALTER * max N", Some("PATCH /v1/sequences/* with {\"max\": N}")),
     ("SEQUENCE ALTER *", Some("PATCH /v1/sequences/*")),
@@ -32,6 +32,7 @@ const REMEDIES: [Remedy; 21] = [
     ("GETID * * 0", Some("POST /v1/ids/* with {\"fields\": {\"*\": 0}}")),
     ("GETID begins it", Some("POST /v1/ids/{name} begins it")),
     ("use GETID *", Some("use POST /v1/ids/*")),
+    ("add FORCE", Some("add the query parameter 'force'")),
 ];
 
 /// The beginning of Redis's error for a key of another kind.

@@ -13,16 +13,17 @@ use jiff::tz::Offset;
 
 use crate::printable::printable_up_to;
 
-/// A time further ahead than this, ms, is implausible in an ID: clocks are seldom wrong by a day.
-pub const AHEAD_MAX_MS: i64 = 24 * 3600 * 1000;
+/// A time further ahead than this, ms, is implausible in an ID of a declared generator: clocks are seldom wrong by a day.
+pub const GENERATOR_AHEAD_MAX_MS: i64 = 24 * 3600 * 1000;
 
 /// Returns a sort key for the times that several generators read from one ID, the most plausible first: past times and
-/// those up to [`AHEAD_MAX_MS`] ahead, the nearest to now first; then later times; then readings without a time.
+/// those up to [`GENERATOR_AHEAD_MAX_MS`] ahead, the nearest to now first; then later times; then readings without a
+/// time.
 pub fn plausibility(unix_ms: Option<i64>, now_unix_ms: i64) -> (u8, u64) {
     match unix_ms {
         None => (2, 0),
         Some(unix_ms) => {
-            let is_ahead = unix_ms > now_unix_ms.saturating_add(AHEAD_MAX_MS);
+            let is_ahead = unix_ms > now_unix_ms.saturating_add(GENERATOR_AHEAD_MAX_MS);
             (u8::from(is_ahead), unix_ms.abs_diff(now_unix_ms))
         }
     }
@@ -239,7 +240,7 @@ mod tests {
     #[test]
     fn a_time_that_has_come_is_more_plausible_than_one_that_has_not() {
         let now = 1_795_723_200_000;
-        let day = AHEAD_MAX_MS;
+        let day = GENERATOR_AHEAD_MAX_MS;
         let sorted = [now, now - 1, now + day, now - 9 * day, 0, now + day + 1, now + 9 * day].map(Some);
         assert!(sorted.into_iter().chain([None]).is_sorted_by_key(|time| plausibility(time, now)));
     }

@@ -3,10 +3,12 @@
 use std::fmt;
 
 use getid_core::Number;
-use getid_core::server::{CivilTime, CounterDeclaration, CounterKind, CounterReading, Reset, Serial, VALUE_MAX};
+use getid_core::server::{
+    CivilTime, CounterDeclaration, CounterKind, CounterReading, Reset, Serial, VALUE_MAX, counter_doc,
+};
 use serde::Serialize;
 
-use super::explanation::SQIDS_ARE_NO_SECRET;
+use super::explanation::CODES_ARE_NO_SECRET;
 use super::subject::{reading_of, text_of_counted};
 use getid_text::plural::{counted, thousands};
 use getid_text::timestamp::format_rfc3339;
@@ -140,14 +142,6 @@ fn has_ordered_texts(counter: &CounterDeclaration) -> bool {
     !matches!(counter.kind(), CounterKind::Sequence(Some(format)) if !format.is_ordered())
 }
 
-/// Describes a kind of generator over a sequence, in one line.
-pub fn counter_doc(kind: &str) -> &'static str {
-    match kind {
-        "serial" => "a template over a counter that begins again each day, month or year",
-        _ => "the values of the sequence of that name, as integers or in a format",
-    }
-}
-
 fn about(counter: &CounterDeclaration, name: Option<&str>) -> String {
     let (kind, doc) = (counter.word(), counter_doc(counter.word()));
     match name {
@@ -226,8 +220,8 @@ fn limits(counter: &CounterDeclaration, serial: Option<&Serial>, reset: Reset) -
     if has_ordered_texts(counter) {
         limits.push("over several servers order holds with 'cache 0' alone".to_owned());
     } else {
-        limits.push("texts of Sqids do not sort as their numbers do".to_owned());
-        limits.push(SQIDS_ARE_NO_SECRET.to_owned());
+        limits.push("short codes do not sort as their numbers do".to_owned());
+        limits.push(CODES_ARE_NO_SECRET.to_owned());
     }
     limits.push("who has seen one ID can guess others, and how many there are".to_owned());
     limits

@@ -254,8 +254,10 @@ fn proposal(declaration: &Declaration, scope: EvennessScope, lines: &[EvennessLi
     };
     Some(OptionProposal { option: format!("counter-start 0..{last}"), effect })
 }
-/// A limit of texts of Sqids.
-pub(crate) const SQIDS_ARE_NO_SECRET: &str = "Sqids are no secret: a program that has the alphabet reads the number";
+
+/// A limit of short codes.
+pub(crate) const CODES_ARE_NO_SECRET: &str =
+    "short codes are no secret: a program that has the alphabet reads the number";
 
 /// Returns the limits of this layout that a user should know.
 fn limits(declaration: &Declaration, now_unix_ms: i64) -> Vec<String> {
@@ -295,19 +297,32 @@ fn limits(declaration: &Declaration, now_unix_ms: i64) -> Vec<String> {
         );
     }
     if declaration.format().is_some_and(|format| matches!(format.notation, Notation::Sqids(_))) {
-        limits.push(SQIDS_ARE_NO_SECRET.to_owned());
+        limits.push(CODES_ARE_NO_SECRET.to_owned());
     }
     limits.extend(declaration.format().and_then(|format| limit_of_pad(declaration, format)));
     limits
+}
+
+/// Returns the number of IDs of which two are equal with a chance of one half, with two digits: `1.18 * sqrt(n)`, the
+/// birthday bound, where the numbers of IDs are 0 to `noise_max`, all equally likely.
+fn ids_of_an_even_chance(noise_max: u128) -> String {
+    const BILLION: f64 = 1e9;
+    #[expect(clippy::cast_precision_loss, reason = "two digits are shown")]
+    let ids = 1.177_4 * (noise_max as f64 + 1.0).sqrt();
+    match ids / BILLION {
+        billions if billions < 9.95 => format!("{billions:.1} billion"),
+        billions if billions < 1000.0 => format!("{billions:.0} billion"),
+        _ => format!("{ids:.1e}").replace('e', " * 10^"),
+    }
 }
 
 fn limits_of_time(declaration: &Declaration, now_unix_ms: i64, limits: &mut Vec<String>) {
     let layout = declaration.layout();
     if !layout.has_time() {
         limits.push("an ID holds no time".to_owned());
-        let half = layout.bits() / 2;
+        let ids = ids_of_an_even_chance(declaration.noise_max());
         return limits
-            .push(format!("IDs are unique by chance alone: of 2^{half} IDs, two are equal with a chance of 4 in 10"));
+            .push(format!("IDs are unique by chance alone: of {ids} IDs, two are equal with a chance of one half"));
     }
     let end_unix_ms = layout.end_unix_ms();
     if end_unix_ms <= now_unix_ms {

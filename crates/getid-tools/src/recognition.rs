@@ -51,7 +51,7 @@ impl Candidates {
     /// Returns the description of the kind of a subject that is not declared.
     pub fn kind_at(&self, subject: usize) -> Option<String> {
         let place = subject.checked_sub(self.declared)?;
-        self.readers.as_ref()?.iter().nth(place).map(KindReader::what)
+        self.readers.as_ref()?.iter().nth(place).map(KindReader::description)
     }
 
     /// Returns the most plausible reading of a word: by a declared subject, else by a kind.

@@ -463,7 +463,7 @@ impl Draft {
             }
             Some(_) if is_sqids => Radix::Decimal,
             Some(word) => Radix::of_word(word).unwrap_or_else(|| {
-                self.errors.push(DeclarationError::Radix { word: word.to_owned() });
+                self.errors.push(DeclarationError::Format { word: word.to_owned() });
                 Radix::Decimal
             }),
         };

@@ -10,6 +10,7 @@ use crate::alphabet::AlphabetError;
 use crate::fields::FieldsError;
 use crate::format::{Notation, PAD_MAX, PREFIX_BYTES_MAX};
 use crate::kind::nano_id::CHANCE_BITS_MIN;
+use crate::kind::{KINDS, Kind, Shape};
 use crate::printable::Quoted;
 use crate::sqids::SqidsError;
 
@@ -43,7 +44,7 @@ pub enum DeclarationError {
     NotWithRequest { name: String },
     Pad { text: String },
     Epoch { text: String, error: EpochError },
-    Radix { word: String },
+    Format { word: String },
     Prefix { text: String },
     TypePrefix { text: String },
     IntegerText { option: &'static str },
@@ -74,7 +75,7 @@ impl DeclarationError {
             Self::CounterStart { .. } | Self::NoCounter => "counter-start",
             Self::Pad { .. } => "pad",
             Self::Epoch { .. } => "epoch",
-            Self::Radix { .. } => "format",
+            Self::Format { .. } => "format",
             Self::Prefix { .. } | Self::TypePrefix { .. } => "prefix",
             Self::Alphabet { .. } => "alphabet",
             Self::Length { .. } => "length",
@@ -107,7 +108,7 @@ impl DeclarationError {
             | Self::NoValue { .. }
             | Self::Twice { .. }
             | Self::Epoch { .. }
-            | Self::Radix { .. }
+            | Self::Format { .. }
             | Self::Pad { .. }
             | Self::Prefix { .. }
             | Self::IntegerText { .. }
@@ -159,10 +160,15 @@ impl fmt::Display for DeclarationError {
                 write!(f, "{} is not an option; there are {}", Quoted(name), OPTIONS.join(", "))?;
                 if fields.is_empty() { Ok(()) } else { write!(f, ", and the fields {}", fields.join(", ")) }
             }
-            Self::NotForKind { option: "alphabet", kind } => {
-                write!(f, "alphabet is for nanoid, seal and format sqids, and the kind is {kind} without them")
+            Self::NotForKind { option: "alphabet", kind } if is_kind(kind, |kind| kind.shape == Shape::Number) => {
+                f.write_str("alphabet needs 'format sqids' or 'seal'")
             }
-            Self::NotForKind { option: "length", kind } => write!(f, "length is for nanoid, and the kind is {kind}"),
+            Self::NotForKind { option: option @ ("alphabet" | "length"), kind } => {
+                write!(f, "{option} is not an option of {kind}")
+            }
+            Self::NotForKind { option: "epoch", kind } if is_kind(kind, |kind| !kind.has_time()) => {
+                write!(f, "epoch is for kinds with a time, and {kind} has none")
+            }
             Self::NotForKind { option: "epoch", kind } => {
                 write!(f, "epoch is for integers with a time, and {kind} is none: its epoch can't be changed")
             }
@@ -189,7 +195,7 @@ impl fmt::Display for DeclarationError {
             Self::NotWithRequest { name } => write!(f, "the field {} can't come with the request", Quoted(name)),
             Self::Pad { text } => write!(f, "pad is {}, must be a whole number from 1 to {PAD_MAX}", Quoted(text)),
             Self::Epoch { text, error } => write!(f, "epoch is {}: {error}", Quoted(text)),
-            Self::Radix { word } => {
+            Self::Format { word } => {
                 write!(f, "format is {}, must be one of {}, or {INTEGER}", Quoted(word), Notation::WORDS.join(", "))
             }
             Self::Prefix { text } => write!(
@@ -226,6 +232,11 @@ impl fmt::Display for DeclarationError {
             Self::Fields(error) => error.fmt(f),
         }
     }
+}
+
+/// Returns true if the kind of this word is in the table and meets the condition.
+fn is_kind(word: &str, condition: fn(&Kind) -> bool) -> bool {
+    KINDS.iter().any(|kind| kind.word == word && condition(kind))
 }
 
 impl core::error::Error for DeclarationError {}

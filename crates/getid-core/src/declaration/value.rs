@@ -13,7 +13,7 @@ use crate::fields::{Field, FieldLayout, ID_BITS_MAX, INTEGER_BITS_MAX, Role};
 use crate::format::Format;
 use crate::kind::nano_id::NanoId;
 use crate::kind::{Kind, Shape};
-use crate::number::{Number, low_bits_64, low_ones};
+use crate::number::{Number, low_bits, low_bits_64, low_ones};
 use crate::radix::Radix;
 
 /// Longest name of a generator, bytes.
@@ -358,6 +358,12 @@ impl Declaration {
             }
         }
         self.former = self.former_behind(old);
+    }
+
+    /// Returns the largest noise of an ID. All values from 0 on are equally likely.
+    pub fn noise_max(&self) -> u128 {
+        let bits = self.layout.bits_of(Role::Noise).min(u128::BITS);
+        self.nano_id.as_ref().map_or_else(|| low_bits(bits), NanoId::last)
     }
 
     /// Draws the noise of one ID by `noise`, which returns fresh random bits. All texts of a `nanoid` are equally

@@ -59,6 +59,11 @@ impl NanoId {
         self.length
     }
 
+    /// Returns its largest number.
+    pub(crate) fn last(&self) -> u128 {
+        self.last
+    }
+
     /// Returns the width of its largest number, bits.
     pub(crate) fn bits(&self) -> u32 {
         u128::BITS - self.last.leading_zeros()

@@ -24,6 +24,14 @@ use crate::sqids::{SqidsCode, SqidsError};
 /// Words of the kinds of such generators.
 pub const COUNTER_KINDS: [&str; 2] = ["sequence", "serial"];
 
+/// Returns the description of a kind of [`COUNTER_KINDS`], in one line.
+pub fn counter_doc(word: &str) -> &'static str {
+    match word {
+        "serial" => "a template over a counter that begins again each day, month or year",
+        _ => "the values of the sequence of that name, as integers or in a format",
+    }
+}
+
 /// Width of a sequence's values, bits.
 const VALUE_BITS: u32 = 63;
 
@@ -119,7 +127,7 @@ pub enum CounterError {
     Reset { text: String },
     Cache { text: String },
     Pad { text: String },
-    Radix { text: String },
+    Format { text: String },
     Prefix { text: String },
     Overflow { text: String },
     Alphabet { error: AlphabetError },
@@ -140,7 +148,7 @@ impl CounterError {
             CounterError::Reset { .. } => "reset",
             CounterError::Cache { .. } => "cache",
             CounterError::Pad { .. } => "pad",
-            CounterError::Radix { .. } => "format",
+            CounterError::Format { .. } => "format",
             CounterError::Prefix { .. } => "prefix",
             CounterError::Overflow { .. } => "overflow",
             CounterError::Alphabet { .. } | CounterError::UnreadAlphabet => "alphabet",
@@ -177,7 +185,7 @@ impl fmt::Display for CounterError {
             CounterError::Reset { text } => write!(f, "reset is '{text}', must be never, year, month, day or hour"),
             CounterError::Cache { text } => write!(f, "cache is '{text}', must be 0 to {RESERVED_MAX}"),
             CounterError::Pad { text } => write!(f, "pad is '{text}', must be 1 to {PAD_MAX}"),
-            CounterError::Radix { text } => {
+            CounterError::Format { text } => {
                 write!(f, "format is '{text}', must be ")?;
                 Notation::WORDS.iter().enumerate().try_for_each(|(at, word)| {
                     let between =
@@ -509,7 +517,7 @@ impl<'a> SerialOptions<'a> {
         }
         let radix = self.get("format").map_or(Radix::Decimal, |word| {
             Radix::of_word(word).unwrap_or_else(|| {
-                errors.push(CounterError::Radix { text: word.to_owned() });
+                errors.push(CounterError::Format { text: word.to_owned() });
                 Radix::Decimal
             })
         });

@@ -16,6 +16,6 @@ mod template;
 pub use check_digit::CheckDigit;
 pub use counter::{
     COUNTER_KINDS, CounterDeclaration, CounterError, CounterKind, CounterReading, NamedCounters, Serial, UnknownZone,
-    ZoneCheck,
+    ZoneCheck, counter_doc,
 };
 pub use template::{CivilTime, Reset, Template, TemplateError};

@@ -172,7 +172,7 @@ fn each_mistake_has_its_sentence() {
         let words = format!("t twitter {options}");
         let errors = Declaration::parse(&words.split(' ').collect::<Vec<_>>(), no_dates).expect_err(options);
         let [error] = &errors[..] else { panic!("{options}: {errors:?}") };
-        let unread = "alphabet is for nanoid, seal and format sqids, and the kind is twitter";
+        let unread = "alphabet needs 'format sqids' or 'seal'";
         let of_clock = if expected.starts_with("alphabet is for") { unread } else { expected };
         assert!(error.to_string().starts_with(of_clock), "{options}: {error}");
         let error = sequence(options).expect_err(options);

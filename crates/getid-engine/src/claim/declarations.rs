@@ -119,14 +119,16 @@ impl Declarations {
         self.since.iter().map(|(name, &unix_ms)| (Some(name.as_str()).filter(|name| *name != UNNAMED), unix_ms))
     }
 
-    /// Returns these with the time of the unnamed generator, which gives its first ID at or after `from_unix_ms`.
+    /// Returns the declarations with `since` of the unnamed generator set from `from_unix_ms`, its first time at the
+    /// earliest.
     #[must_use]
     pub fn with_unnamed_since(mut self, from_unix_ms: i64) -> Declarations {
         self.since.insert(UNNAMED.to_owned(), from_unix_ms.saturating_sub(SINCE_MARGIN_MS));
         self
     }
 
-    /// Returns these for another epoch of the unnamed generator, under which the same numbers have other times.
+    /// Returns the declarations with `since` of the unnamed generator moved to another epoch, under which the same
+    /// numbers have other times.
     #[must_use]
     pub fn with_unnamed_epoch(mut self, old: Epoch, new: Epoch) -> Declarations {
         let shift_ms = old.unix_ms().saturating_sub(new.unix_ms());
@@ -136,7 +138,8 @@ impl Declarations {
         self
     }
 
-    /// Returns these with no generator's time later than allowed by IDs from `from_unix_ms` on; `None` if none is.
+    /// Returns the declarations with each `since` lowered to what IDs from `from_unix_ms` on allow; `None` if none is
+    /// later.
     pub fn since_at_most(&self, from_unix_ms: i64) -> Option<Declarations> {
         let most = from_unix_ms.saturating_sub(SINCE_MARGIN_MS);
         let is_late = self.since.values().any(|&since| since > most);
@@ -147,8 +150,8 @@ impl Declarations {
         })
     }
 
-    /// Returns these with the earlier time of both for each generator that `other` has too. If one of them does not
-    /// know the time, it is not known.
+    /// Returns the declarations with the earlier `since` of these and `other` for each generator that both have. If one
+    /// of them has no `since` of a generator, the result has none.
     #[must_use]
     pub fn with_earlier_since(mut self, other: &Declarations) -> Declarations {
         let is_known = |name: &str| name == UNNAMED || other.find(name).is_some();
@@ -162,7 +165,7 @@ impl Declarations {
         self
     }
 
-    /// Returns these without the times before which no ID was given.
+    /// Returns the declarations without any `since`.
     #[must_use]
     pub fn without_since(mut self) -> Declarations {
         self.since.clear();

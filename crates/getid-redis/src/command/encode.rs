@@ -11,7 +11,7 @@ use std::sync::Arc;
 use getid_core::{EncodeError, FieldLayout, Fill, NamedGenerator, Number, Role, Scheme, UtcMs};
 
 use super::ids::quoted;
-use super::named_ids::{number_value, too_wide};
+use super::named_ids::{no_text, number_value};
 use crate::resp::{ErrorKind, ErrorReply, Value};
 use getid_text::timestamp::TimeSpec;
 
@@ -99,7 +99,7 @@ impl EncodedGenerator {
         }
         let mut text = Vec::new();
         let fits = generator.declaration().write(number, &mut text);
-        if fits { Ok(Value::bulk(text)) } else { Err(too_wide(generator, number)) }
+        if fits { Ok(Value::bulk(text)) } else { Err(no_text(generator, number)) }
     }
 }
 
@@ -225,7 +225,7 @@ impl IdEncoding {
             return Ok(());
         }
         refused(format!(
-            "ERR {subject} gives ids of times from {} on itself: take an earlier time, or {REMEDY}",
+            "ERR {subject} itself gives ids from {} on: take an earlier time, or {REMEDY}",
             UtcMs(if first == u64::MAX { since } else { layout.unix_ms(first) })
         ))
     }

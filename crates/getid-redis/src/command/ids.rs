@@ -34,7 +34,7 @@ pub fn parse_id(text: &[u8]) -> Result<Id, IdArgumentError> {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IdArgumentError {
     /// The argument is no integer, or is below -2^63.
-    #[error("ERR '{text}' is not an id: an id is an integer of 0 to 9223372036854775807")]
+    #[error("ERR '{text}' is not an id: one of the unnamed generator is an integer of 0 to 9223372036854775807")]
     NotAnInteger {
         /// The beginning of the argument.
         text: String,
@@ -46,7 +46,7 @@ pub enum IdArgumentError {
         number: i64,
     },
     /// The argument is 2^63 or above.
-    #[error("ERR {text} is not an id: an id has 63 bits, so it is at most 9223372036854775807")]
+    #[error("ERR {text} is not an id: one of the unnamed generator has 63 bits, so it is at most 9223372036854775807")]
     TooLarge {
         /// The beginning of the argument.
         text: String,

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::sync::{Arc, LazyLock};
 
-use getid_core::server::{CounterDeclaration, CounterKind, CounterReading, Reset};
+use getid_core::server::{CounterDeclaration, CounterKind, CounterReading, Reset, counter_doc};
 use getid_core::{
     Declaration, FieldLayout, FieldNotation, Id, KindReaders, KindReading, Layout, NamedGenerator, Number, Role,
     most_plausible,
@@ -52,7 +52,7 @@ impl NamedId {
 }
 
 /// Keys in `DECODEID` of a named generator that are not fields. A field of one of these names gets a `_` appended.
-const OWN_NAMES: [&str; 7] = ["generator", "kind", "time", "unix_ms", "tick", "ahead_ms", "note"];
+const OWN_NAMES: [&str; 8] = ["generator", "kind", "description", "time", "unix_ms", "tick", "ahead_ms", "note"];
 
 /// Parses the number of an ID as a client writes it.
 ///
@@ -81,9 +81,9 @@ pub fn describe_named_id(id: &NamedId, now_unix_ms: i64) -> Value {
 }
 
 fn describe_number(declaration: &Declaration, number: Number, now_unix_ms: i64) -> Value {
-    let kind = declaration.kind().word;
-    let mut fields =
-        vec![(Value::from("generator"), Value::from(declaration.name())), (Value::from("kind"), Value::from(kind))];
+    let kind = declaration.kind();
+    let named = [("generator", declaration.name()), ("kind", kind.word), ("description", kind.doc)];
+    let mut fields = named.map(|(name, value)| (Value::from(name), Value::from(value))).to_vec();
     push_fields(declaration, number, now_unix_ms, &mut fields);
     Value::Map(fields)
 }
@@ -150,6 +150,7 @@ fn describe_counter_id(counter: &CounterDeclaration, read: CounterReading, now_u
     let mut fields = vec![
         ("generator", Value::from(counter.name())),
         ("kind", Value::from(counter.word())),
+        ("description", Value::from(counter_doc(counter.word()))),
         ("time", time),
         ("note", Value::from(note)),
         ("value", Value::Integer(read.value)),
@@ -174,8 +175,8 @@ pub struct IdReadings {
 
 /// Replies to `DECODEID id`: the fields under the unnamed generator's layout, if the ID is one of it; `generators` with
 /// readings in at most `READINGS_MAX` named generators, if there are any; `kinds` with readings by kinds that none of
-/// these generators has. Readings with times nearest to now come first, then those in the future, then those without
-/// time. Kinds omit the future, if they have anything else.
+/// these generators has. Generators whose time is nearest to now come first, then those more than a day ahead, then
+/// those without a time. Kinds are in the order of [`most_plausible`].
 pub fn describe_any_id(layout: Layout, readings: &IdReadings, now_unix_ms: i64) -> Value {
     let mut fields = match readings.id.map(|id| describe_id(layout, id, now_unix_ms)) {
         Some(Value::Map(fields)) => fields,
@@ -191,7 +192,7 @@ pub fn describe_any_id(layout: Layout, readings: &IdReadings, now_unix_ms: i64) 
     }
     let each = most_plausible(kinds, now_unix_ms).into_iter().map(|reading| {
         let declaration = reading.reader.declaration();
-        let mut fields = vec![(Value::from("what"), Value::bulk(reading.reader.what()))];
+        let mut fields = vec![(Value::from("description"), Value::bulk(reading.reader.description()))];
         push_fields(declaration, reading.number, now_unix_ms, &mut fields);
         (Value::from(declaration.kind().word), Value::Map(fields))
     });
@@ -247,7 +248,7 @@ pub fn describe_named_span(generator: &NamedGenerator, times: [TimeSpec; 2], now
         }
         let mut text = Vec::new();
         let fits = generator.declaration().write(number, &mut text);
-        if fits { Ok(Value::bulk(text)) } else { Err(too_wide(generator, number)) }
+        if fits { Ok(Value::bulk(text)) } else { Err(no_text(generator, number)) }
     };
     let ids = ids.and_then(|(lowest, highest)| Ok(vec![shown(lowest)?, shown(highest)?]));
     ids.map_or_else(Value::error, Value::Array)
@@ -268,13 +269,34 @@ pub fn too_wide(generator: &NamedGenerator, number: Number) -> ErrorReply {
     ErrorReply::new(ErrorKind::Conflict, text)
 }
 
-/// Returns the error for a number each of whose codes has a word of the list of Sqids.
+/// Returns the error for a number without a short code: each of its codes contains a word of the list of Sqids.
 #[cold]
 pub(crate) fn no_code(name: &str, number: impl Display) -> ErrorReply {
     let text = format!(
-        "ERR generator '{name}' is at {number}, for which Sqids have no text without a word of their list. Ask again \
+        "ERR generator '{name}' is at {number}, which has no short code without a word of the list of Sqids. Ask again \
          for the next number, and declare a new generator with a longer alphabet"
     );
+    ErrorReply::new(ErrorKind::Conflict, text)
+}
+
+/// Returns the error for a composed ID, or a bound of a span, that its generator's format cannot write.
+#[cold]
+pub(super) fn no_text(generator: &NamedGenerator, number: Number) -> ErrorReply {
+    let declaration = generator.declaration();
+    let name = declaration.name();
+    let why = match declaration.format() {
+        Some(format) if !format.is_ordered() => {
+            "each of its short codes contains a word of the list of Sqids. Take another time or value of a field, or \
+             declare a new generator with a longer alphabet"
+                .to_owned()
+        }
+        format => format!(
+            "it has more digits than its pad {}. Declare a new generator with a larger pad, or this one with 'overflow \
+             grow', which gives up the order of its texts",
+            format.map_or(0, |format| format.pad)
+        ),
+    };
+    let text = format!("ERR id {number} of generator '{name}' has no text in its format: {why}");
     ErrorReply::new(ErrorKind::Conflict, text)
 }
 

@@ -255,8 +255,8 @@ const MGETID: Command = row(Verb::MGetId, "mgetid", 2, FAST.and(CommandFlags::RE
     .costs("O(N) where N is the number of ids")
     .takes(&[COUNT]);
 const DECODEID: Command = row(Verb::DecodeId, "decodeid", 2, FAST.and(CommandFlags::READONLY), NONE)
-    .docs("0.1.0", "generic", "Return an id's time, server-id, shard and random part")
-    .takes(&[argument("id", "integer")]);
+    .docs("0.1.0", "generic", "Return the fields of an id, and its readings by kinds")
+    .takes(&[argument("id", "string")]);
 const ENCODEID: Command = row(Verb::EncodeId, "encodeid", -4, FAST.and(CommandFlags::READONLY), NONE)
     .docs("0.1.0", "generic", "Compose the id of a time and values of fields, without drawing one")
     .takes(&[
