@@ -70,7 +70,7 @@ pub struct Format {
 }
 
 impl Format {
-    /// Creates a format of Sqids. `pad` is at most [`PAD_MAX`].
+    /// Creates the format of short codes. `pad` is at most [`PAD_MAX`].
     pub(crate) fn sqids(alphabet: Option<Alphabet>, pad: Option<u32>, prefix: String) -> Result<Format, SqidsError> {
         let pad = pad.unwrap_or(1).clamp(1, PAD_MAX);
         let code = SqidsCode::new(alphabet, u8::try_from(pad).unwrap_or(u8::MAX))?;

@@ -103,7 +103,7 @@ impl SqidsCode {
     }
 }
 
-/// Reason why numbers can't be written as Sqids.
+/// Reason why numbers can't be written as short codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SqidsError {
     /// This build has no Sqids.

@@ -72,8 +72,8 @@ const GENERATOR: Schema = Schema::Named(
         field(
             "evenness",
             &Schema::OrNull(&TEXT),
-            "How evenly its IDs spread over id % n, for n up to 1,024, while it gives few of them. Null if they are \
-             texts.",
+            "How evenly its IDs spread over id % n, for n up to 1,024, while it gives few of them. Null for texts, \
+             and for sequence and serial.",
         ),
     ]),
 );

@@ -162,6 +162,11 @@ mod tests {
                 "Operation against a key holding the wrong kind of value: 'x' is a generator; use GETID x",
                 "'x' is a generator; use POST /v1/ids/x",
             ),
+            (
+                "generator 'x' itself gives ids from then on: take an earlier time, or add FORCE for an id",
+                "generator 'x' itself gives ids from then on: take an earlier time, or add the query parameter 'force' \
+                 for an id",
+            ),
             // Texts without a command, or with an incomplete one.
             ("MGETID lua shard 0", "MGETID lua shard 0"),
             ("SEQUENCE CREATEd", "SEQUENCE CREATEd"),

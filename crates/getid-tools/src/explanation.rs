@@ -433,3 +433,24 @@ impl EvennessLine {
         if self.even { "even".to_owned() } else { format!("{:.2} to {:.2}", self.emptiest, self.fullest) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use getid_core::no_dates;
+
+    /// The numbers are those of the table in docs/generators.md.
+    #[test]
+    fn the_chance_of_a_repeat_has_its_number_of_ids() {
+        assert_eq!(ids_of_an_even_chance((1 << 60) - 1), "1.3 billion");
+        for (words, ids) in [
+            ("t trace64", "3.6 billion"),
+            ("t nanoid alphabet base58 length 12", "45 billion"),
+            ("t uuid4", "2.7 * 10^18"),
+            ("t nanoid", "1.1 * 10^19"),
+        ] {
+            let declaration = Declaration::parse(&words.split(' ').collect::<Vec<_>>(), no_dates).expect("valid");
+            assert_eq!(ids_of_an_even_chance(declaration.noise_max()), ids, "{words}");
+        }
+    }
+}

@@ -70,7 +70,7 @@ pub(super) fn counter_cost(counter: &CounterDeclaration) -> u32 {
     text_cost(counter.is_integer(), counter.id_bytes_max(), format)
 }
 
-/// Cost of a text of Sqids, in IDs of the unnamed generator. One takes about 2 us, and so those of a turn
+/// Cost of a short code, in IDs of the unnamed generator. One takes about 2 us, and so those of a turn
 /// [`TURN_NS_MAX`].
 const SQIDS_COST: u32 = 64;
 
