@@ -121,7 +121,11 @@ async fn decode(PathName(id): PathName, request: ApiRequest) -> Result<Response,
     };
     let kinds = if generator.is_none() { kind_readings(&reply, &id) } else { Vec::new() };
     if readings.is_empty() && kinds.is_empty() {
-        return Err(Problem::bad("neither a generator nor a kind reads the ID".to_owned()));
+        let why = match generator {
+            Some(_) => format!("the ID is not one of the unnamed generator: it is at most {}", i64::MAX),
+            None => "neither a generator nor a kind reads the ID".to_owned(),
+        };
+        return Err(Problem::bad(why));
     }
     Ok(reply::json(StatusCode::OK, &json!({ "id": id, "readings": readings, "kinds": kinds })))
 }
