@@ -163,8 +163,8 @@ impl KindReaders {
 /// Orders readings of one ID, the most plausible first, and leaves out all but [`KIND_READINGS_MAX`].
 ///
 /// Readings whose time is nearest to now come first, then those without a time. Those with a time more than 400 days
-/// ahead are left out, unless there are no others. Of equal times, the kind with fewer bits comes first: more of its texts' bits
-/// are fixed, as the version of a UUID, and fit by chance less often.
+/// ahead are left out, unless there are no others. Of equal times, the kind with fewer bits comes first: more of its
+/// texts' bits are fixed, as the version of a UUID, and fit by chance less often.
 pub fn most_plausible<'a>(mut readings: Vec<KindReading<'a>>, now_unix_ms: i64) -> Vec<KindReading<'a>> {
     let is_ahead = |reading: &KindReading<'a>| {
         reading.unix_ms().is_some_and(|unix_ms| unix_ms > now_unix_ms.saturating_add(KIND_AHEAD_MAX_MS))

@@ -13,7 +13,8 @@ use jiff::tz::Offset;
 
 use crate::printable::printable_up_to;
 
-/// A time further ahead than this, ms, is implausible in an ID of a declared generator: clocks are seldom wrong by a day.
+/// A time further ahead than this, ms, is implausible in an ID of a declared generator: clocks are seldom wrong by a
+/// day.
 pub const GENERATOR_AHEAD_MAX_MS: i64 = 24 * 3600 * 1000;
 
 /// Returns a sort key for the times that several generators read from one ID, the most plausible first: past times and
