@@ -45,6 +45,7 @@ fn ids_carry_the_server_and_the_time() {
     assert_eq!(fields[0], "time");
     assert!(fields[1].ends_with('Z'), "{fields:?}");
     assert_eq!(fields[4..6], ["server_id".to_owned(), ":3".to_owned()]);
+    let mut wire = server.connect();
     assert_eq!(wire.info("server_id"), "3");
     assert_eq!(wire.info("id_range"), "2");
     assert_eq!(wire.info("shard_range"), "9");
