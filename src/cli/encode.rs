@@ -64,6 +64,11 @@ enum EncodingError {
         "the number {number} has more digits than 'pad' of {name}: a larger pad, or 'overflow grow', would hold it"
     )]
     OutgrowsPad { number: String, name: String },
+    #[error(
+        "the number {number} has no Sqid of {name}: each of its texts has a word of the library's list; give another \
+         field value"
+    )]
+    NoSqid { number: String, name: String },
 }
 
 impl ToolError for EncodingError {
@@ -114,7 +119,15 @@ impl EncodedId {
             }
             Subject::Unnamed(_) | Subject::Counted(_) => Some(number.to_string()),
         };
-        let id = id.ok_or_else(|| EncodingError::OutgrowsPad { number: number.to_string(), name })?;
+        let id = id.ok_or_else(|| {
+            let number = number.to_string();
+            match subject {
+                Subject::Declared(own) if own.format().is_some_and(|format| !format.is_ordered()) => {
+                    EncodingError::NoSqid { number, name }
+                }
+                _ => EncodingError::OutgrowsPad { number, name },
+            }
+        })?;
         Ok(EncodedId { id, time: format_rfc3339(unix_ms), unix_ms })
     }
 }

@@ -225,6 +225,8 @@ fn errors_are_short_whatever_was_sent() {
         format!("DECODEID {long} trace"),
         format!("DECODEID {long}"),
         format!("DECODEID 1 {long}"),
+        format!("DECODEID {}1", "0".repeat(30_000)),
+        format!("DECODEID {}1 tweets", "0".repeat(30_000)),
         format!("IDSPAN 1 2 {long}"),
         format!("ENCODEID {long} TIME now"),
         format!("ENCODEID tweets {long} now"),
@@ -241,6 +243,10 @@ fn errors_are_short_whatever_was_sent() {
     let turns = shell.turns;
     shell.talk(&b"GETID twets\r\n".repeat(1000), usize::MAX);
     assert!(shell.turns - turns > 50, "{} turns", shell.turns - turns);
+    // So does one of IDs that every generator and every kind reads.
+    let turns = shell.turns;
+    shell.talk(&b"DECODEID 787043147958976551\r\n".repeat(1000), usize::MAX);
+    assert!(shell.turns - turns > 15, "{} turns", shell.turns - turns);
 }
 
 /// Every generator's first ID is decoded to its time, and is in the span of that time.

@@ -380,6 +380,23 @@ fn advance_uses_the_configuration() {
     assert_eq!(record.identity.layout, layout);
 }
 
+/// An advance names IDs that the record may not have, even if the record is later.
+#[test]
+fn an_advance_that_changes_nothing_else_drops_the_times_of_first_ids() {
+    let folder = Folder::new();
+    let record = folder.put(5000, 4000);
+    let since = "since 1795219199000 2026-11-20T23:59:59.000Z\n";
+    fs::write(folder.state(0), with_generators(&record, since)).unwrap();
+    let command = format!("advance DIR --server-id 0 --to {NOW}");
+    let (text, _) = folder.run(&command).unwrap();
+    let note = "  since      no longer known: ENCODEID composes an ID only with FORCE\n";
+    assert!(text.contains("unchanged") && text.ends_with(note), "{text}");
+    let after = folder.record();
+    assert_eq!((after.point, after.declarations.since(None)), (record.point, None));
+    assert!(!folder.run(&command).unwrap().0.contains("since"), "there is nothing left to drop");
+    assert_eq!(folder.record(), after);
+}
+
 #[test]
 fn advance_never_goes_back() {
     let folder = Folder::new();

@@ -228,7 +228,9 @@ impl QuietEvenness {
         let (now, _) = even_bits(layout, counter_start, decisive);
         let (most, same) = even_bits(layout, u64::MAX, decisive);
         let below_counter = layout.shift_of(Role::Counter).unwrap_or(0);
-        let remedy = CounterStart { last: (1 << most.saturating_sub(below_counter).min(63)) - 1, even_to: 1 << most };
+        // Bits above the counter are those of the time.
+        let counted = most.saturating_sub(below_counter).min(layout.counter_bits());
+        let remedy = CounterStart { last: low_bits_64(counted), even_to: 1 << most };
         QuietEvenness {
             even_to: 1 << now,
             tables: 1 << decisive,

@@ -12,7 +12,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::fields::{Field, FieldLayout, Role};
+use crate::fields::{Field, FieldLayout, FieldNotation, Role};
 use crate::layout::Layout;
 use crate::number::{Number, low_bits};
 use crate::printable::{QUOTED_MAX, Quoted};
@@ -105,15 +105,20 @@ impl FieldLayout {
         Ok(())
     }
 
-    /// Parses a value of a field, in decimal digits.
+    /// Parses a value of a field: decimal digits, or an IPv4 address where the field holds one.
     ///
     /// # Errors
     ///
     /// Fails if there is no such field, or the text is not a number that it takes.
     pub fn parse_value(&self, name: &str, text: &str) -> Result<u128, EncodeError> {
-        let max = low_bits(self.encoded_field(name)?.bits);
+        let field = self.encoded_field(name)?;
+        let max = low_bits(field.bits);
         let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         let shown = || text.chars().take(TEXT_CHARS_MAX).collect();
+        if !is_number && field.notation() == FieldNotation::Address {
+            let value = field.read_value(text).map(u128::from);
+            return value.ok_or_else(|| EncodeError::NotAnAddress { name: name.to_owned(), text: shown(), max });
+        }
         if !is_number {
             return Err(EncodeError::NotANumber { name: name.to_owned(), text: shown(), max });
         }
@@ -190,6 +195,15 @@ pub enum EncodeError {
         /// Largest value of the field.
         max: u128,
     },
+    /// The value is neither an IPv4 address nor written in decimal digits.
+    NotAnAddress {
+        /// Name of the field.
+        name: String,
+        /// The text that was given.
+        text: String,
+        /// Largest value of the field.
+        max: u128,
+    },
     /// The value does not fit the field.
     Range {
         /// Name of the field.
@@ -229,6 +243,13 @@ impl fmt::Display for EncodeError {
             Self::NoValue { name, max } => write!(f, "field '{name}' has no value: it takes 0 to {max}"),
             Self::NotANumber { name, text, max } => {
                 write!(f, "{} is not a number: field '{name}' takes 0 to {max}", Quoted(text))
+            }
+            Self::NotAnAddress { name, text, max } => {
+                write!(
+                    f,
+                    "{} is no IPv4 address: field '{name}' takes one such as 10.1.2.3, or 0 to {max}",
+                    Quoted(text)
+                )
             }
             Self::Range { name, text, max } => {
                 write!(f, "{} is out of range: field '{name}' takes 0 to {max}", Quoted(text))
@@ -351,6 +372,14 @@ mod tests {
         ] {
             assert_eq!(tweet.parse_value(name, text).expect_err(text).to_string(), expected);
         }
+        let hibernate = layout("hibernate");
+        for text in ["10.1.2.3", "167838211"] {
+            assert_eq!(hibernate.parse_value("address", text), Ok(0x0a01_0203));
+        }
+        assert_eq!(
+            hibernate.parse_value("address", "10.1.2").expect_err("three numbers").to_string(),
+            "'10.1.2' is no IPv4 address: field 'address' takes one such as 10.1.2.3, or 0 to 4294967295"
+        );
         let long = tweet.parse_value("worker", &"9".repeat(5000)).expect_err("too large").to_string();
         assert!(long.len() < 200, "{long}");
         let long = tweet.parse_value(&"x".repeat(5000), "1").expect_err("unknown").to_string();

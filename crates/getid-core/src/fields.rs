@@ -262,6 +262,11 @@ impl FieldLayout {
         (number >> shift).as_u128() & low_bits(field.bits)
     }
 
+    /// Returns the number with all bits of a field, and no others. `shift`: the number of bits below the field.
+    pub fn mask(field: &Field, shift: u32) -> Number {
+        low_ones(field.bits) << shift
+    }
+
     /// Returns the tick of a number.
     pub fn tick_of(&self, number: Number) -> Option<u64> {
         let (field, shift) = self.places().find(|(field, _)| field.role == Role::Time)?;

@@ -136,8 +136,11 @@ impl Digits {
 }
 
 /// Parses digits as [`Radix::value`] reads them. Returns `None` if there is another character, or the number exceeds
-/// 256 bits.
+/// 256 bits. The work is bounded: a number has at most 128 digits, with leading ones of value 0.
 pub(crate) fn parse_digits(digits: &str, radix: Radix) -> Option<Number> {
+    if digits.len() > DIGITS_MAX {
+        return None;
+    }
     digits.as_bytes().chunks(GROUP_DIGITS).try_fold(Number::ZERO, |number, digits| {
         let base = group(radix, 1);
         let value = digits.iter().try_fold(0, |value, &digit| Some(value * base + radix.value(digit)?))?;
@@ -167,4 +170,21 @@ fn divide(number: &mut Number, divisor: u64) -> u64 {
     *number = Number::from_words(if high == 0 { 0 } else { half(high) }, half(low));
     // It is smaller than the divisor.
     u64::try_from(remainder).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A long run of zeros would be a small number, and a client may send megabytes of them.
+    #[test]
+    fn the_digits_of_a_number_are_bounded() {
+        let text = "0".repeat(1 << 20) + "1";
+        assert_eq!(parse_digits(&text, Radix::Decimal), None);
+        for radix in Radix::ALL {
+            let zeros = |count| (0..count).map(|_| char::from(radix.alphabet()[0])).collect::<alloc::string::String>();
+            assert_eq!(parse_digits(&zeros(DIGITS_MAX), radix), Some(Number::ZERO));
+            assert_eq!(parse_digits(&zeros(DIGITS_MAX + 1), radix), None);
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::SeqCst};
 
-use getid_core::{Declaration, Epoch, Layout, Limits, Tick, no_dates};
+use getid_core::{Declaration, Epoch, Layout, Limits, Refusal, SavePoint, Tick, no_dates};
 use getid_engine::claim::{Declarations, Identity, NoClaim};
 use getid_engine::generators::time::Issuer;
 use getid_system::clock::Clock;
@@ -81,8 +81,12 @@ fn a_returned_time_is_before_every_later_id() {
     let (clock, layout) = (SetClock::at(RIGHT_MS), Layout::default());
     let issuer = Issuer::new(clock.clone(), Identity { server_id: 0, layout }, Limits::default(), None);
     let mut claim = NoClaim::acquired(None);
+    // A later life could begin before this one while the record does not have it.
+    assert_eq!(issuer.given_since(None), Err(Refusal::SaveTimeout));
     let first = issuer.due_save().expect("a first save");
     run(issuer.save(&mut claim, first)).expect("saved");
+    issuer.declare(&[tweets()]).expect("declared");
+    assert_eq!(issuer.given_since(Some("tweets")), Err(Refusal::SaveTimeout));
     let returned = issuer.given_since(None).expect("no refusal").expect("a known time");
     clock.set(100, RIGHT_MS - 86_400_000);
     issuer.sample();
@@ -97,10 +101,10 @@ fn a_record_that_may_lack_ids_makes_times_earlier() {
     let layout = Layout::default();
     let point = |unix_ms: i64| {
         let tick = layout.epoch().tick_at(unix_ms).expect("in range");
-        getid_core::SavePoint { watermark: tick.plus_ms(3000), reference: tick, max_borrow_ms: 3000 }
+        SavePoint { watermark: tick.plus_ms(3000), reference: tick, max_borrow_ms: 3000 }
     };
     // A name that was added to a record of an hour ago has no IDs of before, unless the record is an old copy.
-    let known = Declarations::default().with_unnamed_since(RIGHT_MS - 7_200_000);
+    let known = Declarations::default().with_first_life(RIGHT_MS - 7_200_000);
     let found = known.with(&[tweets()], RIGHT_MS - 3_597_000, |_| 0).expect("declared");
     let identity = Identity { server_id: 0, layout };
     let found_point = Some(point(RIGHT_MS - 3_600_000));
@@ -111,4 +115,22 @@ fn a_record_that_may_lack_ids_makes_times_earlier() {
     let issuer =
         Issuer::with_declarations(SetClock::at(RIGHT_MS), identity, Limits::default(), found_point, Arc::default());
     assert_eq!(issuer.given_since(None), Ok(None));
+}
+
+/// A life that is stopped before its first ID leaves a record with declarations and without IDs.
+#[test]
+fn a_life_without_ids_leaves_the_times_of_all_generators() {
+    let layout = Layout::default();
+    let declared = Arc::new(Declarations::default().with(&[tweets()], RIGHT_MS, |_| 0).expect("declared"));
+    for found in [None, Some(SavePoint::NOTHING)] {
+        let clock = SetClock::at(RIGHT_MS);
+        let identity = Identity { server_id: 0, layout };
+        let issuer = Issuer::with_declarations(clock, identity, Limits::default(), found, Arc::clone(&declared));
+        issuer.declare(&[tweets()]).expect("declared");
+        let [unnamed, named] = since(&issuer.declarations());
+        assert_eq!(unnamed, named);
+        let mut claim = NoClaim::acquired(None);
+        run(issuer.save(&mut claim, issuer.due_save().expect("a first save"))).expect("saved");
+        assert_eq!(issuer.given_since(Some("tweets")), Ok(Some(named)));
+    }
 }

@@ -49,7 +49,7 @@ const ENCODE: Endpoint = Endpoint {
 
 /// Fields of the widest layout, with names and values.
 const FIELDS: Schema =
-    Schema::Text { chars_min: 1, chars_max: 8192, pattern: "^[A-Za-z0-9_-]+:[0-9]+(,[A-Za-z0-9_-]+:[0-9]+)*$" };
+    Schema::Text { chars_min: 1, chars_max: 8192, pattern: "^[A-Za-z0-9_-]+:[0-9.]+(,[A-Za-z0-9_-]+:[0-9.]+)*$" };
 
 /// Composes the ID.
 async fn encode(PathName(name): PathName, request: ApiRequest) -> Result<Response, Problem> {

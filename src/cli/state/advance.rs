@@ -164,12 +164,21 @@ pub(super) fn advance(args: &AdvanceArgs, now_unix_ms: i64, configured: &StateCo
     let AdvancePlan { floor, mut record } = plan(args, &before, server_id, (configured, None), now_unix_ms)?;
     record.owner = locked.owner();
     let Record { identity, point, .. } = record;
+    // The operator names IDs that the record may not have, so it no longer shows times of first IDs.
+    let same = match &before {
+        OldRecord::Record(before) if (before.identity, before.point) == (identity, point) => Some(before),
+        OldRecord::Record(_) | OldRecord::Nothing | OldRecord::Unusable { .. } => None,
+    };
 
     let mut text = format!("server-id {server_id}: {}\n", locked.state_path().display());
     push_line(&mut text, "before", &before.describe(now_unix_ms));
-    if matches!(&before, OldRecord::Record(before) if (before.identity, before.point) == (identity, point)) {
-        let same = "unchanged: the record is later than the requested position, and a record never goes back";
-        push_line(&mut text, "after", &same);
+    if let Some(same) = same {
+        let after = "unchanged: the record is later than the requested position, and a record never goes back";
+        push_line(&mut text, "after", &after);
+        if same.declarations != record.declarations {
+            save(&mut locked, &record.to_text())?;
+            push_line(&mut text, "since", &"no longer known: ENCODEID composes an ID only with FORCE");
+        }
         return Ok(text);
     }
     args.check_distance(&record, now_unix_ms)?;

@@ -9,8 +9,8 @@ use core::ops::RangeInclusive;
 use super::error::{DeclarationError, EpochError};
 use super::seal::{SEAL, SealDeclaration, SealMistake, SealWords};
 use super::value::{
-    Declaration, FIELD_NAME_BYTES_MAX, FORMERLY, INTEGER, OPTIONS, TYPE_PREFIX_BYTES_MAX, WORDS_MAX, is_name,
-    is_reserved_name,
+    Declaration, FIELD_NAME_BYTES_MAX, FIELD_OPTIONS, FORMERLY, INTEGER, OPTIONS, TYPE_PREFIX_BYTES_MAX, WORDS_MAX,
+    is_name, is_reserved_name,
 };
 use crate::alphabet::Alphabet;
 use crate::fields::{Field, FieldLayout, FieldNotation, FieldsError, INTEGER_BITS_MAX, Role};
@@ -138,6 +138,7 @@ impl Draft {
 
     /// Reads fields (`NAME:BITS`) and options (`NAME value`), in any order.
     fn read(&mut self, words: &[&str]) {
+        let is_seal_field = has_field(words, SEAL);
         let mut words = words.iter();
         while let Some(&word) = words.next() {
             if word.contains(':') {
@@ -146,7 +147,7 @@ impl Draft {
                 }
                 continue;
             }
-            let Some(&value) = (if word == SEAL { Some(&"") } else { words.next() }) else {
+            let Some(&value) = (if word == SEAL && !is_seal_field { Some(&"") } else { words.next() }) else {
                 self.errors.push(DeclarationError::NoValue { option: word.to_owned() });
                 return;
             };
@@ -167,7 +168,8 @@ impl Draft {
             && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
         let bits = bits.parse::<u32>().ok().filter(|_| is_named && !bits.starts_with('+')).ok_or_else(wrong)?;
         let name = name.to_owned();
-        if OPTIONS.contains(&name.as_str()) || name == FORMERLY {
+        let is_option = OPTIONS.contains(&name.as_str()) && !FIELD_OPTIONS.contains(&name.as_str());
+        if is_option || name == FORMERLY {
             return Err(DeclarationError::FieldIsOption { name });
         }
         if self.kind.shape != Shape::Number {
@@ -211,8 +213,11 @@ impl Draft {
         if is_request && is_made { Err(DeclarationError::NotWithRequest { name }) } else { Ok(()) }
     }
 
-    /// Removes and returns an option.
+    /// Removes and returns an option. The word of a field is none.
     fn option(&mut self, name: &str) -> Option<String> {
+        if self.fields.iter().any(|field| field.name == name) {
+            return None;
+        }
         let at = self.options.iter().position(|(known, _)| known == name)?;
         Some(self.options.remove(at).1)
     }
@@ -375,6 +380,9 @@ impl Draft {
         } else if kind.radix.is_some() && !is_integer {
             errors.push(DeclarationError::Seal(SealMistake::Text { kind: kind.word }));
         }
+        // The seal's words would be values of these fields.
+        let fields = self.fields.iter().filter(|field| FIELD_OPTIONS.contains(&field.name.as_str()));
+        errors.extend(fields.map(|field| DeclarationError::FieldIsOption { name: field.name.clone() }));
         let of_format = ["format", "pad", "prefix", "overflow"].into_iter().find(|&option| {
             let is_integer = option == "format" && is_integer;
             !is_integer && self.options.iter().any(|(name, _)| name == option)
@@ -507,6 +515,13 @@ impl Draft {
             }
         }
     }
+}
+
+/// Returns true if one of the words declares a field of this name. A word behind that of an option is its value.
+fn has_field(words: &[&str], name: &str) -> bool {
+    let is_value = |at: usize| at > 0 && words[at - 1] != SEAL && OPTIONS.contains(&words[at - 1]);
+    let is_field = |word: &str| word.split_once(':').is_some_and(|(own, _)| own == name);
+    words.iter().enumerate().any(|(at, word)| is_field(word) && !is_value(at))
 }
 
 /// Parses digits only: a sign, which Rust's parser accepts, is refused.

@@ -206,6 +206,8 @@ fn a_quiet_generators_evenness_and_its_remedy() {
         ("sonyflake", "uneven; 'machine' is equal in all of a server's IDs"),
         ("js53", "even with counter-start 0..511 up to id % 512; 'server-id' is equal in all of a server's IDs"),
         ("timestamp-ms", "even"),
+        // The counter is narrower than the tables, and the time above it is even.
+        ("layout time:41@1ms counter:4 one-server 0", "even with counter-start 0..15"),
     ] {
         let declaration = declared(words);
         let (layout, start) = (declaration.layout(), declaration.counter_start());
@@ -218,6 +220,9 @@ fn a_quiet_generators_evenness_and_its_remedy() {
             assert!(is_even(remedy.last, remedy.even_to) && !is_even(remedy.last / 2, remedy.even_to), "{words}");
         }
     }
+    let mastodon = declared("mastodon");
+    let remedy = QuietEvenness::of(mastodon.layout(), 0, Some(1 << 20)).remedy.expect("a remedy");
+    assert_eq!((remedy.last, remedy.even_to), ((1 << 16) - 1, 1 << 20));
     let twitter = declared("twitter");
     let of = |modulus: u64| QuietEvenness::of(twitter.layout(), 0, Some(modulus)).to_string();
     assert_eq!(of(1023), "even", "time makes an odd modulus even");

@@ -1,7 +1,7 @@
 //! Declarations of named generators: their meaning, and their mistakes.
 
 use getid_core::server::CounterDeclaration;
-use getid_core::{Declaration, KINDS, Number, no_dates};
+use getid_core::{Declaration, KINDS, Number, Role, no_dates};
 
 use proptest::prelude::*;
 
@@ -55,6 +55,27 @@ const RIGHT: &[&str] = &[
     "no-random fork counter:19 random:0",
     "A-Z_a.z:0-9 baidu time:29 worker:21 epoch 1474300800000",
 ];
+
+/// Fields with the names of options that are newer than records. Each word behind them is the value of the field.
+#[test]
+fn a_field_keeps_the_name_of_a_newer_option() {
+    for record in [
+        "g layout time:41@1ms length:5 counter:12 epoch 1420041600000 length 3 one-server 0",
+        "g layout time:41@1ms answer:3? counter:12 epoch 1420041600000 one-server 0",
+        "g layout time:41@1ms seal:2 key-file:5 alphabet:5 counter:9 epoch 0 seal 1 key-file 31 alphabet 7 one-server 0",
+    ] {
+        let declaration = Declaration::from_text(record).unwrap_or_else(|| panic!("{record}"));
+        assert_eq!((declaration.to_text().as_str(), declaration.declared_text().as_str()), (record, record));
+    }
+    // The order of a configuration's words is free.
+    let declaration = declared("g layout seal 1 time:41@1ms length 3 seal:2 counter:9 length:5 one-server 0");
+    let values = ["seal", "length"].map(|name| declaration.layout().field(name).map(|field| field.role));
+    assert_eq!(values, [Some(Role::Constant(1)), Some(Role::Constant(3))]);
+    // Elsewhere they are options.
+    assert_eq!(declared("id nanoid length 12").id_bytes_max(), 12);
+    let declaration = declared("s layout time:41@1ms server-id:5 counter:12 key-file /seal:1 seal answer sealed");
+    assert!(declaration.seal().is_some());
+}
 
 #[test]
 fn the_canonical_text_reads_back() {
@@ -336,6 +357,10 @@ const WRONG: &[(&str, &str)] = &[
     (
         "t layout time:41@1ms :2",
         "':2' is not a field, must be NAME:BITS, time:BITS@UNIT, or NAME:BITS? for one that comes with the request",
+    ),
+    (
+        "t layout time:41@1ms server-id:5 alphabet:5 alphabet 1 seal key-file /k",
+        "'alphabet' is an option and can't be a field's name",
     ),
     ("t layout time:41@1ms epoch:2", "'epoch' is an option and can't be a field's name"),
     ("t layout time:41@1ms formerly:2", "'formerly' is an option and can't be a field's name"),

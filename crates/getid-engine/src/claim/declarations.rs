@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use getid_core::server::{Change, is_name};
-use getid_core::{Declaration, Epoch, UtcMs};
+use getid_core::{Declaration, FieldLayout, Layout, Number, Role, UtcMs};
 
 use super::envelope::{
     DECLARATIONS_MAX, FORGOTTEN_LINE_BYTES_MAX, GENERATOR_LINE_BYTES_MAX, RecordError, SINCE_LINE_BYTES_MAX, quoted,
@@ -119,21 +119,27 @@ impl Declarations {
         self.since.iter().map(|(name, &unix_ms)| (Some(name.as_str()).filter(|name| *name != UNNAMED), unix_ms))
     }
 
-    /// Returns the declarations with `since` of the unnamed generator set from `from_unix_ms`, its first time at the
-    /// earliest.
+    /// Returns the declarations with one time for all generators, the unnamed one included. None of them has given an ID,
+    /// and none gives one before `from_unix_ms`.
     #[must_use]
-    pub fn with_unnamed_since(mut self, from_unix_ms: i64) -> Declarations {
-        self.since.insert(UNNAMED.to_owned(), from_unix_ms.saturating_sub(SINCE_MARGIN_MS));
+    pub fn with_first_life(mut self, from_unix_ms: i64) -> Declarations {
+        let since = from_unix_ms.saturating_sub(SINCE_MARGIN_MS);
+        let names = self.generators.iter().map(|known| known.name().to_owned());
+        self.since = names.chain([UNNAMED.to_owned()]).map(|name| (name, since)).collect();
         self
     }
 
-    /// Returns the declarations with `since` of the unnamed generator moved to another epoch, under which the same
-    /// numbers have other times.
+    /// Returns the declarations for another layout of the unnamed generator. Under another epoch the same numbers have
+    /// other times. Under another id-range a server's numbers may be those that another server gave before, so there is
+    /// no time before which none of them was given: the time is the epoch, the first of all.
     #[must_use]
-    pub fn with_unnamed_epoch(mut self, old: Epoch, new: Epoch) -> Declarations {
-        let shift_ms = old.unix_ms().saturating_sub(new.unix_ms());
+    pub fn with_unnamed_layout(mut self, old: Layout, new: Layout) -> Declarations {
+        let shift_ms = old.epoch().unix_ms().saturating_sub(new.epoch().unix_ms());
         if let Some(since) = self.since.get_mut(UNNAMED) {
             *since = since.saturating_sub_unsigned(shift_ms);
+            if old.server_bits() != new.server_bits() {
+                *since = (*since).min(new.epoch().unix_ms().cast_signed());
+            }
         }
         self
     }
@@ -189,7 +195,8 @@ impl Declarations {
 
     /// Returns these declarations with `declared` added. A new one replaces that of the same name, and the others stay.
     ///
-    /// No generator gives an ID of a time before `from_unix_ms` from now on. Fields that are drawn once keep the values
+    /// No generator gives an ID of a time before `from_unix_ms` from now on. If the part of a generator's IDs changes
+    /// that is equal in all of them, such as a constant, the time of its first ID is no longer known. Fields that are drawn once keep the values
     /// recorded here; the others get one from `draw`, whose argument is the width in bits.
     ///
     /// # Errors
@@ -215,9 +222,9 @@ impl Declarations {
                     let recorded = &all.generators[at];
                     let change = |change| Conflict::Change { change, recorded: Arc::clone(recorded) };
                     resolved.may_replace(recorded).map_err(change)?;
-                    all.redeclare_since(&resolved, recorded.layout().epoch_unix_ms(), from_unix_ms);
-                    let recorded = &all.generators[at];
-                    if resolved != **recorded {
+                    let recorded = Arc::clone(recorded);
+                    all.redeclare_since(&resolved, &recorded, from_unix_ms);
+                    if resolved != *recorded {
                         all.generators[at] = Arc::new(resolved);
                     }
                 }
@@ -272,10 +279,13 @@ impl Declarations {
         Ok(())
     }
 
-    /// Moves the time of a generator whose epoch was `old_epoch_unix_ms`. The same numbers then had later times.
-    fn redeclare_since(&mut self, new: &Declaration, old_epoch_unix_ms: i64, from_unix_ms: i64) {
+    /// Moves the time of a generator that is declared again. Under an earlier epoch the same numbers have earlier times.
+    fn redeclare_since(&mut self, new: &Declaration, old: &Declaration, from_unix_ms: i64) {
+        if own_part(new) != own_part(old) {
+            self.since.remove(new.name());
+        }
         if let Some(since) = self.since.get_mut(new.name()) {
-            let shift_ms = old_epoch_unix_ms.saturating_sub(new.layout().epoch_unix_ms());
+            let shift_ms = old.layout().epoch_unix_ms().saturating_sub(new.layout().epoch_unix_ms());
             *since = since.saturating_sub(shift_ms).min(from_unix_ms.saturating_sub(SINCE_MARGIN_MS));
         }
     }
@@ -373,6 +383,17 @@ fn since_of_line(text: &str) -> Option<(i64, &str)> {
     is_whole.then_some((unix_ms, name.unwrap_or(UNNAMED)))
 }
 
+/// Returns the values of constants and drawn fields at their places in a number, and the places of the server-id's bits.
+fn own_part(declaration: &Declaration) -> (Number, Number) {
+    let places = declaration.layout().places();
+    places.fold((Number::ZERO, Number::ZERO), |(values, servers), (field, shift)| match field.role {
+        Role::Constant(value) => (values | Number::from(value) << shift, servers),
+        Role::Drawn => (values | Number::from(declaration.drawn_value(&field.name).unwrap_or(0)) << shift, servers),
+        Role::Server => (values, servers | FieldLayout::mask(field, shift)),
+        Role::Time | Role::Counter | Role::Random | Role::Noise | Role::Request => (values, servers),
+    })
+}
+
 /// Whether all IDs from `unix_ms` on are larger than `past_id`, which is in the text form of this generator.
 ///
 /// True for kinds without time, whose IDs repeat only by chance.
@@ -390,7 +411,7 @@ fn begins_past(declaration: &Declaration, unix_ms: i64, past_id: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use getid_core::no_dates;
+    use getid_core::{Epoch, no_dates};
 
     use super::*;
 
@@ -525,7 +546,7 @@ mod tests {
     /// Returns declarations of a first life that begins at `NOW`.
     fn first(words: &[&str]) -> Declarations {
         let declared: Vec<_> = words.iter().map(|&words| declared(words)).collect();
-        Declarations::default().with_unnamed_since(NOW).with(&declared, NOW, |_| 0).unwrap()
+        Declarations::default().with_first_life(NOW).with(&declared, NOW, |_| 0).unwrap()
     }
 
     #[test]
@@ -544,8 +565,34 @@ mod tests {
         // Under an earlier epoch the same numbers have earlier times.
         let moved = known.with(&[declared("a twitter epoch 500")], NOW + 9000, |_| 0).unwrap();
         assert_eq!(moved.since(Some("a")), Some(NOW - 1000 - 1500));
-        let epoch = |unix_ms| Epoch::from_unix_ms(unix_ms).unwrap();
-        assert_eq!(known.with_unnamed_epoch(epoch(700), epoch(100)).since(None), Some(NOW - 1000 - 600));
+        let layout = |epoch, server_bits| {
+            Layout::new(Epoch::from_unix_ms(epoch).unwrap(), server_bits, 11 - server_bits, 10).unwrap()
+        };
+        let moved = known.clone().with_unnamed_layout(layout(700, 2), layout(100, 2));
+        assert_eq!(moved.since(None), Some(NOW - 1000 - 600));
+        // Another server may have given the numbers of a wider server-id.
+        let widened = known.with_unnamed_layout(layout(700, 2), layout(700, 3));
+        assert_eq!([None, Some("a")].map(|name| widened.since(name)), [Some(700), Some(NOW - 1000)]);
+        assert_eq!(widened.with_unnamed_layout(layout(700, 3), layout(700, 2)).since(None), Some(700));
+    }
+
+    /// Each row: a declaration, the one after it, and whether the time of the first ID stays known.
+    #[test]
+    fn the_time_of_the_first_id_is_that_of_one_part_of_the_ids() {
+        let layout = "layout time:41@1ms server-id:5 place:5 counter:12 place";
+        for (old, new, is_known) in [
+            (format!("{layout} 3"), format!("{layout} 3 counter-start 0..9"), true),
+            (format!("{layout} 3"), format!("{layout} 3 one-server 0"), true),
+            (format!("{layout} 3"), format!("{layout} 4"), false),
+            ("twitter".to_owned(), "snowflake counter-start 0..9".to_owned(), true),
+            ("objectid process 7".to_owned(), "objectid".to_owned(), true),
+            ("objectid process 7".to_owned(), "objectid process 8".to_owned(), false),
+        ] {
+            let known = first(&[&format!("g {old}"), "other uuid7"]);
+            let after = known.with(&[declared(&format!("g {new}"))], NOW, |_| 0).unwrap();
+            assert_eq!(after.since(Some("g")).is_some(), is_known, "{new}");
+            assert_eq!(after.since(Some("other")), Some(NOW - 1000));
+        }
     }
 
     #[test]

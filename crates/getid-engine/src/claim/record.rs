@@ -185,11 +185,8 @@ impl Record {
         };
         // Past the 42 bits both stop at `Tick::END`, where no ID is left.
         let point = self.point.in_earlier_epoch(shift_ms);
-        let declarations = if shift_ms == 0 {
-            Arc::clone(&self.declarations)
-        } else {
-            Arc::new(Declarations::clone(&self.declarations).with_unnamed_epoch(old, new))
-        };
+        let (was, is) = (self.identity.layout, configured.layout);
+        let declarations = Arc::new(Declarations::clone(&self.declarations).with_unnamed_layout(was, is));
         Ok(Record { identity: configured, point, declarations, owner: self.owner })
     }
 }

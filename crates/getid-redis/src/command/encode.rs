@@ -11,7 +11,7 @@ use std::sync::Arc;
 use getid_core::{EncodeError, FieldLayout, Fill, NamedGenerator, Number, Role, Scheme, UtcMs};
 
 use super::ids::quoted;
-use super::named_ids::{no_text, number_value};
+use super::named_ids::{OWN_NAMES, RENAMED_SUFFIX, no_text, number_value};
 use crate::resp::{ErrorKind, ErrorReply, Value};
 use getid_text::timestamp::TimeSpec;
 
@@ -130,7 +130,7 @@ impl IdEncoding {
                 is_forced = true;
                 continue;
             }
-            let name = str::from_utf8(word).map_or_else(|_| quoted(word), str::to_owned);
+            let name = str::from_utf8(word).map_or_else(|_| quoted(word), |name| field_name(layout, name).to_owned());
             if values.iter().any(|(before, _)| *before == name) {
                 return Err(wrong(&EncodeError::Twice { name }));
             }
@@ -159,6 +159,15 @@ impl IdEncoding {
         {
             let text = format!(
                 "ERR {subject} belongs to server-id {server_id}, whose ids this server does not know: {REMEDY}"
+            );
+            return Err(ErrorReply::new(ErrorKind::Conflict, text));
+        }
+        if let EncodedGenerator::Named(generator) = &self.generator
+            && let Some(name) = generator.declaration().by_hand().first()
+        {
+            let text = format!(
+                "ERR field '{name}' of {subject} is set by hand, and this server does not know which servers had this \
+                 value before: {REMEDY}"
             );
             return Err(ErrorReply::new(ErrorKind::Conflict, text));
         }
@@ -224,11 +233,24 @@ impl IdEncoding {
         if layout.tick_of(number).is_some_and(|tick| tick < first) {
             return Ok(());
         }
+        if first == 0 {
+            return refused(format!(
+                "ERR {subject} may have given ids of any time from {} on, the first that an id can carry: {REMEDY}",
+                UtcMs(layout.epoch_unix_ms())
+            ));
+        }
         refused(format!(
             "ERR {subject} itself gives ids from {} on: take an earlier time, or {REMEDY}",
             UtcMs(if first == u64::MAX { since } else { layout.unix_ms(first) })
         ))
     }
+}
+
+/// Returns the name of the field that `DECODEID` shows as `name`.
+fn field_name<'a>(layout: &FieldLayout, name: &'a str) -> &'a str {
+    let is_field = |name: &&str| layout.field(name).is_some();
+    let own = || name.strip_suffix(RENAMED_SUFFIX).filter(|own| OWN_NAMES.contains(own)).filter(is_field);
+    if is_field(&name) { name } else { own().unwrap_or(name) }
 }
 
 fn borrowed(values: &[(String, u128)]) -> Vec<(&str, u128)> {
@@ -237,4 +259,91 @@ fn borrowed(values: &[(String, u128)]) -> Vec<(&str, u128)> {
 
 fn max_of(layout: &FieldLayout, name: &str) -> u128 {
     layout.field(name).map_or(0, |field| u128::MAX >> (u128::BITS - field.bits))
+}
+
+#[cfg(test)]
+mod tests {
+    use getid_core::{Declaration, KINDS, no_dates};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::command::{NamedId, describe_named_id, parse_time};
+
+    /// Returns the generator of a declaration on server 0.
+    fn generator(words: &str) -> Arc<NamedGenerator> {
+        let words: Vec<_> = ["g"].into_iter().chain(words.split(' ')).collect();
+        let mut declaration = Declaration::parse(&words, no_dates).expect("a declaration");
+        declaration.draw_missing(|_, _| 5);
+        let random_bits = declaration.layout().bits_of(Role::Random);
+        let cycle = (random_bits > 0).then(|| getid_core::RandomCycle::new((0..1 << random_bits).collect()));
+        Arc::new(NamedGenerator::new(declaration, 0, cycle.flatten()).expect("server 0 fits"))
+    }
+
+    /// Returns the reply to `ENCODEID` at a time long after `since`.
+    fn reply(generator: &Arc<NamedGenerator>, time: &str, words: &[&[u8]], since: Option<i64>) -> Value {
+        let time = parse_time(time.as_bytes()).expect("a time");
+        let encoded = EncodedGenerator::Named(Arc::clone(generator));
+        match IdEncoding::parse(encoded, time, words.iter().copied()) {
+            Ok(encoding) => encoding.reply(1_795_723_200_000, since),
+            Err(error) => Value::error(error),
+        }
+    }
+
+    fn text(value: &Value) -> String {
+        let mut text = Vec::new();
+        crate::resp::encode(value, crate::resp::Protocol::Resp3, &mut text);
+        String::from_utf8(text).expect("text")
+    }
+
+    #[test]
+    fn what_is_not_known_to_be_unique_needs_force() {
+        let by_hand = generator("twitter worker 3");
+        let refused = text(&reply(&by_hand, "2016-01-01", &[], Some(1_700_000_000_000)));
+        assert!(refused.starts_with("-ERR field 'worker' of generator 'g' is set by hand"), "{refused}");
+        assert!(text(&reply(&by_hand, "2016-01-01", &[b"FORCE"], None)).starts_with(':'));
+        let begun_at_its_epoch = text(&reply(&generator("twitter"), "2016-01-01", &[], Some(0)));
+        let expected = "may have given ids of any time from 2010-11-04T01:42:54.657Z on";
+        let no_earlier = !begun_at_its_epoch.contains("take an earlier time");
+        assert!(begun_at_its_epoch.contains(expected) && no_earlier, "{begun_at_its_epoch}");
+    }
+
+    proptest! {
+        /// The fields that `DECODEID` shows compose the same ID, if its time has whole milliseconds.
+        #[test]
+        fn shown_fields_compose_the_id(which: proptest::sample::Index, bits in proptest::array::uniform2(any::<u128>())) {
+            let own = "layout time:41@1ms note:5 tick:3? unix_ms:4 server-id:2 counter:5 note 7 unix_ms 2 epoch 0";
+            let kinds = KINDS.iter().filter(|kind| {
+                kind.unit.ns() >= 1_000_000 && kind.fields.iter().any(|(.., role)| *role == Role::Time)
+            });
+            let all: Vec<_> = kinds.map(|kind| kind.word).chain([own]).collect();
+            let generator = generator(which.get::<&str>(&all));
+            let declaration = generator.declaration();
+            let layout = declaration.layout();
+            let time = layout.shift_of(Role::Time).expect("a time");
+            // Times of the next decades, which RFC 3339 can write. Constants have their own value.
+            let last = layout.tick_at(2_000_000_000_000 * NS_PER_MS).unwrap_or_else(|| layout.last_tick());
+            let mut number = Number::from(bits[0] % (u128::from(last) + 1)) << time;
+            for (field, shift) in layout.places().filter(|(field, _)| field.role != Role::Time) {
+                let value = if let Role::Constant(value) = field.role { value.into() } else { bits[1] };
+                number |= (Number::from(value) << shift) & FieldLayout::mask(field, shift);
+            }
+            let shown = describe_named_id(&NamedId::Number(Arc::clone(&generator), number), 0);
+            let Value::Map(shown) = shown else { panic!("a map") };
+            let (mut words, mut unix_ms) = (Vec::new(), String::new());
+            for (name, value) in shown {
+                let plain = |value: &Value| text(value).trim_start_matches([':', '+', '(']).trim().to_owned();
+                let (name, value) = (plain(&name), plain(&value));
+                let last_line = |text: &str| text.lines().last().unwrap_or_default().to_owned();
+                match last_line(&name).as_str() {
+                    "unix_ms" => unix_ms = last_line(&value),
+                    "generator" | "kind" | "time" | "tick" | "ahead_ms" => {}
+                    name => words.extend([name.to_owned().into_bytes(), last_line(&value).into_bytes()]),
+                }
+            }
+            words.push(b"FORCE".to_vec());
+            let words: Vec<_> = words.iter().map(Vec::as_slice).collect();
+            let expected = EncodedGenerator::Named(Arc::clone(&generator)).value(number);
+            prop_assert_eq!(Ok(reply(&generator, &unix_ms, &words, None)), expected, "{:?}", words);
+        }
+    }
 }

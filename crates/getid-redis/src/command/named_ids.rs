@@ -51,8 +51,13 @@ impl NamedId {
     }
 }
 
-/// Keys in `DECODEID` of a named generator that are not fields. A field of one of these names gets a `_` appended.
-const OWN_NAMES: [&str; 8] = ["generator", "kind", "description", "time", "unix_ms", "tick", "ahead_ms", "note"];
+/// Keys in `DECODEID` of a named generator that are not fields. A field of one of these names gets
+/// [`RENAMED_SUFFIX`] appended.
+pub(super) const OWN_NAMES: [&str; 8] =
+    ["generator", "kind", "description", "time", "unix_ms", "tick", "ahead_ms", "note"];
+
+/// End of the shown name of a field whose own name is one of [`OWN_NAMES`].
+pub(super) const RENAMED_SUFFIX: &str = "_";
 
 /// Parses the number of an ID as a client writes it.
 ///
@@ -109,7 +114,7 @@ fn push_fields(declaration: &Declaration, number: Number, now_unix_ms: i64, fiel
             _ => number_value(value),
         };
         match field.name.as_str() {
-            name if OWN_NAMES.contains(&name) => push(&format!("{name}_"), value),
+            name if OWN_NAMES.contains(&name) => push(&format!("{name}{RENAMED_SUFFIX}"), value),
             name => push(name, value),
         }
     }

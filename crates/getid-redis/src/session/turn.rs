@@ -51,7 +51,8 @@ fn ids_max_at(capacity_per_s: u64, max_wait_ms: u64) -> u32 {
 /// The cost keeps a turn's texts within the size of [`TURN_IDS_MAX`], and its draw within what the generator can soon
 /// give.
 ///
-/// The widest text is a prefix of 64 bytes and 64 digits: 136 bytes on the wire, which count as 6 IDs.
+/// The widest text in digits is that of a `nanoid`, a prefix of 64 bytes and 128 characters: 200 bytes on the wire,
+/// which count as 8 IDs.
 pub(super) fn named_cost(generator: &NamedGenerator, ids_max: u32, max_wait_ms: u64) -> u32 {
     let own_max = generator.capacity_per_s().map_or(TURN_IDS_MAX, |per_s| ids_max_at(per_s, max_wait_ms));
     let text = text_cost(generator.is_integer(), generator.id_bytes_max(), generator.declaration().format());
@@ -70,14 +71,19 @@ pub(super) fn counter_cost(counter: &CounterDeclaration) -> u32 {
     text_cost(counter.is_integer(), counter.id_bytes_max(), format)
 }
 
-/// Cost of a short code, in IDs of the unnamed generator. One takes about 2 us, and so those of a turn
-/// [`TURN_NS_MAX`].
+/// Cost of a short code for each [`SQIDS_CHARS`] characters, in IDs of the unnamed generator. A code of the library's
+/// own alphabet takes about 2 us, and so those of a turn [`TURN_NS_MAX`]. A longer text takes longer, whether `pad` or
+/// a small alphabet makes it long; and the longer it is, the more often it is compared with the library's words.
 const SQIDS_COST: u32 = 64;
+
+/// Characters of a Sqid of 63 bits in the library's own alphabet.
+const SQIDS_CHARS: usize = 12;
 
 /// Returns the cost of an ID with this format and this size on the wire, in IDs of the unnamed generator, at least 1.
 fn text_cost(is_integer: bool, id_bytes_max: usize, format: Option<&Format>) -> u32 {
-    if format.is_some_and(|format| !format.is_ordered()) {
-        return SQIDS_COST;
+    if let Some(format) = format.filter(|format| !format.is_ordered()) {
+        let chars = id_bytes_max.saturating_sub(format.prefix.len());
+        return SQIDS_COST * u32::try_from(chars.div_ceil(SQIDS_CHARS)).unwrap_or(1);
     }
     let bytes = if is_integer { 0 } else { id_bytes_max + TEXT_FRAME_BYTES };
     u32::try_from(bytes.div_ceil(ID_WIRE_BYTES_MAX)).unwrap_or(u32::MAX).max(1)

@@ -83,8 +83,8 @@ impl UsableClaim {
         }
         let epoch = identity.layout.epoch();
         let from_unix_ms = self.point.watermark.unix_ms(epoch);
-        let recorded =
-            Declarations::clone(recorded).with_unnamed_epoch(self.claim.record.identity.layout.epoch(), epoch);
+        let (was, is) = (self.claim.record.identity.layout, identity.layout);
+        let recorded = Declarations::clone(recorded).with_unnamed_layout(was, is);
         recorded.with(mine.generators(), from_unix_ms, random_bits).map(Arc::new)
     }
 }

@@ -91,6 +91,8 @@ pub(super) struct IssuerState {
     pub(super) named: Vec<IssuerNamed>,
     /// Declarations of all named generators, those of earlier lives in the record included.
     pub(super) declarations: Arc<Declarations>,
+    /// Declarations of the last successful save of this life, since the claim was taken.
+    saved: Option<Arc<Declarations>>,
     pub(super) max_wait_ms: u64,
 }
 
@@ -155,7 +157,8 @@ impl<C: Clock> Issuer<C> {
         let mint = Mint::new(identity.layout, limits, found, reading);
         let start_unix_ms = start_unix_ms(&mint, reading.boot_ns, identity.layout);
         let declarations = match found.filter(|found| !found.is_nothing()) {
-            None => Arc::new(Declarations::clone(&declarations).with_unnamed_since(start_unix_ms)),
+            // A life that was stopped before its first ID has left declarations, and no IDs.
+            None => Arc::new(Declarations::clone(&declarations).with_first_life(start_unix_ms)),
             Some(found) => since_behind(declarations, found, start_unix_ms, identity.layout),
         };
         Issuer {
@@ -168,6 +171,7 @@ impl<C: Clock> Issuer<C> {
                 unnamed: IdSource::new(SourceSlots::Slots, ids_per_s, MAX_WAIT_MS, reading.boot_ns),
                 named: Vec::new(),
                 declarations,
+                saved: None,
                 max_wait_ms: MAX_WAIT_MS,
             }),
             for_keeper: Notify::new(),
@@ -393,11 +397,12 @@ impl<C: Clock> Issuer<C> {
 
     /// Returns a time, in Unix ms, before which this server has given no ID of a generator, and gives none; `None`: it
     /// is not known. Without a name it is that of the unnamed generator. From then on R never goes back, as after an
-    /// ID.
+    /// ID. As for an ID, the record must have the generator: otherwise a later life could begin before this one.
     ///
     /// # Errors
     ///
-    /// A [`Refusal`]: this server does not have its claim, or its clock is absurd.
+    /// A [`Refusal`]: this server does not have its claim, its clock is absurd, or no save with the generator has
+    /// succeeded.
     pub fn given_since(&self, name: Option<&str>) -> Result<Option<i64>, Refusal> {
         let mut state = self.lock();
         let boot_ns = self.clock.boot_ns();
@@ -408,9 +413,13 @@ impl<C: Clock> Issuer<C> {
             return Err(refusal);
         }
         let since = state.declarations.since(name);
-        if since.is_some() {
-            state.mint.give_reference(boot_ns)?;
+        if since.is_none() {
+            return Ok(None);
         }
+        if state.saved.as_ref().and_then(|saved| saved.since(name)).is_none() {
+            return Err(self.save_timeout());
+        }
+        state.mint.give_reference(boot_ns)?;
         Ok(since)
     }
 
@@ -536,13 +545,18 @@ impl<C: Clock> Issuer<C> {
         self.stats.longest_save_us.fetch_max((ns(took) / 1000).max(1), Relaxed);
         let mut state = self.lock();
         if let Err(SaveError::ClaimRetaken { declarations: found, found: point, .. }) = &result {
-            let over = declared_over(found, &declarations, &state.declarations);
-            let over = Arc::new(Declarations::clone(&over).with_earlier_since(&state.declarations));
             let point = point.filter(|point| !point.is_nothing());
+            let from_unix_ms = point.map_or(i64::MAX, |point| point.reference.unix_ms(self.layout.epoch()));
+            let over = declared_over(found, &declarations, &state.declarations, from_unix_ms);
+            let over = Arc::new(Declarations::clone(&over).with_earlier_since(&state.declarations));
+            state.saved = None;
             state.declarations = match point {
                 None => over,
                 Some(point) => since_behind(over, point, i64::MAX, self.layout),
             };
+        }
+        if result.is_ok() {
+            state.saved = Some(declarations);
         }
         let mint = &mut state.mint;
         match &result {
@@ -842,11 +856,16 @@ fn since_behind(
 }
 
 /// Returns the declarations after the claim was taken again: those of the save with those in `found`, and those added
-/// since.
-fn declared_over(found: &Arc<Declarations>, saved: &Arc<Declarations>, now: &Arc<Declarations>) -> Arc<Declarations> {
+/// since. Later IDs have times from `from_unix_ms` on.
+fn declared_over(
+    found: &Arc<Declarations>,
+    saved: &Arc<Declarations>,
+    now: &Arc<Declarations>,
+    from_unix_ms: i64,
+) -> Arc<Declarations> {
     if Arc::ptr_eq(saved, now) {
         return Arc::clone(found);
     }
     // A declaration that conflicts with those found is not saved, and so gives no ID: the claim refuses it.
-    found.with(now.generators(), i64::MIN, random_bits).map_or_else(|_| Arc::clone(now), Arc::new)
+    found.with(now.generators(), from_unix_ms, random_bits).map_or_else(|_| Arc::clone(now), Arc::new)
 }

@@ -209,7 +209,10 @@ pub(super) fn decode(call: &mut Call<'_>) -> CommandResult {
         };
         return Ok(CommandReply::Effect(Effect::Ids(IdsEffect::DecodeNamed(id))));
     }
-    let readings = readings_of(&call.client.settings, text);
+    let settings = &call.client.settings;
+    let readers = settings.generators.iter().len() + settings.counters.iter().len() + KIND_READERS.iter().len();
+    call.turn.count_work(readers * READING_BYTES);
+    let readings = readings_of(settings, text);
     if readings.id.is_none() && readings.kinds.is_empty() && readings.named.as_ref().is_none_or(Vec::is_empty) {
         call.turn.count_work(UNREADABLE_ID_BYTES);
         return Err(unreadable(text));
@@ -219,6 +222,10 @@ pub(super) fn decode(call: &mut Call<'_>) -> CommandResult {
 
 /// Size that a text which is no ID adds to a turn's bound, bytes, for the search of the forms that are nearest to it.
 const UNREADABLE_ID_BYTES: usize = 4096;
+
+/// Size that each reader of an ID adds to a turn's bound, bytes: a reading takes about 100 ns, and a turn's
+/// [`TURN_BYTES_MAX`](crate::session::turn::TURN_BYTES_MAX) bytes about 250 us.
+const READING_BYTES: usize = 32;
 
 /// Returns the readings of an ID without a name: at most as many as there are generators and kinds. The shell, which
 /// has the clock, knows which of them to omit.
@@ -295,6 +302,10 @@ pub(super) fn encode(call: &mut Call<'_>) -> CommandResult {
     let words = call.args.behind(WORDS_AT);
     let words = (0..words.len()).filter_map(|at| words.get(at));
     let encoding = IdEncoding::parse(generator, time, words)?;
+    // The ID has the server-id of this server, which it keeps once it has one.
+    if encoding.is_unique() && !call.client.settings.has_server_id {
+        return Err(NO_SERVER_ID);
+    }
     Ok(CommandReply::Effect(Effect::Ids(IdsEffect::Encode(Box::new(encoding)))))
 }
 
