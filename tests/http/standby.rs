@@ -109,7 +109,7 @@ fn a_standby_reports_it_everywhere() {
 
     // The store went back: the server does not recover without an operator.
     let why = "claim lost: claim store went back: it has beat 7 of server-id 3, and this server has seen beat 9";
-    claim.publish(ClaimStatus { why: why.to_owned(), ..standby() });
+    claim.publish(ClaimStatus { why: why.to_owned(), needs_operator: true, ..standby() });
     assert_eq!(get(port, "/readyz?standby=ok"), (503, format!("not ready: {why}\n")));
     assert_eq!(ask(port, "POST /v1/sequences/orders/values").json()["code"], "MISCONF");
     eventually("the page shows it", || ask(port, "GET /v1/status").json()["giving"]["state"] == "refusing");

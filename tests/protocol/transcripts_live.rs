@@ -18,7 +18,7 @@ const LAST: &[u8] = b"RESET\r\n";
 const LAST_REPLY: &[u8] = b"+RESET\r\n";
 
 /// Conversations about the fake shell alone.
-const ONLY_FAKE: [&str; 8] = [
+const ONLY_FAKE: [&str; 11] = [
     // Its replies are canned.
     "CLIENT ID, INFO and LIST",
     "TIME and CONFIG GET are effects",
@@ -27,6 +27,10 @@ const ONLY_FAKE: [&str; 8] = [
     "a transaction with effects is finished before more is awaited",
     // Its clock stands still.
     "now is the time of the shell",
+    // The order of readings by kinds depends on the time.
+    "an id is decoded",
+    "an id is decoded to a map in RESP3",
+    "errors of invalid ids",
     // It does not stop.
     "SHUTDOWN is an effect",
     "renamed commands have their new names only",

@@ -35,7 +35,7 @@ fn ids_carry_the_server_and_the_time() {
     let id = wire.id();
     assert_eq!(id >> 19 & 3, 3, "the server-id is in bits 19 and 20");
     wire.send(format!("DECODEID {id}\r\n"));
-    assert_eq!(wire.line(), "*12");
+    assert_eq!(wire.line(), "*14", "the last is the map of kinds");
     let fields: Vec<String> = (0..12)
         .map(|_| {
             let head = wire.line();
@@ -45,6 +45,7 @@ fn ids_carry_the_server_and_the_time() {
     assert_eq!(fields[0], "time");
     assert!(fields[1].ends_with('Z'), "{fields:?}");
     assert_eq!(fields[4..6], ["server_id".to_owned(), ":3".to_owned()]);
+    let mut wire = server.connect();
     assert_eq!(wire.info("server_id"), "3");
     assert_eq!(wire.info("id_range"), "2");
     assert_eq!(wire.info("shard_range"), "9");

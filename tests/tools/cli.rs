@@ -145,7 +145,9 @@ fn decode_prints_the_fields_of_an_id() {
     run(&["decode", "--json", "144182328657192148"], 0, &format!("{json}\n"), "");
     // The other arguments are still decoded.
     run(&["decode", "5x", "-1", "", "144182328657192148"], 1, "2017-03-06T09:38:11.860Z", "argument 2: '-1' is no ID");
-    run(&["decode", "9223372036854775808"], 1, "", "argument 1: '9223372036854775808' is no ID");
+    // Kinds of 64 bits read it.
+    run(&["decode", "9223372036854775808"], 0, "2046-06-27T17:00:49.497Z", "");
+    run(&["decode", "9x"], 1, "", "argument 1: '9x' is no ID");
     run(&["decode", "9223372036854775807"], 0, "2154-05-14T23:35:11.103Z", "");
 }
 
@@ -183,11 +185,9 @@ fn decode_accepts_pasted_text() {
     let output = finish(&mut getid(&["decode", "--json"]), &array, PATIENCE, false);
     assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stdout).lines().count()), (Some(0), 10_000));
     let output = finish(&mut getid(&["decode"]), &"x y z ".repeat(10_000), PATIENCE, false);
-    assert_eq!(
-        String::from_utf8_lossy(&output.stderr),
-        "getid: line 1: 'x' is no ID: must be 0 to 9223372036854775807, a UUID, an ObjectId, or with --config FILE an ID of \
-         one of its generators\n"
-    );
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(errors.starts_with("getid: line 1: 'x' is no ID: must be 0 to 9223372036854775807"), "{errors}");
+    assert_eq!(errors.lines().count(), 1, "{errors}");
     let output = finish(&mut getid(&["decode"]), &"x\n".repeat(10_000), PATIENCE, false);
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(errors.lines().count(), 21, "{errors}");

@@ -276,7 +276,11 @@ fn an_id_that_does_not_decode_is_an_error() {
         ("hibernate", "0a010203-99c8-1d7d-8199-c82cc07bffff", "last four digits are 7fff or less"),
         ("objectid", "507f1f77bcf86cd79943901", "must be 24 hex digits"),
         ("objectid-decimal", "1", "must be 29 digits, at most 79228162514264337593543950335"),
-        ("ksuid", "aWgEPTl1tmebfsQzFP4bxwgy80W", "must be 27 digits of base62, at most aWgEPTl1tmebfsQzFP4bxwgy80V"),
+        (
+            "ksuid",
+            "aWgEPTl1tmebfsQzFP4bxwgy80W",
+            "must be a KSUID, 27 digits of base62, at most aWgEPTl1tmebfsQzFP4bxwgy80V",
+        ),
         ("twitter format base58", "1541815603606036480", "must be 11 digits of base58"),
         ("twitter format hex overflow grow", "xyz", "must be 16 or more digits of hex"),
     ] {
@@ -296,9 +300,7 @@ fn mistakes_in_a_layout_are_reported_together() {
     );
     refused(&["decode", "--layout", "", "5"], "--layout: the kind is missing");
     refused(&["layout", "xyz"], "the layout: 'xyz' is not a kind of generator; 'getid layout --list' shows the kinds");
-    for (typed, meant) in
-        [("Sequence", "'sequence'"), ("snowflake", "'twitter' or 'leaf'"), ("uuid", "'uuid7' or 'uuid4'")]
-    {
+    for (typed, meant) in [("Sequence", "'sequence'"), ("uuid", "'uuid7' or 'uuid4'")] {
         refused(&["layout", typed], &format!("'{typed}' is not a kind of generator; did you mean {meant}?"));
         refused(&["decode", "--layout", typed, "5"], &format!("did you mean {meant}?"));
     }
@@ -466,7 +468,7 @@ written    an integer of up to 19 digits"
         ("redis-lua one-server 2", "servers    1, the one with server-id 2\n"),
         ("timestamp-ms", "each ID takes 1ms for itself"),
         ("uuid7", "written    a UUID of version 7"),
-        ("ksuid", "written    27 digits of base62"),
+        ("ksuid", "written    a KSUID, 27 digits of base62"),
         ("ksuid", "a collation that distinguishes capitals from small letters"),
         ("hibernate", "order      none"),
         (

@@ -240,8 +240,6 @@ listed! {
         HolderLeavesTheLaneOpen,
         /// A lane is open before a life's first ID.
         LaneOpensFresh,
-        /// A lane is open while the watermark comes down.
-        LaneOpensWhileLowering,
         /// A lane is open while R slews.
         LaneOpensWhileSlewing,
         /// A lane is open while draws are queued.
@@ -322,7 +320,6 @@ impl Fault {
         Fault::ClosedLaneIsUsed,
         Fault::HolderLeavesTheLaneOpen,
         Fault::LaneOpensFresh,
-        Fault::LaneOpensWhileLowering,
         Fault::LaneOpensWhileSlewing,
         Fault::LanePassesTheQueue,
         Fault::LaneIgnoresSaveFrom,

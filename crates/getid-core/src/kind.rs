@@ -392,8 +392,8 @@ impl Shape {
     }
 
     /// Parses a text; `None` if this shape does not write it. Letters may be of either case, and a UUID may come
-    /// without its hyphens, in braces, or as a URN. A ULID may have Crockford's look-alikes (O, I, L); a `TypeID` and an
-    /// xid have small letters, as their specifications demand, and the case of a KSUID's letters counts.
+    /// without its hyphens, in braces, or as a URN. A ULID may have Crockford's look-alikes (O, I, L); a `TypeID` and
+    /// an xid have small letters, as their specifications demand, and the case of a KSUID's letters counts.
     pub(crate) fn read(self, text: &str) -> Option<Number> {
         match self {
             Shape::Uuid(version) => {

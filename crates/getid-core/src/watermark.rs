@@ -280,12 +280,6 @@ impl Watermark {
         self.lowest
     }
 
-    /// Returns true if the watermark was lowered before the first ID, and no save has stored that: it may come down
-    /// further.
-    pub(crate) fn is_lowering(&self) -> bool {
-        self.lowering
-    }
-
     pub(crate) fn lowest_borrow_ms(&self) -> u64 {
         self.lowest_borrow_ms
     }

@@ -119,7 +119,8 @@ async fn decode(PathName(id): PathName, request: ApiRequest) -> Result<Response,
     };
     let kinds = if generator.is_none() { kind_readings(&reply, &id) } else { Vec::new() };
     if readings.is_empty() && kinds.is_empty() {
-        return Err(Problem::bad("the ID is not one of the unnamed generator".to_owned()));
+        let last = i64::MAX;
+        return Err(Problem::bad(format!("the ID is not one of the unnamed generator: it is at most {last}")));
     }
     Ok(reply::json(StatusCode::OK, &json!({ "id": id, "readings": readings, "kinds": kinds })))
 }

@@ -137,7 +137,7 @@ mod tests {
             ("9m4e2mr0ui3e8a215n4g", Some("xid")),
             ("01h455vb4pex5vsknk084sn02q", Some("typeid")),
             // More than 63 bits.
-            ("14000000000000000000", Some("chronos")),
+            ("9300000000000000000", Some("instagram")),
             ("144182182078841378", Some("-")),
             ("hello", None),
         ] {

@@ -9,15 +9,12 @@ impl Mint {
     /// Returns the lane for draws without the lock, and its position; `None`: all draws take the lock. The caller must
     /// call [`Mint::follow_lane`] before it uses the mint again for anything but lines.
     ///
-    /// A lane needs a given ID in this life, R as a straight line, a durable watermark after each lowering, and room
-    /// below the watermark. If a bound is lower than at the last lane, the position moves by a slot.
+    /// A lane needs a given ID in this life, R as a straight line, and room below the watermark's gate, which is closed
+    /// while a lowered watermark is not saved. If a bound is lower than at the last lane, the position moves by a slot.
     pub fn lane(&mut self) -> Option<(Position, Lane)> {
         let shard_bits = self.layout.shard_bits();
         let random_bits = self.layout.random_bits();
-        let is_special = (self.is_fresh() && !planted(Fault::LaneOpensFresh))
-            || (self.watermark.is_lowering() && !planted(Fault::LaneOpensWhileLowering))
-            || planted_but_of_lanes();
-        if is_special {
+        if (self.is_fresh() && !planted(Fault::LaneOpensFresh)) || planted_but_of_lanes() {
             return None;
         }
         let straight = self.clock.straight()?;

@@ -678,9 +678,9 @@ fn a_wrong_clock_at_boot_leaves_no_trace() {
         scene.wall -= wrong;
         scene.keep();
         assert!(scene.watermark() <= scene.wall.cast_unsigned() + 3200, "lowered before the save has even begun");
-        let first = tick_of(scene.one().expect("served at once"));
+        assert_eq!(scene.one(), Err(Blocked::Watermark), "the disk has the times of the wrong clock");
+        let first = tick_of(scene.pass(10).one().expect("served"));
         assert!(first < scene.watermark());
-        scene.pass(10);
         let disk = scene.disk.expect("saved");
         assert!(
             disk.watermark.0 <= scene.wall.cast_unsigned() + 3200 && disk.reference.0 <= scene.wall.cast_unsigned()
@@ -704,9 +704,9 @@ fn a_wrong_watermark_in_flight_is_brought_down_too() {
     assert!(scene.disk.expect("saved").watermark.0 < T0 + 3300);
 }
 
-/// A lowering save that fails may have reached the disk or not: the lower value counts.
+/// A lowering save that fails may have reached the disk or not: no ID is given until one succeeds.
 #[test]
-fn a_lowering_save_that_fails_still_counts() {
+fn no_id_before_a_lowering_save_succeeds() {
     let mut scene = Scene::start_at((T0 + 1000 * HOUR).cast_signed(), None, Layout::default(), Limits::default());
     scene.pass(1000);
     scene.wall = T0.cast_signed();
@@ -714,13 +714,11 @@ fn a_lowering_save_that_fails_still_counts() {
     scene.keep();
     let (lowered, _) = scene.flight.take().expect("a lowering save");
     scene.mint.save_failed(Arc::from("Input/output error (os error 5)"));
-    while let Ok(some) = scene.draw(500) {
-        assert!(tick_of(some) < lowered.watermark.0);
-        scene.pass(1);
-        if scene.flight.take().is_some() {
-            scene.mint.save_failed(Arc::from("Input/output error (os error 5)"));
-        }
-    }
+    assert!(matches!(scene.one(), Err(Blocked::Refused(Refusal::Save { .. }))));
+    scene.sync_ms = 1;
+    scene.pass(1000);
+    let first = tick_of(scene.one().expect("served"));
+    assert!(first < lowered.watermark.0 + 1000 && scene.disk.expect("saved").watermark.0 > first);
 }
 
 #[test]

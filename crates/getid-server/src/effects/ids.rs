@@ -207,7 +207,7 @@ mod tests {
                 ("format", Value::Null),
                 ("epoch", Value::from("2014-12-31T16:00:00.000Z")),
                 ("capacity_per_sec", Value::Integer(512_000)),
-                ("ends", Value::from("2084-09-06T15:47:35.552Z")),
+                ("ends", Value::from("2084-09-06T07:47:35.552Z")),
                 ("position", Value::Null),
                 ("ahead_ms", Value::Integer(12)),
                 ("refusing", Value::from("no")),
