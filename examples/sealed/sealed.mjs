@@ -8,12 +8,14 @@
 // IDs are of type BigInt: a Number is exact only up to 2^53.
 
 import { createCipheriv, createHmac } from "node:crypto";
-import { readFileSync, realpathSync } from "node:fs";
+import { closeSync, fstatSync, openSync, readFileSync, realpathSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 
 const ID_BITS = 63n;
 const KEY_NUMBERS = 16n;
 const CHECKS_MIN = 8n;
+// Permission bits that a key file must not have: writing by its group, and all of others.
+const FOREIGN_BITS = 0o027;
 const ALPHABETS = {
   decimal: "0123456789",
   hex: "0123456789abcdef",
@@ -81,11 +83,29 @@ export function openText(keyFile, name, text, alphabet = "base58") {
   return { id, keyNumber };
 }
 
+/** Returns the text of a key file, which other users must not use and its group must not write. */
+function readPrivate(keyFile) {
+  const file = openSync(keyFile);
+  try {
+    const mode = fstatSync(file).mode & 0o7777;
+    if (mode & FOREIGN_BITS) {
+      throw new SealError(
+        "key file",
+        `${keyFile} is open to other users (mode ${mode.toString(8)}), must not be used by others nor written by its ` +
+          `group: chmod g-w,o= ${keyFile}`,
+      );
+    }
+    return readFileSync(file, "utf8");
+  } finally {
+    closeSync(file);
+  }
+}
+
 /** Returns the keys by their numbers, and the number of the key that seals: the last one without `open-only`. */
 function readKeys(keyFile) {
   const keys = new Map();
   let sealing;
-  readFileSync(keyFile, "utf8").split("\n").forEach((line, place) => {
+  readPrivate(keyFile).split("\n").forEach((line, place) => {
     const words = line.trim().split(/\s+/);
     if (words[0] === "" || words[0].startsWith("#")) return;
     const [number, hex = "", ...rest] = words;

@@ -10,6 +10,7 @@
 
 import hashlib
 import hmac
+import os
 import sys
 
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
@@ -17,6 +18,8 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 ID_BITS = 63
 KEY_NUMBERS = 16
 CHECKS_MIN = 8
+# Permission bits that a key file must not have: writing by its group, and all of others.
+FOREIGN_BITS = 0o027
 ALPHABETS = {
     "decimal": "0123456789",
     "hex": "0123456789abcdef",
@@ -80,6 +83,10 @@ def read_keys(key_file):
     """Returns the keys by their numbers, and the number of the key that seals: the last one without `open-only`."""
     keys, sealing = {}, None
     with open(key_file, encoding="utf-8", errors="replace") as lines:
+        mode = os.fstat(lines.fileno()).st_mode & 0o7777
+        if mode & FOREIGN_BITS:
+            raise SealError("key file", f"{key_file} is open to other users (mode {mode:o}), must not be used by "
+                            f"others nor written by its group: chmod g-w,o= {key_file}")
         for place, line in enumerate(lines, 1):
             words = line.split()
             if not words or words[0].startswith("#"):

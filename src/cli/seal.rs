@@ -29,8 +29,9 @@ use getid_tools::words::{Word, WordScanner, is_decoration};
 /// Arguments of `getid seal`.
 #[derive(Args)]
 #[command(after_help = "\
-NAME is a part of the seal: another generator's text of the same ID is another one. With --json there is one object a
-line, in which an ID is a string. Words that are not IDs are reported on standard error, and the exit code is 1.
+The text depends on NAME: the same ID has another text for another generator. With --json there is one object a line, in
+which an ID is a string, and key is the key number. Words that are not IDs are reported on standard error, and the exit
+code is 1.
 
 Examples:
   getid seal order 786829717956198794 --config /etc/getid/getid.conf
@@ -51,7 +52,7 @@ pub(super) struct SealArgs {
 #[derive(Args)]
 #[command(after_help = "\
 A text that is opened need not be one that a server gave: up to one in nine wrong texts of base58 opens by chance. Look
-its ID up. With --json there is one object a line, with the number of the key. Words that are not sealed texts are
+its ID up. With --json there is one object a line, in which key is the key number. Words that are not sealed texts are
 reported on standard error, and the exit code is 1. Write -- before a text that begins with a hyphen.
 
 Examples:

@@ -140,6 +140,8 @@ enum VerifyError {
     Subject(#[from] SubjectArgsError),
     #[error("the layout can't be judged")]
     NoPromises,
+    #[error("generator '{0}' answers with sealed texts: verify needs 'answer integer'")]
+    Sealed(String),
     #[error("--after: these IDs do not ascend, so their order is unknown")]
     Unordered,
     #[error(
@@ -241,6 +243,9 @@ fn verify(args: &VerifyArgs) -> Result<(VerifyReport, ExitCode), VerifyError> {
 
 /// Returns the words after GETID: the generator's name, and every field that comes with a request.
 fn words(args: &VerifyArgs, promises: &Promises) -> Result<Vec<String>, VerifyError> {
+    if promises.answers_sealed() {
+        return Err(VerifyError::Sealed(promises.generator().unwrap_or_default().to_owned()));
+    }
     if args.after && !promises.ordered() {
         return Err(VerifyError::Unordered);
     }

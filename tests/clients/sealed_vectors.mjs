@@ -3,7 +3,7 @@
 //     node sealed_vectors.mjs FOLDER-OF-SEALED VECTORS.json
 
 import { deepEqual, equal } from "node:assert/strict";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -35,6 +35,7 @@ function keyFile(sealing) {
   const seals = (line) => sealing === undefined || Number(line.split(" ")[0]) === sealing;
   const marked = lines.map((line) => (seals(line) ? line : `${line} open-only`));
   writeFileSync(path, ["# keys", "", ...marked, ""].join("\n"));
+  chmodSync(path, 0o640);
   return path;
 }
 
@@ -55,6 +56,11 @@ try {
   }
   for (const { generator, alphabet, text, error } of refused) {
     equal(kindOf(() => openText(keyFile(), generator, text, alphabet)), error, text);
+  }
+  for (const mode of [0o604, 0o644, 0o620, 0o601]) {
+    const path = keyFile();
+    chmodSync(path, mode);
+    equal(kindOf(() => seal(path, "order", 1n)), "key file", mode.toString(8));
   }
 } finally {
   rmSync(scratch, { recursive: true });

@@ -4,6 +4,7 @@
 """
 
 import json
+import os
 import string
 import sys
 import tempfile
@@ -36,6 +37,7 @@ def key_file(folder, sealing=None):
     path = f"{folder}/{sealing}.key"
     with open(path, "w", encoding="utf-8") as out:
         out.write("# keys\n\n" + "\n".join(lines) + "\n")
+    os.chmod(path, 0o640)
     return path
 
 
@@ -51,4 +53,12 @@ with tempfile.TemporaryDirectory() as folder:
         except sealed.SealError as error:
             opened = error.kind
         assert opened == vector["error"], (vector, opened)
+    for mode in (0o604, 0o644, 0o620, 0o601):
+        path = key_file(folder)
+        os.chmod(path, mode)
+        try:
+            opened = sealed.seal(path, "order", 1)
+        except sealed.SealError as error:
+            opened = error.kind
+        assert opened == "key file", (oct(mode), opened)
 print(f"ok {len(vectors['sealed'])} sealed, {len(vectors['refused'])} refused")

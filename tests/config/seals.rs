@@ -41,17 +41,37 @@ fn load(config: &str, keys: &str, mode: u32) -> Result<Config, ConfigReport> {
 const TWO: &str = "generator order fork seal key-file k\ngenerator user sequence seal key-file k answer sealed";
 
 #[test]
-fn a_key_file_is_its_owners_alone() {
-    for mode in [0o600, 0o400, 0o700] {
+fn others_may_not_use_a_key_file_nor_its_group_write_it() {
+    for mode in [0o600, 0o400, 0o700, 0o640, 0o440, 0o750] {
         let config = load(TWO, "0 KEY", mode).unwrap();
         assert_eq!(config.sealers.iter().map(Sealer::name).collect::<Vec<_>>(), ["order", "user"]);
         assert!(!format!("{config:?}").contains(&KEY[..8]) && !format!("{:?}", config.sealers).contains(&KEY[..8]));
     }
-    for mode in [0o640, 0o604, 0o620, 0o601, 0o4610] {
+    for mode in [0o644, 0o604, 0o620, 0o601, 0o4622] {
         let report = load(TWO, "0 KEY", mode).unwrap_err().in_a_line(5);
         let expected = format!("generator user: key-file 'k' is open to other users (mode {mode:o})");
-        assert!(report.contains(&expected) && report.ends_with("chmod go= k"), "{report}");
+        assert!(report.contains(&expected) && report.ends_with("chmod g-w,o= k"), "{report}");
     }
+}
+
+/// Files whose permission bits are unknown.
+struct Unknown(Modes);
+
+impl Files for Unknown {
+    fn read(&self, path: &Path, bytes_max: usize) -> io::Result<Vec<u8>> {
+        self.0.read(path, bytes_max)
+    }
+
+    fn matching(&self, _: &str) -> io::Result<Vec<PathBuf>> {
+        Ok(Vec::new())
+    }
+}
+
+#[test]
+fn a_key_file_of_unknown_permissions_is_refused() {
+    let files = Unknown(files(TWO, "0 KEY", 0o600));
+    let report = Config::load(&sources("t.conf", &[], &[]), &files).unwrap_err().in_a_line(5);
+    assert!(report.contains("key-file 'k' cannot be read: its permissions are unknown"), "{report}");
 }
 
 #[test]
@@ -64,7 +84,16 @@ fn a_reload_takes_other_keys_but_none_under_a_number_in_use() {
     assert_eq!((numbers(b"order"), numbers(b"user")), (vec![0, 1], vec![0, 1]));
     assert!(reload(&format!("1 {other}")).is_ok());
     let report = reload(&format!("0 {other}")).unwrap_err().in_a_line(5);
-    assert!(report.contains("generator order: key-file 'k' has another key of number 0 than this server"), "{report}");
+    assert!(
+        report.contains("generator order: key-file 'k' has another key of number 0 than this server had"),
+        "{report}"
+    );
+    // Neither is a number free whose key was removed, or whose generator was.
+    let other_keys = files(TWO, &format!("0 {other}"), 0o600);
+    let later = reload(&format!("1 {other}")).unwrap().config;
+    assert!(later.reloaded(&sources("t.conf", &[], &[]), &other_keys).is_err());
+    let later = old.reloaded(&sources("t.conf", &[], &[]), &files("", "", 0o600)).unwrap().config;
+    assert!(later.reloaded(&sources("t.conf", &[], &[]), &other_keys).is_err());
     // A server that starts has no keys, and takes those of the file.
     assert!(load(TWO, &format!("0 {other}"), 0o600).is_ok());
 }

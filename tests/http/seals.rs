@@ -139,14 +139,14 @@ fn assert_is_well(http: &mut Http) {
     assert_eq!(http.ask("GET /v1/open/order/3rTGUx6w9tqZ", &[], "").json()["id"], "1");
 }
 
-/// `OPENID` is a right of its own: a user who may read everything cannot open a text.
+/// `SEALID` and `OPENID` are rights of their own: a user who may read everything has neither.
 #[test]
-fn only_the_right_to_openid_opens_a_text() {
+fn only_the_rights_of_their_own_seal_and_open() {
     let (server, _dir) = start();
     let mut admin = server.server.connect();
     for (rules, statuses) in [
-        ("+@read +@fast ~*", [200, 403]),
-        ("+@all -@dangerous ~*", [200, 403]),
+        ("+@read +@fast ~*", [403, 403]),
+        ("+@all -@dangerous ~*", [403, 403]),
         ("+sealid ~ord*", [200, 403]),
         ("+openid ~order", [403, 200]),
         ("+openid ~code", [403, 403]),
@@ -157,4 +157,37 @@ fn only_the_right_to_openid_opens_a_text() {
         let found = ["GET /v1/seal/order/1", "GET /v1/open/order/3rTGUx6w9tqZ"].map(ask);
         assert_eq!(found, statuses, "{rules}");
     }
+}
+
+/// Without the right to open, no path shows the value of a sealed sequence.
+#[test]
+fn the_value_of_a_sealed_sequence_needs_the_right_to_open() {
+    let (server, _dir) = start();
+    let document = Document::of(&server);
+    for _ in 0..34 {
+        assert_eq!(server.ask("POST /v1/ids/code?count=1000").status, 200);
+    }
+    let mut admin = server.server.connect();
+    assert_eq!(admin.ask("ACL SETUSER viewer reset on >x ~* +@all -openid -sealid"), "+OK");
+    let ask = |line: &str| {
+        let response = server.ask_with(line, &["Authorization: Bearer viewer:x"], "");
+        document.check(line, &response);
+        response
+    };
+    for line in ["GET /v1/sequences/code", "POST /v1/sequences/code/values?count=2"] {
+        let response = ask(line);
+        assert_eq!(response.status, 403, "{line}: {response:?}");
+        assert!(response.text().contains("the value of a sealed sequence needs the right 'openid'"), "{response:?}");
+    }
+    for line in ["GET /v1/sequences", "GET /v1/status/sequences"] {
+        let listed = ask(line).json()["sequences"].clone();
+        assert_eq!((&listed[0]["name"], &listed[0]["next"]), (&json!("code"), &Value::Null), "{line}: {listed}");
+    }
+    assert_eq!(ask("GET /v1/status/generators/code").json()["counter"]["last"], Value::Null);
+    assert_eq!(ask("GET /v1/generators/code").json()["seal"], "sealed");
+    assert_eq!(ask("GET /v1/generators/order").json()["seal"], "integer");
+    assert_eq!(ask("GET /v1/generators/tweets").json()["seal"], Value::Null);
+    let busiest = ask("GET /v1/status").json();
+    assert!(!busiest.to_string().contains("\"last\":\"34000\""), "{busiest}");
+    assert_eq!(server.ask("GET /v1/sequences/code").json()["last"], "34000");
 }

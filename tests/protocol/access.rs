@@ -7,8 +7,8 @@ use std::sync::Arc;
 use crate::acl::rows;
 use crate::shell::{Options, Shell};
 use getid_config::{Config, Sources};
-use getid_redis::acl::{Origin, Users};
-use getid_redis::command::CommandFlags;
+use getid_redis::acl::{Origin, Protection, Users};
+use getid_redis::command::{CommandFlags, KeyRange};
 use getid_redis::resp::{ErrorKind, ErrorReply};
 use getid_redis::session::{Session, Settings, Turn};
 use getid_server::config_files::RealFiles;
@@ -40,6 +40,7 @@ const GUARDED: &[&str] = &[
     "slowlog|reset",
     "latency|reset",
     "openid",
+    "sealid",
     "set",
     "getset",
     "getdel",
@@ -55,6 +56,44 @@ const GUARDED: &[&str] = &[
     "sequence|declare",
     "sequence|drop",
     "sequence|adopt",
+];
+
+/// Commands whose replies show no value of the sequence that they name. Listed by hand, so that each new command is
+/// considered.
+const WITHOUT_VALUES: &[&str] = &[
+    "incr",
+    "incrby",
+    "hincrby",
+    "encodeid",
+    "sealid",
+    "openid",
+    "exists",
+    "touch",
+    "type",
+    "ttl",
+    "pttl",
+    "expiretime",
+    "pexpiretime",
+    "expire",
+    "pexpire",
+    "expireat",
+    "pexpireat",
+    "persist",
+    "del",
+    "unlink",
+    "hexists",
+    "hkeys",
+    "hlen",
+    "sequence|confirm",
+    "sequence|declare",
+    "sequence|drop",
+    "workerid|info",
+    "workerid|init",
+    "workerid|lease",
+    "workerid|list",
+    "workerid|release",
+    "workerid|renew",
+    "workerid|revoke",
 ];
 
 /// Returns the session settings of a server with these words on its command line.
@@ -158,6 +197,61 @@ fn commands_that_change_the_server_need_a_login_from_elsewhere() {
     }
     assert!(tried > 2000, "only {tried}");
     assert!(GUARDED.iter().all(|name| rows().any(|command| command.full_name == *name)));
+}
+
+/// Every command with a key, for a sequence that answers with sealed texts: without the right to open them, directly and
+/// in `MULTI`, and without the login that opening needs from elsewhere.
+#[test]
+fn the_value_of_a_sealed_sequence_needs_the_right_to_open() {
+    let settings = crate::shell::settings(&Options { sealed: true, sequences: true, ..Options::default() });
+    let settings = |rules: &[&str], protection| {
+        let users = settings.users.with_user(b"default", rules).unwrap();
+        Arc::new(Settings { users: Arc::new(users), protection, ..settings.clone() })
+    };
+    let nothing = Protection::Nothing;
+    let cases = [
+        (settings(&["-openid"], nothing), Origin::ThisMachine, true),
+        (settings(&["-@all", "+@all", "-@dangerous"], nothing), Origin::ThisMachine, true),
+        (settings(&["resetkeys", "-openid", "(+openid ~other)", "~member"], nothing), Origin::ThisMachine, true),
+        (settings(&[], Protection::Commands), Origin::Elsewhere, true),
+        (settings(&[], nothing), Origin::ThisMachine, false),
+        (settings(&["-@dangerous", "+openid"], nothing), Origin::Elsewhere, false),
+    ];
+    let mut refused = 0;
+    for command in rows().filter(|command| !command.keys.is_empty()) {
+        let first = usize::from(command.keys[0].first);
+        let words = command.full_name.split('|').count();
+        let len = (command.arity.unsigned_abs() as usize).max(first + 2);
+        let len = if command.arity > 0 { command.arity.unsigned_abs() as usize } else { len };
+        let mut args: Vec<_> = command.full_name.split('|').collect();
+        args.resize(len.max(words), "member");
+        if command.keys[0].range == KeyRange::Counted {
+            args[first] = "1";
+        }
+        let request = args.join(" ");
+        let shows = !WITHOUT_VALUES.contains(&command.full_name);
+        for (settings, origin, lacks) in &cases {
+            for lines in [request.clone(), format!("MULTI\n{request}\nEXEC")] {
+                let mut bare = Bare::new(settings, *origin);
+                let reply = bare.ask(&lines);
+                let is_denied = ["-NOPERM this user", "-NOPERM User", "-DENIED", "-EXECABORT"];
+                if is_denied.iter().any(|error| reply.contains(error)) {
+                    continue;
+                }
+                let is_refused = reply.contains("-NOPERM the value of a sealed sequence needs the right 'openid'");
+                assert_eq!(is_refused, shows && *lacks, "{lines:?} from {origin:?}: {reply}");
+                assert!(!is_refused || bare.turn.effect.is_none(), "{lines:?}");
+                refused += usize::from(is_refused);
+            }
+        }
+    }
+    assert!(refused > 100, "only {refused}");
+    let mut bare = Bare::new(&cases[0].0, Origin::ThisMachine);
+    assert_eq!(bare.ask("GET orders"), "");
+    assert!(bare.turn.effect.is_some(), "other sequences are read");
+    bare.ask("SEQUENCE LIST");
+    let shown = format!("{:?}", bare.turn.effect);
+    assert!(shown.contains("hidden: [\"member\"]"), "{shown}");
 }
 
 /// Every command of the table: three run, those that cannot be denied are left out, and all others are refused.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::keys;
 use getid_config::Config;
-use getid_core::server::{NamedGenerators, Run, SequenceRefusal};
+use getid_core::server::{CounterDeclaration, NamedCounters, NamedGenerators, Run, SequenceRefusal};
 use getid_core::{
     Alphabet, Declaration, Layout, NamedGenerator, RandomCycle, Reservation, Scheme, Slot, Tick, no_dates,
 };
@@ -82,6 +82,7 @@ pub(crate) fn settings(options: &Options) -> Settings {
         sealers: if options.sealed { sealers() } else { Sealers::default() },
         is_standby: false,
     };
+    let settings = if options.sealed { settings.with_counters(Arc::new(counters())) } else { settings };
     settings.with_generators(Arc::new(if options.generators { generators() } else { NamedGenerators::default() }))
 }
 
@@ -107,13 +108,20 @@ pub(crate) const GENERATORS: [&str; 18] = [
     "v4 uuid4",
 ];
 
-/// Returns the sealers of `tweets`, and of `browser`, which answers with sealed texts. The key is that of
+/// Returns the counter `member` of a shell with sealed generators.
+fn counters() -> NamedCounters {
+    let words = ["member", "sequence", "seal", "key-file", "k", "answer", "sealed"];
+    NamedCounters::new([Arc::new(CounterDeclaration::parse(&words, |_| Ok(())).unwrap().unwrap())])
+}
+
+/// Returns the sealers of `tweets`, and of `browser` and `member`, which answer with sealed texts. The key is that of
 /// `crates/getid-seal/tests/sealed-vectors.json`.
 fn sealers() -> Sealers {
     let key = (0..32).map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat();
     let keys = SealKeys::parse(format!("0 {key}").as_bytes()).unwrap();
     let sealer = |name, alphabet| Sealer::new(keys.clone(), name, Alphabet::parse(alphabet).unwrap()).unwrap();
-    Sealers::new([sealer("tweets", "base58"), sealer("browser", "base62").answering(true)])
+    let answering = [sealer("browser", "base62").answering(true), sealer("member", "base58").answering(true)];
+    Sealers::new(answering.into_iter().chain([sealer("tweets", "base58")]))
 }
 
 /// Returns the generators of [`GENERATORS`], by their places from 1 on.

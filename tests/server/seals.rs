@@ -20,6 +20,7 @@ struct Sealed {
 }
 
 fn write_keys(path: &Path, text: &str, mode: u32) {
+    let _ = fs::set_permissions(path, Permissions::from_mode(0o600));
     fs::write(path, text).expect("written");
     fs::set_permissions(path, Permissions::from_mode(mode)).expect("set");
 }
@@ -58,24 +59,30 @@ impl Sealed {
 #[test]
 fn keys_are_replaced_in_two_steps() {
     let mut sealed = Sealed::start(&format!("0 {OLD}\n"), "generator order fork SEAL\n");
+    sealed.server.wait_log("generator order seals by key 0, opens texts of 0, answers with integers");
     // The first of the fixed vectors.
     assert_eq!(sealed.wire.ask_bulk("SEALID order 1"), "3rTGUx6w9tqZ");
     sealed.reload(&format!("0 {OLD}\n1 {NEW} open-only\n"), 0o600, "SIGHUP: generators: other keys: order");
     assert_eq!(sealed.wire.ask_bulk("SEALID order 1"), "3rTGUx6w9tqZ");
     sealed.reload(&format!("0 {OLD}\n1 {NEW}\n"), 0o400, "SIGHUP: generators: other keys: order");
+    sealed.server.wait_log("SIGHUP: generator order seals by key 1, opens texts of 0, 1, answers with integers");
     let text = sealed.wire.ask_bulk("SEALID order 1");
     assert_ne!(text, "3rTGUx6w9tqZ");
     for text in [&*text, "3rTGUx6w9tqZ"] {
         assert_eq!(sealed.wire.ask(&format!("OPENID order {text}")), ":1", "{text}");
     }
-    sealed.reload(&format!("1 {NEW}\n"), 0o600, "SIGHUP: generators: other keys: order");
+    // The server's group may read the file, as mounted secrets are read.
+    sealed.reload(&format!("1 {NEW}\n"), 0o440, "SIGHUP: generators: other keys: order");
     let gone = "-ERR '3rTGUx6w9tqZ' is sealed by key 0, and the key file has only 1";
     assert_eq!(sealed.wire.ask("OPENID order 3rTGUx6w9tqZ"), gone);
 
     // What is refused changes nothing.
     for (keys, mode, expected) in [
-        (format!("1 {OLD}\n"), 0o600, "has another key of number 1 than this server: texts of the present key"),
-        (format!("1 {NEW}\n"), 0o640, "is open to other users (mode 640), must be readable by its owner alone: chmod"),
+        (format!("1 {OLD}\n"), 0o600, "has another key of number 1 than this server had since its start: texts of"),
+        // The key 0 is removed, and its number is not free.
+        (format!("1 {NEW}\n0 {NEW}\n"), 0o600, "has another key of number 0 than this server had since its start"),
+        (format!("1 {NEW}\n"), 0o660, "is open to other users (mode 660), must not be used by others nor written"),
+        (format!("1 {NEW}\n"), 0o604, "is open to other users (mode 604), must not be used by others nor written"),
         (format!("1 {NEW} open-only\n"), 0o600, "has no key that seals"),
         (format!("1 {}\n", &NEW[1..]), 0o600, "line 1 has a key 1 of 63 characters, must have 64 hex digits"),
     ] {
@@ -87,6 +94,49 @@ fn keys_are_replaced_in_two_steps() {
     sealed.server.wait_log("seal.keys' cannot be read: No such file or directory");
     assert_eq!(sealed.wire.ask(&format!("OPENID order {text}")), ":1");
     assert_no_key_is_shown(&mut sealed);
+}
+
+#[test]
+fn another_alphabet_is_logged() {
+    let mut sealed = Sealed::start(&format!("0 {OLD}\n"), "generator order fork SEAL\n");
+    let path = sealed.dir.path().join("t.conf");
+    let config = fs::read_to_string(&path).expect("text").replace("order fork", "order fork alphabet base62");
+    fs::write(&path, config).expect("written");
+    sealed.server.signal(Signal::SIGHUP);
+    sealed.server.wait_log(
+        "SIGHUP: generator order has another alphabet: texts that were given before do not open any more, or open as \
+         other IDs",
+    );
+    assert_eq!(sealed.wire.ask_bulk("SEALID order 1").len(), 12);
+}
+
+/// A user without the right to open finds the value of a sealed sequence nowhere.
+#[test]
+fn the_value_of_a_sealed_sequence_is_hidden() {
+    let generators = "generator member sequence SEAL answer sealed\ngenerator user sequence SEAL\n\
+                      sequence-create on-first-use\n";
+    let mut sealed = Sealed::start(&format!("0 {OLD}\n"), generators);
+    let wire = &mut sealed.wire;
+    for name in ["member", "user"] {
+        for _ in 0..34 {
+            wire.send(format!("MGETID 1000 {name}\r\n"));
+            wire.reply();
+        }
+    }
+    let next: u64 = wire.ask("GETID user")[1..].parse().expect("a value");
+    assert_eq!(next, 34_001);
+    assert_eq!(wire.ask_bulk("GET member"), "34000");
+    assert_eq!(wire.ask("ACL SETUSER reader on >pw ~* +@all -openid -sealid"), "+OK");
+    assert_eq!(wire.ask("AUTH reader pw"), "+OK");
+    assert!(wire.ask("GET member").starts_with("-NOPERM the value of a sealed sequence needs the right 'openid'"));
+    for command in ["SEQUENCE LIST", "INFO everything", "GENERATORS", "SEQUENCE STORES", "ACL LOG", "MGET member user"]
+    {
+        wire.send(format!("{command}\r\n"));
+        let reply = String::from_utf8_lossy(&wire.reply()).into_owned();
+        let of_member: Vec<_> = reply.lines().filter(|line| line.contains("member")).collect();
+        assert!(!of_member.iter().any(|line| line.contains("last=") || line.contains("until=")), "{of_member:?}");
+        assert!(!reply.contains("\n34000") && !reply.contains(":34000") && !reply.contains("=34000,last"), "{reply}");
+    }
 }
 
 /// Neither the log nor any command shows a part of a key; the path is shown, and is kept by a rewrite.

@@ -51,7 +51,7 @@ fn pasted_ids_and_texts_are_read() {
     }
     let wrong = "424xJjbrZ18j x\n(error) NOPERM no\nRsdaDSVrvUeR\n";
     let output = finish(&mut getid(&open), wrong, PATIENCE, false);
-    check(&output, 1, "0\n", "getid: line 1: 'x' has 1 bytes, must have 12 characters\n");
+    check(&output, 1, "0\n", "getid: line 1: 'x' has 1 byte, must have 12 characters\n");
     check(&output, 1, "0\n", "line 2: no sealed text but an error of the server: NOPERM no\n");
     check(&output, 1, "0\n", "line 3: 'RsdaDSVrvUeR' is sealed by key 7, and the key file has only 0\n");
     // A word without end is cut, and of many mistakes 20 are reported.
@@ -88,6 +88,22 @@ fn the_keys_are_those_of_the_configuration() {
 }
 
 #[test]
+fn verify_needs_integers() {
+    let (dir, keys) = keys();
+    let config = dir.path().join("getid.conf");
+    let text = format!(
+        "generator order twitter seal key-file {keys} answer sealed\ngenerator code sequence seal key-file {keys} answer \
+         sealed\n"
+    );
+    std::fs::write(&config, text).unwrap();
+    let config = config.to_str().unwrap();
+    for name in ["order", "code"] {
+        let expected = format!("generator '{name}' answers with sealed texts: verify needs 'answer integer'");
+        run(&["verify", "--generator", name, "--config", config, "-n", "10"], 2, "", &expected);
+    }
+}
+
+#[test]
 fn wrong_keys_have_their_sentence() {
     let (dir, keys) = keys();
     let with = |path: &str, more: &[&str]| [&["seal", "order", "1", "--key-file", path], more].concat().join("\n");
@@ -101,8 +117,11 @@ fn wrong_keys_have_their_sentence() {
     std::fs::set_permissions(&wrong, Permissions::from_mode(0o600)).unwrap();
     let wrong = wrong.to_str().unwrap();
     run(with(wrong, &[]), "line 1 has a key 0 of 2 characters, must have 64 hex digits");
-    std::fs::set_permissions(&keys, Permissions::from_mode(0o640)).unwrap();
-    run(with(&keys, &[]), &format!("(mode 640), must be readable by its owner alone: chmod go= {keys}"));
+    std::fs::set_permissions(&keys, Permissions::from_mode(0o604)).unwrap();
+    run(
+        with(&keys, &[]),
+        &format!("(mode 604), must not be used by others nor written by its group: chmod g-w,o= {keys}"),
+    );
     super::cli::run(&["seal", "order", "1", "--alphabet", "base62"], 2, "", "--key-file <PATH>");
     super::cli::run(&["open", "order", "x", "--key-file", &keys, "--config", "x.conf"], 2, "", "cannot be used with");
 }

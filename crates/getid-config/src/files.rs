@@ -12,6 +12,18 @@ pub trait Files {
     /// Fails if the file cannot be read.
     fn read(&self, path: &Path, bytes_max: usize) -> io::Result<Vec<u8>>;
 
+    /// Reads a file as [`Files::read`] does, and returns its permission bits as for chmod. Files of a machine return
+    /// those of the opened file.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file cannot be read, or its permission bits are unknown.
+    fn read_with_mode(&self, path: &Path, bytes_max: usize) -> io::Result<(Vec<u8>, u32)> {
+        let mode = self.mode(path);
+        let bytes = self.read(path, bytes_max)?;
+        Ok((bytes, mode.ok_or_else(|| io::Error::other("its permissions are unknown"))?))
+    }
+
     /// Returns the files that match a pattern, sorted; no match is no error.
     ///
     /// # Errors

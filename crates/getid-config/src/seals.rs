@@ -1,7 +1,8 @@
 //! The key files of sealed generators.
 //!
-//! A key opens every text that its generator gave, so its file must be readable by its owner alone: a file that others
-//! can read is refused, where a password file gets a warning. Errors never quote the content of the file.
+//! A key opens every text that its generator gave, so a file that others can read is refused, where a password file gets
+//! a warning. The file's group may read it: mounted secrets belong to root and to the group of the program. Errors never
+//! quote the content of the file.
 
 use std::collections::HashMap;
 use std::io;
@@ -16,8 +17,8 @@ use super::files::Files;
 use super::report::ConfigProblem;
 use super::values::Config;
 
-/// Permission bits that a key file must not have: those of its group and of others.
-const FOREIGN_BITS: u32 = 0o077;
+/// Permission bits that a key file must not have: writing by its group, and all of others.
+const FOREIGN_BITS: u32 = 0o027;
 
 /// Reason why a generator has no keys. `Display` is a sentence with the remedy.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -30,9 +31,10 @@ pub enum SealKeysError {
         /// Error of the system.
         error: Arc<io::Error>,
     },
-    /// Other users may read or write the file.
+    /// Other users may use the file, or its group may write it.
     #[error(
-        "key-file '{path}' is open to other users (mode {mode:o}), must be readable by its owner alone: chmod go= {path}",
+        "key-file '{path}' is open to other users (mode {mode:o}), must not be used by others nor written by its group: \
+         chmod g-w,o= {path}",
         path = .path.display()
     )]
     Mode {
@@ -51,8 +53,8 @@ pub enum SealKeysError {
     },
     /// A number that is in use has another key.
     #[error(
-        "key-file '{}' has another key of number {number} than this server: texts of the present key would not open. \
-         Give the new key a number of its own, or restart the server to drop the present one",
+        "key-file '{}' has another key of number {number} than this server had since its start: texts of the earlier key \
+         would not open, or would open as other IDs. Give the new key a number of its own",
         .path.display()
     )]
     Replaced {
@@ -73,16 +75,16 @@ pub enum SealKeysError {
 /// Returns [`SealKeysError`], which never quotes the content of the file.
 pub fn read_seal_keys(path: &Path, files: &dyn Files) -> Result<SealKeys, SealKeysError> {
     let at = || path.to_owned();
-    let content = files.read(path, KEY_FILE_BYTES_MAX);
-    let content = content.map_err(|error| SealKeysError::Io { path: at(), error: Arc::new(error) })?;
-    if let Some(mode) = files.mode(path).filter(|mode| mode & FOREIGN_BITS != 0) {
+    let content = files.read_with_mode(path, KEY_FILE_BYTES_MAX);
+    let (content, mode) = content.map_err(|error| SealKeysError::Io { path: at(), error: Arc::new(error) })?;
+    if mode & FOREIGN_BITS != 0 {
         return Err(SealKeysError::Mode { path: at(), mode });
     }
     SealKeys::parse(&content).map_err(|error| SealKeysError::Content { path: at(), error })
 }
 
-/// Reads the keys of all sealed generators. `in_force` are the sealers of a running server: under a number that it has,
-/// no file may have another key.
+/// Reads the keys of all sealed generators. `in_force` are the sealers of a running server: under a number that it had
+/// since its start, no file may have another key.
 pub(super) fn read_sealers(files: &dyn Files, in_force: &Sealers, builder: &mut Builder) {
     let Config { generators, counters, .. } = &builder.values.config;
     let clocks = generators.iter().filter_map(|declared| Some((declared.name(), declared.seal()?)));
@@ -102,12 +104,11 @@ pub(super) fn read_sealers(files: &dyn Files, in_force: &Sealers, builder: &mut 
             }
         }
     }
-    builder.values.config.sealers = Sealers::new(sealers);
+    builder.values.config.sealers = Sealers::new(sealers).after(in_force);
 }
 
 fn sealer_of(name: &str, seal: &SealDeclaration, keys: SealKeys, in_force: &Sealers) -> Result<Sealer, SealKeysError> {
-    let changed = in_force.find(name.as_bytes()).and_then(|old| keys.changed_since(old.keys()));
-    if let Some(number) = changed {
+    if let Some(number) = in_force.number_with_other_key(name, &keys) {
         return Err(SealKeysError::Replaced { path: PathBuf::from(&seal.key_file), number });
     }
     Ok(Sealer::new(keys, name, seal.alphabet.clone())?.answering(seal.answers_sealed))

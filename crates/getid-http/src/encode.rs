@@ -13,6 +13,7 @@ use super::openapi::TAG_IDS;
 use super::problem::Problem;
 use super::reply;
 use super::schema::{Schema, field};
+use getid_text::printable::printable_up_to;
 
 pub(super) const ENDPOINTS: &[Endpoint] = &[ENCODE];
 
@@ -41,7 +42,7 @@ const ENCODE: Endpoint = Endpoint {
     body: None,
     responses: &[EndpointResponse::ok(
         &Schema::Named("EncodedId", &Schema::Object(&[field("id", &ID, "")])),
-        "The ID, as its generator would return it.",
+        "The ID, as its generator would return it; of a sealed generator the integer.",
     )],
     problems: &[404, 409],
     route: |filter| on(filter, encode),
@@ -50,6 +51,14 @@ const ENCODE: Endpoint = Endpoint {
 /// Fields of the widest layout, with names and values.
 const FIELDS: Schema =
     Schema::Text { chars_min: 1, chars_max: 8192, pattern: "^[A-Za-z0-9_-]+:[0-9.]+(,[A-Za-z0-9_-]+:[0-9.]+)*$" };
+
+/// Options of `ENCODEID`, which no field is named after in a request.
+const OPTIONS: [&str; 3] = ["TIME", "HIGHEST", "FORCE"];
+
+/// Returns true for the bytes of a field's name.
+fn is_name_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"_-".contains(&byte)
+}
 
 /// Composes the ID.
 async fn encode(PathName(name): PathName, request: ApiRequest) -> Result<Response, Problem> {
@@ -62,6 +71,16 @@ async fn encode(PathName(name): PathName, request: ApiRequest) -> Result<Respons
                 "'fields' of the query has a field without a value; expected field:value, as in worker:3,counter:5";
             return Err(Problem::bad(text.to_owned()));
         };
+        // Words of a query must not become options of the command.
+        let is_word = |name: &str| !name.is_empty() && name.bytes().all(is_name_byte);
+        let is_option = OPTIONS.iter().any(|option| field.eq_ignore_ascii_case(option));
+        if is_option || !is_word(field) || value.is_empty() || !value.bytes().all(|byte| byte.is_ascii_digit()) {
+            let text = format!(
+                "'fields' of the query has '{}', which is not a field and its value in digits, as in worker:3,counter:5",
+                printable_up_to(word, 64)
+            );
+            return Err(Problem::bad(text));
+        }
         args.extend([field.as_bytes(), value.as_bytes()]);
     }
     args.extend(query.text("highest").map(|_| &b"HIGHEST"[..]));

@@ -75,6 +75,11 @@ const GENERATOR: Schema = Schema::Named(
             "How evenly its IDs spread over id % n, for n up to 1,024, while it gives few of them. Null for texts, \
              and for sequence and serial.",
         ),
+        field(
+            "seal",
+            &Schema::OrNull(&Schema::Word(&["integer", "sealed"])),
+            "What a sealed generator answers with. Null if it is not sealed.",
+        ),
     ]),
 );
 

@@ -64,7 +64,7 @@ const SEALED: Schema = Schema::Named(
         field(
             "key",
             &Schema::OrNull(&Schema::Integer { min: 0, max: KEYS_MAX as i64 - 1 }),
-            "The number of the key in the text. Null if a reload has just removed this key.",
+            "The key number in the text, of the key file. Null if a reload has just removed this key.",
         ),
     ]),
 );

@@ -78,7 +78,11 @@ const LISTED: Schema = Schema::Named(
     "ListedSequence",
     &Schema::Object(&[
         field("name", &NAME, ""),
-        field("next", &TEXT, "The next value in the store."),
+        field(
+            "next",
+            &Schema::OrNull(&TEXT),
+            "The next value in the store; null for a sealed sequence that the user may not open.",
+        ),
         START,
         INCREMENT,
         OFFSET,

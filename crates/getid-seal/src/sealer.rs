@@ -95,6 +95,19 @@ impl Sealer {
         &self.keys
     }
 
+    /// Returns the characters of the texts.
+    pub fn alphabet(&self) -> &Alphabet {
+        &self.alphabet
+    }
+
+    /// Returns a sentence about the generator's keys, for a log: their numbers, and the one that seals.
+    pub fn summary(&self) -> String {
+        let (name, sealing) = (&self.name, self.keys.sealing());
+        let numbers: Vec<_> = self.keys.numbers().map(|number| number.to_string()).collect();
+        let answer = if self.answers_sealed { "sealed texts" } else { "integers" };
+        format!("generator {name} seals by key {sealing}, opens texts of {}, answers with {answer}", numbers.join(", "))
+    }
+
     /// Returns the length of each text, characters and bytes: 12 of `base58`, 22 of 10 characters.
     pub fn text_chars(&self) -> usize {
         self.shape.chars
@@ -228,7 +241,10 @@ pub enum OpenError {
 impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            OpenError::Length { bytes, expected } => write!(f, "has {bytes} bytes, must have {expected} characters"),
+            OpenError::Length { bytes, expected } => {
+                let unit = if *bytes == 1 { "byte" } else { "bytes" };
+                write!(f, "has {bytes} {unit}, must have {expected} characters")
+            }
             OpenError::Character { byte, place, meant, alphabet } => {
                 write!(f, "has '{}' at place {place}, must have only characters of {alphabet}", byte.escape_ascii())?;
                 match meant {
@@ -296,11 +312,19 @@ mod tests {
     }
 
     #[test]
+    fn a_summary_names_the_keys_by_number() {
+        let order = sealer("order", "0 HEX\n3 XEH\n7 XEH open-only", "base58");
+        assert_eq!(order.summary(), "generator order seals by key 3, opens texts of 0, 3, 7, answers with integers");
+        assert!(order.answering(true).summary().ends_with(", answers with sealed texts"));
+    }
+
+    #[test]
     fn each_wrong_text_has_its_sentence() {
         let order = sealer("order", "0 HEX\n3 HEX", "base58");
         let text = order.seal(42).unwrap();
         let open = |text: &str| order.open(text.as_bytes()).unwrap_err().to_string();
         assert_eq!(open(""), "has 0 bytes, must have 12 characters");
+        assert_eq!(open("1"), "has 1 byte, must have 12 characters");
         assert_eq!(open(&text[1..]), "has 11 bytes, must have 12 characters");
         assert_eq!(
             open(&format!("{}l", &text[..11])),

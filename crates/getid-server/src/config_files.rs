@@ -22,6 +22,10 @@ impl Files for FilesFrom {
         RealFiles.read(&self.0.join(path), bytes_max)
     }
 
+    fn read_with_mode(&self, path: &Path, bytes_max: usize) -> io::Result<(Vec<u8>, u32)> {
+        RealFiles.read_with_mode(&self.0.join(path), bytes_max)
+    }
+
     fn matching(&self, pattern: &str) -> io::Result<Vec<PathBuf>> {
         matching_from(self.0.clone(), pattern)
     }
@@ -34,6 +38,10 @@ impl Files for FilesFrom {
 impl Files for RealFiles {
     fn read(&self, path: &Path, bytes_max: usize) -> io::Result<Vec<u8>> {
         files::read(path, bytes_max)
+    }
+
+    fn read_with_mode(&self, path: &Path, bytes_max: usize) -> io::Result<(Vec<u8>, u32)> {
+        files::read_with_mode(path, bytes_max)
     }
 
     fn matching(&self, pattern: &str) -> io::Result<Vec<PathBuf>> {

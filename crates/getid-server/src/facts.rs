@@ -1,8 +1,11 @@
 //! Facts about a server, gathered for [`crate::metrics`].
 
+use std::sync::Arc;
+
 use super::Server;
 use super::registry::ConnectionAddr;
 use crate::metrics::{ClientFacts, CpuFacts, Facts, Lazy, MemoryFacts, ProcessFacts, TlsFacts};
+use getid_core::server::SequenceStatus;
 use getid_engine::generators::NamedStatus;
 use getid_engine::generators::sequence::BUSIEST_MAX;
 use getid_redis::session::Pause;
@@ -30,7 +33,11 @@ impl Server {
             layout: identity.layout,
             generator: Lazy::new(Box::new(|| self.issuer().status())),
             generators: Lazy::new(Box::new(|| self.named_generators())),
-            sequences: Lazy::new(Box::new(move || Some(self.generators.sequences()?.status(sequences_max)))),
+            sequences: Lazy::new(Box::new(move || {
+                let mut status = self.generators.sequences()?.status(sequences_max);
+                status.busiest.iter_mut().for_each(|(name, status)| self.hide_sealed_values(name, status));
+                Some(status)
+            })),
             workers: Lazy::new(Box::new(|| self.workers().map(|own| own.pools()).unwrap_or_default())),
             process: ProcessFacts {
                 run_id: &self.process.run_id,
@@ -48,6 +55,23 @@ impl Server {
             tls: self.tls_facts(),
             log_lines_dropped: self.log.dropped(),
         }
+    }
+
+    /// Removes the values from the status of a sequence that answers with sealed texts: the readers of INFO, metrics and
+    /// the status page may not all open them.
+    fn hide_sealed_values(&self, name: &str, status: &mut SequenceStatus) {
+        let settings = self.settings.get();
+        if settings.sealers.answering(name).is_some() && settings.counters.find(name.as_bytes()).is_some() {
+            (status.last_given, status.reserved_until) = (None, None);
+        }
+    }
+
+    /// Returns the status of the sequence that the counter of this name draws from, with its key, as the status page
+    /// shows it.
+    pub fn shown_counter_status(&self, name: &str) -> Option<(Arc<str>, SequenceStatus)> {
+        let (key, mut status) = self.generators.counter_status(name)?;
+        self.hide_sealed_values(name, &mut status);
+        Some((key, status))
     }
 
     /// Returns the status of the named generators.

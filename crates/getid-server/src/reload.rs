@@ -54,13 +54,23 @@ impl Server {
         if let Some(kept) = kept_values(&kept) {
             tracing::warn!("SIGHUP: the configuration has new values that are not applied: {kept}");
         }
-        let Some(changes) = changes(&declared(&old), &declared(&config), &rekeyed(&old, &config)) else { return };
+        let Some(changes) = changes(&declared(&old), &declared(&config), &rekeyed(&old, &config)) else {
+            log_seals(&old);
+            return;
+        };
         match self.reload_generators(&config) {
             Ok(()) => {
                 tracing::info!("SIGHUP: generators: {changes}");
                 for warning in warnings {
                     tracing::warn!("{warning}");
                 }
+                for name in with_other_alphabets(&old, &config) {
+                    tracing::warn!(
+                        "SIGHUP: generator {name} has another alphabet: texts that were given before do not open any \
+                         more, or open as other IDs"
+                    );
+                }
+                log_seals(&config);
             }
             Err(error) => tracing::error!("SIGHUP: the generators are unchanged: {error}"),
         }
@@ -122,6 +132,21 @@ fn rekeyed<'a>(old: &Config, new: &'a Config) -> Vec<&'a str> {
         old.sealers.find(sealer.name().as_bytes()).is_some_and(|before| before.keys() != sealer.keys())
     };
     new.sealers.iter().filter(is_rekeyed).map(Sealer::name).collect()
+}
+
+/// Returns the names of sealed generators whose texts have other characters than before.
+fn with_other_alphabets<'a>(old: &Config, new: &'a Config) -> Vec<&'a str> {
+    let has_another = |sealer: &&Sealer| {
+        old.sealers.find(sealer.name().as_bytes()).is_some_and(|before| before.alphabet() != sealer.alphabet())
+    };
+    new.sealers.iter().filter(has_another).map(Sealer::name).collect()
+}
+
+/// Logs the key numbers of each sealed generator, by which an operator compares servers.
+fn log_seals(config: &Config) {
+    for sealer in config.sealers.iter() {
+        tracing::info!("SIGHUP: {}", sealer.summary());
+    }
 }
 
 /// Returns the differences of a new set of declarations, by name; `None` without any.

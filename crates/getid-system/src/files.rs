@@ -24,6 +24,15 @@ use nix::unistd::{AccessFlags, eaccess};
 ///
 /// The operating system's error, or a sentence for a file that is not regular.
 pub fn read(path: &Path, bytes_max: usize) -> io::Result<Vec<u8>> {
+    read_with_mode(path, bytes_max).map(|(bytes, _)| bytes)
+}
+
+/// Reads a file as [`read`] does, and returns the permission bits of the opened file too.
+///
+/// # Errors
+///
+/// As [`read`].
+pub fn read_with_mode(path: &Path, bytes_max: usize) -> io::Result<(Vec<u8>, u32)> {
     let file = File::options().read(true).custom_flags(OFlag::O_NONBLOCK.bits() | OFlag::O_NOCTTY.bits()).open(path)?;
     let found = file.metadata()?;
     if !found.is_file() && !is_null(&found) {
@@ -32,7 +41,7 @@ pub fn read(path: &Path, bytes_max: usize) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let limit = u64::try_from(bytes_max).unwrap_or(u64::MAX).saturating_add(1);
     file.take(limit).read_to_end(&mut bytes)?;
-    Ok(bytes)
+    Ok((bytes, found.mode() & 0o7777))
 }
 
 fn not_regular(found: &fs::Metadata) -> io::Error {

@@ -68,6 +68,9 @@ pub(super) fn banner(server: &Server, found: Option<SavePoint>) {
     if let Some(line) = end_of_life::summary(&config.generators, &config.counters, now_ms) {
         tracing::info!("{line}");
     }
+    for sealer in config.sealers.iter() {
+        tracing::info!("{}", sealer.summary());
+    }
     if let Some(store) = &config.claim.store {
         FleetMember::banner(server, store, found);
         return;

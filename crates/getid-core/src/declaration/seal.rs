@@ -26,7 +26,7 @@ pub const SEAL_ALPHABET_CHARS_MIN: usize = 10;
 /// Longest path of a key file, bytes.
 const PATH_BYTES_MAX: usize = 255;
 
-/// What is declared of a sealed generator.
+/// Options of a seal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SealDeclaration {
     /// Path of the file with the keys.
@@ -133,7 +133,7 @@ impl fmt::Display for SealMistake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotSealed { option } => {
-                write!(f, "{option} is for a sealed generator, must follow the word seal, as in: seal {option} ...")
+                write!(f, "{option} is for a sealed generator: add 'seal key-file /etc/getid/seal.keys'")
             }
             Self::NoKeyFile => {
                 f.write_str("seal has no key-file, must have one, as in: seal key-file /etc/getid/seal.keys")
@@ -156,7 +156,7 @@ impl fmt::Display for SealMistake {
             }
             Self::Text { kind } => write!(
                 f,
-                "seal is for integers, and IDs of {kind} are texts: add 'format integer', and fields of at most 63 bits"
+                "seal is for integers, and IDs of {kind} are texts: write '{kind} time:41 format integer' with the seal"
             ),
             Self::Format { option } => {
                 write!(f, "{option} is given together with seal, must be alone: a sealed text is written by alphabet")

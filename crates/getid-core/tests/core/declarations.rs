@@ -93,6 +93,7 @@ fn a_seal_changes_no_id() {
         ("o fork seal key-file /k", "seal key-file /k alphabet base58"),
         ("o fork seal key-file k:1 answer integer", "seal key-file k:1 alphabet base58"),
         ("o js53 answer sealed alphabet hex key-file k seal", "seal key-file k alphabet hex answer sealed"),
+        ("o tsid time:41 format integer seal key-file k", "seal key-file k alphabet base58"),
         ("o twitter seal key-file k alphabet zyxwvutsrq worker 3", "seal key-file k alphabet zyxwvutsrq"),
     ] {
         let sealed = declared(text);
@@ -105,10 +106,8 @@ fn a_seal_changes_no_id() {
         assert!(sealed.is_integer());
     }
     for (text, expected) in [
-        (
-            "o fork key-file k",
-            "key-file is for a sealed generator, must follow the word seal, as in: seal key-file ...",
-        ),
+        ("o fork key-file k", "key-file is for a sealed generator: add 'seal key-file /etc/getid/seal.keys'"),
+        ("o tsid seal key-file k", "IDs of tsid are texts: write 'tsid time:41 format integer' with the seal"),
         ("o fork answer sealed", "answer is for a sealed generator"),
         ("o fork alphabet base58", "alphabet needs 'format sqids' or 'seal'"),
         ("o uuid7 alphabet base58", "alphabet is not an option of uuid7"),

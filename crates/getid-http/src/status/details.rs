@@ -437,7 +437,7 @@ impl GeneratorDetails {
         }
         let settings = server.settings.get();
         let counter = settings.counters.iter().find(|own| own.name() == name)?;
-        let status = server.generators.counter_status(name);
+        let status = server.shown_counter_status(name);
         let (template, zone) = match counter.kind() {
             CounterKind::Serial(serial) => (Some(serial.template.text().to_owned()), serial.zone.clone()),
             CounterKind::Sequence(_) => (None, None),

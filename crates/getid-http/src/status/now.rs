@@ -582,7 +582,7 @@ impl GeneratorStatus {
 
     /// Returns the status of a generator over a sequence, with the sequence's figures.
     fn of_counter(own: &CounterDeclaration, server: &Server) -> GeneratorStatus {
-        let status = server.generators.counter_status(own.name()).map(|(_, status)| status);
+        let status = server.shown_counter_status(own.name()).map(|(_, status)| status);
         let (layout, format) = match own.kind() {
             CounterKind::Sequence(None) => (None, None),
             CounterKind::Sequence(Some(format)) => (None, Some(format.to_string().split_off("format ".len()))),

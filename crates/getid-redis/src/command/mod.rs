@@ -67,7 +67,7 @@ pub struct Command {
     pub subcommands: &'static [Command],
     /// Lines in the container's `HELP`: the usage, then its indented explanation.
     pub help: &'static [&'static str],
-    /// Whether the command changes the server, affects other clients or opens sealed IDs, so that other machines need a
+    /// Whether the command changes the server, affects other clients, or seals or opens IDs, so that other machines need a
     /// login for it (`protected-mode`). Commands that libraries and exporters send on their own are not guarded: INFO,
     /// CONFIG GET (without secrets), ROLE, CLIENT SETINFO.
     pub(crate) is_guarded: bool,
@@ -352,6 +352,52 @@ impl Command {
     /// Returns the subcommand of this name, in any letter case.
     pub fn subcommand(&self, name: &[u8]) -> Option<&'static Command> {
         self.subcommands.iter().find(|command| command.name.as_bytes().eq_ignore_ascii_case(name))
+    }
+
+    /// Returns true if the reply may show the value of a sequence among the keys. A command that is not listed may.
+    pub(crate) fn shows_value(&self) -> bool {
+        let is_without = matches!(
+            self.verb,
+            Verb::GetId
+                | Verb::MGetId
+                | Verb::Incr
+                | Verb::IncrBy
+                | Verb::HIncrBy
+                | Verb::DecodeId
+                | Verb::EncodeId
+                | Verb::IdSpan
+                | Verb::SealId
+                | Verb::OpenId
+                | Verb::Exists
+                | Verb::Touch
+                | Verb::Type
+                | Verb::Ttl
+                | Verb::PTtl
+                | Verb::ExpireTime
+                | Verb::PExpireTime
+                | Verb::Expire
+                | Verb::PExpire
+                | Verb::ExpireAt
+                | Verb::PExpireAt
+                | Verb::Persist
+                | Verb::Del
+                | Verb::Unlink
+                | Verb::HExists
+                | Verb::HKeys
+                | Verb::HLen
+                | Verb::SequenceConfirm
+                | Verb::SequenceDeclare
+                | Verb::SequenceDrop
+                // The key is a pool of worker ids.
+                | Verb::WorkerIdInfo
+                | Verb::WorkerIdInit
+                | Verb::WorkerIdLease
+                | Verb::WorkerIdList
+                | Verb::WorkerIdRelease
+                | Verb::WorkerIdRenew
+                | Verb::WorkerIdRevoke
+        );
+        !self.keys.is_empty() && !is_without
     }
 
     /// Returns the error for a wrong number of arguments.
@@ -725,7 +771,7 @@ mod tests {
             assert_ne!(command.arity, 0);
             assert!(!command.summary.is_empty() && !command.summary.ends_with('.'), "{}", command.full_name);
             assert!(command.subcommands.iter().all(|sub| !sub.help.is_empty()), "{}", command.full_name);
-            let is_fast = command.flags.has(CommandFlags::FAST) && command.verb != Verb::OpenId;
+            let is_fast = command.flags.has(CommandFlags::FAST) && !matches!(command.verb, Verb::OpenId | Verb::SealId);
             assert_eq!(is_fast, command.categories.has(Categories::FAST));
         }
     }

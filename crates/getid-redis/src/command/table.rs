@@ -271,13 +271,15 @@ const IDSPAN: Command = row(Verb::IdSpan, "idspan", 3, FAST.and(CommandFlags::RE
     .takes(&[FROM, TO]);
 const SEALID: Command = row(Verb::SealId, "sealid", 3, FAST.and(CommandFlags::READONLY), NONE)
     .keys(&[one(1, READ)])
-    .docs("0.2.0", "generic", "Get the sealed text of an id")
+    .guarded()
+    .right_of_its_own()
+    .docs("0.1.0", "generic", "Get the sealed text of an id")
     .takes(&[NAME, argument("id", "integer")]);
 const OPENID: Command = row(Verb::OpenId, "openid", 3, FAST.and(CommandFlags::READONLY), NONE)
     .keys(&[one(1, READ)])
     .guarded()
     .right_of_its_own()
-    .docs("0.2.0", "generic", "Get the id of a sealed text")
+    .docs("0.1.0", "generic", "Get the id of a sealed text")
     .takes(&[NAME, argument("text", "string")]);
 
 /// Rows of commands that accept a generator's name, for servers with named generators.

@@ -6,6 +6,8 @@
 
 use std::sync::Arc;
 
+use getid_seal::Sealer;
+
 use super::client_view::{ClientView, NO_COMMAND, TrackedView};
 use super::effect::Pause;
 use super::reply_mode::ReplyMode;
@@ -14,7 +16,7 @@ use super::subscriptions::{SubscriptionKind, SubscriptionLimit, Subscriptions};
 use super::transaction::Transaction;
 use super::turn::Turn;
 use crate::acl::{self, CommandSet, Context, Denial, DenialReason, Digest, Origin, Proof, User};
-use crate::command::{Command, CommandFlags, KEY_BYTES_MAX, Verb};
+use crate::command::{Command, CommandFlags, KEY_BYTES_MAX, TABLE, Verb, quoted};
 use crate::resp::{Args, DecodeLimits, ErrorKind, ErrorReply, Protocol};
 
 /// Maximum length of a name that `CLIENT SETNAME` and `SETINFO` keep, bytes. Redis has no bound, and every `CLIENT
@@ -238,6 +240,30 @@ impl ClientState {
             None => self.user.may(command),
         };
         is_allowed && !self.is_guarded_from(command)
+    }
+
+    /// Returns true if the user may open the sealed texts of the generator with this name.
+    pub(super) fn may_open(&self, name: &[u8]) -> bool {
+        let is_allowed = |open: &Command| self.user.may_access_key(open, name) && !self.is_guarded_from(open);
+        TABLE.iter().find(|row| row.verb == Verb::OpenId).is_some_and(is_allowed)
+    }
+
+    /// Returns true if values of the sequence with this name are hidden from the user: the generator over it answers
+    /// with sealed texts, and the user may not open them.
+    pub(super) fn is_value_hidden(&self, name: &[u8]) -> bool {
+        let Settings { counters, sealers, .. } = &*self.settings;
+        let is_sealed = sealers.find(name).is_some_and(Sealer::answers_sealed) && counters.find(name).is_some();
+        is_sealed && !self.may_open(name)
+    }
+
+    /// Queues the refusal of a value for `ACL LOG`, and returns the error reply.
+    #[cold]
+    pub(super) fn deny_value(&self, name: &[u8], context: Context, turn: &mut Turn) -> ErrorReply {
+        let (reason, object, user) = (DenialReason::Command, "openid".to_owned(), Arc::clone(self.user.name()));
+        turn.deny(Denial { reason, context, object, user, count: 1 });
+        let login = if self.is_guarded { ", and from another machine a login" } else { "" };
+        let text = format!("NOPERM the value of a sealed sequence needs the right 'openid'{login}: '{}'", quoted(name));
+        ErrorReply::new(ErrorKind::NoPermission, text)
     }
 
     /// Returns true if the command needs a login that the client lacks, regardless of the user's permissions.

@@ -270,6 +270,8 @@ pub enum SequenceEffect {
         after: String,
         /// Number of names to read.
         count: u32,
+        /// Names of sequences whose values are not shown.
+        hidden: Vec<String>,
     },
     /// `ALTER`: answer when it takes effect on all servers.
     Alter {

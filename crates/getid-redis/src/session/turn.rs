@@ -583,6 +583,12 @@ impl Turn {
         if self.draws.sequences == 0 { None } else { self.sequences.find(hash, name) }
     }
 
+    /// Returns true if this draw from a sequence is a counter's.
+    #[inline]
+    pub(super) fn is_counter_draw(&self, draw: usize) -> bool {
+        self.sequences.draws()[draw].is_counter()
+    }
+
     /// Adds a draw from a sequence that has none in this turn.
     #[inline]
     pub(super) fn add_sequence(&mut self, hash: u64, name: &str, counter: Option<usize>) -> usize {

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use getid_core::Refusal;
 use getid_core::server::{CounterDeclaration, CounterKind, NamedCounters};
+use getid_core::{Refusal, SealDeclaration};
 
 use super::EffectReply;
 use super::chunks::Items;
@@ -89,7 +89,13 @@ fn describe_counter(own: &CounterDeclaration) -> Value {
         ("ahead_ms", Value::Integer(0)),
         ("refusing", Value::from("no")),
         ("evenness", Value::Null),
+        ("seal", answer_of(own.seal())),
     ])
+}
+
+/// Returns what a sealed generator answers with, in the words of its option `answer`; null if it is not sealed.
+fn answer_of(seal: Option<&SealDeclaration>) -> Value {
+    seal.map_or(Value::Null, |seal| Value::from(if seal.answers_sealed { "sealed" } else { "integer" }))
 }
 
 fn describe(own: &NamedStatus) -> Value {
@@ -110,6 +116,7 @@ fn describe(own: &NamedStatus) -> Value {
         ("ahead_ms", number(own.ahead_ms)),
         ("refusing", Value::bulk(own.refusing.as_ref().map_or_else(|| "no".to_owned(), ToString::to_string))),
         ("evenness", or_null(declaration.quiet_evenness(None).map(|evenness| Value::bulk(evenness.to_string())))),
+        ("seal", answer_of(declaration.seal())),
     ])
 }
 
@@ -159,7 +166,7 @@ mod tests {
         let all = vec![
             own("tweets twitter format base62", Some(1_700_000_000_000), Some(Refusal::SaveTimeout)),
             own("trace uuid4", None, None),
-            own("orders js53", None, None),
+            own("orders js53 seal key-file k answer sealed", None, None),
         ];
         let EffectReply::Chunks(mut chunks) = generators(all, &NamedCounters::default()) else { panic!("a value") };
         let mut output = Vec::new();
@@ -177,6 +184,7 @@ mod tests {
                 ("ahead_ms", Value::Integer(12)),
                 ("refusing", Value::bulk(Refusal::SaveTimeout.to_string())),
                 ("evenness", Value::Null),
+                ("seal", Value::Null),
             ]),
             Value::map([
                 ("name", Value::from("trace")),
@@ -190,6 +198,7 @@ mod tests {
                 ("ahead_ms", Value::Integer(12)),
                 ("refusing", Value::from("no")),
                 ("evenness", Value::Null),
+                ("seal", Value::Null),
             ]),
             Value::map([
                 ("name", Value::from("orders")),
@@ -208,6 +217,7 @@ mod tests {
                         "even with counter-start 0..511 up to id % 512; 'server-id' is equal in all of a server's IDs",
                     ),
                 ),
+                ("seal", Value::from("sealed")),
             ]),
         ]);
         let mut text = Vec::new();

@@ -39,7 +39,7 @@ pub(super) async fn perform(server: &Arc<Server>, effect: SequenceEffect, client
             made.inspect(|_| act("SEQUENCE CREATE", &key))
         }
         SequenceEffect::Info(key) => info(server, sequences, &key).await,
-        SequenceEffect::List { pattern, after, count } => list(sequences, pattern, after, count).await,
+        SequenceEffect::List { pattern, after, count, hidden } => list(sequences, pattern, after, count, &hidden).await,
         SequenceEffect::Alter { key, words } => {
             let altered = sequences.alter(&key, words).await.map(|_| changed(sequences));
             altered.map_err(|error| of_sequence(&error, key.as_str())).inspect(|_| act("SEQUENCE ALTER", &key))
@@ -276,13 +276,19 @@ fn of_row(row: &SequenceRow, store: &str) -> Value {
 
 /// Answers a page of names and rows, after the cursor that continues it. Faults of unreadable rows come last, if there
 /// are any.
-async fn list(sequences: &Arc<Sequences>, pattern: Option<Vec<u8>>, mut after: String, count: u32) -> SequenceResult {
+async fn list(
+    sequences: &Arc<Sequences>,
+    pattern: Option<Vec<u8>>,
+    mut after: String,
+    count: u32,
+    hidden: &[String],
+) -> SequenceResult {
     let pattern = pattern.as_deref().map(pattern_of).transpose()?;
     let (mut found, mut unreadable, mut left) = (Vec::new(), Vec::new(), count);
     while left > 0 {
         let rows = left.min(PAGE_ROWS);
         let page = sequences.list(pattern.clone(), &after, rows).await.map_err(|error| of_sequence(&error, "*"))?;
-        found.extend(page.rows.iter().map(listed));
+        found.extend(page.rows.iter().map(|row| listed(row, hidden)));
         unreadable.extend(page.bad.into_iter().map(|bad| Value::from(bad.error.as_str())));
         left -= rows;
         after = page.next.unwrap_or_default();
@@ -297,8 +303,11 @@ async fn list(sequences: &Arc<Sequences>, pattern: Option<Vec<u8>>, mut after: S
     Ok(Value::Array(fields))
 }
 
-fn listed(row: &SequenceRow) -> Value {
-    let mut fields = vec![("name", Value::from(row.key.as_str())), ("next", Value::Integer(row.next))];
+/// Returns the fields of a row. The next value of a `hidden` one is null.
+fn listed(row: &SequenceRow, hidden: &[String]) -> Value {
+    let is_hidden = hidden.iter().any(|name| name == row.key.as_str());
+    let next = if is_hidden { Value::Null } else { Value::Integer(row.next) };
+    let mut fields = vec![("name", Value::from(row.key.as_str())), ("next", next)];
     fields.extend(options(&row.spec));
     Value::map(fields)
 }

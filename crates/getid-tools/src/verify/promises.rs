@@ -93,6 +93,16 @@ impl Promises {
         self.subject.name()
     }
 
+    /// Whether the generator answers with sealed texts, which show no promise.
+    pub fn answers_sealed(&self) -> bool {
+        let seal = match &*self.subject {
+            Subject::Unnamed(_) => None,
+            Subject::Declared(declaration) => declaration.seal(),
+            Subject::Counted(counter) => counter.seal(),
+        };
+        seal.is_some_and(|seal| seal.answers_sealed)
+    }
+
     /// Returns the names of the fields that come with each request.
     pub fn request_fields(&self) -> impl Iterator<Item = &str> {
         let fields = self.declaration.iter().flat_map(|declaration| declaration.layout().fields());

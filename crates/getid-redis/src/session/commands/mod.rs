@@ -33,6 +33,7 @@ use super::client::ClientState;
 use super::effect::{AclEffect, ClientEffect, ConfigEffect, Effect, IdsEffect, IntrospectEffect};
 use super::transaction::Transaction;
 use super::turn::Turn;
+use crate::acl::Context;
 use crate::command::{self, Command, TABLE, Verb, quote};
 use crate::resp::{Args, ErrorKind, ErrorReply, Value};
 
@@ -314,10 +315,21 @@ impl<'a> Call<'a> {
     fn run_timed(&mut self) {
         let timing = &self.client.settings.timing;
         let start = self.turn.tally.begin(timing);
-        let outcome = function(self.command.verb)(self);
+        let outcome = self.check_values().and_then(|()| function(self.command.verb)(self));
         self.push(outcome);
         let is_unfinished = self.turn.effect.is_some();
         self.turn.tally.end(start, &self.client.settings.timing, self.command, self.args, is_unfinished);
+    }
+
+    /// Fails if the reply may show the value of a sealed sequence that the user may not open.
+    fn check_values(&mut self) -> Result<(), ErrorReply> {
+        if self.client.settings.sealers.is_empty() || !self.command.shows_value() {
+            return Ok(());
+        }
+        let mut names = self.command.keys_in(self.args).map(|key| key.name);
+        let Some(name) = names.find(|name| self.client.is_value_hidden(name)) else { return Ok(()) };
+        let context = if self.transaction.is_running() { Context::Multi } else { Context::TopLevel };
+        Err(self.client.deny_value(name, context, self.turn))
     }
 
     #[inline]

@@ -1,8 +1,9 @@
 //! `SEALID` and `OPENID`: an ID as a text that reveals nothing of it, and back.
 //!
 //! Both need the keys alone. So they work on a standby, and while no IDs are given. Only `OPENID` reveals an ID: no
-//! other command takes a sealed text, and its rights are its own.
+//! other command takes a sealed text. `SEALID` confirms a guess. So each is a right of its own.
 
+use getid_core::server::CounterKind;
 use getid_seal::Sealer;
 
 use super::ids::unknown_generator;
@@ -33,19 +34,36 @@ pub(super) fn open(call: &mut Call<'_>) -> CommandResult {
 /// Returns the sealer of the generator that the argument at `at` names.
 fn sealer_at<'a>(call: &'a mut Call<'_>, at: usize) -> Result<&'a Sealer, ErrorReply> {
     let name = call.arg(at);
-    let settings = &call.client.settings;
-    if settings.sealers.find(name).is_none() {
-        let is_known = settings.generators.find(name).is_some() || settings.counters.find(name).is_some();
-        return Err(if is_known { not_sealed(&quoted(name)) } else { unknown_generator(call, name) });
+    if call.client.settings.sealers.find(name).is_none() {
+        return Err(no_sealer(call, name));
     }
-    call.client.settings.sealers.find(name).ok_or_else(|| not_sealed(&quoted(name)))
+    call.client.settings.sealers.find(name).ok_or_else(|| not_sealed(&quoted(name), true))
 }
 
+/// Returns the error of a name without a sealer.
 #[cold]
-fn not_sealed(name: &str) -> ErrorReply {
-    let text = format!(
-        "ERR generator '{name}' is not sealed. Add 'seal key-file /etc/getid/{name}.keys' to its line in the \
-         configuration, and send SIGHUP to the server"
-    );
+fn no_sealer(call: &mut Call<'_>, name: &[u8]) -> ErrorReply {
+    let settings = &call.client.settings;
+    let clock = settings.generators.find(name).and_then(|place| settings.generators.get(place));
+    let counter = settings.counters.find(name).and_then(|place| settings.counters.get(place));
+    let is_integer = match (clock, counter) {
+        (Some(clock), _) => clock.1.declaration().is_integer(),
+        (None, Some(counter)) => matches!(counter.kind(), CounterKind::Sequence(None)),
+        (None, None) => return unknown_generator(call, name),
+    };
+    not_sealed(&quoted(name), is_integer)
+}
+
+/// Returns the error of a generator that is not sealed: the steps that seal it, or that its IDs are texts.
+#[cold]
+fn not_sealed(name: &str, is_integer: bool) -> ErrorReply {
+    let text = if is_integer {
+        format!(
+            "ERR generator '{name}' is not sealed. Make a key file (one line: 0 and 64 hex digits, mode 600), add 'seal \
+             key-file PATH' to the generator's line, and send SIGHUP to the server"
+        )
+    } else {
+        format!("ERR generator '{name}' is not sealed, and cannot be: its ids are texts")
+    };
     ErrorReply::new(ErrorKind::Conflict, text)
 }

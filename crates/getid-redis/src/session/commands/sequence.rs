@@ -174,7 +174,9 @@ pub(super) fn list(call: &mut Call<'_>) -> CommandResult {
         is_first = false;
     }
     call.check_store()?;
-    Ok(effect(SequenceEffect::List { pattern, after, count }))
+    let counters = call.client.settings.counters.iter().map(|counter| counter.name());
+    let hidden = counters.filter(|name| call.client.is_value_hidden(name.as_bytes())).map(str::to_owned).collect();
+    Ok(effect(SequenceEffect::List { pattern, after, count, hidden }))
 }
 
 /// Implements `SEQUENCE ADOPT name [TABLE table] [ID n]`.

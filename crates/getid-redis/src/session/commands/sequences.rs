@@ -84,6 +84,8 @@ fn count(call: &mut Call<'_>, values: u32) -> CommandResult {
     let name = call.arg(1);
     let hash = hash_of(name);
     let draw = match call.turn.find_sequence(hash, name) {
+        // A request for IDs of a generator has begun the draw.
+        Some(draw) if call.turn.is_counter_draw(draw) => return Err(refused(call, is_a_generator(&quoted(name)))),
         Some(draw) => draw,
         None => begin(call, hash, name)?,
     };
