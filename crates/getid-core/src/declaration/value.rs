@@ -25,8 +25,8 @@ pub(super) const FIELD_NAME_BYTES_MAX: usize = 32;
 /// Most words of a declaration without its name: every field of the widest layout, and a value for each.
 pub const WORDS_MAX: usize = 4 * ID_BITS_MAX as usize;
 
-/// Words of options that were added after declarations had been recorded. Where a field has such a name, the word is the
-/// field's value, and the option can't be given.
+/// Words of options that were added after declarations had been recorded. Where a field has such a name, the word is
+/// the field's value, and the option can't be given.
 pub(super) const FIELD_OPTIONS: [&str; 5] = ["alphabet", "length", "seal", "key-file", "answer"];
 
 /// Names of the options that are not fields.

@@ -82,6 +82,7 @@ impl NanoId {
 
     /// Appends the text of a number. Returns false, and appends nothing, if it has none.
     #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "remainders of divisors of 64 and of 7 bits")]
     pub(crate) fn write(&self, number: Number, out: &mut Vec<u8>) -> bool {
         let Some(number) = u128::try_from(number).ok().filter(|&number| number <= self.last) else { return false };
         let (characters, base) = (self.alphabet.as_bytes(), self.alphabet.len() as u64);

@@ -62,7 +62,8 @@ fn a_field_keeps_the_name_of_a_newer_option() {
     for record in [
         "g layout time:41@1ms length:5 counter:12 epoch 1420041600000 length 3 one-server 0",
         "g layout time:41@1ms answer:3? counter:12 epoch 1420041600000 one-server 0",
-        "g layout time:41@1ms seal:2 key-file:5 alphabet:5 counter:9 epoch 0 seal 1 key-file 31 alphabet 7 one-server 0",
+        "g layout time:41@1ms seal:2 key-file:5 alphabet:5 counter:9 epoch 0 seal 1 key-file 31 alphabet 7 \
+         one-server 0",
     ] {
         let declaration = Declaration::from_text(record).unwrap_or_else(|| panic!("{record}"));
         assert_eq!((declaration.to_text().as_str(), declaration.declared_text().as_str()), (record, record));

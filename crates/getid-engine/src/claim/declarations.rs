@@ -196,8 +196,8 @@ impl Declarations {
     /// Returns these declarations with `declared` added. A new one replaces that of the same name, and the others stay.
     ///
     /// No generator gives an ID of a time before `from_unix_ms` from now on. If the part of a generator's IDs changes
-    /// that is equal in all of them, such as a constant, the time of its first ID is no longer known. Fields that are drawn once keep the values
-    /// recorded here; the others get one from `draw`, whose argument is the width in bits.
+    /// that is equal in all of them, such as a constant, the time of its first ID is no longer known. Fields that are
+    /// drawn once keep the values recorded here; the others get one from `draw`, whose argument is the width in bits.
     ///
     /// # Errors
     ///
@@ -279,7 +279,7 @@ impl Declarations {
         Ok(())
     }
 
-    /// Moves the time of a generator that is declared again. Under an earlier epoch the same numbers have earlier times.
+    /// Moves the time of a generator that is declared again. Under an earlier epoch its numbers have earlier times.
     fn redeclare_since(&mut self, new: &Declaration, old: &Declaration, from_unix_ms: i64) {
         if own_part(new) != own_part(old) {
             self.since.remove(new.name());
@@ -383,7 +383,7 @@ fn since_of_line(text: &str) -> Option<(i64, &str)> {
     is_whole.then_some((unix_ms, name.unwrap_or(UNNAMED)))
 }
 
-/// Returns the values of constants and drawn fields at their places in a number, and the places of the server-id's bits.
+/// Returns the values of constants and drawn fields at their places in a number, and the bits of the server-id.
 fn own_part(declaration: &Declaration) -> (Number, Number) {
     let places = declaration.layout().places();
     places.fold((Number::ZERO, Number::ZERO), |(values, servers), (field, shift)| match field.role {

@@ -104,6 +104,30 @@ impl IssuerState {
         }
     }
 
+    /// Notes the declarations that a save has left in the record.
+    fn note_declarations(
+        &mut self,
+        result: &Result<(), SaveError<SavePoint>>,
+        saved: Arc<Declarations>,
+        layout: Layout,
+    ) {
+        match result {
+            Ok(()) => self.saved = Some(saved),
+            Err(SaveError::ClaimRetaken { declarations: found, found: point, .. }) => {
+                let point = point.filter(|point| !point.is_nothing());
+                let from_unix_ms = point.map_or(i64::MAX, |point| point.reference.unix_ms(layout.epoch()));
+                let over = declared_over(found, &saved, &self.declarations, from_unix_ms);
+                let over = Arc::new(Declarations::clone(&over).with_earlier_since(&self.declarations));
+                self.saved = None;
+                self.declarations = match point {
+                    None => over,
+                    Some(point) => since_behind(over, point, i64::MAX, layout),
+                };
+            }
+            Err(_) => {}
+        }
+    }
+
     fn sources(&mut self) -> (&mut Mint, impl Iterator<Item = &mut IdSource>) {
         let named = self.named.iter_mut().map(|named| &mut named.source);
         (&mut self.mint, std::iter::once(&mut self.unnamed).chain(named))
@@ -544,20 +568,7 @@ impl<C: Clock> Issuer<C> {
         let took = began.elapsed();
         self.stats.longest_save_us.fetch_max((ns(took) / 1000).max(1), Relaxed);
         let mut state = self.lock();
-        if let Err(SaveError::ClaimRetaken { declarations: found, found: point, .. }) = &result {
-            let point = point.filter(|point| !point.is_nothing());
-            let from_unix_ms = point.map_or(i64::MAX, |point| point.reference.unix_ms(self.layout.epoch()));
-            let over = declared_over(found, &declarations, &state.declarations, from_unix_ms);
-            let over = Arc::new(Declarations::clone(&over).with_earlier_since(&state.declarations));
-            state.saved = None;
-            state.declarations = match point {
-                None => over,
-                Some(point) => since_behind(over, point, i64::MAX, self.layout),
-            };
-        }
-        if result.is_ok() {
-            state.saved = Some(declarations);
-        }
+        state.note_declarations(&result, declarations, self.layout);
         let mint = &mut state.mint;
         match &result {
             Ok(()) => {
