@@ -42,7 +42,9 @@ impl Sealers {
         let mut digests = BTreeMap::clone(&self.digests);
         for (name, of_name) in &*earlier.digests {
             if let Some(known) = digests.get_mut(name) {
-                of_name.iter().for_each(|(&number, &digest)| _ = known.entry(number).or_insert(digest));
+                for (&number, &digest) in of_name {
+                    known.entry(number).or_insert(digest);
+                }
             } else if digests.len() < REMEMBERED_MAX {
                 digests.insert(name.clone(), of_name.clone());
             }
