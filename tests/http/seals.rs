@@ -164,8 +164,8 @@ fn only_the_rights_of_their_own_seal_and_open() {
 fn the_value_of_a_sealed_sequence_needs_the_right_to_open() {
     let (server, _dir) = start();
     let document = Document::of(&server);
-    for _ in 0..34 {
-        assert_eq!(server.ask("POST /v1/ids/code?count=1000").status, 200);
+    for _ in 0..340 {
+        assert_eq!(server.ask("POST /v1/ids/code?count=100").status, 200);
     }
     let mut admin = server.server.connect();
     assert_eq!(admin.ask("ACL SETUSER viewer reset on >x ~* +@all -openid -sealid"), "+OK");

@@ -199,8 +199,8 @@ fn commands_that_change_the_server_need_a_login_from_elsewhere() {
     assert!(GUARDED.iter().all(|name| rows().any(|command| command.full_name == *name)));
 }
 
-/// Every command with a key, for a sequence that answers with sealed texts: without the right to open them, directly and
-/// in `MULTI`, and without the login that opening needs from elsewhere.
+/// Every command with a key, for a sequence that answers with sealed texts: without the right to open them, directly
+/// and in `MULTI`, and without the login that opening needs from elsewhere.
 #[test]
 fn the_value_of_a_sealed_sequence_needs_the_right_to_open() {
     let settings = crate::shell::settings(&Options { sealed: true, sequences: true, ..Options::default() });

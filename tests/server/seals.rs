@@ -118,8 +118,8 @@ fn the_value_of_a_sealed_sequence_is_hidden() {
     let mut sealed = Sealed::start(&format!("0 {OLD}\n"), generators);
     let wire = &mut sealed.wire;
     for name in ["member", "user"] {
-        for _ in 0..34 {
-            wire.send(format!("MGETID 1000 {name}\r\n"));
+        for _ in 0..340 {
+            wire.send(format!("MGETID 100 {name}\r\n"));
             wire.reply();
         }
     }

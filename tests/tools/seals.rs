@@ -92,8 +92,8 @@ fn verify_needs_integers() {
     let (dir, keys) = keys();
     let config = dir.path().join("getid.conf");
     let text = format!(
-        "generator order twitter seal key-file {keys} answer sealed\ngenerator code sequence seal key-file {keys} answer \
-         sealed\n"
+        "generator order twitter seal key-file {keys} answer sealed\ngenerator code sequence seal key-file {keys} \
+         answer sealed\n"
     );
     std::fs::write(&config, text).unwrap();
     let config = config.to_str().unwrap();

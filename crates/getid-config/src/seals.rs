@@ -1,8 +1,8 @@
 //! The key files of sealed generators.
 //!
-//! A key opens every text that its generator gave, so a file that others can read is refused, where a password file gets
-//! a warning. The file's group may read it: mounted secrets belong to root and to the group of the program. Errors never
-//! quote the content of the file.
+//! A key opens every text that its generator gave, so a file that others can read is refused, where a password file
+//! gets a warning. The file's group may read it: mounted secrets belong to root and to the group of the program. Errors
+//! never quote the content of the file.
 
 use std::collections::HashMap;
 use std::io;
@@ -33,8 +33,8 @@ pub enum SealKeysError {
     },
     /// Other users may use the file, or its group may write it.
     #[error(
-        "key-file '{path}' is open to other users (mode {mode:o}), must not be used by others nor written by its group: \
-         chmod g-w,o= {path}",
+        "key-file '{path}' is open to other users (mode {mode:o}), must not be used by others nor written by its \
+         group: chmod g-w,o= {path}",
         path = .path.display()
     )]
     Mode {
@@ -53,8 +53,8 @@ pub enum SealKeysError {
     },
     /// A number that is in use has another key.
     #[error(
-        "key-file '{}' has another key of number {number} than this server had since its start: texts of the earlier key \
-         would not open, or would open as other IDs. Give the new key a number of its own",
+        "key-file '{}' has another key of number {number} than this server had since its start: texts of the earlier \
+         key would not open, or would open as other IDs. Give the new key a number of its own",
         .path.display()
     )]
     Replaced {

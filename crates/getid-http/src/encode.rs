@@ -76,7 +76,8 @@ async fn encode(PathName(name): PathName, request: ApiRequest) -> Result<Respons
         let is_option = OPTIONS.iter().any(|option| field.eq_ignore_ascii_case(option));
         if is_option || !is_word(field) || value.is_empty() || !value.bytes().all(|byte| byte.is_ascii_digit()) {
             let text = format!(
-                "'fields' of the query has '{}', which is not a field and its value in digits, as in worker:3,counter:5",
+                "'fields' of the query has '{}', which is not a field and its value in digits, as in \
+                 worker:3,counter:5",
                 printable_up_to(word, 64)
             );
             return Err(Problem::bad(text));

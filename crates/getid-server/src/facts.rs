@@ -57,8 +57,8 @@ impl Server {
         }
     }
 
-    /// Removes the values from the status of a sequence that answers with sealed texts: the readers of INFO, metrics and
-    /// the status page may not all open them.
+    /// Removes the values from the status of a sequence that answers with sealed texts: the readers of INFO, metrics
+    /// and the status page may not all open them.
     fn hide_sealed_values(&self, name: &str, status: &mut SequenceStatus) {
         let settings = self.settings.get();
         if settings.sealers.answering(name).is_some() && settings.counters.find(name.as_bytes()).is_some() {

@@ -47,7 +47,7 @@ const STATUS_SEQUENCES: Schema = Schema::Named(
 #[rustfmt::skip]
 const LISTED: Schema = Schema::List { of: &Schema::Object(&[
     field("name", &TEXT, "Its name."),
-    field("next", &Schema::OrNull(&TEXT), "The next value in the store; null for a sealed sequence that the user may not open."),
+    field("next", &Schema::OrNull(&TEXT), "The next value in the store; null if the user may not open its texts."),
     field("increment", &AMOUNT, "The distance between values."),
     field("cache", &AMOUNT, "The smallest number of values in a reservation."),
     field("may_count", &Schema::Bool, "Whether the user may get its next value."),

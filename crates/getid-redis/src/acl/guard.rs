@@ -96,8 +96,9 @@ pub(super) fn unguarded(allowed: CommandSet) -> CommandSet {
 pub fn denied(command: &Command) -> ErrorReply {
     let text = format!(
         "DENIED '{}' changes the server, affects other clients, or seals or opens IDs, and requires a login from \
-         other machines unless protected-mode is no. Log in with AUTH as a user with a password (requirepass or ACL SETUSER, set from the \
-         server's own machine or in its configuration), send it from the loopback interface, or set protected-mode no in \
+         other machines unless protected-mode is no. Log in with AUTH as a user with a password \
+         (requirepass or ACL SETUSER, set from the server's own machine or in its \
+         configuration), send it from the loopback interface, or set protected-mode no in \
          the configuration if no other client can reach this port",
         command.full_name.replace('|', " ")
     );

@@ -67,9 +67,9 @@ pub struct Command {
     pub subcommands: &'static [Command],
     /// Lines in the container's `HELP`: the usage, then its indented explanation.
     pub help: &'static [&'static str],
-    /// Whether the command changes the server, affects other clients, or seals or opens IDs, so that other machines need a
-    /// login for it (`protected-mode`). Commands that libraries and exporters send on their own are not guarded: INFO,
-    /// CONFIG GET (without secrets), ROLE, CLIENT SETINFO.
+    /// Whether the command changes the server, affects other clients, or seals or opens IDs, so that other machines
+    /// need a login for it (`protected-mode`). Commands that libraries and exporters send on their own are not guarded:
+    /// INFO, CONFIG GET (without secrets), ROLE, CLIENT SETINFO.
     pub(crate) is_guarded: bool,
     /// Whether the command runs during `CLIENT PAUSE ALL`, as commands with [`CommandFlags::NO_AUTH`] do.
     pub(crate) is_unpaused: bool,

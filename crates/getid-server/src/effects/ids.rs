@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use getid_core::server::{CounterDeclaration, CounterKind, NamedCounters};
-use getid_core::{Refusal, SealDeclaration};
+use getid_core::Refusal;
+use getid_core::server::{CounterDeclaration, CounterKind};
 
 use super::EffectReply;
 use super::chunks::Items;
@@ -12,7 +12,8 @@ use crate::error_replies::of_standby;
 use getid_engine::generators::NamedStatus;
 use getid_redis::command::{self, IdEncoding};
 use getid_redis::resp::{ErrorKind, ErrorReply, Value};
-use getid_redis::session::IdsEffect;
+use getid_redis::session::{IdsEffect, Settings};
+use getid_seal::Sealers;
 use getid_system::clock::Clock as _;
 use getid_text::timestamp;
 
@@ -23,7 +24,7 @@ pub(super) fn perform(server: &Server, effect: IdsEffect) -> EffectReply {
         IdsEffect::Decode(readings) => command::describe_any_id(layout, &readings, now_ms()),
         IdsEffect::DecodeNamed(id) => command::describe_named_id(&id, now_ms()),
         IdsEffect::Encode(encoding) => encode(server, &encoding, now_ms()),
-        IdsEffect::Generators => return generators(server.named_generators(), &server.settings.get().counters),
+        IdsEffect::Generators => return generators(server.named_generators(), &server.settings.get()),
         IdsEffect::Ready { shows_reasons } => ready(server, shows_reasons),
         IdsEffect::Span(times) => command::describe_span(layout, times, now_ms()),
         IdsEffect::SpanNamed { generator, times } => command::describe_named_span(&generator, times, now_ms()),
@@ -51,20 +52,21 @@ enum ListedGenerator {
 }
 
 /// Answers a map for each; fields that a kind without time lacks are null.
-fn generators(named: Vec<NamedStatus>, counters: &NamedCounters) -> EffectReply {
-    let counters = counters.iter().cloned().map(ListedGenerator::Counter);
+fn generators(named: Vec<NamedStatus>, settings: &Settings) -> EffectReply {
+    let sealers = settings.sealers.clone();
+    let counters = settings.counters.iter().cloned().map(ListedGenerator::Counter);
     let all: Vec<_> = named.into_iter().map(ListedGenerator::Named).chain(counters).collect();
     let held_bytes = all.len() * size_of::<ListedGenerator>();
-    let describe = |listed| match listed {
-        ListedGenerator::Named(own) => describe(&own),
-        ListedGenerator::Counter(own) => describe_counter(&own),
+    let describe = move |listed| match listed {
+        ListedGenerator::Named(own) => describe(&own, &sealers),
+        ListedGenerator::Counter(own) => describe_counter(&own, &sealers),
     };
     EffectReply::Chunks(Box::new(Items::new(all.into_iter().map(describe), held_bytes)))
 }
 
 /// Returns a counter with the keys of other generators; fields of clocks are null. `SEQUENCE INFO` has the state of its
 /// sequence.
-fn describe_counter(own: &CounterDeclaration) -> Value {
+fn describe_counter(own: &CounterDeclaration, sealers: &Sealers) -> Value {
     let (layout, format) = match own.kind() {
         CounterKind::Sequence(None) => (Value::Null, Value::Null),
         CounterKind::Sequence(Some(format)) => {
@@ -89,16 +91,17 @@ fn describe_counter(own: &CounterDeclaration) -> Value {
         ("ahead_ms", Value::Integer(0)),
         ("refusing", Value::from("no")),
         ("evenness", Value::Null),
-        ("seal", answer_of(own.seal())),
+        ("seal", answer_of(own.name(), sealers)),
     ])
 }
 
 /// Returns what a sealed generator answers with, in the words of its option `answer`; null if it is not sealed.
-fn answer_of(seal: Option<&SealDeclaration>) -> Value {
-    seal.map_or(Value::Null, |seal| Value::from(if seal.answers_sealed { "sealed" } else { "integer" }))
+fn answer_of(name: &str, sealers: &Sealers) -> Value {
+    let sealer = sealers.find(name.as_bytes());
+    sealer.map_or(Value::Null, |sealer| Value::from(if sealer.answers_sealed() { "sealed" } else { "integer" }))
 }
 
-fn describe(own: &NamedStatus) -> Value {
+fn describe(own: &NamedStatus, sealers: &Sealers) -> Value {
     let declaration = own.generator.declaration();
     let layout = declaration.layout();
     let number = |number: u64| Value::Integer(number.try_into().unwrap_or(i64::MAX));
@@ -116,7 +119,7 @@ fn describe(own: &NamedStatus) -> Value {
         ("ahead_ms", number(own.ahead_ms)),
         ("refusing", Value::bulk(own.refusing.as_ref().map_or_else(|| "no".to_owned(), ToString::to_string))),
         ("evenness", or_null(declaration.quiet_evenness(None).map(|evenness| Value::bulk(evenness.to_string())))),
-        ("seal", answer_of(declaration.seal())),
+        ("seal", answer_of(declaration.name(), sealers)),
     ])
 }
 
@@ -166,9 +169,13 @@ mod tests {
         let all = vec![
             own("tweets twitter format base62", Some(1_700_000_000_000), Some(Refusal::SaveTimeout)),
             own("trace uuid4", None, None),
-            own("orders js53 seal key-file k answer sealed", None, None),
+            own("orders js53", None, None),
         ];
-        let EffectReply::Chunks(mut chunks) = generators(all, &NamedCounters::default()) else { panic!("a value") };
+        let keys = getid_seal::SealKeys::parse(format!("0 {}", "00".repeat(32)).as_bytes()).unwrap();
+        let sealer = getid_seal::Sealer::new(keys, "orders", getid_core::Alphabet::parse("base58").unwrap()).unwrap();
+        let settings = crate::settings::session_settings(&getid_config::Config::default()).unwrap();
+        let settings = Settings { sealers: Sealers::new([sealer.answering(true)]), ..settings };
+        let EffectReply::Chunks(mut chunks) = generators(all, &settings) else { panic!("a value") };
         let mut output = Vec::new();
         while chunks.write_next(Protocol::Resp3, &mut output) {}
         let expected = Value::Array(vec![

@@ -59,8 +59,8 @@ fn no_sealer(call: &mut Call<'_>, name: &[u8]) -> ErrorReply {
 fn not_sealed(name: &str, is_integer: bool) -> ErrorReply {
     let text = if is_integer {
         format!(
-            "ERR generator '{name}' is not sealed. Make a key file (one line: 0 and 64 hex digits, mode 600), add 'seal \
-             key-file PATH' to the generator's line, and send SIGHUP to the server"
+            "ERR generator '{name}' is not sealed. Make a key file (one line: 0 and 64 hex digits, mode 600), add \
+             'seal key-file PATH' to the generator's line, and send SIGHUP to the server"
         )
     } else {
         format!("ERR generator '{name}' is not sealed, and cannot be: its ids are texts")
