@@ -164,6 +164,29 @@ mod tests {
         NamedStatus { generator, issued, waited, refused, asked_per_s, ahead_ms, position_unix_ms, refusing }
     }
 
+    /// Returns the description of `orders js53`.
+    fn orders() -> Value {
+        Value::map([
+            ("name", Value::from("orders")),
+            ("kind", Value::from("js53")),
+            ("layout", Value::from("time:41@1ms server-id:3 counter:9")),
+            ("format", Value::Null),
+            ("epoch", Value::from("2014-12-31T16:00:00.000Z")),
+            ("capacity_per_sec", Value::Integer(512_000)),
+            ("ends", Value::from("2084-09-06T07:47:35.552Z")),
+            ("position", Value::Null),
+            ("ahead_ms", Value::Integer(12)),
+            ("refusing", Value::from("no")),
+            (
+                "evenness",
+                Value::from(
+                    "even with counter-start 0..511 up to id % 512; 'server-id' is equal in all of a server's IDs",
+                ),
+            ),
+            ("seal", Value::from("sealed")),
+        ])
+    }
+
     #[test]
     fn generators_are_described() {
         let all = vec![
@@ -207,25 +230,7 @@ mod tests {
                 ("evenness", Value::Null),
                 ("seal", Value::Null),
             ]),
-            Value::map([
-                ("name", Value::from("orders")),
-                ("kind", Value::from("js53")),
-                ("layout", Value::from("time:41@1ms server-id:3 counter:9")),
-                ("format", Value::Null),
-                ("epoch", Value::from("2014-12-31T16:00:00.000Z")),
-                ("capacity_per_sec", Value::Integer(512_000)),
-                ("ends", Value::from("2084-09-06T07:47:35.552Z")),
-                ("position", Value::Null),
-                ("ahead_ms", Value::Integer(12)),
-                ("refusing", Value::from("no")),
-                (
-                    "evenness",
-                    Value::from(
-                        "even with counter-start 0..511 up to id % 512; 'server-id' is equal in all of a server's IDs",
-                    ),
-                ),
-                ("seal", Value::from("sealed")),
-            ]),
+            orders(),
         ]);
         let mut text = Vec::new();
         resp::encode(&expected, Protocol::Resp3, &mut text);
