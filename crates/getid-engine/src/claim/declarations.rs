@@ -119,8 +119,8 @@ impl Declarations {
         self.since.iter().map(|(name, &unix_ms)| (Some(name.as_str()).filter(|name| *name != UNNAMED), unix_ms))
     }
 
-    /// Returns the declarations with one time for all generators, the unnamed one included. None of them has given an ID,
-    /// and none gives one before `from_unix_ms`.
+    /// Returns the declarations with one time for all generators, the unnamed one included. None of them has given an
+    /// ID, and none gives one before `from_unix_ms`.
     #[must_use]
     pub fn with_first_life(mut self, from_unix_ms: i64) -> Declarations {
         let since = from_unix_ms.saturating_sub(SINCE_MARGIN_MS);

@@ -336,7 +336,7 @@ mod tests {
                 let last_line = |text: &str| text.lines().last().unwrap_or_default().to_owned();
                 match last_line(&name).as_str() {
                     "unix_ms" => unix_ms = last_line(&value),
-                    "generator" | "kind" | "time" | "tick" | "ahead_ms" => {}
+                    "generator" | "kind" | "description" | "time" | "tick" | "ahead_ms" => {}
                     name => words.extend([name.to_owned().into_bytes(), last_line(&value).into_bytes()]),
                 }
             }
