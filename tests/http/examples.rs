@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::support::http::HttpServer;
+use crate::support::seal_key_file;
 
 /// Returns the requests of a page, each with its answer.
 fn examples(page: &str) -> Vec<(String, String)> {
@@ -42,7 +43,9 @@ fn the_page_shows_the_real_answers() {
     let section = page.split("\n## ").find(|section| section.starts_with("The JSON API")).unwrap();
     let examples = examples(section);
     assert!(examples.len() >= 10, "{examples:?}");
-    let server = HttpServer::start(&["--generator", "tweets twitter"]);
+    let dir = tempfile::tempdir().unwrap();
+    let order = format!("order fork seal key-file {}", seal_key_file(dir.path()));
+    let server = HttpServer::start(&["--generator", "tweets twitter", "--generator", &order]);
     for (command, shown) in examples {
         assert!(command.starts_with("curl "), "{command}");
         let own = command.replace("localhost:7880", &format!("127.0.0.1:{}", server.port));

@@ -48,9 +48,9 @@ const ENCODE: Endpoint = Endpoint {
     route: |filter| on(filter, encode),
 };
 
-/// Fields of the widest layout, with names and values.
+/// Fields with names and values. Percent-encoded they fit the first line of a request.
 const FIELDS: Schema =
-    Schema::Text { chars_min: 1, chars_max: 8192, pattern: "^[A-Za-z0-9_-]+:[0-9.]+(,[A-Za-z0-9_-]+:[0-9.]+)*$" };
+    Schema::Text { chars_min: 1, chars_max: 2048, pattern: "^[A-Za-z0-9_-]+:[0-9.]+(,[A-Za-z0-9_-]+:[0-9.]+)*$" };
 
 /// Options of `ENCODEID`, which no field is named after in a request.
 const OPTIONS: [&str; 3] = ["TIME", "HIGHEST", "FORCE"];
@@ -74,7 +74,8 @@ async fn encode(PathName(name): PathName, request: ApiRequest) -> Result<Respons
         // Words of a query must not become options of the command.
         let is_word = |name: &str| !name.is_empty() && name.bytes().all(is_name_byte);
         let is_option = OPTIONS.iter().any(|option| field.eq_ignore_ascii_case(option));
-        if is_option || !is_word(field) || value.is_empty() || !value.bytes().all(|byte| byte.is_ascii_digit()) {
+        let is_value = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+        if is_option || !is_word(field) || !is_value {
             let text = format!(
                 "'fields' of the query has '{}', which is not a field and its value in digits, as in \
                  worker:3,counter:5",
