@@ -429,15 +429,15 @@ fn codes_read_by(script: &mut Command) -> String {
 #[ignore = "needs python3 with redis and sqids (GETID_TEST_PYTHON)"]
 fn sqids_of_python_reads_the_codes() {
     let python = std::env::var_os("GETID_TEST_PYTHON").expect("GETID_TEST_PYTHON");
-    assert_eq!(codes_read_by(Command::new(python).arg(script("sqids.py"))), "ok sqids\n");
+    assert_eq!(codes_read_by(Command::new(python).arg(script("short_codes.py"))), "ok sqids\n");
 }
 
 #[test]
 #[ignore = "needs node with redis and sqids (GETID_TEST_NODE_DIR)"]
 fn sqids_of_node_reads_the_codes() {
     let dir = std::env::var_os("GETID_TEST_NODE_DIR").expect("GETID_TEST_NODE_DIR");
-    let copy = Path::new(&dir).join("sqids.mjs");
-    std::fs::copy(script("sqids.mjs"), &copy).expect("copied");
+    let copy = Path::new(&dir).join("short_codes.mjs");
+    std::fs::copy(script("short_codes.mjs"), &copy).expect("copied");
     assert_eq!(codes_read_by(Command::new("node").arg(copy)), "ok sqids\n");
 }
 

@@ -17,7 +17,8 @@ const CODES = {
 // The value of a sequence's code, as the server reads it.
 async function valueOf(text, name) {
   const fields = await ids.sendCommand(['DECODEID', text, name])
-  return Number(fields[fields.indexOf('value') + 1])
+  // A map of RESP3 is an object.
+  return Number(Array.isArray(fields) ? fields[fields.indexOf('value') + 1] : fields.value)
 }
 
 for (const [name, [prefix, sqids]] of Object.entries(CODES)) {
