@@ -8,8 +8,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Maximum number of dialect words in the repository. The remaining ones are the name of the Unix user `nobody`, which
-/// tests use, and words in the text of a licence.
+/// Maximum number of dialect words in the repository. Tests use the Unix user `nobody`, and a licence has such words in
+/// its text.
 const DIALECT_MAX: usize = 40;
 
 /// The file with the patterns of the dialect.

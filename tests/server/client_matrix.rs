@@ -296,17 +296,21 @@ fn node_redis_resp2() {
     node("node-redis", "RESP2", "node_redis.mjs", &["2"]);
 }
 
-/// Builds the package of the Rust clients, which this package does not depend on, and runs its program.
 fn rust(client: &str, mode: &str, word: &str) {
+    let mut command = Command::new(rust_clients());
+    command.arg(word);
+    script(find_row(client, mode), command);
+}
+
+/// Builds the package of the Rust clients, which this package does not depend on, and returns its program.
+pub(crate) fn rust_clients() -> PathBuf {
     let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/ci/rust");
     let mut build = crate::support::cargo();
     build.args(["build", "--quiet", "--locked", "--manifest-path"]).arg(clients("rust/Cargo.toml"));
     build.env("CARGO_TARGET_DIR", &target);
     let output = finish(&mut build, "", Duration::from_mins(10), false);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let mut command = Command::new(target.join("debug/client-matrix"));
-    command.arg(word);
-    script(find_row(client, mode), command);
+    target.join("debug/client-matrix")
 }
 
 #[test]

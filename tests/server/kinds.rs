@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, UNIX_EPOCH};
 
+use crate::client_matrix::rust_clients;
 use crate::support::Server;
 use crate::support::postgres::PostgresServer;
-use crate::support::program::{finish, run_for};
+use crate::support::program::run_for;
 
 /// Words behind `--generator NAME`, and whether the IDs ascend.
 const KINDS: [(&str, bool); 32] = [
@@ -393,14 +394,9 @@ fn functions_of_postgresql_and_the_server_read_each_other() {
 #[test]
 #[ignore = "needs the crate idgenerator, and minutes to build it"]
 fn ids_of_the_crate_idgenerator_are_read() {
-    let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/ci/rust");
-    let mut build = crate::support::cargo();
-    build.args(["build", "--quiet", "--locked", "--manifest-path"]).arg(script("rust/Cargo.toml"));
-    build.env("CARGO_TARGET_DIR", &target);
-    let output = finish(&mut build, "", Duration::from_mins(10), false);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let program = rust_clients();
     let begin = unix_ms();
-    let made = run_for(Command::new(target.join("debug/client-matrix")).arg("yitter"), Duration::from_mins(1));
+    let made = run_for(Command::new(program).arg("yitter"), Duration::from_mins(1));
     // The generator takes two of the following milliseconds for a hundred IDs.
     let times = begin..=unix_ms() + 2;
     let server = serve_libraries();

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
+use crate::client_matrix::rust_clients;
 use crate::support::Server;
 use crate::support::program::{PATIENCE, finish};
 
@@ -84,13 +84,7 @@ fn redis_rb_counts() {
 #[test]
 #[ignore = "needs the crate redis, and minutes to build it"]
 fn the_crate_redis_counts() {
-    let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/ci/rust");
-    let mut build = crate::support::cargo();
-    build.args(["build", "--quiet", "--locked", "--manifest-path"]).arg(script("rust/Cargo.toml"));
-    build.env("CARGO_TARGET_DIR", &target);
-    let output = finish(&mut build, "", Duration::from_mins(10), false);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let mut command = Command::new(target.join("debug/client-matrix"));
+    let mut command = Command::new(rust_clients());
     command.arg("redis-sequences");
     check(command, "redis");
 }

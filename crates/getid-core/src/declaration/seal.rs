@@ -6,12 +6,12 @@
 //! Invariant: the alphabet has 10 characters or more, and the path has no character that a line would need quotes for.
 
 use alloc::borrow::ToOwned as _;
-use alloc::format;
 use alloc::string::String;
 use core::fmt;
 
 use crate::alphabet::{Alphabet, AlphabetError};
 use crate::format::is_plain;
+use crate::printable::Quoted;
 use crate::radix::Radix;
 
 /// The word that declares a seal. It is followed by no value.
@@ -120,15 +120,6 @@ impl SealMistake {
     }
 }
 
-/// Largest part of a word that an error quotes, characters.
-const QUOTED_MAX: usize = 64;
-
-fn quoted(text: &str) -> String {
-    let shown: String = text.chars().take(QUOTED_MAX).flat_map(char::escape_debug).collect();
-    let more = if text.chars().count() > QUOTED_MAX { "..." } else { "" };
-    format!("'{shown}{more}'")
-}
-
 impl fmt::Display for SealMistake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -142,7 +133,7 @@ impl fmt::Display for SealMistake {
                 f,
                 "key-file is {}, must be a path of 1 to {PATH_BYTES_MAX} printable ASCII characters without spaces, \
                  quotes and backslashes",
-                quoted(text)
+                Quoted(text)
             ),
             Self::Alphabet { error } => write!(f, "alphabet: {error}"),
             Self::ShortAlphabet { chars } => write!(
@@ -150,7 +141,7 @@ impl fmt::Display for SealMistake {
                 "alphabet: it has {chars} characters, must have at least {SEAL_ALPHABET_CHARS_MIN} for a seal, or be a \
                  word such as base58"
             ),
-            Self::Answer { word } => write!(f, "answer is {}, must be sealed or integer", quoted(word)),
+            Self::Answer { word } => write!(f, "answer is {}, must be sealed or integer", Quoted(word)),
             Self::Kind { kind } => {
                 write!(f, "seal is for integers, and {kind} is written in its own way")
             }
