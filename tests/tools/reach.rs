@@ -310,7 +310,8 @@ fn replies_of_a_hostile_server_cannot_control_the_terminal() {
         let mut request = [0; 4096];
         while let Ok(n @ 1..) = stream.read(&mut request) {
             let pings = request[..n].windows(4).filter(|word| word == b"PING").count();
-            let others = request[..n].windows(5).filter(|word| word == b"GETID").count();
+            // Each request is an array, and no word of these tools has an asterisk.
+            let others = request[..n].iter().filter(|&&byte| byte == b'*').count() - pings;
             let reply = "+PONG\r\n".repeat(pings) + &"-ERR \u{1b}[2J\u{9b}31m\u{202e}abc\u{7}\r\n".repeat(others);
             if stream.write_all(reply.as_bytes()).is_err() {
                 break;
