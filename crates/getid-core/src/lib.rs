@@ -43,6 +43,8 @@ mod format;
 mod kind;
 mod lane;
 mod layout;
+#[doc(hidden)]
+pub mod ledger;
 mod limits;
 mod line;
 mod mint;

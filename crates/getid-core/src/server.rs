@@ -42,8 +42,8 @@ pub use crate::printable::is_unprintable;
 pub use crate::scheme::IdBatch8;
 pub use crate::sequence::{
     CACHE_DEFAULT, Fetch, FetchVerdict, Fetched, INCREMENT_MAX, Key, RESERVED_MAX, Remainder, Run, SEQUENCE_NAME_RULE,
-    STORES_MAX, Segment, Sequence, SequencePolicy, SequenceRefusal, SequenceRequest, SequenceStatus, Spec, SpecError,
-    VALUE_MAX, WaitPolicy, WaiterId, is_sequence_name,
+    SERIES_BYTES_MAX, STORES_MAX, Segment, Sequence, SequencePolicy, SequenceRefusal, SequenceRequest, SequenceStatus,
+    Spec, SpecError, VALUE_MAX, WaitPolicy, WaiterId, is_sequence_name, is_series,
 };
 pub use crate::serial::{
     COUNTER_KINDS, CheckDigit, CivilTime, CounterDeclaration, CounterError, CounterKind, CounterReading, NamedCounters,
@@ -53,4 +53,4 @@ pub use crate::slots::Slots;
 pub use crate::status::{LineStatus, Status};
 pub use crate::watermark::SAVE_SLACK_MS;
 #[doc(inline)]
-pub use crate::{beat, claim, worker};
+pub use crate::{beat, claim, ledger, worker};

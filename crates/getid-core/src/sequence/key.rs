@@ -1,4 +1,4 @@
-//! Key of a sequence: its name, and for a serial number the period of its counter.
+//! Key of a counter: the name of its sequence, and for a serial number its series and the period of its counter.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -6,8 +6,17 @@ use core::fmt;
 
 use crate::declaration::{NAME_BYTES_MAX, is_name};
 
-/// Longest period, bytes: `20261122T23` has 11.
+/// Longest period, bytes: `H20261122T23` has 12.
 const PERIOD_BYTES_MAX: usize = 16;
+
+/// Longest key of a series, bytes.
+pub const SERIES_BYTES_MAX: usize = 40;
+
+/// Returns true if `series` is valid as the key of a series: 1 to [`SERIES_BYTES_MAX`] bytes of `A-Z a-z 0-9 _ . -`.
+pub fn is_series(series: &str) -> bool {
+    let is_known = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
+    (1..=SERIES_BYTES_MAX).contains(&series.len()) && series.bytes().all(is_known)
+}
 
 /// End of a sentence about a valid name of a sequence, for errors.
 pub const SEQUENCE_NAME_RULE: &str =
@@ -22,9 +31,10 @@ pub fn is_sequence_name(name: &str) -> bool {
     is_in_range && name.bytes().all(is_known) && name.trim() == name && ![".", "..", "-"].contains(&name)
 }
 
-/// A sequence in a store: a name, and a period that is empty unless it counts the serial numbers of that period.
+/// A counter in a store: a name; the key of its series, empty unless its generator has one counter for each key; and a
+/// period, empty unless it counts the serial numbers of that period.
 ///
-/// Its text is `name`, or `name@period`: no name has an `@`.
+/// Its text is `name`, `name/SERIES`, `name@period` or `name/SERIES@period`: no name has a `/` or an `@`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key(Box<str>);
 
@@ -37,22 +47,44 @@ impl Key {
     /// Creates the key of one period of a serial number, whose name is a generator's; `None` if name or period is not
     /// valid.
     pub fn of_period(name: &str, period: &str) -> Option<Key> {
-        let is_period =
-            (1..=PERIOD_BYTES_MAX).contains(&period.len()) && period.bytes().all(|b| b.is_ascii_alphanumeric());
-        (is_name(name) && is_period).then(|| Key(format!("{name}@{period}").into()))
+        Key::of(name, "", period).filter(|key| !key.period().is_empty())
+    }
+
+    /// Creates the key of a counter of a generator, with its series and its period, each of which may be empty; `None`
+    /// if one of them is not valid.
+    pub fn of(name: &str, series: &str, period: &str) -> Option<Key> {
+        if series.is_empty() && period.is_empty() {
+            return Key::new(name);
+        }
+        let is_period = period.len() <= PERIOD_BYTES_MAX && period.bytes().all(|b| b.is_ascii_alphanumeric());
+        if !is_name(name) || !is_period || !(series.is_empty() || is_series(series)) {
+            return None;
+        }
+        let slash = if series.is_empty() { "" } else { "/" };
+        let at = if period.is_empty() { "" } else { "@" };
+        Some(Key(format!("{name}{slash}{series}{at}{period}").into()))
     }
 
     /// Parses the text of a key.
     pub fn parse(text: &str) -> Option<Key> {
-        match text.split_once('@') {
-            None => Key::new(text),
-            Some((name, period)) => Key::of_period(name, period),
+        let (rest, period) = text.split_once('@').map_or((text, None), |(rest, period)| (rest, Some(period)));
+        let (name, series) = rest.split_once('/').map_or((rest, None), |(name, series)| (name, Some(series)));
+        let is_empty = |part: Option<&str>| part.is_some_and(str::is_empty);
+        if is_empty(period) || is_empty(series) {
+            return None;
         }
+        Key::of(name, series.unwrap_or_default(), period.unwrap_or_default())
     }
 
     /// Returns its name.
     pub fn name(&self) -> &str {
-        self.0.split('@').next().unwrap_or_default()
+        self.0.split(['/', '@']).next().unwrap_or_default()
+    }
+
+    /// Returns the key of its series; empty if its generator has no series.
+    pub fn series(&self) -> &str {
+        let rest = self.0.split('@').next().unwrap_or_default();
+        rest.split_once('/').map_or("", |(_, series)| series)
     }
 
     /// Returns its period; empty for a sequence.
@@ -69,5 +101,29 @@ impl Key {
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Key;
+
+    #[test]
+    fn a_key_is_its_text() {
+        for (text, parts) in [
+            ("orders", ["orders", "", ""]),
+            ("invoice@Y20260101", ["invoice", "", "Y20260101"]),
+            ("invoice/ACME", ["invoice", "ACME", ""]),
+            ("invoice/ACME-1.b@H20261122T23", ["invoice", "ACME-1.b", "H20261122T23"]),
+        ] {
+            let key = Key::parse(text).unwrap();
+            assert_eq!([key.name(), key.series(), key.period()], parts);
+            assert_eq!(Key::of(parts[0], parts[1], parts[2]), Some(key.clone()));
+            assert_eq!(key.as_str(), text);
+        }
+        for bad in ["", "/", "@", "a/", "a@", "/A", "a/@Y20260101", "a/B@", "a/B/C", "a/B@c@d", "a/\u{e9}", "a b/C"] {
+            assert_eq!(Key::parse(bad), None, "{bad}");
+        }
+        assert_eq!(Key::of("a", &"x".repeat(41), ""), None);
     }
 }
