@@ -89,6 +89,10 @@ listed! {
         RaiseIsForgotten,
         /// A server with several stores does not apply one store's values to the other.
         FloorIsForgotten,
+        /// Values in memory are given after the end of their row.
+        EndIsIgnored,
+        /// A server that changes the end of a row keeps values from before another change of the row.
+        EndChangeKeepsOlderValues,
         /// At the max of a sequence even requests with enough values left are refused.
         MaxRefusesEverybody,
         /// Ticks at or past the watermark are given.
@@ -312,6 +316,8 @@ impl Fault {
         Fault::RaiseIsForgotten,
         Fault::FloorIsForgotten,
         Fault::MaxRefusesEverybody,
+        Fault::EndIsIgnored,
+        Fault::EndChangeKeepsOlderValues,
     ];
 
     /// Faults of lanes: found by `interleavings` and the tests of the mint. Any other fault keeps lanes closed, so that

@@ -12,6 +12,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
 
+use super::ends::RowEnd;
 use super::rate::Rate;
 use super::refusal::SequenceRefusal;
 use super::segment::{Run, Segment, SequenceRequest};
@@ -78,6 +79,8 @@ pub enum Fetched {
         generation: u64,
         /// Options in the row.
         spec: Spec,
+        /// End of the row; `None` if it has none.
+        end: Option<RowEnd>,
     },
     /// The store's verdict.
     Refused(SequenceRefusal),
@@ -246,6 +249,10 @@ pub struct Sequence<T> {
     generations: Option<Box<[u64; STORES_MAX]>>,
     cache: Option<OptCount>,
     policy: Option<WaitPolicy>,
+    /// End of the row; `None` if it has none, or it is unknown.
+    end: Option<Box<RowEnd>>,
+    /// Whether the end is that of the row under the known generations.
+    is_end_known: bool,
     /// Number of times that a new generation was found.
     changes: u16,
     asking: FetchState,
@@ -282,6 +289,8 @@ impl<T> Sequence<T> {
             generations: None,
             cache: None,
             policy: None,
+            end: None,
+            is_end_known: false,
             changes: 0,
             asking: FetchState::Idle,
             trouble: None,
@@ -302,7 +311,10 @@ impl<T> Sequence<T> {
     /// Gives the values for one ask that are available now, and returns how many of its commands are left. No draw
     /// passes the waiting ones.
     #[inline]
-    pub fn draw(&mut self, ask: SequenceRequest, runs: &mut Vec<Run>) -> u32 {
+    pub fn draw(&mut self, now_ms: u64, ask: SequenceRequest, runs: &mut Vec<Run>) -> u32 {
+        if self.end.is_some() {
+            self.end_if_due(now_ms);
+        }
         let must_wait = self.has_waiters() && !planted(Fault::PassesThoseWhoWait);
         if must_wait || self.is_uncached() { ask.times } else { self.take(ask, runs) }
     }
@@ -345,6 +357,7 @@ impl<T> Sequence<T> {
         policy: &SequencePolicy,
         missing: &[SequenceRequest],
     ) -> Result<(), SequenceRefusal> {
+        self.end_if_due(now_ms);
         match self.trouble.as_deref() {
             Some(FetchTrouble::Verdict { until_ms, refusal })
                 if now_ms < *until_ms && !planted(Fault::VerdictIsNotBelieved) =>
@@ -496,11 +509,16 @@ impl<T> Sequence<T> {
             }
         };
         match answer {
-            Fetched::Reserved { store, segment, version, generation, spec } => {
+            Fetched::Reserved { store, segment, version, generation, spec, end } => {
                 // Statements have deadlines of seconds, so the time fits.
                 self.took_ms = u16::try_from(now_ms.saturating_sub(asked.since_ms)).unwrap_or(u16::MAX);
                 self.slowest_ms = self.took_ms.max(self.slowest_ms - self.slowest_ms / 8);
-                self.reserved(now_ms, HeldSegment { segment, store }, version, generation, spec, asked)
+                let held = HeldSegment { segment, store };
+                let taken = self.reserved(now_ms, held, version, generation, spec, asked);
+                if taken == FetchVerdict::Yes {
+                    self.note_end(end);
+                }
+                taken
             }
             Fetched::Refused(_) if asked.changes != self.changes => FetchVerdict::Outdated,
             Fetched::Refused(refusal) => {
@@ -524,6 +542,7 @@ impl<T> Sequence<T> {
             {
                 self.throw_away();
             }
+            SequenceRefusal::Ended { .. } => self.throw_away(),
             SequenceRefusal::Dropped { .. } => {
                 self.throw_away();
                 // A new row with this name sets where it begins.
@@ -609,6 +628,55 @@ impl<T> Sequence<T> {
         FetchVerdict::Yes
     }
 
+    /// Records the end in a reserved row. Of several stores, the earliest end counts until a generation changes.
+    fn note_end(&mut self, end: Option<RowEnd>) {
+        let is_earlier = |known: &RowEnd| end.is_none_or(|end| known.unix_ms < end.unix_ms);
+        if !self.is_end_known || !self.end.as_deref().is_some_and(is_earlier) {
+            self.end = end.map(Box::new);
+        }
+        self.is_end_known = true;
+    }
+
+    /// Ends the sequence if its time has come: held values are discarded, and the store is asked again after a while.
+    fn end_if_due(&mut self, now_ms: u64) {
+        let Some(end) = self.end.as_deref().filter(|end| end.at_ms <= now_ms) else { return };
+        if planted(Fault::EndIsIgnored) {
+            return;
+        }
+        let unix_ms = end.unix_ms;
+        self.forget_end();
+        self.judged(now_ms, SequenceRefusal::Ended { unix_ms });
+    }
+
+    fn forget_end(&mut self) {
+        (self.end, self.is_end_known) = (None, false);
+    }
+
+    /// Returns the end of the row, with `None` in it for a row without one; `None` if the end is unknown.
+    pub fn known_end(&self) -> Option<Option<RowEnd>> {
+        self.is_end_known.then(|| self.end.as_deref().copied())
+    }
+
+    /// Records the end that this server has written into a store's row, which then had this version and generation. If
+    /// the row had no other change in between, held values stay valid.
+    pub fn end_changed(&mut self, store: u8, version: u64, generation: u64, end: Option<RowEnd>) {
+        let known = self.generation_of(store);
+        if generation <= known {
+            return;
+        }
+        if generation == known + 1 || planted(Fault::EndChangeKeepsOlderValues) {
+            let is_own = self.version.get().is_some_and(|own| own + 1 == version);
+            self.replace_generation(store, generation);
+            self.version = if is_own { OptU64::of(version) } else { OptU64::NONE };
+        } else {
+            self.set_generation(store, generation);
+        }
+        if matches!(self.trouble.as_deref(), Some(FetchTrouble::Verdict { .. })) {
+            self.trouble = None;
+        }
+        (self.end, self.is_end_known) = (end.map(Box::new), true);
+    }
+
     fn backwards(&mut self, asked: Box<FetchInFlight>) -> FetchVerdict {
         self.asking = FetchState::InFlight(asked);
         FetchVerdict::Backwards { floor: self.floor }
@@ -641,6 +709,7 @@ impl<T> Sequence<T> {
 
     /// Serves waiting draws from held values, in rounds of slices; after a verdict, refuses those that get none.
     pub fn serve(&mut self, now_ms: u64, done: &mut dyn FnMut(T, Result<Vec<Run>, SequenceRefusal>)) {
+        self.end_if_due(now_ms);
         let before = match &self.asking {
             // With `cache 0` the fetch was for the draws before it.
             FetchState::InFlight(asked) if self.is_uncached() && self.current.segment.left() > 0 => {
@@ -707,6 +776,24 @@ impl<T> Sequence<T> {
         if generation <= self.generation_of(store) {
             return false;
         }
+        self.replace_generation(store, generation);
+        self.is_end_known = false;
+        // Values of other stores are not given after the end.
+        if self.generations.is_none() {
+            self.end = None;
+        }
+        if planted(Fault::GenerationIsIgnored) {
+            return true;
+        }
+        self.forget_store(store);
+        // The verdict was about the former row.
+        if matches!(self.trouble.as_deref(), Some(FetchTrouble::Verdict { .. })) {
+            self.trouble = None;
+        }
+        true
+    }
+
+    fn replace_generation(&mut self, store: u8, generation: u64) {
         if store > 0 && self.generations.is_none() {
             let mut all = Box::new([0; STORES_MAX]);
             all[0] = self.generation;
@@ -721,21 +808,13 @@ impl<T> Sequence<T> {
                 }
             }
         }
-        if planted(Fault::GenerationIsIgnored) {
-            return true;
-        }
-        self.forget_store(store);
-        // The verdict was about the former row.
-        if matches!(self.trouble.as_deref(), Some(FetchTrouble::Verdict { .. })) {
-            self.trouble = None;
-        }
-        true
     }
 
     /// Records that the row was created again, and begins with `next`: that may be below values of the former row,
     /// which was dropped. A verdict on that row, which may still arrive, is ignored.
     pub fn recreated(&mut self, next: i64) {
         self.throw_away();
+        self.forget_end();
         (self.floor, self.last_given, self.version) = (next, OptU64::NONE, OptU64::NONE);
         (self.fetch_at, self.cache, self.used_share) = (None, None, SHARE_UNKNOWN);
         self.changes = self.changes.wrapping_add(1);
@@ -760,6 +839,7 @@ impl<T> Sequence<T> {
     /// Discards the values of a store that lost writes, and its generation, which may be lost as well.
     pub fn lose_store(&mut self, store: u8) {
         self.forget_store(store);
+        self.forget_end();
         match &mut self.generations {
             Some(generations) => {
                 if let Some(generation) = generations.get_mut(usize::from(store)) {

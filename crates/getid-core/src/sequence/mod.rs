@@ -7,6 +7,7 @@
 //! Invariant: a value is given only from a segment that the store has confirmed as this server's, and at most once.
 //! Each value is larger than all given before.
 
+mod ends;
 mod key;
 mod machine;
 mod rate;
@@ -15,6 +16,7 @@ mod segment;
 mod spec;
 mod waiting;
 
+pub use ends::{END_UNIX_MS_MAX, EndChange, EndCondition, EndDecision, RowEnd};
 pub use key::{Key, SEQUENCE_NAME_RULE, SERIES_BYTES_MAX, is_sequence_name, is_series};
 pub use machine::{Fetch, FetchVerdict, Fetched, Remainder, STORES_MAX, Sequence, SequencePolicy, SequenceStatus};
 pub use refusal::SequenceRefusal;

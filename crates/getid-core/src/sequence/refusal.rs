@@ -4,6 +4,8 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;
 
+use crate::time::UtcMs;
+
 /// Reason why a request gets no value. [`SequenceRefusal::of`] returns it as the text of an error reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SequenceRefusal {
@@ -13,6 +15,11 @@ pub enum SequenceRefusal {
     Dropped {
         /// Last value that counts as given.
         last: i64,
+    },
+    /// The sequence has ended (`EXPIRE`).
+    Ended {
+        /// The end, Unix ms.
+        unix_ms: i64,
     },
     /// No value up to the sequence's max is left for this request.
     AtMax {
@@ -91,6 +98,11 @@ impl fmt::Display for NamedRefusal<'_> {
                 f,
                 "ERR no such sequence '{name}': it was dropped at {last}, and 'SEQUENCE CREATE {name}' continues above \
                  that"
+            ),
+            SequenceRefusal::Ended { unix_ms } => write!(
+                f,
+                "ERR sequence '{name}' ended at {}: 'PERSIST {name}' continues it above its last value",
+                UtcMs(*unix_ms)
             ),
             SequenceRefusal::AtMax { max } => write!(
                 f,

@@ -14,7 +14,7 @@ fn ones(times: u32) -> SequenceRequest {
 fn reserved(first: i64, last: i64, cache: u32) -> Fetched {
     let segment = Segment { first, last, increment: 1 };
     let spec = Spec { cache, ..Spec::default() };
-    Fetched::Reserved { store: 0, segment, version: 1, generation: 1, spec }
+    Fetched::Reserved { store: 0, segment, version: 1, generation: 1, spec, end: None }
 }
 
 /// Returns the results of serving: for each payload its values, or the refusal.
@@ -43,9 +43,9 @@ fn holding(first: i64, last: i64) -> Sequence<u32> {
 pub(crate) fn values_come_out_of_memory_in_order() {
     let mut sequence = holding(2, 10);
     let mut runs = Vec::new();
-    assert_eq!(sequence.draw(ones(3), &mut runs), 0);
-    assert_eq!(sequence.draw(SequenceRequest { values: 4, times: 1 }, &mut runs), 0);
-    assert_eq!(sequence.draw(ones(5), &mut runs), 3);
+    assert_eq!(sequence.draw(0, ones(3), &mut runs), 0);
+    assert_eq!(sequence.draw(0, SequenceRequest { values: 4, times: 1 }, &mut runs), 0);
+    assert_eq!(sequence.draw(0, ones(5), &mut runs), 3);
     assert_eq!(values(&runs), [2, 3, 4, 8, 9, 10]);
     assert_eq!(sequence.last_given(), Some(10));
 }
@@ -55,14 +55,17 @@ pub(crate) fn a_range_over_two_segments_is_taken_only_if_they_adjoin() {
     for (second, expected) in [(11, vec![12, 13]), (21, vec![23, 24])] {
         let mut sequence = holding(2, 10);
         let mut runs = Vec::new();
-        assert_eq!(sequence.draw(ones(7), &mut runs), 0);
+        assert_eq!(sequence.draw(0, ones(7), &mut runs), 0);
         assert!(sequence.wants_fetch(10), "two of ten are left");
         sequence.begin_fetch(10, &POLICY).expect("a fetch");
         assert_eq!(sequence.fetched(15, reserved(second, second + 9, 100)), FetchVerdict::Yes);
         runs.clear();
         // 9, 10 are left of the first.
-        assert_eq!(sequence.draw(SequenceRequest { values: if second == 11 { 4 } else { 3 }, times: 1 }, &mut runs), 0);
-        assert_eq!(sequence.draw(ones(1), &mut runs), 0);
+        assert_eq!(
+            sequence.draw(0, SequenceRequest { values: if second == 11 { 4 } else { 3 }, times: 1 }, &mut runs),
+            0
+        );
+        assert_eq!(sequence.draw(0, ones(1), &mut runs), 0);
         assert_eq!(values(&runs), expected);
     }
 }
@@ -88,7 +91,7 @@ pub(crate) fn with_cache_0_a_fetch_is_for_draws_that_came_before_it() {
 pub(crate) fn after_a_failure_it_pauses_and_asks_for_no_more_than_what_waits() {
     let mut sequence = holding(2, 1000);
     let mut runs = Vec::new();
-    assert_eq!(sequence.draw(ones(999), &mut runs), 0);
+    assert_eq!(sequence.draw(0, ones(999), &mut runs), 0);
     sequence.join(vec![ones(7)], 1);
     assert!(sequence.begin_fetch(6, &POLICY).is_some_and(|fetch| fetch.values > 7));
     let mut now_ms = 10;
@@ -135,12 +138,12 @@ pub(crate) fn what_lies_below_is_never_given() {
 pub(crate) fn what_is_given_back_is_the_rows_end_or_nothing() {
     let mut sequence = holding(2, 10);
     let mut runs = Vec::new();
-    sequence.draw(ones(3), &mut runs);
+    sequence.draw(0, ones(3), &mut runs);
     let remainder = sequence.give_back().expect("six values");
     assert_eq!((remainder.version, remainder.next, remainder.values), (1, 5, 6));
     assert_eq!(remainder.had_next, Some(5));
     assert_eq!(sequence.give_back(), None);
-    assert_eq!(sequence.draw(ones(1), &mut runs), 1);
+    assert_eq!(sequence.draw(0, ones(1), &mut runs), 1);
 
     let mut sequence = holding(2, 10);
     sequence.join(vec![ones(20)], 1);
@@ -148,7 +151,7 @@ pub(crate) fn what_is_given_back_is_the_rows_end_or_nothing() {
     assert_eq!(sequence.give_back(), None, "a fetch is in flight");
 
     let mut sequence = holding(2, 10);
-    sequence.draw(ones(7), &mut runs);
+    sequence.draw(0, ones(7), &mut runs);
     sequence.begin_fetch(5, &POLICY).expect("a fetch");
     sequence.fetched(6, Fetched::Failed { is_unknown: true, reason: "lost".into() });
     assert_eq!(sequence.give_back(), None, "the last fetch may have been done");
@@ -164,13 +167,13 @@ pub(crate) fn waiting_draws_are_served_in_rounds_and_none_passes() {
     assert_eq!(sequence.leave(gone), Some(2));
     assert_eq!(sequence.leave(gone), None);
     let mut runs = Vec::new();
-    assert_eq!(sequence.draw(ones(1), &mut runs), 1);
+    assert_eq!(sequence.draw(0, ones(1), &mut runs), 1);
     sequence.fetched(5, reserved(1, 210, 100));
     let served = serve(&mut sequence, 5);
     assert_eq!(served[0], (3, Ok(vec![65])));
     let expected: Vec<i64> = (1..=64).chain(66..=201).collect();
     assert_eq!(served[1], (1, Ok(expected)));
-    assert_eq!(sequence.draw(ones(1), &mut runs), 0);
+    assert_eq!(sequence.draw(0, ones(1), &mut runs), 0);
 }
 
 #[test]
@@ -180,7 +183,7 @@ pub(crate) fn a_set_inside_of_what_is_held_skips() {
     assert!(!sequence.skip_to(4), "it never goes back");
     assert!(!sequence.skip_to(11), "the store must decide that");
     let mut runs = Vec::new();
-    assert_eq!(sequence.draw(ones(1), &mut runs), 0);
+    assert_eq!(sequence.draw(0, ones(1), &mut runs), 0);
     assert_eq!(values(&runs), [6]);
 }
 
@@ -191,12 +194,12 @@ pub(crate) fn at_its_max_it_refuses_and_gives_what_is_left() {
     sequence.join(vec![ones(5)], 1);
     sequence.begin_fetch(5, &POLICY).expect("a fetch");
     let spec = Spec { max: 3, ..Spec::default() };
-    let empty = Fetched::Reserved { store: 0, segment: Segment::EMPTY, version: 1, generation: 1, spec };
+    let empty = Fetched::Reserved { store: 0, segment: Segment::EMPTY, version: 1, generation: 1, spec, end: None };
     sequence.fetched(6, empty);
     let refusal = SequenceRefusal::AtMax { max: 3 };
     assert_eq!(serve(&mut sequence, 6), [(1, Err(refusal.clone()))]);
     assert_eq!(sequence.may_wait(7, &POLICY, &[ones(1)]), Err(refusal));
-    assert_eq!(sequence.draw(ones(1), &mut runs), 1);
+    assert_eq!(sequence.draw(0, ones(1), &mut runs), 1);
 }
 
 #[test]
@@ -214,7 +217,7 @@ pub(crate) fn from_idle_to_200000_a_second_takes_few_fetches() {
             serve(&mut sequence, now_ms);
         }
         runs.clear();
-        let left = sequence.draw(ones(200), &mut runs);
+        let left = sequence.draw(0, ones(200), &mut runs);
         if left > 0 {
             sequence.join(vec![ones(left)], 0);
             missed_ms = now_ms;
@@ -252,7 +255,7 @@ impl Steady {
         for _ in 0..ms / every_ms {
             self.now_ms += every_ms;
             let mut runs = Vec::new();
-            let left = self.sequence.draw(ones(1), &mut runs);
+            let left = self.sequence.draw(self.now_ms, ones(1), &mut runs);
             values += u64::from(1 - left);
             if left > 0 && !answers {
                 return values;
@@ -270,8 +273,10 @@ impl Steady {
             let segment = Segment { first: self.next, last, increment: 1 };
             let spec = Spec { max: self.max, ..Spec::default() };
             self.next = last + 1;
-            self.sequence
-                .fetched(self.now_ms, Fetched::Reserved { store: 0, segment, version: 1, generation: 1, spec });
+            self.sequence.fetched(
+                self.now_ms,
+                Fetched::Reserved { store: 0, segment, version: 1, generation: 1, spec, end: None },
+            );
             serve(&mut self.sequence, self.now_ms);
         }
         values
@@ -317,7 +322,7 @@ fn the_share_of_the_max_is_that_of_all_servers() {
 
 #[test]
 pub(crate) fn one_is_small() {
-    assert!(size_of::<Sequence<Box<u8>>>() <= 232, "{}", size_of::<Sequence<Box<u8>>>());
+    assert!(size_of::<Sequence<Box<u8>>>() <= 240, "{}", size_of::<Sequence<Box<u8>>>());
 }
 
 const AT_ONCE: SequencePolicy = SequencePolicy { ride_out_ms: 10_000, waits: WaitPolicy::Error };
@@ -344,12 +349,12 @@ pub(crate) fn with_policy_error_a_large_range_is_there_for_the_next_draw() {
     let mut sequence = holding(2, 101);
     let large = SequenceRequest { values: 500, times: 1 };
     let mut runs = Vec::new();
-    assert_eq!(sequence.draw(large, &mut runs), 1);
+    assert_eq!(sequence.draw(0, large, &mut runs), 1);
     assert!(!sequence.wants_fetch(10));
     assert_eq!(sequence.may_wait(10, &AT_ONCE, &[large]), Err(SequenceRefusal::Busy { waited_ms: 0 }));
     let fetch = sequence.begin_fetch(10, &AT_ONCE).expect("a fetch");
     sequence.fetched(15, reserved(200, 200 + i64::from(fetch.values) - 1, 100));
-    assert_eq!(sequence.draw(large, &mut runs), 0);
+    assert_eq!(sequence.draw(0, large, &mut runs), 0);
     assert_eq!(values(&runs), [699]);
 }
 
@@ -358,7 +363,10 @@ pub(crate) fn with_policy_error_a_sequence_at_its_max_goes_on_once_it_was_given_
     let mut sequence = holding(2, 1);
     sequence.begin_fetch(5, &AT_ONCE).expect("a fetch");
     let spec = Spec { max: 1, ..Spec::default() };
-    sequence.fetched(6, Fetched::Reserved { store: 0, segment: Segment::EMPTY, version: 1, generation: 1, spec });
+    sequence.fetched(
+        6,
+        Fetched::Reserved { store: 0, segment: Segment::EMPTY, version: 1, generation: 1, spec, end: None },
+    );
     assert_eq!(sequence.may_wait(7, &AT_ONCE, &[ones(1)]), Err(SequenceRefusal::AtMax { max: 1 }));
     sequence.set_generation(0, 2);
     assert_eq!(sequence.may_wait(8, &AT_ONCE, &[ones(1)]), Ok(()), "nothing can be in memory: a fetch begins");
@@ -384,7 +392,10 @@ pub(crate) fn at_the_max_requests_that_fit_are_served() {
     sequence.join(vec![ones(2)], 3);
     sequence.begin_fetch(5, &POLICY).expect("a fetch");
     let spec = Spec { max: 4, ..Spec::default() };
-    sequence.fetched(6, Fetched::Reserved { store: 0, segment: Segment::EMPTY, version: 1, generation: 1, spec });
+    sequence.fetched(
+        6,
+        Fetched::Reserved { store: 0, segment: Segment::EMPTY, version: 1, generation: 1, spec, end: None },
+    );
     let refusal = SequenceRefusal::AtMax { max: 4 };
     assert_eq!(serve(&mut sequence, 6), [(1, Err(refusal.clone())), (2, Ok(vec![2, 3])), (3, Err(refusal))]);
 }
@@ -406,7 +417,7 @@ pub(crate) fn a_set_below_what_others_had_is_refused() {
 pub(crate) fn with_cache_0_nothing_of_an_earlier_cache_is_given() {
     let mut sequence = holding(2, 100);
     let mut runs = Vec::new();
-    sequence.draw(ones(60), &mut runs);
+    sequence.draw(0, ones(60), &mut runs);
     // 39 are left, and other servers have had 101 to 200.
     sequence.join(vec![SequenceRequest { values: 50, times: 1 }], 1);
     sequence.begin_fetch(10, &POLICY).expect("a fetch");
@@ -422,10 +433,10 @@ pub(crate) fn a_raise_is_in_force_with_any_generation() {
     let mut sequence = holding(2, 100);
     sequence.note_given(50);
     let mut runs = Vec::new();
-    assert_eq!(sequence.draw(ones(1), &mut runs), 0);
+    assert_eq!(sequence.draw(0, ones(1), &mut runs), 0);
     assert_eq!(values(&runs), [51]);
     sequence.note_given(500);
-    assert_eq!((sequence.draw(ones(1), &mut runs), sequence.last_given()), (1, Some(500)));
+    assert_eq!((sequence.draw(0, ones(1), &mut runs), sequence.last_given()), (1, Some(500)));
     sequence.begin_fetch(10, &POLICY).expect("a fetch");
     assert_eq!(sequence.fetched(11, reserved(101, 200, 100)), FetchVerdict::Backwards { floor: 501 });
 }
@@ -433,7 +444,7 @@ pub(crate) fn a_raise_is_in_force_with_any_generation() {
 #[test]
 pub(crate) fn a_set_is_the_stores_while_others_may_have_a_part_in_the_rows_end() {
     let mut sequence = holding(2, 100);
-    sequence.draw(ones(60), &mut Vec::new());
+    sequence.draw(0, ones(60), &mut Vec::new());
     sequence.begin_fetch(10, &POLICY).expect("a fetch");
     assert!(!sequence.skip_to(70), "a fetch is in flight");
     sequence.fetched(11, Fetched::Failed { is_unknown: true, reason: "lost".into() });
@@ -456,10 +467,10 @@ pub(crate) fn what_is_held_of_a_row_that_is_gone_is_not_given() {
     let lost = SequenceRefusal::Lost { store: "sqlite:/s".into() };
     for refusal in [SequenceRefusal::NoSuch, lost, SequenceRefusal::WentBack] {
         let mut sequence = holding(2, 100);
-        sequence.draw(ones(60), &mut Vec::new());
+        sequence.draw(0, ones(60), &mut Vec::new());
         sequence.begin_fetch(10, &POLICY).expect("a fetch");
         sequence.fetched(11, Fetched::Refused(refusal.clone()));
-        assert_eq!(sequence.draw(ones(1), &mut Vec::new()), 1);
+        assert_eq!(sequence.draw(0, ones(1), &mut Vec::new()), 1);
         assert_eq!(sequence.may_wait(11, &POLICY, &[ones(1)]), Err(refusal));
     }
 }
@@ -489,7 +500,7 @@ fn a_segment_does_not_grow_because_the_one_before_was_thrown_away() {
         assert!(fetch.values <= 100 + 8 * 20, "{} values after {generation} changes", fetch.values);
         let segment = Segment { first: fetch.floor, last: fetch.floor + i64::from(fetch.values) - 1, increment: 1 };
         let spec = Spec::default();
-        let answer = Fetched::Reserved { store: 0, segment, version: generation, generation, spec };
+        let answer = Fetched::Reserved { store: 0, segment, version: generation, generation, spec, end: None };
         sequence.fetched(10 * generation + 1, answer);
         serve(&mut sequence, 10 * generation + 1);
     }
@@ -508,7 +519,7 @@ fn a_row_that_was_created_again_begins_at_its_start() {
     assert_eq!(serve(&mut sequence, 6), []);
     assert_eq!(sequence.begin_fetch(6, &POLICY), Some(Fetch { values: 1, floor: 5 }));
     let segment = Segment { first: 5, last: 5, increment: 1 };
-    let answer = Fetched::Reserved { store: 0, segment, version: 1, generation: 3, spec: Spec::default() };
+    let answer = Fetched::Reserved { store: 0, segment, version: 1, generation: 3, spec: Spec::default(), end: None };
     assert_eq!(sequence.fetched(7, answer), FetchVerdict::Yes);
     assert_eq!(serve(&mut sequence, 7), [(1, Ok(vec![5]))]);
 }

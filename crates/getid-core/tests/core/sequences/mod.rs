@@ -55,10 +55,12 @@ pub(crate) enum PlantedMistake {
     FloorForgetsEarlierLives,
     /// The rows of several stores have the same values.
     SameOffsets,
+    /// A store reserves values after the end of its row.
+    ReservesAfterTheEnd,
 }
 
 impl PlantedMistake {
-    const ALL: [PlantedMistake; 17] = [
+    const ALL: [PlantedMistake; 18] = [
         PlantedMistake::Upsert,
         PlantedMistake::GivesBackAnyway,
         PlantedMistake::GivesBackTwice,
@@ -76,6 +78,7 @@ impl PlantedMistake {
         PlantedMistake::AltersWithoutHolding,
         PlantedMistake::FloorForgetsEarlierLives,
         PlantedMistake::SameOffsets,
+        PlantedMistake::ReservesAfterTheEnd,
     ];
 }
 
@@ -144,6 +147,8 @@ fn scene(fault: Fault) -> Option<fn()> {
         Fault::SkipsWhatOthersHave => sequence::a_set_is_the_stores_while_others_may_have_a_part_in_the_rows_end,
         Fault::UninvitedAnswerIsUsed => sequence::an_answer_without_a_fetch_is_not_used,
         Fault::VerdictIsNotBelieved => sequence::at_its_max_it_refuses_and_gives_what_is_left,
+        Fault::EndIsIgnored => rules::after_the_end_nothing_is_given_and_without_it_values_are_above,
+        Fault::EndChangeKeepsOlderValues => rules::an_end_that_follows_an_unseen_raise_discards_values_below_it,
         Fault::VerdictKeepsValues => sequence::what_is_held_of_a_row_that_is_gone_is_not_given,
         _ => return None,
     })

@@ -95,12 +95,12 @@ proptest! {
         sequence.begin_fetch(0, &policy);
         let segment = Segment { first: 1, last: 2000, increment: 1 };
         let spec = Spec::default();
-        sequence.fetched(0, Fetched::Reserved { store: 0, segment, version: 1, generation: 0, spec });
+        sequence.fetched(0, Fetched::Reserved { store: 0, segment, version: 1, generation: 0, spec, end: None });
         sequence.serve(0, &mut |(), _| {});
         let mut next = 2;
         for (values, times) in asks {
             let mut runs = vec![];
-            let left = sequence.draw(SequenceRequest { values, times }, &mut runs);
+            let left = sequence.draw(0, SequenceRequest { values, times }, &mut runs);
             let given: u32 = runs.iter().map(|run| run.times).sum();
             prop_assert_eq!(given + left, times);
             for run in runs {

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use getid_core::server::{
-    Fetch, FetchVerdict, Fetched, Key, Run, Segment, Sequence, SequencePolicy, SequenceRefusal, SequenceRequest, Spec,
-    WaitPolicy,
+    Fetch, FetchVerdict, Fetched, Key, RowEnd, Run, Segment, Sequence, SequencePolicy, SequenceRefusal,
+    SequenceRequest, Spec, WaitPolicy,
 };
 
 use super::store::{Row, State, Statement, Store, StoreReply};
@@ -23,6 +23,7 @@ impl SmallWorld {
     }
 
     fn does(&mut self, statement: &Statement) -> StoreReply {
+        self.store.now_ms = self.now_ms;
         self.store.execute(statement, None)
     }
 
@@ -34,8 +35,12 @@ impl SmallWorld {
     fn reserve(&mut self, fetch: Fetch) -> Fetched {
         match self.does(&Statement::Reserve { values: fetch.values, floor: 0 }) {
             StoreReply::Reserved { segment, row, .. } => {
+                let end = end_of(&row);
                 let Row { version, generation, spec, .. } = row;
-                Fetched::Reserved { store: 0, segment, version, generation, spec }
+                Fetched::Reserved { store: 0, segment, version, generation, spec, end }
+            }
+            StoreReply::Refusal(row) if row.state == State::Live => {
+                Fetched::Refused(SequenceRefusal::Ended { unix_ms: row.ends_ms.cast_signed() })
             }
             StoreReply::Refusal(row) if row.state == State::Dropped => {
                 Fetched::Refused(SequenceRefusal::Dropped { last: row.next - 1 })
@@ -53,7 +58,7 @@ impl SmallWorld {
     fn incr_by(&mut self, server: &mut Sequence<u8>, values: u32) -> Result<i64, SequenceRefusal> {
         let ask = SequenceRequest { values, times: 1 };
         let mut runs = vec![];
-        if server.draw(ask, &mut runs) > 0 {
+        if server.draw(self.now_ms, ask, &mut runs) > 0 {
             server.may_wait(self.now_ms, &POLICY, &[ask])?;
             server.join(vec![ask], 0);
         }
@@ -73,6 +78,13 @@ impl SmallWorld {
         result.expect("it is served or refused")
     }
 
+    /// Sets the end of the row at a server's request; 0 removes it.
+    fn expire(&mut self, server: &mut Sequence<u8>, ends_ms: u64) {
+        self.does(&Statement::Expire { ends_ms });
+        let row = self.row();
+        server.end_changed(0, row.version, row.generation, end_of(row));
+    }
+
     /// Loses the reply to a fetch, which was done or not.
     fn lose_reply(&mut self, server: &mut Sequence<u8>, is_done: bool) {
         server.join(vec![SequenceRequest { values: 1, times: 1 }], 1);
@@ -83,6 +95,11 @@ impl SmallWorld {
         server.fetched(self.now_ms, Fetched::Failed { is_unknown: true, reason: "the connection ended".into() });
         self.now_ms += 10_000;
     }
+}
+
+/// Returns the end of a row. The simulated time is that of all clocks.
+fn end_of(row: &Row) -> Option<RowEnd> {
+    (row.ends_ms > 0).then_some(RowEnd { unix_ms: row.ends_ms.cast_signed(), at_ms: row.ends_ms })
 }
 
 /// Returns the statement of a clean stop.
@@ -115,7 +132,7 @@ fn a_range_whose_reply_was_lost_is_never_given() {
     for is_done in [true, false] {
         let (mut small, mut a, mut b) = (SmallWorld::new(), server(), server());
         assert_eq!(small.incr(&mut a), Ok(1));
-        a.draw(SequenceRequest { values: 100, times: 1 }, &mut vec![]);
+        a.draw(0, SequenceRequest { values: 100, times: 1 }, &mut vec![]);
         small.lose_reply(&mut a, is_done);
         let of_b = small.incr(&mut b).expect("a value");
         let of_a = small.incr(&mut a).expect("a value");
@@ -133,10 +150,10 @@ fn retries_do_not_burn_millions() {
     let mut reserved = |values: u32| {
         let segment = Segment { first: next, last: next + i64::from(values) - 1, increment: 1 };
         next += i64::from(values);
-        Fetched::Reserved { store: 0, segment, version: 1, generation: 0, spec: Spec::default() }
+        Fetched::Reserved { store: 0, segment, version: 1, generation: 0, spec: Spec::default(), end: None }
     };
     for now_ms in 0..30_000 {
-        if a.draw(SequenceRequest { values: 1, times: 200 }, &mut vec![]) > 0 {
+        if a.draw(0, SequenceRequest { values: 1, times: 200 }, &mut vec![]) > 0 {
             a.join(vec![SequenceRequest { values: 1, times: 1 }], 0);
         }
         if let Some(fetch) = a.begin_fetch(now_ms, &POLICY) {
@@ -147,7 +164,7 @@ fn retries_do_not_burn_millions() {
     let mut statements = 0;
     let mut largest = 0;
     for now_ms in 30_000..90_000 {
-        a.draw(SequenceRequest { values: 1, times: 200 }, &mut vec![]);
+        a.draw(0, SequenceRequest { values: 1, times: 200 }, &mut vec![]);
         if let Some(fetch) = a.begin_fetch(now_ms, &POLICY) {
             burnt += u64::from(fetch.values);
             largest = largest.max(fetch.values);
@@ -230,7 +247,7 @@ fn a_raise_throws_away_what_is_held() {
 fn an_answer_that_is_older_than_a_raise_is_thrown_away() {
     let (mut small, mut b) = (SmallWorld::new(), server());
     assert_eq!(small.incr(&mut b), Ok(1));
-    b.draw(SequenceRequest { values: 60, times: 1 }, &mut vec![]);
+    b.draw(0, SequenceRequest { values: 60, times: 1 }, &mut vec![]);
     let fetch = b.begin_fetch(0, &POLICY).expect("a fetch");
     let answer = small.reserve(fetch);
     let StoreReply::Row(row) = small.does(&Statement::Raise { last: 1000 }) else { panic!("it is raised") };
@@ -263,7 +280,7 @@ fn a_store_that_went_back_is_refused_until_somebody_confirms() {
     assert!(small.incr_by(&mut a, 500).expect("values") >= 500);
     let had_next = small.row().next;
     small.store.row = Some(Row { next: before, ..small.row().clone() });
-    a.draw(SequenceRequest { values: 50, times: 1 }, &mut vec![]);
+    a.draw(0, SequenceRequest { values: 50, times: 1 }, &mut vec![]);
     let fetch = loop {
         if let Some(fetch) = a.begin_fetch(0, &POLICY) {
             break fetch;
@@ -291,7 +308,7 @@ fn of_several_stores_one_may_be_down_and_values_ascend() {
     let mut last = 0;
     for turn in 0..40 {
         let mut runs = vec![];
-        while a.draw(SequenceRequest { values: 1, times: 30 }, &mut runs) > 0 {
+        while a.draw(0, SequenceRequest { values: 1, times: 30 }, &mut runs) > 0 {
             a.join(vec![SequenceRequest { values: 1, times: 1 }], 0);
             let up = usize::from(turn / 7 % 2 == 0);
             let fetch = a.begin_fetch(0, &POLICY).expect("a fetch");
@@ -301,7 +318,7 @@ fn of_several_stores_one_may_be_down_and_values_ascend() {
             };
             let Row { version, generation, spec, .. } = row;
             let store = u8::try_from(up).expect("two");
-            let reserved = Fetched::Reserved { store, segment, version, generation, spec };
+            let reserved = Fetched::Reserved { store, segment, version, generation, spec, end: None };
             assert_eq!(a.fetched(0, reserved), FetchVerdict::Yes);
             a.serve(0, &mut |_, served| runs.extend(served.expect("values")));
         }
@@ -333,7 +350,7 @@ pub(super) fn a_load_that_grows_tenfold_a_second_makes_no_draw_wait() {
                 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small")]
                 let times = owed as u32;
                 owed -= f64::from(times);
-                let left = a.draw(SequenceRequest { values: 1, times }, &mut vec![]);
+                let left = a.draw(0, SequenceRequest { values: 1, times }, &mut vec![]);
                 assert_eq!(left, 0, "{left} of {times} wait after {now_ms} ms, {took_ms} ms away");
             }
             if let Some(fetch) = a.begin_fetch(now_ms, &POLICY) {
@@ -374,4 +391,81 @@ fn is_given_twice(has_periods: bool) -> bool {
 fn a_period_has_a_row_of_its_own() {
     assert!(!is_given_twice(true));
     assert!(is_given_twice(false), "else there would be no need for it");
+}
+
+/// `INCR` and `EXPIRE` on a dated key: the server has 2 to 101 in memory when the day is over.
+#[test]
+pub(super) fn after_the_end_nothing_is_given_and_without_it_values_are_above() {
+    let (mut small, mut a) = (SmallWorld::new(), server());
+    assert_eq!([small.incr(&mut a), small.incr(&mut a)], [Ok(1), Ok(2)]);
+    small.expire(&mut a, 1000);
+    assert_eq!(small.incr(&mut a), Ok(3), "the values in memory stay valid");
+    assert_eq!(a.known_end(), Some(Some(RowEnd { unix_ms: 1000, at_ms: 1000 })));
+    small.now_ms = 999;
+    assert_eq!(small.incr(&mut a), Ok(4));
+    let next = small.row().next;
+    for now_ms in [1000, 1001, 2500, 9000] {
+        small.now_ms = now_ms;
+        assert_eq!(small.incr(&mut a), Err(SequenceRefusal::Ended { unix_ms: 1000 }), "{now_ms}");
+    }
+    assert_eq!(small.row().next, next, "an ended row reserves nothing");
+    assert_eq!(small.incr(&mut server()), Err(SequenceRefusal::Ended { unix_ms: 1000 }), "another server");
+    small.expire(&mut a, 0);
+    assert_eq!((small.incr(&mut a), a.known_end()), (Ok(next), Some(None)));
+}
+
+/// A draw waits for the reply to a reservation, which arrives after the end.
+#[test]
+fn a_draw_that_waits_past_the_end_is_refused() {
+    let (mut small, mut a) = (SmallWorld::new(), server());
+    small.does(&Statement::Expire { ends_ms: 1000 });
+    a.join(vec![SequenceRequest { values: 1, times: 1 }], 7);
+    let fetch = a.begin_fetch(0, &POLICY).expect("a fetch");
+    let answer = small.reserve(fetch);
+    assert_eq!(a.fetched(1000, answer), FetchVerdict::Yes);
+    let mut served = vec![];
+    a.serve(1000, &mut |who, result| served.push((who, result)));
+    assert_eq!(served, [(7, Err(SequenceRefusal::Ended { unix_ms: 1000 }))]);
+}
+
+#[test]
+fn the_row_is_given_back_after_a_change_of_its_end_too() {
+    let (mut small, mut a) = (SmallWorld::new(), server());
+    assert_eq!([small.incr(&mut a), small.incr(&mut a)], [Ok(1), Ok(2)]);
+    small.expire(&mut a, 1000);
+    let statement = give_back(&mut a).expect("values are left");
+    small.does(&statement);
+    assert_eq!((small.row().next, small.row().ends_ms), (3, 1000));
+}
+
+/// B raises the row to 500, and A, which has not read that yet, changes the end.
+#[test]
+pub(super) fn an_end_that_follows_an_unseen_raise_discards_values_below_it() {
+    let (mut small, mut a) = (SmallWorld::new(), server());
+    assert_eq!([small.incr(&mut a), small.incr(&mut a)], [Ok(1), Ok(2)]);
+    small.does(&Statement::Raise { last: 500 });
+    small.expire(&mut a, 1000);
+    assert_eq!(small.incr(&mut a), Ok(501));
+}
+
+/// With two stores, a change in one of them leaves the end of the other's values in force.
+#[test]
+fn an_end_holds_for_the_values_of_another_store() {
+    let mut a = server();
+    let end = Some(RowEnd { unix_ms: 1000, at_ms: 1000 });
+    for store in [0, 1] {
+        a.join(vec![SequenceRequest { values: 1, times: 1 }], 0);
+        a.begin_fetch(0, &POLICY).expect("a fetch");
+        let first = 1 + 100 * i64::from(store);
+        let segment = Segment { first, last: first, increment: 1 };
+        let last = Segment { last: first + 90, ..segment };
+        let segment = if store == 0 { segment } else { last };
+        a.fetched(0, Fetched::Reserved { store, segment, version: 1, generation: 1, spec: Spec::default(), end });
+        a.serve(0, &mut |_, _| {});
+    }
+    assert!(a.set_generation(0, 2));
+    assert_eq!((a.known_end(), a.holds_values()), (None, true));
+    let ask = SequenceRequest { values: 1, times: 1 };
+    assert_eq!(a.draw(999, ask, &mut vec![]), 0);
+    assert_eq!(a.draw(1000, ask, &mut vec![]), 1);
 }

@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use getid_core::server::{
-    Fetch, FetchVerdict, Fetched, Run, Segment, Sequence, SequenceRefusal, SequenceRequest, WaitPolicy, WaiterId,
+    Fetch, FetchVerdict, Fetched, RowEnd, Run, Segment, Sequence, SequenceRefusal, SequenceRequest, WaitPolicy,
+    WaiterId,
 };
 
 use super::PlantedMistake;
@@ -57,6 +58,8 @@ pub(super) struct Job {
     /// With several stores, held rows are altered in a second step, from the highest of them on.
     pub(super) then_alter: Vec<(usize, getid_core::server::Spec)>,
     pub(super) highest: i64,
+    /// Whether it changes the end of the rows.
+    pub(super) is_end: bool,
 }
 
 /// Purpose of a statement.
@@ -216,13 +219,13 @@ impl World {
         let sequence = server.sequence.get_or_insert_with(|| Sequence::new(self.now_ms));
         let (mut runs, mut left) = (vec![], vec![]);
         for ask in &request.asks {
-            let times = if left.is_empty() { sequence.draw(*ask, &mut runs) } else { ask.times };
+            let times = if left.is_empty() { sequence.draw(self.now_ms, *ask, &mut runs) } else { ask.times };
             if times > 0 {
                 left.push(SequenceRequest { times, ..*ask });
             }
         }
         if left.is_empty() {
-            self.oracle.replied(&request, &runs);
+            self.replied(&request, &runs);
         } else if let Err(refusal) = sequence.may_wait(self.now_ms, &self.policy, &left) {
             self.refused(&request, &refusal);
         } else {
@@ -233,6 +236,13 @@ impl World {
         }
         self.pump(index);
         arrival
+    }
+
+    fn replied(&mut self, request: &Request, runs: &[Run]) {
+        self.oracle.replied(request, runs);
+        let has_ended = self.stores.iter().all(|store| store.has_ended_everywhere(self.now_ms, CONFIRM_MS));
+        let is_forgotten = !self.is_shared || self.goes_back;
+        assert!(!has_ended || is_forgotten, "{runs:?} were given after the end at {}", self.now_ms);
     }
 
     fn refused(&mut self, request: &Request, refusal: &SequenceRefusal) {
@@ -276,7 +286,7 @@ impl World {
             match result {
                 Ok(runs) => {
                     waiting.runs.extend(runs);
-                    self.oracle.replied(&waiting.request, &waiting.runs);
+                    self.replied(&waiting.request, &waiting.runs);
                 }
                 Err(refusal) => self.refused(&waiting.request, &refusal),
             }
@@ -347,6 +357,12 @@ impl World {
         }
     }
 
+    /// Records the own change of a row's end.
+    fn end_changed(&mut self, index: usize, store: usize, row: &Row) {
+        let Some(sequence) = &mut self.servers[index].sequence else { return };
+        sequence.end_changed(u8::try_from(store).expect("few"), row.version, row.generation, end_of(row));
+    }
+
     fn learn(&mut self, index: usize, store: usize, generation: u64) {
         if let Some(sequence) = &mut self.servers[index].sequence {
             sequence.set_generation(u8::try_from(store).expect("few"), generation);
@@ -403,9 +419,9 @@ impl World {
                     if segment.left() > 0 || self.wrong == Some(PlantedMistake::NotesWhatOthersHave) {
                         *note = Some(row.next);
                     }
+                    let (store, end) = (u8::try_from(store).expect("few"), end_of(&row));
                     let Row { version, generation, spec, .. } = row;
-                    let store = u8::try_from(store).expect("few");
-                    Fetched::Reserved { store, segment, version, generation, spec }
+                    Fetched::Reserved { store, segment, version, generation, spec, end }
                 }
             }
             StoreReply::Refusal(row) if row.state == State::WentBack => {
@@ -414,6 +430,9 @@ impl World {
                     self.send(index, store, Statement::WentBack { had_next }, Purpose::Mark);
                 }
                 Fetched::Refused(SequenceRefusal::WentBack)
+            }
+            StoreReply::Refusal(row) if row.state == State::Live => {
+                Fetched::Refused(SequenceRefusal::Ended { unix_ms: row.ends_ms.cast_signed() })
             }
             StoreReply::Refusal(row) => Fetched::Refused(SequenceRefusal::Dropped { last: row.next }),
             _ => Fetched::Refused(SequenceRefusal::NoSuch),
@@ -476,7 +495,11 @@ impl World {
     fn job_answered(&mut self, index: usize, store: usize, reply: StoreReply) {
         match reply {
             StoreReply::Row(row) => {
-                self.learn(index, store, row.generation);
+                if self.servers[index].job.as_ref().is_some_and(|job| job.is_end) {
+                    self.end_changed(index, store, &row);
+                } else {
+                    self.learn(index, store, row.generation);
+                }
                 let server = &mut self.servers[index];
                 if self.wrong != Some(PlantedMistake::RaiseIsNotNoted) {
                     server.notes[store] = server.notes[store].max(Some(row.next));
@@ -495,4 +518,9 @@ impl World {
     pub(super) fn is_waiting(&self, index: usize, arrival: u64) -> bool {
         self.servers[index].waiting.contains_key(&arrival)
     }
+}
+
+/// Returns the end of a row. The simulated time is that of all clocks.
+fn end_of(row: &Row) -> Option<RowEnd> {
+    (row.ends_ms > 0).then_some(RowEnd { unix_ms: row.ends_ms.cast_signed(), at_ms: row.ends_ms })
 }

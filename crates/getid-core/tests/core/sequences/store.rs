@@ -13,6 +13,8 @@ pub(super) struct Row {
     pub(super) generation: u64,
     pub(super) spec: Spec,
     pub(super) state: State,
+    /// End of the row by the simulated time, ms; 0 for none.
+    pub(super) ends_ms: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +53,10 @@ pub(super) enum Statement {
         had_next: i64,
     },
     Confirm,
+    /// Sets the end of the row, ms; 0 removes it.
+    Expire {
+        ends_ms: u64,
+    },
     Poll,
 }
 
@@ -105,13 +111,16 @@ pub(super) enum CallerAnswer {
 pub(super) struct Store {
     pub(super) row: Option<Row>,
     pub(super) health: StoreHealth,
+    pub(super) now_ms: u64,
+    /// When the end of the row was set last.
+    end_set_ms: u64,
     /// Rows of earlier times.
     backups: Vec<Option<Row>>,
 }
 
 impl Store {
     pub(super) fn new(spec: Spec) -> Store {
-        Store { row: Some(fresh(spec)), health: StoreHealth::Healthy(5), backups: vec![None] }
+        Store { row: Some(fresh(spec)), health: StoreHealth::Healthy(5), now_ms: 0, end_set_ms: 0, backups: vec![None] }
     }
 
     pub(super) fn fate(&self, now_ms: u64, rng: &mut Random) -> Fate {
@@ -153,12 +162,21 @@ impl Store {
         {
             self.row = Some(fresh(Spec::default()));
         }
+        if matches!(statement, Statement::Expire { .. }) {
+            self.end_set_ms = self.now_ms;
+        }
+        let now_ms = self.now_ms;
         let Some(row) = &mut self.row else {
             return if matches!(statement, Statement::Poll) { StoreReply::Nothing } else { StoreReply::NoSuch };
         };
         match *statement {
             Statement::Poll => StoreReply::Row(row.clone()),
             Statement::Reserve { .. } if row.state != State::Live => StoreReply::Refusal(row.clone()),
+            Statement::Reserve { .. }
+                if row.has_ended(now_ms) && wrong != Some(PlantedMistake::ReservesAfterTheEnd) =>
+            {
+                StoreReply::Refusal(row.clone())
+            }
             Statement::Reserve { values, floor } => row.reserve(values, floor),
             Statement::GiveBack { version, next, end } => {
                 let is_ours = match wrong {
@@ -186,12 +204,18 @@ impl Store {
             None => StoreReply::Row(self.row.insert(fresh(spec)).clone()),
             Some(row) if row.state == State::Dropped => {
                 row.next = spec.next_from(row.next);
-                (row.spec, row.state) = (spec, State::Live);
+                (row.spec, row.state, row.ends_ms) = (spec, State::Live, 0);
                 (row.version, row.generation) = (row.version + 1, row.generation + 1);
                 StoreReply::Row(row.clone())
             }
             Some(row) => StoreReply::Refusal(row.clone()),
         }
+    }
+
+    /// Returns true if no server may give values of the row any more: it has ended, and all servers know its end, or
+    /// cannot have confirmed anything since.
+    pub(super) fn has_ended_everywhere(&self, now_ms: u64, confirm_ms: u64) -> bool {
+        self.row.as_ref().is_some_and(|row| row.has_ended(now_ms)) && now_ms >= self.end_set_ms + confirm_ms
     }
 
     /// Makes a backup, one of which may be restored later.
@@ -208,10 +232,14 @@ impl Store {
 }
 
 fn fresh(spec: Spec) -> Row {
-    Row { next: spec.next_from(spec.start), version: 0, generation: 0, spec, state: State::Live }
+    Row { next: spec.next_from(spec.start), version: 0, generation: 0, spec, state: State::Live, ends_ms: 0 }
 }
 
 impl Row {
+    fn has_ended(&self, now_ms: u64) -> bool {
+        self.ends_ms > 0 && self.ends_ms <= now_ms
+    }
+
     fn reserve(&mut self, values: u32, floor: i64) -> StoreReply {
         let (spec, found_next) = (self.spec, self.next);
         let increment = i64::from(spec.increment);
@@ -248,6 +276,7 @@ impl Row {
                 self.state = State::WentBack;
             }
             Statement::Confirm => self.state = State::Live,
+            Statement::Expire { ends_ms } => self.ends_ms = ends_ms,
             Statement::Reserve { .. } | Statement::GiveBack { .. } | Statement::Create { .. } | Statement::Poll => {}
         }
         (self.version, self.generation) = (self.version + 1, self.generation + 1);

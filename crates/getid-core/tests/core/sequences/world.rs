@@ -231,7 +231,7 @@ impl World {
     /// Does what an operator does in the end: all rows have the same options, from the highest on, and give values.
     fn mend(&mut self) {
         let rows = self.stores.iter().filter_map(|store| store.row.as_ref());
-        let is_well = |row: &Row| row.state == State::Live && row.spec.max == VALUE_MAX;
+        let is_well = |row: &Row| row.state == State::Live && row.spec.max == VALUE_MAX && row.ends_ms == 0;
         if rows.clone().filter(|row| is_well(row)).count() == self.stores.len() && self.agree() {
             return;
         }
@@ -245,6 +245,7 @@ impl World {
             store.execute(&Statement::Create { spec: Spec { start, ..spec } }, None);
             store.execute(&Statement::Alter { spec, next_from }, None);
             store.execute(&Statement::Confirm, None);
+            store.execute(&Statement::Expire { ends_ms: 0 }, None);
         }
     }
 
@@ -349,6 +350,7 @@ impl World {
     fn execute(&mut self, store: usize, statement: &Statement, token: u64, answer: Option<u64>) {
         let version = |world: &World| world.stores[store].row.as_ref().map(|row| row.version);
         let before = version(self);
+        self.stores[store].now_ms = self.now_ms;
         let reply = self.stores[store].execute(statement, self.wrong);
         // Unless a later fetch has overtaken it.
         if let Some(Call { purpose: Purpose::GiveBack { fetches }, .. }) = self.calls.get(&token)
@@ -454,7 +456,7 @@ impl World {
         let each = |statement: &dyn Fn(usize) -> Statement| -> VecDeque<_> {
             all.clone().map(|store| (store, statement(store))).collect()
         };
-        let job = |steps| Job { steps, raises_to: None, then_alter: vec![], highest: 0 };
+        let job = |steps| Job { steps, raises_to: None, then_alter: vec![], highest: 0, is_end: false };
         let rows: Option<Vec<_>> = self.stores.iter().map(|store| store.row.clone()).collect();
         let Some(rows) = rows.filter(|rows| rows.iter().all(|row| row.state != State::Dropped)) else {
             let spec = |store: usize| {
@@ -470,8 +472,12 @@ impl World {
             // A half finished ALTER is repeated, not confirmed.
             return self.agree().then(|| job(each(&|_| Statement::Confirm)));
         }
-        match self.rng.below(8) {
+        match self.rng.below(11) {
             0 => Some(job(each(&|_| Statement::Drop))),
+            8.. => {
+                let ends_ms = if self.rng.one_in(2) { 0 } else { self.now_ms + self.rng.within(0, 3000) };
+                Some(Job { is_end: true, ..job(each(&|_| Statement::Expire { ends_ms })) })
+            }
             1 | 2 => Some(self.alter(&rows.iter().map(|row| row.spec).collect::<Vec<_>>())),
             _ => {
                 let next = rows.iter().map(|row| row.next).max().unwrap_or(1);
@@ -513,7 +519,7 @@ impl World {
             .map(|(spec, n)| (usize::try_from(n - 1).expect("few"), Spec { cache, increment, offset: n, max, ..*spec }))
             .collect();
         let held = (0..specs.len()).map(|store| (store, Statement::WentBack { had_next: 0 })).collect();
-        let job = Job { steps: held, raises_to: None, then_alter: altered.clone(), highest: 0 };
+        let job = Job { steps: held, raises_to: None, then_alter: altered.clone(), highest: 0, is_end: false };
         if specs.len() > 1 && self.wrong != Some(PlantedMistake::AltersWithoutHolding) {
             return job;
         }
