@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use getid_core::server::Key;
 use getid_core::server::beat::{BeatAnswer, BeatRequest, Credentials, Nonce, ServerRow, ServerState};
+use getid_core::server::{EndDecision, Key};
 use getid_store::sql::{
     BegunPeriod, Changes, Comparison, Connection, CreateRequest, Generator, GiveBackRequest, NotedRow,
     OpenPeriodRequest, Reservation, Reservations, ReserveRequest, RowChange, RowPage, RowState, SequenceRow,
     ServerBeat, Store, StoreError, StoreFuture, StoreInfo, TableKind, Verdict,
 };
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use crate::support::Random;
 
@@ -35,6 +35,7 @@ pub(crate) struct Database {
 }
 
 pub(crate) struct State {
+    began: Instant,
     pub(crate) rows: BTreeMap<Key, SequenceRow>,
     pub(crate) generators: BTreeMap<String, Generator>,
     /// Value of `changes` at the last change of each row.
@@ -62,6 +63,7 @@ pub(crate) struct State {
 impl Database {
     pub(crate) fn new(seed: u64) -> Arc<Database> {
         let state = State {
+            began: Instant::now(),
             rows: BTreeMap::new(),
             generators: BTreeMap::new(),
             changed: BTreeMap::new(),
@@ -217,6 +219,11 @@ impl State {
         Some(Comparison { beat, raised })
     }
 
+    /// Returns the time since the database began, which is its Unix time.
+    fn unix_ms(&self) -> i64 {
+        i64::try_from(self.began.elapsed().as_millis()).expect("a short life")
+    }
+
     fn touch(&mut self, key: &Key) {
         self.changes += 1;
         self.changed.insert(key.clone(), self.changes);
@@ -224,8 +231,12 @@ impl State {
 
     fn reserve(&mut self, ask: &ReserveRequest) -> Result<Reservation, Verdict> {
         self.reservations += 1;
+        let now_unix_ms = self.unix_ms();
         let row = self.rows.get_mut(&ask.key).ok_or(Verdict::NoSuch)?;
         refused(row)?;
+        if row.ends_unix_ms > 0 && row.ends_unix_ms <= now_unix_ms {
+            return Err(Verdict::Ended { unix_ms: row.ends_unix_ms });
+        }
         let (found_next, increment) = (row.next, i64::from(row.spec.increment));
         let first = row.spec.next_from(row.next.max(ask.floor));
         let mut last = first - increment;
@@ -307,6 +318,7 @@ impl State {
     }
 
     fn change(&mut self, key: &Key, change: &RowChange) -> Result<SequenceRow, Verdict> {
+        let now_unix_ms = self.unix_ms();
         let row = self.rows.get_mut(key).ok_or(Verdict::NoSuch)?;
         if row.state == RowState::Dropped {
             return Err(Verdict::Dropped { last: row.next - i64::from(row.spec.increment) });
@@ -340,6 +352,16 @@ impl State {
                 row.next = next;
             }
             RowChange::Confirm => row.state = RowState::Live,
+            RowChange::Expire(change) => {
+                row.ends_unix_ms = match change.decide(row.ends_unix_ms, now_unix_ms) {
+                    EndDecision::Written(unix_ms) => unix_ms,
+                    EndDecision::Ended(unix_ms) => return Err(Verdict::Ended { unix_ms }),
+                    EndDecision::Kept => return Err(Verdict::EndKept { is_met: true }),
+                    EndDecision::Unmet => return Err(Verdict::EndKept { is_met: false }),
+                };
+            }
+            RowChange::Persist if row.ends_unix_ms == 0 => return Err(Verdict::EndKept { is_met: false }),
+            RowChange::Persist => row.ends_unix_ms = 0,
         }
         row.generation += 1;
         row.version += 1;
@@ -362,8 +384,9 @@ impl State {
 
 fn new_row(key: &Key, spec: getid_core::server::Spec, next: i64) -> SequenceRow {
     let state = RowState::Live;
-    let (created_unix_ms, updated_unix_ms) = (1, 1);
-    SequenceRow { key: key.clone(), next, version: 0, generation: 0, spec, state, created_unix_ms, updated_unix_ms }
+    let key = key.clone();
+    let (version, generation, created_unix_ms, updated_unix_ms, ends_unix_ms) = (0, 0, 1, 1, 0);
+    SequenceRow { key, next, version, generation, spec, state, created_unix_ms, updated_unix_ms, ends_unix_ms }
 }
 
 fn refused(row: &SequenceRow) -> Result<(), Verdict> {
@@ -417,7 +440,8 @@ impl Store for SimStore {
             if state.is_down {
                 return Err(StoreError::Refused("connection refused".to_owned()));
             }
-            let about = StoreInfo { product: "Sim 1".to_owned(), uuid: state.uuid.clone(), ..StoreInfo::default() };
+            let (product, uuid) = ("Sim 1".to_owned(), state.uuid.clone());
+            let about = StoreInfo { product, uuid, unix_ms: state.unix_ms(), ..StoreInfo::default() };
             drop(state);
             Ok(Box::new(SimConnection { database, about }) as Box<dyn Connection>)
         })

@@ -185,6 +185,7 @@ mod tests {
         let refusals = [
             SequenceRefusal::NoSuch,
             SequenceRefusal::Dropped { last: 7 },
+            SequenceRefusal::Ended { unix_ms: 7 },
             SequenceRefusal::AtMax { max: 7 },
             SequenceRefusal::WentBack,
             SequenceRefusal::Lost { store: "gone".into() },

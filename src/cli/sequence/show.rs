@@ -183,7 +183,9 @@ fn describe(row: &SequenceRow, opened: &OpenStore<'_>, out: &mut dyn Write) -> i
     };
     line("state", state)?;
     line("row", format!("version {}, generation {}", row.version, row.generation))?;
-    for (name, unix_ms) in [("created", row.created_unix_ms), ("changed", row.updated_unix_ms)] {
+    for (name, unix_ms) in
+        [("created", row.created_unix_ms), ("changed", row.updated_unix_ms), ("ends", row.ends_unix_ms)]
+    {
         if unix_ms > 0 {
             line(name, UtcMs(unix_ms).to_string())?;
         }
@@ -238,5 +240,6 @@ pub(super) fn json_of(row: &SequenceRow, opened: &OpenStore<'_>) -> Value {
         "generation": row.generation,
         "created_unix_ms": row.created_unix_ms,
         "updated_unix_ms": row.updated_unix_ms,
+        "ends_unix_ms": row.ends_unix_ms,
     })
 }

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use getid_core::UtcMs;
 use getid_core::server::{Key, Spec};
 use tokio::runtime::Runtime;
 
@@ -306,6 +307,10 @@ fn sentence(name: &str, verdict: &Verdict) -> String {
             format!("there is a sequence '{name}' already, and {} is next", row.next)
         }
         Verdict::Dropped { last } => format!("the sequence '{name}' was dropped, and was at {last}"),
+        Verdict::Ended { unix_ms } => {
+            format!("the sequence '{name}' ended at {}: send 'PERSIST {name}' to its server", UtcMs(*unix_ms))
+        }
+        Verdict::EndKept { .. } => format!("the end of the sequence '{name}' is as before"),
         Verdict::WentBack { next } => format!(
             "the sequence '{name}' is lower than before, as after a restored backup. Its next value is {next} now: run \
              `getid sequence raise {} LAST`, LAST being at least the largest value ever given",

@@ -658,13 +658,14 @@ impl<T> Sequence<T> {
     }
 
     /// Records the end that this server has written into a store's row, which then had this version and generation. If
-    /// the row had no other change in between, held values stay valid.
-    pub fn end_changed(&mut self, store: u8, version: u64, generation: u64, end: Option<RowEnd>) {
+    /// the row had no other change in between, held values stay valid. Returns true if they were discarded.
+    pub fn end_changed(&mut self, store: u8, version: u64, generation: u64, end: Option<RowEnd>) -> bool {
         let known = self.generation_of(store);
         if generation <= known {
-            return;
+            return false;
         }
-        if generation == known + 1 || planted(Fault::EndChangeKeepsOlderValues) {
+        let is_next = generation == known + 1;
+        if is_next || planted(Fault::EndChangeKeepsOlderValues) {
             let is_own = self.version.get().is_some_and(|own| own + 1 == version);
             self.replace_generation(store, generation);
             self.version = if is_own { OptU64::of(version) } else { OptU64::NONE };
@@ -675,6 +676,7 @@ impl<T> Sequence<T> {
             self.trouble = None;
         }
         (self.end, self.is_end_known) = (end.map(Box::new), true);
+        !is_next
     }
 
     fn backwards(&mut self, asked: Box<FetchInFlight>) -> FetchVerdict {

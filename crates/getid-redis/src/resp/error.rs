@@ -73,7 +73,9 @@ impl From<&SequenceRefusal> for ErrorKind {
     fn from(refusal: &SequenceRefusal) -> ErrorKind {
         match refusal {
             SequenceRefusal::NoSuch | SequenceRefusal::Dropped { .. } => ErrorKind::NoSuchSequence,
-            SequenceRefusal::AtMax { .. } | SequenceRefusal::BadRow(_) => ErrorKind::Conflict,
+            SequenceRefusal::Ended { .. } | SequenceRefusal::AtMax { .. } | SequenceRefusal::BadRow(_) => {
+                ErrorKind::Conflict
+            }
             SequenceRefusal::Contended(_) => ErrorKind::Contended,
             SequenceRefusal::TooLarge { .. } => ErrorKind::Invalid,
             SequenceRefusal::WentBack

@@ -41,7 +41,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use getid_core::server::beat::{BeatAnswer, BeatRequest, Credentials};
-use getid_core::server::{Key, Reset, Spec, VALUE_MAX};
+use getid_core::server::{EndChange, Key, Reset, Spec, VALUE_MAX};
 
 pub use self::open::{open, open_all, open_records};
 pub use self::open_error::{OpenError, same_store};
@@ -520,7 +520,8 @@ pub struct CreateRequest {
 /// A change of a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RowChange {
-    /// Raises the row past `last`. [`Verdict::Lower`] if it is past it already.
+    /// Raises the row past `last`. [`Verdict::Lower`] if it is past it already; without `settles` [`Verdict::Ended`]
+    /// if it has ended.
     Raise {
         /// Last value that counts as given.
         last: i64,
@@ -551,6 +552,11 @@ pub enum RowChange {
     },
     /// Removes the mark.
     Confirm,
+    /// Sets the end of the row, as [`EndChange::decide`] decides by the database's clock. [`Verdict::Ended`], or
+    /// [`Verdict::EndKept`] if nothing is written.
+    Expire(EndChange),
+    /// Removes the end. [`Verdict::EndKept`] if the row has none.
+    Persist,
 }
 
 /// A row of a sequence.
@@ -572,6 +578,8 @@ pub struct SequenceRow {
     pub created_unix_ms: i64,
     /// Time of the last change, in Unix ms by the database's clock.
     pub updated_unix_ms: i64,
+    /// Time from which on the row gives no values, in Unix ms by the database's clock; 0 if it has no end.
+    pub ends_unix_ms: i64,
 }
 
 impl SequenceRow {
@@ -664,6 +672,16 @@ pub enum Verdict {
     Dropped {
         /// Last value that counts as given.
         last: i64,
+    },
+    /// The row has ended.
+    Ended {
+        /// Its end, Unix ms.
+        unix_ms: i64,
+    },
+    /// The end of the row is as before.
+    EndKept {
+        /// Whether the condition of the change is met, and the end close to the requested one.
+        is_met: bool,
     },
     /// The row has the mark of a store that went back.
     WentBack {

@@ -18,6 +18,7 @@
 //! | `start`, `increment`, `offset_`, `cache`, `max_value`, `policy` | [`Spec`]; `policy` is `''`, `wait` or `error` |
 //! | `state` | `live`, `dropped` or `went-back` |
 //! | `created`, `updated` | Unix ms by the database's clock |
+//! | `ends` | the time from which on the row gives no values, Unix ms; 0 if it has no end |
 //!
 //! | `getid_generator` | a row for each generator that counts ([`Generator`]) |
 //! |---|---|
@@ -39,7 +40,9 @@
 
 use std::fmt;
 
-use getid_core::server::{CivilTime, INCREMENT_MAX, Key, RESERVED_MAX, Reset, Spec, VALUE_MAX, WaitPolicy};
+use getid_core::server::{
+    CivilTime, EndDecision, INCREMENT_MAX, Key, RESERVED_MAX, Reset, Spec, VALUE_MAX, WaitPolicy,
+};
 
 use super::packet::SqlRow;
 use super::{
@@ -67,11 +70,16 @@ pub(super) struct RawRow {
     pub(super) state: String,
     pub(super) created: i64,
     pub(super) updated: i64,
+    pub(super) ends: i64,
 }
 
 /// Columns of [`RawRow`], in its order.
 pub(super) const COLUMNS: &str = "name, period, next, version, generation, start, increment, offset_, cache, \
-                                  max_value, policy, state, created, updated";
+                                  max_value, policy, state, created, updated, ends";
+
+/// Number of [`COLUMNS`].
+#[cfg(feature = "postgres")]
+pub(super) const COLUMN_COUNT: usize = 15;
 
 /// Columns of [`Generator`], in its order.
 pub(super) const GENERATOR_COLUMNS: &str = "name, declaration, reset, newest, closed_through";
@@ -110,6 +118,7 @@ impl RawRow {
             state: text(11),
             created: number(12),
             updated: number(13),
+            ends: number(14),
         }
     }
 
@@ -162,6 +171,7 @@ impl RawRow {
             state,
             created_unix_ms: self.created,
             updated_unix_ms: self.updated,
+            ends_unix_ms: number("ends", self.ends, 0, i64::MAX)?,
             key,
         })
     }
@@ -213,10 +223,12 @@ pub(super) fn refusal(row: &SequenceRow) -> Option<Verdict> {
 }
 
 /// Returns a reservation from a row, with the row after it. A row that has reached its max stays as it is.
+/// `written_unix_ms`: when the database wrote the row; `None` if it did not write it. Only the database's clock decides
+/// whether a row with an end has ended.
 pub(super) fn apply_reservation(
     row: &SequenceRow,
     ask: &ReserveRequest,
-    now_unix_ms: i64,
+    written_unix_ms: Option<i64>,
 ) -> Result<Reservation, Verdict> {
     if let Some(refusal) = refusal(row) {
         return Err(refusal);
@@ -227,12 +239,20 @@ pub(super) fn apply_reservation(
     let left = if first > spec.max { 0 } else { (spec.max - first) / increment + 1 };
     let values = left.min(values_of(ask));
     let mut after = row.clone();
+    if values > 0 && row.ends_unix_ms > 0 && written_unix_ms.is_none() {
+        return Err(Verdict::Ended { unix_ms: row.ends_unix_ms });
+    }
     if values > 0 {
         after.next = first + values * increment;
         after.version += 1;
-        after.updated_unix_ms = now_unix_ms;
+        after.updated_unix_ms = written_unix_ms.unwrap_or(row.updated_unix_ms);
     }
     Ok(Reservation { first, last: first + (values - 1) * increment, found_next: row.next, row: after })
+}
+
+/// Returns true if a row has an end, and that is not after now.
+fn has_ended(row: &SequenceRow, now_unix_ms: i64) -> bool {
+    row.ends_unix_ms > 0 && row.ends_unix_ms <= now_unix_ms
 }
 
 /// Returns the number of requested values.
@@ -501,6 +521,7 @@ pub(super) fn new_row(key: &Key, spec: Spec, now_unix_ms: i64) -> SequenceRow {
         state: RowState::Live,
         created_unix_ms: now_unix_ms,
         updated_unix_ms: now_unix_ms,
+        ends_unix_ms: 0,
     }
 }
 
@@ -514,6 +535,10 @@ pub(super) fn apply_change(row: &SequenceRow, change: &RowChange, now_unix_ms: i
         after.next = after.spec.next_from(after.next.max(next.min(VALUE_MAX + 1)));
     };
     match change {
+        // An operator may raise a row that has ended.
+        RowChange::Raise { settles: None, .. } if has_ended(row, now_unix_ms) => {
+            return Err(Verdict::Ended { unix_ms: row.ends_unix_ms });
+        }
         RowChange::Raise { last, settles } => {
             at_least(&mut after, last.min(&VALUE_MAX) + 1);
             let noted = settles.filter(|_| row.state == RowState::WentBack);
@@ -541,6 +566,16 @@ pub(super) fn apply_change(row: &SequenceRow, change: &RowChange, now_unix_ms: i
             }
         }
         RowChange::Confirm => after.state = RowState::Live,
+        RowChange::Expire(change) => {
+            after.ends_unix_ms = match change.decide(row.ends_unix_ms, now_unix_ms) {
+                EndDecision::Written(unix_ms) => unix_ms,
+                EndDecision::Ended(unix_ms) => return Err(Verdict::Ended { unix_ms }),
+                EndDecision::Kept => return Err(Verdict::EndKept { is_met: true }),
+                EndDecision::Unmet => return Err(Verdict::EndKept { is_met: false }),
+            };
+        }
+        RowChange::Persist if row.ends_unix_ms == 0 => return Err(Verdict::EndKept { is_met: false }),
+        RowChange::Persist => after.ends_unix_ms = 0,
     }
     after.version += 1;
     after.generation += 1;
@@ -551,6 +586,12 @@ pub(super) fn apply_change(row: &SequenceRow, change: &RowChange, now_unix_ms: i
 #[cfg(test)]
 mod tests {
     use super::RawRow;
+
+    #[cfg(feature = "postgres")]
+    #[test]
+    fn columns_are_counted() {
+        assert_eq!(super::COLUMNS.split(',').count(), super::COLUMN_COUNT);
+    }
 
     #[test]
     fn the_remedy_for_a_row_with_an_invalid_name_is_to_rename_it() {

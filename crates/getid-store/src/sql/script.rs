@@ -102,7 +102,7 @@ fn answer_of(
         (Ok(before), Ok(after)) => (before, after),
         (Err(bad), _) | (_, Err(bad)) => return Some(Err(Verdict::BadRow(bad.to_string()))),
     };
-    match native::apply_reservation(&before, ask, after.updated_unix_ms) {
+    match native::apply_reservation(&before, ask, is_updated.then_some(after.updated_unix_ms)) {
         Err(verdict) => Some(Err(verdict)),
         Ok(expected) if expected.last < expected.first => Some(Ok(expected)),
         Ok(expected) => {
@@ -125,9 +125,10 @@ fn reserve_sql<D: Dialect>(ask: &ReserveRequest) -> String {
         "UPDATE getid_sequence SET version = version + 1, updated = {}, next = {first} \
          + {least}({values}, (max_value - {first}) {div} increment + 1) * increment \
          WHERE {} AND state = 'live' AND increment > 0 AND offset_ BETWEEN 1 AND increment AND next >= 0 \
-         AND {first} <= max_value",
+         AND {first} <= max_value AND (ends = 0 OR ends > {})",
         D::NOW,
-        is_row(&ask.key)
+        is_row(&ask.key),
+        D::NOW
     )
 }
 
@@ -227,10 +228,10 @@ pub(super) fn or(conditions: impl Iterator<Item = String>) -> String {
 
 /// Returns the INSERT of a row, with its times as expressions.
 pub(super) fn insert_sql(row: &SequenceRow, changed: i64, created: &str, updated: &str) -> String {
-    let SequenceRow { key, next, version, generation, spec, state, .. } = row;
+    let SequenceRow { key, next, version, generation, spec, state, ends_unix_ms, .. } = row;
     format!(
         "INSERT INTO getid_sequence ({COLUMNS}, changed) VALUES ('{}', '{}', {next}, {}, {}, {}, {}, {}, {}, {}, '{}', \
-         '{}', {created}, {updated}, {changed})",
+         '{}', {created}, {updated}, {ends_unix_ms}, {changed})",
         key.name(),
         key.period(),
         column(*version),
@@ -247,14 +248,15 @@ pub(super) fn insert_sql(row: &SequenceRow, changed: i64, created: &str, updated
 
 /// Returns the statement that writes the whole row, over the one with this version, or as a new one.
 pub(super) fn write_sql(changed: i64, seen: Option<u64>, row: &SequenceRow) -> String {
-    let SequenceRow { key, next, version, generation, spec, state, created_unix_ms, updated_unix_ms } = row;
+    let SequenceRow { key, next, version, generation, spec, state, created_unix_ms, updated_unix_ms, ends_unix_ms } =
+        row;
     let Some(seen) = seen else {
         return insert_sql(row, changed, &created_unix_ms.to_string(), &updated_unix_ms.to_string());
     };
     format!(
         "UPDATE getid_sequence SET next = {next}, version = {}, generation = {}, changed = {changed}, start = {}, \
          increment = {}, offset_ = {}, cache = {}, max_value = {}, policy = '{}', state = '{}', \
-         created = {created_unix_ms}, updated = {updated_unix_ms} WHERE {} AND version = {}",
+         created = {created_unix_ms}, updated = {updated_unix_ms}, ends = {ends_unix_ms} WHERE {} AND version = {}",
         column(*version),
         column(*generation),
         spec.start,

@@ -286,11 +286,7 @@ impl Sequences {
         let Some(entry) = super::Table::find(&mut shard, hash, key) else { return false };
         let is_news = entry.sequence.set_generation(store, generation);
         if is_news {
-            if let Some(rare) = &mut entry.rare {
-                rare.rows = Default::default();
-                rare.is_compared = false;
-                rare.alterations = rare.alterations.wrapping_add(1);
-            }
+            entry.forget_lanes();
             self.enqueue_fetch(entry, hash, now_ms);
         }
         is_news

@@ -96,6 +96,7 @@ pub(super) fn refusal_of(verdict: Verdict) -> SequenceRefusal {
     match verdict {
         Verdict::NoSuch => SequenceRefusal::NoSuch,
         Verdict::Dropped { last } => SequenceRefusal::Dropped { last },
+        Verdict::Ended { unix_ms } => SequenceRefusal::Ended { unix_ms },
         Verdict::WentBack { .. } => SequenceRefusal::WentBack,
         Verdict::Newer { period } => SequenceRefusal::Newer { period: period.into() },
         Verdict::Declared { stored, configured: asked } => SequenceRefusal::BadRow(
@@ -112,6 +113,7 @@ pub(super) fn refusal_of(verdict: Verdict) -> SequenceRefusal {
             format!("it was not made: there are {max}, and 'sequence-max' allows no more").into(),
         ),
         // A reservation never gets these verdicts.
+        Verdict::EndKept { .. } => SequenceRefusal::BadRow("its end is as before".into()),
         Verdict::Exists(row) | Verdict::Lower { row } => {
             SequenceRefusal::BadRow(format!("its row is there, and its next value is {}", row.next).into())
         }

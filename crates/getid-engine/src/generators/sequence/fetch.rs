@@ -769,6 +769,7 @@ impl Sequences {
             version: reserved.row.version,
             generation: reserved.row.generation,
             spec,
+            end: self.row_end(pool, reserved.row.ends_unix_ms),
         })
     }
 

@@ -15,6 +15,7 @@ mod beats;
 mod begun;
 mod confirm;
 mod driver;
+mod ends;
 mod error;
 mod fetch;
 mod fetch_queue;
@@ -266,7 +267,7 @@ impl Sequences {
             return Ok(DrawOutcome::Waits);
         };
         for ask in asks {
-            let times = if left.is_empty() { entry.sequence.draw(ask, runs) } else { ask.times };
+            let times = if left.is_empty() { entry.sequence.draw(now_ms, ask, runs) } else { ask.times };
             if times > 0 {
                 left.push(SequenceRequest { times, ..ask });
             }
@@ -333,7 +334,7 @@ impl Sequences {
         let Some(entry) = Table::find(&mut shard, hash, name) else { return Err(SequenceRefusal::Closed) };
         let mut asks = Vec::with_capacity(left.len());
         for ask in left {
-            let times = if asks.is_empty() { entry.sequence.draw(ask, runs) } else { ask.times };
+            let times = if asks.is_empty() { entry.sequence.draw(now_ms, ask, runs) } else { ask.times };
             if times > 0 {
                 asks.push(SequenceRequest { times, ..ask });
             }

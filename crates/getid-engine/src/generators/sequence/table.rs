@@ -118,6 +118,15 @@ impl SequenceEntry {
         (!begun.key.period().is_empty()).then_some((from_unix_ms, begun))
     }
 
+    /// Forgets the state of its rows in several stores: one of them was altered.
+    pub(super) fn forget_lanes(&mut self) {
+        if let Some(rare) = &mut self.rare {
+            rare.rows = Default::default();
+            rare.is_compared = false;
+            rare.alterations = rare.alterations.wrapping_add(1);
+        }
+    }
+
     /// Returns true if it can leave memory, as far as the driver is concerned.
     pub(super) fn is_at_rest(&self) -> bool {
         !self.flags.is_queued && !self.flags.is_fetching

@@ -32,6 +32,8 @@ pub struct SequenceView {
     pub rows: Vec<(u8, SequenceRow)>,
     /// Status on this server, if the sequence is in memory.
     pub status: Option<SequenceStatus>,
+    /// End of a sequence that has ended, Unix ms.
+    pub ended_unix_ms: Option<i64>,
 }
 
 /// Conditions for the creation of a sequence.
@@ -50,7 +52,7 @@ pub struct RaiseReport {
     pub effective_in_s: u64,
 }
 
-type VerbResult<T> = Result<T, SequenceError>;
+pub(super) type VerbResult<T> = Result<T, SequenceError>;
 
 impl Sequences {
     /// Finds a sequence in memory, otherwise in the store. Returns `None` if it does not exist.
@@ -89,8 +91,11 @@ impl Sequences {
             |()| true,
         );
         let last = entry.sequence.last_given().filter(|_| is_there && entry.flags.is_known)?;
+        // The store decides whether a sequence with an unknown end has ended.
+        let end = entry.sequence.known_end()?;
+        let ended_unix_ms = end.filter(|end| end.at_ms <= now_ms).map(|end| end.unix_ms);
         let status = Some(entry.sequence.status(now_ms));
-        Some(SequenceView { key: key.clone(), last, rows: Vec::new(), status })
+        Some(SequenceView { key: key.clone(), last, rows: Vec::new(), status, ended_unix_ms })
     }
 
     /// Returns the sequence with these rows, or `None` if all of them are dropped.
@@ -100,7 +105,8 @@ impl Sequences {
         let hash = hash_of(key.as_str().as_bytes());
         let status = self.status_of(hash, key.as_str());
         let last = status.as_ref().and_then(|status| status.last_given).unwrap_or(of_rows);
-        Some(SequenceView { key: key.clone(), last, rows, status })
+        let ended_unix_ms = self.ended(&rows);
+        Some(SequenceView { key: key.clone(), last, rows, status, ended_unix_ms })
     }
 
     /// Creates a sequence. With `last`, all values up to it count as given.
@@ -256,8 +262,9 @@ impl Sequences {
         let hash = hash_of(key.as_str().as_bytes());
         let mut shard = self.table.shard(hash);
         let Some(entry) = Table::find(&mut shard, hash, key.as_str()) else { return false };
+        let has_ended = entry.sequence.known_end().flatten().is_some_and(|end| end.at_ms <= now_ms);
         // Other servers with the store may hold lower values.
-        let is_own = self.owns_store();
+        let is_own = self.owns_store() && !has_ended;
         let is_raised = is_own && (entry.sequence.last_given() == Some(last) || entry.sequence.skip_to(last));
         self.enqueue_fetch(entry, hash, now_ms);
         is_raised
@@ -539,7 +546,7 @@ impl Sequences {
 
     /// Changes the row in each store, and drops earlier reservations in memory. Returns each store's answer. All stores
     /// must be up before the first is changed.
-    async fn change_everywhere(
+    pub(super) async fn change_everywhere(
         &self,
         key: &Key,
         change: impl Fn(u8) -> RowChange,
@@ -563,6 +570,7 @@ impl Sequences {
         change: RowChange,
     ) -> VerbResult<Result<SequenceRow, Verdict>> {
         let asked = key.clone();
+        let is_end = matches!(change, RowChange::Expire(_) | RowChange::Persist);
         let changed = pool.run_queued(queue, move |mut connection| {
             Box::pin(async move {
                 let changed = connection.change(&asked, &change).await;
@@ -572,7 +580,11 @@ impl Sequences {
         let changed = changed.await.map_err(SequenceError::from_store)?;
         if let Ok(row) = &changed {
             self.beat_after_change(pool).await;
-            self.set_generation(pool.index, key.as_str(), row.generation);
+            if is_end {
+                self.end_changed(pool, row);
+            } else {
+                self.set_generation(pool.index, key.as_str(), row.generation);
+            }
         }
         Ok(changed)
     }

@@ -75,6 +75,7 @@ impl ForeignTable for Leaf {
             state: RowState::Live,
             created_unix_ms: 0,
             updated_unix_ms: row.updated,
+            ends_unix_ms: 0,
         }
     }
 
@@ -110,6 +111,10 @@ impl ForeignTable for Leaf {
                  then DELETE FROM leaf_alloc WHERE biz_tag = '{name}'"
             ),
             RowChange::Confirm => "leaf_alloc has no mark to remove".to_owned(),
+            RowChange::Expire(_) | RowChange::Persist => format!(
+                "leaf_alloc has no column for the end of a row: omit the expiry of '{name}', or count it in getid's own tables \
+                 (sequence-table native)"
+            ),
         }
     }
 

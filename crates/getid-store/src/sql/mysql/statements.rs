@@ -97,6 +97,7 @@ pub(super) const TABLES: [&str; 4] = [
   state      VARCHAR(16)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT 'live',
   created    BIGINT       NOT NULL,
   updated    BIGINT       NOT NULL,
+  ends       BIGINT       NOT NULL DEFAULT 0,
   PRIMARY KEY (name, period),
   KEY getid_sequence_changed (changed)
 ) ENGINE=InnoDB",

@@ -115,6 +115,7 @@ impl ForeignTable for Tinyid {
             state: RowState::Live,
             created_unix_ms: row.created,
             updated_unix_ms: row.updated,
+            ends_unix_ms: 0,
         }
     }
 
@@ -159,6 +160,10 @@ impl ForeignTable for Tinyid {
                  then DELETE FROM tiny_id_info WHERE biz_type = '{name}'"
             ),
             RowChange::Confirm => "tiny_id_info has no mark to remove".to_owned(),
+            RowChange::Expire(_) | RowChange::Persist => format!(
+                "tiny_id_info has no column for the end of a row: omit the expiry of '{name}', or count it in getid's own tables \
+                 (sequence-table native)"
+            ),
         }
     }
 

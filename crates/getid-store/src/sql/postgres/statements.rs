@@ -61,7 +61,8 @@ impl ReserveLink for PostgresLink {
             return Err(StoreError::Refused(format!("'{}' is twice in one reservation", twice.key)));
         }
         let rows = self.run(Packet::of(reserve_sql(server, asks))).await?.swap_remove(0).rows;
-        let beat = |row: &SqlRow| Some(ServerBeat { beat: row.number(18)?.unsigned_abs(), instance: row.text(19)? });
+        let beat =
+            |row: &SqlRow| Some(ServerBeat { beat: row.number(BEAT)?.unsigned_abs(), instance: row.text(BEAT + 1)? });
         let server = match (server, rows.first()) {
             (Some(_), Some(row)) => Some(beat(row).ok_or_else(|| unexpected("has answered without a beat"))?),
             (Some(_), None) if !asks.is_empty() => return Err(beats::server_row_error()),
@@ -108,6 +109,7 @@ CREATE TABLE IF NOT EXISTS getid_sequence (
   state text NOT NULL DEFAULT 'live' CHECK (state IN ('live', 'dropped', 'went-back')),
   created bigint NOT NULL DEFAULT 0,
   updated bigint NOT NULL DEFAULT 0,
+  ends bigint NOT NULL DEFAULT 0 CHECK (ends >= 0),
   PRIMARY KEY (name, period)
 ) WITH (fillfactor = 70);
 CREATE INDEX IF NOT EXISTS getid_sequence_changed ON getid_sequence (changed);
@@ -176,7 +178,14 @@ pub(super) const SCHEMA_LOCK: &str = "SELECT pg_advisory_xact_lock(7310313044195
 const READABLE: &str = "next BETWEEN 0 AND 9100000000000000000 AND version >= 0 AND generation >= 0 \
                         AND start BETWEEN 0 AND 9000000000000000000 AND increment BETWEEN 1 AND 1000000 \
                         AND offset_ BETWEEN 1 AND increment AND cache BETWEEN 0 AND 10000000 \
-                        AND max_value BETWEEN 0 AND 9000000000000000000 AND policy IN ('', 'wait', 'error')";
+                        AND max_value BETWEEN 0 AND 9000000000000000000 AND policy IN ('', 'wait', 'error') \
+                        AND ends >= 0";
+
+/// Columns of [`reserve_sql`] before those of the row.
+const BEFORE_ROW: usize = 4;
+
+/// Column of the server's beat in [`reserve_sql`], which the instance follows.
+const BEAT: usize = BEFORE_ROW + native::COLUMN_COUNT;
 
 /// Returns the statement that reserves. It returns the row as found, and, if it was written, its new `next`, `version`
 /// and `updated`; then the server's beat, and the instance.
@@ -204,7 +213,7 @@ fn reserve_sql(server: Option<Credentials>, asks: &[ReserveRequest]) -> String {
          ORDER BY s.name, s.period FOR UPDATE OF s\
          ), sized AS MATERIALIZED (\
          SELECT f.*, CASE WHEN state = 'live' AND {READABLE} \
-         THEN low + ((offset_ - low) % increment + increment) % increment END AS first FROM found f\
+         AND (ends = 0 OR ends > {now}) THEN low + ((offset_ - low) % increment + increment) % increment END AS first FROM found f\
          ), accepted AS (\
          UPDATE getid_sequence s SET version = s.version + 1, updated = {now}, \
          next = z.first + least(z.most, (z.max_value - z.first) / z.increment + 1) * z.increment \
@@ -225,15 +234,14 @@ fn array(items: impl Iterator<Item = impl Display>, of: &str) -> String {
 /// differs.
 fn reserved(row: &SqlRow, ask: &ReserveRequest) -> Result<Result<Reservation, Verdict>, StoreError> {
     let written = row.number(1).zip(row.number(2)).zip(row.number(3));
-    if row.text(4).is_none() {
+    if row.text(BEFORE_ROW).is_none() {
         return Ok(Err(Verdict::NoSuch));
     }
-    let found = match RawRow::from_column(row, 4).read() {
+    let found = match RawRow::from_column(row, BEFORE_ROW).read() {
         Ok(found) => found,
         Err(bad) => return Ok(Err(Verdict::BadRow(bad.to_string()))),
     };
-    let reserved =
-        native::apply_reservation(&found, ask, written.map_or(found.updated_unix_ms, |(_, updated)| updated));
+    let reserved = native::apply_reservation(&found, ask, written.map(|(_, updated)| updated));
     let expected = match &reserved {
         Ok(reserved) if reserved.last >= reserved.first => Some((reserved.row.next, column(reserved.row.version))),
         _ => None,

@@ -41,6 +41,7 @@ CREATE TABLE getid_sequence (
   state      TEXT    NOT NULL DEFAULT 'live' CHECK (state IN ('live', 'dropped', 'went-back')),
   created    INTEGER NOT NULL DEFAULT 0,
   updated    INTEGER NOT NULL DEFAULT 0,
+  ends       INTEGER NOT NULL DEFAULT 0 CHECK (ends >= 0),
   PRIMARY KEY (name, period)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX getid_sequence_changed ON getid_sequence (changed);
