@@ -50,6 +50,7 @@ fn settings(needs_password: bool) -> Settings {
         turn_ids_max: TURN_IDS_MAX,
         id_max_wait_ms: 5000,
         sequences: Some(SequenceCommandSettings::default()),
+        expiring: Arc::default(),
         databases: 16,
         users: Arc::new(Users::default().with_default_password(needs_password.then_some("p"))),
         protection: getid_redis::acl::Protection::Commands,

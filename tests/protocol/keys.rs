@@ -25,7 +25,11 @@ pub(crate) fn answer(effect: &KeysEffect) -> Value {
             Value::Array(keys.iter().map(|key| value_or_null(key.as_ref().and_then(last))).collect())
         }
         KeysEffect::Count(keys) | KeysEffect::Delete(keys) => count(keys),
-        KeysEffect::Set(SetSequence { key, last: to, condition, reply }) => {
+        effect @ (KeysEffect::Expire { .. } | KeysEffect::Persist(_) | KeysEffect::GetExpire { .. }) => {
+            Value::from(format!("{effect:?}").as_str())
+        }
+        KeysEffect::Set(effect @ SetSequence { end: Some(_), .. }) => Value::from(format!("{effect:?}").as_str()),
+        KeysEffect::Set(SetSequence { key, last: to, condition, reply, end: None }) => {
             let old = last(key);
             let is_set = match condition {
                 SetCondition::Any => true,

@@ -15,8 +15,9 @@ use getid_redis::acl::{Protection, Users};
 use getid_redis::command::{Vocabulary, describe_any_id, describe_named_id, describe_named_span, describe_span};
 use getid_redis::resp::{DecodeLimits, DecodeStep, Decoder, ErrorKind, ErrorReply, Value};
 use getid_redis::session::{
-    AclEffect, ClientEffect, ClientFilter, ClientKind, ConfigEffect, Effect, ExtraDraws, IdsEffect, IntrospectEffect,
-    NamedDrawResults, SequenceCommandSettings, SequenceDrawResults, Session, Settings, TURN_IDS_MAX, Timing, Turn,
+    AclEffect, ClientEffect, ClientFilter, ClientKind, ConfigEffect, Effect, ExpiringNames, ExtraDraws, IdsEffect,
+    IntrospectEffect, NamedDrawResults, SequenceCommandSettings, SequenceDrawResults, Session, Settings, TURN_IDS_MAX,
+    Timing, Turn,
 };
 use getid_seal::{SealKeys, Sealer, Sealers};
 
@@ -73,6 +74,7 @@ pub(crate) fn settings(options: &Options) -> Settings {
         sequences: options
             .sequences
             .then(|| SequenceCommandSettings { incrby_max: 1000, ..SequenceCommandSettings::default() }),
+        expiring: Arc::new(ExpiringNames::new(&["*20[0-9][0-9]*".to_owned()]).unwrap()),
         databases: 16,
         users: Arc::new(Users::default().with_default_password(options.password.then_some("secret"))),
         protection: Protection::Nothing,

@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 
 mod database;
+mod ends;
 mod losses;
 mod lost;
 mod memory;

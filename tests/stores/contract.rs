@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Barrier;
 
-use getid_core::server::{INCREMENT_MAX, RESERVED_MAX, VALUE_MAX};
+use getid_core::server::{EndChange, EndCondition, INCREMENT_MAX, RESERVED_MAX, VALUE_MAX};
 use getid_store::sql::{
     BATCH_MAX, BegunPeriod, CreateRequest, GiveBackRequest, OpenPeriodRequest, PruneResult, ReserveRequest, RowChange,
     RowState, SequenceRow, StoreError, TableKind, Verdict,
@@ -30,6 +30,7 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     the_max_is_given_and_nothing_past_it,
     the_largest_numbers_fit,
     a_batch_answers_in_order,
+    a_row_that_has_ended_reserves_nothing,
     values_given_back_are_given_again_once,
     nothing_is_given_back_after_another_has_reserved,
     nothing_is_given_back_after_a_change,
@@ -293,6 +294,46 @@ fn a_batch_answers_in_order(fixture: &dyn StoreFixture) {
     let expected: Vec<bool> = (0..BATCH_MAX).map(|at| !matches!(at % 8, 1 | 2 | 3 | 5)).collect();
     assert_eq!(db.give_back_all(&ends), expected);
     assert_eq!(db.give_back_all(&ends), vec![false; BATCH_MAX]);
+}
+
+fn a_row_that_has_ended_reserves_nothing(fixture: &dyn StoreFixture) {
+    let mut db = Db::open(fixture);
+    let end = |unix_ms| RowChange::Expire(EndChange { unix_ms, condition: EndCondition::default() });
+    let far = 4_000_000_000_000;
+    assert_eq!(db.change("orders", &end(far)), Err(Verdict::NoSuch));
+    let made = db.create("orders", "");
+    assert_eq!((made.ends_unix_ms, db.change("orders", &RowChange::Persist)), (0, kept(false)));
+    assert_eq!(range(&db.reserve("orders", 10).unwrap()), (1, 10));
+    let row = db.change("orders", &end(far)).unwrap();
+    assert_eq!((row.ends_unix_ms, row.generation), (far, made.generation + 1));
+    assert_eq!(db.row("orders"), Some(row.clone()));
+    assert_eq!(db.change("orders", &end(far + 1)), kept(true), "an end that is close is not written");
+    let later = EndCondition { is_later: true, ..EndCondition::default() };
+    let unmet = RowChange::Expire(EndChange { unix_ms: far - 1, condition: later });
+    assert_eq!(db.change("orders", &unmet), kept(false));
+    assert_eq!(db.row("orders"), Some(row));
+    assert_eq!(range(&db.reserve("orders", 10).unwrap()), (11, 20), "it has not ended");
+    let row = db.change("orders", &end(0)).unwrap();
+    let unix_ms = row.ends_unix_ms;
+    assert!(unix_ms > 0 && unix_ms <= row.updated_unix_ms, "{row:?}");
+    let ended = || Verdict::Ended { unix_ms };
+    assert_eq!(db.reserve("orders", 1), Err(ended()));
+    assert_eq!(db.change("orders", &end(far)), Err(ended()));
+    assert_eq!(db.raise("orders", 500), Err(ended()));
+    assert_eq!(db.row("orders"), Some(row), "nothing has changed");
+    let raised = db.change("orders", &RowChange::Raise { last: 500, settles: Some(0) }).unwrap();
+    assert_eq!((raised.next, raised.ends_unix_ms), (501, unix_ms), "an operator may raise it");
+    assert_eq!(db.count(), 1, "it counts");
+    assert_eq!(db.change("orders", &RowChange::Persist).unwrap().ends_unix_ms, 0);
+    assert_eq!(range(&db.reserve("orders", 10).unwrap()), (501, 510));
+    db.change("orders", &end(far)).unwrap();
+    db.change("orders", &RowChange::Drop).unwrap();
+    let again = db.create_of(&CreateRequest { above_dropped: true, ..create("orders", "") }).unwrap();
+    assert_eq!(again.ends_unix_ms, 0, "a new sequence has no end");
+}
+
+fn kept(is_met: bool) -> Result<SequenceRow, Verdict> {
+    Err(Verdict::EndKept { is_met })
 }
 
 fn values_given_back_are_given_again_once(fixture: &dyn StoreFixture) {
@@ -885,6 +926,7 @@ fn a_row_that_was_edited_is_refused_by_name(fixture: &dyn StoreFixture) {
         ("policy", "'never'", "'never'"),
         ("max_value", "-1", "max_value -1"),
         ("next", "-7", "next -7"),
+        ("ends", "-1", "ends -1, must be 0 to"),
         ("next", "9223372036854775807", "next 9223372036854775807, must be"),
         ("offset_", "-9223372036854775807", "offset_ -9223372036854775807, must be"),
     ];

@@ -7,6 +7,7 @@
 
 use getid_core::LOW_BITS;
 use getid_core::server::RESERVED_MAX;
+use getid_redis::session::EXPIRING_NAMES_MAX;
 
 use super::claim;
 use super::enums::{
@@ -360,6 +361,9 @@ const DIRECTIVES: &[Directive] = &[
          -BUSY."),
     row("sequence-incrby-max", "10000000", number!(1, RESERVED_MAX as i64, "", sequences.incrby_max),
         "Values of one INCRBY."),
+    row("sequence-expire", "", words((1, EXPIRING_NAMES_MAX), "patterns of names", stores::set_expiring,
+        |values| values.config.sequences.expiring.texts().to_vec()),
+        "Sequences that EXPIRE may end, by patterns of their names; \"\": none."),
     row("sequence-delete", "no", yes_no!(sequences.may_delete), "Whether DEL drops a sequence."),
     // Worker ids
     row("worker-pool", "", lines((1, usize::MAX), "a name, a size and a lease", Some(workers::canonical),

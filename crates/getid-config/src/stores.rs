@@ -3,15 +3,25 @@
 //! [`StoreUrl`] defines the syntax of an address. This module has the checks between the lines. An empty value removes
 //! the previous ones.
 
+use std::sync::Arc;
+
 use super::enums::SequenceTable;
+use super::parse::listed;
 use super::report::DirectiveConflict;
 use super::row::Line;
 use super::value_error::ValueError;
 use super::values::{Config, ConfigValues, STORES_MAX};
+use getid_redis::session::ExpiringNames;
 use getid_text::store_url::{StoreKind, StoreUrl};
 
 /// The word that replaces an address for no sequences.
 const NONE: &str = "none";
+
+/// Parses the patterns of `sequence-expire`.
+pub(super) fn set_expiring(values: &mut ConfigValues, words: &[String]) -> Result<(), ValueError> {
+    values.config.sequences.expiring = Arc::new(ExpiringNames::new(listed(words)).map_err(ValueError::NamePattern)?);
+    Ok(())
+}
 
 /// Parses a line and adds the store.
 pub(super) fn set(values: &mut ConfigValues, words: &[String]) -> Result<(), Vec<ValueError>> {

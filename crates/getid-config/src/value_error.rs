@@ -7,6 +7,7 @@ use getid_core::{DeclarationError, Notation};
 use super::conf_syntax::SyntaxError;
 use super::values::{INSTANCE_NAME_BYTES_MAX, POOL_NAME_BYTES_MAX, POOLS_MAX};
 use getid_redis::acl::{RuleError, SetUserError};
+use getid_redis::session::NamePatternError;
 use getid_text::printable::printable_up_to;
 use getid_text::store_url::StoreUrlError;
 use getid_text::suggest::did_you_mean;
@@ -103,6 +104,8 @@ pub(super) enum ValueError {
     StoreTwice { shown: String },
     #[error("this is one store too many, there are at most {max}")]
     Stores { max: usize },
+    #[error(transparent)]
+    NamePattern(NamePatternError),
     #[error("'none' is given together with a store, must be alone")]
     StoreBesideNone,
     #[error("{0}")]

@@ -14,6 +14,7 @@ use super::enums::{
     SyslogFacility, TlsAuthClients, TlsAuthClientsUser,
 };
 use getid_redis::acl::{Origin, Protection};
+use getid_redis::session::ExpiringNames;
 use getid_seal::Sealers;
 use getid_text::store_url::StoreUrl;
 
@@ -224,6 +225,8 @@ pub struct SequenceConfig {
     pub policy: SequencePolicy,
     /// Largest number of values of one `INCRBY` (`sequence-incrby-max`).
     pub incrby_max: u32,
+    /// Patterns of the names that may have an end (`sequence-expire`).
+    pub expiring: Arc<ExpiringNames>,
     /// Whether `DEL` drops a sequence (`sequence-delete`).
     pub may_delete: bool,
 }

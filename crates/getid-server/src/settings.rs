@@ -67,6 +67,7 @@ fn settings_of(
         bulk_bytes_max: config.proto_max_bulk_len,
         request_bytes_max: config.client_query_buffer_limit,
         sequences: sequence_settings(config),
+        expiring: Arc::clone(&config.sequences.expiring),
         timing: timing(config),
         is_standby: false,
     }

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use getid_core::server::VALUE_MAX;
+use getid_core::server::{EndChange, EndCondition, VALUE_MAX};
 use getid_store::sql::{CreateRequest, Reservation, ReserveRequest, RowChange, RowState, TableKind, Verdict};
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, OptsBuilder, TxOpts};
@@ -419,6 +419,9 @@ fn missing_features_of_these_tables_are_done_in_sql(server: &MariadbServer) {
         let text = unsupported(db.change("orders", &RowChange::Drop));
         assert!(text.contains("note its max_id"), "{text}");
         unsupported(db.change("orders", &RowChange::Confirm));
+        let change = EndChange { unix_ms: 4_000_000_000_000, condition: EndCondition::default() };
+        let text = unsupported(db.change("orders", &RowChange::Expire(change)));
+        assert!(text.contains("omit the expiry of 'orders'") && text.contains("sequence-table native"), "{text}");
         let got = db.reserve("orders", 1).unwrap();
         assert!(!db.give_back(&got.row, got.first), "nothing is given back");
         assert_eq!(db.reserve("orders", 1).unwrap().first, got.last + 1);

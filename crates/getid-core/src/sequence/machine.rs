@@ -644,6 +644,10 @@ impl<T> Sequence<T> {
             return;
         }
         let unix_ms = end.unix_ms;
+        if self.is_uncached() && self.left() > 0 {
+            // The fetch was answered, and its draws are refused with the others.
+            self.asking = FetchState::Idle;
+        }
         self.forget_end();
         self.judged(now_ms, SequenceRefusal::Ended { unix_ms });
     }

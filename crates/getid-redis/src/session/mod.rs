@@ -47,13 +47,13 @@ pub use named::{NamedDraw, NamedDrawResults, NamedPart, NamedReply, ReplyForm};
 use request::RequestRejection;
 use reservations::TurnIds;
 pub use sequence_effect::{
-    HashFields, HashQuery, KeyProperty, KeyScan, KeysEffect, ScriptEffect, SequenceEffect, SetCondition, SetReply,
-    SetSequence,
+    EndTime, HashFields, HashQuery, KeyProperty, KeyScan, KeysEffect, ScriptEffect, SequenceEffect, SetCondition,
+    SetReply, SetSequence, TtlForm,
 };
 pub use sequences::{
     CounterPeriod, FailedCalls, SequenceDraw, SequenceDrawResults, SequencePart, SequenceReply, drop_front,
 };
-pub use settings::{SequenceCommandSettings, Settings};
+pub use settings::{EXPIRING_NAMES_MAX, ExpiringNames, NamePatternError, SequenceCommandSettings, Settings};
 pub use tally::{Calls, ErrorCode, SlowCommand, Timing, TurnTally};
 pub use transaction::TRANSACTION_BYTES_MAX;
 use transaction::Transaction;

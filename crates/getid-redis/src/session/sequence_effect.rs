@@ -3,13 +3,16 @@
 //! Only the server knows a sequence's value. The reply that follows from it is made here, so that a session answers for
 //! an invalid name as the server does for a missing sequence.
 
-use getid_core::server::{Key, Spec};
+use getid_core::server::{EndCondition, Key, Spec};
 
 use crate::resp::Value;
 
 /// Remedy for a key with a date in its name that was to expire.
 pub(super) const BEGINS_AGAIN: &str = "For numbers that restart each day or month, declare \
                                        'generator NAME serial \"{yyyyMMdd}{n:6}\"', and send GETID NAME";
+
+/// Remedy for a command that ends a sequence whose name is under no pattern.
+pub(super) const MAY_END: &str = "With 'sequence-expire PATTERN' names under the pattern may end";
 
 /// Effects of commands about keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +30,24 @@ pub enum KeysEffect {
     Count(Vec<Key>),
     /// `SET` and related commands.
     Set(SetSequence),
+    /// `EXPIRE` and related commands: answer 1, or 0 if there is no such sequence or the condition is not met.
+    Expire {
+        /// Name of the sequence.
+        key: Key,
+        /// The new end.
+        end: EndTime,
+        /// Condition for the change.
+        condition: EndCondition,
+    },
+    /// `PERSIST`: answer 1 if the sequence had an end, or 0.
+    Persist(Key),
+    /// `GETEX` with an option: change the end as with `EXPIRE` or `PERSIST`, and answer as `GET`.
+    GetExpire {
+        /// Name of the sequence.
+        key: Key,
+        /// The new end; `None` removes it.
+        end: Option<EndTime>,
+    },
     /// `DEL`, `UNLINK`: answer the number of dropped sequences.
     Delete(Vec<Key>),
     /// `GETDEL`: answer the value of the dropped sequence.
@@ -56,7 +77,7 @@ pub enum KeyProperty {
     /// The type (`TYPE`).
     Type,
     /// The expiry (`TTL`, `PTTL`, `EXPIRETIME`, `PEXPIRETIME`).
-    Ttl,
+    Ttl(TtlForm),
     /// The length (`STRLEN`).
     Len,
     /// The encoding (`OBJECT ENCODING`).
@@ -88,7 +109,7 @@ impl KeyProperty {
         match self {
             KeyProperty::Value => Value::bulk(last.to_string()),
             KeyProperty::Type => Value::Simple("string".into()),
-            KeyProperty::Ttl => Value::Integer(-1),
+            KeyProperty::Ttl(form) => form.answer(0, 0),
             KeyProperty::Len => Value::Integer(i64::try_from(last.to_string().len()).unwrap_or(i64::MAX)),
             KeyProperty::Encoding => Value::from("int"),
             KeyProperty::RefCount if last < SHARED_NUMBERS => Value::Integer(i64::from(i32::MAX)),
@@ -97,7 +118,7 @@ impl KeyProperty {
             KeyProperty::Freq => Value::error(NO_FREQ),
             KeyProperty::Expire { only_new: false } => Value::error(format!(
                 "ERR a sequence never expires, because a counter that restarts gives its values twice: '{name}' stays. \
-                 Omit the expiry, or send EXPIRE with NX, which returns 0. {BEGINS_AGAIN}"
+                 Omit the expiry, or send EXPIRE with NX, which returns 0. {BEGINS_AGAIN}. {MAY_END}"
             )),
         }
     }
@@ -110,8 +131,48 @@ impl KeyProperty {
             | KeyProperty::Idle
             | KeyProperty::Freq => Value::Null,
             KeyProperty::Type => Value::Simple("none".into()),
-            KeyProperty::Ttl => Value::Integer(-2),
+            KeyProperty::Ttl(_) => Value::Integer(-2),
             KeyProperty::Len | KeyProperty::Expire { .. } => Value::Integer(0),
+        }
+    }
+}
+
+/// Form of an expiry in a reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TtlForm {
+    /// Whether it is in ms, and not in s.
+    pub is_ms: bool,
+    /// Whether it is a Unix time, and not the time that is left.
+    pub is_time: bool,
+}
+
+impl TtlForm {
+    /// Returns the reply for a sequence with this end, Unix ms, 0 for none. No time is left of one that has ended.
+    pub fn answer(self, ends_unix_ms: i64, now_unix_ms: i64) -> Value {
+        if ends_unix_ms == 0 {
+            return Value::Integer(-1);
+        }
+        let ms = if self.is_time { ends_unix_ms } else { ends_unix_ms.saturating_sub(now_unix_ms).max(0) };
+        // Redis rounds to the nearest second.
+        Value::Integer(if self.is_ms { ms } else { ms.saturating_add(500) / 1000 })
+    }
+}
+
+/// A time at which a sequence ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EndTime {
+    /// So many ms from now; not after now if it is 0 or less.
+    After(i64),
+    /// A Unix time, ms.
+    At(i64),
+}
+
+impl EndTime {
+    /// Returns the Unix time, ms.
+    pub fn unix_ms(self, now_unix_ms: i64) -> i64 {
+        match self {
+            EndTime::After(ms) => now_unix_ms.saturating_add(ms),
+            EndTime::At(unix_ms) => unix_ms,
         }
     }
 }
@@ -127,6 +188,8 @@ pub struct SetSequence {
     pub condition: SetCondition,
     /// Form of the reply.
     pub reply: SetReply,
+    /// New end of the sequence; `None` leaves it.
+    pub end: Option<EndTime>,
 }
 
 /// Condition on the existence of the sequence in `SET`.

@@ -7,6 +7,7 @@ use getid_core::Scheme;
 use getid_core::server::RESERVED_MAX;
 use getid_core::server::{NamedCounters, NamedGenerators};
 use getid_seal::Sealers;
+use getid_text::glob::{Pattern, PatternTooLong};
 
 use super::tally::Timing;
 use crate::acl::{Protection, Users};
@@ -39,6 +40,8 @@ pub struct Settings {
     pub id_max_wait_ms: u64,
     /// Settings of sequences; `None` if there is no store for them.
     pub sequences: Option<SequenceCommandSettings>,
+    /// Names of sequences that may have an end (`sequence-expire`).
+    pub expiring: Arc<ExpiringNames>,
     /// Number of databases that `SELECT` accepts (`databases`).
     pub databases: u32,
     /// Users and their permissions (`requirepass`, `user`, `aclfile`, `ACL SETUSER`).
@@ -68,6 +71,77 @@ impl Default for SequenceCommandSettings {
     fn default() -> SequenceCommandSettings {
         SequenceCommandSettings { incrby_max: RESERVED_MAX, may_delete: false }
     }
+}
+
+/// Largest number of patterns in `sequence-expire`. A name is compared with all of them.
+pub const EXPIRING_NAMES_MAX: usize = 16;
+
+/// Patterns of the names of sequences that may have an end.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ExpiringNames {
+    texts: Vec<String>,
+    patterns: Vec<Pattern>,
+}
+
+/// Mistake in a pattern of names.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NamePatternError {
+    /// A pattern without characters.
+    #[error("a pattern is empty, must be such as *20[0-9][0-9]*")]
+    Empty,
+    /// A pattern that is too long.
+    #[error(transparent)]
+    TooLong(#[from] PatternTooLong),
+    /// A set without an end.
+    #[error("'{pattern}' has a [ without a ]; must be such as *20[0-9][0-9]*, or \\[ for the character")]
+    Unclosed {
+        /// The pattern.
+        pattern: String,
+    },
+}
+
+impl ExpiringNames {
+    /// Parses patterns.
+    ///
+    /// # Errors
+    ///
+    /// Fails with the mistake in the first wrong one.
+    pub fn new(texts: &[String]) -> Result<ExpiringNames, NamePatternError> {
+        let parse = |text: &String| {
+            if text.is_empty() {
+                return Err(NamePatternError::Empty);
+            }
+            let pattern = Pattern::new(text.as_bytes(), false)?;
+            if is_unclosed(text) { Err(NamePatternError::Unclosed { pattern: text.clone() }) } else { Ok(pattern) }
+        };
+        let patterns = texts.iter().map(parse).collect::<Result<_, _>>()?;
+        Ok(ExpiringNames { texts: texts.to_vec(), patterns })
+    }
+
+    /// Returns the patterns as they are configured.
+    pub fn texts(&self) -> &[String] {
+        &self.texts
+    }
+
+    /// Returns true if a sequence of this name may have an end.
+    pub fn can_end(&self, name: &[u8]) -> bool {
+        self.patterns.iter().any(|pattern| pattern.matches(name))
+    }
+}
+
+/// Returns true if a set of a pattern has no end.
+fn is_unclosed(pattern: &str) -> bool {
+    let (mut is_escaped, mut is_in_set) = (false, false);
+    for letter in pattern.chars() {
+        match letter {
+            _ if is_escaped => is_escaped = false,
+            '\\' => is_escaped = true,
+            '[' => is_in_set = true,
+            ']' => is_in_set = false,
+            _ => {}
+        }
+    }
+    is_in_set
 }
 
 impl Settings {
@@ -100,5 +174,34 @@ impl Settings {
             request_bytes_max: self.request_bytes_max,
             ..DecodeLimits::default()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ExpiringNames, NamePatternError};
+
+    #[test]
+    fn names_end_only_under_a_pattern_and_wrong_patterns_are_errors() {
+        let names = |texts: &[&str]| {
+            let texts: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
+            ExpiringNames::new(&texts)
+        };
+        let dated = names(&["*20[0-9][0-9]*", "limit:?"]).unwrap();
+        let cases = ["orders:2026-11-27", "2026", "limit:a", "orders", "limit:", "Limit:a", "orders:19"];
+        assert_eq!(cases.map(|name| dated.can_end(name.as_bytes())), [true, true, true, false, false, false, false]);
+        assert!(!ExpiringNames::default().can_end(b"orders"));
+        let unclosed = |pattern: &str| Err(NamePatternError::Unclosed { pattern: pattern.to_owned() });
+        for (text, expected) in [
+            ("", Err(NamePatternError::Empty)),
+            ("a[0-9", unclosed("a[0-9")),
+            ("a[0-9]b[", unclosed("a[0-9]b[")),
+            ("a[0\\]", unclosed("a[0\\]")),
+            ("a\\[b", Ok(())),
+            ("a]", Ok(())),
+        ] {
+            assert_eq!(names(&[text]).map(drop), expected, "{text}");
+        }
+        assert!(matches!(names(&[&"x".repeat(2000)]), Err(NamePatternError::TooLong(_))));
     }
 }

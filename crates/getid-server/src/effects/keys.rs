@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use getid_core::server::Key;
+use getid_core::server::{EndChange, EndCondition, Key, SequenceRefusal};
 
 use super::EffectReply;
 use super::chunks::Items;
@@ -15,7 +15,9 @@ use crate::error_replies::of_sequence;
 use crate::registry::Client;
 use getid_engine::generators::sequence::{CreateOptions, SequenceError, SequenceView, Sequences};
 use getid_redis::resp::{ErrorReply, Value};
-use getid_redis::session::{HashFields, HashQuery, KeyScan, KeysEffect, SEQUENCES_OFF, SetCondition, SetSequence};
+use getid_redis::session::{
+    EndTime, HashFields, HashQuery, KeyProperty, KeyScan, KeysEffect, SEQUENCES_OFF, SetCondition, SetSequence, TtlForm,
+};
 use getid_system::noise;
 use getid_text::glob::Pattern;
 use getid_text::name_hash::hash_of;
@@ -34,12 +36,19 @@ type KeysResult = Result<EffectReply, ErrorReply>;
 pub(super) async fn perform(server: &Arc<Server>, effect: KeysEffect, client: &Client) -> EffectReply {
     let Some(sequences) = server.generators.sequences() else { return Value::Error(SEQUENCES_OFF).into() };
     let outcome = match effect {
+        KeysEffect::Property { key, property: KeyProperty::Ttl(form) } => ttl(sequences, &key, form).await,
         KeysEffect::Property { key, property } => {
             find(sequences, &key).await.map(|found| property.answer(key.as_str(), found.map(|view| view.last)).into())
         }
         KeysEffect::Values(keys) => values(sequences, keys).await,
         KeysEffect::Count(keys) => count(sequences, &keys).await,
         KeysEffect::Set(set) => set_to(server, sequences, set, client).await,
+        KeysEffect::Expire { key, end, condition } => {
+            let is_set = expire(server, sequences, &key, end, condition, client).await;
+            is_set.map(|is_set| Value::Integer(is_set.unwrap_or(false).into()).into())
+        }
+        KeysEffect::Persist(key) => persist(server, sequences, &key, client).await,
+        KeysEffect::GetExpire { key, end } => get_expire(server, sequences, &key, end, client).await,
         KeysEffect::Delete(keys) => delete(server, sequences, keys, client).await,
         KeysEffect::GetDelete(key) => get_delete(server, sequences, key, client).await,
         KeysEffect::Hash { key, query } => hash(sequences, &key, &query).await,
@@ -98,34 +107,103 @@ fn check_lookups<'a>(
     .into())
 }
 
+async fn ttl(sequences: &Arc<Sequences>, key: &Key, form: TtlForm) -> KeysResult {
+    let end = sequences.end_of(key).await.map_err(|error| of_sequence(&error, key.as_str()))?;
+    Ok(end.map_or(Value::Integer(-2), |ends_unix_ms| form.answer(ends_unix_ms, sequences.unix_ms())).into())
+}
+
+/// Sets the end of a sequence. Returns `None` if there is none, and otherwise whether the condition is met.
+async fn expire(
+    server: &Server,
+    sequences: &Arc<Sequences>,
+    key: &Key,
+    end: EndTime,
+    condition: EndCondition,
+    client: &Client,
+) -> Result<Option<bool>, ErrorReply> {
+    let now_unix_ms = sequences.unix_ms();
+    let change = EndChange { unix_ms: end.unix_ms(now_unix_ms), condition };
+    let is_set = sequences.expire(key, change).await.map_err(|error| of_sequence(&error, key.as_str()))?;
+    // Programs repeat the end of a counter with each of its values. An end now is an operator's.
+    if is_set == Some(true) && change.unix_ms <= now_unix_ms {
+        server.audit(AuditAction::Sequence { what: "EXPIRE that ends a sequence", name: key.as_str() }, client);
+    }
+    Ok(is_set)
+}
+
+async fn persist(server: &Server, sequences: &Arc<Sequences>, key: &Key, client: &Client) -> KeysResult {
+    let persisted = sequences.persist(key).await.map_err(|error| of_sequence(&error, key.as_str()))?;
+    let had_end = persisted == Some(true);
+    if had_end {
+        server.audit(AuditAction::Sequence { what: "PERSIST", name: key.as_str() }, client);
+    }
+    Ok(Value::Integer(had_end.into()).into())
+}
+
+async fn get_expire(
+    server: &Server,
+    sequences: &Arc<Sequences>,
+    key: &Key,
+    end: Option<EndTime>,
+    client: &Client,
+) -> KeysResult {
+    let found = find(sequences, key).await?;
+    if found.is_some() {
+        match end {
+            Some(end) => drop(expire(server, sequences, key, end, EndCondition::default(), client).await?),
+            None => drop(persist(server, sequences, key, client).await?),
+        }
+    }
+    Ok(found.map_or(Value::Null, |view| Value::bulk(view.last.to_string())).into())
+}
+
+/// Implements `SET`: makes or raises a sequence, and then sets its end, if the command has one.
 async fn set_to(server: &Server, sequences: &Arc<Sequences>, set: SetSequence, client: &Client) -> KeysResult {
-    let SetSequence { key, last, condition, reply } = set;
+    let (is_set, old) = raise_to(server, sequences, &set, client).await?;
+    if let Some(end) = set.end.filter(|_| is_set) {
+        expire(server, sequences, &set.key, end, EndCondition::default(), client).await?;
+    }
+    Ok(set.reply.answer(is_set, old).into())
+}
+
+/// Makes or raises a sequence. Returns whether that was done, and the value before.
+async fn raise_to(
+    server: &Server,
+    sequences: &Arc<Sequences>,
+    set: &SetSequence,
+    client: &Client,
+) -> Result<(bool, Option<i64>), ErrorReply> {
+    let SetSequence { key, last, condition, .. } = set;
+    let (last, condition) = (*last, *condition);
     let error_reply = |error: SequenceError| of_sequence(&error, key.as_str());
-    let mut found = find(sequences, &key).await?;
+    let mut found = find(sequences, key).await?;
     if found.is_none() && condition != SetCondition::Old {
         let created =
             sequences.create(key.clone(), sequences.settings().spec(), Some(last), CreateOptions::default()).await;
         match created {
             Ok(_) => {
                 server.audit(AuditAction::Sequence { what: "SET of a new sequence", name: key.as_str() }, client);
-                return Ok(reply.answer(true, None).into());
+                return Ok((true, None));
             }
             // Another client was faster.
-            Err(SequenceError::Exists(_)) => found = find(sequences, &key).await?,
+            Err(SequenceError::Exists(_)) => found = find(sequences, key).await?,
             Err(error) => return Err(error_reply(error)),
         }
     }
     let Some(view) = found.filter(|_| condition != SetCondition::New) else {
-        return Ok(reply.answer(false, found_value(sequences, &key).await?).into());
+        return Ok((false, found_value(sequences, key).await?));
     };
+    if let Some(unix_ms) = view.ended_unix_ms {
+        return Err(error_reply(SequenceError::Refused(SequenceRefusal::Ended { unix_ms })));
+    }
     if last < view.last {
         return Err(error_reply(SequenceError::Lower { last: view.last }));
     }
     if last > view.last {
-        sequences.raise(&key, last, false).await.map_err(error_reply)?;
+        sequences.raise(key, last, false).await.map_err(error_reply)?;
         server.audit(AuditAction::Sequence { what: "SET that raises a sequence", name: key.as_str() }, client);
     }
-    Ok(reply.answer(true, Some(view.last)).into())
+    Ok((true, Some(view.last)))
 }
 
 async fn found_value(sequences: &Arc<Sequences>, key: &Key) -> Result<Option<i64>, ErrorReply> {

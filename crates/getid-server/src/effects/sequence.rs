@@ -194,6 +194,7 @@ fn describe(view: &SequenceView, stores: &[StoreStatus], clock_ms: u64) -> Vec<(
     let mut fields = vec![("name", Value::from(view.key.as_str())), ("last", Value::Integer(view.last))];
     if let Some((_, row)) = view.rows.first() {
         fields.extend(options(&row.spec));
+        fields.push(("ends", end_of(row)));
     }
     fields.extend(held(view.status.as_ref(), clock_ms));
     let rows = view.rows.iter().map(|(index, row)| {
@@ -271,6 +272,7 @@ fn of_row(row: &SequenceRow, store: &str) -> Value {
         ("generation", number(row.generation)),
         ("created", time(row.created_unix_ms)),
         ("updated", time(row.updated_unix_ms)),
+        ("ends", end_of(row)),
     ])
 }
 
@@ -309,7 +311,16 @@ fn listed(row: &SequenceRow, hidden: &[String]) -> Value {
     let next = if is_hidden { Value::Null } else { Value::Integer(row.next) };
     let mut fields = vec![("name", Value::from(row.key.as_str())), ("next", next)];
     fields.extend(options(&row.spec));
+    fields.push(("ends", end_of(row)));
     Value::map(fields)
+}
+
+/// Returns the end of a row, or null.
+fn end_of(row: &SequenceRow) -> Value {
+    match row.ends_unix_ms {
+        0 => Value::Null,
+        unix_ms => Value::bulk(timestamp::format_rfc3339(unix_ms)),
+    }
 }
 
 /// Creates a sequence that continues above the maximum in a row of `id_generator`.

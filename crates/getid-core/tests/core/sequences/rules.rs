@@ -417,15 +417,21 @@ pub(super) fn after_the_end_nothing_is_given_and_without_it_values_are_above() {
 /// A draw waits for the reply to a reservation, which arrives after the end.
 #[test]
 fn a_draw_that_waits_past_the_end_is_refused() {
-    let (mut small, mut a) = (SmallWorld::new(), server());
-    small.does(&Statement::Expire { ends_ms: 1000 });
-    a.join(vec![SequenceRequest { values: 1, times: 1 }], 7);
-    let fetch = a.begin_fetch(0, &POLICY).expect("a fetch");
-    let answer = small.reserve(fetch);
-    assert_eq!(a.fetched(1000, answer), FetchVerdict::Yes);
-    let mut served = vec![];
-    a.serve(1000, &mut |who, result| served.push((who, result)));
-    assert_eq!(served, [(7, Err(SequenceRefusal::Ended { unix_ms: 1000 }))]);
+    for cache in [0, 100] {
+        let (mut small, mut a) = (SmallWorld::new(), server());
+        small.does(&Statement::Alter { spec: Spec { cache, ..Spec::default() }, next_from: 0 });
+        small.does(&Statement::Expire { ends_ms: 1000 });
+        a.join(vec![SequenceRequest { values: 1, times: 1 }], 7);
+        let fetch = a.begin_fetch(0, &POLICY).expect("a fetch");
+        let answer = small.reserve(fetch);
+        assert_eq!(a.fetched(1000, answer), FetchVerdict::Yes);
+        let mut served = vec![];
+        a.serve(1000, &mut |who, result| served.push((who, result)));
+        assert_eq!(served, [(7, Err(SequenceRefusal::Ended { unix_ms: 1000 }))]);
+        small.now_ms = 2000;
+        small.expire(&mut a, 0);
+        assert!(small.incr(&mut a).is_ok(), "the next fetch is not blocked");
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //!
 //! Syntax is checked first, in Redis's order and with its errors; only then is a command refused to a sequence.
 
-use getid_core::server::{CounterKind, Key, VALUE_MAX};
+use getid_core::server::{CounterKind, END_UNIX_MS_MAX, EndCondition, Key, VALUE_MAX};
 
 use super::sequences::{SEQUENCES_OFF, is_a_generator, not_a_name};
 use super::{Call, CommandReply, CommandResult, NOT_AN_INTEGER, SYNTAX};
@@ -11,7 +11,8 @@ use crate::command::{Verb, quoted};
 use crate::resp::{ErrorReply, Value, parse_integer};
 use crate::session::effect::Effect;
 use crate::session::sequence_effect::{
-    BEGINS_AGAIN, HashQuery, KeyProperty, KeyScan, KeysEffect, SetCondition, SetReply, SetSequence,
+    BEGINS_AGAIN, EndTime, HashQuery, KeyProperty, KeyScan, KeysEffect, MAY_END, SetCondition, SetReply, SetSequence,
+    TtlForm,
 };
 
 /// Default number of names that one `SCAN` reads, as in Redis.
@@ -26,7 +27,11 @@ const CONDITIONS: [&str; 4] = ["nx", "xx", "gt", "lt"];
 pub(super) fn read(call: &mut Call<'_>) -> CommandResult {
     let (property, at) = match call.command.verb {
         Verb::Type => (KeyProperty::Type, 1),
-        Verb::Ttl | Verb::PTtl | Verb::ExpireTime | Verb::PExpireTime => (KeyProperty::Ttl, 1),
+        verb @ (Verb::Ttl | Verb::PTtl | Verb::ExpireTime | Verb::PExpireTime) => {
+            let is_ms = matches!(verb, Verb::PTtl | Verb::PExpireTime);
+            let is_time = matches!(verb, Verb::ExpireTime | Verb::PExpireTime);
+            (KeyProperty::Ttl(TtlForm { is_ms, is_time }), 1)
+        }
         Verb::StrLen => (KeyProperty::Len, 1),
         Verb::ObjectEncoding => (KeyProperty::Encoding, 2),
         Verb::ObjectRefCount => (KeyProperty::RefCount, 2),
@@ -74,41 +79,47 @@ pub(super) fn get_delete(call: &mut Call<'_>) -> CommandResult {
     Ok(key_of(call.arg(1)).map_or(CommandReply::Value(Value::Null), |key| effect(KeysEffect::GetDelete(key))))
 }
 
-/// `PERSIST key`: always 0, since a sequence has no expiry.
+/// Implements `PERSIST key`.
 pub(super) fn persist(call: &mut Call<'_>) -> CommandResult {
     call.check_store()?;
-    Ok(CommandReply::Encoded(b":0\r\n"))
+    Ok(key_of(call.arg(1)).map_or(CommandReply::Encoded(b":0\r\n"), |key| effect(KeysEffect::Persist(key))))
 }
 
-/// Implements `SET key n [NX|XX] [GET] [KEEPTTL]`.
+/// Implements `SET key n [NX|XX] [GET] [KEEPTTL|EX s|PX ms|EXAT s|PXAT ms]`.
 pub(super) fn set(call: &mut Call<'_>) -> CommandResult {
     let options = SetOptions::read(call)?;
-    if options.expires {
-        return Err(never_expires(call.arg(1)));
+    if options.end.is_some() {
+        call.check_can_end(1)?;
     }
     let condition = match (options.nx, options.xx) {
         (true, _) => SetCondition::New,
         (_, true) => SetCondition::Old,
         _ => SetCondition::Any,
     };
-    set_to(call, 2, condition, if options.get { SetReply::Old } else { SetReply::Ok })
+    set_to(call, 2, condition, if options.get { SetReply::Old } else { SetReply::Ok }, options.end)
 }
 
 /// Implements `SETNX key n`.
 pub(super) fn set_new(call: &mut Call<'_>) -> CommandResult {
-    set_to(call, 2, SetCondition::New, SetReply::Count)
+    set_to(call, 2, SetCondition::New, SetReply::Count, None)
 }
 
 /// Implements `GETSET key n`.
 pub(super) fn get_set(call: &mut Call<'_>) -> CommandResult {
-    set_to(call, 2, SetCondition::Any, SetReply::Old)
+    set_to(call, 2, SetCondition::Any, SetReply::Old, None)
 }
 
-fn set_to(call: &mut Call<'_>, at: usize, condition: SetCondition, reply: SetReply) -> CommandResult {
+fn set_to(
+    call: &mut Call<'_>,
+    at: usize,
+    condition: SetCondition,
+    reply: SetReply,
+    end: Option<EndTime>,
+) -> CommandResult {
     call.check_store()?;
     let key = call.sequence_at(1)?;
     let last = last_value(call.arg(at))?;
-    Ok(effect(KeysEffect::Set(SetSequence { key, last, condition, reply })))
+    Ok(effect(KeysEffect::Set(SetSequence { key, last, condition, reply, end })))
 }
 
 /// Parsed options of `SET`.
@@ -118,7 +129,7 @@ struct SetOptions {
     xx: bool,
     get: bool,
     keeps: bool,
-    expires: bool,
+    end: Option<EndTime>,
 }
 
 impl SetOptions {
@@ -138,45 +149,87 @@ impl SetOptions {
                 read.get = true;
             } else if is("keepttl") && expiry.is_none() {
                 read.keeps = true;
-            } else if ["ex", "px", "exat", "pxat"].iter().any(|name| is(name)) && !has_expiry {
-                expiry = Some(words.next().ok_or(SYNTAX)?);
+            } else if let Some(form) = EndForm::of_option(word).filter(|_| !has_expiry) {
+                expiry = Some((form, words.next().ok_or(SYNTAX)?));
             } else {
                 return Err(SYNTAX);
             }
         }
-        if let Some(expiry) = expiry {
-            check_expiry(call, expiry)?;
-            read.expires = true;
+        if let Some((form, expiry)) = expiry {
+            read.end = Some(form.later_end(call, expiry)?);
         }
         Ok(read)
     }
 }
 
-fn check_expiry(call: &Call<'_>, expiry: &[u8]) -> Result<(), ErrorReply> {
-    match parse_integer(expiry) {
-        None => Err(NOT_AN_INTEGER),
-        Some(..=0) => Err(format!("ERR invalid expire time in '{}' command", call.command.full_name).into()),
-        Some(_) => Ok(()),
+/// Unit and meaning of an expiry.
+#[derive(Clone, Copy)]
+struct EndForm {
+    is_ms: bool,
+    is_time: bool,
+}
+
+impl EndForm {
+    /// Returns the form of an option of `SET` or `GETEX`.
+    fn of_option(word: &[u8]) -> Option<EndForm> {
+        let forms = [("ex", false, false), ("px", true, false), ("exat", false, true), ("pxat", true, true)];
+        let found = forms.into_iter().find(|(name, ..)| word.eq_ignore_ascii_case(name.as_bytes()));
+        found.map(|(_, is_ms, is_time)| EndForm { is_ms, is_time })
     }
+
+    /// Returns the form of a command that takes an expiry.
+    fn of_command(verb: Verb) -> EndForm {
+        EndForm {
+            is_ms: matches!(verb, Verb::PExpire | Verb::PExpireAt | Verb::PSetEx),
+            is_time: matches!(verb, Verb::ExpireAt | Verb::PExpireAt),
+        }
+    }
+
+    /// Parses an expiry. Fails with Redis's error for one that its clock cannot have, which here ends with the year
+    /// 9999.
+    fn end(self, call: &Call<'_>, expiry: &[u8]) -> Result<EndTime, ErrorReply> {
+        let number = parse_integer(expiry).ok_or(NOT_AN_INTEGER)?;
+        let ms = if self.is_ms { Some(number) } else { number.checked_mul(1000) };
+        let ms = ms.filter(|ms| *ms <= END_UNIX_MS_MAX).ok_or_else(|| invalid_expiry(call))?;
+        Ok(if self.is_time { EndTime::At(ms) } else { EndTime::After(ms) })
+    }
+
+    /// Parses an expiry that must be above 0.
+    fn later_end(self, call: &Call<'_>, expiry: &[u8]) -> Result<EndTime, ErrorReply> {
+        match self.end(call, expiry)? {
+            EndTime::After(..=0) | EndTime::At(..=0) => Err(invalid_expiry(call)),
+            end => Ok(end),
+        }
+    }
+}
+
+#[cold]
+fn invalid_expiry(call: &Call<'_>) -> ErrorReply {
+    format!("ERR invalid expire time in '{}' command", call.command.full_name).into()
 }
 
 /// `SETEX key seconds value` and `PSETEX key ms value`
 pub(super) fn set_with_expiry(call: &mut Call<'_>) -> CommandResult {
-    check_expiry(call, call.arg(2))?;
-    Err(never_expires(call.arg(1)))
+    let end = EndForm::of_command(call.command.verb).later_end(call, call.arg(2))?;
+    call.check_can_end(1)?;
+    set_to(call, 3, SetCondition::Any, SetReply::Ok, Some(end))
 }
 
 /// `GETEX key [option]`: `GET` if there is no option.
 pub(super) fn get_with_expiry(call: &mut Call<'_>) -> CommandResult {
-    let word = |name: &str| call.args.get(2).is_some_and(|word| word.eq_ignore_ascii_case(name.as_bytes()));
-    match call.args.len() {
-        2 => return read_property(call, 1, KeyProperty::Value),
-        // There is no expiry to remove.
-        3 if word("persist") => return read_property(call, 1, KeyProperty::Value),
-        4 if ["ex", "px", "exat", "pxat"].iter().any(|name| word(name)) => check_expiry(call, call.arg(3))?,
+    let end = match (call.args.len(), call.args.get(2).and_then(EndForm::of_option)) {
+        (2, _) => return read_property(call, 1, KeyProperty::Value),
+        (3, None) if call.arg(2).eq_ignore_ascii_case(b"persist") => None,
+        (4, Some(form)) => Some(form.later_end(call, call.arg(3))?),
         _ => return Err(SYNTAX),
+    };
+    if end.is_some() {
+        call.check_can_end(1)?;
     }
-    Err(never_expires(call.arg(1)))
+    call.check_store()?;
+    call.check_no_generator(call.arg(1))?;
+    let get = |key| effect(KeysEffect::GetExpire { key, end });
+    Ok(key_of(call.arg(1)).map_or(CommandReply::Value(Value::Null), get))
 }
 
 /// `EXPIRE key seconds [NX|XX|GT|LT]` and related commands.
@@ -196,6 +249,13 @@ pub(super) fn expire(call: &mut Call<'_>) -> CommandResult {
     }
     if gt && lt {
         return Err("ERR GT and LT options at the same time are not compatible".into());
+    }
+    if call.client.settings.expiring.can_end(call.arg(1)) {
+        let end = EndForm::of_command(call.command.verb).end(call, call.arg(2))?;
+        let condition = EndCondition { is_new: nx, is_old: xx, is_later: gt, is_earlier: lt };
+        call.check_store()?;
+        let expire = |key| effect(KeysEffect::Expire { key, end, condition });
+        return Ok(key_of(call.arg(1)).map_or(CommandReply::Encoded(b":0\r\n"), expire));
     }
     parse_integer(call.arg(2)).ok_or(NOT_AN_INTEGER)?;
     // XX and GT need an existing expiry, and Redis answers 0 without one too.
@@ -352,6 +412,12 @@ impl Call<'_> {
         Err(is_a_generator(&quoted(name)))
     }
 
+    /// Fails if a sequence of the name at `at` may not have an end.
+    fn check_can_end(&self, at: usize) -> Result<(), ErrorReply> {
+        let name = self.arg(at);
+        if self.client.settings.expiring.can_end(name) { Ok(()) } else { Err(never_expires(name)) }
+    }
+
     /// Returns the sequence that the argument at `at` names.
     pub(super) fn sequence_at(&self, at: usize) -> Result<Key, ErrorReply> {
         let name = self.arg(at);
@@ -391,7 +457,7 @@ pub(super) fn last_value(text: &[u8]) -> Result<i64, ErrorReply> {
 fn never_expires(name: &[u8]) -> ErrorReply {
     format!(
         "ERR a sequence never expires, because a counter that restarts gives its values twice: omit the expiry of \
-         '{}'. {BEGINS_AGAIN}",
+         '{}'. {BEGINS_AGAIN}. {MAY_END}",
         quoted(name)
     )
     .into()
