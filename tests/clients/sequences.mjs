@@ -61,5 +61,42 @@ async function nodeRedis() {
   }
 }
 
-await { ioredis, 'node-redis': nodeRedis }[process.argv[2]]();
+/* Counters of a day; RedisAtomicLong's and rate limiters' commands. */
+async function ioredisDated() {
+  const { Redis } = require('ioredis');
+  const client = new Redis({ port });
+  const day = 'orders:2026-11-27';
+  const replies = await client.multi().incr(day).expire(day, 86400).exec();
+  assert.deepEqual(replies.map(([, reply]) => reply), [1, 1]);
+  const piped = await client.pipeline().incr(day).expire(day, 86400).exec();
+  assert.deepEqual(piped.map(([, reply]) => reply), [2, 1]);
+  assert.ok(await client.ttl(day) > 86390);
+  const limit = 'limit:2026:ann';
+  assert.equal(await client.set(limit, 0, 'EX', 60, 'NX'), 'OK');
+  assert.equal(await client.set(limit, 0, 'EX', 60, 'NX'), null);
+  assert.deepEqual([await client.incr(limit), await client.pexpire(limit, 5000), await client.incr(limit)], [1, 1, 2]);
+  assert.equal(await client.pexpireat(limit, 0), 1);
+  await refused(`PERSIST ${limit}`, client.incr(limit));
+  assert.deepEqual([await client.persist(limit), await client.incr(limit)], [1, 3]);
+  client.disconnect();
+}
+
+async function nodeRedisDated() {
+  const { createClient } = require('redis');
+  const client = await createClient({ url: `redis://127.0.0.1:${port}` }).connect();
+  const day = 'orders:2026-11-27';
+  assert.deepEqual(await client.multi().incr(day).expire(day, 86400).exec(), [1, 1]);
+  assert.deepEqual([await client.incr(day), await client.expire(day, 86400, 'NX')], [2, 0]);
+  assert.equal(await client.set('limit:2026', 0, { EX: 60, NX: true }), 'OK');
+  assert.deepEqual([await client.incr('limit:2026'), await client.pExpire('limit:2026', 60_000)], [1, 1]);
+  assert.equal(await client.expire(day, 0), 1);
+  await refused(`PERSIST ${day}`, client.incr(day));
+  assert.deepEqual([await client.persist(day), await client.incr(day)], [1, 3]);
+  client.destroy();
+}
+
+const all = {
+  ioredis, 'node-redis': nodeRedis, 'ioredis-dated': ioredisDated, 'node-redis-dated': nodeRedisDated,
+};
+await all[process.argv[2]]();
 console.log(`ok ${process.argv[2]}`);

@@ -1,6 +1,5 @@
-"""Programs that count in Redis from Python, unchanged, with getid: `sequences.py redis-py|django|django-redis`.
-
-The server creates on first use with the argument `first-use`; else a sequence is made first. See
+"""Programs that count in Redis from Python, unchanged, with getid: `sequences.py redis-py|django|django-redis`, with
+`-dated` behind the name for counters under a date, which expire. The server then creates on first use. See
 tests/server/sequence_clients.rs.
 """
 
@@ -91,6 +90,61 @@ def django_redis():
     assert cache.get("orders") == 1008 and cache.has_key("orders")
 
 
+def redis_py_dated():
+    """Counters of a day, and Spring's RedisAtomicLong and setIfAbsent with a time-out, in redis-py's words."""
+    import redis
+
+    client = redis.Redis(port=PORT, decode_responses=True)
+    day = "orders:2026-11-27"
+    with client.pipeline(transaction=True) as pipe:
+        assert pipe.incr(day).expire(day, 86400).execute() == [1, True]
+    with client.pipeline(transaction=False) as pipe:
+        assert pipe.incr(day).expire(day, 86400, nx=True).execute() == [2, False]
+    assert 86390 < client.ttl(day) <= 86400
+    # RedisAtomicLong: GET, SET of a missing one, INCR, PEXPIRE or PEXPIREAT.
+    atomic = "atomic:20261127"
+    assert client.get(atomic) is None and client.set(atomic, 0) is True
+    assert client.incr(atomic) == 1 and client.pexpire(atomic, 3600_000) and client.incr(atomic) == 2
+    assert client.pexpireat(atomic, 4000000000000) and client.pexpiretime(atomic) == 4000000000000
+    # setIfAbsent(key, 0, timeout) and increment.
+    limit = "limit:2026:ann"
+    assert client.set(limit, 0, ex=60, nx=True) is True and client.set(limit, 0, ex=60, nx=True) is None
+    assert (client.incr(limit), client.incr(limit), client.get(limit)) == (1, 2, "2")
+    assert client.setex("late:2026", 60, 7) and client.incr("late:2026") == 8
+    # The end of a window: Redis would begin again at 1.
+    assert client.expire(limit, 0)
+    refused(redis.ResponseError, f"PERSIST {limit}", lambda: client.incr(limit))
+    assert client.exists(limit) == 1 and client.persist(limit) and client.incr(limit) == 3
+    refused(redis.ResponseError, "a sequence never expires", lambda: client.set("plain", 0, ex=60))
+
+
+def django_dated():
+    cache = django_cache("django.core.cache.backends.redis.RedisCache")
+    key = "orders-2026-11-27"
+    assert cache.add(key, 0, timeout=86400) is True and cache.add(key, 0, timeout=86400) is False
+    assert (cache.incr(key), cache.incr(key, 5), cache.get(key)) == (1, 6, 6)
+    assert cache.touch(key, 3600) is True and cache.incr(key) == 7
+    cache.set("hits-2026", 100, timeout=60)
+    assert cache.incr("hits-2026") == 101
+
+
+def django_redis_dated():
+    cache = django_cache("django_redis.cache.RedisCache", KEY_PREFIX="dr")
+    key = "orders-2026-11-27"
+    assert cache.add(key, 0, timeout=86400) is True and cache.add(key, 0, timeout=86400) is False
+    assert (cache.incr(key), cache.incr(key, 5), cache.get(key)) == (1, 6, 6)
+    assert 86390 < cache.ttl(key) <= 86400
+    assert cache.expire(key, 3600) and cache.incr(key) == 7 and cache.ttl(key) <= 3600
+    assert cache.persist(key) and cache.ttl(key) is None
+
+
 name = sys.argv[1]
-{"redis-py": redis_py, "django": django, "django-redis": django_redis}[name]()
+{
+    "redis-py": redis_py,
+    "django": django,
+    "django-redis": django_redis,
+    "redis-py-dated": redis_py_dated,
+    "django-dated": django_dated,
+    "django-redis-dated": django_redis_dated,
+}[name]()
 print(f"ok {name}")

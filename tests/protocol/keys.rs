@@ -25,7 +25,8 @@ pub(crate) fn answer(effect: &KeysEffect) -> Value {
             Value::Array(keys.iter().map(|key| value_or_null(key.as_ref().and_then(last))).collect())
         }
         KeysEffect::Count(keys) | KeysEffect::Delete(keys) => count(keys),
-        effect @ (KeysEffect::Expire { .. } | KeysEffect::Persist(_) | KeysEffect::GetExpire { .. }) => {
+        KeysEffect::Persist(_) => Value::Integer(0),
+        effect @ (KeysEffect::Expire { .. } | KeysEffect::GetExpire { .. }) => {
             Value::from(format!("{effect:?}").as_str())
         }
         KeysEffect::Set(effect @ SetSequence { end: Some(_), .. }) => Value::from(format!("{effect:?}").as_str()),

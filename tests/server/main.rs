@@ -11,6 +11,7 @@ mod client_matrix;
 mod clock_faults;
 mod counters;
 mod disk;
+mod ends;
 mod files;
 mod generators;
 mod keys;

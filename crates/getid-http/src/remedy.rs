@@ -10,7 +10,7 @@ use std::iter;
 type Remedy = (&'static str, Option<&'static str>);
 
 /// Of commands with a common beginning, the longest is first.
-const REMEDIES: [Remedy; 22] = [
+const REMEDIES: [Remedy; 23] = [
     ("'sequence-create on-first-use' so does INCR", Some("'sequence-create on-first-use' so does asking for a value")),
     ("SEQUENCE ALTER * max N", Some("PATCH /v1/sequences/* with {\"max\": N}")),
     ("SEQUENCE ALTER *", Some("PATCH /v1/sequences/*")),
@@ -26,6 +26,7 @@ const REMEDIES: [Remedy; 22] = [
     ("SEQUENCE STORES", None),
     ("SEQUENCE CONFIRM *", None),
     ("SEQUENCE DECLARE", None),
+    ("PERSIST *", None),
     ("CLIENT UNBLOCK", None),
     ("WORKERID LIST *", Some("GET /v1/workers/*/leases")),
     ("WORKERID LEASE", Some("POST /v1/workers/{pool}/leases")),

@@ -89,6 +89,7 @@ const LISTED: Schema = Schema::Named(
         CACHED,
         LAST_ONE,
         POLICY,
+        ENDS,
     ]),
 );
 
@@ -102,6 +103,10 @@ const POLICY: Field = field(
     &Schema::Word(&["default", "wait", "error"]),
     "Whether a request waits for the store; default is the value of 'sequence-policy'.",
 );
+
+/// End of a sequence or of one of its rows.
+const ENDS: Field =
+    field("ends", &Schema::OrNull(&Schema::Time), "From then on it gives no values; null if it has no end.");
 
 async fn list(request: ApiRequest) -> Result<Response, Problem> {
     let query = request.query()?;
@@ -156,6 +161,7 @@ const SEQUENCE: Schema = Schema::Named(
         CACHED,
         LAST_ONE,
         POLICY,
+        ENDS,
         field("last_given_here", &Schema::OrNull(&VALUE), "The last value that this server gave."),
         field("reserved_until", &Schema::OrNull(&VALUE), "The last value that this server has reserved."),
         field("left", &AMOUNT, "Reserved values that are left on this server."),
@@ -185,6 +191,7 @@ const ROW: Schema = Schema::Object(&[
     field("generation", &AMOUNT, "The number of changes by operators."),
     field("created", &Schema::OrNull(&Schema::Time), ""),
     field("updated", &Schema::OrNull(&Schema::Time), ""),
+    ENDS,
 ]);
 
 async fn get(PathName(name): PathName, request: ApiRequest) -> Result<Response, Problem> {

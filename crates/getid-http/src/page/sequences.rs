@@ -50,6 +50,7 @@ const LISTED: Schema = Schema::List { of: &Schema::Object(&[
     field("next", &Schema::OrNull(&TEXT), "The next value in the store; null if the user may not open its texts."),
     field("increment", &AMOUNT, "The distance between values."),
     field("cache", &AMOUNT, "The smallest number of values in a reservation."),
+    field("ends", &Schema::OrNull(&Schema::Time), "From then on it gives no values; null if it has no end."),
     field("may_count", &Schema::Bool, "Whether the user may get its next value."),
     field("may_raise", &Schema::Bool, "Whether the user may raise it."),
 ]), items_max: LISTED_MAX };
