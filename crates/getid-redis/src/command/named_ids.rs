@@ -395,15 +395,16 @@ mod tests {
     fn a_serial_number_that_is_wrong_in_its_check_digits_only_is_refused_by_their_name() {
         let words = ["s", "serial", "T{n:7}{luhn}"];
         let counter = CounterDeclaration::parse(&words, |_| Ok(())).expect("a counter").expect("valid");
-        let refused = |id: &[u8]| parse_counter_id(&counter, id).expect_err("no ID").to_string();
+        let refused = |id: &[u8]| parse_counter_id(&counter, id).expect_err("no ID").text;
         let head = |id: &str| format!("ERR '{id}' is not an id of generator 's': ");
         for id in ["T00000019", "T00000028", "T0000001x"] {
             let rest = "its check digits ({luhn}) do not match the rest, so a character is wrong. Compare it with where it was \
                         read";
-            assert_eq!(refused(id.as_bytes()), head(id) + rest);
+            assert_eq!(refused(id.as_bytes()), (head(id) + rest).as_bytes());
         }
         for (id, shown) in [(&b"U00000018"[..], "U00000018"), (b"T000\xff0018", "T000\\xff0018"), (b"", "")] {
-            assert_eq!(refused(id), head(shown) + "expected a text of the template T{n:7}{luhn}");
+            let rest = "expected a text of the template T{n:7}{luhn}";
+            assert_eq!(refused(id), (head(shown) + rest).as_bytes());
         }
     }
 
