@@ -15,7 +15,7 @@ mod segment;
 mod spec;
 mod waiting;
 
-pub use key::{Key, SEQUENCE_NAME_RULE, SERIES_BYTES_MAX, is_sequence_name, is_series};
+pub use key::{Key, NameWord, SEQUENCE_NAME_RULE, SERIES_BYTES_MAX, is_sequence_name, is_series};
 pub use machine::{Fetch, FetchVerdict, Fetched, Remainder, STORES_MAX, Sequence, SequencePolicy, SequenceStatus};
 pub use refusal::SequenceRefusal;
 pub use segment::{Run, Segment, SequenceRequest};
