@@ -191,6 +191,11 @@ fn texts_of_generators_over_sequences_are_decoded() {
     assert!(api.problem(400, "GET /v1/ids/ORD20261325-000001", "").contains("is not an id"));
     let wrong = api.problem(400, "GET /v1/ids/ORD20261325-000001?generator=order", "");
     assert!(wrong.contains("expected a text of the template ORD{yyyyMMdd}-{n:6}"), "{wrong}");
+    let wrong = api.problem(400, "GET /v1/ids/L%2F000195?generator=lot", "");
+    assert!(
+        wrong.contains("'L/000195' is not an id of generator 'lot': its check digits ({mod97}) do not match"),
+        "{wrong}"
+    );
 }
 
 #[test]

@@ -468,3 +468,18 @@ fn short_codes_are_given_and_read_back() {
     assert_eq!(texts.len(), 10_000);
     assert!(texts.iter().all(|text| text.starts_with("c_") && text.len() <= 14));
 }
+
+#[test]
+#[ignore = "needs python3 with redis and python-stdnum (GETID_TEST_PYTHON)"]
+fn stdnum_of_python_agrees_with_the_check_digits() {
+    const RULES: [&str; 6] = ["luhn", "damm", "verhoeff", "mod11-2", "mod97", "mod37-36"];
+    let python = std::env::var_os("GETID_TEST_PYTHON").expect("GETID_TEST_PYTHON");
+    let generators = RULES.map(|rule| format!("--generator {rule} serial Inv-{{n:18}}-{{{rule}}}")).join(" ");
+    let references = "--generator rf serial {rf}INV{n:18} --generator short-rf serial {rf}53900{n:7}";
+    let words = format!("--id-mgetid-max 100 {generators} {references}");
+    let server = Server::start(&words.split_whitespace().collect::<Vec<_>>());
+    let mut script = Command::new(python);
+    script.arg(self::script("check_digits.py")).env("GETID_PORT", server.port.to_string());
+    let lines = RULES.into_iter().chain(["rf"]).map(|rule| format!("ok {rule}\n"));
+    assert_eq!(run_for(&mut script, Duration::from_mins(2)), lines.collect::<String>());
+}

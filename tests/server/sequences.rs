@@ -135,6 +135,25 @@ fn a_sequence_that_was_not_created_is_an_error_that_counts() {
     assert_eq!(wire.info("errorstat_ERR"), "count=7");
 }
 
+/// A remedy is a line that works, whatever the name has in it.
+#[test]
+fn remedies_work_for_names_with_blanks_and_braces() {
+    let server = Server::start(&[]);
+    let mut wire = server.connect();
+    for name in ["orders", "{cart} #7", "my orders", "#1", "a:{b}", "makes it"] {
+        let missing = wire.ask(&format!("INCR \"{name}\""));
+        let (_, behind) = missing.split_once(": '").unwrap_or_else(|| panic!("{missing}"));
+        let (remedy, _) = behind.split_once("' makes it, and").unwrap_or_else(|| panic!("{missing}"));
+        assert_eq!(wire.ask(remedy), "+OK", "{remedy}");
+        assert_eq!([wire.ask(&format!("INCR \"{name}\"")), wire.ask(&format!("INCRBY \"{name}\" 5"))], [":1", ":6"]);
+        let watch = wire.ask(&format!("WATCH \"{name}\""));
+        let (_, behind) = watch.split_once("Instead: ").unwrap_or_else(|| panic!("{watch}"));
+        let (remedy, _) = behind.split_once(" takes the next").unwrap_or_else(|| panic!("{watch}"));
+        assert_eq!(wire.ask(remedy), ":7", "{remedy}");
+    }
+    assert_eq!(wire.ask("DBSIZE"), ":6");
+}
+
 #[test]
 fn a_server_without_a_store_names_the_remedy() {
     let server = Server::start(&["--sequence-store", "none"]);

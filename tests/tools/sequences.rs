@@ -31,7 +31,8 @@ impl Folder {
         self.0.path()
     }
 
-    /// Runs `getid` and returns the exit code and both streams, in which the folder is replaced by DIR.
+    /// Runs `getid` and returns the exit code and both streams, in which the folder is replaced by DIR. A `%20` in a
+    /// word is a blank.
     fn run(&self, words: &str) -> (i32, String, String) {
         let dir = self.path().to_str().unwrap();
         let mut command = getid();
@@ -39,7 +40,7 @@ impl Folder {
             command.env_remove(name);
         }
         command.env("GETID_DIR", dir).env("GETID_ID_MACHINE_CLAIM", "no").env_remove("REDISCLI_AUTH").current_dir(dir);
-        command.args(words.split_whitespace().map(|word| word.replace("DIR", dir)));
+        command.args(words.split_whitespace().map(|word| word.replace("DIR", dir).replace("%20", " ")));
         let output = finish(&mut command, "", PATIENCE, false);
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).replace(dir, "DIR");
         (output.status.code().unwrap(), text(&output.stdout), text(&output.stderr))
@@ -115,6 +116,23 @@ fn sequences_are_created_listed_raised_and_shown() {
         (&rows[1]["name"], &rows[1]["reserved_to"], &rows[1]["next"]),
         (&"orders".into(), &"120".into(), &"121".into())
     );
+}
+
+#[test]
+fn a_name_with_blanks_and_braces_is_quoted_for_a_shell() {
+    let dir = Folder::new();
+    dir.check_parts("sequence create orders", 0, &["created"]);
+    let missing = "getid: no such sequence: '{cart} #7'. `getid sequence create '{cart} #7'` creates it\n";
+    dir.check("sequence info {cart}%20#7", 1, "", missing);
+    let created = "created '{cart} #7' in sqlite:DIR/sequences-0.sqlite: 1 is the first value\n";
+    dir.check("sequence create {cart}%20#7", 0, created, "");
+    dir.check("sequence raise {cart}%20#7 41", 0, "raised '{cart} #7': 42 is the next value\n", "");
+    dir.check_parts("sequence info {cart}%20#7", 0, &["  next       42\n"]);
+    let listed = "{cart} #7                                                 41\n";
+    dir.check("sequence list --pattern {cart}*", 0, &format!("{HEAD}{listed}"), "");
+    for bad in ["{cart}%20", "%20{cart}", "{cart}/7"] {
+        dir.check_parts(&format!("sequence create {bad}"), 2, &["is no name of a sequence: it has 1 to 128 bytes of"]);
+    }
 }
 
 /// A wrong path looks like a file that no server has created yet. So tools that create no sequence report a missing

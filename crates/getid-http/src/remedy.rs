@@ -49,9 +49,9 @@ pub(super) fn for_http(message: &str) -> String {
     // A name stays as it is, even if it contains a command.
     let end_of_name = before.len() + name.len();
     let mut text = String::with_capacity(message.len());
-    text.push_str(&with_requests(before, "", ""));
+    text.push_str(&with_requests(before, ""));
     text.push_str(name);
-    with_requests(&message[end_of_name..], name, &text)
+    with_requests(&message[end_of_name..], &text)
 }
 
 /// Returns the text before the first quoted text of an error, with the quote, and the quoted text; `None` if that is a
@@ -59,18 +59,18 @@ pub(super) fn for_http(message: &str) -> String {
 fn name_in(message: &str) -> Option<(&str, &str)> {
     let (before, behind) = message.split_once('\'')?;
     let (name, _) = behind.split_once('\'')?;
-    let is_command = || REMEDIES.iter().any(|row| found(behind, row, "").is_some());
+    let is_command = || REMEDIES.iter().any(|row| found(behind, row).is_some());
     let is_name = KINDS.iter().any(|kind| before.ends_with(kind)) || !is_command();
     is_name.then_some((&message[..=before.len()], name))
 }
 
-/// Returns `done` and `rest` with requests in place of commands; `name` is the subject of the error.
-fn with_requests(mut rest: &str, name: &str, done: &str) -> String {
+/// Returns `done` and `rest` with requests in place of commands.
+fn with_requests(mut rest: &str, done: &str) -> String {
     let mut text = done.to_owned();
     while let Some(first) = rest.chars().next() {
         // A command begins at the beginning of a word.
         let begins = !text.ends_with(is_name_char);
-        let found = REMEDIES.iter().filter(|_| begins).find_map(|row| found(rest, row, name));
+        let found = REMEDIES.iter().filter(|_| begins).find_map(|row| found(rest, row));
         let Some((len, request)) = found else {
             text.push(first);
             rest = &rest[first.len_utf8()..];
@@ -92,23 +92,21 @@ fn with_requests(mut rest: &str, name: &str, done: &str) -> String {
     text
 }
 
-/// Returns the length of this command at the start of `text`, and the equivalent request. `subject` is a name that may
-/// contain blanks.
-fn found(text: &str, (command, request): &Remedy, subject: &str) -> Option<(usize, Option<String>)> {
+/// Returns the length of this command at the start of `text`, and the equivalent request.
+fn found(text: &str, (command, request): &Remedy) -> Option<(usize, Option<String>)> {
     let (mut rest, mut names) = (text, Vec::new());
     for (place, word) in command.split(' ').enumerate() {
         if place > 0 {
             rest = rest.strip_prefix(' ')?;
         }
         if word == "*" {
-            let is_subject =
-                |behind: &str| !subject.is_empty() && names.is_empty() && !behind.starts_with(is_name_char);
-            let name = match rest.strip_prefix(subject) {
-                Some(behind) if is_subject(behind) => subject,
-                _ => &rest[..rest.find(|letter| !is_name_char(letter)).unwrap_or(rest.len())],
+            let end = |rest: &str| rest.find(|letter| !is_name_char(letter)).unwrap_or(rest.len());
+            let (name, behind) = match rest.strip_prefix('"') {
+                Some(quoted) => quoted.split_once('"')?,
+                None => rest.split_at(end(rest)),
             };
             (!name.is_empty()).then(|| names.push(name))?;
-            rest = &rest[name.len()..];
+            rest = behind;
         } else {
             rest = rest.strip_prefix(word)?;
         }
@@ -146,7 +144,7 @@ mod tests {
             ),
             ("GETID lua shard 0", "POST /v1/ids/lua with {\"fields\": {\"shard\": 0}}"),
             (
-                "no such sequence 'SEQUENCE LIST': 'SEQUENCE CREATE SEQUENCE LIST' makes it",
+                "no such sequence 'SEQUENCE LIST': 'SEQUENCE CREATE \"SEQUENCE LIST\"' makes it",
                 "no such sequence 'SEQUENCE LIST': 'POST /v1/sequences/SEQUENCE%20LIST' makes it",
             ),
             (
@@ -154,9 +152,15 @@ mod tests {
                 "no such sequence 'makes': 'POST /v1/sequences/makes' makes it",
             ),
             (
-                "sequence '{a} #b' has begun: SEQUENCE RAISE {a} #b n lets it go on",
+                "sequence '{a} #b' has begun: SEQUENCE RAISE \"{a} #b\" n lets it go on",
                 "sequence '{a} #b' has begun: PATCH /v1/sequences/%7Ba%7D%20%23b with {\"last\": n} lets it go on",
             ),
+            (
+                "'SEQUENCE CONFIRM \"{a} #b\"' lets it go on",
+                "'SEQUENCE CONFIRM \"{a} #b\"' on the Redis port lets it go on",
+            ),
+            ("'SEQUENCE CREATE \"a' makes it", "'SEQUENCE CREATE \"a' makes it"),
+            ("'SEQUENCE CREATE \"\"' makes it", "'SEQUENCE CREATE \"\"' makes it"),
             ("'SEQUENCE CONFIRM a.b:c' lets it go on", "'SEQUENCE CONFIRM a.b:c' on the Redis port lets it go on"),
             ("SEQUENCE RAISE x N, or", "PATCH /v1/sequences/x with {\"last\": N}, or"),
             (

@@ -7,6 +7,7 @@ use crate::cli::sequence::stores::{OpenStore, RowRefusal, Stores, StoresError, d
 use crate::cli::server_args::ServerArgs;
 use getid_store::sql::{CreateRequest, RowChange, RowState, SequenceRow, Verdict};
 use getid_text::printable::printable_up_to;
+use getid_text::shell::shell_word;
 use getid_tools::client::{Connection, Endpoint};
 use getid_tools::replies::{ErrorText, push_request};
 
@@ -30,7 +31,7 @@ pub(super) enum ImportOutcome {
 pub(super) enum RefusedCounter {
     #[error("there is no store")]
     NoStore,
-    #[error("a sequence of this name was dropped: 'getid sequence create {0}' creates it again")]
+    #[error("a sequence of this name was dropped: `getid sequence create {}` creates it again", shell_word(.0.as_str()))]
     Dropped(Key),
     #[error(transparent)]
     Row(#[from] RowRefusal),

@@ -31,6 +31,20 @@ pub fn is_sequence_name(name: &str) -> bool {
     is_in_range && name.bytes().all(is_known) && name.trim() == name && ![".", "..", "-"].contains(&name)
 }
 
+/// A name as a word of a command in an error or a log line, which may be pasted into redis-cli or a shell: in double
+/// quotes if it has a character that one of them does not take as it is. No valid name has one that is special within
+/// such quotes.
+#[derive(Clone, Copy, Debug)]
+pub struct NameWord<'a>(pub &'a str);
+
+impl fmt::Display for NameWord<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_bare = |byte: u8| byte.is_ascii_alphanumeric() || b"_.:-/@".contains(&byte);
+        let quote = if self.0.bytes().all(is_bare) { "" } else { "\"" };
+        write!(f, "{quote}{}{quote}", self.0)
+    }
+}
+
 /// A counter in a store: a name; the key of its series, empty unless its generator has one counter for each key; and a
 /// period, empty unless it counts the serial numbers of that period.
 ///
@@ -106,7 +120,23 @@ impl fmt::Display for Key {
 
 #[cfg(test)]
 mod tests {
-    use super::Key;
+    use alloc::string::ToString as _;
+
+    use super::{Key, NameWord};
+
+    #[test]
+    fn a_name_is_quoted_in_a_command_if_a_blank_or_a_brace_needs_it() {
+        for (name, word) in [
+            ("orders", "orders"),
+            ("a.b:c_d-e", "a.b:c_d-e"),
+            ("invoice/ACME@Y20260101", "invoice/ACME@Y20260101"),
+            ("{orders}", "\"{orders}\""),
+            ("my orders", "\"my orders\""),
+            ("#1", "\"#1\""),
+        ] {
+            assert_eq!(NameWord(name).to_string(), word);
+        }
+    }
 
     #[test]
     fn a_key_is_its_text() {

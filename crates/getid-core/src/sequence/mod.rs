@@ -17,7 +17,7 @@ mod spec;
 mod waiting;
 
 pub use ends::{END_UNIX_MS_MAX, EndChange, EndCondition, EndDecision, RowEnd};
-pub use key::{Key, SEQUENCE_NAME_RULE, SERIES_BYTES_MAX, is_sequence_name, is_series};
+pub use key::{Key, NameWord, SEQUENCE_NAME_RULE, SERIES_BYTES_MAX, is_sequence_name, is_series};
 pub use machine::{Fetch, FetchVerdict, Fetched, Remainder, STORES_MAX, Sequence, SequencePolicy, SequenceStatus};
 pub use refusal::SequenceRefusal;
 pub use segment::{Run, Segment, SequenceRequest};

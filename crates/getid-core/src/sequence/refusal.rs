@@ -4,6 +4,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;
 
+use super::key::NameWord;
 use crate::time::UtcMs;
 
 /// Reason why a request gets no value. [`SequenceRefusal::of`] returns it as the text of an error reply.
@@ -87,37 +88,37 @@ struct NamedRefusal<'a> {
 
 impl fmt::Display for NamedRefusal<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = self.name;
+        let (name, word) = (self.name, NameWord(self.name));
         match self.refusal {
             SequenceRefusal::NoSuch => write!(
                 f,
-                "ERR no such sequence '{name}': 'SEQUENCE CREATE {name}' makes it, and with 'sequence-create on-first-use' \
+                "ERR no such sequence '{name}': 'SEQUENCE CREATE {word}' makes it, and with 'sequence-create on-first-use' \
                  so does INCR"
             ),
             SequenceRefusal::Dropped { last } => write!(
                 f,
-                "ERR no such sequence '{name}': it was dropped at {last}, and 'SEQUENCE CREATE {name}' continues above \
+                "ERR no such sequence '{name}': it was dropped at {last}, and 'SEQUENCE CREATE {word}' continues above \
                  that"
             ),
             SequenceRefusal::Ended { unix_ms } => write!(
                 f,
-                "ERR sequence '{name}' ended at {}: 'PERSIST {name}' continues it above its last value",
+                "ERR sequence '{name}' ended at {}: 'PERSIST {word}' continues it above its last value",
                 UtcMs(*unix_ms)
             ),
             SequenceRefusal::AtMax { max } => write!(
                 f,
-                "ERR sequence '{name}' has no more values up to its max {max}: 'SEQUENCE ALTER {name} max N' gives it more"
+                "ERR sequence '{name}' has no more values up to its max {max}: 'SEQUENCE ALTER {word} max N' gives it more"
             ),
             SequenceRefusal::WentBack => write!(
                 f,
                 "MISCONF sequence '{name}': its store went back below values that were given, as after the restore of \
-                 a backup. 'SEQUENCE INFO {name}' shows how far; 'SEQUENCE RAISE {name} N', above all values given, or \
-                 'SEQUENCE CONFIRM {name}' lets it continue"
+                 a backup. 'SEQUENCE INFO {word}' shows how far; 'SEQUENCE RAISE {word} N', above all values given, or \
+                 'SEQUENCE CONFIRM {word}' lets it continue"
             ),
             SequenceRefusal::Lost { store } => write!(
                 f,
                 "MISCONF sequence '{name}': {store} has no row of it, and this server has given values of it: the \
-                 store was lost, or is another one. Restore the right one; else 'SEQUENCE RAISE {name} N', above all \
+                 store was lost, or is another one. Restore the right one; else 'SEQUENCE RAISE {word} N', above all \
                  values given, lets it continue"
             ),
             SequenceRefusal::Newer { period } => write!(

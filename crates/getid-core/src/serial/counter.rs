@@ -10,6 +10,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::ops::RangeInclusive;
 
+use super::check_digit::CheckDigit;
 use super::template::{CivilTime, Reset, TEMPLATE_BYTES_MAX, Template, TemplateError};
 use crate::alphabet::{Alphabet, AlphabetError};
 use crate::declaration::{
@@ -291,6 +292,15 @@ impl CounterDeclaration {
         Some(CounterReading { value: i64::try_from(number).ok()?, stamp: CivilTime::FIRST })
     }
 
+    /// Returns the check digits of a text that is wrong in them only; `None` for other texts, and for IDs without check
+    /// digits.
+    pub fn wrong_check(&self, id: &str) -> Option<CheckDigit> {
+        match &self.kind {
+            CounterKind::Sequence(_) => None,
+            CounterKind::Serial(serial) => serial.template.wrong_check(id, serial.grows),
+        }
+    }
+
     /// Returns the longest text of an ID, bytes.
     pub fn id_bytes_max(&self) -> usize {
         match &self.kind {
@@ -459,9 +469,8 @@ impl<'a> SerialOptions<'a> {
                 Reset::Never
             }),
         };
-        if let Err(error) = template.check_reset(reset) {
-            errors.push(wrong(error));
-        }
+        let checks = [template.check_reset(reset), template.check_overflow(grows)];
+        errors.extend(checks.into_iter().filter_map(Result::err).map(wrong));
         let zone_name = self.get("zone");
         match zone_name.map(zone) {
             Some(Err(error)) => {

@@ -4,8 +4,9 @@ use alloc::borrow::ToOwned as _;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
+use core::ops::Range;
 
-use super::check_digit::CheckDigit;
+use super::check_digit::{CheckDigit, REFERENCE_BYTES_MAX, REFERENCE_HEAD};
 use crate::format::is_plain;
 
 /// Longest template, and longest serial number, bytes.
@@ -144,7 +145,7 @@ impl Part {
             Part::Year4 => 4,
             Part::Year2 | Part::Month | Part::Day | Part::Hour => 2,
             Part::Counter { .. } => return None,
-            Part::Check(check) => check.digits(),
+            Part::Check(check) => check.width(),
         })
     }
 }
@@ -169,8 +170,30 @@ pub enum TemplateError {
     Digits { text: String },
     NoCounter,
     Counters,
-    CheckDigit { text: String },
+    CheckDigit { check: CheckDigit },
+    ReferenceText { text: String },
+    ReferenceLength { bytes: usize, grows: bool },
+    SeriesCheck { check: CheckDigit },
     FineReset { reset: Reset },
+}
+
+/// Beginning of the sentences about what a creditor reference cannot have.
+const REFERENCE: &str = "'{rf}' makes a creditor reference (ISO 11649) of at most 25 characters of A-Z and 0-9";
+
+const _: () = assert!(REFERENCE_BYTES_MAX == 25, "the sentence has the number");
+
+/// Words of the check digits at the front, or of those at the end, for a sentence.
+struct CheckWords {
+    is_front: bool,
+}
+
+impl fmt::Display for CheckWords {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let words = CheckDigit::ALL.into_iter().filter(|check| check.is_front() == self.is_front);
+        words
+            .enumerate()
+            .try_for_each(|(at, check)| write!(f, "{}{{{}}}", if at == 0 { "" } else { ", " }, check.word()))
+    }
 }
 
 impl fmt::Display for TemplateError {
@@ -186,8 +209,10 @@ impl fmt::Display for TemplateError {
             TemplateError::Closing => f.write_str("a closing brace has no opening one"),
             TemplateError::Field { text } => write!(
                 f,
-                "'{{{text}}}' is not a field of a template: there are {{yyyy}}, {{yy}}, {{MM}}, {{dd}}, {{HH}}, several of \
-                 them in one brace, {{n:6}}, and at the end {{luhn}} or {{mod97}}"
+                "'{{{text}}}' is not a field of a template: there are {{yyyy}}, {{yy}}, {{MM}}, {{dd}}, {{HH}}, several \
+                 of them in one brace, {{n:6}}, at the front {}, and at the end one of {}",
+                CheckWords { is_front: true },
+                CheckWords { is_front: false }
             ),
             TemplateError::Digits { text } => {
                 write!(
@@ -197,7 +222,31 @@ impl fmt::Display for TemplateError {
             }
             TemplateError::NoCounter => f.write_str("it must have a counter, such as {n:6}"),
             TemplateError::Counters => f.write_str("it must have one counter, and has several"),
-            TemplateError::CheckDigit { text } => write!(f, "'{{{text}}}' must be the last of the template"),
+            TemplateError::CheckDigit { check } => {
+                let place = if check.is_front() { "first" } else { "last" };
+                write!(f, "'{{{}}}' must be the {place} of the template", check.word())
+            }
+            TemplateError::ReferenceText { text } => {
+                write!(f, "{REFERENCE}, and '{text}' has other characters")
+            }
+            TemplateError::ReferenceLength { bytes, grows: false } => {
+                write!(f, "{REFERENCE}, and its texts would have {bytes}")
+            }
+            TemplateError::ReferenceLength { bytes, grows: true } => write!(
+                f,
+                "{REFERENCE}, and with 'overflow grow', by which a counter has up to {} digits, its texts would have up \
+                 to {bytes}",
+                DIGITS_MAX + 1
+            ),
+            TemplateError::SeriesCheck { check: CheckDigit::Reference } => {
+                write!(f, "{REFERENCE}, and the key of a series may have more, and '_', '.' and '-'")
+            }
+            TemplateError::SeriesCheck { check } => write!(
+                f,
+                "'{{{}}}' covers digits only, so it would not find a wrong letter of a key: take {{mod37-36}} or \
+                 {{mod97}}",
+                check.word()
+            ),
             TemplateError::FineReset { reset } => write!(
                 f,
                 "its counter begins again with each {}, so the template must show {}, or texts repeat",
@@ -246,11 +295,16 @@ impl Template {
             [digits] => digits,
             _ => return Err(TemplateError::Counters),
         };
-        let check = parts.iter().position(|part| matches!(part, Part::Check(_)));
-        if let Some(Part::Check(check)) = check.filter(|&at| at + 1 < parts.len()).map(|at| &parts[at]) {
-            return Err(TemplateError::CheckDigit { text: check.word().to_owned() });
+        let last = parts.len() - 1;
+        let misplaced = parts.iter().enumerate().find_map(|(at, part)| match part {
+            Part::Check(check) if at != if check.is_front() { 0 } else { last } => Some(*check),
+            _ => None,
+        });
+        if let Some(check) = misplaced {
+            return Err(TemplateError::CheckDigit { check });
         }
         let template = Template { text: text.to_owned(), parts, digits };
+        template.check_reference()?;
         let bytes = template.bytes_max();
         if bytes > TEMPLATE_BYTES_MAX { Err(TemplateError::TooLong { bytes }) } else { Ok(template) }
     }
@@ -309,6 +363,67 @@ impl Template {
         if self.shows(reset) { Ok(()) } else { Err(TemplateError::FineReset { reset }) }
     }
 
+    /// Checks that its texts may be longer than the template shows.
+    ///
+    /// # Errors
+    ///
+    /// Fails if such a text would be no creditor reference.
+    pub fn check_overflow(&self, grows: bool) -> Result<(), TemplateError> {
+        let bytes = self.bytes_max();
+        let is_too_long = grows && self.is_reference() && bytes > REFERENCE_BYTES_MAX;
+        if is_too_long { Err(TemplateError::ReferenceLength { bytes, grows }) } else { Ok(()) }
+    }
+
+    /// Checks that its check digits cover the key of a series in its texts.
+    ///
+    /// # Errors
+    ///
+    /// Fails if they cover digits only, and the key may have letters; and for a creditor reference, which has no room
+    /// for a key.
+    pub fn check_series(&self, may_have_letters: bool) -> Result<(), TemplateError> {
+        let uncovered = self.check_digits().find(|&check| match check {
+            CheckDigit::Reference => true,
+            _ => may_have_letters && !check.covers_letters(),
+        });
+        uncovered.map_or(Ok(()), |check| Err(TemplateError::SeriesCheck { check }))
+    }
+
+    /// Checks that its texts are creditor references, if it begins as one.
+    fn check_reference(&self) -> Result<(), TemplateError> {
+        if !self.is_reference() {
+            return Ok(());
+        }
+        let is_known = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit();
+        for part in &self.parts {
+            if let Part::Text(text) = part
+                && !text.bytes().all(is_known)
+            {
+                return Err(TemplateError::ReferenceText { text: text.clone() });
+            }
+        }
+        let bytes = self.fixed_bytes() + self.digits as usize;
+        let is_too_long = bytes > REFERENCE_BYTES_MAX;
+        if is_too_long { Err(TemplateError::ReferenceLength { bytes, grows: false }) } else { Ok(()) }
+    }
+
+    /// Returns its check digits, in the order of the text.
+    fn check_digits(&self) -> impl DoubleEndedIterator<Item = CheckDigit> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::Check(check) => Some(*check),
+            _ => None,
+        })
+    }
+
+    /// Returns true if its texts are creditor references.
+    fn is_reference(&self) -> bool {
+        self.parts.first() == Some(&Part::Check(CheckDigit::Reference))
+    }
+
+    /// Returns the bytes of a text without its counter.
+    fn fixed_bytes(&self) -> usize {
+        self.parts.iter().map(|part| part.width().unwrap_or(0)).sum()
+    }
+
     /// Returns the longest of its texts, bytes, with a counter that may grow.
     pub fn bytes_max(&self) -> usize {
         self.parts.iter().map(|part| part.width().unwrap_or(DIGITS_MAX as usize + 1)).sum()
@@ -317,8 +432,7 @@ impl Template {
     /// Parses a text of [`Template::write`]; returns the time in it and the value. Fields that are not shown are those
     /// of [`CivilTime::FIRST`], and a year of two digits is 0 to 99.
     pub fn read(&self, text: &str, grows: bool) -> Option<(CivilTime, i64)> {
-        let fixed: usize = self.parts.iter().map(|part| part.width().unwrap_or(0)).sum();
-        let counter_digits = text.len().checked_sub(fixed)?;
+        let counter_digits = text.len().checked_sub(self.fixed_bytes())?;
         let least = self.digits as usize;
         if counter_digits < least || (counter_digits > least && !grows) {
             return None;
@@ -344,11 +458,31 @@ impl Template {
             .then_some((stamp, value))
     }
 
+    /// Returns the check digits in which a text differs from one that [`Template::write`] writes; `None` for a text
+    /// that differs elsewhere, or nowhere.
+    pub fn wrong_check(&self, text: &str, grows: bool) -> Option<CheckDigit> {
+        let front = self.check_digits().next().filter(|check| check.is_front());
+        let back = self.check_digits().next_back().filter(|check| !check.is_front());
+        let [body, tail] = [front, back].map(|check| check.map_or(0, CheckDigit::width));
+        let end = text.len().checked_sub(tail)?;
+        let mut right = Vec::with_capacity(text.len());
+        if front.is_some() {
+            right.extend_from_slice(REFERENCE_HEAD);
+        }
+        right.extend_from_slice(text.get(body..end)?.as_bytes());
+        back.into_iter().chain(front).for_each(|check| check.complete(body, &mut right));
+        let right = str::from_utf8(&right).ok()?;
+        self.read(right, grows)?;
+        let differs = |range: Range<usize>| right.get(range.clone()) != text.get(range);
+        back.filter(|_| differs(end..text.len())).or_else(|| front.filter(|_| differs(0..body)))
+    }
+
     /// Appends the text of a value, 0 or more. Returns false, and appends nothing, if it has more digits than the
     /// counter and may not grow.
     #[must_use]
     pub fn write(&self, stamp: CivilTime, value: i64, grows: bool, out: &mut Vec<u8>) -> bool {
         let start = out.len();
+        let body = start + if self.is_reference() { CheckDigit::Reference.width() } else { 0 };
         for part in &self.parts {
             let (number, digits) = match part {
                 Part::Text(text) => {
@@ -361,12 +495,22 @@ impl Template {
                 Part::Day => (stamp.day.into(), 2),
                 Part::Hour => (stamp.hour.into(), 2),
                 Part::Counter { digits } => (value, *digits as usize),
-                Part::Check(check) => (i64::from(check.of(&out[start..])), check.digits()),
+                Part::Check(check) => {
+                    if check.is_front() {
+                        out.extend_from_slice(REFERENCE_HEAD);
+                    } else {
+                        check.complete(body, out);
+                    }
+                    continue;
+                }
             };
             if write_padded(number.unsigned_abs(), digits, out) > digits && !grows {
                 out.truncate(start);
                 return false;
             }
+        }
+        if self.is_reference() {
+            CheckDigit::Reference.complete(body, out);
         }
         true
     }
@@ -388,9 +532,11 @@ fn write_padded(mut number: u64, digits: usize, out: &mut Vec<u8>) -> usize {
 
 fn read_field(field: &str, parts: &mut Vec<Part>) -> Result<(), TemplateError> {
     let wrong = || TemplateError::Field { text: field.to_owned() };
+    if let Some(check) = CheckDigit::ALL.into_iter().find(|check| check.word() == field) {
+        parts.push(Part::Check(check));
+        return Ok(());
+    }
     match field {
-        "luhn" => parts.push(Part::Check(CheckDigit::Luhn)),
-        "mod97" => parts.push(Part::Check(CheckDigit::Mod97)),
         _ if field == "n" || field.starts_with("n:") => {
             let digits = field.strip_prefix("n:").filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
             let digits =

@@ -36,12 +36,19 @@ fn templates_and_their_texts() {
         ("799273987{n:1}{luhn}", 1, "79927398713"),
         // An IBAN of the standard, with country and digits at the end: GB82 WEST 1234 5698 7654 32.
         ("WEST{n:14}GB{mod97}", 12_345_698_765_432, "WEST12345698765432GB82"),
+        ("5-{n:2}{damm}", 72, "5-724"),
+        ("2-{n:2}{verhoeff}", 36, "2-363"),
+        ("0000-0002-{n:4}-009{mod11-2}", 1825, "0000-0002-1825-0097"),
+        ("ab{n:3}{mod11-2}", 79, "ab079X"),
+        ("A1-2425G-ABC{n:7}-{mod37-36}", 1_234_002, "A1-2425G-ABC1234002-M"),
+        ("{rf}{n:12}", 539_007_547_034, "RF18539007547034"),
+        // Check digits at the end cover what is behind those at the front, which cover them too.
+        ("{rf}57{n:1}{damm}", 2, "RF745724"),
     ] {
         assert_eq!(text(template, value, false).as_deref(), Some(expected));
     }
     assert_eq!(text("A{n:2}", 100, false), None);
     assert_eq!(text("A{n:2}", 100, true).as_deref(), Some("A100"));
-    assert_eq!(CheckDigit::Mod97.of(b"0"), 98);
 }
 
 /// A text that a template has written is read, and no other text. The stamp has the shown fields, and the first value
@@ -85,6 +92,64 @@ fn texts_of_templates_are_read() {
     assert_eq!(read, [Some(9), Some(100), None, Some(i64::MAX), None, None]);
 }
 
+/// Of a text that is wrong in one digit, the check digits are found wrong, those at the end first.
+#[test]
+fn wrong_check_digits_are_distinguished_from_other_mistakes() {
+    let wrong = |template: &str, text: &str| {
+        let check = Template::parse(template).expect("a template").wrong_check(text, true);
+        check.map(CheckDigit::word)
+    };
+    for (template, text, expected) in [
+        ("A{n:3}{luhn}", "A0018", None),
+        ("A{n:3}{luhn}", "A0019", Some("luhn")),
+        ("A{n:3}{luhn}", "A0028", Some("luhn")),
+        ("A{n:3}{luhn}", "A001x", Some("luhn")),
+        ("A{n:3}{luhn}", "B0018", None),
+        ("A{n:3}{luhn}", "A0x18", None),
+        ("A{n:3}{luhn}", "A018", None),
+        ("A{n:3}{luhn}", "A00\u{e9}8", None),
+        ("A{n:3}{luhn}", "A00\u{e9}", None),
+        ("A{n:3}{luhn}", "", None),
+        ("A{n:3}", "A0018", None),
+        ("{n:3}{mod97}", "00195", None),
+        ("{n:3}{mod97}", "00159", Some("mod97")),
+        ("{n:3}{mod11-2}", "079X", None),
+        ("{n:3}{mod11-2}", "079x", Some("mod11-2")),
+        ("{yyyyMM}{n:1}{damm}", "20261301", None),
+        ("{rf}{n:4}{damm}", "RF060572", None),
+        ("{rf}57{n:1}{damm}", "RF745724", None),
+        ("{rf}57{n:1}{damm}", "RF745734", Some("damm")),
+        ("{rf}57{n:1}{damm}", "RF475724", Some("rf")),
+        ("{rf}57{n:1}{damm}", "RF6\u{e9}5724", None),
+        ("{rf}57{n:1}{damm}", "RF3", None),
+        ("{rf}57{n:1}{damm}", "\u{1f600}\u{1f600}", None),
+    ] {
+        assert_eq!(wrong(template, text), expected, "{text} by {template}");
+    }
+}
+
+/// A key that may have letters has check digits that cover letters, and a creditor reference has no room for a key.
+#[test]
+fn check_digits_cover_the_key_of_a_series() {
+    for (template, of_letters, of_digits) in [
+        ("{n:3}", None, None),
+        ("{n:3}{luhn}", Some("'{luhn}' covers digits only"), None),
+        ("{n:3}{damm}", Some("'{damm}' covers digits only"), None),
+        ("{n:3}{verhoeff}", Some("'{verhoeff}' covers digits only"), None),
+        ("{n:3}{mod11-2}", Some("take {mod37-36} or {mod97}"), None),
+        ("{n:3}{mod97}", None, None),
+        ("{n:3}{mod37-36}", None, None),
+        ("{rf}{n:3}", Some("the key of a series may have more"), Some("the key of a series may have more")),
+    ] {
+        let template = Template::parse(template).expect("a template");
+        for (may_have_letters, expected) in [(true, of_letters), (false, of_digits)] {
+            let error = template.check_series(may_have_letters).err().map(|error| error.to_string());
+            assert_eq!(error.is_some(), expected.is_some(), "{}: {error:?}", template.text());
+            assert!(error.unwrap_or_default().contains(expected.unwrap_or_default()), "{}", template.text());
+        }
+    }
+}
+
 #[test]
 fn ids_of_generators_over_sequences_are_read() {
     for (words, id, value) in [
@@ -118,7 +183,17 @@ fn mistakes_in_templates() {
         ("{}{n:3}", "not a field"),
         ("{yyy}{n:3}", "not a field"),
         ("{mm}{n:3}", "not a field"),
-        ("{luhn}{n:3}", "must be the last"),
+        ("{luhn}{n:3}", "'{luhn}' must be the last"),
+        ("{n:3}{damm}{mod97}", "'{damm}' must be the last"),
+        ("A{rf}{n:3}", "'{rf}' must be the first"),
+        ("{rf}{rf}{n:3}", "'{rf}' must be the first"),
+        (
+            "{n:3}{mod11}",
+            "at the front {rf}, and at the end one of {luhn}, {damm}, {verhoeff}, {mod11-2}, {mod97}, {mod37-36}",
+        ),
+        ("{rf}INV-{n:3}", "at most 25 characters of A-Z and 0-9, and 'INV-' has other characters"),
+        ("{rf}inv{n:3}", "'inv' has other characters"),
+        ("{rf}ABCD{n:18}", "at most 25 characters of A-Z and 0-9, and its texts would have 26"),
         ("a\u{1}{n:3}", "printable"),
         ("ä{n:3}", "printable"),
     ] {
@@ -164,6 +239,8 @@ fn declarations_and_their_mistakes() {
         ("s sequence pad 9 overflow grow prefix A-", "s sequence format decimal pad 9 prefix A- overflow grow"),
         ("i serial INV{yyyyMMdd}-{n:6} zone Asia/Shanghai", "i serial INV{yyyyMMdd}-{n:6} zone Asia/Shanghai"),
         ("i serial {n:6} reset never cache 0", "i serial {n:6} cache 0"),
+        ("i serial {rf}AB{n:6} overflow grow", "i serial {rf}AB{n:6} overflow grow"),
+        ("i serial {rf}ABC{n:18}", "i serial {rf}ABC{n:18}"),
         (
             "i serial {yyyyMM}{n:6} overflow grow reset year zone UTC",
             "i serial {yyyyMM}{n:6} zone UTC reset year overflow grow",
@@ -179,6 +256,7 @@ fn declarations_and_their_mistakes() {
         ("i serial {yyyy}{n:6} zone UTC reset day", "must show {yyyy}{MM}{dd}"),
         ("i serial {n:6} reset daily", "reset is 'daily'"),
         ("i serial {n:6} overflow wrap", "must be error or grow"),
+        ("i serial {rf}AB{n:6}{luhn} overflow grow", "a counter has up to 19 digits, its texts would have up to 26"),
         ("i serial {n:6} cache -1", "cache is '-1'"),
         ("i serial {n:6} step 2", "not an option of a serial"),
         ("i serial {n:6} reset", "reset has no value"),
@@ -215,10 +293,13 @@ proptest! {
     fn no_two_periods_or_values_have_the_same_text(
         stamps in prop::collection::vec(stamps(), 2..20),
         values in prop::collection::vec(0..2000_i64, 2..20),
-        which in 0..5_usize,
+        which in 0..8_usize,
         grows: bool,
     ) {
-        let text = ["{yyyyMMddHH}{n:3}", "{n:3}{yyyyMMdd}", "A{dd}{n:2}{MMyyyy}{luhn}", "{yyyy}{n:1}{mod97}", "{n:2}{mod97}"][which];
+        let text = [
+            "{yyyyMMddHH}{n:3}", "{n:3}{yyyyMMdd}", "A{dd}{n:2}{MMyyyy}{luhn}", "{yyyy}{n:1}{mod97}", "{n:2}{mod97}",
+            "{rf}{yyyyMM}{n:3}", "{rf}{n:2}{yyyy}{verhoeff}", "B{n:1}{yyyy}{mod11-2}",
+        ][which];
         let template = Template::parse(text).expect("a template");
         let (mut rows, mut texts) = (HashSet::new(), HashSet::new());
         for (stamp, value) in stamps.iter().flat_map(|stamp| values.iter().map(move |value| (*stamp, *value))) {

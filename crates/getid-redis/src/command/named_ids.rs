@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::sync::{Arc, LazyLock};
 
-use getid_core::server::{CounterDeclaration, CounterKind, CounterReading, Reset, counter_doc};
+use getid_core::server::{CheckDigit, CounterDeclaration, CounterKind, CounterReading, Reset, counter_doc};
 use getid_core::{
     Declaration, FieldLayout, FieldNotation, Id, KindReaders, KindReading, Layout, NamedGenerator, Number, Role,
     most_plausible,
@@ -129,7 +129,11 @@ fn push_fields(declaration: &Declaration, number: Number, now_unix_ms: i64, fiel
 ///
 /// Returns the error reply if it is not an ID of this generator.
 pub fn parse_counter_id(counter: &CounterDeclaration, text: &[u8]) -> Result<CounterReading, ErrorReply> {
-    str::from_utf8(text).ok().and_then(|text| counter.read(text)).ok_or_else(|| {
+    let id = str::from_utf8(text).ok();
+    id.and_then(|id| counter.read(id)).ok_or_else(|| {
+        if let Some(check) = id.and_then(|id| counter.wrong_check(id)) {
+            return wrong_check(counter.name(), text, check);
+        }
         let expected = match counter.kind() {
             CounterKind::Sequence(None) => "a decimal number".to_owned(),
             CounterKind::Sequence(Some(format)) => format!("an id of {format}"),
@@ -137,6 +141,18 @@ pub fn parse_counter_id(counter: &CounterDeclaration, text: &[u8]) -> Result<Cou
         };
         format!("ERR '{}' is not an id of generator '{}': expected {expected}", quoted(text), counter.name()).into()
     })
+}
+
+/// Returns the error for an ID that is wrong in its check digits only.
+///
+/// It does not contain the right ones: any character may be the wrong one, and another check digit would hide that.
+fn wrong_check(name: &str, text: &[u8], check: CheckDigit) -> ErrorReply {
+    let (text, word) = (quoted(text), check.word());
+    format!(
+        "ERR '{text}' is not an id of generator '{name}': its check digits ({{{word}}}) do not match the rest, so a \
+         character is wrong. Compare it with where it was read"
+    )
+    .into()
 }
 
 /// Replies to `DECODEID id name` of a generator over a sequence. The time of a serial number is the begin of the period
@@ -372,6 +388,23 @@ mod tests {
             assert_eq!(field_of(&id, "time"), Some(time.map_or(Value::Null, Value::from)), "{words}");
             assert_eq!(field_of(&id, "value"), Some(Value::Integer(value)), "{words}");
             assert_eq!(field_of(&id, "ahead_ms").is_some(), time.is_some(), "{words}");
+        }
+    }
+
+    #[test]
+    fn a_serial_number_that_is_wrong_in_its_check_digits_only_is_refused_by_their_name() {
+        let words = ["s", "serial", "T{n:7}{luhn}"];
+        let counter = CounterDeclaration::parse(&words, |_| Ok(())).expect("a counter").expect("valid");
+        let refused = |id: &[u8]| parse_counter_id(&counter, id).expect_err("no ID").text;
+        let head = |id: &str| format!("ERR '{id}' is not an id of generator 's': ");
+        for id in ["T00000019", "T00000028", "T0000001x"] {
+            let rest = "its check digits ({luhn}) do not match the rest, so a character is wrong. Compare it with where it was \
+                        read";
+            assert_eq!(refused(id.as_bytes()), (head(id) + rest).as_bytes());
+        }
+        for (id, shown) in [(&b"U00000018"[..], "U00000018"), (b"T000\xff0018", "T000\\xff0018"), (b"", "")] {
+            let rest = "expected a text of the template T{n:7}{luhn}";
+            assert_eq!(refused(id), (head(shown) + rest).as_bytes());
         }
     }
 

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use getid_core::server::{EndChange, EndCondition, Key, SequenceRefusal};
+use getid_core::server::{EndChange, EndCondition, Key, NameWord, SequenceRefusal};
 
 use super::EffectReply;
 use super::chunks::Items;
@@ -235,7 +235,8 @@ async fn drop_one(
     if !server.config.get().sequences.may_delete {
         return Err(format!(
             "ERR sequence '{key}' is not deleted: a counter that begins again repeats its values. 'sequence-delete yes' \
-             allows it, and SEQUENCE DROP {key} deletes it but keeps its last value"
+             allows it, and SEQUENCE DROP {} deletes it but keeps its last value",
+            NameWord(key.as_str())
         )
         .into());
     }

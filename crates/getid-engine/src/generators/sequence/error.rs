@@ -1,6 +1,6 @@
 //! Errors of an operator's requests about sequences.
 
-use getid_core::server::SequenceRefusal;
+use getid_core::server::{NameWord, SequenceRefusal};
 
 use getid_store::sql::{SequenceRow, StoreError, Verdict};
 
@@ -51,8 +51,9 @@ impl SequenceError {
             }
             SequenceError::Not(what) => format!("ERR sequence '{name}': {what}"),
             SequenceError::Unknown(reason) => format!(
-                "MISCONF sequence '{name}': the outcome of the change is unknown; 'SEQUENCE INFO {name}' shows it. \
-                 {reason}"
+                "MISCONF sequence '{name}': the outcome of the change is unknown; 'SEQUENCE INFO {}' shows it. \
+                 {reason}",
+                NameWord(name)
             ),
         }
     }

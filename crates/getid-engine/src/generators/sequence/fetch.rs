@@ -7,7 +7,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use getid_core::server::beat::Credentials;
-use getid_core::server::{Fetch, FetchVerdict, Fetched, Key, STORES_MAX, Segment, SequenceRefusal, VALUE_MAX};
+use getid_core::server::{
+    Fetch, FetchVerdict, Fetched, Key, NameWord, STORES_MAX, Segment, SequenceRefusal, VALUE_MAX,
+};
 use tokio::sync::SemaphorePermit;
 use tokio::time::sleep;
 
@@ -805,7 +807,7 @@ impl Sequences {
              {} max N' gives it more",
             entry.key,
             thousands(left),
-            entry.key.name()
+            NameWord(entry.key.name())
         );
     }
 

@@ -1,6 +1,6 @@
 //! `SEQUENCE`: the operator's commands for sequences.
 
-use getid_core::server::{Key, RESERVED_MAX, Spec};
+use getid_core::server::{Key, NameWord, RESERVED_MAX, Spec};
 
 use super::keys::last_value;
 use super::{Call, CommandReply, CommandResult, NOT_AN_INTEGER, SYNTAX};
@@ -48,7 +48,8 @@ pub(super) fn alter(call: &mut Call<'_>) -> CommandResult {
     let words = words_from(call, 3)?;
     if words.iter().step_by(2).any(|word| word.eq_ignore_ascii_case("start")) {
         return Err(format!(
-            "ERR sequence '{key}' has begun, so its start cannot change: SEQUENCE RAISE {key} n continues it above n"
+            "ERR sequence '{key}' has begun, so its start cannot change: SEQUENCE RAISE {} n continues it above n",
+            NameWord(key.as_str())
         )
         .into());
     }

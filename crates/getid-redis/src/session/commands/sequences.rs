@@ -2,7 +2,7 @@
 //!
 //! The request is added to the turn, which draws from each sequence once.
 
-use getid_core::server::{SEQUENCE_NAME_RULE, is_sequence_name};
+use getid_core::server::{NameWord, SEQUENCE_NAME_RULE, is_sequence_name};
 
 use super::{Call, CommandReply, CommandResult, NOT_AN_INTEGER};
 use crate::command::quoted;
@@ -39,7 +39,8 @@ pub(super) fn hash_incr_by(call: &mut Call<'_>) -> CommandResult {
         let (name, field) = (quoted(call.arg(1)), quoted(call.arg(2)));
         let text = format!(
             "ERR '{field}' is not a field that counts: a sequence is read as a hash whose field {HASH_FIELD} counts, as \
-             in HINCRBY {name} {HASH_FIELD} 1"
+             in HINCRBY {} {HASH_FIELD} 1",
+            NameWord(&name)
         );
         return Err(refused(call, text));
     }
@@ -56,8 +57,9 @@ fn values_of(call: &mut Call<'_>, at: usize) -> Result<u32, ErrorReply> {
         let name = quoted(call.arg(1));
         let text = match count {
             0 => format!(
-                "ERR a step of 0 gives no value: a sequence gives 1 to {max} values at a time, and GET {name} returns \
-                 its position"
+                "ERR a step of 0 gives no value: a sequence gives 1 to {max} values at a time, and GET {} returns \
+                 its position",
+                NameWord(&name)
             ),
             ..0 => format!(
                 "ERR a sequence never goes back: '{name}' takes steps of 1 to {max}, not {count}. SEQUENCE CREATE \

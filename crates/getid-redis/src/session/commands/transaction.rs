@@ -1,7 +1,9 @@
 //! `MULTI`, `EXEC` and related commands, none of which is queued itself.
 
+use getid_core::server::{NameWord, is_sequence_name};
+
+use super::sequences::not_a_name;
 use super::{Call, CommandReply, CommandResult, OK};
-use crate::command::quoted;
 use crate::resp::{ErrorKind, ErrorReply, write_array_header};
 
 /// Implements `MULTI`.
@@ -43,10 +45,13 @@ pub(super) fn watch(call: &mut Call<'_>) -> CommandResult {
     if call.transaction.is_queueing() {
         return Err("ERR WATCH inside MULTI is not allowed".into());
     }
-    let name = quoted(call.arg(1));
+    let Some(name) = str::from_utf8(call.arg(1)).ok().filter(|name| is_sequence_name(name)) else {
+        return Err(not_a_name(call.arg(1)));
+    };
+    let word = NameWord(name);
     Err(format!(
         "ERR WATCH is refused to a sequence such as '{name}': EXEC cannot detect whether other clients and servers have \
-         taken values since. Instead: INCR {name} takes the next value, INCRBY {name} n takes n, without MULTI"
+         taken values since. Instead: INCR {word} takes the next value, INCRBY {word} n takes n, without MULTI"
     )
     .into())
 }
