@@ -587,7 +587,10 @@ impl Connection for SimConnection {
             let rows = rows.take(usize::try_from(limit).expect("small"));
             RowPage::new(
                 limit,
-                rows.map(|row| (row.key.name().to_owned(), row.key.period().to_owned(), Some(Ok(row.clone())))),
+                rows.map(|row| {
+                    let key = [row.key.name(), row.key.series(), row.key.period()].map(str::to_owned);
+                    (key, Some(Ok(row.clone())))
+                }),
             )
         }))
     }

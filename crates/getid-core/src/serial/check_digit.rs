@@ -28,6 +28,14 @@ impl CheckDigit {
         }
     }
 
+    /// Returns true if it covers digits only: a mistyped letter stays unnoticed.
+    pub const fn is_of_digits_only(self) -> bool {
+        match self {
+            CheckDigit::Luhn => true,
+            CheckDigit::Mod97 => false,
+        }
+    }
+
     /// Returns the check number of `text`, below 10 or 100.
     pub fn of(self, text: &[u8]) -> u8 {
         match self {
