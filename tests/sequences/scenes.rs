@@ -629,6 +629,7 @@ fn opens(reset: Reset) -> CounterOpening {
         is_serial: true,
         from_unix_ms: i64::MIN,
         until_unix_ms: i64::MAX,
+        series: None,
     }
 }
 

@@ -251,7 +251,7 @@ fn texts_of_different_keys_differ() {
                     assert!(texts.insert(text.clone()), "{text} twice by {template}");
                 }
             }
-            assert!(texts.len() > 155 * 10, "{template}");
+            assert!(texts.len() >= 155 * 10, "{template}");
         }
     }
     assert_eq!(keys.len(), 155);
