@@ -904,10 +904,8 @@ fn keys_are_bounded_and_listed(fixture: &dyn StoreFixture) {
     assert_eq!(db.open_period(&keyed("invoice/C@2027", 2)), Err(Verdict::TooManySeries { max: 2 }));
     assert_eq!((db.row("invoice/C@2027"), db.row("invoice/C"), keys(&mut db)), (None, None, Some(2)));
     assert_eq!(db.open_period(&keyed("invoice/B@2028", 1)).unwrap().keys, 2, "a lower bound locks no key out");
-    let declared = |key: &str| OpenPeriodRequest {
-        series: Some(SeriesBounds { max: 9, may_begin: false }),
-        ..opening(key, "")
-    };
+    let declared =
+        |key: &str| OpenPeriodRequest { series: Some(SeriesBounds { max: 9, may_begin: false }), ..opening(key, "") };
     assert_eq!(db.open_period(&declared("invoice/D@2028")), Err(Verdict::NoSeries));
     assert_eq!(db.open_period(&declared("invoice/A@2028")).unwrap().keys, 2);
     // Other generators have keys of their own, and those without periods have no other row for a key.

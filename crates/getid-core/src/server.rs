@@ -42,8 +42,8 @@ pub use crate::printable::is_unprintable;
 pub use crate::scheme::IdBatch8;
 pub use crate::sequence::{
     CACHE_DEFAULT, Fetch, FetchVerdict, Fetched, INCREMENT_MAX, Key, RESERVED_MAX, Remainder, Run, SEQUENCE_NAME_RULE,
-    SERIES_BYTES_MAX, SERIES_RULE, STORES_MAX, Segment, Sequence, SequencePolicy, SequenceRefusal, SequenceRequest, SequenceStatus,
-    Series, Spec, SpecError, VALUE_MAX, WaitPolicy, WaiterId, is_sequence_name, is_series,
+    SERIES_BYTES_MAX, SERIES_RULE, STORES_MAX, Segment, Sequence, SequencePolicy, SequenceRefusal, SequenceRequest,
+    SequenceStatus, Series, Spec, SpecError, VALUE_MAX, WaitPolicy, WaiterId, is_sequence_name, is_series,
 };
 pub use crate::serial::{
     COUNTER_KINDS, CheckDigit, CivilTime, CounterDeclaration, CounterError, CounterKind, CounterReading, NamedCounters,

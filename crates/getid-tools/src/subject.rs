@@ -6,8 +6,7 @@
 use std::fmt;
 
 use getid_core::server::{
-    COUNTER_KINDS, CivilTime, CounterDeclaration, CounterError, CounterKind, CounterReading, Series,
-    ZoneCheck,
+    COUNTER_KINDS, CivilTime, CounterDeclaration, CounterError, CounterKind, CounterReading, Series, ZoneCheck,
 };
 use getid_core::{
     Declaration, DeclarationError, EpochParser, FieldLayout, Id, Kind, Layout, Notation, Number, Shape, no_dates,

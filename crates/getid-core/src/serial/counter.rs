@@ -211,8 +211,11 @@ impl fmt::Display for CounterError {
             CounterError::NoValue { option } => write!(f, "{option} has no value"),
             CounterError::Twice { option } => write!(f, "{option} is given twice"),
             CounterError::Option { kind: "serial", name } => {
-                write!(f, "'{name}' is not an option of a serial: it has zone, reset, overflow, cache, unique-per, \
-                     key-case, keys and keys-max")
+                write!(
+                    f,
+                    "'{name}' is not an option of a serial: it has zone, reset, overflow, cache, unique-per, \
+                     key-case, keys and keys-max"
+                )
             }
             CounterError::Option { name, .. } => {
                 write!(

@@ -299,8 +299,7 @@ impl Template {
 
     /// Returns true if it shows any part of the time.
     pub fn has_date(&self) -> bool {
-        let is_date =
-            |part: &Part| !matches!(part, Part::Text(_) | Part::Counter { .. } | Part::Key | Part::Check(_));
+        let is_date = |part: &Part| !matches!(part, Part::Text(_) | Part::Counter { .. } | Part::Key | Part::Check(_));
         self.parts.iter().any(is_date)
     }
 

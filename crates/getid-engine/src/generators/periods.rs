@@ -197,9 +197,8 @@ fn counter_opening(
 ) -> CounterOpening {
     let (text, reset) = (declaration.shared_text().into(), declaration.reset());
     let is_serial = matches!(declaration.kind(), CounterKind::Serial(_));
-    let series = declaration
-        .series()
-        .map(|rules| SeriesBounds { max: rules.keys_max.into(), may_begin: !rules.is_declared });
+    let series =
+        declaration.series().map(|rules| SeriesBounds { max: rules.keys_max.into(), may_begin: !rules.is_declared });
     CounterOpening { spec, declaration: text, reset, is_serial, from_unix_ms, until_unix_ms, series }
 }
 

@@ -48,8 +48,7 @@ use request::RequestRejection;
 use reservations::TurnIds;
 pub use sequence_effect::{
     HashFields, HashQuery, KeyProperty, KeyScan, KeysEffect, ScriptEffect, SequenceEffect, SeriesReader, SetCondition,
-    SetReply,
-    SetSequence,
+    SetReply, SetSequence,
 };
 pub use sequences::{
     CounterPeriod, FailedCalls, SequenceDraw, SequenceDrawResults, SequencePart, SequenceReply, drop_front,

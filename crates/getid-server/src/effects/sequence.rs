@@ -111,28 +111,31 @@ fn counter_of(server: &Server, key: &Key) -> Result<Option<(Key, CounterOpening)
     Ok(Some((Key::parse(&counter.key).unwrap_or_else(|| key.clone()), counter.counter_opening)))
 }
 
+/// A change of a generator's counter that is made in its newest period.
+#[derive(Clone, Copy)]
+enum CounterChange {
+    /// This server's declaration replaces the store's.
+    Declare,
+    /// The series of a key is created.
+    CreateSeries,
+}
+
 /// Replaces the declaration of a counter.
 async fn declare(server: &Server, sequences: &Arc<Sequences>, key: &Key) -> SequenceResult {
-    let declared = in_newest_period(server, key, async |counted, counter_opening| {
-        sequences.declare(counted, counter_opening).await
-    });
-    declared.await.map(|()| changed(sequences))
+    change_counter(server, sequences, key, CounterChange::Declare).await.map(|()| changed(sequences))
 }
 
 /// Creates the series of a key.
 async fn create_series(server: &Server, sequences: &Arc<Sequences>, key: &Key) -> SequenceResult {
-    let created = in_newest_period(server, key, async |counted, counter_opening| {
-        sequences.create_series(counted, counter_opening).await
-    });
-    created.await.map(|()| Value::OK)
+    change_counter(server, sequences, key, CounterChange::CreateSeries).await.map(|()| Value::OK)
 }
 
-/// Changes a counter by `change`. The counter's period here may be older than the newest one in the store: then it is
-/// changed there.
-async fn in_newest_period(
+/// Changes a counter. Its period here may be older than the newest one in the store: then it is changed there.
+async fn change_counter(
     server: &Server,
+    sequences: &Arc<Sequences>,
     key: &Key,
-    change: impl AsyncFn(Key, CounterOpening) -> Result<(), SequenceError>,
+    change: CounterChange,
 ) -> Result<(), ErrorReply> {
     for _ in 0..2 {
         let Some((counted, counter_opening)) = counter_of(server, key)? else {
@@ -143,7 +146,11 @@ async fn in_newest_period(
             .into());
         };
         let begins = counter_opening.spec;
-        match change(counted, counter_opening).await {
+        let outcome = match change {
+            CounterChange::Declare => sequences.declare(counted, counter_opening).await,
+            CounterChange::CreateSeries => sequences.create_series(counted, counter_opening).await,
+        };
+        match outcome {
             Err(SequenceError::Refused(SequenceRefusal::Newer { period })) => {
                 server.generators.advance_period(key.name(), &period);
             }

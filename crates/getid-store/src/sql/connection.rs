@@ -115,8 +115,7 @@ impl<L: Link> SqlConnection<L> {
             there += u64::from(made.is_ok());
             decided.push(made);
         }
-        let is_more =
-            |made: &Result<WrittenRow, Verdict>| made.as_ref().is_ok_and(|(_, row)| row.key.is_plain());
+        let is_more = |made: &Result<WrittenRow, Verdict>| made.as_ref().is_ok_and(|(_, row)| row.key.is_plain());
         let more = i64::try_from(decided.iter().filter(|made| is_more(made)).count()).unwrap_or(i64::MAX);
         self.write_rows(locked.changes, decided, more).await
     }
@@ -296,9 +295,8 @@ impl<L: Link> SqlConnection<L> {
             L::FOR_UPDATE
         ));
         let row = packet.add(script::lock_rows_sql::<L>(std::iter::once(&ask.key)));
-        let key_row = packet.add(format!(
-            "SELECT 1 FROM getid_sequence WHERE name = '{name}' AND series = '{series}' AND period = ''"
-        ));
+        let key_row = packet
+            .add(format!("SELECT 1 FROM getid_sequence WHERE name = '{name}' AND series = '{series}' AND period = ''"));
         let done = self.link.run(packet).await?;
         if let Some(own) = own {
             own.read(&done)?;
@@ -639,8 +637,8 @@ fn lost() -> StoreError {
 
 #[cfg(test)]
 mod tests {
-    use getid_core::server::beat::{BeatKind, Nonce};
     use getid_core::server::Reset;
+    use getid_core::server::beat::{BeatKind, Nonce};
 
     use super::super::packet::{Dialect, Failure, LinkState, SentPacket, StatementResult};
     use super::*;

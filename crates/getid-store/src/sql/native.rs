@@ -611,9 +611,8 @@ mod tests {
     fn the_remedy_for_a_row_with_an_invalid_name_is_to_rename_it() {
         for (name, place) in [("-", "'-'"), (".", "'.'"), ("..", "'..'"), ("it's", "'it''s'"), ("a\n", r"'a\n'")] {
             let message = RawRow { name: name.to_owned(), ..RawRow::default() }.read().unwrap_err().to_string();
-            let remedy = format!(
-                "UPDATE getid_sequence SET name = '...' WHERE name = {place} AND series = '' AND period = ''"
-            );
+            let remedy =
+                format!("UPDATE getid_sequence SET name = '...' WHERE name = {place} AND series = '' AND period = ''");
             assert!(message.ends_with(&remedy) && !message.contains("delete"), "{message}");
         }
     }

@@ -413,7 +413,8 @@ impl Sequences {
 
     /// Notes the numbers of keys that were read with a batch.
     fn note_keys(&self, batch: &[PendingFetch], generators: &[Generator]) {
-        let openings = batch.iter().filter_map(|asked| Some((asked.key.name(), asked.counter_opening.as_ref()?.series?)));
+        let openings =
+            batch.iter().filter_map(|asked| Some((asked.key.name(), asked.counter_opening.as_ref()?.series?)));
         let mut last = "";
         for (name, bounds) in openings {
             if name != last

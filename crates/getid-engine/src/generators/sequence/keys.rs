@@ -22,6 +22,7 @@ pub(super) struct KeyCounts(Mutex<BTreeMap<String, KeyCount>>);
 #[derive(Clone, Copy, Debug, Default)]
 struct KeyCount {
     keys: u64,
+    max: u64,
     /// Last logged share, percent; 0 for none.
     warned: u64,
 }
@@ -33,12 +34,12 @@ impl KeyCounts {
         let Generator { name, keys, .. } = generator;
         let mut counts = self.lock();
         let Some(count) = counts.get_mut(name) else {
-            let count = KeyCount { keys: *keys, warned: share(*keys, max) };
+            let count = KeyCount { keys: *keys, max, warned: share(*keys, max) };
             counts.insert(name.clone(), count);
             drop(counts);
             return warn(name, *keys, max, count.warned);
         };
-        let before = std::mem::replace(count, KeyCount { keys: *keys, warned: share(*keys, max) });
+        let before = std::mem::replace(count, KeyCount { keys: *keys, max, warned: share(*keys, max) });
         let now = *count;
         drop(counts);
         if now.warned > before.warned {
@@ -48,6 +49,13 @@ impl KeyCounts {
 
     pub(super) fn of(&self, generator: &str) -> Option<u64> {
         self.lock().get(generator).map(|count| count.keys)
+    }
+
+    /// Returns the highest share of its maximum that a generator has, in ten-thousandths; at most 10,000.
+    pub(super) fn highest_share(&self) -> u16 {
+        let share = |count: &KeyCount| count.keys.saturating_mul(10_000) / count.max.max(1);
+        let highest = self.lock().values().map(share).max().unwrap_or(0);
+        u16::try_from(highest.min(10_000)).unwrap_or(10_000)
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, KeyCount>> {
@@ -90,6 +98,8 @@ mod tests {
             counts.note(&Generator { name: "invoice".to_owned(), keys, ..Generator::default() }, 100);
             assert_eq!(counts.of("invoice"), Some(keys));
         }
-        assert_eq!(counts.of("other"), None);
+        assert_eq!((counts.of("other"), counts.highest_share()), (None, 700));
+        counts.note(&Generator { name: "other".to_owned(), keys: 9, ..Generator::default() }, 2);
+        assert_eq!(counts.highest_share(), 10_000);
     }
 }

@@ -6,8 +6,8 @@
 use getid_core::server::{CounterKind, Key, VALUE_MAX};
 
 use super::sequences::{SEQUENCES_OFF, is_a_generator, not_a_name};
-use super::{Call, CommandReply, CommandResult, NOT_AN_INTEGER, SYNTAX};
 use super::series::{has_no_series, needs_key, series_key};
+use super::{Call, CommandReply, CommandResult, NOT_AN_INTEGER, SYNTAX};
 use crate::command::{Verb, quoted, series_of, split_series};
 use crate::resp::{ErrorReply, Value, parse_integer};
 use crate::session::effect::Effect;

@@ -74,7 +74,9 @@ pub(super) fn series_key(counter: &CounterDeclaration, rules: &SeriesRules, text
     let name = counter.name();
     let series = str::from_utf8(text).ok().and_then(|text| rules.key(text));
     let key = series.and_then(|series| Key::of(name, series.as_str(), ""));
-    key.ok_or_else(|| format!("ERR '{}' cannot be a key of generator '{name}': it has {SERIES_RULE}", quoted(text)).into())
+    key.ok_or_else(|| {
+        format!("ERR '{}' cannot be a key of generator '{name}': it has {SERIES_RULE}", quoted(text)).into()
+    })
 }
 
 /// Returns the counter that a request for IDs concerns, from the words after the generator's name: the generator's
@@ -93,7 +95,9 @@ pub(super) fn requested_counter(counter: &CounterDeclaration, words: Args<'_>) -
     match (first, words.len()) {
         (None, _) => Err(needs_key(name, &format!("GETID {name} key ACME"))),
         (Some(_), 2) if has_key => series_key(counter, rules, words.get(1).unwrap_or_default()).map(Some),
-        (Some(_), 1) if has_key => Err(format!("ERR the key of generator '{name}' is missing: it has {SERIES_RULE}").into()),
+        (Some(_), 1) if has_key => {
+            Err(format!("ERR the key of generator '{name}' is missing: it has {SERIES_RULE}").into())
+        }
         (Some(_), _) if has_key && words.get(2).is_some_and(is_series_word) => {
             Err(format!("ERR the key of generator '{name}' is given twice").into())
         }
