@@ -191,6 +191,8 @@ mod tests {
             SequenceRefusal::NoSuch,
             SequenceRefusal::Dropped { last: 7 },
             SequenceRefusal::Ended { unix_ms: 7 },
+            SequenceRefusal::NoSeries,
+            SequenceRefusal::TooManySeries { max: 7 },
             SequenceRefusal::AtMax { max: 7 },
             SequenceRefusal::WentBack,
             SequenceRefusal::Lost { store: "gone".into() },

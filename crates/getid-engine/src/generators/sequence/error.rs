@@ -99,6 +99,8 @@ pub(super) fn refusal_of(verdict: Verdict) -> SequenceRefusal {
         Verdict::Dropped { last } => SequenceRefusal::Dropped { last },
         Verdict::Ended { unix_ms } => SequenceRefusal::Ended { unix_ms },
         Verdict::WentBack { .. } => SequenceRefusal::WentBack,
+        Verdict::NoSeries => SequenceRefusal::NoSeries,
+        Verdict::TooManySeries { max } => SequenceRefusal::TooManySeries { max },
         Verdict::Newer { period } => SequenceRefusal::Newer { period: period.into() },
         Verdict::Declared { stored, configured: asked } => SequenceRefusal::BadRow(
             format!(

@@ -10,7 +10,7 @@ use super::failures::unexpected;
 use super::link::PostgresLink;
 use crate::sql::beats;
 use crate::sql::connection::ReserveLink;
-use crate::sql::native::{self, COLUMNS, RawRow, column};
+use crate::sql::native::{self, COLUMNS, COLUMNS_COUNT, RawRow, column};
 use crate::sql::packet::{Dialect, Link as _, Packet, RecordDialect, SqlRow, hex};
 use crate::sql::{Reservation, Reservations, ReserveRequest, ServerBeat, StoreError, Verdict};
 
@@ -95,6 +95,7 @@ CREATE TABLE IF NOT EXISTS getid_store (
 );
 CREATE TABLE IF NOT EXISTS getid_sequence (
   name text COLLATE \"C\" NOT NULL,
+  series text COLLATE \"C\" NOT NULL DEFAULT '',
   period text COLLATE \"C\" NOT NULL DEFAULT '',
   next bigint NOT NULL CHECK (next >= 0),
   version bigint NOT NULL DEFAULT 0,
@@ -110,7 +111,7 @@ CREATE TABLE IF NOT EXISTS getid_sequence (
   created bigint NOT NULL DEFAULT 0,
   updated bigint NOT NULL DEFAULT 0,
   ends bigint NOT NULL DEFAULT 0 CHECK (ends >= 0),
-  PRIMARY KEY (name, period)
+  PRIMARY KEY (name, series, period)
 ) WITH (fillfactor = 70);
 CREATE INDEX IF NOT EXISTS getid_sequence_changed ON getid_sequence (changed);
 CREATE TABLE IF NOT EXISTS getid_beat (
@@ -128,6 +129,7 @@ CREATE TABLE IF NOT EXISTS getid_generator (
   reset text NOT NULL,
   newest text COLLATE \"C\" NOT NULL DEFAULT '',
   closed_through text COLLATE \"C\" NOT NULL DEFAULT '',
+  keys_count bigint NOT NULL DEFAULT 0 CHECK (keys_count >= 0),
   updated bigint NOT NULL DEFAULT 0
 );
 INSERT INTO getid_beat (nonce, life, beat, state)
@@ -197,6 +199,7 @@ fn reserve_sql(server: Option<Credentials>, asks: &[ReserveRequest]) -> String {
     let is_own = server.map_or("FALSE".to_owned(), |server| beats::is_allowed(server, beats::LIVE));
     let has_own = if server.is_some() { "EXISTS (SELECT 1 FROM own)" } else { "TRUE" };
     let names = array(asks.iter().map(|ask| format!("'{}'", ask.key.name())), "text");
+    let series = array(asks.iter().map(|ask| format!("'{}'", ask.key.series())), "text");
     let periods = array(asks.iter().map(|ask| format!("'{}'", ask.key.period())), "text");
     let values = array(asks.iter().map(native::values_of), "bigint");
     let floors = array(asks.iter().map(native::floor_of), "bigint");
@@ -205,19 +208,21 @@ fn reserve_sql(server: Option<Credentials>, asks: &[ReserveRequest]) -> String {
         "WITH safe AS MATERIALIZED ({safe}), own AS (\
          UPDATE getid_beat SET beat = beat + 1, updated = {now} WHERE {is_own} RETURNING beat\
          ), requested AS MATERIALIZED (\
-         SELECT a.* FROM safe, unnest({names}, {periods}, {values}, {floors}) \
-         WITH ORDINALITY AS a(of_name, of_period, most, lowest, nth) WHERE {has_own}\
+         SELECT a.* FROM safe, unnest({names}, {series}, {periods}, {values}, {floors}) \
+         WITH ORDINALITY AS a(of_name, of_series, of_period, most, lowest, nth) WHERE {has_own}\
          ), found AS MATERIALIZED (\
          SELECT a.nth, a.most, greatest(s.next, a.lowest, s.start, 0) AS low, s.* \
-         FROM requested a JOIN getid_sequence s ON s.name = a.of_name AND s.period = a.of_period \
-         ORDER BY s.name, s.period FOR UPDATE OF s\
+         FROM requested a JOIN getid_sequence s ON s.name = a.of_name AND s.series = a.of_series \
+         AND s.period = a.of_period ORDER BY s.name, s.series, s.period FOR UPDATE OF s\
          ), sized AS MATERIALIZED (\
          SELECT f.*, CASE WHEN state = 'live' AND {READABLE} \
-         AND (ends = 0 OR ends > {now}) THEN low + ((offset_ - low) % increment + increment) % increment END AS first FROM found f\
+         AND (ends = 0 OR ends > {now}) \
+         THEN low + ((offset_ - low) % increment + increment) % increment END AS first FROM found f\
          ), accepted AS (\
          UPDATE getid_sequence s SET version = s.version + 1, updated = {now}, \
          next = z.first + least(z.most, (z.max_value - z.first) / z.increment + 1) * z.increment \
-         FROM sized z WHERE s.name = z.name AND s.period = z.period AND z.first <= z.max_value \
+         FROM sized z WHERE s.name = z.name AND s.series = z.series AND s.period = z.period \
+         AND z.first <= z.max_value \
          RETURNING z.nth, s.next AS new_next, s.version AS new_version, s.updated AS new_updated\
          ) SELECT a.nth, new_next, new_version, new_updated, {COLUMNS}, (SELECT beat FROM own), {instance} \
          FROM requested a LEFT JOIN found f ON f.nth = a.nth LEFT JOIN accepted t ON t.nth = a.nth"
