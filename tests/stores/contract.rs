@@ -84,7 +84,7 @@ pub(crate) fn check_all(fixture: &dyn StoreFixture) {
 fn questions_create_nothing(fixture: &dyn StoreFixture) {
     let mut db = Db::open(fixture);
     assert_eq!(db.reserve("orders", 10), Err(Verdict::NoSuch));
-    assert_eq!(db.reserve("orders@20260101", 10), Err(Verdict::NoSuch));
+    assert_eq!(db.reserve("orders@D20260101", 10), Err(Verdict::NoSuch));
     assert_eq!(db.raise("orders", 10), Err(Verdict::NoSuch));
     assert_eq!(db.change("orders", &RowChange::Drop), Err(Verdict::NoSuch));
     assert_eq!(db.change("orders", &RowChange::WentBack { had_next: 9 }), Err(Verdict::NoSuch));
@@ -420,7 +420,7 @@ fn there_are_only_so_many_rows(fixture: &dyn StoreFixture) {
     let mut db = Db::open(fixture);
     let new = |name: &str| CreateRequest { rows_max: 3, ..create(name, "") };
     let full = Err(Verdict::TooMany { max: 3 });
-    db.reserve_in("invoice@2026", 1).unwrap();
+    db.reserve_in("invoice@Y20260101", 1).unwrap();
     for name in ["a", "b", "c"] {
         db.create_of(&new(name)).unwrap();
     }
@@ -619,7 +619,7 @@ fn lists_are_read_page_by_page(fixture: &dyn StoreFixture) {
         db.create(name, "");
     }
     db.change("gone", &RowChange::Drop).unwrap();
-    for period in ["a@2025", "a@2026", "c@202601"] {
+    for period in ["a@Y20250101", "a@Y20260101", "c@M20260101"] {
         db.reserve_in(period, 1).unwrap();
     }
     assert_eq!(db.list("", 100, false), ["B", "a", "a.b", "b", "c", "d"]);
@@ -637,7 +637,7 @@ fn lists_are_read_page_by_page(fixture: &dyn StoreFixture) {
         }
         all.extend(page);
     }
-    assert_eq!(all, ["B", "a", "a@2025", "a@2026", "a.b", "b", "c", "c@202601", "d"]);
+    assert_eq!(all, ["B", "a", "a@Y20250101", "a@Y20260101", "a.b", "b", "c", "c@M20260101", "d"]);
     for odd in ["'", "\\", "%", "a'; DROP TABLE getid_sequence; --", "\u{7f}", "é", "@"] {
         db.list(odd, 10, true);
     }
@@ -647,104 +647,104 @@ fn lists_are_read_page_by_page(fixture: &dyn StoreFixture) {
 fn a_period_begins_with_its_row(fixture: &dyn StoreFixture) {
     let mut db = Db::open(fixture);
     assert_eq!(db.generators(None), []);
-    let day = |day: u32, options: &str| opening(&format!("invoice@2026010{day}"), options);
+    let day = |day: u32, options: &str| opening(&format!("invoice@D2026010{day}"), options);
     let waits = OpenPeriodRequest { may_begin: false, ..day(1, "") };
     assert_eq!(db.open_period(&waits), Err(Verdict::NoSuch));
     let generator = db.open_period(&day(1, "max 999999 cache 3")).unwrap();
-    assert_eq!((generator.name.as_str(), generator.newest.as_str()), ("invoice", "20260101"));
+    assert_eq!((generator.name.as_str(), generator.newest.as_str()), ("invoice", "D20260101"));
     assert_eq!(generator.closed_through, "");
-    let reserved = db.reserve("invoice@20260101", 5).unwrap();
+    let reserved = db.reserve("invoice@D20260101", 5).unwrap();
     assert_eq!((range(&reserved), reserved.found_next), ((1, 5), 1));
-    assert_eq!((reserved.row.key.as_str(), reserved.row.spec), ("invoice@20260101", spec("max 999999 cache 3")));
-    assert_eq!(db.row("invoice@20260101"), Some(reserved.row.clone()));
+    assert_eq!((reserved.row.key.as_str(), reserved.row.spec), ("invoice@D20260101", spec("max 999999 cache 3")));
+    assert_eq!(db.row("invoice@D20260101"), Some(reserved.row.clone()));
     db.open_period(&day(1, "max 7")).unwrap();
-    assert_eq!(db.row("invoice@20260101"), Some(reserved.row), "it is unchanged");
-    assert_eq!(range(&db.reserve("invoice@20260101", 5).unwrap()), (6, 10), "it continues");
+    assert_eq!(db.row("invoice@D20260101"), Some(reserved.row), "it is unchanged");
+    assert_eq!(range(&db.reserve("invoice@D20260101", 5).unwrap()), (6, 10), "it continues");
     assert_eq!(db.open_period(&waits).unwrap(), generator);
-    assert_eq!(range(&db.reserve_in("invoice@20260102", 5).unwrap()), (1, 5));
+    assert_eq!(range(&db.reserve_in("invoice@D20260102", 5).unwrap()), (1, 5));
     assert_eq!(db.reserve("invoice", 1), Err(Verdict::NoSuch), "a period is no sequence");
     db.create("invoice", "start 77");
     assert_eq!(range(&db.reserve("invoice", 1).unwrap()), (77, 77));
-    db.open_period(&opening("x@2026", "")).unwrap();
-    let answers = db.reserve_all(&[ask("x@2026", 5), ask("x@2027", 1), ask("invoice@20260102", 5)]);
+    db.open_period(&opening("x@Y20260101", "")).unwrap();
+    let answers = db.reserve_all(&[ask("x@Y20260101", 5), ask("x@Y20270101", 1), ask("invoice@D20260102", 5)]);
     assert_eq!(range(answers[0].as_ref().unwrap()), (1, 5));
     assert_eq!(answers[1], Err(Verdict::NoSuch));
     assert_eq!(range(answers[2].as_ref().unwrap()), (6, 10));
     assert_eq!((db.count(), db.list("", 10, false)), (1, vec!["invoice".to_owned()]));
-    let last = db.reserve("invoice@20260102", 5).unwrap();
+    let last = db.reserve("invoice@D20260102", 5).unwrap();
     assert!(db.give_back(&last.row, 12));
-    assert_eq!(range(&db.reserve("invoice@20260102", 1).unwrap()), (12, 12));
+    assert_eq!(range(&db.reserve("invoice@D20260102", 1).unwrap()), (12, 12));
     let above = OpenPeriodRequest { floor: 500, ..day(3, "") };
     db.open_period(&above).unwrap();
-    assert_eq!(range(&db.reserve("invoice@20260103", 1).unwrap()), (500, 500));
+    assert_eq!(range(&db.reserve("invoice@D20260103", 1).unwrap()), (500, 500));
     let newest: Vec<_> = db.generators(None).into_iter().map(|found| (found.name, found.newest)).collect();
-    assert_eq!(newest, [("invoice".to_owned(), "20260103".to_owned()), ("x".to_owned(), "2026".to_owned())]);
+    assert_eq!(newest, [("invoice".to_owned(), "D20260103".to_owned()), ("x".to_owned(), "Y20260101".to_owned())]);
     assert_eq!(db.generators(Some(&["x", "y", "x' OR 'a' = 'a"])).len(), 1);
 }
 
 /// Two servers' clocks disagree: after one server has begun a period, no server uses an earlier one.
 fn periods_never_go_back(fixture: &dyn StoreFixture) {
     let mut db = Db::open(fixture);
-    db.open_period(&opening("invoice@20260102", "")).unwrap();
-    let newer = Err(Verdict::Newer { period: "20260102".to_owned() });
-    assert_eq!(db.open_period(&opening("invoice@20260101", "")), newer);
-    assert_eq!(db.row("invoice@20260101"), None);
+    db.open_period(&opening("invoice@D20260102", "")).unwrap();
+    let newer = Err(Verdict::Newer { period: "D20260102".to_owned() });
+    assert_eq!(db.open_period(&opening("invoice@D20260101", "")), newer);
+    assert_eq!(db.row("invoice@D20260101"), None);
     // A row that is created before its period begins does not begin the period.
-    let ahead = OpenPeriodRequest { has_begun: false, ..opening("invoice@20260103", "") };
-    assert_eq!(db.open_period(&ahead).unwrap().newest, "20260102");
-    assert_eq!(range(&db.reserve("invoice@20260103", 1).unwrap()), (1, 1));
-    assert_eq!(range(&db.reserve_in("invoice@20260102", 1).unwrap()), (1, 1));
-    assert_eq!(db.open_period(&opening("invoice@20260103", "")).unwrap().newest, "20260103");
-    assert_eq!(range(&db.reserve("invoice@20260103", 1).unwrap()), (2, 2));
+    let ahead = OpenPeriodRequest { has_begun: false, ..opening("invoice@D20260103", "") };
+    assert_eq!(db.open_period(&ahead).unwrap().newest, "D20260102");
+    assert_eq!(range(&db.reserve("invoice@D20260103", 1).unwrap()), (1, 1));
+    assert_eq!(range(&db.reserve_in("invoice@D20260102", 1).unwrap()), (1, 1));
+    assert_eq!(db.open_period(&opening("invoice@D20260103", "")).unwrap().newest, "D20260103");
+    assert_eq!(range(&db.reserve("invoice@D20260103", 1).unwrap()), (2, 2));
 }
 
 /// A serial changes from a daily to a monthly reset: it continues above the days' values, because its texts show the
-/// day and would repeat. The periods are 20260101 and 202601.
+/// day and would repeat. The periods are D20260101 and M20260101.
 fn a_redeclared_generator_continues_above_all_values(fixture: &dyn StoreFixture) {
     let mut db = Db::open(fixture);
-    db.reserve_in("other@2026", 99).unwrap();
-    db.reserve_in("invoice@20260101", 5).unwrap();
-    db.reserve_in("invoice@20260102", 9).unwrap();
-    let month = opening("invoice@202601", "");
+    db.reserve_in("other@Y20260101", 99).unwrap();
+    db.reserve_in("invoice@D20260101", 5).unwrap();
+    db.reserve_in("invoice@D20260102", 9).unwrap();
+    let month = opening("invoice@M20260101", "");
     let Err(Verdict::Declared { stored, configured }) = db.open_period(&month) else {
         panic!("its declaration differs")
     };
     assert_eq!((stored.as_str(), configured.as_str()), ("serial X{n:6} reset day", "serial X{n:6} reset month"));
     let seen = db.changes(None).upto;
     let redeclared = db.open_period(&OpenPeriodRequest { redeclares: true, ..month }).unwrap();
-    assert_eq!((redeclared.newest.as_str(), redeclared.reset.as_str()), ("202601", "month"));
-    assert_eq!(range(&db.reserve("invoice@202601", 3).unwrap()), (10, 12));
+    assert_eq!((redeclared.newest.as_str(), redeclared.reset.as_str()), ("M20260101", "month"));
+    assert_eq!(range(&db.reserve("invoice@M20260101", 3).unwrap()), (10, 12));
     // A server that still uses daily periods gets no more of their values and sees the change.
-    assert_eq!(db.reserve("invoice@20260102", 1), Err(Verdict::Dropped { last: 9 }));
+    assert_eq!(db.reserve("invoice@D20260102", 1), Err(Verdict::Dropped { last: 9 }));
     let changed: Vec<String> = db.changes(Some(seen)).rows.iter().map(|(key, _)| key.to_string()).collect();
     if fixture.store().is_shared() {
-        assert!(changed.contains(&"invoice@20260102".to_owned()), "{changed:?}");
+        assert!(changed.contains(&"invoice@D20260102".to_owned()), "{changed:?}");
     }
-    assert!(matches!(db.open_period(&opening("invoice@20260103", "")), Err(Verdict::Declared { .. })));
+    assert!(matches!(db.open_period(&opening("invoice@D20260103", "")), Err(Verdict::Declared { .. })));
     // Daily periods are declared again on the same day.
-    db.open_period(&OpenPeriodRequest { redeclares: true, ..opening("invoice@20260102", "") }).unwrap();
-    assert_eq!(range(&db.reserve("invoice@20260102", 1).unwrap()), (13, 13));
+    db.open_period(&OpenPeriodRequest { redeclares: true, ..opening("invoice@D20260102", "") }).unwrap();
+    assert_eq!(range(&db.reserve("invoice@D20260102", 1).unwrap()), (13, 13));
     // The next day starts above the month's values, because servers may hold values of it. A later day does not,
     // because no texts of it were given.
-    assert_eq!(range(&db.reserve_in("invoice@20260103", 1).unwrap()), (13, 13));
+    assert_eq!(range(&db.reserve_in("invoice@D20260103", 1).unwrap()), (13, 13));
     let now = getid_system::clock::wall_unix_ms();
-    let far = OpenPeriodRequest { from_unix_ms: now + 3 * 86_400_000, ..opening("invoice@20260104", "") };
+    let far = OpenPeriodRequest { from_unix_ms: now + 3 * 86_400_000, ..opening("invoice@D20260104", "") };
     db.open_period(&far).unwrap();
-    assert_eq!(range(&db.reserve("invoice@20260104", 1).unwrap()), (1, 1));
+    assert_eq!(range(&db.reserve("invoice@D20260104", 1).unwrap()), (1, 1));
     // Another template with the same periods: the row continues, and other servers discard the values that they hold.
-    let before = db.row("invoice@20260104").unwrap();
+    let before = db.row("invoice@D20260104").unwrap();
     let other = OpenPeriodRequest {
         declaration: "serial Y{n:7}".to_owned(),
-        ..opening("invoice@20260104", "max 9999999 cache 7")
+        ..opening("invoice@D20260104", "max 9999999 cache 7")
     };
     assert!(matches!(db.open_period(&other), Err(Verdict::Declared { .. })));
-    let (yesterday, seen) = (db.row("invoice@20260103").unwrap(), db.changes(None).upto);
+    let (yesterday, seen) = (db.row("invoice@D20260103").unwrap(), db.changes(None).upto);
     db.open_period(&OpenPeriodRequest { redeclares: true, ..other }).unwrap();
-    let after = db.row("invoice@20260104").unwrap();
+    let after = db.row("invoice@D20260104").unwrap();
     assert_eq!((after.next, after.generation), (before.next, before.generation + 1));
     assert_eq!((after.spec.max, after.spec.cache), (9_999_999, 7), "there is room for the new template");
     if fixture.store().is_shared() {
-        assert_eq!(db.row("invoice@20260103").unwrap().generation, yesterday.generation + 1);
+        assert_eq!(db.row("invoice@D20260103").unwrap().generation, yesterday.generation + 1);
         assert_eq!(db.changes(Some(seen)).rows.len(), 3, "as far as servers may hold values");
     }
 }
@@ -753,77 +753,86 @@ fn a_redeclared_generator_continues_above_all_values(fixture: &dyn StoreFixture)
 /// in a period whose texts were given.
 fn a_reset_that_changes_repeats_nothing_at_the_border_of_a_period(fixture: &dyn StoreFixture) {
     let mut db = Db::open(fixture);
-    db.reserve_in("a@20261130", 5).unwrap();
+    db.reserve_in("a@D20261130", 5).unwrap();
     // Server B's clock is ahead, and B declares the month that is about to begin. Server C's clock is right.
     let redeclared = |period: &str| OpenPeriodRequest { redeclares: true, ..opening(period, "") };
-    let ahead = OpenPeriodRequest { has_begun: false, ..redeclared("a@202612") };
+    let ahead = OpenPeriodRequest { has_begun: false, ..redeclared("a@M20261201") };
     let Err(Verdict::BadRow(message)) = db.open_period(&ahead) else { panic!("it has not begun") };
     assert!(
-        message.contains("each month") && message.contains("202612 has not begun by the store's clock"),
+        message.contains("each month") && message.contains("M20261201 has not begun by the store's clock"),
         "{message}"
     );
-    assert_eq!(db.open_period(&redeclared("a@202611")).unwrap().newest, "202611");
-    assert_eq!(range(&db.reserve("a@202611", 1).unwrap()), (6, 6));
-    assert_eq!(range(&db.reserve_in("a@202612", 1).unwrap()), (6, 6), "above the days");
+    assert_eq!(db.open_period(&redeclared("a@M20261101")).unwrap().newest, "M20261101");
+    assert_eq!(range(&db.reserve("a@M20261101", 1).unwrap()), (6, 6));
+    assert_eq!(range(&db.reserve_in("a@M20261201", 1).unwrap()), (6, 6), "above the days");
     // Server B's clock is behind, and B declares the month that is over.
-    db.reserve_in("b@20261130", 9).unwrap();
-    db.reserve_in("b@20261201", 50).unwrap();
-    assert_eq!(db.open_period(&redeclared("b@202611")), Err(Verdict::Newer { period: "202612".to_owned() }));
-    assert_eq!(db.open_period(&redeclared("b@202612")).unwrap().newest, "202612");
-    assert_eq!(range(&db.reserve("b@202612", 1).unwrap()), (51, 51));
+    db.reserve_in("b@D20261130", 9).unwrap();
+    db.reserve_in("b@D20261201", 50).unwrap();
+    assert_eq!(db.open_period(&redeclared("b@M20261101")), Err(Verdict::Newer { period: "M20261201".to_owned() }));
+    assert_eq!(db.open_period(&redeclared("b@M20261201")).unwrap().newest, "M20261201");
+    assert_eq!(range(&db.reserve("b@M20261201", 1).unwrap()), (51, 51));
     // A day is prepared before a month is declared and the daily reset is declared again.
-    db.reserve_in("c@20261130", 3).unwrap();
-    db.open_period(&OpenPeriodRequest { has_begun: false, ..opening("c@20261201", "") }).unwrap();
-    db.reserve("c@20261201", 8).unwrap();
-    db.open_period(&redeclared("c@202611")).unwrap();
-    db.open_period(&redeclared("c@20261130")).unwrap();
-    assert_eq!(db.reserve("c@20261201", 1), Err(Verdict::Dropped { last: 8 }));
-    let next = db.reserve_in("c@20261201", 1).unwrap();
+    db.reserve_in("c@D20261130", 3).unwrap();
+    db.open_period(&OpenPeriodRequest { has_begun: false, ..opening("c@D20261201", "") }).unwrap();
+    db.reserve("c@D20261201", 8).unwrap();
+    db.open_period(&redeclared("c@M20261101")).unwrap();
+    db.open_period(&redeclared("c@D20261130")).unwrap();
+    assert_eq!(db.reserve("c@D20261201", 1), Err(Verdict::Dropped { last: 8 }));
+    let next = db.reserve_in("c@D20261201", 1).unwrap();
     assert!(next.first > 8, "{next:?}");
 }
 
 /// A period that a server has begun is noted without a reservation, and the note is never reverted.
 fn periods_that_have_begun_are_noted(fixture: &dyn StoreFixture) {
     let mut db = Db::open(fixture);
-    let first = db.open_period(&opening("a@20260101", "")).unwrap();
+    let first = db.open_period(&opening("a@D20260101", "")).unwrap();
     let begun = |period: &str, declaration: &str| BegunPeriod { key: key(period), declaration: declaration.to_owned() };
     let declared = first.declaration.as_str();
-    db.begin_periods(&[begun("a@20260103", declared), begun("b@20260103", declared)]);
-    db.begin_periods(&[begun("a@20260102", declared), begun("a@20260105", "serial Y{n:6}")]);
+    db.begin_periods(&[begun("a@D20260103", declared), begun("b@D20260103", declared)]);
+    db.begin_periods(&[begun("a@D20260102", declared), begun("a@D20260105", "serial Y{n:6}")]);
     let generators = db.generators(None);
-    assert_eq!((generators.len(), generators[0].newest.as_str()), (1, "20260103"));
-    assert_eq!(db.open_period(&opening("a@20260102", "")), Err(Verdict::Newer { period: "20260103".to_owned() }));
+    assert_eq!((generators.len(), generators[0].newest.as_str()), (1, "D20260103"));
+    assert_eq!(db.open_period(&opening("a@D20260102", "")), Err(Verdict::Newer { period: "D20260103".to_owned() }));
     // The row of the begun period is missing, and the store does not restart it at its start value.
-    let Err(Verdict::BadRow(message)) = db.open_period(&opening("a@20260103", "")) else { panic!("its row is lost") };
-    assert!(message.contains("'a@20260103' has begun") && message.contains("SEQUENCE RAISE a N"), "{message}");
+    let Err(Verdict::BadRow(message)) = db.open_period(&opening("a@D20260103", "")) else { panic!("its row is lost") };
+    assert!(message.contains("'a@D20260103' has begun") && message.contains("SEQUENCE RAISE a N"), "{message}");
 }
 
 fn ended_periods_are_removed_and_never_begun_again(fixture: &dyn StoreFixture) {
     let mut db = Db::open(fixture);
     db.create("day", "");
-    for period in ["20260130", "20260131", "20260201", "20260202", "20260203"] {
+    for period in ["D20260130", "D20260131", "D20260201", "D20260202", "D20260203"] {
         db.reserve_in(&format!("day@{period}"), 7).unwrap();
     }
-    db.change("day@20260130", &RowChange::WentBack { had_next: 9 }).unwrap();
-    for period in ["month@202512", "month@202601", "month@202602", "hour@20260131T23", "hour@20260201T00", "year@2025"]
-    {
+    db.change("day@D20260130", &RowChange::WentBack { had_next: 9 }).unwrap();
+    for period in [
+        "month@M20251201",
+        "month@M20260101",
+        "month@M20260201",
+        "hour@H20260131T23",
+        "hour@H20260201T00",
+        "year@Y20250101",
+    ] {
         db.reserve_in(period, 1).unwrap();
     }
     assert_eq!(db.prune("missing", "2026-01-31", false), Err(Verdict::NoSuch));
     let counted = db.prune("day", "2026-02-01", false).unwrap();
     assert_eq!((counted.rows, counted.deleted), (2, 0));
-    assert_eq!((counted.first.as_str(), counted.last.as_str()), ("20260131", "20260201"));
+    assert_eq!((counted.first.as_str(), counted.last.as_str()), ("D20260131", "D20260201"));
     assert_eq!(db.generators(Some(&["day"]))[0].closed_through, "");
     assert_eq!(db.prune("day", "2026-02-01", true).unwrap(), PruneResult { deleted: 2, ..counted });
     assert_eq!(db.generators(Some(&["day"]))[0].closed_through, "20260201");
     // A row that must be settled stays, and so does a sequence of the same name.
-    assert_eq!(db.list("day", 9, true)[..3], ["day@20260130", "day@20260202", "day@20260203"]);
+    assert_eq!(db.list("day", 9, true)[..3], ["day@D20260130", "day@D20260202", "day@D20260203"]);
     assert_eq!(db.row("day").map(|row| row.next), Some(1));
-    assert_eq!(db.reserve("day@20260131", 1), Err(Verdict::NoSuch));
+    assert_eq!(db.reserve("day@D20260131", 1), Err(Verdict::NoSuch));
     // A server whose clock is in the removed period, or that has another reset, does not recreate it.
     let newer = |period: &str| Err(Verdict::Newer { period: period.to_owned() });
-    assert_eq!(db.open_period(&opening("day@20260131", "")), newer("20260203"));
-    assert_eq!(db.open_period(&OpenPeriodRequest { redeclares: true, ..opening("day@202601", "") }), newer("202602"));
+    assert_eq!(db.open_period(&opening("day@D20260131", "")), newer("D20260203"));
+    assert_eq!(
+        db.open_period(&OpenPeriodRequest { redeclares: true, ..opening("day@M20260101", "") }),
+        newer("M20260201")
+    );
     // The newest period always stays, with the rows of its day.
     for (name, through, rows) in [
         ("day", "20991231", 1),
@@ -839,7 +848,7 @@ fn ended_periods_are_removed_and_never_begun_again(fixture: &dyn StoreFixture) {
     assert_eq!(db.generators(Some(&["day"]))[0].closed_through, "20260202");
     assert_eq!(db.prune("day", "2026-01-01", true).unwrap().deleted, 0);
     assert_eq!(db.generators(Some(&["day"]))[0].closed_through, "20260202", "it never decreases");
-    assert_eq!(range(&db.reserve_in("day@20260203", 1).unwrap()), (8, 8));
+    assert_eq!(range(&db.reserve_in("day@D20260203", 1).unwrap()), (8, 8));
 }
 
 fn a_store_reports_about_itself(fixture: &dyn StoreFixture) {
@@ -1037,7 +1046,7 @@ fn one_row_for_a_period_that_two_open(fixture: &dyn StoreFixture) {
     both(fixture, |_, db| {
         for year in 0..50 {
             // Each worker has its own generator, because the other worker may be ahead.
-            let period = format!("invoice{year}@2026");
+            let period = format!("invoice{year}@Y20260101");
             let got = db.reserve_in(&period, 1).unwrap();
             assert!(found.lock().unwrap().insert((year, got.first)), "{period}: {} twice", got.first);
         }

@@ -1,11 +1,14 @@
-//! Templates: `INV{yyyyMMdd}-{n:6}{luhn}`, and the periods that they show.
+//! Templates: `INV{yyyyMMdd}-{n:6}{luhn}`.
 
 use alloc::borrow::ToOwned as _;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
+use super::calendar::CivilDay;
 use super::check_digit::CheckDigit;
+use super::date_field::{DateField, FieldSet, FiscalYears, ShownDate};
+use super::reset::{CivilTime, Reset};
 use crate::format::is_plain;
 
 /// Longest template, and longest serial number, bytes.
@@ -14,124 +17,10 @@ pub(super) const TEMPLATE_BYTES_MAX: usize = 128;
 /// Most digits of the counter: one less than the largest value of a sequence has.
 const DIGITS_MAX: u32 = 18;
 
-/// A civil time in the zone of a serial number, with the fields that templates show.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct CivilTime {
-    /// Year, 0 to 9999.
-    pub year: u16,
-    /// Month, 1 to 12.
-    pub month: u8,
-    /// Day of the month, 1 to 31.
-    pub day: u8,
-    /// Hour, 0 to 23.
-    pub hour: u8,
-}
-
-impl CivilTime {
-    /// Stamp of a template that shows no time.
-    pub const FIRST: CivilTime = CivilTime { year: 0, month: 1, day: 1, hour: 0 };
-
-    /// Returns true if such an hour of such a day exists.
-    fn is_date(self) -> bool {
-        let CivilTime { year, month, day, hour } = self;
-        let is_leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
-        let days = match month {
-            2 => 28 + u8::from(is_leap),
-            4 | 6 | 9 | 11 => 30,
-            _ => 31,
-        };
-        (1..=12).contains(&month) && (1..=days).contains(&day) && hour < 24
-    }
-}
-
-/// How often the counter begins again. The greater value is the finer one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Reset {
-    /// The counter never begins again.
-    Never,
-    /// The counter begins again each year.
-    Year,
-    /// The counter begins again each month.
-    Month,
-    /// The counter begins again each day.
-    Day,
-    /// The counter begins again each hour.
-    Hour,
-}
-
-impl Reset {
-    /// All values, the coarsest first.
-    pub const ALL: [Reset; 5] = [Reset::Never, Reset::Year, Reset::Month, Reset::Day, Reset::Hour];
-
-    /// Returns the word that declares it.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Reset::Never => "never",
-            Reset::Year => "year",
-            Reset::Month => "month",
-            Reset::Day => "day",
-            Reset::Hour => "hour",
-        }
-    }
-
-    /// Returns how often it is, for a sentence.
-    pub const fn each(self) -> &'static str {
-        match self {
-            Reset::Never => "never",
-            Reset::Year => "each year",
-            Reset::Month => "each month",
-            Reset::Day => "each day",
-            Reset::Hour => "each hour",
-        }
-    }
-
-    /// Returns the period of a time, for the key of its counter: `2026`, `202611`, `20261122`, `20261122T23`; `None`:
-    /// there is only one.
-    pub fn period(self, stamp: CivilTime) -> Option<String> {
-        let CivilTime { year, month, day, hour } = stamp;
-        Some(match self {
-            Reset::Never => return None,
-            Reset::Year => alloc::format!("{year:04}"),
-            Reset::Month => alloc::format!("{year:04}{month:02}"),
-            Reset::Day => alloc::format!("{year:04}{month:02}{day:02}"),
-            Reset::Hour => alloc::format!("{year:04}{month:02}{day:02}T{hour:02}"),
-        })
-    }
-
-    /// Returns the first hour of a period; `None`: the text is not one of [`Reset::period`].
-    pub fn first_of(self, period: &str) -> Option<CivilTime> {
-        let number = |at: usize, digits: usize| period.get(at..at + digits)?.parse::<u16>().ok();
-        let small = |at: usize| u8::try_from(number(at, 2)?).ok();
-        let finer = |reset: Reset, at: usize, first: u8| if self >= reset { small(at) } else { Some(first) };
-        let stamp = CivilTime {
-            year: number(0, 4)?,
-            month: finer(Reset::Month, 4, 1)?,
-            day: finer(Reset::Day, 6, 1)?,
-            hour: finer(Reset::Hour, 9, 0)?,
-        };
-        (self.period(stamp)? == period).then_some(stamp)
-    }
-
-    /// Returns the fields that a template must show for it.
-    pub const fn shown(self) -> &'static str {
-        match self {
-            Reset::Never => "",
-            Reset::Year => "{yyyy}",
-            Reset::Month => "{yyyy}{MM}",
-            Reset::Day => "{yyyy}{MM}{dd}",
-            Reset::Hour => "{yyyy}{MM}{dd}{HH}",
-        }
-    }
-}
-
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Part {
     Text(String),
-    Year4,
-    Year2,
-    Month,
-    Day,
-    Hour,
+    Date(DateField),
     Counter { digits: u32 },
     Check(CheckDigit),
 }
@@ -141,8 +30,7 @@ impl Part {
     fn width(&self) -> Option<usize> {
         Some(match self {
             Part::Text(text) => text.len(),
-            Part::Year4 => 4,
-            Part::Year2 | Part::Month | Part::Day | Part::Hour => 2,
+            Part::Date(field) => field.digits(),
             Part::Counter { .. } => return None,
             Part::Check(check) => check.digits(),
         })
@@ -155,6 +43,7 @@ pub struct Template {
     text: String,
     parts: Vec<Part>,
     digits: u32,
+    fiscal: FiscalYears,
 }
 
 /// Mistake in a template.
@@ -170,7 +59,7 @@ pub enum TemplateError {
     NoCounter,
     Counters,
     CheckDigit { text: String },
-    FineReset { reset: Reset },
+    Repeats { reset: Reset, days: [CivilDay; 2], proven: Reset },
 }
 
 impl fmt::Display for TemplateError {
@@ -187,7 +76,8 @@ impl fmt::Display for TemplateError {
             TemplateError::Field { text } => write!(
                 f,
                 "'{{{text}}}' is not a field of a template: there are {{yyyy}}, {{yy}}, {{MM}}, {{dd}}, {{HH}}, several of \
-                 them in one brace, {{n:6}}, and at the end {{luhn}} or {{mod97}}"
+                 them in one brace, {{quarter}}, {{week}}, {{week-year}}, {{fiscal-year}}, {{n:6}}, and at the end \
+                 {{luhn}} or {{mod97}}"
             ),
             TemplateError::Digits { text } => {
                 write!(
@@ -198,12 +88,15 @@ impl fmt::Display for TemplateError {
             TemplateError::NoCounter => f.write_str("it must have a counter, such as {n:6}"),
             TemplateError::Counters => f.write_str("it must have one counter, and has several"),
             TemplateError::CheckDigit { text } => write!(f, "'{{{text}}}' must be the last of the template"),
-            TemplateError::FineReset { reset } => write!(
-                f,
-                "its counter begins again with each {}, so the template must show {}, or texts repeat",
-                reset.word(),
-                reset.shown()
-            ),
+            TemplateError::Repeats { reset, days: [one, other], proven } => {
+                write!(f, "its counter begins again {}, and texts repeat: ", reset.each())?;
+                if one == other {
+                    write!(f, "the hours of a day show the same")?;
+                } else {
+                    write!(f, "{one} and {other} show the same")?;
+                }
+                write!(f, ". Show {}, or declare 'reset {}'", reset.shown(), proven.word())
+            }
         }
     }
 }
@@ -250,7 +143,7 @@ impl Template {
         if let Some(Part::Check(check)) = check.filter(|&at| at + 1 < parts.len()).map(|at| &parts[at]) {
             return Err(TemplateError::CheckDigit { text: check.word().to_owned() });
         }
-        let template = Template { text: text.to_owned(), parts, digits };
+        let template = Template { text: text.to_owned(), parts, digits, fiscal: FiscalYears::CALENDAR };
         let bytes = template.bytes_max();
         if bytes > TEMPLATE_BYTES_MAX { Err(TemplateError::TooLong { bytes }) } else { Ok(template) }
     }
@@ -265,48 +158,81 @@ impl Template {
         self.digits
     }
 
-    /// Returns the finest period that it shows in full.
-    pub fn finest(&self) -> Reset {
-        Reset::ALL.into_iter().rev().find(|&reset| self.shows(reset)).unwrap_or(Reset::Never)
+    /// Returns the template with fiscal years, those of its field `{fiscal-year}`.
+    #[must_use]
+    pub fn with_fiscal_years(self, fiscal: FiscalYears) -> Template {
+        Template { fiscal, ..self }
     }
 
-    /// Returns the finest period of which the template shows a part, if that is finer than what it shows in full: the
-    /// day of `{MM}{dd}`.
-    pub fn finest_in_part(&self) -> Option<Reset> {
-        let parts = [(Part::Hour, Reset::Hour), (Part::Day, Reset::Day), (Part::Month, Reset::Month)];
-        let shown = parts.into_iter().find(|(part, _)| self.parts.contains(part));
-        shown.map(|(_, reset)| reset).filter(|&reset| reset > self.finest())
+    /// Returns its fiscal years; without others, the calendar years.
+    pub fn fiscal_years(&self) -> FiscalYears {
+        self.fiscal
+    }
+
+    /// Returns true if it shows the fiscal year.
+    pub fn has_fiscal_year(&self) -> bool {
+        self.fields().has(DateField::FiscalYear)
+    }
+
+    /// Returns the finest interval of which no two periods show the same, for a hundred years at least.
+    pub fn finest(&self) -> Reset {
+        let proven = self.fields().proven(self.fiscal.start);
+        let all = Reset::all(self.fiscal.start).into_iter().rev();
+        // Without its field, a fiscal year is meant by its word only.
+        let of_fields = |reset: &Reset| self.has_fiscal_year() || !matches!(reset, Reset::FiscalYear(_));
+        all.filter(of_fields).find(|reset| proven.has(*reset)).unwrap_or(Reset::Never)
+    }
+
+    /// Returns the interval of a declaration without one: the finest of which the template shows a part. It is
+    /// [`Reset::Never`] without any kind of year.
+    ///
+    /// # Errors
+    ///
+    /// Fails if two of its periods show the same.
+    pub fn default_reset(&self) -> Result<Reset, TemplateError> {
+        let fields = self.fields();
+        let reset = if fields.has_year() { fields.meant(self.fiscal.start) } else { Reset::Never };
+        self.check_reset(reset).map(|()| reset)
+    }
+
+    /// Returns the finest interval of which it shows a part, if it shows no kind of year: the day of `{MM}{dd}`.
+    pub fn shown_without_year(&self) -> Option<Reset> {
+        let fields = self.fields();
+        Some(fields.meant(self.fiscal.start)).filter(|reset| *reset > Reset::Never && !fields.has_year())
     }
 
     /// Returns true if it shows any part of the time.
     pub fn has_date(&self) -> bool {
-        self.parts.iter().any(|part| !matches!(part, Part::Text(_) | Part::Counter { .. } | Part::Check(_)))
+        self.fields() != FieldSet::default()
     }
 
     /// Returns true if years have only two digits: then its texts repeat after a hundred years.
     pub fn has_short_years(&self) -> bool {
-        self.parts.contains(&Part::Year2) && !self.parts.contains(&Part::Year4)
+        let fields = self.fields();
+        fields.has(DateField::ShortYear) && fields.fields().filter(|field| field.is_year()).count() == 1
     }
 
-    /// Returns true if any two periods of a reset have different texts, for a hundred years at least.
-    fn shows(&self, reset: Reset) -> bool {
-        let has = |part| self.parts.contains(&part);
-        let wanted = [
-            (Reset::Year, has(Part::Year4) || has(Part::Year2)),
-            (Reset::Month, has(Part::Month)),
-            (Reset::Day, has(Part::Day)),
-            (Reset::Hour, has(Part::Hour)),
-        ];
-        wanted.into_iter().all(|(finer, is_shown)| is_shown || finer > reset)
-    }
-
-    /// Checks that its counter may begin again this often.
+    /// Checks that its counter may begin again this often: two days that show the same must lie in one period.
     ///
     /// # Errors
     ///
-    /// Fails if texts would repeat.
+    /// Fails if texts would repeat, for years of two digits within a hundred years.
     pub fn check_reset(&self, reset: Reset) -> Result<(), TemplateError> {
-        if self.shows(reset) { Ok(()) } else { Err(TemplateError::FineReset { reset }) }
+        let days = self.fields().first_repeat(reset, self.fiscal.start);
+        days.map_or(Ok(()), |days| Err(TemplateError::Repeats { reset, days, proven: self.finest() }))
+    }
+
+    /// Returns the time in a year that shows the same as another time, for texts with a year of two digits.
+    pub fn time_in(&self, stamp: CivilTime, year: u16) -> Option<CivilTime> {
+        ShownDate::at(stamp, self.fields().fields(), self.fiscal).first_time_in(year, self.fiscal)
+    }
+
+    /// Returns the fields that show the time.
+    fn fields(&self) -> FieldSet {
+        FieldSet::of(self.parts.iter().filter_map(|part| match part {
+            Part::Date(field) => Some(*field),
+            _ => None,
+        }))
     }
 
     /// Returns the longest of its texts, bytes, with a counter that may grow.
@@ -314,8 +240,8 @@ impl Template {
         self.parts.iter().map(|part| part.width().unwrap_or(DIGITS_MAX as usize + 1)).sum()
     }
 
-    /// Parses a text of [`Template::write`]; returns the time in it and the value. Fields that are not shown are those
-    /// of [`CivilTime::FIRST`], and a year of two digits is 0 to 99.
+    /// Parses a text of [`Template::write`]; returns the first time that shows its date, and the value. A text without
+    /// any kind of year is of the years 0 to 27, and one with a year of two digits of the years 0 to 399.
     pub fn read(&self, text: &str, grows: bool) -> Option<(CivilTime, i64)> {
         let fixed: usize = self.parts.iter().map(|part| part.width().unwrap_or(0)).sum();
         let counter_digits = text.len().checked_sub(fixed)?;
@@ -323,25 +249,21 @@ impl Template {
         if counter_digits < least || (counter_digits > least && !grows) {
             return None;
         }
-        let has_long_years = self.parts.contains(&Part::Year4);
-        let (mut stamp, mut value, mut rest) = (CivilTime::FIRST, 0, text);
+        let (mut shown, mut value, mut rest) = (ShownDate::default(), 0, text);
         for part in &self.parts {
             let (piece, behind) = rest.split_at_checked(part.width().unwrap_or(counter_digits))?;
             rest = behind;
             match part {
-                Part::Year4 => stamp.year = piece.parse().ok()?,
-                Part::Year2 if !has_long_years => stamp.year = piece.parse().ok()?,
-                Part::Month => stamp.month = piece.parse().ok()?,
-                Part::Day => stamp.day = piece.parse().ok()?,
-                Part::Hour => stamp.hour = piece.parse().ok()?,
+                Part::Date(field) => shown.add(*field, piece)?,
                 Part::Counter { .. } => value = piece.parse().ok().filter(|&value| value >= 0)?,
-                Part::Text(_) | Part::Year2 | Part::Check(_) => {}
+                Part::Text(text) if text != piece => return None,
+                Part::Text(_) | Part::Check(_) => {}
             }
         }
-        // Writing it again compares texts, check digits and fields that are shown twice.
+        let stamp = shown.first_time(self.fiscal)?;
+        // Writing it again compares check digits, and fields that are shown twice.
         let mut written = Vec::with_capacity(text.len());
-        (stamp.is_date() && self.write(stamp, value, grows, &mut written) && written == text.as_bytes())
-            .then_some((stamp, value))
+        (self.write(stamp, value, grows, &mut written) && written == text.as_bytes()).then_some((stamp, value))
     }
 
     /// Appends the text of a value, 0 or more. Returns false, and appends nothing, if it has more digits than the
@@ -355,11 +277,7 @@ impl Template {
                     out.extend_from_slice(text.as_bytes());
                     continue;
                 }
-                Part::Year4 => (i64::from(stamp.year), 4),
-                Part::Year2 => (i64::from(stamp.year % 100), 2),
-                Part::Month => (stamp.month.into(), 2),
-                Part::Day => (stamp.day.into(), 2),
-                Part::Hour => (stamp.hour.into(), 2),
+                Part::Date(field) => (field.at(stamp, self.fiscal).into(), field.digits()),
                 Part::Counter { digits } => (value, *digits as usize),
                 Part::Check(check) => (i64::from(check.of(&out[start..])), check.digits()),
             };
@@ -400,19 +318,20 @@ fn read_field(field: &str, parts: &mut Vec<Part>) -> Result<(), TemplateError> {
         }
         "" => return Err(wrong()),
         _ => {
+            if let Some(field) = DateField::ALL.into_iter().find(|known| known.word() == field) {
+                parts.push(Part::Date(field));
+                return Ok(());
+            }
             let mut rest = field;
             while !rest.is_empty() {
-                let dates = [
-                    ("yyyy", Part::Year4),
-                    ("yy", Part::Year2),
-                    ("MM", Part::Month),
-                    ("dd", Part::Day),
-                    ("HH", Part::Hour),
-                ];
-                let found = dates.into_iter().find(|(word, _)| rest.starts_with(word));
-                let (word, part) = found.ok_or_else(wrong)?;
-                parts.push(part);
-                rest = &rest[word.len()..];
+                let mut of_letters = DateField::ALL.into_iter().filter(|field| field.has_letters_only());
+                // `yyyy` begins as `yy` does.
+                let is_short = !rest.starts_with(DateField::Year.word());
+                let found = of_letters
+                    .find(|field| rest.starts_with(field.word()) && (is_short || *field != DateField::ShortYear));
+                let found = found.ok_or_else(wrong)?;
+                parts.push(Part::Date(found));
+                rest = &rest[found.word().len()..];
             }
         }
     }

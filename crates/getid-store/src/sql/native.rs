@@ -23,7 +23,7 @@
 //! |---|---|
 //! | `name` | the primary key |
 //! | `declaration` | the words that declare it on all servers |
-//! | `reset` | interval after which its counter begins again |
+//! | `reset` | interval after which its counter begins again: `day`, `fiscal-year 04-06` |
 //! | `newest` | the newest period that has begun |
 //! | `closed_through` | the last day whose periods never begin again |
 //! | `updated` | Unix ms by the database's clock |
@@ -39,12 +39,12 @@
 
 use std::fmt;
 
-use getid_core::server::{CivilTime, INCREMENT_MAX, Key, RESERVED_MAX, Reset, Spec, VALUE_MAX, WaitPolicy};
+use getid_core::server::{CivilDay, INCREMENT_MAX, Key, RESERVED_MAX, Reset, Spec, VALUE_MAX, WaitPolicy};
 
 use super::packet::SqlRow;
 use super::{
-    CreateRequest, Day, Generator, NotedRow, OpenPeriodRequest, Reservation, ReserveRequest, RowChange, RowError,
-    RowPage, RowState, SequenceRow, Verdict,
+    CreateRequest, Generator, NotedRow, OpenPeriodRequest, Reservation, ReserveRequest, RowChange, RowError, RowPage,
+    RowState, SequenceRow, Verdict,
 };
 
 /// Version of these tables.
@@ -266,27 +266,55 @@ pub(super) enum OtherRowsChange {
     Stay,
     /// Rows whose values servers may hold get a new generation, so that those are discarded.
     Renewed,
-    /// Live rows whose periods have this length are dropped: the generator used them for its previous interval.
+    /// Live rows of the generator's previous interval are dropped.
     Dropped {
-        /// Length of such a period, in bytes.
-        length: usize,
+        /// That interval.
+        before: Reset,
     },
 }
 
-/// Selects rows with periods of other lengths that count for a period's floor. They were written at `since_unix_ms` or
-/// later, and have no period or one that is not before `year`.
+/// Selects rows of other intervals that count for a period's floor.
 pub(super) struct RecentRows {
+    /// They were written at this time or later, Unix ms.
     pub(super) since_unix_ms: i64,
-    pub(super) year: String,
+    /// Condition for their periods: they are of another interval, and may not have ended by then. Each of its parts is a
+    /// range of the primary key, so that few other rows are locked.
+    pub(super) condition: String,
+}
+
+impl RecentRows {
+    fn new(reset: Reset, since_unix_ms: i64) -> RecentRows {
+        // In a zone half a day from UTC a period ends up to half a day after its last day in UTC.
+        let day = CivilDay::of_unix_ms(since_unix_ms.saturating_sub(2 * HELD_MS_MAX));
+        let others = Reset::ended_by(day).filter_map(|(letter, bound)| match reset {
+            Reset::FiscalYear(_) if letter == 'F' => {
+                Some(format!("period >= '{bound}' AND period < '{letter}A' AND NOT ({})", periods_of(reset)))
+            }
+            _ if reset.letter() == Some(letter) => None,
+            _ => Some(format!("period >= '{bound}' AND period < '{letter}A'")),
+        });
+        let only = (reset != Reset::Never).then(|| "period = ''".to_owned());
+        let condition = only.into_iter().chain(others).collect::<Vec<_>>().join(" OR ");
+        RecentRows { since_unix_ms: since_unix_ms.max(0), condition }
+    }
+}
+
+/// Returns the SQL condition for periods of an interval. Those of a fiscal year have the day of its start.
+pub(super) fn periods_of(reset: Reset) -> String {
+    match (reset.letter(), reset) {
+        (None, _) => "period = ''".to_owned(),
+        (Some(letter), Reset::FiscalYear(start)) => {
+            let start = start.to_string().replace('-', "");
+            format!("SUBSTR(period, 1, 1) = '{letter}' AND SUBSTR(period, 6) = '{start}'")
+        }
+        (Some(letter), _) => format!("SUBSTR(period, 1, 1) = '{letter}'"),
+    }
 }
 
 /// Returns the rows above which a period's row is created. A generator that had a longer or shorter interval has given
 /// the texts of this period from them, or may still. Its texts contain the time, so earlier rows do no harm.
 pub(super) fn recent_rows(ask: &OpenPeriodRequest) -> RecentRows {
-    let since_unix_ms = ask.from_unix_ms.saturating_sub(HELD_MS_MAX);
-    // The zone may be half a day from UTC.
-    let year = Day::of_unix_ms(since_unix_ms.saturating_sub(HELD_MS_MAX)).map(|day| day.text()[..4].to_owned());
-    RecentRows { since_unix_ms: since_unix_ms.max(0), year: year.filter(|_| since_unix_ms > 0).unwrap_or_default() }
+    RecentRows::new(ask.reset, ask.from_unix_ms.saturating_sub(HELD_MS_MAX))
 }
 
 /// Returns the changes that open a period. `highest` is the largest `next` of the [`recent_rows`] rows.
@@ -298,7 +326,7 @@ pub(super) fn apply_period_opening(
     now_unix_ms: i64,
 ) -> Result<PeriodOpening, Verdict> {
     let period = ask.key.period();
-    let is_same = found.is_some_and(|found| found.reset == ask.reset.word());
+    let is_same = found.is_some_and(|found| found.reset == ask.reset.to_string());
     let newest = found.map_or_else(String::new, |found| found.newest_as(ask.reset));
     if let Some(found) = found {
         ask.refused_by(found).map_or(Ok(()), Err)?;
@@ -317,9 +345,7 @@ pub(super) fn apply_period_opening(
     let row = opened_row(row, found.is_some(), is_same, is_changed, highest, ask, now_unix_ms)?;
     let others = match found {
         Some(found) if !is_same => {
-            let before = Reset::ALL.into_iter().find(|reset| reset.word() == found.reset);
-            let length = before.and_then(|reset| reset.period(CivilTime::FIRST)).map_or(0, |period| period.len());
-            OtherRowsChange::Dropped { length }
+            OtherRowsChange::Dropped { before: Reset::parse(&found.reset).unwrap_or(Reset::Never) }
         }
         Some(_) if is_changed => OtherRowsChange::Renewed,
         _ => OtherRowsChange::Stay,
@@ -327,7 +353,7 @@ pub(super) fn apply_period_opening(
     let generator = Generator {
         name: ask.key.name().to_owned(),
         declaration: ask.declaration.clone(),
-        reset: ask.reset.word().to_owned(),
+        reset: ask.reset.to_string(),
         newest: if ask.has_begun { period.to_owned() } else { newest },
         closed_through: found.map_or_else(String::new, |found| found.closed_through.clone()),
     };
@@ -391,18 +417,17 @@ pub(super) struct PrunePlan {
 
 impl PrunePlan {
     /// Returns the parameters for pruning a generator through a day; `None` if nothing has ended. The newest period
-    /// stays, with the others of its day.
-    pub(super) fn new(found: &Generator, through: &Day) -> Option<PrunePlan> {
+    /// stays, with the others that contain its begin or are later.
+    pub(super) fn new(found: &Generator, through: CivilDay) -> Option<PrunePlan> {
         // The name is written into SQL unchanged.
         let name = Key::new(&found.name)?;
-        let before = Day::before(&found.newest)?;
-        let through = if before.0 < through.0 { &before } else { through };
-        let (day, (month, year)) = (through.text(), through.month_and_year());
-        let condition = format!(
-            "name = '{name}' AND state <> 'went-back' AND (LENGTH(period) = 4 AND period <= '{year}' \
-             OR LENGTH(period) = 6 AND period <= '{month}' OR LENGTH(period) >= 8 AND SUBSTR(period, 1, 8) <= '{day}')"
-        );
-        let closed_through = found.closed_through.clone().max(day);
+        let (_, newest) = Reset::of_period(&found.newest)?;
+        let through = through.min(newest.date()?.yesterday()?);
+        let ended =
+            Reset::ended_by(through).map(|(letter, bound)| format!("period >= '{letter}' AND period < '{bound}'"));
+        let ended = ended.collect::<Vec<_>>().join(" OR ");
+        let condition = format!("name = '{name}' AND state <> 'went-back' AND ({ended})");
+        let closed_through = found.closed_through.clone().max(through.digits());
         Some(PrunePlan { closed: Generator { closed_through, ..found.clone() }, condition })
     }
 }
@@ -411,8 +436,8 @@ impl PrunePlan {
 pub(super) fn without_closed(notes: &[NotedRow], generators: &[Generator]) -> Vec<NotedRow> {
     let is_closed = |note: &NotedRow| {
         let generator = generators.iter().find(|generator| generator.name == note.key.name());
-        let through = generator.and_then(|generator| Day::parse(&generator.closed_through));
-        through.is_some_and(|through| through.ends(note.key.period()))
+        let through = generator.and_then(Generator::closed_through);
+        through.is_some_and(|through| Reset::has_ended(note.key.period(), through))
     };
     notes.iter().filter(|note| !is_closed(note)).cloned().collect()
 }
