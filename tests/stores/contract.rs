@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Barrier;
 
-use getid_core::server::{INCREMENT_MAX, RESERVED_MAX, VALUE_MAX};
+use getid_core::server::{CivilDay, CivilTime, FiscalStart, INCREMENT_MAX, RESERVED_MAX, Reset, VALUE_MAX};
 use getid_store::sql::{
     BATCH_MAX, BegunPeriod, CreateRequest, GiveBackRequest, OpenPeriodRequest, PruneResult, ReserveRequest, RowChange,
     RowState, SequenceRow, StoreError, TableKind, Verdict,
@@ -47,6 +47,7 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     periods_never_go_back,
     a_redeclared_generator_continues_above_all_values,
     a_reset_that_changes_repeats_nothing_at_the_border_of_a_period,
+    changes_of_the_interval_keep_values_apart,
     periods_that_have_begun_are_noted,
     ended_periods_are_removed_and_never_begun_again,
     a_store_reports_about_itself,
@@ -782,6 +783,29 @@ fn a_reset_that_changes_repeats_nothing_at_the_border_of_a_period(fixture: &dyn 
     assert!(next.first > 8, "{next:?}");
 }
 
+/// An interval changes again and again within a few days, also between fiscal years of different starts: the texts, which
+/// show the day, never repeat.
+fn changes_of_the_interval_keep_values_apart(fixture: &dyn StoreFixture) {
+    let mut db = Db::open(fixture);
+    let starts = ["04-06", "12-01"].map(|start| Reset::all(FiscalStart::parse(start).unwrap()));
+    let resets: Vec<Reset> = starts.into_iter().flatten().collect();
+    let mut given = BTreeSet::new();
+    let today = CivilDay::of_unix_ms(getid_system::clock::wall_unix_ms()).number();
+    for nth in 0..60_u32 {
+        let day = CivilDay::of_number(today - 2 + nth / 20);
+        // Steps of 7 reach each of the 16.
+        let reset = resets[(nth * 7 + nth / 16) as usize % resets.len()];
+        let period = reset.period(CivilTime::at(day, 0)).map_or_else(|| "g".to_owned(), |period| format!("g@{period}"));
+        let first_day = i64::from(reset.first_day(day).number()) - 719_528;
+        let from_unix_ms = if reset == Reset::Never { i64::MIN } else { first_day * 86_400_000 };
+        db.open_period(&OpenPeriodRequest { redeclares: true, from_unix_ms, ..opening(&period, "") }).unwrap();
+        let values = db.reserve(&period, 3).unwrap();
+        for value in values.first..=values.last {
+            assert!(given.insert((day, value)), "{value} twice on {day}, the second time with reset {reset}");
+        }
+    }
+}
+
 /// A period that a server has begun is noted without a reservation, and the note is never reverted.
 fn periods_that_have_begun_are_noted(fixture: &dyn StoreFixture) {
     let mut db = Db::open(fixture);
@@ -841,6 +865,12 @@ fn ended_periods_are_removed_and_never_begun_again(fixture: &dyn StoreFixture) {
         ("month", "2026-02-28", 2),
         ("hour", "2026-02-01", 1),
         ("year", "2099-12-31", 0),
+        ("week", "2026-01-31", 0),
+        ("week", "2026-02-01", 1),
+        ("fiscal", "2026-01-30", 0),
+        ("fiscal", "2026-01-31", 1),
+        ("quarter", "2025-12-30", 0),
+        ("quarter", "2025-12-31", 1),
     ] {
         assert_eq!(db.prune(name, through, false).unwrap().rows, rows, "{name} {through}");
     }

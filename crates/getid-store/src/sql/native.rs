@@ -575,7 +575,80 @@ pub(super) fn apply_change(row: &SequenceRow, change: &RowChange, now_unix_ms: i
 
 #[cfg(test)]
 mod tests {
+    use getid_core::server::{CivilDay, CivilTime, FiscalStart, Key, Reset, Spec};
+
+    use super::super::{Generator, OpenPeriodRequest, Verdict};
     use super::RawRow;
+
+    /// Returns all intervals, with two starts of fiscal years.
+    fn resets() -> Vec<Reset> {
+        let all = ["04-06", "12-29"].map(|start| Reset::all(FiscalStart::parse(start).unwrap()));
+        all.into_iter().flatten().filter(|reset| *reset != Reset::Never).collect()
+    }
+
+    /// Returns one hour of each day of two years, whose ends are within weeks and fiscal years.
+    fn times() -> impl Iterator<Item = CivilTime> {
+        let first = CivilDay::new(2024, 12, 20).unwrap().number();
+        (first..first + 740)
+            .map(|number| CivilTime::at(CivilDay::of_number(number), u8::try_from(number % 24).unwrap()))
+    }
+
+    fn opening(reset: Reset, period: &str) -> OpenPeriodRequest {
+        OpenPeriodRequest {
+            key: Key::of_period("g", period).unwrap(),
+            declaration: String::new(),
+            reset,
+            spec: Spec::default(),
+            floor: 0,
+            may_begin: true,
+            is_serial: true,
+            from_unix_ms: i64::MIN,
+            has_begun: true,
+            redeclares: true,
+            server: None,
+        }
+    }
+
+    /// The newest period in terms of another interval never refuses a server whose clock is in that period or later,
+    /// refuses all that ended before it, and never goes back while time passes.
+    #[test]
+    fn the_newest_period_never_goes_back_when_the_interval_changes() {
+        for (before, after) in
+            resets().iter().flat_map(|before| resets().into_iter().map(move |after| (*before, after)))
+        {
+            let mut last = String::new();
+            for stamp in times() {
+                let newest = before.period(stamp).unwrap();
+                let found = Generator { reset: before.to_string(), newest: newest.clone(), ..Generator::default() };
+                let converted = found.newest_as(after);
+                let now = after.period(stamp).unwrap();
+                assert!(last <= converted && converted <= now, "{last} {newest} {converted} {now}");
+                assert_eq!(opening(after, &now).refused_by(&found), None, "{newest} {now}");
+                let (_, begin) = Reset::of_period(&newest).unwrap();
+                let earlier = after.first_day(begin.date().unwrap()).yesterday().unwrap();
+                let ended = after.period(CivilTime::at(earlier, 23)).unwrap();
+                let refused = opening(after, &ended).refused_by(&found);
+                assert_eq!(refused, Some(Verdict::Newer { period: converted.clone() }), "{newest} {ended}");
+                last = converted;
+            }
+        }
+    }
+
+    /// Closed days stay closed for other intervals too.
+    #[test]
+    fn a_closed_period_does_not_begin_again_when_the_interval_changes() {
+        let found = |newest: &str| Generator {
+            newest: newest.to_owned(),
+            closed_through: "20261121".to_owned(),
+            ..Generator::default()
+        };
+        let refusal = opening(Reset::Day, "D20261121").refused_by(&found("M20261101"));
+        let Some(Verdict::BadRow(message)) = refusal else { panic!("{refusal:?}") };
+        assert!(message.contains("D20261121 is closed") && message.contains("2026-11-21"), "{message}");
+        for (reset, period) in [(Reset::Day, "D20261122"), (Reset::Week, "W20261116"), (Reset::Month, "M20261101")] {
+            assert_eq!(opening(reset, period).refused_by(&found("M20261101")), None, "{period}");
+        }
+    }
 
     #[test]
     fn the_remedy_for_a_row_with_an_invalid_name_is_to_rename_it() {
