@@ -663,15 +663,18 @@ fn doubtful_declarations_of_generators_cause_warnings() {
         "t.conf:3: generator c: node is set by hand: servers with the same value give the same IDs",
     ];
     assert_eq!(warnings, expected);
-    let text = "generator a serial SO{MMdd}-{n:6} zone UTC\ngenerator b serial SO{yyyydd}-{n:6} zone UTC\n\
-                generator c serial SO{yyyyMMdd}-{n:6} zone UTC reset year";
+    let text = "generator a serial SO{MMdd}-{n:6} zone UTC\ngenerator b serial SO{week}-{n:6} zone UTC overflow grow\n\
+                generator c serial SO{yyyyMMdd}-{n:6} zone UTC reset year\n\
+                generator d serial SO{yy}{quarter}-{n:6} zone UTC\n\
+                generator e serial SO{fiscal-year}{MM}-{n:6} zone UTC fiscal-start 04-06 reset fiscal-year";
     let (_, warnings) = conf(text).unwrap();
     let warnings: Vec<_> = warnings.iter().map(ToString::to_string).collect();
     let expected = [
-        "t.conf:1: generator a: shows a day without all of its date, and its counter never restarts: did you mean \
-         {yyyy}{MM}{dd}?",
-        "t.conf:2: generator b: shows a day without all of its date, and its counter restarts each year: did you mean \
-         {yyyy}{MM}{dd}?",
+        "t.conf:1: generator a: shows a day without its year, so its counter never restarts (reset never), and it ends at \
+         999999: did you mean {yyyy}{MM}{dd}?",
+        "t.conf:2: generator b: shows a week without its year, so its counter never restarts (reset never): did you mean \
+         {week-year}{week}?",
+        "t.conf:4: generator d: shows years by two digits: its texts repeat after a hundred years",
     ];
     assert_eq!(warnings, expected);
     let many: Vec<_> = (0..15).map(|at| format!("generator g{at} leaf worker 3")).collect();

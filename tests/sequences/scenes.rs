@@ -641,30 +641,30 @@ async fn a_server_in_an_older_period_than_another_one_gets_the_newer() {
     let open = |server: &Server, name: &str, opens| {
         server.sequences.open_period(hash_of(name.as_bytes()), name, opens).unwrap();
     };
-    open(&behind, "a@20260101", opens(Reset::Day));
-    assert_eq!(behind.incr("a@20260101").await, Ok(1));
-    open(&ahead, "a@20260102", opens(Reset::Day));
-    assert_eq!(ahead.incr("a@20260102").await, Ok(1));
+    open(&behind, "a@D20260101", opens(Reset::Day));
+    assert_eq!(behind.incr("a@D20260101").await, Ok(1));
+    open(&ahead, "a@D20260102", opens(Reset::Day));
+    assert_eq!(ahead.incr("a@D20260102").await, Ok(1));
     // Values in memory were reserved before; nothing more is reserved.
     let mut refused = None;
     for _ in 0..10_000 {
-        if let Err(refusal) = behind.incr("a@20260101").await {
+        if let Err(refusal) = behind.incr("a@D20260101").await {
             refused = Some(refusal);
             break;
         }
     }
-    assert_eq!(refused, Some(SequenceRefusal::Newer { period: "20260102".into() }));
-    open(&behind, "a@20260102", opens(Reset::Day));
-    assert!(behind.incr("a@20260102").await.unwrap() > 1);
+    assert_eq!(refused, Some(SequenceRefusal::Newer { period: "D20260102".into() }));
+    open(&behind, "a@D20260102", opens(Reset::Day));
+    assert!(behind.incr("a@D20260102").await.unwrap() > 1);
     // Another declaration is refused, until the store's is replaced.
     let other = CounterOpening { declaration: "serial X{n:6} reset day".into(), ..opens(Reset::Day) };
-    open(&behind, "b@20260102", opens(Reset::Day));
-    behind.incr("b@20260102").await.unwrap();
-    open(&ahead, "b@20260102", other.clone());
-    let refusal = ahead.incr("b@20260102").await.unwrap_err().of("b");
+    open(&behind, "b@D20260102", opens(Reset::Day));
+    behind.incr("b@D20260102").await.unwrap();
+    open(&ahead, "b@D20260102", other.clone());
+    let refusal = ahead.incr("b@D20260102").await.unwrap_err().of("b");
     assert!(refusal.contains("'serial {n:6} reset day'") && refusal.contains("'serial X{n:6} reset day'"), "{refusal}");
-    ahead.sequences.declare(key("b@20260102"), other).await.unwrap();
-    assert!(ahead.incr("b@20260102").await.unwrap() > 1);
+    ahead.sequences.declare(key("b@D20260102"), other).await.unwrap();
+    assert!(ahead.incr("b@D20260102").await.unwrap() > 1);
 }
 
 /// The period and the number of keys are the generator's, on all servers; the values are those of each key.
@@ -722,11 +722,11 @@ async fn a_clock_that_is_far_ahead_moves_no_other_server() {
         server.sequences.open_period(hash_of(name.as_bytes()), name, of_day(from_unix_ms)).unwrap();
         server.incr(name).await
     };
-    assert_eq!(draw(&right, "a@19700101", 0).await, Ok(1));
-    assert!(draw(&ahead, "a@19700103", 2 * day).await.is_err());
+    assert_eq!(draw(&right, "a@D19700101", 0).await, Ok(1));
+    assert!(draw(&ahead, "a@D19700103", 2 * day).await.is_err());
     sleep(Duration::from_secs(10)).await;
-    assert_eq!(database.state().generators["a"].newest, "19700101");
-    assert_eq!(draw(&right, "a@19700101", 0).await, Ok(2));
+    assert_eq!(database.state().generators["a"].newest, "D19700101");
+    assert_eq!(draw(&right, "a@D19700101", 0).await, Ok(2));
 }
 
 #[tokio::test(start_paused = true)]
@@ -737,8 +737,8 @@ async fn a_period_is_begun_only_near_it_by_the_stores_clock() {
     sleep(Duration::from_millis(100)).await;
     let (hour, day) = (3_600_000, 86_400_000);
     let opens = |from_unix_ms, until_unix_ms| CounterOpening { from_unix_ms, until_unix_ms, ..opens(Reset::Day) };
-    let cases = [("a@19691231", opens(-day, 0), true), ("a@19700101", opens(0, day), true)];
-    let far = [("a@19700102", opens(day, 2 * day), false), ("b@19691230", opens(-2 * day, -hour - 1000), false)];
+    let cases = [("a@D19691231", opens(-day, 0), true), ("a@D19700101", opens(0, day), true)];
+    let far = [("a@D19700102", opens(day, 2 * day), false), ("b@D19691230", opens(-2 * day, -hour - 1000), false)];
     for (name, opens, is_begun) in cases.into_iter().chain(far) {
         server.sequences.open_period(hash_of(name.as_bytes()), name, opens).unwrap();
         match server.incr(name).await {

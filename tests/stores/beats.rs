@@ -171,16 +171,16 @@ pub(crate) fn two_comparisons_keep_the_higher_note(fixture: &dyn StoreFixture) {
 /// The note of a removed period does not count as a row that the store lost.
 pub(crate) fn a_comparison_leaves_closed_periods(fixture: &dyn StoreFixture) {
     let mut db = Db::open(fixture);
-    for period in ["day@20260131", "day@20260201", "day@20260202"] {
+    for period in ["day@D20260131", "day@D20260201", "day@D20260202"] {
         db.reserve_in(period, 7).unwrap();
     }
     assert_eq!(db.prune("day", "2026-01-31", true).unwrap().deleted, 1);
     joins(&mut db, 1, ServerState::Returning);
     let note = |name: &str| NotedRow { key: key(name), next: 8, generation: 0, created_unix_ms: 5 };
-    let notes = ["day@20260131", "day@20260201", "day@20260130", "other@20260131"].map(note);
+    let notes = ["day@D20260131", "day@D20260201", "day@D20260130", "other@D20260131"].map(note);
     let compared = db.compare(credentials(1, 1), &notes).unwrap();
     assert_eq!((compared.beat, compared.raised), (2, 1));
-    assert_eq!(db.list("", 9, true), ["day@20260201", "day@20260202", "other@20260131"]);
+    assert_eq!(db.list("", 9, true), ["day@D20260201", "day@D20260202", "other@D20260131"]);
 }
 
 /// An address with `uuid=` opens only that store: it refuses another store, and creates no tables in an empty database.

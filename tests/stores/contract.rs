@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Barrier;
 
-use getid_core::server::{EndChange, EndCondition, INCREMENT_MAX, RESERVED_MAX, VALUE_MAX};
+use getid_core::server::{
+    CivilDay, CivilTime, EndChange, EndCondition, FiscalStart, INCREMENT_MAX, RESERVED_MAX, Reset, VALUE_MAX,
+};
 use getid_store::sql::{
     BATCH_MAX, BegunPeriod, CreateRequest, GiveBackRequest, OpenPeriodRequest, PruneResult, ReserveRequest, RowChange,
     RowState, SequenceRow, SeriesBounds, StoreError, TableKind, Verdict,
@@ -48,6 +50,7 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     periods_never_go_back,
     a_redeclared_generator_continues_above_all_values,
     a_reset_that_changes_repeats_nothing_at_the_border_of_a_period,
+    changes_of_the_interval_keep_values_apart,
     periods_that_have_begun_are_noted,
     ended_periods_are_removed_and_never_begun_again,
     each_key_has_counters_of_its_own,
@@ -88,7 +91,7 @@ pub(crate) fn check_all(fixture: &dyn StoreFixture) {
 fn questions_create_nothing(fixture: &dyn StoreFixture) {
     let mut db = Db::open(fixture);
     assert_eq!(db.reserve("orders", 10), Err(Verdict::NoSuch));
-    assert_eq!(db.reserve("orders@20260101", 10), Err(Verdict::NoSuch));
+    assert_eq!(db.reserve("orders@D20260101", 10), Err(Verdict::NoSuch));
     assert_eq!(db.raise("orders", 10), Err(Verdict::NoSuch));
     assert_eq!(db.change("orders", &RowChange::Drop), Err(Verdict::NoSuch));
     assert_eq!(db.change("orders", &RowChange::WentBack { had_next: 9 }), Err(Verdict::NoSuch));
@@ -464,7 +467,7 @@ fn there_are_only_so_many_rows(fixture: &dyn StoreFixture) {
     let mut db = Db::open(fixture);
     let new = |name: &str| CreateRequest { rows_max: 3, ..create(name, "") };
     let full = Err(Verdict::TooMany { max: 3 });
-    db.reserve_in("invoice@2026", 1).unwrap();
+    db.reserve_in("invoice@Y20260101", 1).unwrap();
     for name in ["a", "b", "c"] {
         db.create_of(&new(name)).unwrap();
     }
@@ -663,7 +666,7 @@ fn lists_are_read_page_by_page(fixture: &dyn StoreFixture) {
         db.create(name, "");
     }
     db.change("gone", &RowChange::Drop).unwrap();
-    for period in ["a@2025", "a@2026", "c@202601"] {
+    for period in ["a@Y20250101", "a@Y20260101", "c@M20260101"] {
         db.reserve_in(period, 1).unwrap();
     }
     assert_eq!(db.list("", 100, false), ["B", "a", "a.b", "b", "c", "d"]);
@@ -681,7 +684,7 @@ fn lists_are_read_page_by_page(fixture: &dyn StoreFixture) {
         }
         all.extend(page);
     }
-    assert_eq!(all, ["B", "a", "a@2025", "a@2026", "a.b", "b", "c", "c@202601", "d"]);
+    assert_eq!(all, ["B", "a", "a@Y20250101", "a@Y20260101", "a.b", "b", "c", "c@M20260101", "d"]);
     for odd in ["'", "\\", "%", "a'; DROP TABLE getid_sequence; --", "\u{7f}", "é", "@"] {
         db.list(odd, 10, true);
     }
@@ -691,104 +694,104 @@ fn lists_are_read_page_by_page(fixture: &dyn StoreFixture) {
 fn a_period_begins_with_its_row(fixture: &dyn StoreFixture) {
     let mut db = Db::open(fixture);
     assert_eq!(db.generators(None), []);
-    let day = |day: u32, options: &str| opening(&format!("invoice@2026010{day}"), options);
+    let day = |day: u32, options: &str| opening(&format!("invoice@D2026010{day}"), options);
     let waits = OpenPeriodRequest { may_begin: false, ..day(1, "") };
     assert_eq!(db.open_period(&waits), Err(Verdict::NoSuch));
     let generator = db.open_period(&day(1, "max 999999 cache 3")).unwrap();
-    assert_eq!((generator.name.as_str(), generator.newest.as_str()), ("invoice", "20260101"));
+    assert_eq!((generator.name.as_str(), generator.newest.as_str()), ("invoice", "D20260101"));
     assert_eq!(generator.closed_through, "");
-    let reserved = db.reserve("invoice@20260101", 5).unwrap();
+    let reserved = db.reserve("invoice@D20260101", 5).unwrap();
     assert_eq!((range(&reserved), reserved.found_next), ((1, 5), 1));
-    assert_eq!((reserved.row.key.as_str(), reserved.row.spec), ("invoice@20260101", spec("max 999999 cache 3")));
-    assert_eq!(db.row("invoice@20260101"), Some(reserved.row.clone()));
+    assert_eq!((reserved.row.key.as_str(), reserved.row.spec), ("invoice@D20260101", spec("max 999999 cache 3")));
+    assert_eq!(db.row("invoice@D20260101"), Some(reserved.row.clone()));
     db.open_period(&day(1, "max 7")).unwrap();
-    assert_eq!(db.row("invoice@20260101"), Some(reserved.row), "it is unchanged");
-    assert_eq!(range(&db.reserve("invoice@20260101", 5).unwrap()), (6, 10), "it continues");
+    assert_eq!(db.row("invoice@D20260101"), Some(reserved.row), "it is unchanged");
+    assert_eq!(range(&db.reserve("invoice@D20260101", 5).unwrap()), (6, 10), "it continues");
     assert_eq!(db.open_period(&waits).unwrap(), generator);
-    assert_eq!(range(&db.reserve_in("invoice@20260102", 5).unwrap()), (1, 5));
+    assert_eq!(range(&db.reserve_in("invoice@D20260102", 5).unwrap()), (1, 5));
     assert_eq!(db.reserve("invoice", 1), Err(Verdict::NoSuch), "a period is no sequence");
     db.create("invoice", "start 77");
     assert_eq!(range(&db.reserve("invoice", 1).unwrap()), (77, 77));
-    db.open_period(&opening("x@2026", "")).unwrap();
-    let answers = db.reserve_all(&[ask("x@2026", 5), ask("x@2027", 1), ask("invoice@20260102", 5)]);
+    db.open_period(&opening("x@Y20260101", "")).unwrap();
+    let answers = db.reserve_all(&[ask("x@Y20260101", 5), ask("x@Y20270101", 1), ask("invoice@D20260102", 5)]);
     assert_eq!(range(answers[0].as_ref().unwrap()), (1, 5));
     assert_eq!(answers[1], Err(Verdict::NoSuch));
     assert_eq!(range(answers[2].as_ref().unwrap()), (6, 10));
     assert_eq!((db.count(), db.list("", 10, false)), (1, vec!["invoice".to_owned()]));
-    let last = db.reserve("invoice@20260102", 5).unwrap();
+    let last = db.reserve("invoice@D20260102", 5).unwrap();
     assert!(db.give_back(&last.row, 12));
-    assert_eq!(range(&db.reserve("invoice@20260102", 1).unwrap()), (12, 12));
+    assert_eq!(range(&db.reserve("invoice@D20260102", 1).unwrap()), (12, 12));
     let above = OpenPeriodRequest { floor: 500, ..day(3, "") };
     db.open_period(&above).unwrap();
-    assert_eq!(range(&db.reserve("invoice@20260103", 1).unwrap()), (500, 500));
+    assert_eq!(range(&db.reserve("invoice@D20260103", 1).unwrap()), (500, 500));
     let newest: Vec<_> = db.generators(None).into_iter().map(|found| (found.name, found.newest)).collect();
-    assert_eq!(newest, [("invoice".to_owned(), "20260103".to_owned()), ("x".to_owned(), "2026".to_owned())]);
+    assert_eq!(newest, [("invoice".to_owned(), "D20260103".to_owned()), ("x".to_owned(), "Y20260101".to_owned())]);
     assert_eq!(db.generators(Some(&["x", "y", "x' OR 'a' = 'a"])).len(), 1);
 }
 
 /// Two servers' clocks disagree: after one server has begun a period, no server uses an earlier one.
 fn periods_never_go_back(fixture: &dyn StoreFixture) {
     let mut db = Db::open(fixture);
-    db.open_period(&opening("invoice@20260102", "")).unwrap();
-    let newer = Err(Verdict::Newer { period: "20260102".to_owned() });
-    assert_eq!(db.open_period(&opening("invoice@20260101", "")), newer);
-    assert_eq!(db.row("invoice@20260101"), None);
+    db.open_period(&opening("invoice@D20260102", "")).unwrap();
+    let newer = Err(Verdict::Newer { period: "D20260102".to_owned() });
+    assert_eq!(db.open_period(&opening("invoice@D20260101", "")), newer);
+    assert_eq!(db.row("invoice@D20260101"), None);
     // A row that is created before its period begins does not begin the period.
-    let ahead = OpenPeriodRequest { has_begun: false, ..opening("invoice@20260103", "") };
-    assert_eq!(db.open_period(&ahead).unwrap().newest, "20260102");
-    assert_eq!(range(&db.reserve("invoice@20260103", 1).unwrap()), (1, 1));
-    assert_eq!(range(&db.reserve_in("invoice@20260102", 1).unwrap()), (1, 1));
-    assert_eq!(db.open_period(&opening("invoice@20260103", "")).unwrap().newest, "20260103");
-    assert_eq!(range(&db.reserve("invoice@20260103", 1).unwrap()), (2, 2));
+    let ahead = OpenPeriodRequest { has_begun: false, ..opening("invoice@D20260103", "") };
+    assert_eq!(db.open_period(&ahead).unwrap().newest, "D20260102");
+    assert_eq!(range(&db.reserve("invoice@D20260103", 1).unwrap()), (1, 1));
+    assert_eq!(range(&db.reserve_in("invoice@D20260102", 1).unwrap()), (1, 1));
+    assert_eq!(db.open_period(&opening("invoice@D20260103", "")).unwrap().newest, "D20260103");
+    assert_eq!(range(&db.reserve("invoice@D20260103", 1).unwrap()), (2, 2));
 }
 
 /// A serial changes from a daily to a monthly reset: it continues above the days' values, because its texts show the
-/// day and would repeat. The periods are 20260101 and 202601.
+/// day and would repeat. The periods are D20260101 and M20260101.
 fn a_redeclared_generator_continues_above_all_values(fixture: &dyn StoreFixture) {
     let mut db = Db::open(fixture);
-    db.reserve_in("other@2026", 99).unwrap();
-    db.reserve_in("invoice@20260101", 5).unwrap();
-    db.reserve_in("invoice@20260102", 9).unwrap();
-    let month = opening("invoice@202601", "");
+    db.reserve_in("other@Y20260101", 99).unwrap();
+    db.reserve_in("invoice@D20260101", 5).unwrap();
+    db.reserve_in("invoice@D20260102", 9).unwrap();
+    let month = opening("invoice@M20260101", "");
     let Err(Verdict::Declared { stored, configured }) = db.open_period(&month) else {
         panic!("its declaration differs")
     };
     assert_eq!((stored.as_str(), configured.as_str()), ("serial X{n:6} reset day", "serial X{n:6} reset month"));
     let seen = db.changes(None).upto;
     let redeclared = db.open_period(&OpenPeriodRequest { redeclares: true, ..month }).unwrap();
-    assert_eq!((redeclared.newest.as_str(), redeclared.reset.as_str()), ("202601", "month"));
-    assert_eq!(range(&db.reserve("invoice@202601", 3).unwrap()), (10, 12));
+    assert_eq!((redeclared.newest.as_str(), redeclared.reset.as_str()), ("M20260101", "month"));
+    assert_eq!(range(&db.reserve("invoice@M20260101", 3).unwrap()), (10, 12));
     // A server that still uses daily periods gets no more of their values and sees the change.
-    assert_eq!(db.reserve("invoice@20260102", 1), Err(Verdict::Dropped { last: 9 }));
+    assert_eq!(db.reserve("invoice@D20260102", 1), Err(Verdict::Dropped { last: 9 }));
     let changed: Vec<String> = db.changes(Some(seen)).rows.iter().map(|(key, _)| key.to_string()).collect();
     if fixture.store().is_shared() {
-        assert!(changed.contains(&"invoice@20260102".to_owned()), "{changed:?}");
+        assert!(changed.contains(&"invoice@D20260102".to_owned()), "{changed:?}");
     }
-    assert!(matches!(db.open_period(&opening("invoice@20260103", "")), Err(Verdict::Declared { .. })));
+    assert!(matches!(db.open_period(&opening("invoice@D20260103", "")), Err(Verdict::Declared { .. })));
     // Daily periods are declared again on the same day.
-    db.open_period(&OpenPeriodRequest { redeclares: true, ..opening("invoice@20260102", "") }).unwrap();
-    assert_eq!(range(&db.reserve("invoice@20260102", 1).unwrap()), (13, 13));
+    db.open_period(&OpenPeriodRequest { redeclares: true, ..opening("invoice@D20260102", "") }).unwrap();
+    assert_eq!(range(&db.reserve("invoice@D20260102", 1).unwrap()), (13, 13));
     // The next day starts above the month's values, because servers may hold values of it. A later day does not,
     // because no texts of it were given.
-    assert_eq!(range(&db.reserve_in("invoice@20260103", 1).unwrap()), (13, 13));
+    assert_eq!(range(&db.reserve_in("invoice@D20260103", 1).unwrap()), (13, 13));
     let now = getid_system::clock::wall_unix_ms();
-    let far = OpenPeriodRequest { from_unix_ms: now + 3 * 86_400_000, ..opening("invoice@20260104", "") };
+    let far = OpenPeriodRequest { from_unix_ms: now + 3 * 86_400_000, ..opening("invoice@D20260104", "") };
     db.open_period(&far).unwrap();
-    assert_eq!(range(&db.reserve("invoice@20260104", 1).unwrap()), (1, 1));
+    assert_eq!(range(&db.reserve("invoice@D20260104", 1).unwrap()), (1, 1));
     // Another template with the same periods: the row continues, and other servers discard the values that they hold.
-    let before = db.row("invoice@20260104").unwrap();
+    let before = db.row("invoice@D20260104").unwrap();
     let other = OpenPeriodRequest {
         declaration: "serial Y{n:7}".to_owned(),
-        ..opening("invoice@20260104", "max 9999999 cache 7")
+        ..opening("invoice@D20260104", "max 9999999 cache 7")
     };
     assert!(matches!(db.open_period(&other), Err(Verdict::Declared { .. })));
-    let (yesterday, seen) = (db.row("invoice@20260103").unwrap(), db.changes(None).upto);
+    let (yesterday, seen) = (db.row("invoice@D20260103").unwrap(), db.changes(None).upto);
     db.open_period(&OpenPeriodRequest { redeclares: true, ..other }).unwrap();
-    let after = db.row("invoice@20260104").unwrap();
+    let after = db.row("invoice@D20260104").unwrap();
     assert_eq!((after.next, after.generation), (before.next, before.generation + 1));
     assert_eq!((after.spec.max, after.spec.cache), (9_999_999, 7), "there is room for the new template");
     if fixture.store().is_shared() {
-        assert_eq!(db.row("invoice@20260103").unwrap().generation, yesterday.generation + 1);
+        assert_eq!(db.row("invoice@D20260103").unwrap().generation, yesterday.generation + 1);
         assert_eq!(db.changes(Some(seen)).rows.len(), 3, "as far as servers may hold values");
     }
 }
@@ -797,77 +800,109 @@ fn a_redeclared_generator_continues_above_all_values(fixture: &dyn StoreFixture)
 /// in a period whose texts were given.
 fn a_reset_that_changes_repeats_nothing_at_the_border_of_a_period(fixture: &dyn StoreFixture) {
     let mut db = Db::open(fixture);
-    db.reserve_in("a@20261130", 5).unwrap();
+    db.reserve_in("a@D20261130", 5).unwrap();
     // Server B's clock is ahead, and B declares the month that is about to begin. Server C's clock is right.
     let redeclared = |period: &str| OpenPeriodRequest { redeclares: true, ..opening(period, "") };
-    let ahead = OpenPeriodRequest { has_begun: false, ..redeclared("a@202612") };
+    let ahead = OpenPeriodRequest { has_begun: false, ..redeclared("a@M20261201") };
     let Err(Verdict::BadRow(message)) = db.open_period(&ahead) else { panic!("it has not begun") };
     assert!(
-        message.contains("each month") && message.contains("202612 has not begun by the store's clock"),
+        message.contains("each month") && message.contains("M20261201 has not begun by the store's clock"),
         "{message}"
     );
-    assert_eq!(db.open_period(&redeclared("a@202611")).unwrap().newest, "202611");
-    assert_eq!(range(&db.reserve("a@202611", 1).unwrap()), (6, 6));
-    assert_eq!(range(&db.reserve_in("a@202612", 1).unwrap()), (6, 6), "above the days");
+    assert_eq!(db.open_period(&redeclared("a@M20261101")).unwrap().newest, "M20261101");
+    assert_eq!(range(&db.reserve("a@M20261101", 1).unwrap()), (6, 6));
+    assert_eq!(range(&db.reserve_in("a@M20261201", 1).unwrap()), (6, 6), "above the days");
     // Server B's clock is behind, and B declares the month that is over.
-    db.reserve_in("b@20261130", 9).unwrap();
-    db.reserve_in("b@20261201", 50).unwrap();
-    assert_eq!(db.open_period(&redeclared("b@202611")), Err(Verdict::Newer { period: "202612".to_owned() }));
-    assert_eq!(db.open_period(&redeclared("b@202612")).unwrap().newest, "202612");
-    assert_eq!(range(&db.reserve("b@202612", 1).unwrap()), (51, 51));
+    db.reserve_in("b@D20261130", 9).unwrap();
+    db.reserve_in("b@D20261201", 50).unwrap();
+    assert_eq!(db.open_period(&redeclared("b@M20261101")), Err(Verdict::Newer { period: "M20261201".to_owned() }));
+    assert_eq!(db.open_period(&redeclared("b@M20261201")).unwrap().newest, "M20261201");
+    assert_eq!(range(&db.reserve("b@M20261201", 1).unwrap()), (51, 51));
     // A day is prepared before a month is declared and the daily reset is declared again.
-    db.reserve_in("c@20261130", 3).unwrap();
-    db.open_period(&OpenPeriodRequest { has_begun: false, ..opening("c@20261201", "") }).unwrap();
-    db.reserve("c@20261201", 8).unwrap();
-    db.open_period(&redeclared("c@202611")).unwrap();
-    db.open_period(&redeclared("c@20261130")).unwrap();
-    assert_eq!(db.reserve("c@20261201", 1), Err(Verdict::Dropped { last: 8 }));
-    let next = db.reserve_in("c@20261201", 1).unwrap();
+    db.reserve_in("c@D20261130", 3).unwrap();
+    db.open_period(&OpenPeriodRequest { has_begun: false, ..opening("c@D20261201", "") }).unwrap();
+    db.reserve("c@D20261201", 8).unwrap();
+    db.open_period(&redeclared("c@M20261101")).unwrap();
+    db.open_period(&redeclared("c@D20261130")).unwrap();
+    assert_eq!(db.reserve("c@D20261201", 1), Err(Verdict::Dropped { last: 8 }));
+    let next = db.reserve_in("c@D20261201", 1).unwrap();
     assert!(next.first > 8, "{next:?}");
+}
+
+/// An interval changes again and again within a few days, also between fiscal years of different starts: the texts, which
+/// show the day, never repeat.
+fn changes_of_the_interval_keep_values_apart(fixture: &dyn StoreFixture) {
+    let mut db = Db::open(fixture);
+    let starts = ["04-06", "12-01"].map(|start| Reset::all(FiscalStart::parse(start).unwrap()));
+    let resets: Vec<Reset> = starts.into_iter().flatten().collect();
+    let mut given = BTreeSet::new();
+    let today = CivilDay::of_unix_ms(getid_system::clock::wall_unix_ms()).number();
+    for nth in 0..60_u32 {
+        let day = CivilDay::of_number(today - 2 + nth / 20);
+        // Steps of 7 reach each of the 16.
+        let reset = resets[(nth * 7 + nth / 16) as usize % resets.len()];
+        let period = reset.period(CivilTime::at(day, 0)).map_or_else(|| "g".to_owned(), |period| format!("g@{period}"));
+        let first_day = i64::from(reset.first_day(day).number()) - 719_528;
+        let from_unix_ms = if reset == Reset::Never { i64::MIN } else { first_day * 86_400_000 };
+        db.open_period(&OpenPeriodRequest { redeclares: true, from_unix_ms, ..opening(&period, "") }).unwrap();
+        let values = db.reserve(&period, 3).unwrap();
+        for value in values.first..=values.last {
+            assert!(given.insert((day, value)), "{value} twice on {day}, the second time with reset {reset}");
+        }
+    }
 }
 
 /// A period that a server has begun is noted without a reservation, and the note is never reverted.
 fn periods_that_have_begun_are_noted(fixture: &dyn StoreFixture) {
     let mut db = Db::open(fixture);
-    let first = db.open_period(&opening("a@20260101", "")).unwrap();
+    let first = db.open_period(&opening("a@D20260101", "")).unwrap();
     let begun = |period: &str, declaration: &str| BegunPeriod { key: key(period), declaration: declaration.to_owned() };
     let declared = first.declaration.as_str();
-    db.begin_periods(&[begun("a@20260103", declared), begun("b@20260103", declared)]);
-    db.begin_periods(&[begun("a@20260102", declared), begun("a@20260105", "serial Y{n:6}")]);
+    db.begin_periods(&[begun("a@D20260103", declared), begun("b@D20260103", declared)]);
+    db.begin_periods(&[begun("a@D20260102", declared), begun("a@D20260105", "serial Y{n:6}")]);
     let generators = db.generators(None);
-    assert_eq!((generators.len(), generators[0].newest.as_str()), (1, "20260103"));
-    assert_eq!(db.open_period(&opening("a@20260102", "")), Err(Verdict::Newer { period: "20260103".to_owned() }));
+    assert_eq!((generators.len(), generators[0].newest.as_str()), (1, "D20260103"));
+    assert_eq!(db.open_period(&opening("a@D20260102", "")), Err(Verdict::Newer { period: "D20260103".to_owned() }));
     // The row of the begun period is missing, and the store does not restart it at its start value.
-    let Err(Verdict::BadRow(message)) = db.open_period(&opening("a@20260103", "")) else { panic!("its row is lost") };
-    assert!(message.contains("'a@20260103' has begun") && message.contains("SEQUENCE RAISE a N"), "{message}");
+    let Err(Verdict::BadRow(message)) = db.open_period(&opening("a@D20260103", "")) else { panic!("its row is lost") };
+    assert!(message.contains("'a@D20260103' has begun") && message.contains("SEQUENCE RAISE a N"), "{message}");
 }
 
 fn ended_periods_are_removed_and_never_begun_again(fixture: &dyn StoreFixture) {
     let mut db = Db::open(fixture);
     db.create("day", "");
-    for period in ["20260130", "20260131", "20260201", "20260202", "20260203"] {
+    for period in ["D20260130", "D20260131", "D20260201", "D20260202", "D20260203"] {
         db.reserve_in(&format!("day@{period}"), 7).unwrap();
     }
-    db.change("day@20260130", &RowChange::WentBack { had_next: 9 }).unwrap();
-    for period in ["month@202512", "month@202601", "month@202602", "hour@20260131T23", "hour@20260201T00", "year@2025"]
-    {
+    db.change("day@D20260130", &RowChange::WentBack { had_next: 9 }).unwrap();
+    for period in [
+        "month@M20251201",
+        "month@M20260101",
+        "month@M20260201",
+        "hour@H20260131T23",
+        "hour@H20260201T00",
+        "year@Y20250101",
+    ] {
         db.reserve_in(period, 1).unwrap();
     }
     assert_eq!(db.prune("missing", "2026-01-31", false), Err(Verdict::NoSuch));
     let counted = db.prune("day", "2026-02-01", false).unwrap();
     assert_eq!((counted.rows, counted.deleted), (2, 0));
-    assert_eq!((counted.first.as_str(), counted.last.as_str()), ("20260131", "20260201"));
+    assert_eq!((counted.first.as_str(), counted.last.as_str()), ("D20260131", "D20260201"));
     assert_eq!(db.generators(Some(&["day"]))[0].closed_through, "");
     assert_eq!(db.prune("day", "2026-02-01", true).unwrap(), PruneResult { deleted: 2, ..counted });
     assert_eq!(db.generators(Some(&["day"]))[0].closed_through, "20260201");
     // A row that must be settled stays, and so does a sequence of the same name.
-    assert_eq!(db.list("day", 9, true)[..3], ["day@20260130", "day@20260202", "day@20260203"]);
+    assert_eq!(db.list("day", 9, true)[..3], ["day@D20260130", "day@D20260202", "day@D20260203"]);
     assert_eq!(db.row("day").map(|row| row.next), Some(1));
-    assert_eq!(db.reserve("day@20260131", 1), Err(Verdict::NoSuch));
+    assert_eq!(db.reserve("day@D20260131", 1), Err(Verdict::NoSuch));
     // A server whose clock is in the removed period, or that has another reset, does not recreate it.
     let newer = |period: &str| Err(Verdict::Newer { period: period.to_owned() });
-    assert_eq!(db.open_period(&opening("day@20260131", "")), newer("20260203"));
-    assert_eq!(db.open_period(&OpenPeriodRequest { redeclares: true, ..opening("day@202601", "") }), newer("202602"));
+    assert_eq!(db.open_period(&opening("day@D20260131", "")), newer("D20260203"));
+    assert_eq!(
+        db.open_period(&OpenPeriodRequest { redeclares: true, ..opening("day@M20260101", "") }),
+        newer("M20260201")
+    );
     // The newest period always stays, with the rows of its day.
     for (name, through, rows) in [
         ("day", "20991231", 1),
@@ -876,6 +911,12 @@ fn ended_periods_are_removed_and_never_begun_again(fixture: &dyn StoreFixture) {
         ("month", "2026-02-28", 2),
         ("hour", "2026-02-01", 1),
         ("year", "2099-12-31", 0),
+        ("week", "2026-01-31", 0),
+        ("week", "2026-02-01", 1),
+        ("fiscal", "2026-01-30", 0),
+        ("fiscal", "2026-01-31", 1),
+        ("quarter", "2025-12-30", 0),
+        ("quarter", "2025-12-31", 1),
     ] {
         assert_eq!(db.prune(name, through, false).unwrap().rows, rows, "{name} {through}");
     }
@@ -883,7 +924,7 @@ fn ended_periods_are_removed_and_never_begun_again(fixture: &dyn StoreFixture) {
     assert_eq!(db.generators(Some(&["day"]))[0].closed_through, "20260202");
     assert_eq!(db.prune("day", "2026-01-01", true).unwrap().deleted, 0);
     assert_eq!(db.generators(Some(&["day"]))[0].closed_through, "20260202", "it never decreases");
-    assert_eq!(range(&db.reserve_in("day@20260203", 1).unwrap()), (8, 8));
+    assert_eq!(range(&db.reserve_in("day@D20260203", 1).unwrap()), (8, 8));
 }
 
 /// Returns the request that opens a counter of a generator with at most `max` keys.
@@ -893,68 +934,68 @@ fn keyed(key: &str, max: u64) -> OpenPeriodRequest {
 
 fn each_key_has_counters_of_its_own(fixture: &dyn StoreFixture) {
     let mut db = Db::open(fixture);
-    for key in ["invoice/ACME@2026", "invoice/acme@2026", "invoice/B@2026", "invoice/ACME-1@2026"] {
+    for key in ["invoice/ACME@Y20260101", "invoice/acme@Y20260101", "invoice/B@Y20260101", "invoice/ACME-1@Y20260101"] {
         db.open_period(&keyed(key, 9)).unwrap();
     }
-    let asks = ["invoice/ACME@2026", "invoice/acme@2026", "invoice/B@2026"].map(|key| ask(key, 5));
+    let asks = ["invoice/ACME@Y20260101", "invoice/acme@Y20260101", "invoice/B@Y20260101"].map(|key| ask(key, 5));
     assert_eq!(db.reserve_all(&asks).iter().map(|each| range(each.as_ref().unwrap())).collect::<Vec<_>>(), [(1, 5); 3]);
-    assert_eq!(range(&db.reserve("invoice/ACME@2026", 2).unwrap()), (6, 7));
-    for missing in ["invoice/C@2026", "invoice/ACME@2027", "invoice@2026", "invoice"] {
+    assert_eq!(range(&db.reserve("invoice/ACME@Y20260101", 2).unwrap()), (6, 7));
+    for missing in ["invoice/C@Y20260101", "invoice/ACME@Y20270101", "invoice@Y20260101", "invoice"] {
         assert_eq!(db.reserve(missing, 1), Err(Verdict::NoSuch), "{missing}");
     }
     assert!(matches!(db.reserve("invoice/ACME", 1), Err(Verdict::Dropped { .. })), "a key alone counts nothing");
-    let all = ["invoice/ACME@2026", "invoice/ACME-1@2026", "invoice/B@2026", "invoice/acme@2026"];
+    let all = ["invoice/ACME@Y20260101", "invoice/ACME-1@Y20260101", "invoice/B@Y20260101", "invoice/acme@Y20260101"];
     assert_eq!(db.list("", 9, true), all);
     assert_eq!((db.list(all[0], 9, true), db.list("invoice/", 9, true)), (all[1..].to_vec(), Vec::new()));
     assert_eq!((db.count(), db.list("", 9, false).len()), (0, 0));
     // A marked row of one key leaves the other keys alone.
-    db.change("invoice/B@2026", &RowChange::WentBack { had_next: 9 }).unwrap();
-    assert!(matches!(db.reserve("invoice/B@2026", 1), Err(Verdict::WentBack { .. })));
-    let last = db.reserve("invoice/ACME@2026", 5).unwrap();
+    db.change("invoice/B@Y20260101", &RowChange::WentBack { had_next: 9 }).unwrap();
+    assert!(matches!(db.reserve("invoice/B@Y20260101", 1), Err(Verdict::WentBack { .. })));
+    let last = db.reserve("invoice/ACME@Y20260101", 5).unwrap();
     assert!(db.give_back(&last.row, 9));
-    assert_eq!(range(&db.reserve("invoice/ACME@2026", 1).unwrap()), (9, 9));
+    assert_eq!(range(&db.reserve("invoice/ACME@Y20260101", 1).unwrap()), (9, 9));
     // Another template with the same periods: all keys follow, and servers discard the values that they hold.
     let changed = OpenPeriodRequest {
         declaration: "serial Y{n:7}".to_owned(),
         spec: spec("max 77 cache 7"),
         redeclares: true,
-        key: key("invoice@2026"),
-        ..keyed("invoice/ACME@2026", 9)
+        key: key("invoice@Y20260101"),
+        ..keyed("invoice/ACME@Y20260101", 9)
     };
-    let before = db.row("invoice/acme@2026").unwrap();
+    let before = db.row("invoice/acme@Y20260101").unwrap();
     db.open_period(&changed).unwrap();
-    let after = db.row("invoice/acme@2026").unwrap();
+    let after = db.row("invoice/acme@Y20260101").unwrap();
     assert_eq!((after.spec, after.next), (spec("max 77 cache 7"), before.next));
     assert_eq!(after.generation, before.generation + 1);
-    assert_eq!(db.row("invoice@2026"), None, "a declaration begins no counter");
+    assert_eq!(db.row("invoice@Y20260101"), None, "a declaration begins no counter");
     // The ended periods of all keys are removed.
-    db.open_period(&OpenPeriodRequest { redeclares: true, ..keyed("invoice/ACME@2027", 9) }).unwrap();
+    db.open_period(&OpenPeriodRequest { redeclares: true, ..keyed("invoice/ACME@Y20270101", 9) }).unwrap();
     let pruned = db.prune("invoice", "2026-12-31", true).unwrap();
     assert_eq!((pruned.rows, pruned.deleted), (3, 3), "and the marked one stays");
-    assert_eq!(db.list("", 9, true), ["invoice/ACME@2027", "invoice/B@2026"]);
+    assert_eq!(db.list("", 9, true), ["invoice/ACME@Y20270101", "invoice/B@Y20260101"]);
     assert_eq!(db.generators(None)[0].keys, 4, "a key stays");
 }
 
 fn keys_are_bounded_and_listed(fixture: &dyn StoreFixture) {
     let mut db = Db::open(fixture);
     let keys = |db: &mut Db| db.generators(Some(&["invoice"])).first().map(|generator| generator.keys);
-    assert_eq!(db.open_period(&keyed("invoice/A@2026", 2)).unwrap().keys, 1);
-    assert_eq!(db.open_period(&keyed("invoice/A@2026", 2)).unwrap().keys, 1, "again");
-    assert_eq!(db.open_period(&keyed("invoice/A@2027", 2)).unwrap().keys, 1, "its next period");
-    assert_eq!(db.open_period(&keyed("invoice/B@2027", 2)).unwrap().keys, 2);
-    assert_eq!(db.open_period(&keyed("invoice/C@2027", 2)), Err(Verdict::TooManySeries { max: 2 }));
-    assert_eq!((db.row("invoice/C@2027"), db.row("invoice/C"), keys(&mut db)), (None, None, Some(2)));
-    assert_eq!(db.open_period(&keyed("invoice/B@2028", 1)).unwrap().keys, 2, "a lower bound locks no key out");
+    assert_eq!(db.open_period(&keyed("invoice/A@Y20260101", 2)).unwrap().keys, 1);
+    assert_eq!(db.open_period(&keyed("invoice/A@Y20260101", 2)).unwrap().keys, 1, "again");
+    assert_eq!(db.open_period(&keyed("invoice/A@Y20270101", 2)).unwrap().keys, 1, "its next period");
+    assert_eq!(db.open_period(&keyed("invoice/B@Y20270101", 2)).unwrap().keys, 2);
+    assert_eq!(db.open_period(&keyed("invoice/C@Y20270101", 2)), Err(Verdict::TooManySeries { max: 2 }));
+    assert_eq!((db.row("invoice/C@Y20270101"), db.row("invoice/C"), keys(&mut db)), (None, None, Some(2)));
+    assert_eq!(db.open_period(&keyed("invoice/B@Y20280101", 1)).unwrap().keys, 2, "a lower bound locks no key out");
     let declared =
         |key: &str| OpenPeriodRequest { series: Some(SeriesBounds { max: 9, may_begin: false }), ..opening(key, "") };
-    assert_eq!(db.open_period(&declared("invoice/D@2028")), Err(Verdict::NoSeries));
-    assert_eq!(db.open_period(&declared("invoice/A@2028")).unwrap().keys, 2);
+    assert_eq!(db.open_period(&declared("invoice/D@Y20280101")), Err(Verdict::NoSeries));
+    assert_eq!(db.open_period(&declared("invoice/A@Y20280101")).unwrap().keys, 2);
     // Other generators have keys of their own, and those without periods have no other row for a key.
     assert_eq!(db.open_period(&keyed("x/A", 2)).unwrap().keys, 1);
     assert_eq!(db.open_period(&keyed("x/A", 2)).unwrap().keys, 1);
     assert_eq!(range(&db.reserve("x/A", 3).unwrap()), (1, 3));
     assert_eq!(db.list("x", 9, true), ["x/A"]);
-    for key in ["invoice/a@2028", "invoice/A.1@2028"] {
+    for key in ["invoice/a@Y20280101", "invoice/A.1@Y20280101"] {
         db.open_period(&keyed(key, 9)).unwrap();
     }
     assert_eq!(db.series("invoice", "", 9), ["A", "A.1", "B", "a"]);
@@ -969,7 +1010,7 @@ fn keys_are_bounded_and_listed(fixture: &dyn StoreFixture) {
 fn a_reset_that_changes_continues_each_key_above_its_own_values(fixture: &dyn StoreFixture) {
     let mut db = Db::open(fixture);
     let redeclared = |key: &str| OpenPeriodRequest { redeclares: true, ..keyed(key, 9) };
-    for (key, values) in [("i/A@2026", 7), ("i/B@2026", 40), ("i/C@2026", 3)] {
+    for (key, values) in [("i/A@Y20260101", 7), ("i/B@Y20260101", 40), ("i/C@Y20260101", 3)] {
         db.open_period(&keyed(key, 9)).unwrap();
         db.reserve(key, values).unwrap();
     }
@@ -978,13 +1019,13 @@ fn a_reset_that_changes_continues_each_key_above_its_own_values(fixture: &dyn St
     assert_eq!(range(&db.reserve("i/A", 1).unwrap()), (8, 8));
     for (key, first) in [("i/B", 41), ("i/C", 4)] {
         assert!(matches!(db.reserve(key, 1), Err(Verdict::Dropped { .. })), "{key} is opened first");
-        assert!(matches!(db.reserve(&format!("{key}@2026"), 1), Err(Verdict::Dropped { .. })));
+        assert!(matches!(db.reserve(&format!("{key}@Y20260101"), 1), Err(Verdict::Dropped { .. })));
         db.open_period(&keyed(key, 9)).unwrap();
         assert_eq!(range(&db.reserve(key, 1).unwrap()), (first, first));
     }
     // And back.
-    db.open_period(&redeclared("i/C@2026")).unwrap();
-    for (key, first) in [("i/C@2026", 5), ("i/A@2026", 9), ("i/B@2026", 42)] {
+    db.open_period(&redeclared("i/C@Y20260101")).unwrap();
+    for (key, first) in [("i/C@Y20260101", 5), ("i/A@Y20260101", 9), ("i/B@Y20260101", 42)] {
         db.open_period(&keyed(key, 9)).unwrap();
         assert_eq!(range(&db.reserve(key, 1).unwrap()), (first, first));
     }
@@ -1187,7 +1228,7 @@ fn one_row_for_a_period_that_two_open(fixture: &dyn StoreFixture) {
     both(fixture, |_, db| {
         for year in 0..50 {
             // Each worker has its own generator, because the other worker may be ahead.
-            let period = format!("invoice{year}@2026");
+            let period = format!("invoice{year}@Y20260101");
             let got = db.reserve_in(&period, 1).unwrap();
             assert!(found.lock().unwrap().insert((year, got.first)), "{period}: {} twice", got.first);
         }

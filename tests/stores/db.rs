@@ -5,9 +5,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use getid_core::server::beat::{BeatAnswer, BeatRequest, Credentials};
-use getid_core::server::{Key, Reset, Spec};
+use getid_core::server::{CivilDay, Key, Reset, Spec};
 use getid_store::sql::{
-    BegunPeriod, Changes, Comparison, Connection, CreateRequest, Day, Generator, GiveBackRequest, NotedRow,
+    BegunPeriod, Changes, Comparison, Connection, CreateRequest, Generator, GiveBackRequest, NotedRow,
     OpenPeriodRequest, PruneRequest, PruneResult, Reservation, Reservations, ReserveRequest, RowChange, RowPage,
     SequenceRow, Store, StoreError, StoreInfo, TableKind, Verdict, open,
 };
@@ -304,7 +304,7 @@ impl Db {
 
     #[track_caller]
     pub(crate) fn prune(&mut self, name: &str, through: &str, deletes: bool) -> Result<PruneResult, Verdict> {
-        let ask = PruneRequest { name: name.to_owned(), through: Day::parse(through).unwrap(), deletes };
+        let ask = PruneRequest { name: name.to_owned(), through: CivilDay::parse(through).unwrap(), deletes };
         let connection = self.connection.as_mut().unwrap();
         answered(|| self.runtime.block_on(in_time(connection.prune(&ask))))
     }
@@ -391,10 +391,9 @@ pub(crate) fn ask(name: &str, values: u32) -> ReserveRequest {
 /// determines its reset.
 pub(crate) fn opening(period: &str, options: &str) -> OpenPeriodRequest {
     let key = key(period);
-    let is_of = |reset: &Reset| reset.first_of(key.period()).is_some();
-    let reset = Reset::ALL.into_iter().find(is_of).unwrap_or(Reset::Never);
+    let reset = Reset::of_period(key.period()).map_or(Reset::Never, |(reset, _)| reset);
     OpenPeriodRequest {
-        declaration: format!("serial X{{n:6}} reset {}", reset.word()),
+        declaration: format!("serial X{{n:6}} reset {reset}"),
         key,
         reset,
         spec: spec(options),

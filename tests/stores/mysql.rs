@@ -155,8 +155,8 @@ fn another_isolation_and_time_zone_and_all_that() {
         assert!(client.give_back(&reserved.row, 3));
         client.raise("orders", 10).unwrap();
         client.create("others", "");
-        client.reserve_in("p@2026", 1).unwrap();
-        assert_eq!(client.list("", 9, true), ["orders", "others", "p@2026"]);
+        client.reserve_in("p@Y20260101", 1).unwrap();
+        assert_eq!(client.list("", 9, true), ["orders", "others", "p@Y20260101"]);
         assert_eq!(client.count(), 2);
         let two = client.try_reserve(&[ask("orders", 1), ask("others", 1)]).unwrap();
         assert!(two.iter().all(Result::is_ok), "{two:?}");
@@ -288,14 +288,14 @@ fn rights_and_tables_that_are_missing_are_named(server: &MariadbServer) {
     // The documented grants suffice, for periods too.
     server.sql("GRANT INSERT ON ids.* TO app@localhost");
     let mut periods = db(&url);
-    for period in ["invoice@20260101", "invoice@20260102"] {
+    for period in ["invoice@D20260101", "invoice@D20260102"] {
         assert_eq!(range(&periods.reserve_in(period, 2).unwrap()), (1, 2));
     }
     periods.begin_periods(&[BegunPeriod {
-        key: key("invoice@20260103"),
+        key: key("invoice@D20260103"),
         declaration: "serial X{n:6} reset day".to_owned(),
     }]);
-    assert_eq!(periods.generators(None)[0].newest, "20260103");
+    assert_eq!(periods.generators(None)[0].newest, "D20260103");
     drop(periods);
     // A column is missing, then a row, then one of the tables.
     let owner = server.url();

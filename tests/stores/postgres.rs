@@ -88,7 +88,7 @@ fn another_isolation_and_time_zone_and_all_that(server: &PostgresServer) {
     assert!(client.give_back(&reserved.row, 3));
     client.raise("orders", 10).unwrap();
     client.create("others", "");
-    client.reserve_in("p@2026", 1).unwrap();
+    client.reserve_in("p@Y20260101", 1).unwrap();
     assert_eq!(server.psql("SELECT count(*) FROM seen"), "6");
     assert_eq!(server.psql("SELECT DISTINCT * FROM seen"), "on|read committed|2s");
     // Two concurrent reservations are not refused because of the isolation.
@@ -187,11 +187,11 @@ fn rights_and_tables_that_are_missing_are_named(server: &PostgresServer) {
         "{message}"
     );
     assert_eq!(range(&client.reserve("orders", 2).unwrap()), (3, 4), "the session stays usable");
-    let refused = client.try_open(&opening("invoice@2026", "")).unwrap_err().to_string();
+    let refused = client.try_open(&opening("invoice@Y20260101", "")).unwrap_err().to_string();
     assert!(refused.contains("GRANT") && refused.contains("42501"), "{refused}");
     server.psql("GRANT INSERT ON getid_sequence, getid_generator TO app");
     client.create("others", "");
-    client.open_period(&opening("invoice@2026", "")).unwrap();
+    client.open_period(&opening("invoice@Y20260101", "")).unwrap();
     // A column is missing, then a row, then one of the tables.
     server.psql("ALTER TABLE getid_sequence RENAME COLUMN offset_ TO remainder");
     assert_refused(&url, &["offset_", "does not exist", schema]);

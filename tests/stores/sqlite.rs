@@ -90,7 +90,7 @@ fn the_file_is_made_by_the_first_row_and_for_its_owner_alone() {
     assert_eq!(std::fs::read_dir(folder.dir.path()).unwrap().count(), 1);
     // The first period of a serial creates the file, too.
     folder.clear();
-    assert_eq!(range(&Db::open(&folder).reserve_in("invoice@2026", 1).unwrap()), (1, 1));
+    assert_eq!(range(&Db::open(&folder).reserve_in("invoice@Y20260101", 1).unwrap()), (1, 1));
     assert!(folder.file().exists());
 }
 
@@ -105,7 +105,7 @@ fn a_file_without_its_own_row_is_no_missing_file() {
         other => panic!("{other:?}"),
     };
     let (_, remedy) = message.split_once("stop the server, and ").unwrap();
-    let opened = db.try_open(&opening("invoice@2026", ""));
+    let opened = db.try_open(&opening("invoice@Y20260101", ""));
     assert!(matches!(opened, Err(StoreError::Refused(_))), "{opened:?}");
     drop(db);
     folder.sql(remedy).unwrap();

@@ -219,14 +219,15 @@ fn ended_periods_are_shown_and_then_removed() {
     let nothing = "There is no period to remove that ended by 2026-01-31\n";
     dir.check("sequence create a.b", 0, "created 'a.b' in sqlite:DIR/sequences-0.sqlite: 1 is the first value\n", "");
     dir.check("sequence prune --through 2026-01-31", 0, nothing, "");
-    open_periods(dir.path(), "a", &["20260130", "20260131", "20260201"]);
-    open_periods(dir.path(), "invoice", &["20260129", "20260131"]);
-    let shown = "a                          2 rows 20260130 to 20260131  sqlite:DIR/sequences-0.sqlite\n\
-                 invoice                     1 row 20260129 to 20260129  sqlite:DIR/sequences-0.sqlite\n";
+    open_periods(dir.path(), "a", &["D20260130", "D20260131", "D20260201"]);
+    open_periods(dir.path(), "invoice", &["D20260129", "D20260131"]);
+    let shown = "a                          2 rows D20260130 to D20260131  sqlite:DIR/sequences-0.sqlite\n\
+                 invoice                     1 row D20260129 to D20260129  sqlite:DIR/sequences-0.sqlite\n";
     let would = "3 rows would be removed: repeat this with --yes to remove them\n";
     dir.check("sequence prune --through 2026-01-31", 0, &format!("{shown}{would}"), "");
-    dir.check_parts("sequence list --periods", 0, &["a@20260130", "a@20260131", "invoice@20260129"]);
-    let one = "invoice                     1 row 20260129 to 20260129  sqlite:DIR/sequences-0.sqlite\nRemoved 1 row\n";
+    dir.check_parts("sequence list --periods", 0, &["a@D20260130", "a@D20260131", "invoice@D20260129"]);
+    let one =
+        "invoice                     1 row D20260129 to D20260129  sqlite:DIR/sequences-0.sqlite\nRemoved 1 row\n";
     dir.check("sequence prune --through 2026-01-31 --generator invoice --yes", 0, one, "");
     dir.check_parts("sequence prune --through 2026-01-31 --yes", 0, &["Removed 2 rows"]);
     dir.check_parts(

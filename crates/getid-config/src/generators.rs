@@ -209,15 +209,12 @@ fn server_help(declaration: &Declaration, bits: u32, server_id: u32) -> String {
 /// Returns a warning about a serial that may not be intended.
 pub(super) fn counter_warning(counter: &CounterDeclaration) -> Option<String> {
     let CounterKind::Serial(serial) = counter.kind() else { return None };
-    if let Some(shown) = serial.template.finest_in_part().filter(|shown| *shown > serial.reset) {
-        let begins = match serial.reset {
-            Reset::Never => "never restarts".to_owned(),
-            reset => format!("restarts {}", reset.each()),
-        };
-        let whole = shown.shown();
+    if let Some(shown) = serial.template.shown_without_year() {
+        let ends = if serial.grows { String::new() } else { format!(", and it ends at {}", serial.spec().max) };
         return Some(format!(
-            "shows a {} without all of its date, and its counter {begins}: did you mean {whole}?",
-            shown.word()
+            "shows a {} without its year, so its counter never restarts (reset never){ends}: did you mean {}?",
+            shown.word(),
+            shown.shown()
         ));
     }
     let repeats = serial.template.has_short_years() && serial.reset > Reset::Never;

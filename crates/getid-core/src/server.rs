@@ -47,8 +47,9 @@ pub use crate::sequence::{
     VALUE_MAX, WaitPolicy, WaiterId, is_sequence_name, is_series,
 };
 pub use crate::serial::{
-    COUNTER_KINDS, CheckDigit, CivilTime, CounterDeclaration, CounterError, CounterKind, CounterReading, NamedCounters,
-    Reset, Serial, SeriesRules, Template, TemplateError, UnknownZone, ZoneCheck, counter_doc,
+    COUNTER_KINDS, CheckDigit, CivilDay, CivilTime, CounterDeclaration, CounterError, CounterKind, CounterReading,
+    FiscalStart, FiscalYears, NamedCounters, Reset, Serial, SeriesRules, Template, TemplateError, UnknownZone,
+    ZoneCheck, counter_doc,
 };
 pub use crate::slots::Slots;
 pub use crate::status::{LineStatus, Status};

@@ -4,9 +4,9 @@
 
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
-use jiff::{Span, Timestamp, ToSpan as _};
+use jiff::{Timestamp, ToSpan as _};
 
-use getid_core::server::{CivilTime, CounterDeclaration, CounterKind, CounterReading, Reset, UnknownZone};
+use getid_core::server::{CivilDay, CivilTime, CounterDeclaration, CounterKind, CounterReading, Reset, UnknownZone};
 
 use super::printable::printable_up_to;
 use super::suggest::did_you_mean;
@@ -56,16 +56,15 @@ impl Zone {
     /// Returns the begin and the end (exclusive) of the period that contains a time, Unix ms. Without resets, or beyond
     /// the calendar, the period has no bounds.
     pub fn period(&self, reset: Reset, stamp: CivilTime) -> (i64, i64) {
-        let ends = || {
-            let (first, span) = first_of(reset, stamp)?;
-            Some((self.unix_ms(first)?, self.unix_ms(first.checked_add(span).ok()?)?))
-        };
+        let ends = || Some((self.begins(reset, stamp)?, self.unix_ms(next_of(reset, stamp)?)?));
         ends().unwrap_or((i64::MIN, i64::MAX))
     }
 
     /// Returns the begin of the period that contains a time, Unix ms; `None` without resets or beyond the calendar.
     pub fn begins(&self, reset: Reset, stamp: CivilTime) -> Option<i64> {
-        self.unix_ms(first_of(reset, stamp)?.0)
+        let day = stamp.date().filter(|_| reset != Reset::Never)?;
+        let hour = if reset == Reset::Hour { stamp.hour } else { 0 };
+        self.unix_ms(time_of(reset.first_day(day), hour)?)
     }
 
     /// Returns the first instant at which clocks in the zone showed, or would have shown, this time.
@@ -97,25 +96,27 @@ pub fn shown_unix_ms(counter: &CounterDeclaration, read: CounterReading, now_uni
     if serial.template.has_short_years() {
         let now = zone.stamp(now_unix_ms).year;
         let century = now - now % 100;
-        let years = [century.saturating_sub(100), century, century + 100].map(|century| century + stamp.year);
-        stamp.year = years.into_iter().min_by_key(|year| year.abs_diff(now))?;
+        let mut years = [century.saturating_sub(100), century, century + 100].map(|century| century + stamp.year % 100);
+        years.sort_by_key(|year| year.abs_diff(now));
+        stamp = years.into_iter().find_map(|year| serial.template.time_in(stamp, year))?;
     }
     zone.begins(serial.template.finest(), stamp)
 }
 
-/// Returns the first civil time of the period that contains a time, and the length of the period.
-fn first_of(reset: Reset, stamp: CivilTime) -> Option<(DateTime, Span)> {
+/// Returns the first civil time after the period that contains a time.
+fn next_of(reset: Reset, stamp: CivilTime) -> Option<DateTime> {
+    let day = stamp.date()?;
+    match reset {
+        Reset::Hour => time_of(day, stamp.hour)?.checked_add(1.hour()).ok(),
+        _ => time_of(reset.next_day(day)?, 0),
+    }
+}
+
+/// Returns an hour of a day.
+fn time_of(day: CivilDay, hour: u8) -> Option<DateTime> {
     let small = |number: u8| i8::try_from(number).ok();
-    let year = i16::try_from(stamp.year).ok()?;
-    let [month, day, hour] = [small(stamp.month)?, small(stamp.day)?, small(stamp.hour)?];
-    let (first, span) = match reset {
-        Reset::Never => return None,
-        Reset::Year => ((1, 1, 0), 1.year()),
-        Reset::Month => ((month, 1, 0), 1.month()),
-        Reset::Day => ((month, day, 0), 1.day()),
-        Reset::Hour => ((month, day, hour), 1.hour()),
-    };
-    Some((DateTime::new(year, first.0, first.1, first.2, 0, 0, 0).ok()?, span))
+    let year = i16::try_from(day.year()).ok()?;
+    DateTime::new(year, small(day.month())?, small(day.day())?, small(hour)?, 0, 0, 0).ok()
 }
 
 #[cfg(test)]
@@ -131,9 +132,13 @@ mod tests {
             assert!((from..until).contains(&unix_ms), "{time}");
             [from, until].map(|end| Timestamp::from_millisecond(end).unwrap().to_string())
         };
+        let fiscal = Reset::parse("fiscal-year 04-06").unwrap();
         for (reset, from, until) in [
             (Reset::Year, "2025-12-31T16:00:00Z", "2026-12-31T16:00:00Z"),
+            (fiscal, "2026-04-05T16:00:00Z", "2027-04-05T16:00:00Z"),
+            (Reset::Quarter, "2026-09-30T16:00:00Z", "2026-12-31T16:00:00Z"),
             (Reset::Month, "2026-10-31T16:00:00Z", "2026-11-30T16:00:00Z"),
+            (Reset::Week, "2026-11-15T16:00:00Z", "2026-11-22T16:00:00Z"),
             (Reset::Day, "2026-11-21T16:00:00Z", "2026-11-22T16:00:00Z"),
             (Reset::Hour, "2026-11-21T16:00:00Z", "2026-11-21T17:00:00Z"),
         ] {

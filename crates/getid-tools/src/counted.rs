@@ -172,7 +172,7 @@ fn counter_text(serial: Option<&Serial>, reset: Reset, max: i64) -> String {
 fn time_text(serial: Option<&Serial>) -> String {
     match serial.map(|serial| serial.template.finest()) {
         None | Some(Reset::Never) => "none".to_owned(),
-        Some(finest) => format!("the {} that it shows", finest.word()),
+        Some(finest) => format!("the {} that it shows", finest.word().replace('-', " ")),
     }
 }
 
@@ -211,7 +211,7 @@ fn limits(counter: &CounterDeclaration, serial: Option<&Serial>, reset: Reset) -
         } else {
             format!(
                 "past the last value IDs are refused until the next {} ('overflow grow' writes more digits)",
-                reset.word()
+                reset.word().replace('-', " ")
             )
         });
         if template.has_short_years() {

@@ -10,7 +10,8 @@ use clap::Args;
 use super::error::SequenceError;
 use super::stores::{OpenStore, RowRefusal, StoreArgs};
 use crate::cli::exit::CliError;
-use getid_store::sql::{Day, PruneRequest, PruneResult};
+use getid_core::server::CivilDay;
+use getid_store::sql::{PruneRequest, PruneResult};
 use getid_text::plural::counted;
 
 pub(super) const PRUNE_EXAMPLES: &str = "\
@@ -22,7 +23,7 @@ The user of the store needs the right to DELETE from getid_sequence, which a ser
 
 #[derive(Args)]
 pub(super) struct PruneArgs {
-    /// The last day whose periods are removed: 2025-12-31 removes the days, months and years that had ended by its end
+    /// The last day whose periods are removed: 2025-12-31 removes all days, weeks, months, quarters and years that had ended by its end
     #[arg(long, value_name = "DATE")]
     through: String,
     /// Remove them; without it they are only shown
@@ -36,7 +37,7 @@ pub(super) struct PruneArgs {
 }
 
 pub(super) fn prune(args: &PruneArgs, out: &mut dyn Write) -> Result<(), CliError> {
-    let through = Day::parse(&args.through).ok_or_else(|| SequenceError::Day(args.through.clone()))?;
+    let through = CivilDay::parse(&args.through).ok_or_else(|| SequenceError::Day(args.through.clone()))?;
     let stores = args.at.stores()?;
     let mut rows = 0;
     for mut opened in stores.connect_all_existing()? {
@@ -47,7 +48,7 @@ pub(super) fn prune(args: &PruneArgs, out: &mut dyn Write) -> Result<(), CliErro
             return Err(SequenceError::NoGenerator { shown, name }.into());
         }
         for generator in generators {
-            let ask = PruneRequest { name: generator.name, through: through.clone(), deletes: args.yes };
+            let ask = PruneRequest { name: generator.name, through, deletes: args.yes };
             rows += prune_one(&mut opened, &ask, out)?;
         }
     }

@@ -11,7 +11,9 @@ use core::fmt;
 use core::ops::RangeInclusive;
 
 use super::check_digit::CheckDigit;
-use super::template::{CivilTime, Reset, TEMPLATE_BYTES_MAX, Template, TemplateError};
+use super::date_field::FiscalYears;
+use super::reset::{CivilTime, FiscalStart, Reset};
+use super::template::{TEMPLATE_BYTES_MAX, Template, TemplateError};
 use crate::alphabet::{Alphabet, AlphabetError};
 use crate::declaration::{
     RESERVED_NAME, SEAL, SEAL_OPTIONS, SealDeclaration, SealMistake, SealWords, is_name, is_reserved_name,
@@ -28,10 +30,16 @@ pub const COUNTER_KINDS: [&str; 2] = ["sequence", "serial"];
 /// Returns the description of a kind of [`COUNTER_KINDS`], in one line.
 pub fn counter_doc(word: &str) -> &'static str {
     match word {
-        "serial" => "a template over a counter that begins again each day, month or year",
+        "serial" => "a template over a counter that begins again with each day, week, month, quarter or year",
         _ => "the values of the sequence of that name, as integers or in a format",
     }
 }
+
+/// Option with the first day of the fiscal year.
+const FISCAL_START: &str = "fiscal-start";
+
+/// Option with the calendar year after which a fiscal year is named.
+const FISCAL_NAME: &str = "fiscal-name";
 
 /// Width of a sequence's values, bits.
 const VALUE_BITS: u32 = 63;
@@ -126,6 +134,15 @@ impl Serial {
         Spec { max: if self.grows { VALUE_MAX } else { max }, cache: self.cache, ..Spec::default() }
     }
 
+    /// Returns the options of its fiscal years with their values, if it has any.
+    pub fn fiscal_options(&self) -> impl Iterator<Item = (&'static str, String)> {
+        let fiscal = self.template.fiscal_years();
+        let is_fiscal = self.template.has_fiscal_year() || matches!(self.reset, Reset::FiscalYear(_));
+        let start = is_fiscal.then(|| (FISCAL_START, fiscal.start.to_string()));
+        let name = fiscal.are_named_by_end.then(|| (FISCAL_NAME, "end".to_owned()));
+        start.into_iter().chain(name)
+    }
+
     /// Appends the text of a value of the series with this key, which is empty if it has no series. Returns false if
     /// the value has too many digits.
     #[must_use]
@@ -158,6 +175,10 @@ pub enum CounterError {
     NoZone,
     Zone { text: String, error: UnknownZone },
     Reset { text: String },
+    FiscalStart { text: String },
+    FiscalName { text: String },
+    NoFiscalStart,
+    UnreadFiscal { option: &'static str },
     Cache { text: String },
     Pad { text: String },
     Format { text: String },
@@ -184,6 +205,9 @@ impl CounterError {
             CounterError::Option { name, .. } => name,
             CounterError::NoZone | CounterError::Zone { .. } => "zone",
             CounterError::Reset { .. } => "reset",
+            CounterError::FiscalStart { .. } | CounterError::NoFiscalStart => FISCAL_START,
+            CounterError::FiscalName { .. } => FISCAL_NAME,
+            CounterError::UnreadFiscal { option } => option,
             CounterError::Cache { .. } => "cache",
             CounterError::Pad { .. } => "pad",
             CounterError::Format { .. } => "format",
@@ -214,8 +238,8 @@ impl fmt::Display for CounterError {
             CounterError::Option { kind: "serial", name } => {
                 write!(
                     f,
-                    "'{name}' is not an option of a serial: it has zone, reset, overflow, cache, unique-per, \
-                     key-case, keys and keys-max"
+                    "'{name}' is not an option of a serial: it has zone, reset, fiscal-start, fiscal-name, overflow, cache, \
+                     unique-per, key-case, keys and keys-max"
                 )
             }
             CounterError::Option { name, .. } => {
@@ -229,16 +253,31 @@ impl fmt::Display for CounterError {
                 f.write_str("a serial that shows a date has a zone, such as 'zone Asia/Shanghai' or 'zone UTC'")
             }
             CounterError::Zone { text, error } => write!(f, "zone is '{text}', {error}"),
-            CounterError::Reset { text } => write!(f, "reset is '{text}', must be never, year, month, day or hour"),
+            CounterError::Reset { text } => {
+                write!(f, "reset is '{text}', must be ")?;
+                write_words(f, &Reset::WORDS)
+            }
+            CounterError::FiscalStart { text } => {
+                write!(f, "fiscal-start is '{text}', must be a day of each year as MM-dd, such as 04-06, and not 02-29")
+            }
+            CounterError::FiscalName { text } => write!(
+                f,
+                "fiscal-name is '{text}', must be start or end: the calendar year in which a fiscal year starts or ends"
+            ),
+            CounterError::NoFiscalStart => f.write_str(
+                "{fiscal-year} and 'reset fiscal-year' need the first day of it, such as 'fiscal-start 04-06'",
+            ),
+            CounterError::UnreadFiscal { option: FISCAL_NAME } => {
+                f.write_str("fiscal-name is for {fiscal-year}, which the template does not show")
+            }
+            CounterError::UnreadFiscal { option } => {
+                write!(f, "{option} is for {{fiscal-year}} and 'reset fiscal-year', and the serial has neither")
+            }
             CounterError::Cache { text } => write!(f, "cache is '{text}', must be 0 to {RESERVED_MAX}"),
             CounterError::Pad { text } => write!(f, "pad is '{text}', must be 1 to {PAD_MAX}"),
             CounterError::Format { text } => {
                 write!(f, "format is '{text}', must be ")?;
-                Notation::WORDS.iter().enumerate().try_for_each(|(at, word)| {
-                    let between =
-                        ["", ", ", " or "][usize::from(at > 0) + usize::from(at + 1 == Notation::WORDS.len())];
-                    write!(f, "{between}{word}")
-                })
+                write_words(f, &Notation::WORDS)
             }
             CounterError::Prefix { text } => write!(
                 f,
@@ -263,6 +302,14 @@ impl fmt::Display for CounterError {
             CounterError::Seal(mistake) => mistake.fmt(f),
         }
     }
+}
+
+/// Writes several words as a choice.
+fn write_words(f: &mut fmt::Formatter<'_>, words: &[&str]) -> fmt::Result {
+    words.iter().enumerate().try_for_each(|(at, word)| {
+        let between = ["", ", ", " or "][usize::from(at > 0) + usize::from(at + 1 == words.len())];
+        write!(f, "{between}{word}")
+    })
 }
 
 impl CounterDeclaration {
@@ -405,15 +452,17 @@ impl CounterDeclaration {
             CounterKind::Sequence(Some(format)) => {
                 format.options().iter().for_each(|(option, value)| add(option, value));
             }
-            CounterKind::Serial(Serial { template, reset, zone, grows, cache, series }) => {
+            CounterKind::Serial(serial) => {
+                let Serial { template, reset, zone, grows, cache, series } = serial;
                 words.push(template.text().to_owned());
                 let mut add = |option: &str, value: &str| words.extend([option.to_owned(), value.to_owned()]);
                 if let Some(zone) = zone {
                     add("zone", zone);
                 }
-                if *reset != template.finest() {
+                if Ok(*reset) != template.default_reset() {
                     add("reset", reset.word());
                 }
+                serial.fiscal_options().for_each(|(option, value)| add(option, &value));
                 if *grows {
                     add("overflow", "grow");
                 }
@@ -492,7 +541,18 @@ struct SerialOptions<'a>(Vec<(&'a str, &'a str)>);
 impl<'a> SerialOptions<'a> {
     fn read(kind: &'static str, words: &[&'a str], errors: &mut Vec<CounterError>) -> SerialOptions<'a> {
         let known: &[&str] = if kind == "serial" {
-            &["zone", "reset", "overflow", "cache", "unique-per", KEY_OPTIONS[0], KEY_OPTIONS[1], KEY_OPTIONS[2]]
+            &[
+                "zone",
+                "reset",
+                FISCAL_START,
+                FISCAL_NAME,
+                "overflow",
+                "cache",
+                "unique-per",
+                KEY_OPTIONS[0],
+                KEY_OPTIONS[1],
+                KEY_OPTIONS[2],
+            ]
         } else {
             &["format", "alphabet", "pad", "prefix", "overflow", SEAL, SEAL_OPTIONS[0], SEAL_OPTIONS[1]]
         };
@@ -551,15 +611,16 @@ impl<'a> SerialOptions<'a> {
         let grows = self.grows(errors);
         let wrong = |error| CounterError::Template { text: text.to_owned(), error };
         let template = Template::parse(text).map_err(|error| errors.push(wrong(error))).ok()?;
-        let reset = match self.get("reset") {
-            None => template.finest(),
-            Some(word) => Reset::ALL.into_iter().find(|reset| reset.word() == word).unwrap_or_else(|| {
-                errors.push(CounterError::Reset { text: word.to_owned() });
-                Reset::Never
-            }),
+        let mistakes = errors.len();
+        let (template, reset) = self.periods(template, errors);
+        // The proof needs the interval and the fiscal year that are declared.
+        let reset = match reset {
+            Some(reset) if errors.len() == mistakes => template.check_reset(reset).map(|()| reset),
+            None if errors.len() == mistakes => template.default_reset(),
+            _ => Ok(Reset::Never),
         };
-        let checks = [template.check_reset(reset), template.check_overflow(grows)];
-        errors.extend(checks.into_iter().filter_map(Result::err).map(wrong));
+        let reset = reset.map_err(|error| errors.push(wrong(error))).unwrap_or(Reset::Never);
+        errors.extend(template.check_overflow(grows).err().map(wrong));
         let zone_name = self.get("zone");
         match zone_name.map(zone) {
             Some(Err(error)) => {
@@ -597,6 +658,49 @@ impl<'a> SerialOptions<'a> {
         let is_declared = is(KEY_OPTIONS[1], ["on-first-use", "declared"], |text| CounterError::Keys { text });
         let keys_max = self.number(KEY_OPTIONS[2], 1..=KEYS_MAX, |text| CounterError::KeysMax { text }, errors);
         Some(SeriesRules { is_exact, is_declared, keys_max: keys_max.unwrap_or(KEYS_MAX_DEFAULT) })
+    }
+
+    /// Returns the template with its fiscal years, and the declared interval.
+    fn periods(&self, template: Template, errors: &mut Vec<CounterError>) -> (Template, Option<Reset>) {
+        let start = self.get(FISCAL_START).map(|text| {
+            let wrong = || CounterError::FiscalStart { text: text.to_owned() };
+            FiscalStart::parse(text).ok_or_else(wrong)
+        });
+        let start = start.transpose().unwrap_or_else(|error| {
+            errors.push(error);
+            Some(FiscalStart::JANUARY)
+        });
+        let word = self.get("reset");
+        let reset = word.and_then(|word| {
+            let all = Reset::all(start.unwrap_or(FiscalStart::JANUARY));
+            let reset = all.into_iter().find(|reset| reset.word() == word);
+            if reset.is_none() {
+                errors.push(CounterError::Reset { text: word.to_owned() });
+            }
+            reset
+        });
+        let is_named_by_end = match self.get(FISCAL_NAME) {
+            None | Some("start") => false,
+            Some("end") => true,
+            Some(text) => {
+                errors.push(CounterError::FiscalName { text: text.to_owned() });
+                false
+            }
+        };
+        let is_shown = template.has_fiscal_year();
+        let is_read = is_shown || matches!(reset, Some(Reset::FiscalYear(_)));
+        match start {
+            None if is_read => errors.push(CounterError::NoFiscalStart),
+            Some(_) if !is_read => errors.push(CounterError::UnreadFiscal { option: FISCAL_START }),
+            _ if !is_shown && self.get(FISCAL_NAME).is_some() => {
+                errors.push(CounterError::UnreadFiscal { option: FISCAL_NAME });
+            }
+            _ => {}
+        }
+        let start = start.unwrap_or(FiscalStart::JANUARY);
+        // A calendar year starts and ends in the same year.
+        let are_named_by_end = is_named_by_end && start != FiscalStart::JANUARY;
+        (template.with_fiscal_years(FiscalYears { start, are_named_by_end }), reset)
     }
 
     /// Removes the options of a seal, and returns it if they declare one.

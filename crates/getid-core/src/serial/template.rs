@@ -1,4 +1,4 @@
-//! Templates: `INV{yyyyMMdd}-{n:6}{luhn}`, and the periods that they show.
+//! Templates: `INV{yyyyMMdd}-{n:6}{luhn}`.
 
 use alloc::borrow::ToOwned as _;
 use alloc::string::String;
@@ -6,7 +6,10 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
 
+use super::calendar::CivilDay;
 use super::check_digit::{CheckDigit, REFERENCE_BYTES_MAX, REFERENCE_HEAD};
+use super::date_field::{DateField, FieldSet, FiscalYears, ShownDate};
+use super::reset::{CivilTime, Reset};
 use crate::format::is_plain;
 use crate::sequence::{SERIES_BYTES_MAX, is_series};
 
@@ -19,124 +22,10 @@ const DIGITS_MAX: u32 = 18;
 /// Longest text of a counter that may grow, bytes.
 const COUNTER_BYTES_MAX: usize = DIGITS_MAX as usize + 1;
 
-/// A civil time in the zone of a serial number, with the fields that templates show.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct CivilTime {
-    /// Year, 0 to 9999.
-    pub year: u16,
-    /// Month, 1 to 12.
-    pub month: u8,
-    /// Day of the month, 1 to 31.
-    pub day: u8,
-    /// Hour, 0 to 23.
-    pub hour: u8,
-}
-
-impl CivilTime {
-    /// Stamp of a template that shows no time.
-    pub const FIRST: CivilTime = CivilTime { year: 0, month: 1, day: 1, hour: 0 };
-
-    /// Returns true if such an hour of such a day exists.
-    fn is_date(self) -> bool {
-        let CivilTime { year, month, day, hour } = self;
-        let is_leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
-        let days = match month {
-            2 => 28 + u8::from(is_leap),
-            4 | 6 | 9 | 11 => 30,
-            _ => 31,
-        };
-        (1..=12).contains(&month) && (1..=days).contains(&day) && hour < 24
-    }
-}
-
-/// How often the counter begins again. The greater value is the finer one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Reset {
-    /// The counter never begins again.
-    Never,
-    /// The counter begins again each year.
-    Year,
-    /// The counter begins again each month.
-    Month,
-    /// The counter begins again each day.
-    Day,
-    /// The counter begins again each hour.
-    Hour,
-}
-
-impl Reset {
-    /// All values, the coarsest first.
-    pub const ALL: [Reset; 5] = [Reset::Never, Reset::Year, Reset::Month, Reset::Day, Reset::Hour];
-
-    /// Returns the word that declares it.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Reset::Never => "never",
-            Reset::Year => "year",
-            Reset::Month => "month",
-            Reset::Day => "day",
-            Reset::Hour => "hour",
-        }
-    }
-
-    /// Returns how often it is, for a sentence.
-    pub const fn each(self) -> &'static str {
-        match self {
-            Reset::Never => "never",
-            Reset::Year => "each year",
-            Reset::Month => "each month",
-            Reset::Day => "each day",
-            Reset::Hour => "each hour",
-        }
-    }
-
-    /// Returns the period of a time, for the key of its counter: `2026`, `202611`, `20261122`, `20261122T23`; `None`:
-    /// there is only one.
-    pub fn period(self, stamp: CivilTime) -> Option<String> {
-        let CivilTime { year, month, day, hour } = stamp;
-        Some(match self {
-            Reset::Never => return None,
-            Reset::Year => alloc::format!("{year:04}"),
-            Reset::Month => alloc::format!("{year:04}{month:02}"),
-            Reset::Day => alloc::format!("{year:04}{month:02}{day:02}"),
-            Reset::Hour => alloc::format!("{year:04}{month:02}{day:02}T{hour:02}"),
-        })
-    }
-
-    /// Returns the first hour of a period; `None`: the text is not one of [`Reset::period`].
-    pub fn first_of(self, period: &str) -> Option<CivilTime> {
-        let number = |at: usize, digits: usize| period.get(at..at + digits)?.parse::<u16>().ok();
-        let small = |at: usize| u8::try_from(number(at, 2)?).ok();
-        let finer = |reset: Reset, at: usize, first: u8| if self >= reset { small(at) } else { Some(first) };
-        let stamp = CivilTime {
-            year: number(0, 4)?,
-            month: finer(Reset::Month, 4, 1)?,
-            day: finer(Reset::Day, 6, 1)?,
-            hour: finer(Reset::Hour, 9, 0)?,
-        };
-        (self.period(stamp)? == period).then_some(stamp)
-    }
-
-    /// Returns the fields that a template must show for it.
-    pub const fn shown(self) -> &'static str {
-        match self {
-            Reset::Never => "",
-            Reset::Year => "{yyyy}",
-            Reset::Month => "{yyyy}{MM}",
-            Reset::Day => "{yyyy}{MM}{dd}",
-            Reset::Hour => "{yyyy}{MM}{dd}{HH}",
-        }
-    }
-}
-
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Part {
     Text(String),
-    Year4,
-    Year2,
-    Month,
-    Day,
-    Hour,
+    Date(DateField),
     Counter { digits: u32 },
     Key,
     Check(CheckDigit),
@@ -147,8 +36,7 @@ impl Part {
     fn width(&self) -> Option<usize> {
         Some(match self {
             Part::Text(text) => text.len(),
-            Part::Year4 => 4,
-            Part::Year2 | Part::Month | Part::Day | Part::Hour => 2,
+            Part::Date(field) => field.digits(),
             Part::Counter { .. } | Part::Key => return None,
             Part::Check(check) => check.width(),
         })
@@ -161,6 +49,7 @@ pub struct Template {
     text: String,
     parts: Vec<Part>,
     digits: u32,
+    fiscal: FiscalYears,
 }
 
 /// Mistake in a template.
@@ -181,7 +70,7 @@ pub enum TemplateError {
     SeriesCheck { check: CheckDigit },
     Keys,
     KeyNeighbour,
-    FineReset { reset: Reset },
+    Repeats { reset: Reset, days: [CivilDay; 2], proven: Reset },
 }
 
 /// Beginning of the sentences about what a creditor reference cannot have.
@@ -217,7 +106,7 @@ impl fmt::Display for TemplateError {
             TemplateError::Field { text } => write!(
                 f,
                 "'{{{text}}}' is not a field of a template: there are {{yyyy}}, {{yy}}, {{MM}}, {{dd}}, {{HH}}, several \
-                 of them in one brace, {{n:6}}, {{key}}, at the front {}, and at the end one of {}",
+                 of them in one brace, {{quarter}}, {{week}}, {{week-year}}, {{fiscal-year}}, {{n:6}}, {{key}}, at the front {}, and at the end one of {}",
                 CheckWords { is_front: true },
                 CheckWords { is_front: false }
             ),
@@ -259,12 +148,15 @@ impl fmt::Display for TemplateError {
                 "between {key} and the fields beside it must be a character that is no digit, or texts of different keys \
                  could be the same: '{key}-{n:6}'",
             ),
-            TemplateError::FineReset { reset } => write!(
-                f,
-                "its counter begins again with each {}, so the template must show {}, or texts repeat",
-                reset.word(),
-                reset.shown()
-            ),
+            TemplateError::Repeats { reset, days: [one, other], proven } => {
+                write!(f, "its counter begins again {}, and texts repeat: ", reset.each())?;
+                if one == other {
+                    write!(f, "the hours of a day show the same")?;
+                } else {
+                    write!(f, "{one} and {other} show the same")?;
+                }
+                write!(f, ". Show {}, or declare 'reset {}'", reset.shown(), proven.word())
+            }
         }
     }
 }
@@ -316,7 +208,7 @@ impl Template {
             return Err(TemplateError::CheckDigit { check });
         }
         check_key(&parts)?;
-        let template = Template { text: text.to_owned(), parts, digits };
+        let template = Template { text: text.to_owned(), parts, digits, fiscal: FiscalYears::CALENDAR };
         template.check_reference()?;
         if template.has_key() {
             template.check_series(true)?;
@@ -335,23 +227,52 @@ impl Template {
         self.digits
     }
 
-    /// Returns the finest period that it shows in full.
-    pub fn finest(&self) -> Reset {
-        Reset::ALL.into_iter().rev().find(|&reset| self.shows(reset)).unwrap_or(Reset::Never)
+    /// Returns the template with fiscal years, those of its field `{fiscal-year}`.
+    #[must_use]
+    pub fn with_fiscal_years(self, fiscal: FiscalYears) -> Template {
+        Template { fiscal, ..self }
     }
 
-    /// Returns the finest period of which the template shows a part, if that is finer than what it shows in full: the
-    /// day of `{MM}{dd}`.
-    pub fn finest_in_part(&self) -> Option<Reset> {
-        let parts = [(Part::Hour, Reset::Hour), (Part::Day, Reset::Day), (Part::Month, Reset::Month)];
-        let shown = parts.into_iter().find(|(part, _)| self.parts.contains(part));
-        shown.map(|(_, reset)| reset).filter(|&reset| reset > self.finest())
+    /// Returns its fiscal years; without others, the calendar years.
+    pub fn fiscal_years(&self) -> FiscalYears {
+        self.fiscal
+    }
+
+    /// Returns true if it shows the fiscal year.
+    pub fn has_fiscal_year(&self) -> bool {
+        self.fields().has(DateField::FiscalYear)
+    }
+
+    /// Returns the finest interval of which no two periods show the same, for a hundred years at least.
+    pub fn finest(&self) -> Reset {
+        let proven = self.fields().proven(self.fiscal.start);
+        let all = Reset::all(self.fiscal.start).into_iter().rev();
+        // Without its field, a fiscal year is meant by its word only.
+        let of_fields = |reset: &Reset| self.has_fiscal_year() || !matches!(reset, Reset::FiscalYear(_));
+        all.filter(of_fields).find(|reset| proven.has(*reset)).unwrap_or(Reset::Never)
+    }
+
+    /// Returns the interval of a declaration without one: the finest of which the template shows a part. It is
+    /// [`Reset::Never`] without any kind of year.
+    ///
+    /// # Errors
+    ///
+    /// Fails if two of its periods show the same.
+    pub fn default_reset(&self) -> Result<Reset, TemplateError> {
+        let fields = self.fields();
+        let reset = if fields.has_year() { fields.meant(self.fiscal.start) } else { Reset::Never };
+        self.check_reset(reset).map(|()| reset)
+    }
+
+    /// Returns the finest interval of which it shows a part, if it shows no kind of year: the day of `{MM}{dd}`.
+    pub fn shown_without_year(&self) -> Option<Reset> {
+        let fields = self.fields();
+        Some(fields.meant(self.fiscal.start)).filter(|reset| *reset > Reset::Never && !fields.has_year())
     }
 
     /// Returns true if it shows any part of the time.
     pub fn has_date(&self) -> bool {
-        let is_date = |part: &Part| !matches!(part, Part::Text(_) | Part::Counter { .. } | Part::Key | Part::Check(_));
-        self.parts.iter().any(is_date)
+        self.fields() != FieldSet::default()
     }
 
     /// Returns true if it shows the key of a series.
@@ -418,28 +339,31 @@ impl Template {
 
     /// Returns true if years have only two digits: then its texts repeat after a hundred years.
     pub fn has_short_years(&self) -> bool {
-        self.parts.contains(&Part::Year2) && !self.parts.contains(&Part::Year4)
+        let fields = self.fields();
+        fields.has(DateField::ShortYear) && fields.fields().filter(|field| field.is_year()).count() == 1
     }
 
-    /// Returns true if any two periods of a reset have different texts, for a hundred years at least.
-    fn shows(&self, reset: Reset) -> bool {
-        let has = |part| self.parts.contains(&part);
-        let wanted = [
-            (Reset::Year, has(Part::Year4) || has(Part::Year2)),
-            (Reset::Month, has(Part::Month)),
-            (Reset::Day, has(Part::Day)),
-            (Reset::Hour, has(Part::Hour)),
-        ];
-        wanted.into_iter().all(|(finer, is_shown)| is_shown || finer > reset)
-    }
-
-    /// Checks that its counter may begin again this often.
+    /// Checks that its counter may begin again this often: two days that show the same must lie in one period.
     ///
     /// # Errors
     ///
-    /// Fails if texts would repeat.
+    /// Fails if texts would repeat, for years of two digits within a hundred years.
     pub fn check_reset(&self, reset: Reset) -> Result<(), TemplateError> {
-        if self.shows(reset) { Ok(()) } else { Err(TemplateError::FineReset { reset }) }
+        let days = self.fields().first_repeat(reset, self.fiscal.start);
+        days.map_or(Ok(()), |days| Err(TemplateError::Repeats { reset, days, proven: self.finest() }))
+    }
+
+    /// Returns the time in a year that shows the same as another time, for texts with a year of two digits.
+    pub fn time_in(&self, stamp: CivilTime, year: u16) -> Option<CivilTime> {
+        ShownDate::at(stamp, self.fields().fields(), self.fiscal).first_time_in(year, self.fiscal)
+    }
+
+    /// Returns the fields that show the time.
+    fn fields(&self) -> FieldSet {
+        FieldSet::of(self.parts.iter().filter_map(|part| match part {
+            Part::Date(field) => Some(*field),
+            _ => None,
+        }))
     }
 
     /// Checks that its texts may be longer than the template shows.
@@ -513,9 +437,9 @@ impl Template {
         self.parts.iter().map(width).sum()
     }
 
-    /// Parses a text of [`Template::write`]; returns the time in it, the value, and the key, which is empty if the
-    /// template shows none. Fields that are not shown are those of [`CivilTime::FIRST`], and a year of two digits is 0
-    /// to 99.
+    /// Parses a text of [`Template::write`]; returns the first time that shows its date, the value, and the key,
+    /// which is empty if the template shows none. A text without any kind of year is of the years 0 to 27, and one with
+    /// a year of two digits of the years 0 to 399.
     pub fn read<'a>(&self, text: &'a str, grows: bool) -> Option<(CivilTime, i64, &'a str)> {
         let variable = text.len().checked_sub(self.fixed_bytes())?;
         let least = self.digits as usize;
@@ -538,26 +462,23 @@ impl Template {
         counter_digits: usize,
         key_bytes: usize,
     ) -> Option<(CivilTime, i64, &'a str)> {
-        let has_long_years = self.parts.contains(&Part::Year4);
-        let (mut stamp, mut value, mut key, mut rest) = (CivilTime::FIRST, 0, "", text);
+        let (mut shown, mut value, mut key, mut rest) = (ShownDate::default(), 0, "", text);
         for part in &self.parts {
             let variable = if *part == Part::Key { key_bytes } else { counter_digits };
             let (piece, behind) = rest.split_at_checked(part.width().unwrap_or(variable))?;
             rest = behind;
             match part {
                 Part::Key => key = Some(piece).filter(|piece| is_series(piece))?,
-                Part::Year4 => stamp.year = piece.parse().ok()?,
-                Part::Year2 if !has_long_years => stamp.year = piece.parse().ok()?,
-                Part::Month => stamp.month = piece.parse().ok()?,
-                Part::Day => stamp.day = piece.parse().ok()?,
-                Part::Hour => stamp.hour = piece.parse().ok()?,
+                Part::Date(field) => shown.add(*field, piece)?,
                 Part::Counter { .. } => value = piece.parse().ok().filter(|&value| value >= 0)?,
-                Part::Text(_) | Part::Year2 | Part::Check(_) => {}
+                Part::Text(text) if text != piece => return None,
+                Part::Text(_) | Part::Check(_) => {}
             }
         }
-        // Writing it again compares texts, check digits and fields that are shown twice.
+        let stamp = shown.first_time(self.fiscal)?;
+        // Writing it again compares check digits, and fields that are shown twice.
         let mut written = Vec::with_capacity(text.len());
-        (stamp.is_date() && self.write(stamp, key, value, grows, &mut written) && written == text.as_bytes())
+        (self.write(stamp, key, value, grows, &mut written) && written == text.as_bytes())
             .then_some((stamp, value, key))
     }
 
@@ -596,11 +517,7 @@ impl Template {
                     out.extend_from_slice(key.as_bytes());
                     continue;
                 }
-                Part::Year4 => (i64::from(stamp.year), 4),
-                Part::Year2 => (i64::from(stamp.year % 100), 2),
-                Part::Month => (stamp.month.into(), 2),
-                Part::Day => (stamp.day.into(), 2),
-                Part::Hour => (stamp.hour.into(), 2),
+                Part::Date(field) => (field.at(stamp, self.fiscal).into(), field.digits()),
                 Part::Counter { digits } => (value, *digits as usize),
                 Part::Check(check) => {
                     if check.is_front() {
@@ -699,19 +616,20 @@ fn read_field(field: &str, parts: &mut Vec<Part>) -> Result<(), TemplateError> {
         }
         "" => return Err(wrong()),
         _ => {
+            if let Some(field) = DateField::ALL.into_iter().find(|known| known.word() == field) {
+                parts.push(Part::Date(field));
+                return Ok(());
+            }
             let mut rest = field;
             while !rest.is_empty() {
-                let dates = [
-                    ("yyyy", Part::Year4),
-                    ("yy", Part::Year2),
-                    ("MM", Part::Month),
-                    ("dd", Part::Day),
-                    ("HH", Part::Hour),
-                ];
-                let found = dates.into_iter().find(|(word, _)| rest.starts_with(word));
-                let (word, part) = found.ok_or_else(wrong)?;
-                parts.push(part);
-                rest = &rest[word.len()..];
+                let mut of_letters = DateField::ALL.into_iter().filter(|field| field.has_letters_only());
+                // `yyyy` begins as `yy` does.
+                let is_short = !rest.starts_with(DateField::Year.word());
+                let found = of_letters
+                    .find(|field| rest.starts_with(field.word()) && (is_short || *field != DateField::ShortYear));
+                let found = found.ok_or_else(wrong)?;
+                parts.push(Part::Date(found));
+                rest = &rest[found.word().len()..];
             }
         }
     }

@@ -557,5 +557,5 @@ fn names_of_sequences_are_wider_than_those_of_generators() {
         assert_eq!(Key::new(bad), None, "{bad:?}");
     }
     assert_eq!(Key::of_period("{a}", "2026"), None, "a period is a generator's");
-    assert_eq!(Key::parse("a b@2026"), None);
+    assert_eq!(Key::parse("a b@Y20260101"), None);
 }

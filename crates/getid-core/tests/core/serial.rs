@@ -2,7 +2,10 @@
 
 use std::collections::HashSet;
 
-use getid_core::server::{CheckDigit, CivilTime, CounterDeclaration, CounterKind, Reset, Template, UnknownZone};
+use getid_core::server::{
+    CheckDigit, CivilTime, CounterDeclaration, CounterKind, FiscalStart, Reset, Template, UnknownZone,
+};
+use jiff::ToSpan as _;
 use proptest::prelude::*;
 
 const STAMP: CivilTime = CivilTime { year: 2026, month: 11, day: 2, hour: 9 };
@@ -32,6 +35,9 @@ fn templates_and_their_texts() {
         ("{yy}{MM}/{n:3}", 7, "2611/007"),
         ("{n:1}", 9, "9"),
         ("{HH}{n:18}", 1, "09000000000000000001"),
+        ("{yyyy}Q{quarter}-{n:3}", 7, "2026Q4-007"),
+        ("{week-year}W{week}-{n:3}", 7, "2026W45-007"),
+        ("FY{fiscal-year}-{n:3}", 7, "FY2026-007"),
         // 7992739871 is Luhn's example: its digit is 3.
         ("799273987{n:1}{luhn}", 1, "79927398713"),
         // An IBAN of the standard, with country and digits at the end: GB82 WEST 1234 5698 7654 32.
@@ -63,6 +69,24 @@ fn texts_of_templates_are_read() {
         ("{HH}{n:18}", "23000000000000000001", Some((stamp(0, 1, 1, 23), 1))),
         ("799273987{n:1}{luhn}", "79927398713", Some((CivilTime::FIRST, 1))),
         ("A{n:2}", "A99", Some((CivilTime::FIRST, 99))),
+        // The first day that shows the same.
+        ("{yyyy}Q{quarter}-{n:3}", "2026Q4-007", Some((stamp(2026, 10, 1, 0), 7))),
+        ("{week-year}W{week}-{n:3}", "2026W01-007", Some((stamp(2025, 12, 29, 0), 7))),
+        ("{week-year}W{week}-{n:3}", "2026W53-007", Some((stamp(2026, 12, 28, 0), 7))),
+        ("{yyyy}W{week}-{n:3}", "2026W01-007", Some((stamp(2026, 1, 1, 0), 7))),
+        ("{week}.{dd}.{MM}-{n:3}", "53.30.12-007", Some((stamp(4, 12, 30, 0), 7))),
+        ("{yyyyMMdd}W{week}{HH}{n:1}", "20261102W45097", Some((stamp(2026, 11, 2, 9), 7))),
+        ("{yy}{week}{n:1}", "26537", Some((stamp(26, 12, 28, 0), 7))),
+        ("{yy}{MM}{dd}{n:1}", "0002297", Some((stamp(0, 2, 29, 0), 7))),
+        ("{yyyyMMdd}W{week}{n:1}", "20261102W447", None),
+        ("{week-year}W{week}-{n:3}", "2025W53-007", None),
+        ("{week-year}W{week}-{n:3}", "2026W00-007", None),
+        ("{week-year}W{week}-{n:3}", "2026W54-007", None),
+        ("{week-year}W{week}-{n:3}", "0000W00-007", None),
+        ("{week-year}W{week}-{n:3}", "9999W53-007", None),
+        ("{quarter}{MM}-{n:1}", "202-7", None),
+        ("{quarter}{n:1}", "57", None),
+        ("{week}{MM}{n:1}", "30027", None),
         // A wrong check digit, year or text, and times that do not exist.
         ("799273987{n:1}{luhn}", "79927398714", None),
         ("{yyyy}{yy}{n:1}", "2026259", None),
@@ -208,27 +232,115 @@ fn mistakes_in_templates() {
     assert!(Template::parse(&long).is_err());
 }
 
+/// All intervals, fiscal years from 04-06.
+fn resets() -> [Reset; 8] {
+    Reset::all(FiscalStart::parse("04-06").expect("a start"))
+}
+
 #[test]
 fn a_template_shows_the_period_in_which_its_counter_begins_again() {
-    for (template, finest, in_part, errors) in [
-        ("{n:6}", Reset::Never, None, 4),
-        ("{yyyy}-{n:6}", Reset::Year, None, 3),
-        ("{MM}{yyyy}-{n:6}", Reset::Month, None, 2),
-        ("{MM}{dd}-{n:6}", Reset::Never, Some(Reset::Day), 4),
-        ("{yyyy}{dd}-{n:6}", Reset::Year, Some(Reset::Day), 3),
-        ("{yyMMdd}-{n:6}", Reset::Day, None, 1),
-        ("{yyyyMMddHH}{n:6}", Reset::Hour, None, 0),
+    use Reset::{Day, Hour, Month, Never, Quarter, Week, Year};
+    for (template, finest, without_year, allowed) in [
+        ("{n:6}", Never, None, &[Never][..]),
+        ("{yyyy}-{n:6}", Year, None, &[Never, Year]),
+        ("{MM}{yyyy}-{n:6}", Month, None, &[Never, Year, Quarter, Month]),
+        ("{MM}{dd}-{n:6}", Never, Some(Day), &[Never]),
+        ("{week}-{n:6}", Never, Some(Week), &[Never]),
+        ("{HH}{quarter}-{n:6}", Never, Some(Hour), &[Never]),
+        ("{yyyy}{dd}-{n:6}", Year, None, &[Never, Year]),
+        ("{yyyy}{quarter}-{n:6}", Quarter, None, &[Never, Year, Quarter]),
+        ("{week-year}{week}-{n:6}", Week, None, &[Never, Week]),
+        // The month distinguishes week 1 in January from week 1 in December.
+        ("{yyyy}{MM}{week}-{n:6}", Week, None, &[Never, Year, Quarter, Month, Week]),
+        ("{yyyy}{week}{dd}-{n:6}", Day, None, &[Never, Year, Quarter, Month, Week, Day]),
+        ("{yyMMdd}-{n:6}", Day, None, &[Never, Year, Quarter, Month, Week, Day]),
+        ("{yyyy}{HH}{n:6}", Year, None, &[Never, Year]),
+        ("{yyyyMMddHH}{n:6}", Hour, None, &[Never, Year, Quarter, Month, Week, Day, Hour]),
     ] {
         let template = Template::parse(template).expect("a template");
-        assert_eq!((template.finest(), template.finest_in_part()), (finest, in_part));
-        let refused = Reset::ALL.into_iter().filter(|&reset| template.check_reset(reset).is_err());
-        assert_eq!(refused.count(), errors, "{}", template.text());
+        assert_eq!((template.finest(), template.shown_without_year()), (finest, without_year), "{}", template.text());
+        let is_fiscal = |reset: &Reset| matches!(reset, Reset::FiscalYear(_));
+        let possible = Reset::all(FiscalStart::JANUARY).into_iter().filter(|reset| !is_fiscal(reset));
+        let found: Vec<_> = possible.filter(|&reset| template.check_reset(reset).is_ok()).collect();
+        assert_eq!(found, allowed, "{}", template.text());
     }
     assert!(Template::parse("{yy}{n:6}").expect("a template").has_short_years());
-    let periods = Reset::ALL.map(|reset| reset.period(STAMP).unwrap_or_default());
-    assert_eq!(periods, ["", "2026", "202611", "20261102", "20261102T09"]);
-    for period in &periods[1..] {
+    assert!(!Template::parse("{yy}{week-year}{n:6}").expect("a template").has_short_years());
+}
+
+/// Periods are texts of a letter and a day, in the order of their times.
+#[test]
+fn periods_have_texts() {
+    let periods = resets().map(|reset| reset.period(STAMP).unwrap_or_default());
+    let expected = ["", "F20260406", "Y20260101", "Q20261001", "M20261101", "W20261102", "D20261102", "H20261102T09"];
+    assert_eq!(periods, expected);
+    for (period, reset) in periods.iter().zip(resets()).skip(1) {
         assert!(getid_core::server::Key::of_period("invoice", period).is_some(), "{period}");
+        let (read, first) = Reset::of_period(period).expect("a period");
+        assert_eq!((read, reset.period(first).as_ref()), (reset, Some(period)));
+        assert_eq!((reset.first_of(period), Reset::parse(&reset.to_string())), (Some(first), Some(reset)));
+    }
+    assert_eq!(Reset::parse("never"), Some(Reset::Never));
+    for bad in [
+        "",
+        "Y",
+        "2026",
+        "Y2026",
+        "Y20260102",
+        "Q20260201",
+        "M20260102",
+        "W20260101",
+        "D20260229",
+        "F20240229",
+        "H20260101",
+        "H20260101T24",
+        "D20260101T00",
+        "X20260101",
+        "Y+0260101",
+        "\u{e9}20260101",
+        "D2026010\u{e9}",
+    ] {
+        assert_eq!(Reset::of_period(bad), None, "{bad}");
+    }
+    for bad in ["", "fiscal-year", "fiscal-year 02-29", "fiscal-year 4-6", "day 04-06", "daily", "year "] {
+        assert_eq!(Reset::parse(bad), None, "{bad}");
+    }
+    for bad in ["", "02-29", "13-01", "04-31", "4-6", "04-006", "0406", "04-\u{e9}"] {
+        assert_eq!(FiscalStart::parse(bad), None, "{bad}");
+    }
+}
+
+/// Each of these templates shows two days of different periods alike.
+#[test]
+fn templates_that_repeat_are_refused_with_both_days() {
+    for (words, days, remedy) in [
+        ("{fiscal-year}{MM}-{n:4} fiscal-start 04-06", ["2000-04-30", "2001-04-01"], "reset fiscal-year"),
+        ("{fiscal-year}{quarter}-{n:4} fiscal-start 05-01", ["2000-06-30", "2001-04-01"], "reset fiscal-year"),
+        ("{yyyy}{week}-{n:4}", ["2000-01-02", "2000-12-25"], "reset year"),
+        ("{week-year}{MM}{dd}-{n:4}", ["2003-12-29", "2004-12-29"], "reset never"),
+        ("{fiscal-year}{week}-{n:4} fiscal-start 04-06", ["2000-04-09", "2001-04-02"], "reset fiscal-year"),
+        ("{fiscal-year}{week}-{n:4} fiscal-start 01-01", ["2000-01-02", "2000-12-25"], "reset year"),
+        ("{week-year}-{n:4}", ["2001-12-31", "2002-01-01"], "reset never"),
+        ("{yyyy}{dd}-{n:4}", ["2000-01-01", "2000-02-01"], "reset year"),
+    ] {
+        let error = declared(&format!("i serial {words} zone UTC")).expect_err(words);
+        for expected in days.into_iter().chain([remedy]) {
+            assert!(error.contains(expected), "{words}: {error}");
+        }
+        declared(&format!("i serial {words} zone UTC {remedy}")).expect(words);
+    }
+    let hours = declared("i serial {yyyyMMdd}{n:6} zone UTC reset hour").expect_err("its hours repeat");
+    assert!(hours.contains("the hours of a day show the same. Show {yyyy}{MM}{dd}{HH}, or"), "{hours}");
+    for words in [
+        "{fiscal-year}{MM}-{n:4} fiscal-start 04-01",
+        "{fiscal-year}{quarter}-{n:4} fiscal-start 04-01 fiscal-name end",
+        "{fiscal-year}-{n:4} fiscal-start 04-06",
+        "{fiscal-year}{MM}{dd}-{n:4} fiscal-start 04-06",
+        "{yyyyMMdd}-{n:4} fiscal-start 04-06 reset fiscal-year",
+        "{week-year}{week}-{n:4}",
+        "{yy}{quarter}-{n:4}",
+    ] {
+        declared(&format!("i serial {words} zone UTC")).expect(words);
     }
 }
 
@@ -249,6 +361,18 @@ fn declarations_and_their_mistakes() {
             "i serial {yyyyMM}{n:6} overflow grow reset year zone UTC",
             "i serial {yyyyMM}{n:6} zone UTC reset year overflow grow",
         ),
+        (
+            "i serial {fiscal-year}-{n:6} fiscal-name end zone UTC fiscal-start 04-06 reset fiscal-year",
+            "i serial {fiscal-year}-{n:6} zone UTC fiscal-start 04-06 fiscal-name end",
+        ),
+        (
+            "i serial {fiscal-year}-{n:6} zone UTC fiscal-start 01-01 fiscal-name end",
+            "i serial {fiscal-year}-{n:6} zone UTC fiscal-start 01-01",
+        ),
+        (
+            "i serial {yyyyMMdd}-{n:6} zone UTC reset fiscal-year fiscal-start 04-06",
+            "i serial {yyyyMMdd}-{n:6} zone UTC reset fiscal-year fiscal-start 04-06",
+        ),
     ] {
         assert_eq!(words(given).as_deref(), Ok(canonical));
         assert_eq!(declared(given), declared(canonical));
@@ -257,8 +381,18 @@ fn declarations_and_their_mistakes() {
         ("i serial", "has its template"),
         ("i serial {yyyy}{n:6}", "has a zone"),
         ("i serial {yyyy}{n:6} zone Nowhere", "zone is 'Nowhere', must be the name of a time zone"),
-        ("i serial {yyyy}{n:6} zone UTC reset day", "must show {yyyy}{MM}{dd}"),
-        ("i serial {n:6} reset daily", "reset is 'daily'"),
+        ("i serial {yyyy}{n:6} zone UTC reset day", "show the same. Show {yyyy}{MM}{dd}, or declare 'reset year'"),
+        (
+            "i serial {n:6} reset daily",
+            "reset is 'daily', must be never, fiscal-year, year, quarter, month, week, day or hour",
+        ),
+        ("i serial {fiscal-year}{n:6} zone UTC", "need the first day of it, such as 'fiscal-start 04-06'"),
+        ("i serial {yyyyMMdd}{n:6} zone UTC reset fiscal-year", "need the first day of it"),
+        ("i serial {fiscal-year}{n:6} zone UTC fiscal-start 02-29", "fiscal-start is '02-29', must be a day"),
+        ("i serial {fiscal-year}{n:6} zone UTC fiscal-start 04-01 fiscal-name both", "must be start or end"),
+        ("i serial {yyyy}{n:6} zone UTC fiscal-start 04-06", "fiscal-start is for {fiscal-year}"),
+        ("i serial {yyyy}{n:6} zone UTC fiscal-name end", "fiscal-name is for {fiscal-year}"),
+        ("i serial {fiscal-yer}{n:6} zone UTC", "'{fiscal-yer}' is not a field"),
         ("i serial {n:6} overflow wrap", "must be error or grow"),
         ("i serial {rf}AB{n:6}{luhn} overflow grow", "a counter has up to 19 digits, its texts would have up to 26"),
         ("i serial {n:6} cache -1", "cache is '-1'"),
@@ -430,40 +564,119 @@ fn templates_that_can_write_the_same_text_are_found() {
     let [short, long] = ["A{n:5}", "A{n:6}"].map(|text| Template::parse(text).expect(text));
     assert!(short.can_meet(&long, [true, false]) && !short.can_meet(&long, [false, true]));
 }
+/// Declarations with each field and each interval, and without years.
+const SERIALS: [&str; 21] = [
+    "{rf}{yyyyMM}{n:3}",
+    "{rf}{n:2}{yyyy}{verhoeff}",
+    "B{n:1}{yyyy}{mod11-2}",
+    "{yyyyMMddHH}{n:3}",
+    "{n:3}{yyyyMMdd}",
+    "A{dd}{n:2}{MMyyyy}{luhn}",
+    "{yyyy}{n:1}{mod97}",
+    "{n:2}{mod97}",
+    "{yyyy}.{quarter}.{n:2}",
+    "{week-year}.{week}.{n:2}",
+    "{fiscal-year}-{n:2} fiscal-start 04-06",
+    "{fiscal-year}-{n:2} fiscal-start 12-31 fiscal-name end",
+    "{fiscal-year}{MM}-{n:2} fiscal-start 07-01 fiscal-name end",
+    "{fiscal-year}{quarter}-{n:2} fiscal-start 10-01",
+    "{yyyyMMdd}-{n:2} fiscal-start 04-06 reset fiscal-year",
+    "{yyyyMMdd}-{n:2} reset week",
+    "{yyyyMM}.{week}-{n:2}",
+    "{yyyy}.{week}-{n:2} reset year",
+    "{week-year}{MM}{dd}-{n:2} reset never",
+    "{yyyy}{week}{dd}-{n:2}",
+    "{week}{dd}-{n:2} reset never",
+];
 
 fn stamps() -> impl Strategy<Value = CivilTime> {
-    (1900..2100_u16, 1..13_u8, 1..29_u8, 0..24_u8).prop_map(|(year, month, day, hour)| CivilTime {
-        year,
-        month,
-        day,
-        hour,
-    })
+    // Days near the turn of a year are frequent, because weeks and years differ there.
+    let dates = prop_oneof![
+        (1900..2100_u16, 1..13_u8, 1..29_u8),
+        (2020..2030_u16, Just(12_u8), 25..32_u8),
+        (2020..2030_u16, Just(1_u8), 1..8_u8),
+        (2020..2030_u16, Just(4_u8), 1..9_u8),
+    ];
+    (dates, 0..24_u8).prop_map(|((year, month, day), hour)| CivilTime { year, month, day, hour })
 }
 
 proptest! {
-    /// Texts of different values or periods always differ.
+    /// Texts of different values or periods always differ, and are read as their period and value.
     #[test]
     fn no_two_periods_or_values_have_the_same_text(
         stamps in prop::collection::vec(stamps(), 2..20),
         values in prop::collection::vec(0..2000_i64, 2..20),
-        which in 0..8_usize,
+        which in 0..SERIALS.len(),
         grows: bool,
     ) {
-        let text = [
-            "{yyyyMMddHH}{n:3}", "{n:3}{yyyyMMdd}", "A{dd}{n:2}{MMyyyy}{luhn}", "{yyyy}{n:1}{mod97}", "{n:2}{mod97}",
-            "{rf}{yyyyMM}{n:3}", "{rf}{n:2}{yyyy}{verhoeff}", "B{n:1}{yyyy}{mod11-2}",
-        ][which];
-        let template = Template::parse(text).expect("a template");
+        let overflow = if grows { "grow" } else { "error" };
+        let declared = declared(&format!("i serial {} zone UTC overflow {overflow}", SERIALS[which])).expect("declared");
+        let CounterKind::Serial(serial) = declared.kind() else { panic!("a serial") };
         let (mut rows, mut texts) = (HashSet::new(), HashSet::new());
         for (stamp, value) in stamps.iter().flat_map(|stamp| values.iter().map(move |value| (*stamp, *value))) {
             let mut out = Vec::new();
-            let period = template.finest().period(stamp);
-            if template.write(stamp, "", value, grows, &mut out) && rows.insert((period, value)) {
+            let period = serial.reset.period(stamp);
+            if serial.write(stamp, "", value, &mut out) && rows.insert((period.clone(), value)) {
                 let text = String::from_utf8(out).expect("ASCII");
-                let (read, counted, _) = template.read(&text, grows).expect("it was written by the template");
-                prop_assert_eq!((template.finest().period(read), counted), (template.finest().period(stamp), value));
+                let (read, counted, _) = serial.template.read(&text, grows).expect("it was written by the template");
+                prop_assert!(serial.reset == Reset::Never || serial.reset.period(read) == period);
+                prop_assert_eq!(counted, value);
                 prop_assert!(texts.insert(text.clone()), "{} twice", text);
             }
         }
+    }
+
+    /// The periods of each interval divide time: a period begins with its first day, ends before the next one, has
+    /// ended by its last day and no day before, and texts are in the order of times.
+    #[test]
+    fn periods_divide_time(stamp in stamps(), later in stamps(), start in (1..13_u8, 1..29_u8)) {
+        let start = FiscalStart::new(start.0, start.1).expect("a start");
+        let (day, after) = (stamp.date().expect("a day"), later.date().expect("a day"));
+        for reset in Reset::all(start).into_iter().skip(1) {
+            let (first, next) = (reset.first_day(day), reset.next_day(day).expect("in the calendar"));
+            prop_assert!(first <= day && day < next, "{} {} {}", first, day, next);
+            prop_assert_eq!(reset.first_day(next), next);
+            prop_assert_eq!(reset.first_day(first), first);
+            let last = next.yesterday().expect("in the calendar");
+            prop_assert_eq!((reset.first_day(last), last.tomorrow()), (first, Some(next)));
+            let period = reset.period(stamp).expect("a period");
+            prop_assert!(Reset::has_ended(&period, last) && !Reset::has_ended(&period, last.yesterday().expect("a day")));
+            prop_assert_eq!(Reset::has_ended(&period, after), after >= last);
+            let other = reset.period(later).expect("a period");
+            prop_assert!(stamp.max(later) == later || other <= period);
+            prop_assert!(stamp.max(later) == stamp || period <= other);
+        }
+    }
+}
+
+/// The calendar is that of another implementation, over more than 400 years and at both ends.
+#[test]
+fn the_calendar_is_right() {
+    use getid_core::server::CivilDay;
+    let dates = jiff::civil::date(0, 1, 3).series(1.day()).take(1000);
+    let cycle = jiff::civil::date(1899, 12, 1).series(1.day()).take(147_000);
+    let last = jiff::civil::date(9999, 1, 1).series(1.day()).take(364);
+    let first = CivilDay::new(0, 1, 1).expect("the first day");
+    assert_eq!((first.number(), first.yesterday(), first.monday()), (0, None, first));
+    for date in dates.chain(cycle).chain(last) {
+        let [month, day] = [date.month(), date.day()].map(|number| number.unsigned_abs());
+        let own = CivilDay::new(date.year().unsigned_abs(), month, day).expect("a day");
+        assert_eq!(own.to_string(), date.to_string());
+        assert_eq!(CivilDay::of_number(own.number()), own);
+        let week = date.iso_week_date();
+        assert_eq!(own.iso_week(), (week.year().unsigned_abs(), week.week().unsigned_abs()), "{own}");
+        let monday = date.checked_sub(i64::from(date.weekday().to_monday_zero_offset()).days()).expect("a day");
+        assert_eq!(own.monday().to_string(), monday.to_string());
+        let midnight = date.to_zoned(jiff::tz::TimeZone::UTC).expect("a time").timestamp().as_millisecond();
+        assert_eq!([midnight, midnight + 86_399_999].map(CivilDay::of_unix_ms), [own, own]);
+        let tomorrow = date.tomorrow().ok().map(|date| date.to_string());
+        assert_eq!(own.tomorrow().map(|day| day.to_string()), tomorrow);
+    }
+    let last = CivilDay::new(9999, 12, 31).expect("the last day");
+    assert_eq!((last.tomorrow(), last.next_monday(), last.iso_week()), (None, None, (9999, 52)));
+    assert_eq!([i64::MIN, i64::MAX].map(|ms| CivilDay::of_unix_ms(ms).to_string()), ["0000-01-01", "9999-12-31"]);
+    for (year, month, day) in [(2026, 2, 29), (1900, 2, 29), (2026, 0, 1), (2026, 13, 1), (2026, 4, 31), (10_000, 1, 1)]
+    {
+        assert_eq!(CivilDay::new(year, month, day), None);
     }
 }

@@ -245,12 +245,12 @@ mod tests {
         let periods = Periods::default();
         let serial = declared("i serial {yyyyMMddHH}-{n:6} zone UTC reset month");
         let first = periods.now(&serial, MIDNIGHT);
-        assert_eq!(&*first.key, "i@202611");
+        assert_eq!(&*first.key, "i@M20261101");
         for (period, key, day) in [
-            ("202610", "i@202611", first.stamp.day),
-            ("20261201", "i@202611", first.stamp.day),
-            ("other", "i@202611", first.stamp.day),
-            ("202612", "i@202612", 1),
+            ("M20261001", "i@M20261101", first.stamp.day),
+            ("D20261201", "i@M20261101", first.stamp.day),
+            ("other", "i@M20261101", first.stamp.day),
+            ("M20261201", "i@M20261201", 1),
         ] {
             periods.advance_to("i", period);
             let counter = periods.now(&serial, MIDNIGHT);
@@ -258,7 +258,7 @@ mod tests {
         }
         // The clock reaches that period later.
         assert_eq!(periods.now(&serial, MIDNIGHT + 13 * 24 * HOUR).stamp.day, 5);
-        periods.advance_to("not-asked", "202612");
+        periods.advance_to("not-asked", "M20261201");
     }
 
     #[test]

@@ -379,6 +379,16 @@ mod tests {
             ("s serial T{yy}{n:7}{luhn} zone UTC reset year", "T2600000018", Some("2026-01-01T00:00:00.000Z"), 1),
             ("s serial {yyMM}{n:2} zone UTC", "771201", Some("1977-12-01T00:00:00.000Z"), 1),
             ("s serial {yyMM}{n:2} zone UTC", "751201", Some("2075-12-01T00:00:00.000Z"), 1),
+            ("s serial {week-year}W{week}-{n:2} zone UTC", "2026W48-07", Some("2026-11-23T00:00:00.000Z"), 7),
+            ("s serial {yy}W{week}-{n:2} zone UTC reset year", "26W48-07", Some("2026-01-01T00:00:00.000Z"), 7),
+            ("s serial {yy}Q{quarter}-{n:2} zone UTC", "26Q4-07", Some("2026-10-01T00:00:00.000Z"), 7),
+            (
+                "s serial FY{fiscal-year}-{n:2} fiscal-start 04-06 zone UTC",
+                "FY2026-07",
+                Some("2026-04-06T00:00:00.000Z"),
+                7,
+            ),
+            ("s serial {week}-{n:2} zone UTC", "53-07", None, 7),
             // The last hours of the calendar have no time, because they do not exist in every zone.
             ("s serial ORD{yyyyMMdd}-{n:6} zone UTC", "ORD99991230-000001", Some("9999-12-30T00:00:00.000Z"), 1),
             ("s serial ORD{yyyyMMdd}-{n:6} zone UTC", "ORD99991231-000001", None, 1),

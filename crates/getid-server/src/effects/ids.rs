@@ -75,7 +75,8 @@ fn describe_counter(own: &CounterDeclaration, sealers: &Sealers) -> Value {
         CounterKind::Serial(serial) => {
             let zone = serial.zone.as_deref().map_or_else(String::new, |zone| format!(" zone {zone}"));
             let overflow = if serial.grows { " overflow grow" } else { "" };
-            let format = format!("reset {}{zone}{overflow}", serial.reset.word());
+            let fiscal: String = serial.fiscal_options().map(|(option, value)| format!(" {option} {value}")).collect();
+            let format = format!("reset {}{fiscal}{zone}{overflow}", serial.reset.word());
             (Value::from(serial.template.text()), Value::bulk(format))
         }
     };

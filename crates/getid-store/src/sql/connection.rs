@@ -278,8 +278,8 @@ impl<L: Link> SqlConnection<L> {
     }
 
     async fn open_one(&mut self, ask: &OpenPeriodRequest) -> Result<Result<Generator, Verdict>, StoreError> {
-        let (name, series, period) = (ask.key.name(), ask.key.series(), ask.key.period());
-        let native::RecentRows { since_unix_ms, year } = native::recent_rows(ask);
+        let (name, series) = (ask.key.name(), ask.key.series());
+        let native::RecentRows { since_unix_ms, condition } = native::recent_rows(ask);
         let mut packet = Packet::locking().creating(ask.may_begin);
         let own = of_shared::<L>(ask.server).map(|server| BeatStatements::add::<L>(&mut packet, server, beats::LIVE));
         let changes = packet.add(script::lock_store_sql::<L>());
@@ -287,11 +287,9 @@ impl<L: Link> SqlConnection<L> {
         let found = packet.add(script::generators_sql::<L>(Some(&[name.to_owned()]), L::FOR_UPDATE));
         // Reservations from rows that are about to be dropped end before, or find them dropped.
         let recent = packet.add(format!(
-            "SELECT next FROM getid_sequence{} WHERE name = '{name}' AND series = '{series}' \
-             AND (period = '' OR period >= '{year}') AND LENGTH(period) <> {} AND updated >= {since_unix_ms} \
-             ORDER BY name, series, period{}",
+            "SELECT next FROM getid_sequence{} WHERE name = '{name}' AND series = '{series}' AND ({condition}) \
+             AND updated >= {since_unix_ms} ORDER BY name, series, period{}",
             L::BY_KEY,
-            period.len(),
             L::FOR_UPDATE
         ));
         let row = packet.add(script::lock_rows_sql::<L>(std::iter::once(&ask.key)));
@@ -340,7 +338,7 @@ impl<L: Link> SqlConnection<L> {
         packet.add(script::lock_store_sql::<L>());
         let found = packet.add(script::generators_sql::<L>(Some(std::slice::from_ref(&ask.name)), L::FOR_UPDATE));
         let found = self.link.run(packet).await?[found].rows.first().map(Generator::of);
-        let Some(plan) = found.as_ref().and_then(|found| PrunePlan::new(found, &ask.through)) else {
+        let Some(plan) = found.as_ref().and_then(|found| PrunePlan::new(found, ask.through)) else {
             self.link.rollback().await?;
             return Ok(found.map(|_| PruneResult::default()).ok_or(Verdict::NoSuch));
         };
@@ -569,9 +567,7 @@ fn opening_packet<L: Link>(
             Some((String::new(), format!("updated >= {since_unix_ms} AND {is_other}")))
         }
         OtherRowsChange::Stay | OtherRowsChange::Renewed => None,
-        OtherRowsChange::Dropped { length } => {
-            Some(("state = 'dropped', ".to_owned(), format!("LENGTH(period) = {length}")))
-        }
+        OtherRowsChange::Dropped { before } => Some(("state = 'dropped', ".to_owned(), native::periods_of(before))),
     };
     if let Some((set, condition)) = others {
         packet.add(format!(
@@ -730,9 +726,9 @@ mod tests {
             _ => StatementResult::default(),
         });
         let ask = OpenPeriodRequest {
-            key: Key::of_period("invoice", "2026").unwrap(),
+            key: Key::of_period("invoice", "Y20260101").unwrap(),
             declaration: "serial X{n:6} reset yearly".to_owned(),
-            reset: Reset::ALL.into_iter().find(|reset| reset.first_of("2026").is_some()).unwrap(),
+            reset: Reset::Year,
             spec: Spec::default(),
             floor: 0,
             may_begin: true,
@@ -777,7 +773,7 @@ mod tests {
     async fn begun_periods_are_recorded_in_order_and_in_parts() {
         let mut connection = connection(|_| changed(1));
         let begun = |n: usize| BegunPeriod {
-            key: Key::of_period(&format!("g{n:03}"), "2026").unwrap(),
+            key: Key::of_period(&format!("g{n:03}"), "Y20260101").unwrap(),
             declaration: String::new(),
         };
         let begun: Vec<BegunPeriod> = (0..=BEGUN_MAX).rev().map(begun).collect();

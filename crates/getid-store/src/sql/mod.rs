@@ -41,7 +41,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use getid_core::server::beat::{BeatAnswer, BeatRequest, Credentials};
-use getid_core::server::{EndChange, Key, Reset, Spec, VALUE_MAX};
+use getid_core::server::{CivilDay, EndChange, Key, Reset, Spec, VALUE_MAX};
 
 pub use self::open::{open, open_all, open_records};
 pub use self::open_error::{OpenError, same_store};
@@ -257,7 +257,7 @@ pub struct Generator {
     pub name: String,
     /// Words that declare it, without its name and `cache`.
     pub declaration: String,
-    /// Interval after which its counter begins again: a word of [`getid_core::server::Reset`].
+    /// Interval after which its counter begins again: the text of a [`getid_core::server::Reset`].
     pub reset: String,
     /// Newest period that has begun, in the form of [`getid_core::server::Reset::period`]. Empty if none has, or if it
     /// has one counter for all time.
@@ -320,22 +320,32 @@ pub struct OpenPeriodRequest {
 impl Generator {
     /// Returns the newest period in terms of another `reset`: the one in which it began, or which begins with it.
     fn newest_as(&self, reset: Reset) -> String {
-        let before = Reset::ALL.into_iter().find(|before| before.word() == self.reset);
-        let stamp = before.and_then(|before| before.first_of(&self.newest));
-        stamp.and_then(|stamp| reset.period(stamp)).unwrap_or_default()
+        let newest = Reset::of_period(&self.newest);
+        newest.and_then(|(_, stamp)| reset.period(stamp)).unwrap_or_default()
+    }
+
+    /// Returns the last day whose periods are closed.
+    fn closed_through(&self) -> Option<CivilDay> {
+        CivilDay::parse(&self.closed_through)
     }
 }
 
 impl OpenPeriodRequest {
     /// Returns why the period must not be drawn from, by the row of its generator. A closed period is before the newest
-    /// one.
+    /// one, unless the interval has changed since.
     pub fn refused_by(&self, found: &Generator) -> Option<Verdict> {
         if found.declaration != self.declaration && !self.redeclares {
             let (stored, configured) = (found.declaration.clone(), self.declaration.clone());
             return Some(Verdict::Declared { stored, configured });
         }
-        let newest = found.newest_as(self.reset);
-        (*newest > *self.key.period()).then_some(Verdict::Newer { period: newest })
+        let (newest, period) = (found.newest_as(self.reset), self.key.period());
+        if *newest > *period {
+            return Some(Verdict::Newer { period: newest });
+        }
+        let closed = found.closed_through().filter(|day| Reset::has_ended(period, *day))?;
+        Some(Verdict::BadRow(format!(
+            "its period {period} is closed, as all that ended by {closed}, and does not begin again: set the clock right"
+        )))
     }
 }
 
@@ -353,8 +363,9 @@ pub struct BegunPeriod {
 pub struct PruneRequest {
     /// Name of the generator.
     pub name: String,
-    /// Last day whose periods are removed, if they ended by its end. The newest period, and others of its day, stay.
-    pub through: Day,
+    /// Last day whose periods are removed, if they ended by its end. The newest period, and others that contain its
+    /// begin or are later, stay.
+    pub through: CivilDay,
     /// Whether they are closed and deleted. Else they are only counted.
     pub deletes: bool,
 }
@@ -370,58 +381,6 @@ pub struct PruneResult {
     pub last: String,
     /// Number of rows that this call deleted.
     pub deleted: u64,
-}
-
-/// A civil day.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Day(jiff::civil::Date);
-
-impl Day {
-    /// Parses a day such as `2026-01-31` or `20260131`.
-    pub fn parse(text: &str) -> Option<Day> {
-        let format = if text.contains('-') { "%Y-%m-%d" } else { "%Y%m%d" };
-        jiff::civil::Date::strptime(format, text).ok().filter(|date| (0..=9999).contains(&date.year())).map(Day)
-    }
-
-    /// Returns the day of a time in UTC.
-    #[cfg(feature = "sqlite")]
-    fn of_unix_ms(unix_ms: i64) -> Option<Day> {
-        let time = jiff::Timestamp::from_millisecond(unix_ms).ok()?;
-        Some(Day(time.to_zoned(jiff::tz::TimeZone::UTC).date()))
-    }
-
-    /// Returns the day as `yyyyMMdd`.
-    pub fn text(&self) -> String {
-        self.0.strftime("%Y%m%d").to_string()
-    }
-
-    /// Returns the day before the first one of a period; `None` if there is none.
-    #[cfg(feature = "sqlite")]
-    fn before(period: &str) -> Option<Day> {
-        let first = Reset::ALL.into_iter().find_map(|reset| reset.first_of(period))?;
-        let day = Day::parse(&format!("{:04}{:02}{:02}", first.year, first.month, first.day))?;
-        day.0.yesterday().ok().map(Day)
-    }
-
-    /// Returns the last month and the last year that have ended by the end of this day, as periods.
-    #[cfg(feature = "sqlite")]
-    fn month_and_year(&self) -> (String, String) {
-        let next = self.0.tomorrow().unwrap_or(self.0);
-        let before = next.first_of_month().yesterday().unwrap_or(next);
-        (before.strftime("%Y%m").to_string(), format!("{:04}", next.year().saturating_sub(1)))
-    }
-
-    /// Returns true if a period has ended by the end of this day.
-    #[cfg(feature = "sqlite")]
-    fn ends(&self, period: &str) -> bool {
-        let (month, year) = self.month_and_year();
-        match period.len() {
-            0 => false,
-            4 => *period <= *year,
-            6 => *period <= *month,
-            _ => period.get(..8).is_some_and(|day| *day <= *self.text()),
-        }
-    }
 }
 
 /// Most generators in one answer of [`Connection::generators`].

@@ -24,7 +24,7 @@
 //! |---|---|
 //! | `name` | the primary key |
 //! | `declaration` | the words that declare it on all servers |
-//! | `reset` | interval after which its counter begins again |
+//! | `reset` | interval after which its counter begins again: `day`, `fiscal-year 04-06` |
 //! | `newest` | the newest period that has begun |
 //! | `closed_through` | the last day whose periods never begin again |
 //! | `keys_count` | number of keys of its series |
@@ -44,14 +44,12 @@
 
 use std::fmt;
 
-use getid_core::server::{
-    CivilTime, EndDecision, INCREMENT_MAX, Key, RESERVED_MAX, Reset, Spec, VALUE_MAX, WaitPolicy,
-};
+use getid_core::server::{CivilDay, EndDecision, INCREMENT_MAX, Key, RESERVED_MAX, Reset, Spec, VALUE_MAX, WaitPolicy};
 
 use super::packet::SqlRow;
 use super::{
-    CreateRequest, Day, Generator, NotedRow, OpenPeriodRequest, Reservation, ReserveRequest, RowChange, RowError,
-    RowPage, RowState, SequenceRow, SeriesBounds, Verdict,
+    CreateRequest, Generator, NotedRow, OpenPeriodRequest, Reservation, ReserveRequest, RowChange, RowError, RowPage,
+    RowState, SequenceRow, SeriesBounds, Verdict,
 };
 
 /// Version of these tables.
@@ -302,27 +300,55 @@ pub(super) enum OtherRowsChange {
     Stay,
     /// Rows whose values servers may hold get a new generation, so that those are discarded.
     Renewed,
-    /// Live rows whose periods have this length are dropped: the generator used them for its previous interval.
+    /// Live rows of the generator's previous interval are dropped.
     Dropped {
-        /// Length of such a period, in bytes.
-        length: usize,
+        /// That interval.
+        before: Reset,
     },
 }
 
-/// Selects rows with periods of other lengths that count for a period's floor. They were written at `since_unix_ms` or
-/// later, and have no period or one that is not before `year`.
+/// Selects rows of other intervals that count for a period's floor.
 pub(super) struct RecentRows {
+    /// They were written at this time or later, Unix ms.
     pub(super) since_unix_ms: i64,
-    pub(super) year: String,
+    /// Condition for their periods: they are of another interval, and may not have ended by then. Each of its parts is a
+    /// range of the primary key, so that few other rows are locked.
+    pub(super) condition: String,
+}
+
+impl RecentRows {
+    fn new(reset: Reset, since_unix_ms: i64) -> RecentRows {
+        // In a zone half a day from UTC a period ends up to half a day after its last day in UTC.
+        let day = CivilDay::of_unix_ms(since_unix_ms.saturating_sub(2 * HELD_MS_MAX));
+        let others = Reset::ended_by(day).filter_map(|(letter, bound)| match reset {
+            Reset::FiscalYear(_) if letter == 'F' => {
+                Some(format!("period >= '{bound}' AND period < '{letter}A' AND NOT ({})", periods_of(reset)))
+            }
+            _ if reset.letter() == Some(letter) => None,
+            _ => Some(format!("period >= '{bound}' AND period < '{letter}A'")),
+        });
+        let only = (reset != Reset::Never).then(|| "period = ''".to_owned());
+        let condition = only.into_iter().chain(others).collect::<Vec<_>>().join(" OR ");
+        RecentRows { since_unix_ms: since_unix_ms.max(0), condition }
+    }
+}
+
+/// Returns the SQL condition for periods of an interval. Those of a fiscal year have the day of its start.
+pub(super) fn periods_of(reset: Reset) -> String {
+    match (reset.letter(), reset) {
+        (None, _) => "period = ''".to_owned(),
+        (Some(letter), Reset::FiscalYear(start)) => {
+            let start = start.to_string().replace('-', "");
+            format!("SUBSTR(period, 1, 1) = '{letter}' AND SUBSTR(period, 6) = '{start}'")
+        }
+        (Some(letter), _) => format!("SUBSTR(period, 1, 1) = '{letter}'"),
+    }
 }
 
 /// Returns the rows above which a period's row is created. A generator that had a longer or shorter interval has given
 /// the texts of this period from them, or may still. Its texts contain the time, so earlier rows do no harm.
 pub(super) fn recent_rows(ask: &OpenPeriodRequest) -> RecentRows {
-    let since_unix_ms = ask.from_unix_ms.saturating_sub(HELD_MS_MAX);
-    // The zone may be half a day from UTC.
-    let year = Day::of_unix_ms(since_unix_ms.saturating_sub(HELD_MS_MAX)).map(|day| day.text()[..4].to_owned());
-    RecentRows { since_unix_ms: since_unix_ms.max(0), year: year.filter(|_| since_unix_ms > 0).unwrap_or_default() }
+    RecentRows::new(ask.reset, ask.from_unix_ms.saturating_sub(HELD_MS_MAX))
 }
 
 /// Rows of a generator's counters, as read before one of them is opened.
@@ -344,7 +370,7 @@ pub(super) fn apply_period_opening(
 ) -> Result<PeriodOpening, Verdict> {
     let (period, series) = (ask.key.period(), ask.key.series());
     let row = rows.row.as_ref();
-    let is_same = found.is_some_and(|found| found.reset == ask.reset.word());
+    let is_same = found.is_some_and(|found| found.reset == ask.reset.to_string());
     let newest = found.map_or_else(String::new, |found| found.newest_as(ask.reset));
     if let Some(found) = found {
         ask.refused_by(found).map_or(Ok(()), Err)?;
@@ -385,9 +411,7 @@ pub(super) fn apply_period_opening(
     });
     let others = match found {
         Some(found) if !is_same => {
-            let before = Reset::ALL.into_iter().find(|reset| reset.word() == found.reset);
-            let length = before.and_then(|reset| reset.period(CivilTime::FIRST)).map_or(0, |period| period.len());
-            OtherRowsChange::Dropped { length }
+            OtherRowsChange::Dropped { before: Reset::parse(&found.reset).unwrap_or(Reset::Never) }
         }
         Some(_) if is_changed => OtherRowsChange::Renewed,
         _ => OtherRowsChange::Stay,
@@ -395,7 +419,7 @@ pub(super) fn apply_period_opening(
     let generator = Generator {
         name: ask.key.name().to_owned(),
         declaration: ask.declaration.clone(),
-        reset: ask.reset.word().to_owned(),
+        reset: ask.reset.to_string(),
         newest: if ask.has_begun { period.to_owned() } else { newest },
         closed_through: found.map_or_else(String::new, |found| found.closed_through.clone()),
         keys: keys + u64::from(is_new_key),
@@ -460,18 +484,17 @@ pub(super) struct PrunePlan {
 
 impl PrunePlan {
     /// Returns the parameters for pruning a generator through a day; `None` if nothing has ended. The newest period
-    /// stays, with the others of its day.
-    pub(super) fn new(found: &Generator, through: &Day) -> Option<PrunePlan> {
+    /// stays, with the others that contain its begin or are later.
+    pub(super) fn new(found: &Generator, through: CivilDay) -> Option<PrunePlan> {
         // The name is written into SQL unchanged.
         let name = Key::new(&found.name)?;
-        let before = Day::before(&found.newest)?;
-        let through = if before.0 < through.0 { &before } else { through };
-        let (day, (month, year)) = (through.text(), through.month_and_year());
-        let condition = format!(
-            "name = '{name}' AND state <> 'went-back' AND (LENGTH(period) = 4 AND period <= '{year}' \
-             OR LENGTH(period) = 6 AND period <= '{month}' OR LENGTH(period) >= 8 AND SUBSTR(period, 1, 8) <= '{day}')"
-        );
-        let closed_through = found.closed_through.clone().max(day);
+        let (_, newest) = Reset::of_period(&found.newest)?;
+        let through = through.min(newest.date()?.yesterday()?);
+        let ended =
+            Reset::ended_by(through).map(|(letter, bound)| format!("period >= '{letter}' AND period < '{bound}'"));
+        let ended = ended.collect::<Vec<_>>().join(" OR ");
+        let condition = format!("name = '{name}' AND state <> 'went-back' AND ({ended})");
+        let closed_through = found.closed_through.clone().max(through.digits());
         Some(PrunePlan { closed: Generator { closed_through, ..found.clone() }, condition })
     }
 }
@@ -480,8 +503,8 @@ impl PrunePlan {
 pub(super) fn without_closed(notes: &[NotedRow], generators: &[Generator]) -> Vec<NotedRow> {
     let is_closed = |note: &NotedRow| {
         let generator = generators.iter().find(|generator| generator.name == note.key.name());
-        let through = generator.and_then(|generator| Day::parse(&generator.closed_through));
-        through.is_some_and(|through| through.ends(note.key.period()))
+        let through = generator.and_then(Generator::closed_through);
+        through.is_some_and(|through| Reset::has_ended(note.key.period(), through))
     };
     notes.iter().filter(|note| !is_closed(note)).cloned().collect()
 }
@@ -636,12 +659,86 @@ pub(super) fn apply_change(row: &SequenceRow, change: &RowChange, now_unix_ms: i
 
 #[cfg(test)]
 mod tests {
+    use getid_core::server::{CivilDay, CivilTime, FiscalStart, Key, Reset, Spec};
+
+    use super::super::{Generator, OpenPeriodRequest, Verdict};
     use super::RawRow;
 
     #[cfg(feature = "postgres")]
     #[test]
     fn columns_are_counted() {
         assert_eq!(super::COLUMNS.split(',').count(), super::COLUMN_COUNT);
+    }
+
+    /// Returns all intervals, with two starts of fiscal years.
+    fn resets() -> Vec<Reset> {
+        let all = ["04-06", "12-29"].map(|start| Reset::all(FiscalStart::parse(start).unwrap()));
+        all.into_iter().flatten().filter(|reset| *reset != Reset::Never).collect()
+    }
+
+    /// Returns one hour of each day of two years, whose ends are within weeks and fiscal years.
+    fn times() -> impl Iterator<Item = CivilTime> {
+        let first = CivilDay::new(2024, 12, 20).unwrap().number();
+        (first..first + 740)
+            .map(|number| CivilTime::at(CivilDay::of_number(number), u8::try_from(number % 24).unwrap()))
+    }
+
+    fn opening(reset: Reset, period: &str) -> OpenPeriodRequest {
+        OpenPeriodRequest {
+            key: Key::of_period("g", period).unwrap(),
+            declaration: String::new(),
+            reset,
+            spec: Spec::default(),
+            floor: 0,
+            may_begin: true,
+            is_serial: true,
+            from_unix_ms: i64::MIN,
+            has_begun: true,
+            redeclares: true,
+            server: None,
+            series: None,
+        }
+    }
+
+    /// The newest period in terms of another interval never refuses a server whose clock is in that period or later,
+    /// refuses all that ended before it, and never goes back while time passes.
+    #[test]
+    fn the_newest_period_never_goes_back_when_the_interval_changes() {
+        for (before, after) in
+            resets().iter().flat_map(|before| resets().into_iter().map(move |after| (*before, after)))
+        {
+            let mut last = String::new();
+            for stamp in times() {
+                let newest = before.period(stamp).unwrap();
+                let found = Generator { reset: before.to_string(), newest: newest.clone(), ..Generator::default() };
+                let converted = found.newest_as(after);
+                let now = after.period(stamp).unwrap();
+                assert!(last <= converted && converted <= now, "{last} {newest} {converted} {now}");
+                assert_eq!(opening(after, &now).refused_by(&found), None, "{newest} {now}");
+                let (_, begin) = Reset::of_period(&newest).unwrap();
+                let earlier = after.first_day(begin.date().unwrap()).yesterday().unwrap();
+                let ended = after.period(CivilTime::at(earlier, 23)).unwrap();
+                let refused = opening(after, &ended).refused_by(&found);
+                assert_eq!(refused, Some(Verdict::Newer { period: converted.clone() }), "{newest} {ended}");
+                last = converted;
+            }
+        }
+    }
+
+    /// Closed days stay closed for other intervals too.
+    #[test]
+    fn a_closed_period_does_not_begin_again_when_the_interval_changes() {
+        let found = |newest: &str| Generator {
+            newest: newest.to_owned(),
+            closed_through: "20261121".to_owned(),
+            ..Generator::default()
+        };
+        let refusal = opening(Reset::Day, "D20261121").refused_by(&found("M20261101"));
+        let Some(Verdict::BadRow(message)) = refusal else { panic!("{refusal:?}") };
+        assert!(message.contains("D20261121 is closed") && message.contains("2026-11-21"), "{message}");
+        for (reset, period) in [(Reset::Day, "D20261122"), (Reset::Week, "W20261116"), (Reset::Month, "M20261101")] {
+            assert_eq!(opening(reset, period).refused_by(&found("M20261101")), None, "{period}");
+        }
     }
 
     #[test]

@@ -508,8 +508,9 @@ SET beat = max(beat, excluded.beat), is_live = excluded.is_live, is_own = exclud
                 let mut put = transaction.prepare_cached("INSERT OR IGNORE INTO begun VALUES (?1, ?2)")?;
                 // Periods of one reset have the same length, and sort by time.
                 let mut forget = transaction.prepare_cached(
-                    "DELETE FROM begun WHERE name = ?1 AND length(period) = length(?2) AND period NOT IN (SELECT period \
-                     FROM begun WHERE name = ?1 AND length(period) = length(?2) ORDER BY period DESC LIMIT ?3)",
+                    "DELETE FROM begun WHERE name = ?1 AND substr(period, 1, 1) = substr(?2, 1, 1) AND period NOT IN \
+                     (SELECT period FROM begun WHERE name = ?1 AND substr(period, 1, 1) = substr(?2, 1, 1) \
+                     ORDER BY period DESC LIMIT ?3)",
                 )?;
                 keys.iter().try_for_each(|key| {
                     put.execute([owner_of(key), key.period()])?;
@@ -620,11 +621,11 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder");
         let notes = || SequenceNotes::in_file(dir.path().join("notes"));
         let keys = |texts: &[&str]| texts.iter().filter_map(|text| Key::parse(text)).collect::<Vec<_>>();
-        let some = ["short", "invoice@20261122"];
+        let some = ["short", "invoice@D20261122"];
         assert_eq!(notes().begun(keys(&some)).await, [false, false]);
         assert!(notes().begin(keys(&some)).await);
         assert!(notes().begin(keys(&some)).await, "twice");
-        let asked = keys(&["invoice", "invoice@20261122", "invoice@20261123", "short", "short@20261122"]);
+        let asked = keys(&["invoice", "invoice@D20261122", "invoice@D20261123", "short", "short@D20261122"]);
         assert_eq!(notes().begun(asked.clone()).await, [false, true, false, true, false]);
         assert_eq!(SequenceNotes::default().begun(asked).await, [false; 5]);
     }
@@ -633,8 +634,8 @@ mod tests {
     async fn the_newest_periods_of_a_name_are_kept() {
         let dir = tempfile::tempdir().expect("a folder");
         let notes = SequenceNotes::in_file(dir.path().join("notes"));
-        let hours: Vec<Key> = (0..24).filter_map(|hour| Key::parse(&format!("a@20261122{hour:02}"))).collect();
-        let others: Vec<Key> = ["a", "a@2026", "b@2026112200"].into_iter().filter_map(Key::parse).collect();
+        let hours: Vec<Key> = (0..24).filter_map(|hour| Key::parse(&format!("a@H20261122T{hour:02}"))).collect();
+        let others: Vec<Key> = ["a", "a@Y20260101", "b@H20261122T00"].into_iter().filter_map(Key::parse).collect();
         assert!(notes.begin(others.clone()).await);
         for hour in &hours {
             assert!(notes.begin(vec![hour.clone()]).await);

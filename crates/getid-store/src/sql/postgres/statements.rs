@@ -10,7 +10,7 @@ use super::failures::unexpected;
 use super::link::PostgresLink;
 use crate::sql::beats;
 use crate::sql::connection::ReserveLink;
-use crate::sql::native::{self, COLUMNS, COLUMNS_COUNT, RawRow, column};
+use crate::sql::native::{self, COLUMNS, RawRow, column};
 use crate::sql::packet::{Dialect, Link as _, Packet, RecordDialect, SqlRow, hex};
 use crate::sql::{Reservation, Reservations, ReserveRequest, ServerBeat, StoreError, Verdict};
 
