@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 use super::caller::Caller;
 use super::endpoint::{Endpoint, HandlerState};
 use super::guard;
+use super::idempotency::{self, KeyUnderWay};
 use super::problem::Problem;
 use super::query::Query;
 use super::reply::ReplyFrame;
@@ -61,6 +62,25 @@ impl ApiRequest {
     /// 413 for a body that is too large, 400 for any other fault of it.
     pub(super) async fn body(&self, body: Body) -> Result<Map<String, Value>, Problem> {
         self.row.body(body, self.bounds()).await
+    }
+
+    /// Parses the header `Idempotency-Key`; `None` without it.
+    ///
+    /// # Errors
+    ///
+    /// 400 for a header that is not one key.
+    pub(super) fn idempotency_key(&self) -> Result<Option<String>, Problem> {
+        idempotency::key_of(&self.headers)
+    }
+
+    /// Marks a key of the caller as under way until the returned value is dropped. `name` is the generator or the
+    /// sequence that gives the IDs.
+    ///
+    /// # Errors
+    ///
+    /// 409 if a request of the same key is under way; a problem if the login is wrong or the server stops.
+    pub(super) async fn begin_key(&self, name: &str, key: &str) -> Result<KeyUnderWay, Problem> {
+        self.caller.begin_key(&self.headers, name, key).await
     }
 
     /// Checks whether the caller may use a protected path; for handlers of open paths.

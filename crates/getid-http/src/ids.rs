@@ -9,7 +9,7 @@ use getid_core::server::NAME_BYTES_MAX;
 use serde_json::{Map, Value};
 
 use super::api_request::{ApiRequest, PathName};
-use super::endpoint::{Endpoint, EndpointAccess, EndpointResponse, Method, in_path, optional};
+use super::endpoint::{Endpoint, EndpointAccess, EndpointResponse, IDEMPOTENCY_KEY, Method, in_path, optional};
 use super::openapi::TAG_IDS;
 use super::problem::Problem;
 use super::schema::{self, Field, Schema, UNNAMED, field, maybe};
@@ -43,11 +43,13 @@ pub(super) const DRAW: Endpoint = Endpoint {
     tag: TAG_IDS,
     id: "drawIds",
     summary: "Get IDs of a generator",
-    description: "Each request returns new IDs. IDs ascend within a request, and over successive requests.",
+    description: "Each request returns new IDs, unless its Idempotency-Key is known. IDs ascend within a request, and \
+                  over successive requests.",
     access: EndpointAccess::Commands(&[("GETID", "without count, or with 1"), ("MGETID", "with a count above 1")]),
     parameters: &[
         in_path("name", &NAME, "The generator; '-' is the unnamed one."),
         optional("count", &Schema::Count(|bounds| bounds.ids), "The number of IDs; the default is 1."),
+        IDEMPOTENCY_KEY,
     ],
     body: Some(FIELDS),
     responses: &[EndpointResponse::ok(
@@ -61,7 +63,7 @@ pub(super) const DRAW: Endpoint = Endpoint {
         ),
         "The IDs.",
     )],
-    problems: &[404, 409],
+    problems: &[404, 409, 422],
     route: |filter| on(filter, draw),
 };
 
@@ -78,8 +80,9 @@ pub(super) fn plain_name(request: &Request) -> Option<&str> {
 /// Returns `count` IDs of the generator `name`: `{"ids":["..."]}`.
 pub(super) async fn draw(PathName(name): PathName, request: ApiRequest, body: Body) -> Result<Response, Problem> {
     let count = request.query()?.number("count").unwrap_or(1);
+    let key = request.idempotency_key()?;
     let body = request.body(body).await?;
-    if count == 1 && name == UNNAMED && body.is_empty() {
+    if count == 1 && name == UNNAMED && body.is_empty() && key.is_none() {
         return Ok(reply::json_text(id_list::of_reply(&request.run_bytes(GETID).await?)?));
     }
     let counted = count.to_string();
@@ -91,6 +94,13 @@ pub(super) async fn draw(PathName(name): PathName, request: ApiRequest, body: Bo
     } else if !fields.is_empty() {
         return Err(Problem::bad("the unnamed generator has no request fields; send no 'fields'".to_owned()));
     }
+    let _under_way = match &key {
+        Some(key) => {
+            args.extend([&b"REQUEST"[..], key.as_bytes()]);
+            Some(request.begin_key(&name, key).await?)
+        }
+        None => None,
+    };
     let reply = request.run_bytes(&resp_request::encode(&args)).await?;
     let ids = id_list::of_reply(&reply);
     Ok(reply::json_text(if name == UNNAMED { ids? } else { ids.map_err(|problem| of_named(problem, &name))? }))
