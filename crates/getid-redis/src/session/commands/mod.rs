@@ -17,6 +17,7 @@ mod ids;
 mod introspect;
 mod keys;
 mod pubsub;
+mod requests;
 mod scripts;
 mod seals;
 mod sequence;
@@ -26,6 +27,7 @@ mod transaction;
 mod workers;
 
 pub use ids::no_generator;
+pub use requests::REQUESTS_OFF;
 pub(super) use sequences::HASH_FIELD;
 pub use sequences::SEQUENCES_OFF;
 
