@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use getid_core::NamedGenerator;
 
+use super::number_effect::NumberEffect;
 use super::sequence_effect::{KeysEffect, ScriptEffect, SequenceEffect};
 use super::worker_effect::WorkerEffect;
 use crate::command::{IdEncoding, IdReadings, NamedId};
@@ -33,6 +34,8 @@ pub enum Effect {
     Keys(KeysEffect),
     /// The command `SEQUENCE`.
     Sequence(SequenceEffect),
+    /// The command `NUMBER`.
+    Number(NumberEffect),
     /// A known script.
     Script(ScriptEffect),
     /// The command `WORKERID`.

@@ -15,6 +15,7 @@ mod draws;
 mod effect;
 mod fast_path;
 mod named;
+mod number_effect;
 mod reply_mode;
 mod request;
 mod reservations;
@@ -44,6 +45,7 @@ pub use effect::{
 use getid_core::Reservation;
 use getid_core::server::CounterDeclaration;
 pub use named::{NamedDraw, NamedDrawResults, NamedPart, NamedReply, ReplyForm};
+pub use number_effect::{LedgerPageRequest, NumberAction, NumberEffect};
 use request::RequestRejection;
 use reservations::TurnIds;
 pub use sequence_effect::{
