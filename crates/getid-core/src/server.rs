@@ -47,8 +47,8 @@ pub use crate::sequence::{
     Spec, SpecError, VALUE_MAX, WaitPolicy, WaiterId, is_sequence_name, is_series,
 };
 pub use crate::serial::{
-    COUNTER_KINDS, CheckDigit, CivilTime, CounterDeclaration, CounterError, CounterKind, CounterReading, NamedCounters,
-    Reset, Serial, Template, TemplateError, UnknownZone, ZoneCheck, counter_doc,
+    COUNTER_KINDS, CheckDigit, CivilTime, CounterDeclaration, CounterError, CounterKind, CounterReading, GAPLESS,
+    NamedCounters, ReleasedNumbers, Reset, Serial, Template, TemplateError, UnknownZone, ZoneCheck, counter_doc,
 };
 pub use crate::slots::Slots;
 pub use crate::status::{LineStatus, Status};

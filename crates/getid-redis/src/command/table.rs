@@ -6,7 +6,7 @@
 mod cluster;
 mod hashes;
 mod keys;
-
+mod numbers;
 mod pubsub;
 mod scripts;
 mod sequences;
@@ -111,6 +111,7 @@ pub static TABLE: &[Command] =
         hashes::HVALS,
         hashes::HSET,
         sequences::SEQUENCE,
+        numbers::NUMBER,
         workers::WORKERID,
         scripts::EVAL,
         scripts::EVALSHA,

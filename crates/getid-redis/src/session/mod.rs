@@ -15,6 +15,7 @@ mod draws;
 mod effect;
 mod fast_path;
 mod named;
+mod number_effect;
 mod reply_mode;
 mod request;
 mod request_effect;
@@ -45,6 +46,7 @@ pub use effect::{
 use getid_core::Reservation;
 use getid_core::server::CounterDeclaration;
 pub use named::{NamedDraw, NamedDrawResults, NamedPart, NamedReply, ReplyForm};
+pub use number_effect::{LedgerPageRequest, NumberAction, NumberEffect};
 use request::RequestRejection;
 pub use request_effect::{
     RequestEffect, RequestForm, RequestSource, counter_reply, named_reply, range_reply, unnamed_reply,

@@ -16,6 +16,7 @@ mod connection;
 mod ids;
 mod introspect;
 mod keys;
+mod numbers;
 mod pubsub;
 mod requests;
 mod scripts;
@@ -126,6 +127,13 @@ fn function(verb: Verb) -> fn(&mut Call<'_>) -> CommandResult {
         Verb::SequenceNext => sequence::next,
         Verb::SequenceRaise => sequence::raise,
         Verb::SequenceStores => sequence::stores,
+
+        Verb::NumberCommit => numbers::commit,
+        Verb::NumberLedger => numbers::ledger,
+        Verb::NumberRelease => numbers::release,
+        Verb::NumberReserve => numbers::reserve,
+        Verb::NumberSettle => numbers::settle,
+        Verb::NumberVoid => numbers::void,
 
         Verb::WorkerIdInfo => workers::info,
         Verb::WorkerIdInit => workers::init,
@@ -248,6 +256,7 @@ fn function(verb: Verb) -> fn(&mut Call<'_>) -> CommandResult {
         | Verb::Config
         | Verb::Latency
         | Verb::Memory
+        | Verb::Number
         | Verb::Object
         | Verb::Script
         | Verb::Sequence
@@ -259,6 +268,7 @@ fn function(verb: Verb) -> fn(&mut Call<'_>) -> CommandResult {
         | Verb::ConfigHelp
         | Verb::LatencyHelp
         | Verb::MemoryHelp
+        | Verb::NumberHelp
         | Verb::ObjectHelp
         | Verb::ScriptHelp
         | Verb::SequenceHelp
