@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::keys;
+use crate::{keys, numbers};
 use getid_config::Config;
 use getid_core::server::{CounterDeclaration, NamedCounters, NamedGenerators, Run, SequenceRefusal};
 use getid_core::{
@@ -37,6 +37,8 @@ pub(crate) struct Options {
     pub(crate) sealed: bool,
     /// Whether there is a store for sequences.
     pub(crate) sequences: bool,
+    /// Whether there are the serial generators `receipt`, which is gapless, and `ticket`.
+    pub(crate) numbers: bool,
     /// Value of `client-query-buffer-limit`.
     pub(crate) request_bytes_max: usize,
 }
@@ -51,6 +53,7 @@ impl Default for Options {
             generators: false,
             sealed: false,
             sequences: false,
+            numbers: false,
             request_bytes_max: 1 << 30,
         }
     }
@@ -83,6 +86,7 @@ pub(crate) fn settings(options: &Options) -> Settings {
         is_standby: false,
     };
     let settings = if options.sealed { settings.with_counters(Arc::new(counters())) } else { settings };
+    let settings = if options.numbers { settings.with_counters(Arc::new(serials())) } else { settings };
     settings.with_generators(Arc::new(if options.generators { generators() } else { NamedGenerators::default() }))
 }
 
@@ -107,6 +111,14 @@ pub(crate) const GENERATORS: [&str; 18] = [
     "users typeid prefix user",
     "v4 uuid4",
 ];
+
+/// Returns the counters of a shell with numbers.
+fn serials() -> NamedCounters {
+    NamedCounters::new(["receipt serial R{n:6} gapless", "ticket serial T{n:6}"].map(|line| {
+        let words: Vec<&str> = line.split(' ').collect();
+        Arc::new(CounterDeclaration::parse(&words, |_| Ok(())).unwrap().unwrap())
+    }))
+}
 
 /// Returns the counter `member` of a shell with sealed generators.
 fn counters() -> NamedCounters {
@@ -379,6 +391,7 @@ fn answer(effect: &Effect) -> Value {
         Effect::Acl(_) => unreachable!("the shell carries it out"),
         Effect::Keys(effect) => keys::answer(effect),
         Effect::Sequence(effect) => keys::answer_operator(effect),
+        Effect::Number(effect) => numbers::answer(effect),
         Effect::Script(effect) => keys::answer_script(effect),
         Effect::Worker(_) => Value::error("ERR there are no worker pools"),
         Effect::Shutdown(options) if options.abort => Value::error("ERR No shutdown in progress."),
@@ -506,6 +519,10 @@ fn read_line(line: &str, place: &str, all: &mut Vec<Conversation>) {
                 "unclaimed" => conversation.options.unclaimed = true,
                 "generators" => conversation.options.generators = true,
                 "sealed" => (conversation.options.generators, conversation.options.sealed) = (true, true),
+                "numbers" => {
+                    (conversation.options.sequences, conversation.options.numbers) = (true, true);
+                    conversation.options.generators = true;
+                }
                 "sequences" => conversation.options.sequences = true,
                 _ => panic!("{place}: unknown mark '{mark}'"),
             }

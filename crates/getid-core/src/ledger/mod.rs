@@ -7,6 +7,7 @@
 //! Invariants: every number from 1 to the highest of a period is in exactly one state. A number belongs to one request
 //! at most. No clock changes a state.
 
+use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 
@@ -218,4 +219,45 @@ pub enum NumberRefusal {
         /// The counter that has given some.
         key: Key,
     },
+}
+
+impl NumberRefusal {
+    /// Returns the error's code and sentence. `subject` is the request, or the text of a number that is settled by
+    /// hand.
+    pub fn of(&self, name: &str, subject: &str) -> String {
+        match self {
+            NumberRefusal::UnknownRequest => format!(
+                "ERR no number of generator '{name}' belongs to request '{subject}': NUMBER RESERVE {name} REQUEST r \
+                 reserves one for request r"
+            ),
+            NumberRefusal::OtherUser => format!(
+                "NOPERM request '{subject}' of generator '{name}' belongs to another user: choose another request, or act \
+                 for it as a user with the right 'number|settle'"
+            ),
+            NumberRefusal::Settled { text, state } => {
+                let why = match state {
+                    NumberState::Reserved => "NUMBER COMMIT, RELEASE or VOID of its request settles it",
+                    NumberState::Committed | NumberState::Void => "a settled number stays as it is",
+                    NumberState::Released => "NUMBER RESERVE reserves another number for the request",
+                    NumberState::Unclear => "only NUMBER SETTLE changes it",
+                };
+                format!("ERR number '{text}' of generator '{name}' is {}: {why}", state.word())
+            }
+            NumberRefusal::OtherSeries { series } => format!(
+                "ERR request '{subject}' has a number of the key '{series}' of generator '{name}': send KEY {series}, or \
+                 choose another request"
+            ),
+            NumberRefusal::UnknownText => format!(
+                "ERR no number of generator '{name}' has the text '{subject}': NUMBER LEDGER {name} lists its numbers"
+            ),
+            NumberRefusal::AtMax { max } => format!(
+                "ERR generator '{name}' has no more numbers now: its template holds at most {max}. 'overflow grow' in its \
+                 declaration allows longer numbers"
+            ),
+            NumberRefusal::NotFromTheStart { key } => format!(
+                "ERR generator '{name}' cannot become gapless: its counter '{key}' has given numbers without a ledger. \
+                 Declare another name with gapless, or remove the word from this one"
+            ),
+        }
+    }
 }

@@ -32,6 +32,9 @@ pub fn counter_doc(word: &str) -> &'static str {
     }
 }
 
+/// Option of a serial whose numbers have no gaps: a word without a value.
+pub const GAPLESS: &str = "gapless";
+
 /// Width of a sequence's values, bits.
 const VALUE_BITS: u32 = 63;
 
@@ -87,6 +90,17 @@ pub struct Serial {
     pub grows: bool,
     /// Smallest reservation, values.
     pub cache: u32,
+    /// Use of released numbers, if a ledger keeps the numbers without gaps; `None`: there is no ledger.
+    pub gapless: Option<ReleasedNumbers>,
+}
+
+/// Use of numbers that their requests have released, in a ledger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReleasedNumbers {
+    /// The lowest released number of a period goes to the next request.
+    Reused,
+    /// A released number becomes void.
+    Void,
 }
 
 impl Serial {
@@ -130,6 +144,10 @@ pub enum CounterError {
     Format { text: String },
     Prefix { text: String },
     Overflow { text: String },
+    GaplessKind,
+    GaplessCache { text: String },
+    Released { text: String },
+    ReleasedAlone,
     Alphabet { error: AlphabetError },
     UnreadAlphabet,
     Sqids(SqidsError),
@@ -151,6 +169,9 @@ impl CounterError {
             CounterError::Format { .. } => "format",
             CounterError::Prefix { .. } => "prefix",
             CounterError::Overflow { .. } => "overflow",
+            CounterError::GaplessKind => GAPLESS,
+            CounterError::GaplessCache { .. } => "cache",
+            CounterError::Released { .. } | CounterError::ReleasedAlone => "released",
             CounterError::Alphabet { .. } | CounterError::UnreadAlphabet => "alphabet",
             CounterError::Sqids(error) => error.option(),
             CounterError::Seal(mistake) => mistake.option(),
@@ -169,7 +190,7 @@ impl fmt::Display for CounterError {
             CounterError::NoValue { option } => write!(f, "{option} has no value"),
             CounterError::Twice { option } => write!(f, "{option} is given twice"),
             CounterError::Option { kind: "serial", name } => {
-                write!(f, "'{name}' is not an option of a serial: it has zone, reset, overflow and cache")
+                write!(f, "'{name}' is not an option of a serial: it has zone, reset, overflow, cache, gapless and released")
             }
             CounterError::Option { name, .. } => {
                 write!(
@@ -199,6 +220,20 @@ impl fmt::Display for CounterError {
                  backslashes"
             ),
             CounterError::Overflow { text } => write!(f, "overflow is '{text}', must be error or grow"),
+            CounterError::GaplessKind => f.write_str(
+                "gapless is an option of a serial, and a sequence has no ledger: 'serial \"{n:6}\" gapless' in the place \
+                 of the kind declares numbers without gaps",
+            ),
+            CounterError::GaplessCache { text } => write!(
+                f,
+                "cache is '{text}', must be 0 or omitted with gapless: each number is in the store before its reply"
+            ),
+            CounterError::Released { text } => {
+                write!(f, "released is '{text}', must be void, or omitted for numbers that other requests get")
+            }
+            CounterError::ReleasedAlone => {
+                f.write_str("released void is for a serial with gapless: add gapless, or remove released")
+            }
             CounterError::Alphabet { error } => write!(f, "alphabet: {error}"),
             CounterError::UnreadAlphabet => {
                 f.write_str("alphabet is for seal and format sqids, and the sequence has neither")
@@ -318,6 +353,14 @@ impl CounterDeclaration {
         }
     }
 
+    /// Returns the use of released numbers, if a ledger keeps its numbers without gaps; `None` without a ledger.
+    pub fn gapless(&self) -> Option<ReleasedNumbers> {
+        match &self.kind {
+            CounterKind::Sequence(_) => None,
+            CounterKind::Serial(serial) => serial.gapless,
+        }
+    }
+
     /// Returns the words that declare it.
     pub fn words(&self) -> Vec<String> {
         let mut words = [self.name.clone(), self.word().to_owned()].to_vec();
@@ -327,7 +370,7 @@ impl CounterDeclaration {
             CounterKind::Sequence(Some(format)) => {
                 format.options().iter().for_each(|(option, value)| add(option, value));
             }
-            CounterKind::Serial(Serial { template, reset, zone, grows, cache }) => {
+            CounterKind::Serial(Serial { template, reset, zone, grows, cache, gapless }) => {
                 words.push(template.text().to_owned());
                 let mut add = |option: &str, value: &str| words.extend([option.to_owned(), value.to_owned()]);
                 if let Some(zone) = zone {
@@ -339,8 +382,15 @@ impl CounterDeclaration {
                 if *grows {
                     add("overflow", "grow");
                 }
-                if *cache != CACHE_DEFAULT {
-                    add("cache", &cache.to_string());
+                match gapless {
+                    None if *cache != CACHE_DEFAULT => add("cache", &cache.to_string()),
+                    None => {}
+                    Some(released) => {
+                        words.push(GAPLESS.to_owned());
+                        if *released == ReleasedNumbers::Void {
+                            words.extend(["released".to_owned(), "void".to_owned()]);
+                        }
+                    }
                 }
             }
         }
@@ -393,15 +443,19 @@ struct SerialOptions<'a>(Vec<(&'a str, &'a str)>);
 impl<'a> SerialOptions<'a> {
     fn read(kind: &'static str, words: &[&'a str], errors: &mut Vec<CounterError>) -> SerialOptions<'a> {
         let known: &[&str] = if kind == "serial" {
-            &["zone", "reset", "overflow", "cache"]
+            &["zone", "reset", "overflow", "cache", GAPLESS, "released"]
         } else {
             &["format", "alphabet", "pad", "prefix", "overflow", SEAL, SEAL_OPTIONS[0], SEAL_OPTIONS[1]]
         };
         let mut options: Vec<(&str, &str)> = Vec::new();
         let mut words = words.iter().copied();
         while let Some(option) = words.next() {
-            let value = if option == SEAL { Some("") } else { words.next() };
+            let value = if [SEAL, GAPLESS].contains(&option) { Some("") } else { words.next() };
             if !known.contains(&option) {
+                if option == GAPLESS {
+                    errors.push(CounterError::GaplessKind);
+                    continue;
+                }
                 errors.push(CounterError::Option { kind, name: option.to_owned() });
                 continue;
             }
@@ -471,9 +525,31 @@ impl<'a> SerialOptions<'a> {
             None if template.has_date() => errors.push(CounterError::NoZone),
             _ => {}
         }
+        let gapless = self.gapless(errors);
         let cache = self.number("cache", 0..=RESERVED_MAX, |text| CounterError::Cache { text }, errors);
+        let cache = if gapless.is_some() { 0 } else { cache.unwrap_or(CACHE_DEFAULT) };
         let zone = zone_name.map(str::to_owned);
-        Some(Serial { template, reset, zone, grows, cache: cache.unwrap_or(CACHE_DEFAULT) })
+        Some(Serial { template, reset, zone, grows, cache, gapless })
+    }
+
+    /// Returns the use of released numbers of a serial with a ledger. Another `cache` than 0 is a mistake there.
+    fn gapless(&self, errors: &mut Vec<CounterError>) -> Option<ReleasedNumbers> {
+        let is_gapless = self.get(GAPLESS).is_some();
+        if let Some(text) = self.get("cache").filter(|text| is_gapless && *text != "0") {
+            errors.push(CounterError::GaplessCache { text: text.to_owned() });
+        }
+        let released = match self.get("released") {
+            None => ReleasedNumbers::Reused,
+            Some("void") => ReleasedNumbers::Void,
+            Some(text) => {
+                errors.push(CounterError::Released { text: text.to_owned() });
+                ReleasedNumbers::Reused
+            }
+        };
+        if released == ReleasedNumbers::Void && !is_gapless {
+            errors.push(CounterError::ReleasedAlone);
+        }
+        is_gapless.then_some(released)
     }
 
     /// Removes the options of a seal, and returns it if they declare one.

@@ -15,7 +15,7 @@ mod template;
 
 pub use check_digit::CheckDigit;
 pub use counter::{
-    COUNTER_KINDS, CounterDeclaration, CounterError, CounterKind, CounterReading, NamedCounters, Serial, UnknownZone,
-    ZoneCheck, counter_doc,
+    COUNTER_KINDS, CounterDeclaration, CounterError, CounterKind, CounterReading, GAPLESS, NamedCounters,
+    ReleasedNumbers, Serial, UnknownZone, ZoneCheck, counter_doc,
 };
 pub use template::{CivilTime, Reset, Template, TemplateError};

@@ -2,7 +2,9 @@
 
 use std::collections::HashSet;
 
-use getid_core::server::{CheckDigit, CivilTime, CounterDeclaration, CounterKind, Reset, Template, UnknownZone};
+use getid_core::server::{
+    CheckDigit, CivilTime, CounterDeclaration, CounterKind, ReleasedNumbers, Reset, Template, UnknownZone,
+};
 use proptest::prelude::*;
 
 const STAMP: CivilTime = CivilTime { year: 2026, month: 11, day: 2, hour: 9 };
@@ -168,6 +170,12 @@ fn declarations_and_their_mistakes() {
             "i serial {yyyyMM}{n:6} overflow grow reset year zone UTC",
             "i serial {yyyyMM}{n:6} zone UTC reset year overflow grow",
         ),
+        ("i serial {n:6} gapless", "i serial {n:6} gapless"),
+        ("i serial {n:6} cache 0 gapless overflow error", "i serial {n:6} gapless"),
+        (
+            "i serial R{yyyy}-{n:6} released void gapless zone UTC overflow grow",
+            "i serial R{yyyy}-{n:6} zone UTC overflow grow gapless released void",
+        ),
     ] {
         assert_eq!(words(given).as_deref(), Ok(canonical));
         assert_eq!(declared(given), declared(canonical));
@@ -191,6 +199,13 @@ fn declarations_and_their_mistakes() {
         ("s sequence seal key-file k prefix A-", "prefix is given together with seal"),
         ("s sequence seal key-file k overflow grow", "overflow is given together with seal"),
         ("i serial {n:6} seal", "'seal' is not an option of a serial"),
+        ("i serial {n:6} gapless yes", "'yes' is not an option of a serial"),
+        ("i serial {n:6} gapless gapless", "gapless is given twice"),
+        ("i serial {n:6} gapless cache 100", "cache is '100', must be 0 or omitted with gapless"),
+        ("i serial {n:6} gapless released later", "released is 'later', must be void"),
+        ("i serial {n:6} gapless released", "released has no value"),
+        ("i serial {n:6} released void", "released void is for a serial with gapless"),
+        ("s sequence gapless", "gapless is an option of a serial, and a sequence has no ledger"),
     ] {
         let error = words(given).expect_err(given);
         assert!(error.contains(expected), "{given}: {error}");
@@ -198,6 +213,23 @@ fn declarations_and_their_mistakes() {
     let serial = declared("i serial {n:6}").expect("a serial");
     let CounterKind::Serial(serial) = serial.kind() else { panic!("a serial") };
     assert_eq!(serial.spec().max, 999_999);
+}
+
+#[test]
+fn servers_of_a_store_agree_on_gaps() {
+    let shared = |words: &str| declared(words).expect(words).shared_text();
+    assert_eq!(shared("i serial {n:6} cache 0"), shared("i serial {n:6} cache 500"));
+    assert_eq!(shared("i serial {n:6} gapless"), shared("i serial {n:6} cache 0 gapless"));
+    for [one, other] in [
+        ["i serial {n:6} cache 0", "i serial {n:6} gapless"],
+        ["i serial {n:6} gapless", "i serial {n:6} gapless released void"],
+    ] {
+        assert_ne!(shared(one), shared(other));
+    }
+    let gapless = declared("i serial {n:6} gapless").expect("a serial");
+    let CounterKind::Serial(serial) = gapless.kind() else { panic!("a serial") };
+    assert_eq!((serial.spec().cache, gapless.gapless()), (0, Some(ReleasedNumbers::Reused)));
+    assert_eq!(declared("s sequence").expect("a sequence").gapless(), None);
 }
 
 fn stamps() -> impl Strategy<Value = CivilTime> {

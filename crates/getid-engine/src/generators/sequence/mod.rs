@@ -11,6 +11,7 @@
 //! may have raised a row, and this server could not learn of it for `sequence-ride-out-s`.
 
 mod backup;
+mod batcher;
 mod beats;
 mod begun;
 mod confirm;
