@@ -10,7 +10,7 @@ use axum::http::{HeaderMap, Uri};
 use serde_json::{Map, Value};
 
 use super::caller::Caller;
-use super::endpoint::{Endpoint, HandlerState};
+use super::endpoint::{Endpoint, HandlerState, KEPT_FOR};
 use super::guard;
 use super::idempotency::{self, KeyUnderWay};
 use super::problem::Problem;
@@ -71,6 +71,27 @@ impl ApiRequest {
     /// 400 for a header that is not one key.
     pub(super) fn idempotency_key(&self) -> Result<Option<String>, Problem> {
         idempotency::key_of(&self.headers)
+    }
+
+    /// Returns the words of a command for the key of the request and the parameter `for` of its query: `REQUEST key`,
+    /// or `REQUEST key FOR seconds`; none without a key.
+    ///
+    /// # Errors
+    ///
+    /// 400 for a header that is not one key, and for `for` without a key.
+    pub(super) fn request_words(&self, query: &Query) -> Result<Vec<String>, Problem> {
+        let kept_for = query.number(KEPT_FOR.name).map(|seconds| ["FOR".to_owned(), seconds.to_string()]);
+        match (self.idempotency_key()?, kept_for) {
+            (Some(key), kept_for) => {
+                Ok(["REQUEST".to_owned(), key].into_iter().chain(kept_for.into_iter().flatten()).collect())
+            }
+            (None, None) => Ok(Vec::new()),
+            (None, Some(_)) => {
+                let detail = "'for' of the query keeps the answer of an Idempotency-Key, and the request has none; \
+                              send both or none";
+                Err(Problem::bad(detail.to_owned()))
+            }
+        }
     }
 
     /// Marks a key of the caller as under way until the returned value is dropped. `name` is the generator or the

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use axum::extract::FromRef;
 use axum::routing::{MethodFilter, MethodRouter};
-use getid_core::server::ledger::REQUEST_BYTES_MAX;
+use getid_core::server::request_key::{FOR_S_MAX, FOR_S_MIN, REQUEST_BYTES_MAX};
 
 use super::schema::{Field, Schema};
 use super::state::Http;
@@ -174,3 +174,10 @@ pub(super) const IDEMPOTENCY_KEY: Parameter = Parameter {
     description: "Your name for this request, in double quotes: a repeated request gets the same answer, from every \
                   server of the store.",
 };
+
+/// The parameter that sets for how long the answer of an `Idempotency-Key` is kept.
+pub(super) const KEPT_FOR: Parameter = optional(
+    "for",
+    &Schema::Integer { min: FOR_S_MIN as i64, max: FOR_S_MAX as i64 },
+    "Seconds for which the answer of the Idempotency-Key is kept at least; the default is 86400.",
+);

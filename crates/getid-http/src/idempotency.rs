@@ -12,7 +12,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::http::{HeaderMap, HeaderName, StatusCode};
-use getid_core::server::ledger::REQUEST_BYTES_MAX;
+use getid_core::server::request_key::REQUEST_BYTES_MAX;
 use getid_text::printable::printable_up_to;
 use sfv::{BareItem, Item, Parser};
 

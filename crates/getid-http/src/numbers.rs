@@ -241,7 +241,7 @@ const LEDGER: Endpoint = Endpoint {
 
 const PERIOD: Schema = Schema::Text { chars_min: 1, chars_max: 16, pattern: "^[A-Za-z0-9]+$" };
 
-const CURSOR: Schema = Schema::Text { chars_min: 1, chars_max: 300, pattern: "" };
+const CURSOR: Schema = Schema::Text { chars_min: 1, chars_max: 600, pattern: "" };
 
 const STATE: Schema = Schema::Word(&[
     NumberState::Reserved.word(),
@@ -260,13 +260,15 @@ const LISTED: Schema = Schema::Named(
         field("number", &VALUE, "The number, from 1 in each period."),
         field("last", &VALUE, "The last number of a range; else the same."),
         field("text", &ID, "The number as it was given; of a range the first."),
+        field("key", &Schema::OrNull(&KEY), "The key of its series; null without one."),
+        field("period", &Schema::OrNull(&PERIOD), "The period of its counter; null without one."),
         field("state", &STATE, ""),
-        field("since", &Schema::Time, "The time of the state."),
+        field("since", &Schema::OrNull(&Schema::Time), "The time of the state."),
         field("due", &Schema::OrNull(&Schema::Time), "The time from which a reserved number is overdue."),
         field("overdue", &Schema::Bool, "Whether a reserved number is overdue."),
         field("request", &Schema::OrNull(&TEXT), "The request; null if it has none, or the user may not see it."),
         field("user", &Schema::OrNull(&TEXT), "The user of the request."),
-        field("reason", &TEXT, "Why the number is in the state; may be empty."),
+        field("reason", &Schema::OrNull(&TEXT), "Why the number is in the state."),
     ]),
 );
 

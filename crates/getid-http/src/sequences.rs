@@ -10,7 +10,9 @@ use redis_protocol::resp3::types::OwnedFrame;
 use serde_json::{Map, Value, json};
 
 use super::api_request::{ApiRequest, PathName};
-use super::endpoint::{Endpoint, EndpointAccess, EndpointResponse, IDEMPOTENCY_KEY, Method, in_path, optional};
+use super::endpoint::{
+    Endpoint, EndpointAccess, EndpointResponse, IDEMPOTENCY_KEY, KEPT_FOR, Method, in_path, optional,
+};
 use super::openapi::TAG_SEQUENCES;
 use super::problem::Problem;
 use super::remedy::escaped;
@@ -322,6 +324,7 @@ const COUNT: Endpoint = Endpoint {
     parameters: &[
         in_path("name", &NAME, "The sequence."),
         optional("count", &Schema::Count(|bounds| bounds.values), "The number of values; the default is 1."),
+        KEPT_FOR,
         IDEMPOTENCY_KEY,
     ],
     body: None,
@@ -338,15 +341,17 @@ const COUNT: Endpoint = Endpoint {
 };
 
 async fn count(PathName(name): PathName, request: ApiRequest, body: Body) -> Result<Response, Problem> {
-    let count = request.query()?.number("count").unwrap_or(1);
-    let key = request.idempotency_key()?;
+    let query = request.query()?;
+    let count = query.number("count").unwrap_or(1);
+    let words = request.request_words(&query)?;
     request.body(body).await?;
     let counted = count.to_string();
     let next: [&[u8]; 5] = [b"SEQUENCE", b"NEXT", name.as_bytes(), b"COUNT", counted.as_bytes()];
-    let reply = match &key {
+    let reply = match words.get(1) {
         Some(key) => {
             let _under_way = request.begin_key(&name, key).await?;
-            request.run(&[&next[..], &[b"REQUEST", key.as_bytes()]].concat()).await?
+            let args: Vec<_> = next.into_iter().chain(words.iter().map(String::as_bytes)).collect();
+            request.run(&args).await?
         }
         None if count == 1 => request.run(&[b"INCR", name.as_bytes()]).await?,
         None => request.run(&next).await?,

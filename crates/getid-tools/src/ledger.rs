@@ -39,7 +39,7 @@ pub struct LedgerRow {
     pub text: String,
     /// Word of the state.
     pub state: String,
-    /// Time of the state, RFC 3339.
+    /// Time of the state, RFC 3339; empty if it is not known.
     pub since: String,
     /// Whether a reserved number is overdue.
     pub overdue: bool,
@@ -126,14 +126,17 @@ impl LedgerRow {
             return Err(wrong("state", &state));
         }
         let since = required("since")?;
-        let since_ms = parse_unix_ms(&since).map_err(|_| wrong("since", &since))?;
+        let since = match since.as_str() {
+            "" => since,
+            text => format_rfc3339(parse_unix_ms(text).map_err(|_| wrong("since", text))?),
+        };
         Ok(LedgerRow {
             number: first,
             last,
             text: required("text")?,
             state,
-            since: format_rfc3339(since_ms),
-            overdue: optional("overdue").is_some_and(|word| ["1", "#t", "yes"].contains(&word.as_str())),
+            since,
+            overdue: optional("overdue").is_some_and(|word| word == "yes"),
             request: optional("request").unwrap_or_default(),
             user: optional("user").unwrap_or_default(),
             reason: optional("reason").unwrap_or_default(),
@@ -322,7 +325,8 @@ mod tests {
 
     #[test]
     fn a_reply_is_read() {
-        let words = format!("7 {ROW} request nil color red number 2 last 9 text R2 state void since 0 overdue 1 key A");
+        let words =
+            format!("7 {ROW} request nil color red number 2 last 9 text R2 state void since 0 overdue yes key A");
         let page = LedgerPage::read(&reply(&words)).unwrap();
         assert_eq!((page.next.as_str(), page.rows.len()), ("7", 2));
         assert_eq!(page.rows[0].csv(), "1,R1,committed,2026-11-27T21:00:00.000Z,,,,,");
