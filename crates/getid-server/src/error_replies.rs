@@ -4,7 +4,7 @@ use getid_core::server::SequenceRefusal;
 use getid_core::server::worker::{LeaseRefusal, NoLease};
 use getid_engine::claim::status::StandbyRefusal;
 use getid_engine::generators::CounterRefusal;
-use getid_engine::generators::sequence::{RequestError, SequenceError};
+use getid_engine::generators::sequence::{NumberError, RequestError, SequenceError};
 use getid_engine::workers::WorkerError;
 use getid_redis::resp::{ErrorKind, ErrorReply};
 
@@ -25,6 +25,15 @@ pub fn of_counter(refusal: &CounterRefusal, name: &str) -> ErrorReply {
 /// Returns the error reply to a request about the sequence `name`.
 pub fn of_sequence(error: &SequenceError, name: &str) -> ErrorReply {
     ErrorReply::new(kind_of(error), error.of(name))
+}
+
+/// Returns the error reply to a request about a number of the generator `name`. `subject` is the request, or the text
+/// of a number that is settled by hand.
+pub fn of_number(error: &NumberError, name: &str, subject: &str) -> ErrorReply {
+    match error {
+        NumberError::Refused(refusal) => ErrorReply::of_number(refusal, name, subject),
+        NumberError::Sequence(refusal) => ErrorReply::of_sequence(refusal, name),
+    }
 }
 
 /// Returns the error reply to a request about a store of sequences.

@@ -8,6 +8,7 @@ mod config;
 mod ids;
 mod introspect;
 mod keys;
+mod numbers;
 mod requests;
 mod scripts;
 mod sequence;
@@ -50,6 +51,7 @@ impl Server {
             Effect::Acl(effect) => acl::perform(self, effect, client).await,
             Effect::Keys(effect) => keys::perform(self, effect, client).await,
             Effect::Sequence(effect) => sequence::perform(self, effect, client).await,
+            Effect::Number(effect) => numbers::perform(self, effect, client).await,
             Effect::Request(effect) => requests::perform(self, *effect).await,
             Effect::Worker(effect) => workers::perform(self, effect, client).await,
             Effect::Script(effect) => scripts::perform(self, effect, client).await,

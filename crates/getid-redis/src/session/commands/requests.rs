@@ -67,6 +67,9 @@ pub(super) fn of_counter(
     count: u32,
     key: &RequestKey,
 ) -> CommandResult {
+    if counter.gapless().is_some() {
+        return super::numbers::draw(call, counter, key);
+    }
     ids(call, counter.name(), count, key, &[], RequestSource::Counter(Arc::clone(counter)))
 }
 
