@@ -10,7 +10,7 @@ use crate::support::{Wire, folder, seal_key_file};
 
 /// An HTTP request with its body, and the commands whose permission it needs: all commands separated by ` & `, and one
 /// of those separated by ` | `.
-const CASES: [(&str, &str, &str); 35] = [
+const CASES: [(&str, &str, &str); 41] = [
     ("POST /v1/ids/-", "", "GETID"),
     ("POST /v1/ids/-?count=2", "", "MGETID 2"),
     ("POST /v1/ids/tweets", "", "GETID tweets"),
@@ -32,6 +32,17 @@ const CASES: [(&str, &str, &str); 35] = [
     ("POST /v1/sequences/orders/values", "", "INCR orders"),
     ("POST /v1/sequences/invoices/values?count=2", "", "SEQUENCE NEXT invoices COUNT 2"),
     ("POST /v1/sequences/tweets/values", "", "INCR tweets"),
+    // The generator has no series for keys, so nothing is reserved.
+    ("POST /v1/numbers/bill/reserve", r#"{"request":"r","key":"k"}"#, "NUMBER RESERVE bill REQUEST r KEY k"),
+    ("POST /v1/numbers/bill/commit", r#"{"request":"r"}"#, "NUMBER COMMIT bill r"),
+    ("POST /v1/numbers/bill/release", r#"{"request":"r"}"#, "NUMBER RELEASE bill r"),
+    ("POST /v1/numbers/bill/void", r#"{"request":"r","reason":"x"}"#, "NUMBER VOID bill r REASON x"),
+    (
+        "POST /v1/numbers/bill/settle",
+        r#"{"text":"B1","state":"void","reason":"x"}"#,
+        "NUMBER SETTLE bill B1 VOID REASON x",
+    ),
+    ("GET /v1/numbers/bill/ledger", "", "NUMBER LEDGER bill"),
     ("GET /v1/workers/orders", "", "WORKERID INFO orders"),
     ("GET /v1/workers/orders/leases", "", "WORKERID LIST orders"),
     ("POST /v1/workers/orders/leases", "", "WORKERID LEASE orders"),
@@ -242,8 +253,10 @@ fn compare(server: &HttpServer, user: &User, seen: &mut Seen) {
 fn random_users_may_the_same_on_both_ports() {
     let dir = folder();
     let secret = format!("secret twitter seal key-file {}", seal_key_file(dir.path()));
-    let generators = ["--generator", "tweets twitter", "--generator", "trace uuid7", "--generator", &secret];
-    let server = HttpServer::start(&generators);
+    let bill = "bill serial B{n:6} gapless";
+    let generators = ["tweets twitter", "trace uuid7", &secret, bill];
+    let words: Vec<&str> = generators.iter().flat_map(|generator| ["--generator", generator]).collect();
+    let server = HttpServer::start(&words);
     let mut admin = server.server.connect();
     for line in ["SEQUENCE CREATE orders", "SEQUENCE CREATE invoices", "ACL SETUSER admin on >admin ~* +@all"] {
         assert_eq!(admin.ask(line), "+OK", "{line}");

@@ -166,11 +166,14 @@ pub(super) const fn required(name: &'static str, schema: &'static Schema, descri
     Parameter { name, location: ParameterLocation::Query { is_required: true }, schema, description }
 }
 
+/// A string of RFC 9651 with 1 to 128 characters.
+const KEY_PATTERN: &str = r#"^"([ !#-\[\]-~]|\\["\\]){1,128}"$"#;
+
 /// The header `Idempotency-Key`, for endpoints that give IDs.
 pub(super) const IDEMPOTENCY_KEY: Parameter = Parameter {
     name: "Idempotency-Key",
     location: ParameterLocation::Header,
-    schema: &Schema::Text { chars_min: 3, chars_max: 2 * REQUEST_BYTES_MAX + 2, pattern: "" },
+    schema: &Schema::Text { chars_min: 3, chars_max: 2 * REQUEST_BYTES_MAX + 2, pattern: KEY_PATTERN },
     description: "Your name for this request, in double quotes: a repeated request gets the same answer, from every \
                   server of the store.",
 };
