@@ -16,7 +16,6 @@ mod template;
 pub use check_digit::CheckDigit;
 pub use counter::{
     COUNTER_KINDS, CounterDeclaration, CounterError, CounterKind, CounterReading, GAPLESS, NamedCounters,
-    ReleasedNumbers, Serial, UnknownZone,
-    ZoneCheck, counter_doc,
+    ReleasedNumbers, Serial, UnknownZone, ZoneCheck, counter_doc,
 };
 pub use template::{CivilTime, Reset, Template, TemplateError};

@@ -74,13 +74,7 @@ pub(super) const NUMBER: Command = row(Verb::Number, "number", -2, CommandFlags:
                 KEY,
                 argument("period", "string").after("PERIOD").optional(),
                 Argument {
-                    parts: &[
-                        token("RESERVED"),
-                        token("COMMITTED"),
-                        token("RELEASED"),
-                        token("VOID"),
-                        token("UNCLEAR"),
-                    ],
+                    parts: &[token("RESERVED"), token("COMMITTED"), token("RELEASED"), token("VOID"), token("UNCLEAR")],
                     ..argument("state", "oneof").after("STATE").optional()
                 },
                 argument("cursor", "string").after("CURSOR").optional(),
