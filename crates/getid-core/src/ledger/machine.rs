@@ -75,15 +75,14 @@ pub struct SettledRequest {
     pub name: String,
     /// The request.
     pub request: String,
-    /// Its new state, if its present one is reserved or unclear.
+    /// Its new state, if its present one is reserved.
     pub state: NumberState,
 }
 
 /// What a transaction writes. Generators and counters are in the order of their names and keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LedgerWrites {
-    /// Generators whose reserved and released numbers, and the requests of the reserved ones, become unclear before the
-    /// other writes.
+    /// Generators whose reserved and released numbers become unclear, before the other writes.
     pub unclear: Vec<String>,
     /// Generators whose ledger has changed, with the new number of changes.
     pub generators: Vec<(String, u64)>,
@@ -194,11 +193,7 @@ impl Ledger {
     }
 
     /// Adds the row of a request.
-    pub fn add_request(&mut self, mut row: RequestRow) {
-        let is_stale = self.generators.get(&row.name).is_some_and(|generator| generator.is_stale);
-        if is_stale && row.state == NumberState::Reserved {
-            row.state = NumberState::Unclear;
-        }
+    pub fn add_request(&mut self, row: RequestRow) {
         self.requests.entry((row.name.clone(), row.request.clone())).or_insert((row, Change::None));
     }
 
@@ -347,9 +342,11 @@ impl Ledger {
         reason.clone_into(&mut row.reason);
         if before != NumberState::Released && !row.request.is_empty() {
             let of_number = (name.to_owned(), row.request.clone());
-            if let Some((request, _)) = self.requests.get(&of_number).filter(|(request, _)| {
-                request.number == row.number && matches!(request.state, NumberState::Reserved | NumberState::Unclear)
-            }) {
+            if let Some((request, _)) = self
+                .requests
+                .get(&of_number)
+                .filter(|(request, _)| request.number == row.number && request.state == NumberState::Reserved)
+            {
                 self.write_request(RequestRow { state: to, ..request.clone() });
             }
             self.settled.push(SettledRequest { name: of_number.0, request: of_number.1, state: to });

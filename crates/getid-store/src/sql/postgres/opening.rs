@@ -22,7 +22,8 @@ pub(super) struct TableInfo {
 }
 
 /// Tables of sequences.
-const TABLES: [&str; 4] = ["getid_store", "getid_sequence", "getid_beat", "getid_generator"];
+const TABLES: [&str; 6] =
+    ["getid_store", "getid_sequence", "getid_beat", "getid_generator", "getid_number", "getid_number_request"];
 
 /// Tables that are created beside existing ones.
 const ADDED: [&str; 2] = ["getid_beat", "getid_generator"];
@@ -38,7 +39,8 @@ pub(super) async fn open(link: &mut PostgresLink, address: &ServerAddress) -> Re
         let has_store = found.iter().any(|table| table.name == "getid_store");
         let uuid = if has_store && address.uuid.is_some() { uuid(link).await? } else { String::new() };
         check_pinned(address, &uuid)?;
-        let lacks = "lacks a table of getid_beat, getid_generator, getid_sequence and getid_store";
+        let lacks = "lacks a table of getid_beat, getid_generator, getid_number, getid_number_request, getid_sequence and \
+                     getid_store";
         create_tables(link, address, statements::SCHEMA, lacks, TablePurpose::Sequences).await?;
         found = tables(link, &TABLES).await?;
     }
