@@ -57,6 +57,8 @@ pub struct CounterView {
     pub max: i64,
     /// Highest number in the ledger; 0 without one.
     pub highest: i64,
+    /// First number that was not handed out by the notes of the server; 0 without a note.
+    pub noted_next: i64,
 }
 
 /// A row to write.
@@ -156,9 +158,10 @@ impl Ledger {
             return;
         }
         let highest = view.highest.max(0);
-        if highest + 1 < view.next {
-            // The counter was raised above numbers that the ledger has lost.
-            let (number, last) = (highest + 1, view.next - 1);
+        let next = view.next.max(view.noted_next).max(highest + 1);
+        if highest + 1 < next {
+            // The ledger has lost numbers that were handed out.
+            let (number, last) = (highest + 1, next - 1);
             let text = text_of(declaration, stamp, number).filter(|text| !self.is_taken(key.name(), text));
             let row = LedgerRow {
                 key: key.clone(),
@@ -175,12 +178,11 @@ impl Ledger {
             self.numbers.insert((key.clone(), number), (row, Change::New));
             self.note_change(key.name());
         }
-        let is_lower = view.next <= highest;
-        let view = CounterView { next: view.next.max(highest + 1), ..view };
+        let is_lower = view.next < next;
         if is_lower {
             self.note_change(key.name());
         }
-        self.counters.insert(key.clone(), (view, is_lower));
+        self.counters.insert(key.clone(), (CounterView { next, ..view }, is_lower));
     }
 
     /// Adds a row of the ledger.

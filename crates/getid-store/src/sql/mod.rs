@@ -250,13 +250,15 @@ pub const BATCH_MAX: usize = 64;
 /// Most requests of one [`Connection::number`]. With texts of the usual lengths a packet has less than 256 KiB.
 pub const NUMBERS_MAX: usize = 256;
 
-/// Number of changes of a ledger.
+/// State of a ledger, as a server notes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LedgerNote {
     /// Name of the generator.
     pub name: String,
     /// Number of changes.
     pub changes: u64,
+    /// Counters of the generator, each with its noted `next`. Numbers below it that the ledger lacks become unclear.
+    pub counters: Vec<(Key, i64)>,
 }
 
 /// Answer to [`Connection::number`].

@@ -60,6 +60,8 @@ struct Found {
     requests: Vec<RequestRow>,
     /// Rows of counters, with the highest number of each in the ledger.
     counters: BTreeMap<Key, (Result<SequenceRow, Verdict>, i64)>,
+    /// First numbers that were not handed out by the notes of the server.
+    noted_counters: BTreeMap<Key, i64>,
     /// Texts that other numbers have, with the names of their generators.
     taken: BTreeSet<(String, String)>,
 }
@@ -285,6 +287,7 @@ impl Statements {
             numbers: rows(&self.numbers).iter().map(number_of).collect::<Result<_, _>>()?,
             requests: rows(&self.requests).iter().map(request_of).collect::<Result<_, _>>()?,
             counters: BTreeMap::new(),
+            noted_counters: noted.iter().flat_map(|note| note.counters.iter().cloned()).collect(),
             taken: BTreeSet::new(),
         })
     }
@@ -368,7 +371,8 @@ fn decide(asks: &[NumberRequest], found: &Found) -> (Ledger, Vec<Result<NumberAn
         if let Some((Ok(row), highest)) = found.counters.get(&ask.key)
             && added.insert(&ask.key)
         {
-            let view = CounterView { next: row.next, max: row.spec.max, highest: *highest };
+            let noted_next = found.noted_counters.get(&ask.key).copied().unwrap_or(0);
+            let view = CounterView { next: row.next, max: row.spec.max, highest: *highest, noted_next };
             ledger.add_counter(&ask.key, view, &ask.declaration, ask.stamp);
         }
     }
@@ -456,6 +460,7 @@ async fn write<L: Link>(
     let note = |(name, (_, ledger)): (&String, &(Generator, GeneratorLedger))| LedgerNote {
         name: name.clone(),
         changes: changed(name).unwrap_or(ledger.changes),
+        counters: Vec::new(),
     };
     let ledgers: Vec<LedgerNote> = found.generators.iter().map(note).collect();
     if writes.is_empty() {

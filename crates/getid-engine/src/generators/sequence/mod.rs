@@ -20,6 +20,7 @@ mod error;
 mod fetch;
 mod fetch_queue;
 mod notes;
+mod numbers;
 mod pool;
 mod status;
 mod stop;
@@ -45,6 +46,8 @@ pub use self::driver::StartError;
 pub use self::error::SequenceError;
 use self::fetch_queue::FetchQueue;
 pub use self::notes::SequenceNotes;
+pub use self::numbers::NumberError;
+use self::numbers::NumberQueue;
 use self::pool::{StorePool, StoreUuids};
 pub use self::status::{BUSIEST_MAX, LISTED_MAX, SequenceTotals, SequencesStatus, StoreStatus};
 pub use self::stop::StopReport;
@@ -128,6 +131,7 @@ pub struct Sequences {
     begun: begun::BegunPeriods,
     tallies: status::ShardTallies,
     tokens: TinyidTokens,
+    numbers: NumberQueue,
     is_closed: AtomicBool,
     ended: Notify,
     counts: status::SequenceCounts,
@@ -172,6 +176,7 @@ impl Sequences {
             begun,
             tallies: status::ShardTallies::default(),
             tokens,
+            numbers: NumberQueue::default(),
             is_closed: AtomicBool::new(false),
             ended: Notify::new(),
             counts: status::SequenceCounts::default(),
