@@ -30,10 +30,13 @@ pub fn of_sequence(error: &SequenceError, name: &str) -> ErrorReply {
 /// Returns the error reply to a request about a number of the generator `name`. `subject` is the request, or the text
 /// of a number that is settled by hand.
 pub fn of_number(error: &NumberError, name: &str, subject: &str) -> ErrorReply {
-    match error {
-        NumberError::Refused(refusal) => ErrorReply::of_number(refusal, name, subject),
-        NumberError::Sequence(refusal) => ErrorReply::of_sequence(refusal, name),
-    }
+    let kind = match error {
+        NumberError::Refused(refusal) => return ErrorReply::of_number(refusal, name, subject),
+        NumberError::Counter(refusal) => return ErrorReply::of_sequence(refusal, name),
+        NumberError::Unsupported(_) => ErrorKind::Conflict,
+        NumberError::Busy { .. } | NumberError::Late { .. } | NumberError::Unknown(_) => ErrorKind::Unavailable,
+    };
+    ErrorReply::new(kind, error.of(name, subject))
 }
 
 /// Returns the error reply to a request about a store of sequences.

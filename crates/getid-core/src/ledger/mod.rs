@@ -7,10 +7,15 @@
 //! Invariants: every number from 1 to the highest of a period is in exactly one state. A number belongs to one request
 //! at most. No clock changes a state.
 
+mod machine;
+
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 
+pub use self::machine::{
+    CounterView, GeneratorLedger, Ledger, LedgerWrites, RequestRow, SettledRequest, WrittenNumber, place_in_text,
+};
 use crate::sequence::Key;
 use crate::serial::{CivilTime, CounterDeclaration};
 
@@ -90,6 +95,13 @@ pub enum NumberAct {
         /// Whether the number is committed. Else it becomes void.
         commits: bool,
         /// Why it is settled so.
+        reason: String,
+    },
+    /// Makes all numbers up to `last` void that are not handed out, in one row: `SEQUENCE RAISE`.
+    Raise {
+        /// Last void number.
+        last: i64,
+        /// Why they are not used.
         reason: String,
     },
 }
@@ -219,6 +231,16 @@ pub enum NumberRefusal {
         /// The counter that has given some.
         key: Key,
     },
+    /// Another number of the generator has the text that the next number would have.
+    TextTaken {
+        /// The text.
+        text: String,
+    },
+    /// The counter is past the number up to which it should be raised.
+    Lower {
+        /// The last number that is handed out.
+        last: i64,
+    },
 }
 
 impl NumberRefusal {
@@ -238,7 +260,7 @@ impl NumberRefusal {
                 let why = match state {
                     NumberState::Reserved => "NUMBER COMMIT, RELEASE or VOID of its request settles it",
                     NumberState::Committed | NumberState::Void => "a settled number stays as it is",
-                    NumberState::Released => "NUMBER RESERVE reserves another number for the request",
+                    NumberState::Released => "a request has one number, so choose another request for another number",
                     NumberState::Unclear => "only NUMBER SETTLE changes it",
                 };
                 format!("ERR number '{text}' of generator '{name}' is {}: {why}", state.word())
@@ -258,6 +280,13 @@ impl NumberRefusal {
                 "ERR generator '{name}' cannot become gapless: its counter '{key}' has given numbers without a ledger. \
                  Declare another name with gapless, or remove the word from this one"
             ),
+            NumberRefusal::TextTaken { text } => format!(
+                "ERR generator '{name}' has no more numbers now: the next one would be '{text}', and another number has \
+                 that text since an earlier declaration. Give its template another prefix"
+            ),
+            NumberRefusal::Lower { last } => {
+                format!("ERR numbers never go back: counter of generator '{name}' is at {last}")
+            }
         }
     }
 }

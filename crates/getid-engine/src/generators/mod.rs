@@ -107,13 +107,12 @@ impl Generators {
         Ok(counter)
     }
 
-    /// Returns the counter of a gapless generator in the present period, by the server's reference clock. Its ledger
-    /// opens the row.
+    /// Returns the current counter of a generator whose numbers are in a ledger, by the server's reference clock.
     ///
     /// # Errors
     ///
     /// [`CounterRefusal`] if the clock is absurd.
-    pub fn gapless_counter(&self, declaration: &Arc<CounterDeclaration>) -> Result<SerialCounter, CounterRefusal> {
+    pub fn ledger_counter(&self, declaration: &Arc<CounterDeclaration>) -> Result<SerialCounter, CounterRefusal> {
         let reference = || self.issuer.give_reference_unix_ms();
         self.periods.at(declaration, reference).map_err(CounterRefusal::Clock)
     }

@@ -100,7 +100,9 @@ impl Periods {
     /// Returns the sequences of periods that begin soon, for counters in use.
     pub(super) fn coming(&self, now_unix_ms: i64) -> Vec<SerialCounter> {
         let states = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let used = states.values().filter(|state| {
+        // Numbers of a ledger are not fetched ahead.
+        let fetched = states.values().filter(|state| state.declaration.gapless().is_none());
+        let used = fetched.filter(|state| {
             let is_used = now_unix_ms.saturating_sub(state.used_unix_ms) < USED_WITHIN_MS;
             // Spread over time, since many begin at midnight.
             let spread_ms = i64::try_from(hash_of(state.declaration.name().as_bytes()) % SPREAD_MS).unwrap_or(0);

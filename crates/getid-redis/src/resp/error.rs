@@ -86,6 +86,8 @@ impl From<&NumberRefusal> for ErrorKind {
             NumberRefusal::Settled { .. }
             | NumberRefusal::OtherSeries { .. }
             | NumberRefusal::AtMax { .. }
+            | NumberRefusal::TextTaken { .. }
+            | NumberRefusal::Lower { .. }
             | NumberRefusal::NotFromTheStart { .. } => ErrorKind::Conflict,
         }
     }

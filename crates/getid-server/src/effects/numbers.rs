@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use getid_core::server::ledger::{LedgerRow, NumberAct, NumberAnswer, NumberRequest, NumberState};
 use getid_core::server::{Key, SequenceRefusal};
-use getid_engine::generators::sequence::{NumberError, Sequences};
+use getid_engine::generators::sequence::{CounterOpening, NumberError, Sequences};
 use getid_redis::resp::{ErrorReply, Value};
 use getid_redis::session::{LedgerPageRequest, NumberAction, NumberEffect, SEQUENCES_OFF};
 use getid_system::clock::Clock as _;
@@ -47,9 +47,9 @@ async fn act(
     let name = action.counter.name();
     let mut tries = PERIODS_TRIED;
     let answer = loop {
-        let request = request_of(server, action, client)?;
-        match sequences.number(request).await {
-            Err(NumberError::Sequence(SequenceRefusal::Newer { period })) if tries > 0 => {
+        let (request, counter_opening) = request_of(server, action, client)?;
+        match sequences.number(request, counter_opening).await {
+            Err(NumberError::Counter(SequenceRefusal::Newer { period })) if tries > 0 => {
                 server.generators.advance_period(name, &period);
                 tries -= 1;
             }
@@ -64,14 +64,18 @@ async fn act(
     Ok(if matches!(action.act, NumberAct::Reserve { .. }) { Value::bulk(text) } else { Value::OK })
 }
 
-/// Returns the request for the present period.
-fn request_of(server: &Server, action: &NumberAction, client: &Client) -> Result<NumberRequest, ErrorReply> {
+/// Returns the request for the present period, and how that begins.
+fn request_of(
+    server: &Server,
+    action: &NumberAction,
+    client: &Client,
+) -> Result<(NumberRequest, CounterOpening), ErrorReply> {
     let NumberAction { counter, series, request, act, is_admin } = action;
     let name = counter.name();
-    let now = server.generators.gapless_counter(counter).map_err(|refusal| of_counter(&refusal, name))?;
+    let now = server.generators.ledger_counter(counter).map_err(|refusal| of_counter(&refusal, name))?;
     let period = now.key.split_once('@').map_or("", |(_, period)| period);
     let key = Key::of(name, series, period);
-    Ok(NumberRequest {
+    let request = NumberRequest {
         // Names, series and periods were checked, so together they are a key.
         key: key.ok_or_else(|| ErrorReply::of_sequence(&SequenceRefusal::NoSuch, name))?,
         declaration: Arc::clone(counter),
@@ -80,7 +84,8 @@ fn request_of(server: &Server, action: &NumberAction, client: &Client) -> Result
         is_admin: *is_admin,
         request: request.clone(),
         act: act.clone(),
-    })
+    };
+    Ok((request, now.counter_opening))
 }
 
 /// Answers a cursor, which is empty at the end, and a map for each row of the page.

@@ -26,6 +26,7 @@
 //! | `reset` | interval after which its counter begins again |
 //! | `newest` | the newest period that has begun |
 //! | `closed_through` | the last day whose periods never begin again |
+//! | `ledger` | number of changes of the ledger of its numbers ([`super::numbers`]) |
 //! | `updated` | Unix ms by the database's clock |
 //!
 //! A row of `getid_generator` changes while the row of `getid_store` is locked, except that `begin_periods` raises
@@ -385,7 +386,7 @@ pub(super) struct PrunePlan {
     /// The generator's row after the operation.
     pub(super) closed: Generator,
     /// Condition that selects its ended periods, in the SQL of all three databases. A row that went back is excluded:
-    /// it must be settled.
+    /// it must be settled. So is a period with numbers that are not settled.
     pub(super) condition: String,
 }
 
@@ -400,7 +401,9 @@ impl PrunePlan {
         let (day, (month, year)) = (through.text(), through.month_and_year());
         let condition = format!(
             "name = '{name}' AND state <> 'went-back' AND (LENGTH(period) = 4 AND period <= '{year}' \
-             OR LENGTH(period) = 6 AND period <= '{month}' OR LENGTH(period) >= 8 AND SUBSTR(period, 1, 8) <= '{day}')"
+             OR LENGTH(period) = 6 AND period <= '{month}' OR LENGTH(period) >= 8 AND SUBSTR(period, 1, 8) <= '{day}') \
+             AND NOT EXISTS (SELECT 1 FROM getid_number WHERE getid_number.name = '{name}' AND getid_number.period = \
+             getid_sequence.period AND getid_number.state IN ('reserved', 'released', 'unclear'))"
         );
         let closed_through = found.closed_through.clone().max(day);
         Some(PrunePlan { closed: Generator { closed_through, ..found.clone() }, condition })

@@ -34,7 +34,7 @@ const BACK_OFF: (Duration, Duration) = (Duration::from_millis(100), Duration::fr
 const ROUND_EVERY: Duration = Duration::from_millis(200);
 
 /// Time for which other servers hold a store before it is logged, and before requests fail at once.
-const HELD_FAILS_AFTER: Duration = Duration::from_secs(3);
+pub(super) const HELD_FAILS_AFTER: Duration = Duration::from_secs(3);
 
 /// Maximum number of changed rows in one answer.
 const CHANGES_MAX: usize = 1000;
@@ -100,6 +100,9 @@ impl Sequences {
         }
         for pool in &self.pools {
             tasks.spawn(Arc::clone(self).monitor(Arc::clone(pool)));
+        }
+        if let [only] = &self.pools[..] {
+            tasks.spawn(Arc::clone(self).serve_numbers(Arc::clone(only)));
         }
         tasks.spawn(Arc::clone(self).advance_fetch_queue());
         tasks.spawn(Arc::clone(self).sweep_for_ever());

@@ -27,7 +27,7 @@ use getid_text::plural::{counted, thousands};
 const OPENS_WITHIN_MS: i64 = 3_600_000;
 
 /// Number of periods that one statement's time suffices to begin.
-const OPENINGS_MAX: usize = 8;
+pub(super) const OPENINGS_MAX: usize = 8;
 
 /// Interval at which a row with the mark of a store that went back is read again.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -406,7 +406,7 @@ impl Sequences {
     }
 
     /// Returns how the counter of a generator is found, or begun, in a store.
-    fn opening(
+    pub(super) fn opening(
         &self,
         pool: &StorePool,
         server: Option<Credentials>,
@@ -860,7 +860,15 @@ impl PendingFetch {
 }
 
 /// Guard that counts a fetch as ended when dropped.
-struct FetchEndGuard<'a>(&'a Sequences);
+pub(super) struct FetchEndGuard<'a>(&'a Sequences);
+
+impl<'a> FetchEndGuard<'a> {
+    /// Counts a fetch as begun.
+    pub(super) fn begin(sequences: &'a Sequences) -> FetchEndGuard<'a> {
+        sequences.fetching.fetch_add(1, Relaxed);
+        FetchEndGuard(sequences)
+    }
+}
 
 impl Drop for FetchEndGuard<'_> {
     fn drop(&mut self) {
@@ -880,7 +888,7 @@ pub(super) fn deliver(deliveries: Vec<DrawDelivery>) {
 }
 
 /// Returns true if a period is near enough, by the store's clock, to be begun.
-fn may_open(pool: &StorePool, counter_opening: &CounterOpening) -> bool {
+pub(super) fn may_open(pool: &StorePool, counter_opening: &CounterOpening) -> bool {
     let from_ms = counter_opening.from_unix_ms.saturating_sub(OPENS_WITHIN_MS);
     let until_ms = counter_opening.until_unix_ms.saturating_add(OPENS_WITHIN_MS);
     pool.unix_ms().is_some_and(|now_ms| (from_ms..=until_ms).contains(&now_ms))

@@ -19,8 +19,8 @@ mod driver;
 mod error;
 mod fetch;
 mod fetch_queue;
-mod ledger_stub;
 mod notes;
+mod numbers;
 mod pool;
 mod requests;
 mod status;
@@ -46,8 +46,9 @@ use self::confirm::Confirmations;
 pub use self::driver::StartError;
 pub use self::error::SequenceError;
 use self::fetch_queue::FetchQueue;
-pub use self::ledger_stub::NumberError;
 pub use self::notes::SequenceNotes;
+pub use self::numbers::NumberError;
+use self::numbers::NumberQueue;
 use self::pool::{StorePool, StoreUuids};
 use self::requests::RequestKeys;
 pub use self::requests::{RequestError, RequestsStatus};
@@ -137,6 +138,7 @@ pub struct Sequences {
     tallies: status::ShardTallies,
     tokens: TinyidTokens,
     requests: RequestKeys,
+    numbers: NumberQueue,
     is_closed: AtomicBool,
     ended: Notify,
     counts: status::SequenceCounts,
@@ -182,6 +184,7 @@ impl Sequences {
             tallies: status::ShardTallies::default(),
             tokens,
             requests: RequestKeys::default(),
+            numbers: NumberQueue::default(),
             is_closed: AtomicBool::new(false),
             ended: Notify::new(),
             counts: status::SequenceCounts::default(),
