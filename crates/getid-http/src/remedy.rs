@@ -167,12 +167,13 @@ mod tests {
             ("'SEQUENCE CONFIRM a.b:c' lets it go on", "'SEQUENCE CONFIRM a.b:c' on the Redis port lets it go on"),
             (
                 "no number of generator 'x' belongs to request 'r': NUMBER RESERVE x REQUEST r reserves one",
-                "no number of generator 'x' belongs to request 'r': POST /v1/numbers/x/reserve with {\"request\": \"r\"} \
-                 reserves one",
+                "no number of generator 'x' belongs to request 'r': POST /v1/numbers/x/reserve with {\"request\": \
+                 \"r\"} reserves one",
             ),
             (
                 "request 'NUMBER LEDGER x' has a number of the key 'A': send KEY A, or choose another request",
-                "request 'NUMBER LEDGER x' has a number of the key 'A': send {\"key\": \"A\"}, or choose another request",
+                "request 'NUMBER LEDGER x' has a number of the key 'A': send {\"key\": \"A\"}, or choose another \
+                 request",
             ),
             (
                 "generator 'x' is gapless, and each of its numbers has a request: GETID x REQUEST r gives one",

@@ -1,8 +1,8 @@
 //! The export of a ledger: its rows as CSV, and an audit that every number is among them.
 //!
-//! An auditor reads the export without this program, so a row is one line with the fields of RFC 4180, and the last line
-//! has the result of the audit. The texts come from clients of the server, and the replies from a server that may be
-//! hostile. So control characters are escaped, and no field begins a formula in a spreadsheet.
+//! An auditor reads the export without this program, so a row is one line with the fields of RFC 4180, and the last
+//! line has the result of the audit. The texts come from clients of the server, and the replies from a server that may
+//! be hostile. So control characters are escaped, and no field begins a formula in a spreadsheet.
 //!
 //! Invariants: rows are read one by one, and kept no longer. The audit keeps a bounded number of gaps and of counters.
 
@@ -10,7 +10,7 @@ use std::fmt::{self, Write as _};
 
 use getid_core::server::ledger::NumberState;
 use getid_text::plural::{counted, thousands};
-use getid_text::printable::{printable, printable_up_to};
+use getid_text::printable::{is_unprintable, printable, printable_up_to};
 use getid_text::timestamp::{format_rfc3339, parse_unix_ms};
 use serde::Serialize;
 
@@ -164,6 +164,27 @@ impl LedgerRow {
             &self.period,
         ];
         texts.map(|text| csv_field(text)).join(",")
+    }
+
+    /// Returns the row as one line of JSON, without its end. Characters that could control a terminal are escaped.
+    pub fn json(&self) -> String {
+        let text = serde_json::to_string(self).unwrap_or_default();
+        if !text.contains(is_unprintable) {
+            return text;
+        }
+        // All of them are inside texts, where JSON has an escape for each character.
+        let mut escaped = String::with_capacity(text.len() + 16);
+        for char in text.chars() {
+            if is_unprintable(char) {
+                for unit in char.encode_utf16(&mut [0; 2]) {
+                    // Writing to a text cannot fail.
+                    let _ = write!(escaped, "\\u{unit:04x}");
+                }
+            } else {
+                escaped.push(char);
+            }
+        }
+        escaped
     }
 }
 
@@ -374,6 +395,14 @@ mod tests {
         ] {
             assert_eq!(csv_field(text), field, "{text:?}");
         }
+    }
+
+    #[test]
+    fn json_is_one_line_that_cannot_control_a_terminal() {
+        let row = LedgerRow { reason: "a\n\u{9b}31m\u{202e}\u{e0001}\"".to_owned(), ..LedgerRow::default() };
+        let json = row.json();
+        assert!(json.contains(r#""reason":"a\n\u009b31m\u202e\udb40\udc01\"""#), "{json}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&json).unwrap()["reason"], row.reason);
     }
 
     fn row(number: i64, last: i64, key: &str) -> LedgerRow {

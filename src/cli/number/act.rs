@@ -13,8 +13,8 @@ use getid_text::printable::printable;
 use getid_tools::replies::{ErrorText, push_request};
 
 pub(super) const ACT_EXIT_CODES: &str = "\
-Exit code 0: it is done, also if it was done before; 1: the server refused, and nothing has changed; 2: the command line is wrong,
-or the server was not reached. After a lost connection repeat the command: it has the same result.";
+Exit code 0: it is done, also if it was done before; 1: the server refused, and nothing has changed; 2: the command line
+is wrong, or the server was not reached. After a lost connection repeat the command: it has the same result.";
 
 pub(super) const RESERVE_EXAMPLES: &str = "\
 Examples:

@@ -19,13 +19,14 @@ use getid_tools::ledger::{Audit, COLUMNS, LedgerPage, LedgerRow, csv_field};
 use getid_tools::replies::{ErrorText, ReplyValue, push_request};
 
 pub(super) const LEDGER_NOTES: &str = "\
-The CSV begins with a line that names the generator, the selection, the server and its time, and ends with the result: that every
-number from 1 to the highest is in the list, or which are missing. Lines that begin with # are no rows. Without the last line the
-list is incomplete. Fields are quoted by RFC 4180; control characters are written as \\n or \\u{1b}; a field that a spreadsheet
-would calculate (=, +, -, @) begins with an apostrophe. A range of void numbers is one row, 5 to 9.
+The CSV begins with a line that names the generator, the selection, the server and its time, and ends with the result:
+that every number from 1 to the highest is in the list, or which are missing. Lines that begin with # are no rows.
+Without the last line the list is incomplete. Fields are quoted by RFC 4180; control characters are written as \\n or
+\\u{1b}; a field that a spreadsheet would calculate (=, +, -, @) begins with an apostrophe. A range of void numbers is
+one row, 5 to 9.
 
-Exit code 0: every number is in the list; 1: numbers are missing, or the server refused; 2: the command line is wrong, or the
-server was not reached. With --state nothing counts as missing.";
+Exit code 0: every number is in the list; 1: numbers are missing, or the server refused; 2: the command line is wrong,
+or the server was not reached. With --state nothing counts as missing.";
 
 pub(super) const LEDGER_EXAMPLES: &str = "\
 Examples:
@@ -240,10 +241,7 @@ fn head(args: &LedgerArgs, server: &mut LedgerServer) -> Result<String, NumberEr
 fn write_row(row: &LedgerRow, form: Form, out: &mut dyn Write) -> Result<(), CliError> {
     match form {
         Form::Csv => writeln!(out, "{}", row.csv())?,
-        Form::Json => {
-            serde_json::to_writer(&mut *out, row).map_err(io::Error::from)?;
-            writeln!(out)?;
-        }
+        Form::Json => writeln!(out, "{}", row.json())?,
         Form::Text => {
             let overdue = if row.overdue { " overdue" } else { "" };
             let range = if row.last > row.number { format!(" {}", row.numbers()) } else { String::new() };
