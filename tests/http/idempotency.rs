@@ -13,7 +13,8 @@ const KEY: &str = "Idempotency-Key: \"8e03978e-40d5-43dd-bc93-6894a57f9324\"";
 
 /// A server with a generator of each sort, and a sequence.
 fn start() -> HttpServer {
-    let generators = ["tweets twitter", "trace uuid7", "lua redis-lua", "order serial SO{n:6}", "ticket sequence"];
+    let generators =
+        ["tweets twitter", "trace uuid7", "lua redis-lua one-server 0", "order serial SO{n:6}", "ticket sequence"];
     let words: Vec<&str> = generators.iter().flat_map(|generator| ["--generator", generator]).collect();
     HttpServer::start(&[&words[..], &["--sequence-create", "on-first-use"]].concat())
 }

@@ -158,7 +158,6 @@ fn each_wrong_request_has_its_sentence() {
         (405, "POST /v1/numbers/invoice/ledger"),
         (404, "POST /v1/numbers/invoice"),
         (404, "POST /v1/numbers/invoice/expire"),
-        (404, "POST /v1/numbers//reserve"),
     ] {
         assert_eq!(numbers.server.ask(line).status, status, "{line}");
     }
@@ -173,7 +172,7 @@ fn hostile_requests_are_refused_with_a_short_answer() {
     let long = format!("{{\"request\":\"{}\"}}", "r".repeat(60_000));
     let wide = format!("{{{}}}", (0..3000).map(|at| format!("\"f{at}\":1")).collect::<Vec<_>>().join(","));
     let bodies =
-        [deep.as_str(), &long, &wide, "null", "\"r\"", "\u{0}", "{\"request\":\"\u{202e}\"}", "{\"request\":null}"];
+        [deep.as_str(), &long, &wide, "null", "\"r\"", "\u{0}", "{\"request\":\"\\u0085\"}", "{\"request\":null}"];
     for act in ["reserve", "commit", "release", "void", "settle"] {
         for body in bodies {
             let shown = &body[..body.len().min(30)];

@@ -62,10 +62,10 @@ const CASES: [(&str, &str, &str); 41] = [
 /// A token of the right form that is not valid.
 const SHOWN: &str = r#"{"token":"00000000000000000000000000000000"}"#;
 
-const USERS: u64 = 100;
+const USERS: u64 = 140;
 
 /// Rules, of which each user gets some in a random order.
-const RULES: [&str; 46] = [
+const RULES: [&str; 48] = [
     "+@all",
     "-@all",
     "+@all",
@@ -101,6 +101,8 @@ const RULES: [&str; 46] = [
     "-workerid",
     "+workerid|lease",
     "+generators",
+    "+number",
+    "~bill",
     "+info",
     "-info",
     "~*",
