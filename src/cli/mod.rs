@@ -20,6 +20,7 @@ mod holders;
 mod import;
 mod layout;
 mod layout_args;
+mod number;
 mod output;
 mod pasted;
 mod ping;
@@ -60,6 +61,7 @@ pub fn run() -> ExitCode {
         CliCommand::Layout(args) => layout::run(&args),
         CliCommand::Ping(args) => ping::run(&args),
         CliCommand::Get(args) => get::run(&args),
+        CliCommand::Number(args) => number::run(&args),
         CliCommand::Import(args) => import::run(&args),
         CliCommand::Sequence(args) => sequence::run(&args),
         CliCommand::Claim(args) => claim::run(&args),
@@ -79,7 +81,7 @@ fn parse() -> Cli {
 }
 
 /// Words that people try as subcommands, and the subcommand that they mean.
-const SUBCOMMAND_SYNONYMS: [(&[&str], &str); 12] = [
+const SUBCOMMAND_SYNONYMS: [(&[&str], &str); 13] = [
     (&["start", "run", "server", "daemon"], "serve"),
     (&["check", "test", "validate", "lint", "config"], "check-config"),
     (&["next", "new", "id", "generate", "gen", "draw", "getid", "mget", "mgetid"], "get"),
@@ -91,6 +93,7 @@ const SUBCOMMAND_SYNONYMS: [(&[&str], &str); 12] = [
     (&["kinds", "kind", "propose", "generators", "generator", "snowflake", "twitter", "uuid"], "layout"),
     (&["health", "healthcheck", "ready", "status"], "ping"),
     (&["benchmark", "load"], "bench"),
+    (&["numbers", "ledger", "invoice", "gapless"], "number"),
     (&["seq", "count", "incr", "counter", "counters"], "sequence"),
 ];
 
@@ -193,6 +196,8 @@ enum CliCommand {
     Get(Box<get::GetArgs>),
     /// Show, create and raise sequences in their stores, and print the SQL of their tables
     Sequence(Box<sequence::SequenceArgs>),
+    /// Reserve, commit and release numbers without gaps, and export their ledger
+    Number(number::NumberArgs),
     /// Take over counters of a Redis as sequences that continue above them
     ///
     /// Prints the result for each counter, or the reason why it was left out. Exits 1 if a counter was left out.

@@ -135,6 +135,7 @@ fn matches_pattern(pattern: &str, value: &Value) -> bool {
         "^[A-Za-z0-9_.-]+$" => {
             !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte))
         }
+        "^[A-Za-z0-9]+$" => !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric()),
         "^[!-~]+$" => !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic()),
         "^[0-9a-f]{32}$" => text.len() == 32 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')),
         _ => panic!("the pattern {pattern} is not supported here"),

@@ -10,7 +10,7 @@ use crate::support::{Wire, folder, seal_key_file};
 
 /// An HTTP request with its body, and the commands whose permission it needs: all commands separated by ` & `, and one
 /// of those separated by ` | `.
-const CASES: [(&str, &str, &str); 37] = [
+const CASES: [(&str, &str, &str); 99] = [
     ("POST /v1/ids/-", "", "GETID"),
     ("POST /v1/ids/-?count=2", "", "MGETID 2"),
     ("POST /v1/ids/tweets", "", "GETID tweets"),
@@ -34,6 +34,17 @@ const CASES: [(&str, &str, &str); 37] = [
     ("POST /v1/sequences/orders/values", "", "INCR orders"),
     ("POST /v1/sequences/invoices/values?count=2", "", "SEQUENCE NEXT invoices COUNT 2"),
     ("POST /v1/sequences/tweets/values", "", "INCR tweets"),
+    // The generator has no series for keys, so nothing is reserved.
+    ("POST /v1/numbers/bill/reserve", r#"{"request":"r","key":"k"}"#, "NUMBER RESERVE bill REQUEST r KEY k"),
+    ("POST /v1/numbers/bill/commit", r#"{"request":"r"}"#, "NUMBER COMMIT bill r"),
+    ("POST /v1/numbers/bill/release", r#"{"request":"r"}"#, "NUMBER RELEASE bill r"),
+    ("POST /v1/numbers/bill/void", r#"{"request":"r","reason":"x"}"#, "NUMBER VOID bill r REASON x"),
+    (
+        "POST /v1/numbers/bill/settle",
+        r#"{"text":"B1","state":"void","reason":"x"}"#,
+        "NUMBER SETTLE bill B1 VOID REASON x",
+    ),
+    ("GET /v1/numbers/bill/ledger", "", "NUMBER LEDGER bill"),
     ("GET /v1/workers/orders", "", "WORKERID INFO orders"),
     ("GET /v1/workers/orders/leases", "", "WORKERID LIST orders"),
     ("POST /v1/workers/orders/leases", "", "WORKERID LEASE orders"),
@@ -53,7 +64,7 @@ const CASES: [(&str, &str, &str); 37] = [
 /// A token of the right form that is not valid.
 const SHOWN: &str = r#"{"token":"00000000000000000000000000000000"}"#;
 
-const USERS: u64 = 100;
+const USERS: u64 = 140;
 
 /// Rules, of which each user gets some in a random order.
 const RULES: [&str; 48] = [
@@ -92,6 +103,8 @@ const RULES: [&str; 48] = [
     "-workerid",
     "+workerid|lease",
     "+generators",
+    "+number",
+    "~bill",
     "+info",
     "-info",
     "~*",
@@ -246,8 +259,9 @@ fn compare(server: &HttpServer, user: &User, seen: &mut Seen) {
 fn random_users_may_the_same_on_both_ports() {
     let dir = folder();
     let secret = format!("secret twitter seal key-file {}", seal_key_file(dir.path()));
-    let bill = "bill serial B-{key}-{n:6}";
-    let generators = ["tweets twitter", "trace uuid7", bill, &secret].map(|line| ["--generator", line]).concat();
+    let (bill, receipt) = ("bill serial B-{key}-{n:6}", "receipt serial B{n:6} gapless");
+    let generators =
+        ["tweets twitter", "trace uuid7", bill, receipt, &secret].map(|line| ["--generator", line]).concat();
     let server = HttpServer::start(&generators);
     let mut admin = server.server.connect();
     for line in ["SEQUENCE CREATE orders", "SEQUENCE CREATE invoices", "ACL SETUSER admin on >admin ~* +@all"] {

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::keys;
+use crate::{keys, numbers};
 use getid_config::Config;
 use getid_core::server::{CivilTime, CounterDeclaration, NamedCounters, NamedGenerators, Run, SequenceRefusal};
 use getid_core::{
@@ -40,6 +40,8 @@ pub(crate) struct Options {
     pub(crate) series: bool,
     /// Whether there is a store for sequences.
     pub(crate) sequences: bool,
+    /// Whether there are the serial generators `receipt`, which is gapless, and `ticket`.
+    pub(crate) numbers: bool,
     /// Value of `client-query-buffer-limit`.
     pub(crate) request_bytes_max: usize,
 }
@@ -55,6 +57,7 @@ impl Default for Options {
             sealed: false,
             series: false,
             sequences: false,
+            numbers: false,
             request_bytes_max: 1 << 30,
         }
     }
@@ -88,7 +91,7 @@ pub(crate) fn settings(options: &Options) -> Settings {
         is_standby: false,
     };
     let settings = if options.sealed { settings.with_counters(Arc::new(counters())) } else { settings };
-    let settings = if options.series { settings.with_counters(Arc::new(serials())) } else { settings };
+    let settings = if options.series { settings.with_counters(Arc::new(keyed_serials())) } else { settings };
     settings.with_generators(Arc::new(if options.generators { generators() } else { NamedGenerators::default() }))
 }
 
@@ -114,6 +117,14 @@ pub(crate) const GENERATORS: [&str; 18] = [
     "v4 uuid4",
 ];
 
+/// Returns the counters of a shell with numbers.
+fn serials() -> NamedCounters {
+    NamedCounters::new(["receipt serial R{n:6} gapless", "ticket serial T{n:6}"].map(|line| {
+        let words: Vec<&str> = line.split(' ').collect();
+        Arc::new(CounterDeclaration::parse(&words, |_| Ok(())).unwrap().unwrap())
+    }))
+}
+
 /// Returns the counter `member` of a shell with sealed generators.
 fn counters() -> NamedCounters {
     let words = ["member", "sequence", "seal", "key-file", "k", "answer", "sealed"];
@@ -121,7 +132,7 @@ fn counters() -> NamedCounters {
 }
 
 /// Returns the serials of a shell with series.
-fn serials() -> NamedCounters {
+fn keyed_serials() -> NamedCounters {
     let lines =
         ["invoice serial INV-{key}-{n:5}", "exact serial {n:3} unique-per key key-case exact", "plain serial P{n:3}"];
     NamedCounters::new(lines.map(|line| {
@@ -398,6 +409,8 @@ fn answer(effect: &Effect) -> Value {
         Effect::Acl(_) => unreachable!("the shell carries it out"),
         Effect::Keys(effect) => keys::answer(effect),
         Effect::Sequence(effect) => keys::answer_operator(effect),
+        Effect::Number(effect) => numbers::answer(effect),
+        Effect::Request(effect) => Value::from(format!("{effect:?}").as_str()),
         Effect::Script(effect) => keys::answer_script(effect),
         Effect::Worker(_) => Value::error("ERR there are no worker pools"),
         Effect::Shutdown(options) if options.abort => Value::error("ERR No shutdown in progress."),
@@ -526,6 +539,10 @@ fn read_line(line: &str, place: &str, all: &mut Vec<Conversation>) {
                 "generators" => conversation.options.generators = true,
                 "sealed" => (conversation.options.generators, conversation.options.sealed) = (true, true),
                 "series" => (conversation.options.series, conversation.options.sequences) = (true, true),
+                "numbers" => {
+                    (conversation.options.sequences, conversation.options.numbers) = (true, true);
+                    conversation.options.generators = true;
+                }
                 "sequences" => conversation.options.sequences = true,
                 _ => panic!("{place}: unknown mark '{mark}'"),
             }

@@ -9,6 +9,7 @@ mod fleet;
 mod layouts;
 #[path = "../../benches/null_server.rs"]
 mod null_server;
+mod numbers;
 mod reach;
 mod seals;
 mod sequences;

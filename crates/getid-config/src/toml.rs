@@ -13,7 +13,7 @@
 
 use std::borrow::Cow;
 
-use getid_core::server::SEAL;
+use getid_core::server::{GAPLESS, SEAL};
 use toml::Spanned;
 use toml::de::{DeInteger, DeTable, DeValue};
 
@@ -174,8 +174,8 @@ fn declaration_words(directive: &str, name: &str, value: &DeValue<'_>) -> Result
     for (key, value) in options {
         match value.get_ref() {
             // A word without a value.
-            DeValue::Boolean(is_given) if key.get_ref() == SEAL => {
-                words.extend(is_given.then(|| SEAL.to_owned()));
+            DeValue::Boolean(is_given) if [SEAL, GAPLESS].contains(&&**key.get_ref()) => {
+                words.extend(is_given.then(|| key.get_ref().to_string()));
             }
             value => words.extend([key.get_ref().to_string(), scalar(value, false)?]),
         }

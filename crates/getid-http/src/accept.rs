@@ -137,7 +137,8 @@ impl Port {
         let ends = SocketInfo { peer: ConnectionAddr::Tcp(peer), local: ConnectionAddr::Tcp(local), fd: stream.fd() };
         let user = stream.user();
         let server = Arc::clone(self.server());
-        let caller = Arc::new(Caller::new(server, Origin::of(peer.ip()), ends, user));
+        let caller =
+            Arc::new(Caller::new(server, Origin::of(peer.ip()), ends, user, Arc::clone(&self.handler.http.keys)));
         self.serve_requests(stream, &guard.slot, caller).await;
         drop(watch);
         drop(guard);

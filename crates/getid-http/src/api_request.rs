@@ -10,8 +10,9 @@ use axum::http::{HeaderMap, Uri};
 use serde_json::{Map, Value};
 
 use super::caller::Caller;
-use super::endpoint::{Endpoint, HandlerState};
+use super::endpoint::{Endpoint, HandlerState, KEPT_FOR};
 use super::guard;
+use super::idempotency::{self, KeyUnderWay};
 use super::problem::Problem;
 use super::query::Query;
 use super::reply::ReplyFrame;
@@ -61,6 +62,46 @@ impl ApiRequest {
     /// 413 for a body that is too large, 400 for any other fault of it.
     pub(super) async fn body(&self, body: Body) -> Result<Map<String, Value>, Problem> {
         self.row.body(body, self.bounds()).await
+    }
+
+    /// Parses the header `Idempotency-Key`; `None` without it.
+    ///
+    /// # Errors
+    ///
+    /// 400 for a header that is not one key.
+    pub(super) fn idempotency_key(&self) -> Result<Option<String>, Problem> {
+        idempotency::key_of(&self.headers)
+    }
+
+    /// Returns the words of a command for the key of the request and the parameter `for` of its query: `REQUEST key`,
+    /// or `REQUEST key FOR seconds`; none without a key.
+    ///
+    /// # Errors
+    ///
+    /// 400 for a header that is not one key, and for `for` without a key.
+    pub(super) fn request_words(&self, query: &Query) -> Result<Vec<String>, Problem> {
+        let kept_for = query.number(KEPT_FOR.name).map(|seconds| ["FOR".to_owned(), seconds.to_string()]);
+        match (self.idempotency_key()?, kept_for) {
+            (Some(key), kept_for) => {
+                Ok(["REQUEST".to_owned(), key].into_iter().chain(kept_for.into_iter().flatten()).collect())
+            }
+            (None, None) => Ok(Vec::new()),
+            (None, Some(_)) => {
+                let detail = "'for' of the query keeps the answer of an Idempotency-Key, and the request has none; \
+                              send both or none";
+                Err(Problem::bad(detail.to_owned()))
+            }
+        }
+    }
+
+    /// Marks a key of the caller as under way until the returned value is dropped. `name` is the generator or the
+    /// sequence that gives the IDs.
+    ///
+    /// # Errors
+    ///
+    /// 409 if a request of the same key is under way; a problem if the login is wrong or the server stops.
+    pub(super) async fn begin_key(&self, name: &str, key: &str) -> Result<KeyUnderWay, Problem> {
+        self.caller.begin_key(&self.headers, name, key).await
     }
 
     /// Checks whether the caller may use a protected path; for handlers of open paths.

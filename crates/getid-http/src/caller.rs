@@ -9,6 +9,7 @@ use subtle::ConstantTimeEq as _;
 
 use super::buffer_memory::BufferMemory;
 use super::credentials::Credentials;
+use super::idempotency::{KeyScope, KeyUnderWay, KeysUnderWay};
 use super::problem::Problem;
 use super::reply::{self, ReplyFrame};
 use super::resp_request;
@@ -28,6 +29,8 @@ pub(super) struct Caller {
     admission: Arc<HttpAdmission>,
     /// The client between requests. A request takes it; a request that is cancelled drops it.
     idle: Mutex<Option<Box<LoggedInClient>>>,
+    /// Keys of requests that are under way on any connection of the port.
+    keys: Arc<KeysUnderWay>,
     /// Number of wrong logins of this connection.
     wrong_logins: Mutex<u32>,
     /// The client of the current or the last request.
@@ -53,10 +56,12 @@ impl Caller {
         origin: Origin,
         ends: SocketInfo,
         certificate_user: Option<String>,
+        keys: Arc<KeysUnderWay>,
     ) -> Caller {
         let (idle, wrong_logins, client) = Default::default();
         let admission = Arc::new(server.clients.admit_http_connection(ends.peer.clone()));
-        Caller { server, origin, certificate_user, ends, admission, idle, wrong_logins, client, waker: OnceLock::new() }
+        let waker = OnceLock::new();
+        Caller { server, origin, certificate_user, ends, admission, idle, keys, wrong_logins, client, waker }
     }
 
     /// Returns a counter for a buffer of the connection.
@@ -97,6 +102,17 @@ impl Caller {
         let reply = logged_in.client.ask(request).await.map_err(|_| Problem::stopping())?;
         self.store_idle(logged_in);
         Ok(reply)
+    }
+
+    /// Marks a key of the user of these headers, and of what gives the IDs, as under way until the returned value is
+    /// dropped.
+    ///
+    /// # Errors
+    ///
+    /// 409 if a request of the same key is under way; a problem if the login is wrong or the server stops.
+    pub(super) async fn begin_key(&self, headers: &HeaderMap, name: &str, key: &str) -> Result<KeyUnderWay, Problem> {
+        let user = self.inspect(headers, |client| Arc::clone(&client.view().user)).await?;
+        self.keys.begin(KeyScope { user, name: name.to_owned(), key: key.to_owned() })
     }
 
     /// Whether the user of these headers is logged in, or needs no login.

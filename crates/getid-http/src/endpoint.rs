@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use axum::extract::FromRef;
 use axum::routing::{MethodFilter, MethodRouter};
+use getid_core::server::request_key::{FOR_S_MAX, FOR_S_MIN, REQUEST_BYTES_MAX};
 
 use super::schema::{Field, Schema};
 use super::state::Http;
@@ -107,12 +108,19 @@ pub(super) enum EndpointAccess {
     Public,
 }
 
-/// A parameter of a path or a query.
+/// A parameter of a path, a query or a head.
 pub(super) struct Parameter {
     pub(super) name: &'static str,
     pub(super) location: ParameterLocation,
     pub(super) schema: &'static Schema,
     pub(super) description: &'static str,
+}
+
+impl Parameter {
+    /// Whether the parameter is one of the query.
+    pub(super) fn is_of_query(&self) -> bool {
+        matches!(self.location, ParameterLocation::Query { .. })
+    }
 }
 
 /// The location of a parameter.
@@ -122,6 +130,8 @@ pub(super) enum ParameterLocation {
     Path,
     /// After the question mark.
     Query { is_required: bool },
+    /// The header field of this name, which is optional.
+    Header,
 }
 
 /// A successful response.
@@ -155,3 +165,22 @@ pub(super) const fn optional(name: &'static str, schema: &'static Schema, descri
 pub(super) const fn required(name: &'static str, schema: &'static Schema, description: &'static str) -> Parameter {
     Parameter { name, location: ParameterLocation::Query { is_required: true }, schema, description }
 }
+
+/// A string of RFC 9651 with 1 to 128 characters.
+const KEY_PATTERN: &str = r#"^"([ !#-\[\]-~]|\\["\\]){1,128}"$"#;
+
+/// The header `Idempotency-Key`, for endpoints that give IDs.
+pub(super) const IDEMPOTENCY_KEY: Parameter = Parameter {
+    name: "Idempotency-Key",
+    location: ParameterLocation::Header,
+    schema: &Schema::Text { chars_min: 3, chars_max: 2 * REQUEST_BYTES_MAX + 2, pattern: KEY_PATTERN },
+    description: "Your name for this request, in double quotes: a repeated request gets the same answer, from every \
+                  server of the store.",
+};
+
+/// The parameter that sets for how long the answer of an `Idempotency-Key` is kept.
+pub(super) const KEPT_FOR: Parameter = optional(
+    "for",
+    &Schema::Integer { min: FOR_S_MIN as i64, max: FOR_S_MAX as i64 },
+    "Seconds for which the answer of the Idempotency-Key is kept at least; the default is 86400.",
+);

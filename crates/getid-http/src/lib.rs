@@ -12,6 +12,7 @@
 //! - `guard` refuses requests that a foreign page or an intermediary may have sent.
 //! - `endpoint` is a row of the `table` of endpoints; rows are beside their handlers. `router` and `openapi` are made
 //!   from the table, and `query`, `body` and `schema` parse requests by a row.
+//! - `idempotency` parses `Idempotency-Key`, the client's name for a request that it may repeat.
 //! - `leaf` and `tinyid` answer the paths of other servers in the format of Spring (`spring`).
 //! - `page` is the page for people, and `status` its data; `problem` is every error response: RFC 9457.
 //!
@@ -35,9 +36,11 @@ mod generators;
 mod guard;
 pub mod head;
 mod id_list;
+mod idempotency;
 mod ids;
 mod leaf;
 mod metrics;
+mod numbers;
 mod openapi;
 mod page;
 mod probes;

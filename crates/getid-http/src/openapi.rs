@@ -32,12 +32,14 @@ const DOCUMENT: Endpoint = Endpoint {
 /// Headings of the document, each for a group of endpoints.
 pub(super) const TAG_IDS: &str = "ids";
 pub(super) const TAG_SEQUENCES: &str = "sequences";
+pub(super) const TAG_NUMBERS: &str = "numbers";
 pub(super) const TAG_WORKERS: &str = "workers";
 pub(super) const TAG_SERVER: &str = "server";
 
-const TAGS: [(&str, &str); 4] = [
+const TAGS: [(&str, &str); 5] = [
     (TAG_IDS, "IDs of the unnamed generator and of named ones."),
     (TAG_SEQUENCES, "Counters in a database, which never go back."),
+    (TAG_NUMBERS, "Numbers without gaps: each one is reserved for a request, and then committed, released or void."),
     (TAG_WORKERS, "Worker ids, leased to programs that generate IDs themselves."),
     (TAG_SERVER, "The server: probes, metrics, its status, this document."),
 ];
@@ -126,6 +128,7 @@ fn parameter(own: &Parameter, bounds: RequestBounds, components: &mut Components
     let (place, is_required) = match own.location {
         ParameterLocation::Path => ("path", true),
         ParameterLocation::Query { is_required } => ("query", is_required),
+        ParameterLocation::Header => ("header", false),
     };
     let mut document = json!({
         "name": own.name,
@@ -172,12 +175,13 @@ fn problem(status: u16) -> Value {
         400 => "The request is invalid; the detail names the fault and the expected value.",
         401 => "The login is missing or wrong.",
         403 => "The user has no permission for the request.",
-        404 => "The generator or sequence does not exist, or the server has no sequences.",
+        404 => "The generator, sequence or request does not exist, or the server has no sequences.",
         408 => "The body did not arrive in time.",
         409 => "The request conflicts with the current state.",
         413 => "The body is larger than 64 KiB.",
         415 => "The Content-Type is not application/json, or the body has a Content-Encoding.",
         421 => "Without a login, Host must be an address, localhost, or a name in http-host.",
+        422 => "The Idempotency-Key was used with other arguments.",
         431 => "The head of the request is too large.",
         503 => "The server cannot answer now; retry after the time in Retry-After.",
         _ => "The request failed; the detail has the reason.",

@@ -78,7 +78,7 @@ impl Endpoint {
 
     /// Returns the query parameter of this name.
     fn parameter(&self, name: &str) -> Result<&'static Parameter, Problem> {
-        let mut known = self.parameters.iter().filter(|parameter| parameter.location != ParameterLocation::Path);
+        let mut known = self.parameters.iter().filter(|parameter| parameter.is_of_query());
         let names = known.clone().map(|parameter| parameter.name);
         known.find(|parameter| parameter.name == name).ok_or_else(|| {
             let names: Vec<_> = names.collect();

@@ -10,7 +10,7 @@ use std::iter;
 type Remedy = (&'static str, Option<&'static str>);
 
 /// Of commands with a common beginning, the longest is first.
-const REMEDIES: [Remedy; 23] = [
+const REMEDIES: [Remedy; 99] = [
     ("'sequence-create on-first-use' so does INCR", Some("'sequence-create on-first-use' so does asking for a value")),
     ("SEQUENCE ALTER * max N", Some("PATCH /v1/sequences/* with {\"max\": N}")),
     ("SEQUENCE ALTER *", Some("PATCH /v1/sequences/*")),
@@ -30,6 +30,13 @@ const REMEDIES: [Remedy; 23] = [
     ("CLIENT UNBLOCK", None),
     ("WORKERID LIST *", Some("GET /v1/workers/*/leases")),
     ("WORKERID LEASE", Some("POST /v1/workers/{pool}/leases")),
+    ("NUMBER RESERVE * REQUEST r", Some("POST /v1/numbers/*/reserve with {\"request\": \"r\"}")),
+    ("NUMBER RESERVE reserves", Some("POST /v1/numbers/{name}/reserve reserves")),
+    ("NUMBER COMMIT, RELEASE or VOID of", Some("POST /v1/numbers/{name}/commit, release or void of")),
+    ("NUMBER SETTLE changes", Some("POST /v1/numbers/{name}/settle changes")),
+    ("NUMBER LEDGER *", Some("GET /v1/numbers/*/ledger")),
+    ("send KEY *", Some("send {\"key\": \"*\"}")),
+    ("GETID * REQUEST r", Some("POST /v1/ids/* with the header Idempotency-Key: \"r\"")),
     ("GETID * * 0", Some("POST /v1/ids/* with {\"fields\": {\"*\": 0}}")),
     ("GETID begins it", Some("POST /v1/ids/{name} begins it")),
     ("use GETID *", Some("use POST /v1/ids/*")),
@@ -40,7 +47,7 @@ const REMEDIES: [Remedy; 23] = [
 const WRONG_TYPE: &str = "Operation against a key holding the wrong kind of value: ";
 
 /// Texts before the quoted name of the subject of an error.
-const KINDS: [&str; 5] = ["sequence ", "generator ", "pool ", "never goes back: ", "values of "];
+const KINDS: [&str; 7] = ["sequence ", "generator ", "pool ", "never goes back: ", "values of ", "request ", "number "];
 
 /// Returns the text of an error for a client of the HTTP port.
 pub(super) fn for_http(message: &str) -> String {
@@ -129,7 +136,8 @@ fn is_name_char(letter: char) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use getid_core::server::SequenceRefusal;
+    use getid_core::server::ledger::{NumberRefusal, NumberState};
+    use getid_core::server::{Key, SequenceRefusal};
 
     use super::*;
     use getid_engine::generators::sequence::SequenceError;
@@ -162,6 +170,21 @@ mod tests {
             ("'SEQUENCE CREATE \"a' makes it", "'SEQUENCE CREATE \"a' makes it"),
             ("'SEQUENCE CREATE \"\"' makes it", "'SEQUENCE CREATE \"\"' makes it"),
             ("'SEQUENCE CONFIRM a.b:c' lets it go on", "'SEQUENCE CONFIRM a.b:c' on the Redis port lets it go on"),
+            (
+                "no number of generator 'x' belongs to request 'r': NUMBER RESERVE x REQUEST r reserves one",
+                "no number of generator 'x' belongs to request 'r': POST /v1/numbers/x/reserve with {\"request\": \
+                 \"r\"} reserves one",
+            ),
+            (
+                "request 'NUMBER LEDGER x' has a number of the key 'A': send KEY A, or choose another request",
+                "request 'NUMBER LEDGER x' has a number of the key 'A': send {\"key\": \"A\"}, or choose another \
+                 request",
+            ),
+            (
+                "generator 'x' is gapless, and each of its numbers has a request: GETID x REQUEST r gives one",
+                "generator 'x' is gapless, and each of its numbers has a request: POST /v1/ids/x with the header \
+                 Idempotency-Key: \"r\" gives one",
+            ),
             ("SEQUENCE RAISE x N, or", "PATCH /v1/sequences/x with {\"last\": N}, or"),
             (
                 "Operation against a key holding the wrong kind of value: 'x' is a generator; use GETID x",
@@ -218,13 +241,24 @@ mod tests {
             },
         ];
         let workers = workers.iter().map(|error| ("p", error.to_string()));
-        for (name, message) in sequences.chain(operators).chain(workers) {
+        let settled = |state| NumberRefusal::Settled { text: "R1".to_owned(), state };
+        let numbers = NumberState::ALL.map(settled).into_iter().chain([
+            NumberRefusal::UnknownRequest,
+            NumberRefusal::OtherUser,
+            NumberRefusal::OtherSeries { series: "ACME".to_owned() },
+            NumberRefusal::UnknownText,
+            NumberRefusal::AtMax { max: 7 },
+            NumberRefusal::NotFromTheStart { key: Key::parse("invoice").unwrap() },
+        ]);
+        let numbers: Vec<_> = numbers.map(|refusal| ("invoice", refusal.of("invoice", "NUMBER LEDGER"))).collect();
+        for (name, message) in sequences.chain(operators).chain(workers).chain(numbers) {
             let text = for_http(&message);
             assert!(!text.contains("/v1/sequences/{"), "{text}");
             let quoted = format!("'{name}'");
             assert!(!message.contains(&quoted) || text.contains(&quoted), "{text}");
-            let text = text.replace(&quoted, "");
-            for (at, _) in ["SEQUENCE ", "WORKERID ", "INCR", "GETID"].iter().flat_map(|word| text.match_indices(word))
+            let text = text.replace(&quoted, "").replace("'NUMBER LEDGER'", "");
+            for (at, _) in
+                ["SEQUENCE ", "WORKERID ", "INCR", "GETID", "NUMBER "].iter().flat_map(|word| text.match_indices(word))
             {
                 let end = text[at..].find(['\'', ',', ';']).map_or(text.len(), |len| at + len);
                 let behind = &text[end..];

@@ -78,6 +78,11 @@ pub(super) fn shaped(reply: &ReplyFrame, schema: &Schema) -> Value {
             Value::Object(values.collect::<Map<_, _>>())
         }
         (Schema::List { of, .. }, OwnedFrame::Array { data, .. }) => data.iter().map(|own| shaped(own, of)).collect(),
+        (Schema::Bool, reply) => match text_of(reply).as_deref() {
+            Some("yes") => Value::Bool(true),
+            Some("no") => Value::Bool(false),
+            _ => Value::Null,
+        },
         (Schema::Integer { .. } | Schema::Number, OwnedFrame::Number { data, .. }) => (*data).into(),
         (Schema::Number, OwnedFrame::Double { data, .. }) => (*data).into(),
         // A time past year 9999 is replied as Unix time, and becomes null here.

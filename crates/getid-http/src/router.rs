@@ -8,7 +8,7 @@ use axum::http::{Method, StatusCode, Uri};
 use axum::middleware::{Next, from_fn};
 use axum::routing::any;
 
-use super::endpoint::{Endpoint, HandlerState, ParameterLocation};
+use super::endpoint::{Endpoint, HandlerState, Parameter};
 use super::problem::Problem;
 use super::schema::RequestBounds;
 use super::state::Http;
@@ -20,7 +20,7 @@ pub(super) fn router(http: &Arc<Http>) -> Router {
     let of_row = |row: &'static Endpoint| {
         let served = HandlerState { http: Arc::clone(http), row };
         let route = (row.route)(row.method.filter()).with_state(served);
-        let has_query = row.parameters.iter().any(|parameter| parameter.location != ParameterLocation::Path);
+        let has_query = row.parameters.iter().any(Parameter::is_of_query);
         // The page is for people, who may follow a link to which a parameter was added.
         if has_query || row.path == "/" {
             return route;

@@ -10,7 +10,9 @@ use redis_protocol::resp3::types::OwnedFrame;
 use serde_json::{Map, Value, json};
 
 use super::api_request::{ApiRequest, PathName};
-use super::endpoint::{Endpoint, EndpointAccess, EndpointResponse, Method, in_path, optional};
+use super::endpoint::{
+    Endpoint, EndpointAccess, EndpointResponse, IDEMPOTENCY_KEY, KEPT_FOR, Method, in_path, optional,
+};
 use super::openapi::TAG_SEQUENCES;
 use super::problem::Problem;
 use super::remedy::escaped;
@@ -320,14 +322,17 @@ const COUNT: Endpoint = Endpoint {
     tag: TAG_SEQUENCES,
     id: "nextValues",
     summary: "Get the next values of a sequence",
-    description: "Each value is given once. Values ascend; those of one request are consecutive, 'increment' apart.",
+    description: "Each value is given once, unless the Idempotency-Key of the request is known. Values ascend; those \
+                  of one request are consecutive, 'increment' apart.",
     access: EndpointAccess::Commands(&[
         ("INCR", "without count, or with 1"),
-        ("SEQUENCE NEXT", "with a count above 1"),
+        ("SEQUENCE NEXT", "with a count above 1, or with an Idempotency-Key"),
     ]),
     parameters: &[
         in_path("name", &NAME, "The sequence."),
         optional("count", &Schema::Count(|bounds| bounds.values), "The number of values; the default is 1."),
+        KEPT_FOR,
+        IDEMPOTENCY_KEY,
     ],
     body: None,
     responses: &[EndpointResponse::ok(
@@ -338,19 +343,27 @@ const COUNT: Endpoint = Endpoint {
         )]),
         "The values.",
     )],
-    problems: &[404, 409],
+    problems: &[404, 409, 422],
     route: |filter| on(filter, count),
 };
 
 async fn count(PathName(name): PathName, request: ApiRequest, body: Body) -> Result<Response, Problem> {
-    let count = request.query()?.number("count").unwrap_or(1);
+    let query = request.query()?;
+    let count = query.number("count").unwrap_or(1);
+    let words = request.request_words(&query)?;
     request.body(body).await?;
     let counted = count.to_string();
-    let args: &[&[u8]] = match count {
-        1 => &[b"INCR", name.as_bytes()],
-        _ => &[b"SEQUENCE", b"NEXT", name.as_bytes(), b"COUNT", counted.as_bytes()],
+    let next: [&[u8]; 5] = [b"SEQUENCE", b"NEXT", name.as_bytes(), b"COUNT", counted.as_bytes()];
+    let reply = match words.get(1) {
+        Some(key) => {
+            let _under_way = request.begin_key(&name, key).await?;
+            let args: Vec<_> = next.into_iter().chain(words.iter().map(String::as_bytes)).collect();
+            request.run(&args).await?
+        }
+        None if count == 1 => request.run(&[b"INCR", name.as_bytes()]).await?,
+        None => request.run(&next).await?,
     };
-    let values: Vec<_> = match request.run(args).await? {
+    let values: Vec<_> = match reply {
         OwnedFrame::Array { data, .. } => match data.as_slice() {
             [OwnedFrame::Number { data: first, .. }, _, OwnedFrame::Number { data: increment, .. }] => {
                 (0..count).map(|index| (first + index * increment).to_string()).collect()

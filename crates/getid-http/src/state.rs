@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::bounds::PortBounds;
 use super::coding::StaticText;
+use super::idempotency::KeysUnderWay;
 use super::schema::RequestBounds;
 use super::status::PageState;
 use getid_server::Server;
@@ -13,6 +14,8 @@ pub(super) struct Http {
     pub(super) server: Arc<Server>,
     pub(super) page: PageState,
     pub(super) bounds: PortBounds,
+    /// Keys of requests that are under way.
+    pub(super) keys: Arc<KeysUnderWay>,
     /// Makes `/openapi.json`. This module must not depend on the table of endpoints, so the function is passed in.
     write_openapi: fn(RequestBounds) -> String,
     /// The last `/openapi.json` that was made, and its bounds.
@@ -23,7 +26,7 @@ impl Http {
     /// Creates the state. Must be called before the first client connects.
     pub(super) fn new(server: Arc<Server>, bounds: PortBounds, write_openapi: fn(RequestBounds) -> String) -> Http {
         let page = PageState::new(&server, bounds.step);
-        Http { server, page, bounds, write_openapi, openapi: Mutex::default() }
+        Http { server, page, bounds, keys: Arc::default(), write_openapi, openapi: Mutex::default() }
     }
 
     /// Returns `/openapi.json` with these bounds.

@@ -2,7 +2,7 @@
 //! for Leaf's and Tinyid's, which those servers define.
 
 use super::endpoint::Endpoint;
-use super::{decode, encode, generators, ids, metrics, openapi, page, probes, seals, sequences, workers};
+use super::{decode, encode, generators, ids, metrics, numbers, openapi, page, probes, seals, sequences, workers};
 
 /// Returns all endpoints, in the order of the document.
 pub(super) fn all() -> impl Iterator<Item = &'static Endpoint> {
@@ -13,6 +13,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static Endpoint> {
         seals::ENDPOINTS,
         generators::ENDPOINTS,
         sequences::ENDPOINTS,
+        numbers::ENDPOINTS,
         workers::ENDPOINTS,
         page::ENDPOINTS,
         metrics::ENDPOINTS,

@@ -245,7 +245,7 @@ fn see_also(command: &Command, path: &str) -> Vec<String> {
     let mut pages = vec![format!("{}(1)", parent.replace(' ', "-"))];
     pages.extend(subcommands(command).map(|command| format!("{}-{}(1)", path.replace(' ', "-"), command.get_name())));
     let about = match path.split(' ').nth(1) {
-        Some("sequence" | "import") => &["getid.conf(5)", "getid-sequences(7)"][..],
+        Some("sequence" | "import" | "number") => &["getid.conf(5)", "getid-sequences(7)"][..],
         Some("claim" | "cluster" | "state") => &["getid.conf(5)", "getid-fleet(7)"],
         Some("serve" | "check-config") => &["getid.conf(5)", "getid-fleet(7)", "getid-sequences(7)"],
         _ => &[],

@@ -7,9 +7,15 @@
 //! Invariants: every number from 1 to the highest of a period is in exactly one state. A number belongs to one request
 //! at most. No clock changes a state.
 
+mod machine;
+
+use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 
+pub use self::machine::{
+    CounterView, GeneratorLedger, Ledger, LedgerWrites, RequestRow, SettledRequest, WrittenNumber, place_in_text,
+};
 use crate::sequence::Key;
 use crate::serial::{CivilTime, CounterDeclaration};
 
@@ -89,6 +95,13 @@ pub enum NumberAct {
         /// Whether the number is committed. Else it becomes void.
         commits: bool,
         /// Why it is settled so.
+        reason: String,
+    },
+    /// Makes all numbers up to `last` void that are not handed out, in one row: `SEQUENCE RAISE`.
+    Raise {
+        /// Last void number.
+        last: i64,
+        /// Why they are not used.
         reason: String,
     },
 }
@@ -218,4 +231,62 @@ pub enum NumberRefusal {
         /// The counter that has given some.
         key: Key,
     },
+    /// Another number of the generator has the text that the next number would have.
+    TextTaken {
+        /// The text.
+        text: String,
+    },
+    /// The counter is past the number up to which it should be raised.
+    Lower {
+        /// The last number that is handed out.
+        last: i64,
+    },
+}
+
+impl NumberRefusal {
+    /// Returns the error's code and sentence. `subject` is the request, or the text of a number that is settled by
+    /// hand.
+    pub fn of(&self, name: &str, subject: &str) -> String {
+        match self {
+            NumberRefusal::UnknownRequest => format!(
+                "ERR no number of generator '{name}' belongs to request '{subject}': NUMBER RESERVE {name} REQUEST r \
+                 reserves one for request r"
+            ),
+            NumberRefusal::OtherUser => format!(
+                "NOPERM request '{subject}' of generator '{name}' belongs to another user: choose another request, or act \
+                 for it as a user with the right 'number|settle'"
+            ),
+            NumberRefusal::Settled { text, state } => {
+                let why = match state {
+                    NumberState::Reserved => "NUMBER COMMIT, RELEASE or VOID of its request settles it",
+                    NumberState::Committed | NumberState::Void => "a settled number stays as it is",
+                    NumberState::Released => "a request has one number, so choose another request for another number",
+                    NumberState::Unclear => "only NUMBER SETTLE changes it",
+                };
+                format!("ERR number '{text}' of generator '{name}' is {}: {why}", state.word())
+            }
+            NumberRefusal::OtherSeries { series } => format!(
+                "ERR request '{subject}' has a number of the key '{series}' of generator '{name}': send KEY {series}, or \
+                 choose another request"
+            ),
+            NumberRefusal::UnknownText => format!(
+                "ERR no number of generator '{name}' has the text '{subject}': NUMBER LEDGER {name} lists its numbers"
+            ),
+            NumberRefusal::AtMax { max } => format!(
+                "ERR generator '{name}' has no more numbers now: its template holds at most {max}. 'overflow grow' in its \
+                 declaration allows longer numbers"
+            ),
+            NumberRefusal::NotFromTheStart { key } => format!(
+                "ERR generator '{name}' cannot become gapless: its counter '{key}' has given numbers without a ledger. \
+                 Declare another name with gapless, or remove the word from this one"
+            ),
+            NumberRefusal::TextTaken { text } => format!(
+                "ERR generator '{name}' has no more numbers now: the next one would be '{text}', and another number has \
+                 that text since an earlier declaration. Give its template another prefix"
+            ),
+            NumberRefusal::Lower { last } => {
+                format!("ERR numbers never go back: counter of generator '{name}' is at {last}")
+            }
+        }
+    }
 }

@@ -41,6 +41,9 @@ const FISCAL_START: &str = "fiscal-start";
 /// Option with the calendar year after which a fiscal year is named.
 const FISCAL_NAME: &str = "fiscal-name";
 
+/// Option of a serial whose numbers have no gaps: a word without a value.
+pub const GAPLESS: &str = "gapless";
+
 /// Width of a sequence's values, bits.
 const VALUE_BITS: u32 = 63;
 
@@ -98,6 +101,17 @@ pub struct Serial {
     pub cache: u32,
     /// Rules of its keys, if it has a series for each key.
     pub series: Option<SeriesRules>,
+    /// Use of released numbers, if a ledger keeps the numbers without gaps; `None`: there is no ledger.
+    pub gapless: Option<ReleasedNumbers>,
+}
+
+/// Use of numbers that their requests have released, in a ledger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReleasedNumbers {
+    /// The lowest released number of a period goes to the next request.
+    Reused,
+    /// A released number becomes void.
+    Void,
 }
 
 /// Rules of a serial's keys, each of which has a series of numbers.
@@ -189,6 +203,11 @@ pub enum CounterError {
     Keys { text: String },
     KeysMax { text: String },
     NoKey { option: &'static str },
+    GaplessKind,
+    GaplessCache { text: String },
+    GaplessKey,
+    Released { text: String },
+    ReleasedAlone,
     Alphabet { error: AlphabetError },
     UnreadAlphabet,
     Sqids(SqidsError),
@@ -218,6 +237,9 @@ impl CounterError {
             CounterError::Keys { .. } => "keys",
             CounterError::KeysMax { .. } => "keys-max",
             CounterError::NoKey { option } => option,
+            CounterError::GaplessKind | CounterError::GaplessKey => GAPLESS,
+            CounterError::GaplessCache { .. } => "cache",
+            CounterError::Released { .. } | CounterError::ReleasedAlone => "released",
             CounterError::Alphabet { .. } | CounterError::UnreadAlphabet => "alphabet",
             CounterError::Sqids(error) => error.option(),
             CounterError::Seal(mistake) => mistake.option(),
@@ -239,7 +261,7 @@ impl fmt::Display for CounterError {
                 write!(
                     f,
                     "'{name}' is not an option of a serial: it has zone, reset, fiscal-start, fiscal-name, overflow, cache, \
-                     unique-per, key-case, keys and keys-max"
+                     gapless, released, unique-per, key-case, keys and keys-max"
                 )
             }
             CounterError::Option { name, .. } => {
@@ -294,6 +316,24 @@ impl fmt::Display for CounterError {
                 "{option} is for a serial with a series for each key, and this one has none: show the key in its template, \
                  as in 'INV-{{key}}-{{n:6}}', or add 'unique-per key'"
             ),
+            CounterError::GaplessKind => f.write_str(
+                "gapless is an option of a serial, and a sequence has no ledger: 'serial \"{n:6}\" gapless' in the place \
+                 of the kind declares numbers without gaps",
+            ),
+            CounterError::GaplessCache { text } => write!(
+                f,
+                "cache is '{text}', must be 0 or omitted with gapless: each number is in the store before its reply"
+            ),
+            CounterError::GaplessKey => f.write_str(
+                "a ledger finds a number by its text, and with 'unique-per key' two keys have the same: show the key in the \
+                 template, as in 'R-{key}-{n:6}'",
+            ),
+            CounterError::Released { text } => {
+                write!(f, "released is '{text}', must be void, or omitted for numbers that other requests get")
+            }
+            CounterError::ReleasedAlone => {
+                f.write_str("released void is for a serial with gapless: add gapless, or remove released")
+            }
             CounterError::Alphabet { error } => write!(f, "alphabet: {error}"),
             CounterError::UnreadAlphabet => {
                 f.write_str("alphabet is for seal and format sqids, and the sequence has neither")
@@ -443,6 +483,14 @@ impl CounterDeclaration {
         }
     }
 
+    /// Returns the use of released numbers, if a ledger keeps its numbers without gaps; `None` without a ledger.
+    pub fn gapless(&self) -> Option<ReleasedNumbers> {
+        match &self.kind {
+            CounterKind::Sequence(_) => None,
+            CounterKind::Serial(serial) => serial.gapless,
+        }
+    }
+
     /// Returns the words that declare it.
     pub fn words(&self) -> Vec<String> {
         let mut words = [self.name.clone(), self.word().to_owned()].to_vec();
@@ -453,7 +501,7 @@ impl CounterDeclaration {
                 format.options().iter().for_each(|(option, value)| add(option, value));
             }
             CounterKind::Serial(serial) => {
-                let Serial { template, reset, zone, grows, cache, series } = serial;
+                let Serial { template, reset, zone, grows, cache, series, gapless } = serial;
                 words.push(template.text().to_owned());
                 let mut add = |option: &str, value: &str| words.extend([option.to_owned(), value.to_owned()]);
                 if let Some(zone) = zone {
@@ -466,7 +514,7 @@ impl CounterDeclaration {
                 if *grows {
                     add("overflow", "grow");
                 }
-                if *cache != CACHE_DEFAULT {
+                if gapless.is_none() && *cache != CACHE_DEFAULT {
                     add("cache", &cache.to_string());
                 }
                 if series.is_some() && !template.has_key() {
@@ -480,6 +528,12 @@ impl CounterDeclaration {
                 }
                 if let Some(series) = series.filter(|series| series.keys_max != KEYS_MAX_DEFAULT) {
                     add("keys-max", &series.keys_max.to_string());
+                }
+                if let Some(released) = gapless {
+                    words.push(GAPLESS.to_owned());
+                    if *released == ReleasedNumbers::Void {
+                        words.extend(["released".to_owned(), "void".to_owned()]);
+                    }
                 }
             }
         }
@@ -548,6 +602,8 @@ impl<'a> SerialOptions<'a> {
                 FISCAL_NAME,
                 "overflow",
                 "cache",
+                GAPLESS,
+                "released",
                 "unique-per",
                 KEY_OPTIONS[0],
                 KEY_OPTIONS[1],
@@ -559,8 +615,12 @@ impl<'a> SerialOptions<'a> {
         let mut options: Vec<(&str, &str)> = Vec::new();
         let mut words = words.iter().copied();
         while let Some(option) = words.next() {
-            let value = if option == SEAL { Some("") } else { words.next() };
+            let value = if [SEAL, GAPLESS].contains(&option) { Some("") } else { words.next() };
             if !known.contains(&option) {
+                if option == GAPLESS {
+                    errors.push(CounterError::GaplessKind);
+                    continue;
+                }
                 errors.push(CounterError::Option { kind, name: option.to_owned() });
                 continue;
             }
@@ -630,10 +690,15 @@ impl<'a> SerialOptions<'a> {
             None if template.has_date() => errors.push(CounterError::NoZone),
             _ => {}
         }
+        let gapless = self.gapless(errors);
         let cache = self.number("cache", 0..=RESERVED_MAX, |text| CounterError::Cache { text }, errors);
+        let cache = if gapless.is_some() { 0 } else { cache.unwrap_or(CACHE_DEFAULT) };
         let zone = zone_name.map(str::to_owned);
         let series = self.series(&template, errors);
-        Some(Serial { template, reset, zone, grows, cache: cache.unwrap_or(CACHE_DEFAULT), series })
+        if gapless.is_some() && series.is_some() && !template.has_key() {
+            errors.push(CounterError::GaplessKey);
+        }
+        Some(Serial { template, reset, zone, grows, cache, series, gapless })
     }
 
     /// Returns the rules of the keys; `None` if the serial has no series.
@@ -701,6 +766,26 @@ impl<'a> SerialOptions<'a> {
         // A calendar year starts and ends in the same year.
         let are_named_by_end = is_named_by_end && start != FiscalStart::JANUARY;
         (template.with_fiscal_years(FiscalYears { start, are_named_by_end }), reset)
+    }
+
+    /// Returns the use of released numbers of a serial with a ledger. Another `cache` than 0 is a mistake there.
+    fn gapless(&self, errors: &mut Vec<CounterError>) -> Option<ReleasedNumbers> {
+        let is_gapless = self.get(GAPLESS).is_some();
+        if let Some(text) = self.get("cache").filter(|text| is_gapless && *text != "0") {
+            errors.push(CounterError::GaplessCache { text: text.to_owned() });
+        }
+        let released = match self.get("released") {
+            None => ReleasedNumbers::Reused,
+            Some("void") => ReleasedNumbers::Void,
+            Some(text) => {
+                errors.push(CounterError::Released { text: text.to_owned() });
+                ReleasedNumbers::Reused
+            }
+        };
+        if released == ReleasedNumbers::Void && !is_gapless {
+            errors.push(CounterError::ReleasedAlone);
+        }
+        is_gapless.then_some(released)
     }
 
     /// Removes the options of a seal, and returns it if they declare one.

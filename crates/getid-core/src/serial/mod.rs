@@ -21,8 +21,8 @@ mod template;
 pub use calendar::CivilDay;
 pub use check_digit::CheckDigit;
 pub use counter::{
-    COUNTER_KINDS, CounterDeclaration, CounterError, CounterKind, CounterReading, NamedCounters, Serial, SeriesRules,
-    UnknownZone, ZoneCheck, counter_doc,
+    COUNTER_KINDS, CounterDeclaration, CounterError, CounterKind, CounterReading, GAPLESS, NamedCounters,
+    ReleasedNumbers, Serial, SeriesRules, UnknownZone, ZoneCheck, counter_doc,
 };
 pub use date_field::FiscalYears;
 pub use reset::{CivilTime, FiscalStart, Reset};

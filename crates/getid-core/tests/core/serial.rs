@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use getid_core::server::{
-    CheckDigit, CivilTime, CounterDeclaration, CounterKind, FiscalStart, Reset, Template, UnknownZone,
+    CheckDigit, CivilTime, CounterDeclaration, CounterKind, FiscalStart, ReleasedNumbers, Reset, Template, UnknownZone,
 };
 use jiff::ToSpan as _;
 use proptest::prelude::*;
@@ -373,6 +373,12 @@ fn declarations_and_their_mistakes() {
             "i serial {yyyyMMdd}-{n:6} zone UTC reset fiscal-year fiscal-start 04-06",
             "i serial {yyyyMMdd}-{n:6} zone UTC reset fiscal-year fiscal-start 04-06",
         ),
+        ("i serial {n:6} gapless", "i serial {n:6} gapless"),
+        ("i serial {n:6} cache 0 gapless overflow error", "i serial {n:6} gapless"),
+        (
+            "i serial R{yyyy}-{n:6} released void gapless zone UTC overflow grow",
+            "i serial R{yyyy}-{n:6} zone UTC overflow grow gapless released void",
+        ),
     ] {
         assert_eq!(words(given).as_deref(), Ok(canonical));
         assert_eq!(declared(given), declared(canonical));
@@ -407,6 +413,13 @@ fn declarations_and_their_mistakes() {
         ("s sequence seal key-file k prefix A-", "prefix is given together with seal"),
         ("s sequence seal key-file k overflow grow", "overflow is given together with seal"),
         ("i serial {n:6} seal", "'seal' is not an option of a serial"),
+        ("i serial {n:6} gapless yes", "'yes' is not an option of a serial"),
+        ("i serial {n:6} gapless gapless", "gapless is given twice"),
+        ("i serial {n:6} gapless cache 100", "cache is '100', must be 0 or omitted with gapless"),
+        ("i serial {n:6} gapless released later", "released is 'later', must be void"),
+        ("i serial {n:6} gapless released", "released has no value"),
+        ("i serial {n:6} released void", "released void is for a serial with gapless"),
+        ("s sequence gapless", "gapless is an option of a serial, and a sequence has no ledger"),
     ] {
         let error = words(given).expect_err(given);
         assert!(error.contains(expected), "{given}: {error}");
@@ -513,6 +526,7 @@ fn series_are_declared() {
         ("i serial {n:5} keys-max 5", "keys-max is for a serial"),
         ("i serial {key}-{n:5} key-case lower", "must be upper or exact"),
         ("i serial {key}-{n:5} keys any", "must be on-first-use or declared"),
+        ("i serial {n:5} unique-per key gapless", "show the key in the template, as in 'R-{key}-{n:6}'"),
         ("i serial {key}-{n:5} keys-max 0", "keys-max is '0', must be 1 to 10000000"),
         ("i serial {key}-{n:5} keys-max +5", "keys-max is '+5'"),
         ("s sequence unique-per key", "not an option of a sequence"),
@@ -588,6 +602,23 @@ const SERIALS: [&str; 21] = [
     "{yyyy}{week}{dd}-{n:2}",
     "{week}{dd}-{n:2} reset never",
 ];
+
+#[test]
+fn servers_of_a_store_agree_on_gaps() {
+    let shared = |words: &str| declared(words).expect(words).shared_text();
+    assert_eq!(shared("i serial {n:6} cache 0"), shared("i serial {n:6} cache 500"));
+    assert_eq!(shared("i serial {n:6} gapless"), shared("i serial {n:6} cache 0 gapless"));
+    for [one, other] in [
+        ["i serial {n:6} cache 0", "i serial {n:6} gapless"],
+        ["i serial {n:6} gapless", "i serial {n:6} gapless released void"],
+    ] {
+        assert_ne!(shared(one), shared(other));
+    }
+    let gapless = declared("i serial {n:6} gapless").expect("a serial");
+    let CounterKind::Serial(serial) = gapless.kind() else { panic!("a serial") };
+    assert_eq!((serial.spec().cache, gapless.gapless()), (0, Some(ReleasedNumbers::Reused)));
+    assert_eq!(declared("s sequence").expect("a sequence").gapless(), None);
+}
 
 fn stamps() -> impl Strategy<Value = CivilTime> {
     // Days near the turn of a year are frequent, because weeks and years differ there.

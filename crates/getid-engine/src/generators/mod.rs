@@ -114,6 +114,21 @@ impl Generators {
         Ok(counter)
     }
 
+    /// Returns the current counter of a generator whose numbers are in a ledger, by the server's reference clock.
+    ///
+    /// # Errors
+    ///
+    /// [`CounterRefusal`] if the clock is absurd.
+    pub fn ledger_counter(
+        &self,
+        declaration: &Arc<CounterDeclaration>,
+        key: &str,
+    ) -> Result<SerialCounter, CounterRefusal> {
+        let reference = || self.issuer.give_reference_unix_ms();
+        let counter = self.periods.at(declaration, reference).map_err(CounterRefusal::Clock)?;
+        Ok(if key.is_empty() { counter } else { counter.of_series(key) })
+    }
+
     /// Returns the key of the sequence from which this counter drew last, and that sequence's status. `None` if it was
     /// not used in this life, or the sequence has left memory. Begins and fetches nothing.
     pub fn counter_status(&self, name: &str) -> Option<(Arc<str>, SequenceStatus)> {

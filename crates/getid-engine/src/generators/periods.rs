@@ -111,12 +111,19 @@ impl Periods {
     /// Returns the sequences of periods that begin soon, for counters in use.
     pub(super) fn coming(&self, now_unix_ms: i64) -> Vec<SerialCounter> {
         let states = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // The next counters of keys are fetched when they are asked for: there may be many of them.
-        let used = states.values().filter(|state| state.declaration.series().is_none()).filter(|state| {
+        // Numbers of a ledger are not fetched ahead, and the next counters of keys when they are asked for: there may be
+        // many of them.
+        let is_fetched =
+            |state: &&PeriodState| state.declaration.series().is_none() && state.declaration.gapless().is_none();
+        let used = states.values().filter(is_fetched).filter(|state| {
             let is_used = now_unix_ms.saturating_sub(state.used_unix_ms) < USED_WITHIN_MS;
             // Spread over time, since many begin at midnight.
             let spread_ms = i64::try_from(hash_of(state.declaration.name().as_bytes()) % SPREAD_MS).unwrap_or(0);
-            is_used && state.counter.counter_opening.until_unix_ms.saturating_sub(now_unix_ms) <= AHEAD_MS - spread_ms
+            // The ledger of a gapless generator begins a period with its first number.
+            let is_prepared = state.declaration.gapless().is_none();
+            is_used
+                && is_prepared
+                && state.counter.counter_opening.until_unix_ms.saturating_sub(now_unix_ms) <= AHEAD_MS - spread_ms
         });
         let next = used.filter_map(|state| {
             let CounterKind::Serial(serial) = state.declaration.kind() else { return None };

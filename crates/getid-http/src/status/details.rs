@@ -27,6 +27,9 @@ const COMMANDS_MAX: usize = 16;
 /// The most error codes that are listed: the most frequent.
 const ERRORS_MAX: usize = 32;
 
+/// The most ledgers that are listed: those with the most numbers that need a person.
+const LEDGERS_MAX: usize = 100;
+
 /// Full names of the commands that the page offers.
 const OFFERED: [&str; 11] = [
     ADMINISTRATIVE,
@@ -77,6 +80,9 @@ pub(crate) struct SharedDetails {
     /// Pools of worker ids.
     #[schemars(length(max = 100))]
     worker_pools: Vec<PoolDetails>,
+    /// Ledgers of gapless generators, those with unclear and overdue numbers first; at most ten seconds old.
+    #[schemars(length(max = LEDGERS_MAX))]
+    ledgers: Vec<LedgerDetails>,
     #[serde(skip)]
     log: Vec<LogDetails>,
     /// Names of all generators; `-` is the unnamed one.
@@ -158,6 +164,20 @@ struct PoolDetails {
 }
 
 #[derive(Debug, JsonSchema, Serialize)]
+struct LedgerDetails {
+    /// The generator.
+    generator: String,
+    /// Reserved numbers.
+    reserved: u64,
+    /// Reserved numbers that their requests did not settle in time.
+    overdue: u64,
+    /// Released numbers of the newest period.
+    released: u64,
+    /// Numbers that an administrator must settle.
+    unclear: u64,
+}
+
+#[derive(Debug, JsonSchema, Serialize)]
 struct LogDetails {
     /// The time of the line.
     time: Time,
@@ -234,6 +254,7 @@ impl SharedDetails {
             commands: commands(&facts),
             errors: errors(&facts),
             worker_pools: pools(&facts),
+            ledgers: ledgers(&facts),
             log: server.log.recent().into_iter().rev().map(LogDetails::of).collect(),
             generators,
             sequences,
@@ -282,6 +303,27 @@ pub(crate) async fn check_generator_access(caller: &Caller, headers: &HeaderMap,
         return Ok(());
     }
     caller.run(headers, &[b"GENERATORS"]).await.map(drop)
+}
+
+fn ledgers(facts: &Facts<'_>) -> Vec<LedgerDetails> {
+    let mut all: Vec<_> = facts
+        .ledgers
+        .iter()
+        .map(|(name, counts)| LedgerDetails {
+            generator: name.clone(),
+            reserved: counts.reserved,
+            overdue: counts.overdue,
+            released: counts.released,
+            unclear: counts.unclear,
+        })
+        .collect();
+    all.sort_by(|one, other| {
+        (other.unclear, other.overdue)
+            .cmp(&(one.unclear, one.overdue))
+            .then_with(|| one.generator.cmp(&other.generator))
+    });
+    all.truncate(LEDGERS_MAX);
+    all
 }
 
 fn commands(facts: &Facts<'_>) -> Vec<CommandDetails> {

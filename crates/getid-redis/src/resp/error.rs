@@ -8,6 +8,7 @@ use std::borrow::Cow;
 
 use getid_core::Refusal;
 use getid_core::server::SequenceRefusal;
+use getid_core::server::ledger::NumberRefusal;
 
 /// Cause of an error reply: one variant for each that some code treats differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +35,8 @@ pub enum ErrorKind {
     /// cannot be used; a value below the present one; a name that is taken; a generator of another server; a number too
     /// wide for its format; a lease that has ended.
     Conflict,
+    /// The request was made before with other arguments.
+    OtherArguments,
     /// Other writers changed the sequence's row in a table of Tinyid at every attempt to write it. Tinyid's clients
     /// know this error.
     Contended,
@@ -63,9 +66,30 @@ impl ErrorReply {
         ErrorReply { kind, text: Cow::Owned(text.into_bytes()) }
     }
 
+    /// Returns the error reply to a request about a number of the generator `name`. `subject` is the request, or the
+    /// text of a number that is settled by hand.
+    pub fn of_number(refusal: &NumberRefusal, name: &str, subject: &str) -> ErrorReply {
+        ErrorReply::new(refusal.into(), refusal.of(name, subject))
+    }
+
     /// Returns the error reply to a request for values of the sequence or the generator `name`.
     pub fn of_sequence(refusal: &SequenceRefusal, name: &str) -> ErrorReply {
         ErrorReply::new(refusal.into(), refusal.of(name))
+    }
+}
+
+impl From<&NumberRefusal> for ErrorKind {
+    fn from(refusal: &NumberRefusal) -> ErrorKind {
+        match refusal {
+            NumberRefusal::UnknownRequest | NumberRefusal::UnknownText => ErrorKind::NotFound,
+            NumberRefusal::OtherUser => ErrorKind::NoPermission,
+            NumberRefusal::Settled { .. }
+            | NumberRefusal::OtherSeries { .. }
+            | NumberRefusal::AtMax { .. }
+            | NumberRefusal::TextTaken { .. }
+            | NumberRefusal::Lower { .. }
+            | NumberRefusal::NotFromTheStart { .. } => ErrorKind::Conflict,
+        }
     }
 }
 

@@ -16,7 +16,7 @@ use super::subscriptions::{SubscriptionKind, SubscriptionLimit, Subscriptions};
 use super::transaction::Transaction;
 use super::turn::Turn;
 use crate::acl::{self, CommandSet, Context, Denial, DenialReason, Digest, Origin, Proof, User};
-use crate::command::{Command, CommandFlags, KEY_BYTES_MAX, TABLE, Verb, quoted, series_name};
+use crate::command::{self, Command, CommandFlags, KEY_BYTES_MAX, Verb, quoted, series_name};
 use crate::resp::{Args, DecodeLimits, ErrorKind, ErrorReply, Protocol};
 
 /// Maximum length of a name that `CLIENT SETNAME` and `SETINFO` keep, bytes. Redis has no bound, and every `CLIENT
@@ -248,8 +248,13 @@ impl ClientState {
 
     /// Returns true if the user may open the sealed texts of the generator with this name.
     pub(super) fn may_open(&self, name: &[u8]) -> bool {
-        let is_allowed = |open: &Command| self.user.may_access_key(open, name) && !self.is_guarded_from(open);
-        TABLE.iter().find(|row| row.verb == Verb::OpenId).is_some_and(is_allowed)
+        self.may_access(Verb::OpenId, name)
+    }
+
+    /// Returns true if the user may run a command for the generator with this name.
+    pub(super) fn may_access(&self, verb: Verb, name: &[u8]) -> bool {
+        let is_allowed = |command: &Command| self.user.may_access_key(command, name) && !self.is_guarded_from(command);
+        command::rows().find(|row| row.verb == verb).is_some_and(is_allowed)
     }
 
     /// Returns true if values of the sequence with this name are hidden from the user: the generator over it answers

@@ -7,16 +7,21 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use getid_core::server::beat::{BeatAnswer, BeatRequest, Credentials};
+use getid_core::server::ledger::{LedgerCounts, LedgerPage, LedgerQuery, NumberRequest};
+use getid_core::server::request_key::{RequestRow, RequestScope};
 use getid_core::server::{Key, Spec};
 
 use super::beats::{self, BeatStatements};
 use super::native::{self, COLUMNS, FoundRows, OtherRowsChange, PeriodOpening, PrunePlan, RawRow, column};
+use super::numbers;
 use super::packet::{Link, Packet, PacketFailureKind, SqlRow};
+use super::requests;
 use super::script::{self, COUNT, by_key, is_row};
 use super::{
-    BegunPeriod, Changes, Comparison, Connection, CreateRequest, GENERATORS_MAX, Generator, GiveBackRequest, NotedRow,
-    OpenPeriodRequest, PRUNED_MAX, PruneRequest, PruneResult, Reservations, ReserveRequest, RowChange, RowPage,
-    SequenceRow, StoreError, StoreFuture, StoreInfo, TOKENS_MAX, Token, Verdict, no_maximums,
+    BegunPeriod, Changes, ClaimBatch, ClaimResult, Comparison, Connection, CreateRequest, GENERATORS_MAX, Generator,
+    GiveBackRequest, LedgerNote, NotedRow, NumberAnswers, OpenPeriodRequest, PRUNED_MAX, PruneRequest, PruneResult,
+    Reservations, ReserveRequest, RowChange, RowPage, SequenceRow, StoreError, StoreFuture, StoreInfo, TOKENS_MAX,
+    Token, Verdict, no_maximums,
 };
 
 /// Most rows of one answer.
@@ -123,6 +128,14 @@ impl<L: Link> SqlConnection<L> {
     async fn change_one(&mut self, key: &Key, change: &RowChange) -> Result<Result<SequenceRow, Verdict>, StoreError> {
         let locked = self.lock(None, std::iter::once(key), false).await?;
         let Some(mut locked) = locked else { return Ok(Err(Verdict::NoSuch)) };
+        if matches!(change, RowChange::Raise { .. } | RowChange::Alter { .. } | RowChange::Drop) {
+            let mut packet = Packet::within();
+            packet.add(numbers::has_ledger_sql(key.name()));
+            if !self.link.run(packet).await?[0].rows.is_empty() {
+                self.link.rollback().await?;
+                return Ok(Err(numbers::has_ledger()));
+            }
+        }
         let decided = match locked.rows.remove(key.as_str()).map(RawRow::read) {
             None => Err(Verdict::NoSuch),
             Some(Err(bad)) => Err(Verdict::BadRow(bad.to_string())),
@@ -487,6 +500,51 @@ impl<L: ReserveLink> Connection for SqlConnection<L> {
 
     fn prune<'a>(&'a mut self, ask: &'a PruneRequest) -> StoreFuture<'a, Result<PruneResult, Verdict>> {
         Box::pin(self.prune_one(ask))
+    }
+
+    fn find_requests<'a>(&'a mut self, scopes: &'a [RequestScope]) -> StoreFuture<'a, Vec<Option<RequestRow>>> {
+        Box::pin(requests::find(&mut self.link, scopes))
+    }
+
+    fn claim_requests<'a>(
+        &'a mut self,
+        server: Option<Credentials>,
+        ask: &'a ClaimBatch,
+    ) -> StoreFuture<'a, Vec<ClaimResult>> {
+        Box::pin(requests::claim(&mut self.link, of_shared::<L>(server), ask))
+    }
+
+    fn remove_requests(&mut self, server_unix_ms: i64) -> StoreFuture<'_, u64> {
+        Box::pin(requests::remove(&mut self.link, server_unix_ms))
+    }
+
+    fn count_requests(&mut self) -> StoreFuture<'_, Vec<(String, u64)>> {
+        Box::pin(requests::count(&mut self.link))
+    }
+
+    fn number<'a>(
+        &'a mut self,
+        server: Option<Credentials>,
+        asks: &'a [NumberRequest],
+        noted: &'a [LedgerNote],
+    ) -> StoreFuture<'a, NumberAnswers> {
+        Box::pin(numbers::number(&mut self.link, of_shared::<L>(server), asks, noted))
+    }
+
+    fn compare_ledgers<'a>(
+        &'a mut self,
+        server: Credentials,
+        noted: &'a [LedgerNote],
+    ) -> StoreFuture<'a, Option<Comparison>> {
+        Box::pin(numbers::compare(&mut self.link, server, noted))
+    }
+
+    fn ledger<'a>(&'a mut self, query: &'a LedgerQuery) -> StoreFuture<'a, LedgerPage> {
+        Box::pin(numbers::page(&mut self.link, query))
+    }
+
+    fn ledger_counts<'a>(&'a mut self, name: &'a str) -> StoreFuture<'a, LedgerCounts> {
+        Box::pin(numbers::counts(&mut self.link, name))
     }
 
     fn maximum<'a>(&'a mut self, table: &'a str, id: i64) -> StoreFuture<'a, Result<Option<i64>, Verdict>> {

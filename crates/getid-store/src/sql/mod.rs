@@ -19,6 +19,8 @@ mod connection;
 mod mysql;
 #[cfg(feature = "sqlite")]
 mod native;
+#[cfg(feature = "sqlite")]
+mod numbers;
 mod open;
 mod open_error;
 #[cfg(feature = "sqlite")]
@@ -29,6 +31,8 @@ mod postgres;
 mod purpose;
 #[cfg(feature = "sqlite")]
 mod records;
+#[cfg(feature = "sqlite")]
+mod requests;
 mod row_error;
 #[cfg(feature = "sqlite")]
 mod script;
@@ -41,6 +45,8 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use getid_core::server::beat::{BeatAnswer, BeatRequest, Credentials};
+use getid_core::server::ledger::{LedgerCounts, LedgerPage, LedgerQuery, NumberAnswer, NumberRefusal, NumberRequest};
+use getid_core::server::request_key::{ClaimVerdict, RequestRow, RequestScope};
 use getid_core::server::{CivilDay, EndChange, Key, Reset, Spec, VALUE_MAX};
 
 pub use self::open::{open, open_all, open_records};
@@ -175,6 +181,71 @@ pub trait Connection: Send {
         Box::pin(async { Ok(Err(no_generators())) })
     }
 
+    /// Returns the rows of these requests, one for each, in their order. At most [`REQUESTS_MAX`]. Native tables only.
+    fn find_requests<'a>(&'a mut self, _scopes: &'a [RequestScope]) -> StoreFuture<'a, Vec<Option<RequestRow>>> {
+        Box::pin(async { Err(no_requests()) })
+    }
+
+    /// Claims requests in one transaction, as [`judge_claim`](getid_core::server::request_key::judge_claim) decides: one
+    /// answer for each, in their order. At most [`REQUESTS_MAX`]. Native tables only.
+    ///
+    /// With `server`, the beat of that server grows by 1 in the same transaction, as in [`Connection::reserve_as`].
+    fn claim_requests<'a>(
+        &'a mut self,
+        _server: Option<Credentials>,
+        _ask: &'a ClaimBatch,
+    ) -> StoreFuture<'a, Vec<ClaimResult>> {
+        Box::pin(async { Err(no_requests()) })
+    }
+
+    /// Removes requests that have ended, some hundreds at most, and returns their number.
+    /// [`removable_before`](getid_core::server::request_key::removable_before) decides which. Native tables only.
+    fn remove_requests(&mut self, _server_unix_ms: i64) -> StoreFuture<'_, u64> {
+        Box::pin(async { Ok(0) })
+    }
+
+    /// Returns the names with the most requests, and the number of each, at most 1,000. Native tables only.
+    fn count_requests(&mut self) -> StoreFuture<'_, Vec<(String, u64)>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
+    /// Decides requests about numbers without gaps, one after the other in one transaction: one answer for each, in
+    /// their order. At most [`NUMBERS_MAX`]. Native tables only.
+    ///
+    /// `server` is as in [`Connection::reserve_as`]. `noted` has what this server has noted of the ledgers of these
+    /// generators: a ledger with fewer changes was restored, and its reserved and released numbers become unclear.
+    fn number<'a>(
+        &'a mut self,
+        _server: Option<Credentials>,
+        asks: &'a [NumberRequest],
+        _noted: &'a [LedgerNote],
+    ) -> StoreFuture<'a, NumberAnswers> {
+        Box::pin(async move {
+            let each = asks.iter().map(|_| Err(NumberVerdict::Row(no_generators()))).collect();
+            Ok(NumberAnswers { each, ..NumberAnswers::default() })
+        })
+    }
+
+    /// Marks numbers of ledgers that have fewer changes than noted, and adds 1 to the beat of the server in the same
+    /// transaction, as [`Connection::compare`] does for rows. At most [`BATCH_MAX`] notes. Shared stores only.
+    fn compare_ledgers<'a>(
+        &'a mut self,
+        _server: Credentials,
+        _noted: &'a [LedgerNote],
+    ) -> StoreFuture<'a, Option<Comparison>> {
+        Box::pin(async { Err(no_beats()) })
+    }
+
+    /// Returns a page of a ledger, of at most 1,000 rows. Native tables only.
+    fn ledger<'a>(&'a mut self, _query: &'a LedgerQuery) -> StoreFuture<'a, LedgerPage> {
+        Box::pin(async { Ok(LedgerPage::default()) })
+    }
+
+    /// Returns the numbers of a generator by their states. Native tables only.
+    fn ledger_counts<'a>(&'a mut self, _name: &'a str) -> StoreFuture<'a, LedgerCounts> {
+        Box::pin(async { Ok(LedgerCounts::default()) })
+    }
+
     /// Returns `current_max_id` of the row with this `id` in `id_generator` or a similar table, which keeps the maximum
     /// of a counter in Redis. `None` if there is no such row. The table's name has letters, digits and underscores
     /// only.
@@ -212,6 +283,63 @@ pub const BACKUP_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// Most sequences of one [`Connection::reserve`].
 pub const BATCH_MAX: usize = 64;
+
+/// Most requests of one [`Connection::find_requests`] or [`Connection::claim_requests`].
+pub const REQUESTS_MAX: usize = 256;
+
+/// Requests to claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimBatch {
+    /// The new rows. Their times are those of the server's clock.
+    pub rows: Vec<RequestRow>,
+    /// Most rows of one generator or sequence (`request-max`).
+    pub rows_max: u64,
+}
+
+/// Answer to the claim of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimResult {
+    /// What the store has done.
+    pub verdict: ClaimVerdict,
+    /// Number of rows of the generator or sequence after it.
+    pub requests: u64,
+}
+
+/// Most requests of one [`Connection::number`]. With texts of the usual lengths a packet has less than 256 KiB.
+pub const NUMBERS_MAX: usize = 256;
+
+/// State of a ledger, as a server notes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LedgerNote {
+    /// Name of the generator.
+    pub name: String,
+    /// Number of changes.
+    pub changes: u64,
+    /// Counters of the generator, each with its noted `next`. Numbers below it that the ledger lacks become unclear.
+    pub counters: Vec<(Key, i64)>,
+}
+
+/// Answer to [`Connection::number`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NumberAnswers {
+    /// State of the server, if the request named one.
+    pub server: Option<ServerBeat>,
+    /// One answer for each request.
+    pub each: Vec<Result<NumberAnswer, NumberVerdict>>,
+    /// The ledgers of the generators after the transaction.
+    pub ledgers: Vec<LedgerNote>,
+    /// The counters that were changed, each with its `next` before.
+    pub counters: Vec<(i64, SequenceRow)>,
+}
+
+/// Reason why a request about a number was refused. It has changed nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NumberVerdict {
+    /// The ledger does not permit it.
+    Refused(NumberRefusal),
+    /// The row of the generator or of its counter does not permit it.
+    Row(Verdict),
+}
 
 /// Kind of a store's tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -451,6 +579,13 @@ pub struct Comparison {
 
 fn no_generators() -> Verdict {
     Verdict::Unsupported("only getid's own tables (sequence-table native) have rows of generators".to_owned())
+}
+
+fn no_requests() -> StoreError {
+    StoreError::Refused(
+        "REQUEST needs getid's own tables (sequence-table native): those of Leaf and Tinyid keep no requests"
+            .to_owned(),
+    )
 }
 
 fn no_maximums() -> Verdict {

@@ -28,6 +28,7 @@
 //! | `newest` | the newest period that has begun |
 //! | `closed_through` | the last day whose periods never begin again |
 //! | `keys_count` | number of keys of its series |
+//! | `ledger` | number of changes of the ledger of its numbers ([`super::numbers`]) |
 //! | `updated` | Unix ms by the database's clock |
 //!
 //! A row of `getid_generator` changes while the row of `getid_store` is locked, except that `begin_periods` raises
@@ -478,7 +479,7 @@ pub(super) struct PrunePlan {
     /// The generator's row after the operation.
     pub(super) closed: Generator,
     /// Condition that selects its ended periods, in the SQL of all three databases. A row that went back is excluded:
-    /// it must be settled.
+    /// it must be settled. So is a period with numbers that are not settled.
     pub(super) condition: String,
 }
 
@@ -493,7 +494,11 @@ impl PrunePlan {
         let ended =
             Reset::ended_by(through).map(|(letter, bound)| format!("period >= '{letter}' AND period < '{bound}'"));
         let ended = ended.collect::<Vec<_>>().join(" OR ");
-        let condition = format!("name = '{name}' AND state <> 'went-back' AND ({ended})");
+        let condition = format!(
+            "name = '{name}' AND state <> 'went-back' AND ({ended}) AND NOT EXISTS (SELECT 1 FROM getid_number \
+             WHERE getid_number.name = '{name}' AND getid_number.series = getid_sequence.series \
+             AND getid_number.period = getid_sequence.period AND getid_number.state IN ('reserved', 'released', 'unclear'))"
+        );
         let closed_through = found.closed_through.clone().max(through.digits());
         Some(PrunePlan { closed: Generator { closed_through, ..found.clone() }, condition })
     }

@@ -190,6 +190,8 @@ pub(super) trait Dialect: Send + 'static {
     /// Clause after the name of a table that is read by its primary key. Without the index the statement would wait for
     /// locks of other rows.
     const BY_KEY: &'static str = "";
+    /// Clause after a SELECT that reads what is committed now, inside a transaction that has read before.
+    const CURRENT: &'static str = "";
     /// Clause after an INSERT of a row of `getid_sequence` that does nothing if the row exists.
     const OR_NOTHING: &'static str = " ON CONFLICT DO NOTHING";
     /// Query for a row if the table `tiny_id_token` exists, where a missing table is no failure of its own kind.
@@ -212,6 +214,12 @@ pub(super) trait Dialect: Send + 'static {
     fn is_after([name, series, period]: [&str; 3]) -> String {
         let [name, series, period] = [name, series, period].map(Self::text);
         format!("(name, series, period) > ({name}, {series}, {period})")
+    }
+
+    /// Returns the condition that a row follows another one in the order of these columns. Each has a literal.
+    fn is_behind(of: &[(&str, &str)]) -> String {
+        let (columns, literals): (Vec<&str>, Vec<&str>) = of.iter().copied().unzip();
+        format!("({}) > ({})", columns.join(", "), literals.join(", "))
     }
 
     /// Returns the clause after an INSERT that overwrites these columns of a row with the same `key`.

@@ -15,6 +15,7 @@ use tokio::sync::SemaphorePermit;
 
 use super::Sequences;
 use super::error::SequenceError;
+use super::numbers::LedgersComparison;
 use super::pool::StorePool;
 use getid_store::sql::{Comparison, NotedRow, SequenceRow, ServerBeat, StoreError};
 use getid_system::{host, noise};
@@ -157,6 +158,11 @@ impl Sequences {
             if is_last {
                 break;
             }
+        }
+        match self.compare_ledgers(pool, uuid, slots).await? {
+            LedgersComparison::Unread => return Ok(false),
+            LedgersComparison::Refused => return Ok(true),
+            LedgersComparison::Done => {}
         }
         self.counts.went_back.fetch_add(raised as u64, Relaxed);
         let shown = pool.store.shown();

@@ -19,7 +19,7 @@ use super::pool::{Health, StorePool};
 use super::table::{DrawResult, SHARDS};
 use super::tokens::TokensRead;
 use super::{SequenceNotes, SequenceSettings, Sequences};
-use getid_store::sql::{Store, StoreError};
+use getid_store::sql::{Store, StoreError, TableKind};
 use getid_system::clock::Clock;
 use getid_system::{io_threads, threads};
 use getid_text::name_hash::hash_of;
@@ -34,7 +34,7 @@ const BACK_OFF: (Duration, Duration) = (Duration::from_millis(100), Duration::fr
 const ROUND_EVERY: Duration = Duration::from_millis(200);
 
 /// Time for which other servers hold a store before it is logged, and before requests fail at once.
-const HELD_FAILS_AFTER: Duration = Duration::from_secs(3);
+pub(super) const HELD_FAILS_AFTER: Duration = Duration::from_secs(3);
 
 /// Maximum number of changed rows in one answer.
 const CHANGES_MAX: usize = 1000;
@@ -101,8 +101,18 @@ impl Sequences {
         for pool in &self.pools {
             tasks.spawn(Arc::clone(self).monitor(Arc::clone(pool)));
         }
+        if let [only] = &self.pools[..] {
+            tasks.spawn(Arc::clone(self).serve_numbers(Arc::clone(only)));
+        }
         tasks.spawn(Arc::clone(self).advance_fetch_queue());
         tasks.spawn(Arc::clone(self).sweep_for_ever());
+        if let [pool] = &self.pools[..]
+            && pool.store.table() == TableKind::Native
+        {
+            tasks.spawn(Arc::clone(self).serve_lookups(Arc::clone(pool)));
+            tasks.spawn(Arc::clone(self).serve_claims(Arc::clone(pool)));
+            tasks.spawn(Arc::clone(self).remove_requests_for_ever(Arc::clone(pool)));
+        }
         tokio::select! {
             () = self.ended.notified() => {}
             // No task ends without a bug.

@@ -429,7 +429,7 @@ impl Sequences {
     }
 
     /// Returns how the counter of a generator is found, or begun, in a store.
-    fn opening(
+    pub(super) fn opening(
         &self,
         pool: &StorePool,
         server: Option<Credentials>,
@@ -925,7 +925,15 @@ impl PendingFetch {
 }
 
 /// Guard that counts a fetch as ended when dropped.
-struct FetchEndGuard<'a>(&'a Sequences);
+pub(super) struct FetchEndGuard<'a>(&'a Sequences);
+
+impl<'a> FetchEndGuard<'a> {
+    /// Counts a fetch as begun.
+    pub(super) fn begin(sequences: &'a Sequences) -> FetchEndGuard<'a> {
+        sequences.fetching.fetch_add(1, Relaxed);
+        FetchEndGuard(sequences)
+    }
+}
 
 impl Drop for FetchEndGuard<'_> {
     fn drop(&mut self) {
@@ -945,7 +953,7 @@ pub(super) fn deliver(deliveries: Vec<DrawDelivery>) {
 }
 
 /// Returns true if a period is near enough, by the store's clock, to be begun.
-fn may_open(pool: &StorePool, counter_opening: &CounterOpening) -> bool {
+pub(super) fn may_open(pool: &StorePool, counter_opening: &CounterOpening) -> bool {
     let from_ms = counter_opening.from_unix_ms.saturating_sub(OPENS_WITHIN_MS);
     let until_ms = counter_opening.until_unix_ms.saturating_add(OPENS_WITHIN_MS);
     pool.unix_ms().is_some_and(|now_ms| (from_ms..=until_ms).contains(&now_ms))

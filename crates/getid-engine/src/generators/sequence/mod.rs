@@ -11,6 +11,7 @@
 //! may have raised a row, and this server could not learn of it for `sequence-ride-out-s`.
 
 mod backup;
+mod batcher;
 mod beats;
 mod begun;
 mod confirm;
@@ -21,7 +22,9 @@ mod fetch;
 mod fetch_queue;
 mod keys;
 mod notes;
+mod numbers;
 mod pool;
+mod requests;
 mod status;
 mod stop;
 mod sweep;
@@ -47,7 +50,11 @@ pub use self::error::SequenceError;
 use self::fetch_queue::FetchQueue;
 use self::keys::KeyCounts;
 pub use self::notes::SequenceNotes;
+pub use self::numbers::NumberError;
+use self::numbers::NumberQueue;
 use self::pool::{StorePool, StoreUuids};
+use self::requests::RequestKeys;
+pub use self::requests::{RequestError, RequestsStatus};
 pub use self::status::{BUSIEST_MAX, LISTED_MAX, SequenceTotals, SequencesStatus, StoreStatus};
 pub use self::stop::StopReport;
 pub use self::table::CounterOpening;
@@ -71,6 +78,8 @@ pub struct SequenceSettings {
     pub creates_on_first_use: bool,
     /// Maximum number of rows up to which a first request creates one (`sequence-max`).
     pub rows_max: u64,
+    /// Maximum number of kept requests of one generator or sequence (`request-max`).
+    pub requests_max: u64,
     /// `cache` of a sequence that a client creates without options (`sequence-cache`).
     pub cache: u32,
     /// Seconds for which a segment lasts at the recent rate, and for which values are given after a shared store last
@@ -85,6 +94,7 @@ impl Default for SequenceSettings {
             policy: WaitPolicy::Wait,
             creates_on_first_use: false,
             rows_max: 1_000_000,
+            requests_max: 1_000_000,
             cache: Spec::default().cache,
             ride_out_s: 900,
         }
@@ -131,6 +141,8 @@ pub struct Sequences {
     keys: KeyCounts,
     tallies: status::ShardTallies,
     tokens: TinyidTokens,
+    requests: RequestKeys,
+    numbers: NumberQueue,
     is_closed: AtomicBool,
     ended: Notify,
     counts: status::SequenceCounts,
@@ -176,6 +188,8 @@ impl Sequences {
             keys: KeyCounts::default(),
             tallies: status::ShardTallies::default(),
             tokens,
+            requests: RequestKeys::default(),
+            numbers: NumberQueue::default(),
             is_closed: AtomicBool::new(false),
             ended: Notify::new(),
             counts: status::SequenceCounts::default(),

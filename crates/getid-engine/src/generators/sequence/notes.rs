@@ -9,7 +9,7 @@
 use getid_core::server::Key;
 use getid_core::server::beat::{Nonce, NotedServer};
 
-use getid_store::sql::{NotedRow, SequenceRow};
+use getid_store::sql::{LedgerNote, NotedRow, SequenceRow};
 #[cfg(feature = "sqlite")]
 use getid_system::patience::patience;
 
@@ -108,6 +108,21 @@ impl SequenceNotes {
         true
     }
 
+    /// Notes nothing.
+    pub(super) async fn note_ledgers(
+        &self,
+        _uuid: &str,
+        _ledgers: Vec<LedgerNote>,
+        _had: Vec<RowNote>,
+        _own: Option<OwnBeat>,
+    ) {
+    }
+
+    /// Returns no ledgers.
+    pub(super) async fn ledgers(&self, _uuid: &str) -> Option<Vec<LedgerNote>> {
+        Some(Vec::new())
+    }
+
     /// Returns 0 for each key.
     pub(super) async fn highest(&self, keys: Vec<Key>) -> Vec<i64> {
         vec![0; keys.len()]
@@ -187,6 +202,27 @@ impl SequenceNotes {
     pub(super) async fn lower(&self, uuid: &str, to: Vec<(Key, i64)>) -> bool {
         let uuid = uuid.to_owned();
         self.file.is_none() || self.on_file(move |file| file.lower(&uuid, &to)).await.is_some()
+    }
+
+    /// Notes changes of ledgers in one store, with the counters that they changed, and this server's beat after them.
+    pub(super) async fn note_ledgers(
+        &self,
+        uuid: &str,
+        ledgers: Vec<LedgerNote>,
+        had: Vec<RowNote>,
+        own: Option<OwnBeat>,
+    ) {
+        let uuid = uuid.to_owned();
+        self.on_file(move |file| file.note_ledgers(&uuid, &ledgers, &had, own)).await;
+    }
+
+    /// Returns the notes of a store's ledgers, without counters; `None` if the notes cannot be read.
+    pub(super) async fn ledgers(&self, uuid: &str) -> Option<Vec<LedgerNote>> {
+        if self.file.is_none() {
+            return Some(Vec::new());
+        }
+        let uuid = uuid.to_owned();
+        self.on_file(move |file| file.ledgers(&uuid)).await
     }
 
     /// Returns for each key a value above all that this server has had of it, from any store in any life; 0 without a
@@ -272,7 +308,7 @@ mod file {
     use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
 
     use super::{NotedPage, NotesError, OwnBeat, RowNote};
-    use getid_store::sql::{BATCH_MAX, NotedRow};
+    use getid_store::sql::{BATCH_MAX, LedgerNote, NotedRow};
     use std::sync::{Mutex, PoisonError};
 
     /// Time limit of one note. Unit tests wait longer: a busy test machine can stop them for seconds.
@@ -304,6 +340,12 @@ CREATE TABLE IF NOT EXISTS server (
   address TEXT    NOT NULL,
   PRIMARY KEY (store, nonce)
 ) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS ledger (
+  store   TEXT    NOT NULL,
+  name    TEXT    NOT NULL,
+  changes INTEGER NOT NULL,
+  PRIMARY KEY (store, name)
+) STRICT, WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS begun (
   name   TEXT NOT NULL,
   period TEXT NOT NULL,
@@ -316,6 +358,12 @@ SET beat = max(beat, excluded.beat), is_live = excluded.is_live, is_own = exclud
 
     fn column(number: u64) -> i64 {
         i64::try_from(number).unwrap_or(i64::MAX)
+    }
+
+    fn raise_beat(transaction: &Transaction<'_>, uuid: &str, own: Option<OwnBeat>) -> rusqlite::Result<()> {
+        let Some((nonce, beat)) = own else { return Ok(()) };
+        let raise = "UPDATE server SET beat = max(beat, ?3) WHERE store = ?1 AND nonce = ?2";
+        transaction.prepare_cached(raise)?.execute(params![uuid, nonce.to_string(), column(beat)]).map(drop)
     }
 
     /// Number of noted periods of one name, and of each key of a name: a server moves only to later ones. A generator has
@@ -416,10 +464,7 @@ SET beat = max(beat, excluded.beat), is_live = excluded.is_live, is_own = exclud
             own: Option<OwnBeat>,
         ) -> rusqlite::Result<Vec<Option<i64>>> {
             self.transact(|transaction| {
-                if let Some((nonce, beat)) = own {
-                    let raise = "UPDATE server SET beat = max(beat, ?3) WHERE store = ?1 AND nonce = ?2";
-                    transaction.prepare_cached(raise)?.execute(params![uuid, nonce.to_string(), column(beat)])?;
-                }
+                raise_beat(transaction, uuid, own)?;
                 let mut find = transaction
                     .prepare_cached("SELECT next, generation, created FROM had WHERE store = ?1 AND key = ?2")?;
                 let mut put = transaction.prepare_cached(
@@ -465,6 +510,50 @@ SET beat = max(beat, excluded.beat), is_live = excluded.is_live, is_own = exclud
                     lower.push(had_next);
                 }
                 Ok(lower)
+            })
+        }
+
+        /// Notes ledgers and their counters. A note never goes back: the store has marked what it has lost.
+        pub(super) fn note_ledgers(
+            &self,
+            uuid: &str,
+            ledgers: &[LedgerNote],
+            had: &[RowNote],
+            own: Option<OwnBeat>,
+        ) -> rusqlite::Result<()> {
+            self.transact(|transaction| {
+                raise_beat(transaction, uuid, own)?;
+                let mut put = transaction.prepare_cached(
+                    "INSERT INTO ledger VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET \
+                     changes = max(changes, excluded.changes)",
+                )?;
+                for ledger in ledgers {
+                    put.execute(params![uuid, ledger.name, column(ledger.changes)])?;
+                }
+                let mut put = transaction.prepare_cached(
+                    "INSERT INTO had VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO UPDATE SET \
+                     next = max(next, excluded.next), generation = excluded.generation, created = excluded.created",
+                )?;
+                had.iter().try_for_each(|had| {
+                    let generation = column(had.generation);
+                    put.execute(params![uuid, had.key.as_str(), had.next, generation, had.created_unix_ms]).map(drop)
+                })
+            })
+        }
+
+        pub(super) fn ledgers(&self, uuid: &str) -> rusqlite::Result<Vec<LedgerNote>> {
+            self.transact(|transaction| {
+                let mut find = transaction.prepare_cached("SELECT name, changes FROM ledger WHERE store = ?1")?;
+                let notes = find.query_map([uuid], |row| {
+                    Ok(LedgerNote {
+                        name: row.get(0)?,
+                        changes: row.get::<_, i64>(1)?.unsigned_abs(),
+                        counters: Vec::new(),
+                    })
+                })?;
+                let notes: Vec<LedgerNote> = notes.collect::<rusqlite::Result<_>>()?;
+                // A name that is not a generator's is not written into SQL.
+                Ok(notes.into_iter().filter(|note| Key::new(&note.name).is_some()).collect())
             })
         }
 

@@ -27,6 +27,8 @@ impl Sequences {
     /// called after the last reply.
     pub async fn stop(self: &Arc<Self>, timeout: Duration) -> StopReport {
         self.is_closed.store(true, Relaxed);
+        self.requests.close();
+        self.numbers.close();
         let deadline = Instant::now() + timeout;
         let own = Arc::clone(self);
         let stopping = self.handle.spawn(async move { own.give_all_back(deadline).await });

@@ -16,7 +16,9 @@ mod connection;
 mod ids;
 mod introspect;
 mod keys;
+mod numbers;
 mod pubsub;
+mod requests;
 mod scripts;
 mod seals;
 mod sequence;
@@ -27,6 +29,7 @@ mod transaction;
 mod workers;
 
 pub use ids::no_generator;
+pub use requests::REQUESTS_OFF;
 pub(super) use sequences::HASH_FIELD;
 pub use sequences::SEQUENCES_OFF;
 
@@ -128,6 +131,13 @@ fn function(verb: Verb) -> fn(&mut Call<'_>) -> CommandResult {
         Verb::SequenceNext => sequence::next,
         Verb::SequenceRaise => sequence::raise,
         Verb::SequenceStores => sequence::stores,
+
+        Verb::NumberCommit => numbers::commit,
+        Verb::NumberLedger => numbers::ledger,
+        Verb::NumberRelease => numbers::release,
+        Verb::NumberReserve => numbers::reserve,
+        Verb::NumberSettle => numbers::settle,
+        Verb::NumberVoid => numbers::void,
 
         Verb::WorkerIdInfo => workers::info,
         Verb::WorkerIdInit => workers::init,
@@ -250,6 +260,7 @@ fn function(verb: Verb) -> fn(&mut Call<'_>) -> CommandResult {
         | Verb::Config
         | Verb::Latency
         | Verb::Memory
+        | Verb::Number
         | Verb::Object
         | Verb::Script
         | Verb::Sequence
@@ -262,6 +273,7 @@ fn function(verb: Verb) -> fn(&mut Call<'_>) -> CommandResult {
         | Verb::ConfigHelp
         | Verb::LatencyHelp
         | Verb::MemoryHelp
+        | Verb::NumberHelp
         | Verb::ObjectHelp
         | Verb::ScriptHelp
         | Verb::SequenceHelp

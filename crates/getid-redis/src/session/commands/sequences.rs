@@ -6,7 +6,7 @@ use getid_core::server::{Key, NameWord, SEQUENCE_NAME_RULE, is_sequence_name};
 
 use super::series::requested_counter;
 use super::{Call, CommandReply, CommandResult, NOT_AN_INTEGER};
-use crate::command::quoted;
+use crate::command::{Verb, quoted};
 use crate::resp::{Args, ErrorKind, ErrorReply, parse_integer};
 use crate::session::turn::{SEALED_COST, counter_cost};
 use getid_text::name_hash::hash_of;
@@ -123,6 +123,10 @@ pub(super) fn ids_of_counter(call: &mut Call<'_>, place: usize, values: u32, wor
     if settings.sequences.is_none() {
         return Err(refused(call, SEQUENCES_OFF));
     }
+    if counter.gapless().is_some() {
+        let error = needs_request(counter.name(), call.command.verb);
+        return Err(refused(call, error));
+    }
     let series = match requested_counter(counter, words) {
         Ok(series) => series,
         Err(error) => return Err(refused(call, error)),
@@ -141,6 +145,23 @@ pub(super) fn ids_of_counter(call: &mut Call<'_>, place: usize, values: u32, wor
     call.turn.push_sequence(draw, verb, values);
     call.turn.count_ids(cost.saturating_mul(values));
     Ok(CommandReply::Pushed)
+}
+
+/// Returns the error for a draw from a gapless generator without a request.
+#[cold]
+pub(super) fn needs_request(name: &str, verb: Verb) -> ErrorReply {
+    let text = if verb == Verb::MGetId {
+        format!(
+            "ERR generator '{name}' is gapless, and each of its numbers has a request of its own: send GETID {name} \
+             REQUEST r for each"
+        )
+    } else {
+        format!(
+            "ERR generator '{name}' is gapless, and each of its numbers has a request: GETID {name} REQUEST r gives one \
+             and commits it, NUMBER RESERVE {name} REQUEST r reserves it"
+        )
+    };
+    ErrorReply::new(ErrorKind::Conflict, text)
 }
 
 /// Returns the error for an invalid name of a sequence.

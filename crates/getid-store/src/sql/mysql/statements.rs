@@ -16,6 +16,7 @@ impl Dialect for MysqlLink {
     const INSTANCE: &'static str = "CONCAT(@@hostname, ' ', @@port, ' ', @@server_id)";
     const FOR_SHARE: &'static str = " LOCK IN SHARE MODE";
     const BY_KEY: &'static str = " FORCE INDEX (PRIMARY)";
+    const CURRENT: &'static str = Self::FOR_SHARE;
     const OR_NOTHING: &'static str = " ON DUPLICATE KEY UPDATE version = version";
     const GREATEST_LEAST: [&'static str; 2] = ["GREATEST", "LEAST"];
     const DIV: &'static str = "DIV";
@@ -48,6 +49,12 @@ impl Dialect for MysqlLink {
         )
     }
 
+    /// A comparison of several columns at a time would not use the index.
+    fn is_behind(of: &[(&str, &str)]) -> String {
+        let Some(((column, literal), rest)) = of.split_first() else { return "FALSE".to_owned() };
+        format!("({column} > {literal} OR ({column} = {literal} AND {}))", Self::is_behind(rest))
+    }
+
     fn or_overwrite(_key: &str, columns: &[&str]) -> String {
         let columns: Vec<String> = columns.iter().map(|column| format!("{column} = VALUES({column})")).collect();
         format!(" ON DUPLICATE KEY UPDATE {}", columns.join(", "))
@@ -75,9 +82,13 @@ impl RecordDialect for MysqlLink {
 }
 
 /// SQL of the tables, one statement each. Names are ASCII and compare byte for byte.
-pub(super) const TABLES: [&str; 4] = [
+pub(super) const TABLES: [&str; 8] = [
     BEATS,
     GENERATORS,
+    REQUESTS,
+    REQUEST_COUNTS,
+    NUMBERS,
+    NUMBER_REQUESTS,
     "CREATE TABLE IF NOT EXISTS getid_store (
   id      TINYINT  NOT NULL PRIMARY KEY,
   uuid    CHAR(32) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
@@ -114,7 +125,61 @@ pub(super) const GENERATORS: &str = "CREATE TABLE IF NOT EXISTS getid_generator 
   newest         VARCHAR(16)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '',
   closed_through VARCHAR(16)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '',
   keys_count     BIGINT       NOT NULL DEFAULT 0,
+  ledger         BIGINT       NOT NULL DEFAULT 0,
   updated        BIGINT       NOT NULL DEFAULT 0
+) ENGINE=InnoDB";
+
+/// SQL of the table of request keys. A comparison of its texts must not ignore blanks at the end.
+pub(super) const REQUESTS: &str = "CREATE TABLE IF NOT EXISTS getid_request (
+  owner       VARBINARY(128) NOT NULL,
+  name        VARBINARY(128) NOT NULL,
+  series      VARBINARY(128) NOT NULL,
+  request     VARBINARY(128) NOT NULL,
+  fingerprint VARBINARY(128) NOT NULL,
+  reply       MEDIUMBLOB     NOT NULL,
+  made        BIGINT         NOT NULL,
+  kept_until  BIGINT         NOT NULL,
+  PRIMARY KEY (owner, name, series, request),
+  KEY getid_request_until (kept_until)
+) ENGINE=InnoDB";
+
+/// SQL of the table that counts requests.
+pub(super) const REQUEST_COUNTS: &str = "CREATE TABLE IF NOT EXISTS getid_request_count (
+  name     VARBINARY(128) NOT NULL PRIMARY KEY,
+  requests BIGINT         NOT NULL
+) ENGINE=InnoDB";
+
+/// SQL of the table of ledgers. Texts of clients compare byte for byte, with blanks at their ends.
+pub(super) const NUMBERS: &str = "CREATE TABLE IF NOT EXISTS getid_number (
+  name    VARCHAR(128)    CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+  series  VARCHAR(40)     CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '',
+  period  VARCHAR(16)     CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '',
+  number  BIGINT          NOT NULL,
+  last    BIGINT          NOT NULL,
+  text    VARBINARY(255)  NOT NULL,
+  state   VARCHAR(16)     CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+  since   BIGINT          NOT NULL,
+  due     BIGINT          NOT NULL DEFAULT 0,
+  request VARBINARY(128)  NOT NULL DEFAULT '',
+  owner   VARBINARY(1024) NOT NULL DEFAULT '',
+  reason  VARBINARY(200)  NOT NULL DEFAULT '',
+  entry   BIGINT          NOT NULL,
+  PRIMARY KEY (name, series, period, number),
+  UNIQUE KEY getid_number_text (name, text),
+  KEY getid_number_state (name, state, series, period, number),
+  KEY getid_number_entry (name, entry)
+) ENGINE=InnoDB";
+
+/// SQL of the table of requests of numbers.
+pub(super) const NUMBER_REQUESTS: &str = "CREATE TABLE IF NOT EXISTS getid_number_request (
+  name    VARCHAR(128)    CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+  request VARBINARY(128)  NOT NULL,
+  owner   VARBINARY(1024) NOT NULL,
+  series  VARCHAR(40)     CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '',
+  period  VARCHAR(16)     CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '',
+  number  BIGINT          NOT NULL,
+  state   VARCHAR(16)     CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+  PRIMARY KEY (name, request)
 ) ENGINE=InnoDB";
 
 /// SQL of the table of servers.

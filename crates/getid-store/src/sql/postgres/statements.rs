@@ -130,8 +130,54 @@ CREATE TABLE IF NOT EXISTS getid_generator (
   newest text COLLATE \"C\" NOT NULL DEFAULT '',
   closed_through text COLLATE \"C\" NOT NULL DEFAULT '',
   keys_count bigint NOT NULL DEFAULT 0 CHECK (keys_count >= 0),
+  ledger bigint NOT NULL DEFAULT 0,
   updated bigint NOT NULL DEFAULT 0
 );
+CREATE TABLE IF NOT EXISTS getid_request (
+  owner text COLLATE \"C\" NOT NULL,
+  name text COLLATE \"C\" NOT NULL,
+  series text COLLATE \"C\" NOT NULL,
+  request text COLLATE \"C\" NOT NULL,
+  fingerprint text NOT NULL,
+  reply text NOT NULL,
+  made bigint NOT NULL,
+  kept_until bigint NOT NULL,
+  PRIMARY KEY (owner, name, series, request)
+);
+CREATE INDEX IF NOT EXISTS getid_request_until ON getid_request (kept_until);
+CREATE TABLE IF NOT EXISTS getid_request_count (
+  name text COLLATE \"C\" PRIMARY KEY,
+  requests bigint NOT NULL
+) WITH (fillfactor = 70);
+CREATE TABLE IF NOT EXISTS getid_number (
+  name text COLLATE \"C\" NOT NULL,
+  series text COLLATE \"C\" NOT NULL DEFAULT '',
+  period text COLLATE \"C\" NOT NULL DEFAULT '',
+  number bigint NOT NULL CHECK (number >= 1),
+  last bigint NOT NULL CHECK (last >= number),
+  text text COLLATE \"C\" NOT NULL,
+  state text COLLATE \"C\" NOT NULL CHECK (state IN ('reserved', 'committed', 'released', 'void', 'unclear')),
+  since bigint NOT NULL,
+  due bigint NOT NULL DEFAULT 0,
+  request text COLLATE \"C\" NOT NULL DEFAULT '',
+  owner text COLLATE \"C\" NOT NULL DEFAULT '',
+  reason text NOT NULL DEFAULT '',
+  entry bigint NOT NULL,
+  PRIMARY KEY (name, series, period, number),
+  CONSTRAINT getid_number_text UNIQUE (name, text)
+) WITH (fillfactor = 80);
+CREATE INDEX IF NOT EXISTS getid_number_state ON getid_number (name, state, series, period, number);
+CREATE INDEX IF NOT EXISTS getid_number_entry ON getid_number (name, entry);
+CREATE TABLE IF NOT EXISTS getid_number_request (
+  name text COLLATE \"C\" NOT NULL,
+  request text COLLATE \"C\" NOT NULL,
+  owner text COLLATE \"C\" NOT NULL,
+  series text COLLATE \"C\" NOT NULL DEFAULT '',
+  period text COLLATE \"C\" NOT NULL DEFAULT '',
+  number bigint NOT NULL,
+  state text NOT NULL CHECK (state IN ('reserved', 'committed', 'released', 'void')),
+  PRIMARY KEY (name, request)
+) WITH (fillfactor = 80);
 INSERT INTO getid_beat (nonce, life, beat, state)
   VALUES (repeat('0', 32), repeat('0', 32), 0, 'left') ON CONFLICT DO NOTHING;
 INSERT INTO getid_store (uuid)

@@ -54,7 +54,7 @@ PRAGMA user_version = 1;
 /// Application id `geti` in the file's header, which distinguishes getid's files from other SQLite files.
 pub(super) const APPLICATION_ID: i64 = 0x6765_7469;
 
-/// SQL of the table of generators, which is created whenever a file is opened.
+/// SQL of the tables of generators and their ledgers, which are created whenever a file is opened.
 pub(super) const GENERATORS: &str = "\
 CREATE TABLE IF NOT EXISTS getid_generator (
   name           TEXT    NOT NULL PRIMARY KEY,
@@ -63,7 +63,57 @@ CREATE TABLE IF NOT EXISTS getid_generator (
   newest         TEXT    NOT NULL DEFAULT '',
   closed_through TEXT    NOT NULL DEFAULT '',
   keys_count     INTEGER NOT NULL DEFAULT 0 CHECK (keys_count >= 0),
+  ledger         INTEGER NOT NULL DEFAULT 0,
   updated        INTEGER NOT NULL DEFAULT 0
+) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS getid_number (
+  name    TEXT    NOT NULL,
+  series  TEXT    NOT NULL DEFAULT '',
+  period  TEXT    NOT NULL DEFAULT '',
+  number  INTEGER NOT NULL CHECK (number >= 1),
+  last    INTEGER NOT NULL CHECK (last >= number),
+  text    TEXT    NOT NULL,
+  state   TEXT    NOT NULL CHECK (state IN ('reserved', 'committed', 'released', 'void', 'unclear')),
+  since   INTEGER NOT NULL,
+  due     INTEGER NOT NULL DEFAULT 0,
+  request TEXT    NOT NULL DEFAULT '',
+  owner   TEXT    NOT NULL DEFAULT '',
+  reason  TEXT    NOT NULL DEFAULT '',
+  entry   INTEGER NOT NULL,
+  PRIMARY KEY (name, series, period, number)
+) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX IF NOT EXISTS getid_number_text ON getid_number (name, text);
+CREATE INDEX IF NOT EXISTS getid_number_state ON getid_number (name, state, series, period, number);
+CREATE INDEX IF NOT EXISTS getid_number_entry ON getid_number (name, entry);
+CREATE TABLE IF NOT EXISTS getid_number_request (
+  name    TEXT    NOT NULL,
+  request TEXT    NOT NULL,
+  owner   TEXT    NOT NULL,
+  series  TEXT    NOT NULL DEFAULT '',
+  period  TEXT    NOT NULL DEFAULT '',
+  number  INTEGER NOT NULL,
+  state   TEXT    NOT NULL CHECK (state IN ('reserved', 'committed', 'released', 'void')),
+  PRIMARY KEY (name, request)
+) STRICT, WITHOUT ROWID;
+";
+
+/// SQL of the tables of request keys, which are created whenever a file is opened.
+pub(super) const REQUESTS: &str = "\
+CREATE TABLE IF NOT EXISTS getid_request (
+  owner       TEXT    NOT NULL,
+  name        TEXT    NOT NULL,
+  series      TEXT    NOT NULL,
+  request     TEXT    NOT NULL,
+  fingerprint TEXT    NOT NULL,
+  reply       TEXT    NOT NULL,
+  made        INTEGER NOT NULL,
+  kept_until  INTEGER NOT NULL,
+  PRIMARY KEY (owner, name, series, request)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS getid_request_until ON getid_request (kept_until);
+CREATE TABLE IF NOT EXISTS getid_request_count (
+  name     TEXT    NOT NULL PRIMARY KEY,
+  requests INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 ";
 

@@ -1,0 +1,266 @@
+//! `NUMBER`: numbers without gaps, and their ledger.
+
+use std::sync::Arc;
+
+use getid_core::server::ledger::{
+    DUE_S_DEFAULT, DUE_S_MAX, LedgerQuery, NumberAct, NumberRefusal, NumberState, REASON_BYTES_MAX,
+};
+use getid_core::server::{CounterDeclaration, is_unprintable};
+
+use super::ids::unknown_generator;
+use super::sequences::needs_request;
+use super::series::{has_no_series, needs_key, series_key};
+use super::{Call, CommandReply, CommandResult, NOT_AN_INTEGER, SEQUENCES_OFF, SYNTAX};
+use crate::command::{RequestKey, Verb, parse_request, quoted};
+use crate::resp::{ErrorKind, ErrorReply, parse_integer};
+use crate::session::effect::Effect;
+use crate::session::number_effect::{LedgerPageRequest, NumberAction, NumberEffect};
+
+/// Default number of rows in one `LEDGER`.
+const LEDGER_COUNT: u32 = 100;
+/// Maximum number of rows in one `LEDGER`.
+const LEDGER_COUNT_MAX: u32 = 1_000;
+
+/// Longest text that a number can have, bytes.
+const TEXT_BYTES_MAX: usize = 128;
+
+/// Maximum length of a cursor, bytes.
+const CURSOR_BYTES_MAX: usize = 600;
+
+/// Maximum length of a period, bytes, as in the key of a counter.
+const PERIOD_BYTES_MAX: usize = 16;
+
+/// Implements `NUMBER RESERVE name REQUEST r [KEY k] [DUE seconds]`.
+pub(super) fn reserve(call: &mut Call<'_>) -> CommandResult {
+    let counter = gapless(call)?;
+    let (mut request, mut key, mut due_s) = (None, None, None);
+    let mut words = call.args.iter().skip(3);
+    while let Some(word) = words.next() {
+        let value = words.next().ok_or(SYNTAX)?;
+        let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
+        if is("request") && request.is_none() {
+            request = Some(parse_request(value)?);
+        } else if is("key") && key.is_none() {
+            key = Some(value);
+        } else if is("due") && due_s.is_none() {
+            due_s = Some(due(value)?);
+        } else {
+            return Err(SYNTAX);
+        }
+    }
+    let Some(request) = request else {
+        let name = counter.name();
+        return Err(format!(
+            "ERR each number is reserved for a request, which repeats safely: NUMBER RESERVE {name} REQUEST r"
+        )
+        .into());
+    };
+    let series = series_of(&counter, key)?;
+    let act = NumberAct::Reserve { due_s: due_s.unwrap_or(DUE_S_DEFAULT), commits: false };
+    Ok(effect(call, counter, series, request, act))
+}
+
+/// Implements `NUMBER COMMIT name r`.
+pub(super) fn commit(call: &mut Call<'_>) -> CommandResult {
+    of_request(call, NumberAct::Commit)
+}
+
+/// Implements `NUMBER RELEASE name r`.
+pub(super) fn release(call: &mut Call<'_>) -> CommandResult {
+    of_request(call, NumberAct::Release)
+}
+
+/// Implements `NUMBER VOID name r REASON s`.
+pub(super) fn void(call: &mut Call<'_>) -> CommandResult {
+    let reason = reason(call, 4)?;
+    of_request(call, NumberAct::Void { reason })
+}
+
+fn of_request(call: &mut Call<'_>, act: NumberAct) -> CommandResult {
+    let counter = gapless(call)?;
+    let request = parse_request(call.arg(3))?;
+    Ok(effect(call, counter, String::new(), request, act))
+}
+
+/// Implements `NUMBER SETTLE name text COMMIT|VOID REASON s`.
+pub(super) fn settle(call: &mut Call<'_>) -> CommandResult {
+    let counter = gapless(call)?;
+    let text = plain_text(call.arg(3), TEXT_BYTES_MAX)
+        .ok_or_else(|| ErrorReply::of_number(&NumberRefusal::UnknownText, counter.name(), &quoted(call.arg(3))))?;
+    let word = call.arg(4);
+    let commits = match word {
+        _ if word.eq_ignore_ascii_case(b"commit") => true,
+        _ if word.eq_ignore_ascii_case(b"void") => false,
+        _ => {
+            return Err(format!(
+                "ERR '{}' is no way to settle a number: COMMIT or VOID is. NUMBER RELEASE of its request releases it",
+                quoted(word)
+            )
+            .into());
+        }
+    };
+    let act = NumberAct::Settle { text, commits, reason: reason(call, 5)? };
+    Ok(effect(call, counter, String::new(), String::new(), act))
+}
+
+/// Implements `NUMBER LEDGER name [KEY k] [PERIOD p] [STATE s] [CURSOR c] [COUNT n]`.
+pub(super) fn ledger(call: &mut Call<'_>) -> CommandResult {
+    let counter = gapless(call)?;
+    let mut query = LedgerQuery { name: counter.name().to_owned(), limit: LEDGER_COUNT, ..LedgerQuery::default() };
+    let mut words = call.args.iter().skip(3);
+    while let Some(word) = words.next() {
+        let value = words.next().ok_or(SYNTAX)?;
+        let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
+        if is("key") {
+            query.series = Some(series_of(&counter, Some(value))?);
+        } else if is("period") {
+            query.period = Some(period(value)?);
+        } else if is("state") {
+            query.state = Some(state(value)?);
+        } else if is("cursor") {
+            let cursor = str::from_utf8(value).ok().filter(|text| text.len() <= CURSOR_BYTES_MAX);
+            cursor.ok_or("ERR invalid cursor")?.clone_into(&mut query.after);
+        } else if is("count") {
+            query.limit = count(value)?;
+        } else {
+            return Err(SYNTAX);
+        }
+    }
+    let shows_all = call.client.may_access(Verb::NumberSettle, counter.name().as_bytes());
+    if counter.series().is_some() && query.series.is_none() && !shows_all {
+        let name = counter.name();
+        return Err(needs_key(name, &format!("NUMBER LEDGER {name} KEY ACME")));
+    }
+    Ok(CommandReply::Effect(Effect::Number(NumberEffect::Ledger(LedgerPageRequest { query, shows_all }))))
+}
+
+/// Handles `GETID name REQUEST r` of a gapless generator: the number is reserved and committed at once. The request has
+/// it for ever, so any time for which the request is kept is kept.
+pub(super) fn draw(
+    call: &mut Call<'_>,
+    counter: &Arc<CounterDeclaration>,
+    series: &str,
+    key: &RequestKey,
+) -> CommandResult {
+    let error = match call.command.verb {
+        Verb::MGetId => Some(needs_request(counter.name(), Verb::MGetId)),
+        _ if call.client.settings.sequences.is_none() => Some(SEQUENCES_OFF),
+        _ => None,
+    };
+    if let Some(error) = error {
+        call.turn.tally.ids(call.command.verb, 1, 1);
+        return Err(error);
+    }
+    let timing = &call.client.settings.timing;
+    let start = call.turn.tally.begin(timing);
+    call.turn.tally.end(start, timing, call.command, call.args, true);
+    let act = NumberAct::Reserve { due_s: DUE_S_DEFAULT, commits: true };
+    Ok(effect(call, Arc::clone(counter), series.to_owned(), key.request.clone(), act))
+}
+
+/// Returns the gapless generator that the argument after the subcommand names.
+fn gapless(call: &mut Call<'_>) -> Result<Arc<CounterDeclaration>, ErrorReply> {
+    let name = call.arg(2);
+    let settings = &call.client.settings;
+    let counter = settings.counters.find(name).and_then(|place| settings.counters.get(place)).map(Arc::clone);
+    let Some(counter) = counter else {
+        if settings.generators.find(name).is_none() {
+            return Err(unknown_generator(call, name));
+        }
+        return Err(not_gapless(&quoted(name)));
+    };
+    if counter.gapless().is_none() {
+        return Err(not_gapless(counter.name()));
+    }
+    if settings.sequences.is_none() {
+        return Err(SEQUENCES_OFF);
+    }
+    Ok(counter)
+}
+
+#[cold]
+fn not_gapless(name: &str) -> ErrorReply {
+    let text = format!(
+        "ERR generator '{name}' is not gapless, so its numbers have no ledger: GETID {name} gives one. A generator of \
+         the kind serial has a ledger with 'gapless' in its declaration"
+    );
+    ErrorReply::new(ErrorKind::Conflict, text)
+}
+
+/// Returns the series of a key; that of a generator without keys is empty.
+fn series_of(counter: &CounterDeclaration, key: Option<&[u8]>) -> Result<String, ErrorReply> {
+    let name = counter.name();
+    match (counter.series(), key) {
+        (None, None) => Ok(String::new()),
+        (None, Some(_)) => Err(has_no_series(name)),
+        (Some(_), None) => Err(needs_key(name, &format!("NUMBER RESERVE {name} REQUEST r KEY ACME"))),
+        (Some(rules), Some(text)) => series_key(counter, rules, text).map(|key| key.series().to_owned()),
+    }
+}
+
+/// Returns the reason behind the word `REASON` at `at`.
+fn reason(call: &Call<'_>, at: usize) -> Result<String, ErrorReply> {
+    if !call.arg(at).eq_ignore_ascii_case(b"reason") {
+        return Err(SYNTAX);
+    }
+    let text = call.arg(at + 1);
+    plain_text(text, REASON_BYTES_MAX).ok_or_else(|| {
+        let (shown, bytes) = (quoted(text), text.len());
+        format!(
+            "ERR '{shown}' with {bytes} bytes cannot be the REASON: it has 1 to {REASON_BYTES_MAX} bytes of UTF-8 without \
+             control characters"
+        )
+        .into()
+    })
+}
+
+/// Returns a text of at most `bytes_max` bytes, if each character is displayed as it is.
+fn plain_text(text: &[u8], bytes_max: usize) -> Option<String> {
+    let is_plain = |text: &&str| (1..=bytes_max).contains(&text.len()) && !text.contains(is_unprintable);
+    str::from_utf8(text).ok().filter(is_plain).map(str::to_owned)
+}
+
+fn due(text: &[u8]) -> Result<u32, ErrorReply> {
+    let seconds = parse_integer(text).ok_or(NOT_AN_INTEGER)?;
+    let allowed = u32::try_from(seconds).ok().filter(|seconds| (1..=DUE_S_MAX).contains(seconds));
+    allowed.ok_or_else(|| format!("ERR DUE is {seconds}, must be 1 to {DUE_S_MAX} seconds").into())
+}
+
+fn count(text: &[u8]) -> Result<u32, ErrorReply> {
+    let count = parse_integer(text).ok_or(NOT_AN_INTEGER)?;
+    let allowed = u32::try_from(count).ok().filter(|count| (1..=LEDGER_COUNT_MAX).contains(count));
+    allowed.ok_or_else(|| format!("ERR COUNT is {count}, must be 1 to {LEDGER_COUNT_MAX} rows").into())
+}
+
+fn state(text: &[u8]) -> Result<NumberState, ErrorReply> {
+    let is_word = |state: &NumberState| text.eq_ignore_ascii_case(state.word().as_bytes());
+    NumberState::ALL.into_iter().find(is_word).ok_or_else(|| {
+        let words = NumberState::ALL.map(NumberState::word).join(", ");
+        format!("ERR '{}' is not a state of a number: expected one of {words}", quoted(text)).into()
+    })
+}
+
+fn period(text: &[u8]) -> Result<String, ErrorReply> {
+    let is_plain = (1..=PERIOD_BYTES_MAX).contains(&text.len()) && text.iter().all(u8::is_ascii_alphanumeric);
+    str::from_utf8(text).ok().filter(|_| is_plain).map(str::to_owned).ok_or_else(|| {
+        format!(
+            "ERR '{}' cannot be the PERIOD: it has 1 to {PERIOD_BYTES_MAX} letters and digits, as the field period of \
+             NUMBER LEDGER",
+            quoted(text)
+        )
+        .into()
+    })
+}
+
+/// Returns the effect of an act.
+fn effect(
+    call: &Call<'_>,
+    counter: Arc<CounterDeclaration>,
+    series: String,
+    request: String,
+    act: NumberAct,
+) -> CommandReply {
+    let is_admin = call.client.may_access(Verb::NumberSettle, counter.name().as_bytes());
+    let action = NumberAction { counter, series, request, act, is_admin };
+    CommandReply::Effect(Effect::Number(NumberEffect::Act(action)))
+}

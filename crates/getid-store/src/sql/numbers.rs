@@ -1,0 +1,662 @@
+//! The tables of ledgers in any database: `getid_number` has the state of each number, `getid_number_request` the
+//! number of each request. [`Ledger`] decides about the rows; the databases lock, read and write them.
+//!
+//! | `getid_number` | |
+//! |---|---|
+//! | `name`, `series`, `period`, `number` | the primary key; `name`, `series` and `period` are those of the counter |
+//! | `last` | the last number of a range of void or unclear ones; else `number` |
+//! | `text` | the number as it was handed out: a declaration may change later |
+//! | `state` | `reserved`, `committed`, `released`, `void` or `unclear` |
+//! | `since`, `due` | Unix ms by the database's clock; `due` is 0 unless the number is reserved |
+//! | `request`, `owner` | the request that has the number, or had it last, and its user |
+//! | `reason` | why the number is in its state |
+//! | `entry` | number of the change that wrote the row |
+//!
+//! | `getid_number_request` | a row for each request, for ever |
+//! |---|---|
+//! | `name`, `request` | the primary key |
+//! | `owner` | user of the request |
+//! | `series`, `period`, `number` | its number |
+//! | `state` | what the request has done with it |
+//!
+//! The column `ledger` of `getid_generator` is the number of changes of a ledger. Whoever changes a ledger holds the
+//! lock of that row, so that a transaction sees all that earlier ones have written.
+//!
+//! Invariant: a transaction that changes a ledger adds 1 to `ledger` and writes it into a row of `getid_number`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use getid_core::server::Key;
+use getid_core::server::beat::Credentials;
+use getid_core::server::ledger::{
+    CounterView, GeneratorLedger, Ledger, LedgerCounts, LedgerPage, LedgerQuery, LedgerRow, LedgerWrites, NumberAct,
+    NumberAnswer, NumberRequest, NumberState, RequestRow, place_in_text,
+};
+
+use super::beats::{self, BeatStatements};
+use super::native::{self, GENERATOR_COLUMNS, RawRow, column};
+use super::packet::{Link, Packet, SqlRow, StatementResult};
+use super::script::{self, is_row};
+use super::{Generator, LedgerNote, NumberAnswers, NumberVerdict, RowState, SequenceRow, StoreError, Verdict};
+
+/// Columns of a [`LedgerRow`], in its order.
+const NUMBER_COLUMNS: [&str; 12] =
+    ["name", "series", "period", "number", "last", "text", "state", "since", "due", "request", "owner", "reason"];
+
+/// Columns of a [`RequestRow`], in its order.
+const REQUEST_COLUMNS: &str = "name, request, owner, series, period, number, state";
+
+/// Most rows of a page.
+const PAGE_MAX: u32 = 1000;
+
+/// Most rounds of decisions in one transaction. Each round knows more texts that other numbers have.
+const ROUNDS_MAX: usize = 3;
+
+/// Rows that a transaction has locked and read.
+struct Found {
+    now_unix_ms: i64,
+    generators: BTreeMap<String, (Generator, GeneratorLedger)>,
+    numbers: Vec<LedgerRow>,
+    requests: Vec<RequestRow>,
+    /// Rows of counters, with the highest number of each in the ledger.
+    counters: BTreeMap<Key, (Result<SequenceRow, Verdict>, i64)>,
+    /// First numbers that were not handed out by the notes of the server.
+    noted_counters: BTreeMap<Key, i64>,
+    /// Texts that other numbers have, with the names of their generators.
+    taken: BTreeSet<(String, String)>,
+}
+
+/// Positions of statements whose results are read.
+struct Statements {
+    now: usize,
+    generators: usize,
+    /// Highest change, and a counter that has given numbers without a ledger, for each name.
+    of_names: Vec<(String, usize, usize)>,
+    numbers: Vec<usize>,
+    requests: Vec<usize>,
+}
+
+/// Does [`Connection::number`](super::Connection::number).
+pub(super) async fn number<L: Link>(
+    link: &mut L,
+    server: Option<Credentials>,
+    asks: &[NumberRequest],
+    noted: &[LedgerNote],
+) -> Result<NumberAnswers, StoreError> {
+    let mut packet = Packet::locking();
+    let own = server.map(|server| BeatStatements::add::<L>(&mut packet, server, beats::LIVE));
+    let statements = Statements::add::<L>(&mut packet, asks, &[]);
+    let done = link.run(packet).await?;
+    let server = own.map(|own| own.read(&done)).transpose()?;
+    let mut found = match statements.read(&done, noted) {
+        Ok(found) => found,
+        Err(error) => return Err(rolled_back(link, error).await),
+    };
+    if let Err(error) = read_counters(link, asks, &mut found).await {
+        return Err(rolled_back(link, error).await);
+    }
+    let mut decided = decide(asks, &found);
+    for round in 0.. {
+        let more = taken_texts(link, &decided.0).await?;
+        if more.is_empty() {
+            break;
+        }
+        if round >= ROUNDS_MAX {
+            let error = StoreError::Refused("the texts of new numbers are those of other numbers".to_owned());
+            return Err(rolled_back(link, error).await);
+        }
+        found.taken.extend(more);
+        decided = decide(asks, &found);
+    }
+    let (ledger, each, settles) = decided;
+    let writes = ledger.into_writes();
+    let (ledgers, counters) = write(link, &writes, &found, &settles).await?;
+    Ok(NumberAnswers { server, each, ledgers, counters })
+}
+
+/// Does [`Connection::compare_ledgers`](super::Connection::compare_ledgers).
+pub(super) async fn compare<L: Link>(
+    link: &mut L,
+    server: Credentials,
+    noted: &[LedgerNote],
+) -> Result<Option<super::Comparison>, StoreError> {
+    let mut packet = Packet::locking();
+    let own = BeatStatements::add::<L>(&mut packet, server, beats::COMPARING);
+    let statements = Statements::add::<L>(&mut packet, &[], noted);
+    let done = link.run(packet).await?;
+    let Ok(beaten) = own.read(&done) else {
+        link.rollback().await?;
+        return Ok(None);
+    };
+    let found = match statements.read(&done, noted) {
+        Ok(found) => found,
+        Err(error) => return Err(rolled_back(link, error).await),
+    };
+    let writes = decide(&[], &found).0.into_writes();
+    let raised = writes.unclear.len();
+    write(link, &writes, &found, &BTreeSet::new()).await?;
+    Ok(Some(super::Comparison { beat: beaten.beat, raised }))
+}
+
+/// Returns a page of a ledger.
+pub(super) async fn page<L: Link>(link: &mut L, query: &LedgerQuery) -> Result<LedgerPage, StoreError> {
+    let limit = query.limit.clamp(1, PAGE_MAX);
+    let mut condition = L::compared("name", "=", &query.name);
+    for (column, part) in [("series", &query.series), ("period", &query.period)] {
+        if let Some(part) = part {
+            condition += &format!(" AND {}", L::compared(column, "=", part));
+        }
+    }
+    if let Some(state) = query.state {
+        condition += &format!(" AND state = '{}'", state.word());
+    }
+    if !query.after.is_empty() {
+        // A cursor may be any text: a part that is in no key is read as an empty one.
+        let mut parts = query.after.splitn(3, '/');
+        let mut part = || parts.next().unwrap_or_default();
+        let is_known = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
+        let of_key = |part: &str| literal(if part.bytes().all(is_known) { part } else { "" });
+        let (series, period) = (of_key(part()), of_key(part()));
+        let number = part().parse::<i64>().unwrap_or(0).to_string();
+        let is_behind = L::is_behind(&[("series", &series), ("period", &period), ("number", &number)]);
+        condition += &format!(" AND {is_behind}");
+    }
+    let select = format!(
+        "SELECT {} FROM getid_number WHERE {condition} ORDER BY name, series, period, number LIMIT {limit}",
+        number_columns("")
+    );
+    let done = link.run(Packet::of(select)).await?;
+    let rows: Vec<LedgerRow> = done[0].rows.iter().map(number_of).collect::<Result<_, _>>()?;
+    let next = rows.last().filter(|_| rows.len() >= limit as usize);
+    let next = next.map(|row| format!("{}/{}/{}", row.key.series(), row.key.period(), row.number));
+    Ok(LedgerPage { rows, next })
+}
+
+/// Returns the numbers of a generator by their states.
+pub(super) async fn counts<L: Link>(link: &mut L, name: &str) -> Result<LedgerCounts, StoreError> {
+    let is_name = L::compared("name", "=", name);
+    let mut packet = Packet::of(format!(
+        "SELECT state, COUNT(*), SUM(CASE WHEN due <= {} THEN 1 ELSE 0 END), SUM(last - number + 1) FROM getid_number \
+         WHERE {is_name} AND state IN ('reserved', 'unclear') GROUP BY state",
+        L::NOW
+    ));
+    packet.add(format!(
+        "SELECT COUNT(*) FROM getid_number WHERE {is_name} AND state = 'released' \
+         AND period = (SELECT newest FROM getid_generator WHERE {is_name})"
+    ));
+    let done = link.run(packet).await?;
+    let number = |row: &SqlRow, at| row.number(at).unwrap_or(0).unsigned_abs();
+    let mut counts = LedgerCounts { released: done[1].number().unwrap_or(0).unsigned_abs(), ..LedgerCounts::default() };
+    for row in &done[0].rows {
+        match NumberState::of_word(&row.shown(0)) {
+            Some(NumberState::Reserved) => (counts.reserved, counts.overdue) = (number(row, 1), number(row, 2)),
+            Some(NumberState::Unclear) => counts.unclear = number(row, 3),
+            _ => {}
+        }
+    }
+    Ok(counts)
+}
+
+/// Returns the query whether a generator has a ledger.
+pub(super) fn has_ledger_sql(name: &str) -> String {
+    format!("SELECT 1 FROM getid_number WHERE name = '{name}' LIMIT 1")
+}
+
+/// Ends the transaction, and returns the error; or the error of the end.
+async fn rolled_back<L: Link>(link: &mut L, error: StoreError) -> StoreError {
+    link.rollback().await.err().unwrap_or(error)
+}
+
+impl Statements {
+    /// Adds the statements that lock the generators, and read the rows of the requests.
+    fn add<L: Link>(packet: &mut Packet, asks: &[NumberRequest], noted: &[LedgerNote]) -> Statements {
+        let mut names: BTreeMap<&str, Vec<&str>> = noted.iter().map(|note| (&*note.name, Vec::new())).collect();
+        for ask in asks {
+            let requests = names.entry(ask.key.name()).or_default();
+            requests.extend(Some(&*ask.request).filter(|request| !request.is_empty()));
+        }
+        let now = packet.add(format!("SELECT {}", L::NOW));
+        let any = script::or(names.keys().map(|name| format!("name = {}", literal(name))));
+        let generators = packet.add(format!(
+            "SELECT ledger, {GENERATOR_COLUMNS} FROM getid_generator WHERE {any} ORDER BY name{}",
+            L::FOR_UPDATE
+        ));
+        let (mut of_names, mut numbers, mut requests) = (Vec::new(), Vec::new(), Vec::new());
+        for (name, asked) in names {
+            let (text, current) = (literal(name), L::CURRENT);
+            let change =
+                format!("SELECT entry FROM getid_number WHERE name = {text} ORDER BY entry DESC LIMIT 1{current}");
+            let without = format!(
+                "SELECT period FROM getid_sequence WHERE name = {text} AND next > 1 AND NOT EXISTS (SELECT 1 FROM \
+                 getid_number WHERE name = {text}) ORDER BY period LIMIT 1"
+            );
+            of_names.push((name.to_owned(), packet.add(change), packet.add(without)));
+            if asked.is_empty() {
+                continue;
+            }
+            let asked: Vec<String> = asked.into_iter().map(L::text).collect();
+            let asked = asked.join(", ");
+            requests.push(packet.add(format!(
+                "SELECT {REQUEST_COLUMNS} FROM getid_number_request WHERE name = {text} AND request IN ({asked}){current}"
+            )));
+            numbers.push(packet.add(format!(
+                "SELECT {} FROM getid_number_request r JOIN getid_number n ON n.name = r.name AND n.series = r.series \
+                 AND n.period = r.period AND n.number = r.number WHERE r.name = {text} AND r.request IN ({asked}){current}",
+                number_columns("n.")
+            )));
+        }
+        for ask in asks {
+            let NumberAct::Settle { text, .. } = &ask.act else { continue };
+            let select = format!("SELECT {} FROM getid_number WHERE", number_columns(""));
+            let name = literal(ask.key.name());
+            numbers.push(packet.add(format!("{select} name = {name} AND text = {}{}", L::text(text), L::CURRENT)));
+            if let Some((key, number)) = place_in_text(&ask.declaration, text) {
+                numbers.push(packet.add(format!(
+                    "{select} name = {name} AND state = 'unclear' AND request = '' AND series = {} \
+                     AND period = {} AND number <= {number} AND last >= {number}{}",
+                    literal(key.series()),
+                    literal(key.period()),
+                    L::CURRENT
+                )));
+            }
+        }
+        Statements { now, generators, of_names, numbers, requests }
+    }
+
+    /// Reads the results.
+    fn read(&self, done: &[StatementResult], noted: &[LedgerNote]) -> Result<Found, StoreError> {
+        let mut generators = BTreeMap::new();
+        for row in &done[self.generators].rows {
+            let generator = Generator::of(&SqlRow(row.0.get(1..).unwrap_or_default().to_vec()));
+            let changes = row.number(0).unwrap_or(0).unsigned_abs();
+            let Some((name, change, without)) = self.of_names.iter().find(|(name, ..)| *name == generator.name) else {
+                continue;
+            };
+            let highest_change = done[*change].number().unwrap_or(0).unsigned_abs();
+            let noted_changes = noted.iter().find(|note| note.name == *name).map_or(0, |note| note.changes);
+            let period = done[*without].rows.first().map(|row| row.shown(0));
+            // A generator that had a ledger has lost it.
+            let period = period.filter(|_| changes == 0 && noted_changes == 0);
+            let counted_without = period.and_then(|period| Key::of(name, "", &period));
+            let ledger = GeneratorLedger { changes, highest_change, noted_changes, counted_without };
+            generators.insert(name.clone(), (generator, ledger));
+        }
+        let rows = |places: &[usize]| places.iter().flat_map(|at| &done[*at].rows).cloned().collect::<Vec<_>>();
+        Ok(Found {
+            now_unix_ms: done[self.now].number().unwrap_or(0),
+            generators,
+            numbers: rows(&self.numbers).iter().map(number_of).collect::<Result<_, _>>()?,
+            requests: rows(&self.requests).iter().map(request_of).collect::<Result<_, _>>()?,
+            counters: BTreeMap::new(),
+            noted_counters: noted.iter().flat_map(|note| note.counters.iter().cloned()).collect(),
+            taken: BTreeSet::new(),
+        })
+    }
+}
+
+/// Locks and reads the counters from which numbers are taken, the released numbers of each, and the requests that have
+/// the numbers to be settled.
+async fn read_counters<L: Link>(link: &mut L, asks: &[NumberRequest], found: &mut Found) -> Result<(), StoreError> {
+    let mut keys: BTreeMap<&Key, usize> = BTreeMap::new();
+    for ask in asks {
+        if matches!(ask.act, NumberAct::Reserve { .. } | NumberAct::Raise { .. }) {
+            *keys.entry(&ask.key).or_default() += 1;
+        }
+    }
+    let is_settled = |row: &&LedgerRow| {
+        let is_known = |known: &RequestRow| known.name == row.key.name() && known.request == row.request;
+        !row.request.is_empty() && !found.requests.iter().any(is_known)
+    };
+    let settled: Vec<String> = found
+        .numbers
+        .iter()
+        .filter(is_settled)
+        .map(|row| format!("name = {} AND request = {}", literal(row.key.name()), L::text(&row.request)))
+        .collect();
+    if keys.is_empty() && settled.is_empty() {
+        return Ok(());
+    }
+    let mut packet = Packet::within();
+    let rows = (!keys.is_empty()).then(|| packet.add(script::lock_rows_sql::<L>(keys.keys().copied())));
+    let mut of_keys = Vec::new();
+    for (key, reserves) in &keys {
+        let (of_key, current) = (of_key(key), L::CURRENT);
+        let highest =
+            packet.add(format!("SELECT last FROM getid_number WHERE {of_key} ORDER BY number DESC LIMIT 1{current}"));
+        let released = packet.add(format!(
+            "SELECT {} FROM getid_number WHERE {of_key} AND state = 'released' ORDER BY number LIMIT {reserves}{current}",
+            number_columns("")
+        ));
+        of_keys.push(((*key).clone(), highest, released));
+    }
+    let requests = (!settled.is_empty()).then(|| {
+        let any = script::or(settled.into_iter());
+        packet.add(format!("SELECT {REQUEST_COLUMNS} FROM getid_number_request WHERE {any}{}", L::CURRENT))
+    });
+    let done = link.run(packet).await?;
+    let mut rows = rows.map(|rows| script::by_key(&done[rows])).unwrap_or_default();
+    for (key, highest, released) in of_keys {
+        for row in &done[released].rows {
+            found.numbers.push(number_of(row)?);
+        }
+        let row = match rows.remove(key.as_str()).map(RawRow::read) {
+            None => Err(Verdict::NoSuch),
+            Some(Err(bad)) => Err(Verdict::BadRow(bad.to_string())),
+            Some(Ok(row)) => Ok(row),
+        };
+        found.counters.insert(key, (row, done[highest].number().unwrap_or(0)));
+    }
+    for row in requests.iter().flat_map(|at| &done[*at].rows) {
+        found.requests.push(request_of(row)?);
+    }
+    Ok(())
+}
+
+/// Decides all requests. Returns the ledger, an answer for each, and the counters whose mark a raise removes.
+fn decide(asks: &[NumberRequest], found: &Found) -> (Ledger, Vec<Result<NumberAnswer, NumberVerdict>>, BTreeSet<Key>) {
+    let mut ledger = Ledger::new(found.now_unix_ms);
+    for (name, (_, view)) in &found.generators {
+        ledger.add_generator(name, view.clone());
+    }
+    for (name, text) in &found.taken {
+        ledger.add_taken(name, text);
+    }
+    for row in &found.numbers {
+        ledger.add_number(row.clone());
+    }
+    for row in &found.requests {
+        ledger.add_request(row.clone());
+    }
+    let mut added = BTreeSet::new();
+    for ask in asks {
+        if let Some((Ok(row), highest)) = found.counters.get(&ask.key)
+            && added.insert(&ask.key)
+        {
+            let noted_next = found.noted_counters.get(&ask.key).copied().unwrap_or(0);
+            let view = CounterView { next: row.next, max: row.spec.max, highest: *highest, noted_next };
+            ledger.add_counter(&ask.key, view, &ask.declaration, ask.stamp);
+        }
+    }
+    let mut settles = BTreeSet::new();
+    let each = asks.iter().map(|ask| {
+        if let Some(verdict) = verdict_of(ask, found) {
+            return Err(NumberVerdict::Row(verdict));
+        }
+        let answer = ledger.apply(ask).map_err(NumberVerdict::Refused)?;
+        if matches!(ask.act, NumberAct::Raise { .. }) {
+            settles.insert(ask.key.clone());
+        }
+        Ok(answer)
+    });
+    let each = each.collect();
+    (ledger, each, settles)
+}
+
+/// Returns why a request is refused by the rows of its generator and its counter.
+fn verdict_of(ask: &NumberRequest, found: &Found) -> Option<Verdict> {
+    let is_known = found.requests.iter().any(|known| known.name == ask.key.name() && known.request == ask.request);
+    let takes = match ask.act {
+        // A repeated request needs no counter.
+        NumberAct::Reserve { .. } => !is_known,
+        NumberAct::Raise { .. } => true,
+        _ => false,
+    };
+    if !takes {
+        return None;
+    }
+    let Some((generator, ledger)) = found.generators.get(ask.key.name()) else { return Some(Verdict::NoSuch) };
+    if ledger.counted_without.is_some() {
+        return None;
+    }
+    let configured = ask.declaration.shared_text();
+    if generator.declaration != configured {
+        return Some(Verdict::Declared { stored: generator.declaration.clone(), configured });
+    }
+    let newest = generator.newest_as(ask.declaration.reset());
+    if *newest > *ask.key.period() {
+        return Some(Verdict::Newer { period: newest });
+    }
+    match found.counters.get(&ask.key) {
+        None => Some(Verdict::NoSuch),
+        Some((Err(verdict), _)) => Some(verdict.clone()),
+        Some((Ok(row), _)) => {
+            let is_marked_raise = row.state == RowState::WentBack && matches!(ask.act, NumberAct::Raise { .. });
+            native::refusal(row).filter(|_| !is_marked_raise)
+        }
+    }
+}
+
+/// Returns the texts of new numbers that other numbers have.
+async fn taken_texts<L: Link>(link: &mut L, ledger: &Ledger) -> Result<Vec<(String, String)>, StoreError> {
+    let mut texts: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for (name, text) in ledger.new_texts() {
+        texts.entry(name).or_default().push(L::text(text));
+    }
+    if texts.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut packet = Packet::within();
+    for (name, texts) in &texts {
+        packet.add(format!(
+            "SELECT name, text FROM getid_number WHERE name = {} AND text IN ({}){}",
+            literal(name),
+            texts.join(", "),
+            L::CURRENT
+        ));
+    }
+    let done = link.run(packet).await?;
+    Ok(done.iter().flat_map(|done| &done.rows).map(|row| (row.shown(0), row.shown(1))).collect())
+}
+
+/// Writes what was decided, and ends the transaction. Returns the number of changes of each ledger, and the counters
+/// that were written, each with its `next` before.
+async fn write<L: Link>(
+    link: &mut L,
+    writes: &LedgerWrites,
+    found: &Found,
+    settles: &BTreeSet<Key>,
+) -> Result<(Vec<LedgerNote>, Vec<(i64, SequenceRow)>), StoreError> {
+    let changed =
+        |name: &str| writes.generators.iter().find(|(changed, _)| changed == name).map(|(_, changes)| *changes);
+    let note = |(name, (_, ledger)): (&String, &(Generator, GeneratorLedger))| LedgerNote {
+        name: name.clone(),
+        changes: changed(name).unwrap_or(ledger.changes),
+        counters: Vec::new(),
+    };
+    let ledgers: Vec<LedgerNote> = found.generators.iter().map(note).collect();
+    if writes.is_empty() {
+        // The beat is written.
+        link.run(Packet::commit()).await?;
+        return Ok((ledgers, Vec::new()));
+    }
+    let mut packet = Packet::commit();
+    let (mut counters, mut updates) = (Vec::new(), Vec::new());
+    add_generators::<L>(&mut packet, writes, found);
+    for (key, next) in &writes.counters {
+        let Some((Ok(row), _)) = found.counters.get(key) else { continue };
+        let is_settled = settles.contains(key);
+        let state = if is_settled { ", state = 'live'" } else { "" };
+        updates.push(packet.add(format!(
+            "UPDATE getid_sequence SET next = {next}, version = version + 1, updated = {}{state} WHERE {} AND version = {}",
+            L::NOW,
+            is_row(key),
+            column(row.version)
+        )));
+        let state = if is_settled { RowState::Live } else { row.state };
+        let after = SequenceRow { next: *next, version: row.version + 1, state, ..row.clone() };
+        counters.push((row.next, after));
+    }
+    add_numbers::<L>(&mut packet, writes, &changed);
+    add_requests::<L>(&mut packet, writes);
+    let done = link.run(packet).await?;
+    if updates.into_iter().any(|at| done[at].affected != 1) {
+        return Err(StoreError::Unknown(
+            "the row of a counter was changed while numbers were taken from it".to_owned(),
+        ));
+    }
+    Ok((ledgers, counters))
+}
+
+/// Adds the statements that write the generators, and make numbers unclear.
+fn add_generators<L: Link>(packet: &mut Packet, writes: &LedgerWrites, found: &Found) {
+    for (name, changes) in &writes.generators {
+        let (text, changes) = (literal(name), column(*changes));
+        packet.add(format!("UPDATE getid_generator SET ledger = {changes}, updated = {} WHERE name = {text}", L::NOW));
+        if !writes.unclear.contains(name) {
+            continue;
+        }
+        packet.add(format!(
+            "UPDATE getid_number SET state = 'unclear', due = 0, since = {}, reason = 'the store has lost writes' \
+             WHERE name = {text} AND state IN ('reserved', 'released')",
+            found.now_unix_ms
+        ));
+        // The highest change of the ledger is the generator's.
+        let highest = found.generators.get(name).map_or(0, |(_, ledger)| ledger.highest_change);
+        packet.add(format!(
+            "UPDATE getid_number SET entry = {changes} WHERE name = {text} AND entry = {}",
+            column(highest)
+        ));
+    }
+}
+
+/// Adds the statements that write rows of numbers.
+fn add_numbers<L: Link>(packet: &mut Packet, writes: &LedgerWrites, changes_of: &dyn Fn(&str) -> Option<u64>) {
+    let mut new = Vec::new();
+    for written in &writes.numbers {
+        let LedgerRow { key, number, last, text, state, since_unix_ms, due_unix_ms, request, user, reason } =
+            &written.row;
+        let entry = column(changes_of(key.name()).unwrap_or(0));
+        let [text, request, user, reason] = [text, request, user, reason].map(|text| L::text(text));
+        let state = state.word();
+        if written.is_new {
+            let [name, series, period] = [key.name(), key.series(), key.period()].map(literal);
+            new.push(format!(
+                "({name}, {series}, {period}, {number}, {last}, {text}, '{state}', {since_unix_ms}, {due_unix_ms}, \
+                 {request}, {user}, {reason}, {entry})"
+            ));
+            continue;
+        }
+        packet.add(format!(
+            "UPDATE getid_number SET last = {last}, text = {text}, state = '{state}', since = {since_unix_ms}, \
+             due = {due_unix_ms}, request = {request}, owner = {user}, reason = {reason}, entry = {entry} \
+             WHERE {} AND number = {number}",
+            of_key(key)
+        ));
+    }
+    if !new.is_empty() {
+        let columns = number_columns("");
+        packet.add(format!("INSERT INTO getid_number ({columns}, entry) VALUES {}", new.join(", ")));
+    }
+}
+
+/// Adds the statements that write rows of requests.
+fn add_requests<L: Link>(packet: &mut Packet, writes: &LedgerWrites) {
+    let new = writes.new_requests.iter().map(|row| {
+        let RequestRow { name, request, user, key, number, state } = row;
+        let [request, user] = [request, user].map(|text| L::text(text));
+        let [name, series, period] = [name, key.series(), key.period()].map(literal);
+        format!("({name}, {request}, {user}, {series}, {period}, {number}, '{}')", state.word())
+    });
+    let new: Vec<String> = new.collect();
+    if !new.is_empty() {
+        packet.add(format!("INSERT INTO getid_number_request ({REQUEST_COLUMNS}) VALUES {}", new.join(", ")));
+    }
+    let mut changed: BTreeMap<(&str, NumberState), Vec<String>> = BTreeMap::new();
+    for row in &writes.changed_requests {
+        changed.entry((&row.name, row.state)).or_default().push(L::text(&row.request));
+    }
+    for ((name, state), requests) in changed {
+        packet.add(format!(
+            "UPDATE getid_number_request SET state = '{}' WHERE name = {} AND request IN ({})",
+            state.word(),
+            literal(name),
+            requests.join(", ")
+        ));
+    }
+    for settled in &writes.settled_requests {
+        packet.add(format!(
+            "UPDATE getid_number_request SET state = '{}' WHERE name = {} AND request = {} AND state = 'reserved'",
+            settled.state.word(),
+            literal(&settled.name),
+            L::text(&settled.request)
+        ));
+    }
+}
+
+/// Returns the columns of a row, each with a prefix.
+fn number_columns(prefix: &str) -> String {
+    NUMBER_COLUMNS.map(|column| format!("{prefix}{column}")).join(", ")
+}
+
+/// Returns the condition that a row is one of this counter's.
+fn of_key(key: &Key) -> String {
+    let [name, series, period] = [key.name(), key.series(), key.period()].map(literal);
+    format!("name = {name} AND series = {series} AND period = {period}")
+}
+
+/// Returns a part of a key as a literal: no character of a key ends one.
+fn literal(part: &str) -> String {
+    format!("'{part}'")
+}
+
+/// Returns a row of `getid_number`.
+fn number_of(row: &SqlRow) -> Result<LedgerRow, StoreError> {
+    let text = |at| row.text(at).unwrap_or_default();
+    let key = Key::of(&text(0), &text(1), &text(2));
+    let number = row.number(3).filter(|number| *number >= 1);
+    let last = row.number(4).filter(|last| Some(*last) >= number);
+    let bad = || {
+        StoreError::Refused(format!(
+            "a row of getid_number has name '{}', series '{}', period '{}', number {}, last {} and state '{}', which is \
+             not a number of a counter: correct it by hand",
+            text(0).escape_debug(),
+            text(1).escape_debug(),
+            text(2).escape_debug(),
+            row.shown(3).escape_debug(),
+            row.shown(4).escape_debug(),
+            text(6).escape_debug()
+        ))
+    };
+    let state = NumberState::of_word(&text(6));
+    let (Some(key), Some(number), Some(last), Some(state)) = (key, number, last, state) else { return Err(bad()) };
+    Ok(LedgerRow {
+        key,
+        number,
+        last,
+        text: text(5),
+        state,
+        since_unix_ms: row.number(7).unwrap_or(0),
+        due_unix_ms: row.number(8).unwrap_or(0),
+        request: text(9),
+        user: text(10),
+        reason: text(11),
+    })
+}
+
+/// Returns a row of `getid_number_request`.
+fn request_of(row: &SqlRow) -> Result<RequestRow, StoreError> {
+    let text = |at| row.text(at).unwrap_or_default();
+    let key = Key::of(&text(0), &text(3), &text(4));
+    let (Some(key), Some(number), Some(state)) = (key, row.number(5), NumberState::of_word(&text(6))) else {
+        return Err(StoreError::Refused(format!(
+            "the row of getid_number_request with name '{}' and request '{}' has series '{}', period '{}', number {} and \
+             state '{}', which is not a number of a counter: correct it by hand",
+            text(0).escape_debug(),
+            text(1).escape_debug(),
+            text(3).escape_debug(),
+            text(4).escape_debug(),
+            row.shown(5).escape_debug(),
+            text(6).escape_debug()
+        )));
+    };
+    Ok(RequestRow { name: text(0), request: text(1), user: text(2), key, number, state })
+}
+
+/// Returns the verdict on a change of a counter whose numbers are in a ledger.
+pub(super) fn has_ledger() -> Verdict {
+    Verdict::Unsupported(
+        "it is gapless: a ledger has the state of each of its numbers, and this change would contradict it. NUMBER VOID \
+         and NUMBER SETTLE change the states of numbers"
+            .to_owned(),
+    )
+}
