@@ -114,16 +114,12 @@ impl Periods {
         // Numbers of a ledger are not fetched ahead, and the next counters of keys when they are asked for: there may be
         // many of them.
         let is_fetched =
-            |state: &&PeriodState| state.declaration.series().is_none() && state.declaration.gapless().is_none();
+            |state: &&PeriodsState| state.declaration.series().is_none() && state.declaration.gapless().is_none();
         let used = states.values().filter(is_fetched).filter(|state| {
             let is_used = now_unix_ms.saturating_sub(state.used_unix_ms) < USED_WITHIN_MS;
             // Spread over time, since many begin at midnight.
             let spread_ms = i64::try_from(hash_of(state.declaration.name().as_bytes()) % SPREAD_MS).unwrap_or(0);
-            // The ledger of a gapless generator begins a period with its first number.
-            let is_prepared = state.declaration.gapless().is_none();
-            is_used
-                && is_prepared
-                && state.counter.counter_opening.until_unix_ms.saturating_sub(now_unix_ms) <= AHEAD_MS - spread_ms
+            is_used && state.counter.counter_opening.until_unix_ms.saturating_sub(now_unix_ms) <= AHEAD_MS - spread_ms
         });
         let next = used.filter_map(|state| {
             let CounterKind::Serial(serial) = state.declaration.kind() else { return None };

@@ -29,10 +29,10 @@ use getid_text::plural::{counted, thousands};
 const OPENS_WITHIN_MS: i64 = 3_600_000;
 
 /// Number of periods that one statement's time suffices to begin, however slow the store is.
-const OPENINGS_MIN: usize = 8;
+pub(super) const OPENINGS_MIN: usize = 8;
 
 /// Time after which no more periods are begun with one statement: a fraction of its deadline.
-const OPENING_TIME: Duration = Duration::from_millis(500);
+pub(super) const OPENING_TIME: Duration = Duration::from_millis(500);
 
 /// Interval at which a row with the mark of a store that went back is read again.
 const LOOK_EVERY: Duration = Duration::from_millis(50);

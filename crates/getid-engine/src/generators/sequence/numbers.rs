@@ -22,7 +22,7 @@ use tokio::time::{Instant, sleep};
 use super::batcher::{BatchError, BatchLimits, Batcher};
 use super::driver::HELD_FAILS_AFTER;
 use super::error::{SequenceError, refusal_of};
-use super::fetch::{FetchEndGuard, OPENINGS_MAX, may_open};
+use super::fetch::{FetchEndGuard, OPENING_TIME, OPENINGS_MIN, may_open};
 use super::notes::RowNote;
 use super::pool::{Health, StorePool};
 use super::table::CounterOpening;
@@ -442,18 +442,16 @@ impl Sequences {
         unopened: BTreeMap<Key, Vec<usize>>,
         results: &mut [Option<NumberResult>],
     ) -> Vec<usize> {
-        let mut again = Vec::new();
+        let (mut again, began) = (Vec::new(), Instant::now());
         for (nth, (key, of_key)) in unopened.into_iter().enumerate() {
             let Some(counter_opening) = of_key.first().and_then(|at| asks.get(*at)).map(|ask| &ask.counter_opening)
             else {
                 continue;
             };
-            let opened = if nth < OPENINGS_MAX {
+            let opened = if nth < OPENINGS_MIN || began.elapsed() < OPENING_TIME {
                 self.open_counter(pool, slot, &key, counter_opening).await
             } else {
-                Err(NumberError::Counter(SequenceRefusal::Store(
-                    format!("{OPENINGS_MAX} other periods are begun first").into(),
-                )))
+                Err(NumberError::Counter(SequenceRefusal::Store(format!("{nth} other periods are begun first").into())))
             };
             match opened {
                 Ok(()) => again.extend(of_key),
