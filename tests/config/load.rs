@@ -602,6 +602,36 @@ fn every_source_declares_sequences_and_serials() {
 }
 
 #[test]
+fn generators_with_series_are_declared_in_all_forms_and_warned_of() {
+    let line = "invoice serial 'INV-{key}-{yyyy}-{n:5}' zone UTC key-case exact keys declared keys-max 7";
+    let expected = good(conf(&format!("generator {line}")));
+    let tables = "[generator.invoice]\nkind = 'serial'\ntemplate = 'INV-{key}-{yyyy}-{n:5}'\nzone = 'UTC'\n\
+                  key-case = 'exact'\nkeys = 'declared'\nkeys-max = 7\n";
+    assert_eq!(good(toml(tables)), expected);
+    assert_eq!(good(load("t.conf", b"", &[("GETID_GENERATOR", line)], &[])), expected);
+    let warnings = |lines: &[&str]| {
+        let lines: Vec<_> = lines.iter().map(|line| format!("generator {line}")).collect();
+        conf(&lines.join("\n")).unwrap().1.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(warnings(&["a serial A-{key}-{n:5}", "b serial B-{key}-{n:5}", "c serial A-{n:5}"]), [""; 0]);
+    let begins =
+        "begins with its key, which may be digits: a program that reads its texts as integers reads the key alone";
+    assert_eq!(warnings(&["a serial {key}-{n:5}"]), [format!("t.conf:1: generator a: {begins}")]);
+    let meets = |line, name, other| {
+        format!(
+            "t.conf:{line}: generator {name}: can give texts that generator {other} gives too: begin one of them with other \
+             letters"
+        )
+    };
+    assert_eq!(warnings(&["a serial A-{key}-{n:5}", "b serial A-{key}-{n:6}"]), [meets(2, "b", "a")]);
+    assert_eq!(warnings(&["a serial A-{key}-{n:5}", "b serial A-X-{n:5}"]), [meets(1, "a", "b")]);
+    assert_eq!(warnings(&["a serial A{n:5}", "b serial A{n:5}"]), [""; 0], "without keys the operator sees it");
+    // The search is bounded.
+    let many: Vec<_> = (0..200).map(|at| format!("g{at} serial X{{key}}-{{n:5}} overflow grow")).collect();
+    assert!(warnings(&many.iter().map(String::as_str).collect::<Vec<_>>()).len() < 200);
+}
+
+#[test]
 fn config_get_shows_generators_as_they_can_be_declared() {
     let text = "generator b uuid7\ngenerator a twitter epoch 2016-01-01T00:00:00Z format hex prefix '#'";
     let config = good(conf(text));

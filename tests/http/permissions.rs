@@ -10,11 +10,13 @@ use crate::support::{Wire, folder, seal_key_file};
 
 /// An HTTP request with its body, and the commands whose permission it needs: all commands separated by ` & `, and one
 /// of those separated by ` | `.
-const CASES: [(&str, &str, &str); 35] = [
+const CASES: [(&str, &str, &str); 37] = [
     ("POST /v1/ids/-", "", "GETID"),
     ("POST /v1/ids/-?count=2", "", "MGETID 2"),
     ("POST /v1/ids/tweets", "", "GETID tweets"),
     ("POST /v1/ids/trace?count=3", "", "MGETID 3 trace"),
+    ("POST /v1/ids/bill?key=acme", "", "GETID bill key acme"),
+    ("POST /v1/ids/bill?key=other&count=2", "", "MGETID 2 bill key other"),
     ("GET /v1/ids/1", "", "DECODEID 1"),
     ("GET /v1/ids/1?generator=tweets", "", "DECODEID 1 tweets"),
     ("GET /v1/spans?from=1500000000000&to=now", "", "IDSPAN 1500000000000 now"),
@@ -54,7 +56,7 @@ const SHOWN: &str = r#"{"token":"00000000000000000000000000000000"}"#;
 const USERS: u64 = 100;
 
 /// Rules, of which each user gets some in a random order.
-const RULES: [&str; 46] = [
+const RULES: [&str; 48] = [
     "+@all",
     "-@all",
     "+@all",
@@ -96,6 +98,8 @@ const RULES: [&str; 46] = [
     "~orders",
     "~o*",
     "~tweets",
+    "~bill",
+    "~bill/ACME",
     "%R~invoices",
     "%W~*",
     "resetkeys",
@@ -242,7 +246,8 @@ fn compare(server: &HttpServer, user: &User, seen: &mut Seen) {
 fn random_users_may_the_same_on_both_ports() {
     let dir = folder();
     let secret = format!("secret twitter seal key-file {}", seal_key_file(dir.path()));
-    let generators = ["--generator", "tweets twitter", "--generator", "trace uuid7", "--generator", &secret];
+    let bill = "bill serial B-{key}-{n:6}";
+    let generators = ["tweets twitter", "trace uuid7", bill, &secret].map(|line| ["--generator", line]).concat();
     let server = HttpServer::start(&generators);
     let mut admin = server.server.connect();
     for line in ["SEQUENCE CREATE orders", "SEQUENCE CREATE invoices", "ACL SETUSER admin on >admin ~* +@all"] {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::keys;
 use getid_config::Config;
-use getid_core::server::{CounterDeclaration, NamedCounters, NamedGenerators, Run, SequenceRefusal};
+use getid_core::server::{CivilTime, CounterDeclaration, NamedCounters, NamedGenerators, Run, SequenceRefusal};
 use getid_core::{
     Alphabet, Declaration, Layout, NamedGenerator, RandomCycle, Reservation, Scheme, Slot, Tick, no_dates,
 };
@@ -15,8 +15,9 @@ use getid_redis::acl::{Protection, Users};
 use getid_redis::command::{Vocabulary, describe_any_id, describe_named_id, describe_named_span, describe_span};
 use getid_redis::resp::{DecodeLimits, DecodeStep, Decoder, ErrorKind, ErrorReply, Value};
 use getid_redis::session::{
-    AclEffect, ClientEffect, ClientFilter, ClientKind, ConfigEffect, Effect, ExtraDraws, IdsEffect, IntrospectEffect,
-    NamedDrawResults, SequenceCommandSettings, SequenceDrawResults, Session, Settings, TURN_IDS_MAX, Timing, Turn,
+    AclEffect, ClientEffect, ClientFilter, ClientKind, ConfigEffect, CounterPeriod, Effect, ExtraDraws, IdsEffect,
+    IntrospectEffect, NamedDrawResults, SequenceCommandSettings, SequenceDrawResults, Session, Settings, TURN_IDS_MAX,
+    Timing, Turn,
 };
 use getid_seal::{SealKeys, Sealer, Sealers};
 
@@ -35,6 +36,8 @@ pub(crate) struct Options {
     pub(crate) generators: bool,
     /// Whether `tweets` and `browser` are sealed; `browser` answers with sealed texts.
     pub(crate) sealed: bool,
+    /// Whether there are serials, of which `invoice` and `exact` have series.
+    pub(crate) series: bool,
     /// Whether there is a store for sequences.
     pub(crate) sequences: bool,
     /// Value of `client-query-buffer-limit`.
@@ -50,6 +53,7 @@ impl Default for Options {
             unclaimed: false,
             generators: false,
             sealed: false,
+            series: false,
             sequences: false,
             request_bytes_max: 1 << 30,
         }
@@ -83,6 +87,7 @@ pub(crate) fn settings(options: &Options) -> Settings {
         is_standby: false,
     };
     let settings = if options.sealed { settings.with_counters(Arc::new(counters())) } else { settings };
+    let settings = if options.series { settings.with_counters(Arc::new(serials())) } else { settings };
     settings.with_generators(Arc::new(if options.generators { generators() } else { NamedGenerators::default() }))
 }
 
@@ -112,6 +117,16 @@ pub(crate) const GENERATORS: [&str; 18] = [
 fn counters() -> NamedCounters {
     let words = ["member", "sequence", "seal", "key-file", "k", "answer", "sealed"];
     NamedCounters::new([Arc::new(CounterDeclaration::parse(&words, |_| Ok(())).unwrap().unwrap())])
+}
+
+/// Returns the serials of a shell with series.
+fn serials() -> NamedCounters {
+    let lines =
+        ["invoice serial INV-{key}-{n:5}", "exact serial {n:3} unique-per key key-case exact", "plain serial P{n:3}"];
+    NamedCounters::new(lines.map(|line| {
+        let words: Vec<_> = line.split(' ').collect();
+        Arc::new(CounterDeclaration::parse(&words, |_| Ok(())).unwrap().unwrap())
+    }))
 }
 
 /// Returns the sealers of `tweets`, and of `browser` and `member`, which answer with sealed texts. The key is that of
@@ -299,6 +314,9 @@ impl Shell {
                 "{name} is drawn from twice"
             );
             let part = self.sequences.part(at).unwrap();
+            if draw.is_counter() {
+                part.period = Some(CounterPeriod { key: name.into(), hash: draw.hash, stamp: CivilTime::FIRST });
+            }
             if name == "noname" {
                 part.refused = Some(ErrorReply::of_sequence(&SequenceRefusal::NoSuch, name));
                 continue;
@@ -506,6 +524,7 @@ fn read_line(line: &str, place: &str, all: &mut Vec<Conversation>) {
                 "unclaimed" => conversation.options.unclaimed = true,
                 "generators" => conversation.options.generators = true,
                 "sealed" => (conversation.options.generators, conversation.options.sealed) = (true, true),
+                "series" => (conversation.options.series, conversation.options.sequences) = (true, true),
                 "sequences" => conversation.options.sequences = true,
                 _ => panic!("{place}: unknown mark '{mark}'"),
             }

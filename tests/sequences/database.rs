@@ -11,7 +11,7 @@ use getid_core::server::beat::{BeatAnswer, BeatRequest, Credentials, Nonce, Serv
 use getid_store::sql::{
     BegunPeriod, Changes, Comparison, Connection, CreateRequest, Generator, GiveBackRequest, NotedRow,
     OpenPeriodRequest, Reservation, Reservations, ReserveRequest, RowChange, RowPage, RowState, SequenceRow,
-    ServerBeat, Store, StoreError, StoreFuture, StoreInfo, TableKind, Verdict,
+    SeriesBounds, ServerBeat, Store, StoreError, StoreFuture, StoreInfo, TableKind, Verdict,
 };
 use tokio::time::sleep;
 
@@ -257,6 +257,17 @@ impl State {
         }
         if *generator.newest > *period {
             return Err(Verdict::Newer { period: generator.newest });
+        }
+        let is_of_key = |key: &Key| (key.name(), key.series()) == (ask.key.name(), ask.key.series());
+        if !ask.key.series().is_empty() && !self.rows.keys().any(is_of_key) {
+            let SeriesBounds { max, may_begin } = ask.series.unwrap_or_default();
+            if !may_begin {
+                return Err(Verdict::NoSeries);
+            }
+            if generator.keys >= max {
+                return Err(Verdict::TooManySeries { max });
+            }
+            generator.keys += 1;
         }
         if !self.rows.contains_key(&ask.key) {
             if !ask.may_begin {
@@ -587,7 +598,10 @@ impl Connection for SimConnection {
             let rows = rows.take(usize::try_from(limit).expect("small"));
             RowPage::new(
                 limit,
-                rows.map(|row| (row.key.name().to_owned(), row.key.period().to_owned(), Some(Ok(row.clone())))),
+                rows.map(|row| {
+                    let key = [row.key.name(), row.key.series(), row.key.period()].map(str::to_owned);
+                    (key, Some(Ok(row.clone())))
+                }),
             )
         }))
     }

@@ -8,7 +8,7 @@ use getid_core::server::{Key, Reset, SequenceRefusal, SequenceRequest, Spec};
 use getid_engine::generators::sequence::{
     CounterOpening, CreateOptions, SequenceError, SequenceNotes, SequenceSettings,
 };
-use getid_store::sql::RowState;
+use getid_store::sql::{RowState, SeriesBounds};
 use getid_text::name_hash::hash_of;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
@@ -629,6 +629,7 @@ fn opens(reset: Reset) -> CounterOpening {
         is_serial: true,
         from_unix_ms: i64::MIN,
         until_unix_ms: i64::MAX,
+        series: None,
     }
 }
 
@@ -664,6 +665,48 @@ async fn a_server_in_an_older_period_than_another_one_gets_the_newer() {
     assert!(refusal.contains("'serial {n:6} reset day'") && refusal.contains("'serial X{n:6} reset day'"), "{refusal}");
     ahead.sequences.declare(key("b@20260102"), other).await.unwrap();
     assert!(ahead.incr("b@20260102").await.unwrap() > 1);
+}
+
+/// The period and the number of keys are the generator's, on all servers; the values are those of each key.
+#[tokio::test(start_paused = true)]
+async fn the_keys_of_a_generator_share_its_period_and_their_bound() {
+    let database = database(&[]);
+    let [ahead, behind] = [(); 2].map(|()| Server::start(vec![database.store(true)]));
+    sleep(Duration::from_secs(2)).await;
+    let bounds = |may_begin| Some(SeriesBounds { max: 3, may_begin });
+    let open = |server: &Server, name: &str, may_begin| {
+        let opens = CounterOpening { series: bounds(may_begin), ..opens(Reset::Day) };
+        server.sequences.open_period(hash_of(name.as_bytes()), name, opens).unwrap();
+    };
+    for (server, name) in [(&behind, "a/A@20260101"), (&behind, "a/B@20260101"), (&ahead, "a/B@20260102")] {
+        open(server, name, true);
+        assert_eq!(server.incr(name).await, Ok(1), "{name}");
+    }
+    // One key has begun the next day, so no key begins in the older one.
+    open(&behind, "a/C@20260101", true);
+    assert_eq!(behind.incr("a/C@20260101").await, Err(SequenceRefusal::Newer { period: "20260102".into() }));
+    open(&behind, "a/C@20260102", true);
+    assert_eq!(behind.incr("a/C@20260102").await, Ok(1));
+    open(&ahead, "a/C@20260102", true);
+    assert!(ahead.incr("a/C@20260102").await.unwrap() > 1);
+    // A fourth key is refused on each server, and the others continue.
+    for server in [&ahead, &behind] {
+        open(server, "a/D@20260102", true);
+        assert_eq!(server.incr("a/D@20260102").await, Err(SequenceRefusal::TooManySeries { max: 3 }));
+        assert_eq!(server.sequences.keys_of("a"), Some(3));
+    }
+    open(&ahead, "a/A@20260102", true);
+    assert_eq!(ahead.incr("a/A@20260102").await, Ok(1));
+    // A declared key is created on one server, and then gives numbers on the other one.
+    open(&ahead, "b/A@20260102", false);
+    open(&behind, "b/A@20260102", false);
+    assert_eq!(ahead.incr("b/A@20260102").await, Err(SequenceRefusal::NoSeries));
+    let declared = CounterOpening { series: bounds(false), ..opens(Reset::Day) };
+    behind.sequences.create_series(key("b/A@20260102"), declared).await.unwrap();
+    sleep(Duration::from_secs(2)).await;
+    assert_eq!(ahead.incr("b/A@20260102").await, Ok(1));
+    open(&behind, "b/A@20260102", false);
+    assert!(behind.incr("b/A@20260102").await.unwrap() > 1);
 }
 
 /// A server whose clock is days ahead gets nothing, and does not affect the others.

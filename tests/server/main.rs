@@ -29,6 +29,7 @@ mod sequence_clients;
 mod sequences;
 mod sequences_reports;
 mod sequences_store;
+mod series;
 mod settings;
 mod standby;
 mod startup;

@@ -6,7 +6,7 @@ use std::sync::Barrier;
 use getid_core::server::{INCREMENT_MAX, RESERVED_MAX, VALUE_MAX};
 use getid_store::sql::{
     BATCH_MAX, BegunPeriod, CreateRequest, GiveBackRequest, OpenPeriodRequest, PruneResult, ReserveRequest, RowChange,
-    RowState, SequenceRow, StoreError, TableKind, Verdict,
+    RowState, SequenceRow, SeriesBounds, StoreError, TableKind, Verdict,
 };
 
 use crate::beats::{
@@ -49,6 +49,9 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     a_reset_that_changes_repeats_nothing_at_the_border_of_a_period,
     periods_that_have_begun_are_noted,
     ended_periods_are_removed_and_never_begun_again,
+    each_key_has_counters_of_its_own,
+    keys_are_bounded_and_listed,
+    a_reset_that_changes_continues_each_key_above_its_own_values,
     a_store_reports_about_itself,
     the_printed_schema_is_enough,
     a_row_that_was_edited_is_refused_by_name,
@@ -840,6 +843,111 @@ fn ended_periods_are_removed_and_never_begun_again(fixture: &dyn StoreFixture) {
     assert_eq!(db.prune("day", "2026-01-01", true).unwrap().deleted, 0);
     assert_eq!(db.generators(Some(&["day"]))[0].closed_through, "20260202", "it never decreases");
     assert_eq!(range(&db.reserve_in("day@20260203", 1).unwrap()), (8, 8));
+}
+
+/// Returns the request that opens a counter of a generator with at most `max` keys.
+fn keyed(key: &str, max: u64) -> OpenPeriodRequest {
+    OpenPeriodRequest { series: Some(SeriesBounds { max, may_begin: true }), ..opening(key, "") }
+}
+
+fn each_key_has_counters_of_its_own(fixture: &dyn StoreFixture) {
+    let mut db = Db::open(fixture);
+    for key in ["invoice/ACME@2026", "invoice/acme@2026", "invoice/B@2026", "invoice/ACME-1@2026"] {
+        db.open_period(&keyed(key, 9)).unwrap();
+    }
+    let asks = ["invoice/ACME@2026", "invoice/acme@2026", "invoice/B@2026"].map(|key| ask(key, 5));
+    assert_eq!(db.reserve_all(&asks).iter().map(|each| range(each.as_ref().unwrap())).collect::<Vec<_>>(), [(1, 5); 3]);
+    assert_eq!(range(&db.reserve("invoice/ACME@2026", 2).unwrap()), (6, 7));
+    for missing in ["invoice/C@2026", "invoice/ACME@2027", "invoice@2026", "invoice"] {
+        assert_eq!(db.reserve(missing, 1), Err(Verdict::NoSuch), "{missing}");
+    }
+    assert!(matches!(db.reserve("invoice/ACME", 1), Err(Verdict::Dropped { .. })), "a key alone counts nothing");
+    let all = ["invoice/ACME@2026", "invoice/ACME-1@2026", "invoice/B@2026", "invoice/acme@2026"];
+    assert_eq!(db.list("", 9, true), all);
+    assert_eq!((db.list(all[0], 9, true), db.list("invoice/", 9, true)), (all[1..].to_vec(), Vec::new()));
+    assert_eq!((db.count(), db.list("", 9, false).len()), (0, 0));
+    // A marked row of one key leaves the other keys alone.
+    db.change("invoice/B@2026", &RowChange::WentBack { had_next: 9 }).unwrap();
+    assert!(matches!(db.reserve("invoice/B@2026", 1), Err(Verdict::WentBack { .. })));
+    let last = db.reserve("invoice/ACME@2026", 5).unwrap();
+    assert!(db.give_back(&last.row, 9));
+    assert_eq!(range(&db.reserve("invoice/ACME@2026", 1).unwrap()), (9, 9));
+    // Another template with the same periods: all keys follow, and servers discard the values that they hold.
+    let changed = OpenPeriodRequest {
+        declaration: "serial Y{n:7}".to_owned(),
+        spec: spec("max 77 cache 7"),
+        redeclares: true,
+        key: key("invoice@2026"),
+        ..keyed("invoice/ACME@2026", 9)
+    };
+    let before = db.row("invoice/acme@2026").unwrap();
+    db.open_period(&changed).unwrap();
+    let after = db.row("invoice/acme@2026").unwrap();
+    assert_eq!((after.spec, after.next), (spec("max 77 cache 7"), before.next));
+    assert_eq!(after.generation, before.generation + 1);
+    assert_eq!(db.row("invoice@2026"), None, "a declaration begins no counter");
+    // The ended periods of all keys are removed.
+    db.open_period(&OpenPeriodRequest { redeclares: true, ..keyed("invoice/ACME@2027", 9) }).unwrap();
+    let pruned = db.prune("invoice", "2026-12-31", true).unwrap();
+    assert_eq!((pruned.rows, pruned.deleted), (3, 3), "and the marked one stays");
+    assert_eq!(db.list("", 9, true), ["invoice/ACME@2027", "invoice/B@2026"]);
+    assert_eq!(db.generators(None)[0].keys, 4, "a key stays");
+}
+
+fn keys_are_bounded_and_listed(fixture: &dyn StoreFixture) {
+    let mut db = Db::open(fixture);
+    let keys = |db: &mut Db| db.generators(Some(&["invoice"])).first().map(|generator| generator.keys);
+    assert_eq!(db.open_period(&keyed("invoice/A@2026", 2)).unwrap().keys, 1);
+    assert_eq!(db.open_period(&keyed("invoice/A@2026", 2)).unwrap().keys, 1, "again");
+    assert_eq!(db.open_period(&keyed("invoice/A@2027", 2)).unwrap().keys, 1, "its next period");
+    assert_eq!(db.open_period(&keyed("invoice/B@2027", 2)).unwrap().keys, 2);
+    assert_eq!(db.open_period(&keyed("invoice/C@2027", 2)), Err(Verdict::TooManySeries { max: 2 }));
+    assert_eq!((db.row("invoice/C@2027"), db.row("invoice/C"), keys(&mut db)), (None, None, Some(2)));
+    assert_eq!(db.open_period(&keyed("invoice/B@2028", 1)).unwrap().keys, 2, "a lower bound locks no key out");
+    let declared =
+        |key: &str| OpenPeriodRequest { series: Some(SeriesBounds { max: 9, may_begin: false }), ..opening(key, "") };
+    assert_eq!(db.open_period(&declared("invoice/D@2028")), Err(Verdict::NoSeries));
+    assert_eq!(db.open_period(&declared("invoice/A@2028")).unwrap().keys, 2);
+    // Other generators have keys of their own, and those without periods have no other row for a key.
+    assert_eq!(db.open_period(&keyed("x/A", 2)).unwrap().keys, 1);
+    assert_eq!(db.open_period(&keyed("x/A", 2)).unwrap().keys, 1);
+    assert_eq!(range(&db.reserve("x/A", 3).unwrap()), (1, 3));
+    assert_eq!(db.list("x", 9, true), ["x/A"]);
+    for key in ["invoice/a@2028", "invoice/A.1@2028"] {
+        db.open_period(&keyed(key, 9)).unwrap();
+    }
+    assert_eq!(db.series("invoice", "", 9), ["A", "A.1", "B", "a"]);
+    assert_eq!((db.series("invoice", "A", 2), db.series("invoice", "a", 2)), (vec!["A.1".into(), "B".into()], vec![]));
+    assert_eq!((db.series("x", "", 9).len(), db.series("y", "", 9).len()), (1, 0));
+    for odd in ["'", "\\", "a' OR 'a' = 'a"] {
+        db.series(odd, odd, 9);
+    }
+}
+
+/// The counters of one key never repeat its values, also where another key has made the change of the reset.
+fn a_reset_that_changes_continues_each_key_above_its_own_values(fixture: &dyn StoreFixture) {
+    let mut db = Db::open(fixture);
+    let redeclared = |key: &str| OpenPeriodRequest { redeclares: true, ..keyed(key, 9) };
+    for (key, values) in [("i/A@2026", 7), ("i/B@2026", 40), ("i/C@2026", 3)] {
+        db.open_period(&keyed(key, 9)).unwrap();
+        db.reserve(key, values).unwrap();
+    }
+    // From years to one counter for all time.
+    db.open_period(&redeclared("i/A")).unwrap();
+    assert_eq!(range(&db.reserve("i/A", 1).unwrap()), (8, 8));
+    for (key, first) in [("i/B", 41), ("i/C", 4)] {
+        assert!(matches!(db.reserve(key, 1), Err(Verdict::Dropped { .. })), "{key} is opened first");
+        assert!(matches!(db.reserve(&format!("{key}@2026"), 1), Err(Verdict::Dropped { .. })));
+        db.open_period(&keyed(key, 9)).unwrap();
+        assert_eq!(range(&db.reserve(key, 1).unwrap()), (first, first));
+    }
+    // And back.
+    db.open_period(&redeclared("i/C@2026")).unwrap();
+    for (key, first) in [("i/C@2026", 5), ("i/A@2026", 9), ("i/B@2026", 42)] {
+        db.open_period(&keyed(key, 9)).unwrap();
+        assert_eq!(range(&db.reserve(key, 1).unwrap()), (first, first));
+    }
+    assert_eq!(db.generators(None)[0].keys, 3);
 }
 
 fn a_store_reports_about_itself(fixture: &dyn StoreFixture) {

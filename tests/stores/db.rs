@@ -270,6 +270,13 @@ impl Db {
         self.runtime.block_on(in_time(connection.open_period(ask)))
     }
 
+    /// Returns the keys of a generator after a key, at most `limit`.
+    #[track_caller]
+    pub(crate) fn series(&mut self, name: &str, after: &str, limit: u32) -> Vec<String> {
+        let connection = self.connection.as_mut().unwrap();
+        answered(|| self.runtime.block_on(in_time(connection.series(name, after, limit))))
+    }
+
     #[track_caller]
     pub(crate) fn open_period(&mut self, ask: &OpenPeriodRequest) -> Result<Generator, Verdict> {
         answered(|| self.try_open(ask))
@@ -397,6 +404,7 @@ pub(crate) fn opening(period: &str, options: &str) -> OpenPeriodRequest {
         from_unix_ms: i64::MIN,
         has_begun: true,
         redeclares: false,
+        series: None,
         server: None,
     }
 }

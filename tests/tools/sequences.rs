@@ -206,6 +206,7 @@ fn open_periods(dir: &Path, generator: &str, periods: &[&str]) {
             from_unix_ms: i64::MIN,
             has_begun: true,
             redeclares: false,
+            series: None,
             server: None,
         };
         runtime.block_on(connection.open_period(&ask)).unwrap().unwrap();

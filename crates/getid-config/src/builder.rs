@@ -11,7 +11,9 @@ use super::claim;
 use super::conflicts;
 use super::directive::{Directive, Secrecy, known_names};
 use super::files;
-use super::generators::{self, GENERATORS_MAX, RANDOM_VALUES_MAX, counter_warning, declaration_warning};
+use super::generators::{
+    self, GENERATORS_MAX, RANDOM_VALUES_MAX, counter_warning, declaration_warning, key_warning, meeting_warnings,
+};
 use super::http;
 use super::ignored::{self, IgnoredReason};
 use super::report::{ConfigProblem, DirectiveConflict, SettingPlace, Warning};
@@ -513,6 +515,9 @@ impl Builder {
         let Config { generators, counters, .. } = &self.values.config;
         let warnings = generators.iter().map(|declaration| (declaration.name(), declaration_warning(declaration)));
         let warnings = warnings.chain(counters.iter().map(|counter| (counter.name(), counter_warning(counter))));
+        let warnings = warnings.chain(counters.iter().map(|counter| (counter.name(), key_warning(counter))));
+        let meeting = meeting_warnings(counters).into_iter().map(|(name, sentence)| (name, Some(sentence)));
+        let warnings = warnings.chain(meeting);
         let warnings = warnings.filter_map(|(name, sentence)| {
             let (sentence, place) = (sentence?, self.place_of_generator(name)?);
             Some(Warning { place, subject: format!("generator {name}"), sentence })

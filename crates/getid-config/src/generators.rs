@@ -224,6 +224,47 @@ pub(super) fn counter_warning(counter: &CounterDeclaration) -> Option<String> {
     repeats.then(|| "shows years by two digits: its texts repeat after a hundred years".to_owned())
 }
 
+/// Returns a warning about the key of a serial that may not be intended.
+pub(super) fn key_warning(counter: &CounterDeclaration) -> Option<String> {
+    let CounterKind::Serial(serial) = counter.kind() else { return None };
+    serial.template.begins_with_key().then(|| {
+        "begins with its key, which may be digits: a program that reads its texts as integers reads the key alone"
+            .to_owned()
+    })
+}
+
+/// Most pairs of generators that [`meeting_warnings`] compares.
+const PAIRS_MAX: usize = 10_000;
+
+/// Returns a warning for each serial with keys whose texts could also be those of another serial, by their names.
+pub(super) fn meeting_warnings(counters: &[Arc<CounterDeclaration>]) -> Vec<(&str, String)> {
+    let serials = counters.iter().filter_map(|counter| match counter.kind() {
+        CounterKind::Serial(serial) => Some((counter.name(), serial)),
+        CounterKind::Sequence(_) => None,
+    });
+    let serials: Vec<_> = serials.collect();
+    let mut left = PAIRS_MAX;
+    let mut found = Vec::new();
+    for (at, (name, serial)) in serials.iter().enumerate().filter(|(_, (_, serial))| serial.template.has_key()) {
+        // A pair of serials with keys is reported once.
+        let others = serials
+            .iter()
+            .enumerate()
+            .filter(|(other, (_, serial))| *other < at || (*other > at && !serial.template.has_key()));
+        let mut others = others.take(left).map(|(_, other)| {
+            left -= 1;
+            other
+        });
+        let met = others.find(|(_, other)| serial.template.can_meet(&other.template, [serial.grows, other.grows]));
+        if let Some((other, _)) = met {
+            let sentence =
+                format!("can give texts that generator {other} gives too: begin one of them with other letters");
+            found.push((*name, sentence));
+        }
+    }
+    found
+}
+
 /// Returns a warning about a declaration that may not be intended.
 pub(super) fn declaration_warning(declaration: &Declaration) -> Option<String> {
     let drawn = declaration.drawn_fields().map(|(name, _)| name).filter(|name| declaration.drawn_value(name).is_some());

@@ -42,12 +42,13 @@ pub use crate::printable::is_unprintable;
 pub use crate::scheme::IdBatch8;
 pub use crate::sequence::{
     CACHE_DEFAULT, Fetch, FetchVerdict, Fetched, INCREMENT_MAX, Key, NameWord, RESERVED_MAX, Remainder, Run,
-    SEQUENCE_NAME_RULE, SERIES_BYTES_MAX, STORES_MAX, Segment, Sequence, SequencePolicy, SequenceRefusal,
-    SequenceRequest, SequenceStatus, Spec, SpecError, VALUE_MAX, WaitPolicy, WaiterId, is_sequence_name, is_series,
+    SEQUENCE_NAME_RULE, SERIES_BYTES_MAX, SERIES_RULE, STORES_MAX, Segment, Sequence, SequencePolicy, SequenceRefusal,
+    SequenceRequest, SequenceStatus, Series, Spec, SpecError, VALUE_MAX, WaitPolicy, WaiterId, is_sequence_name,
+    is_series,
 };
 pub use crate::serial::{
     COUNTER_KINDS, CheckDigit, CivilTime, CounterDeclaration, CounterError, CounterKind, CounterReading, NamedCounters,
-    Reset, Serial, Template, TemplateError, UnknownZone, ZoneCheck, counter_doc,
+    Reset, Serial, SeriesRules, Template, TemplateError, UnknownZone, ZoneCheck, counter_doc,
 };
 pub use crate::slots::Slots;
 pub use crate::status::{LineStatus, Status};

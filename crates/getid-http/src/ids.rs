@@ -5,7 +5,7 @@ use axum::extract::Request;
 use axum::http;
 use axum::response::Response;
 use axum::routing::on;
-use getid_core::server::NAME_BYTES_MAX;
+use getid_core::server::{NAME_BYTES_MAX, SERIES_BYTES_MAX};
 use serde_json::{Map, Value};
 
 use super::api_request::{ApiRequest, PathName};
@@ -24,6 +24,9 @@ pub(super) const NAME: Schema = Schema::Text { chars_min: 1, chars_max: NAME_BYT
 
 /// An ID: digits, or a text in its generator's format.
 pub(super) const ID: Schema = Schema::Text { chars_min: 1, chars_max: 255, pattern: "" };
+
+/// The key of a series. The command folds it as the generator declares.
+const KEY: Schema = Schema::Text { chars_min: 1, chars_max: SERIES_BYTES_MAX, pattern: "^[A-Za-z0-9_.-]+$" };
 
 /// The command of nearly all requests.
 const GETID: &[u8] = b"*1\r\n$5\r\nGETID\r\n";
@@ -48,6 +51,7 @@ pub(super) const DRAW: Endpoint = Endpoint {
     parameters: &[
         in_path("name", &NAME, "The generator; '-' is the unnamed one."),
         optional("count", &Schema::Count(|bounds| bounds.ids), "The number of IDs; the default is 1."),
+        optional("key", &KEY, "The key of the series, for a generator that has one for each key."),
     ],
     body: Some(FIELDS),
     responses: &[EndpointResponse::ok(
@@ -77,9 +81,10 @@ pub(super) fn plain_name(request: &Request) -> Option<&str> {
 
 /// Returns `count` IDs of the generator `name`: `{"ids":["..."]}`.
 pub(super) async fn draw(PathName(name): PathName, request: ApiRequest, body: Body) -> Result<Response, Problem> {
-    let count = request.query()?.number("count").unwrap_or(1);
+    let query = request.query()?;
+    let (count, key) = (query.number("count").unwrap_or(1), query.text("key"));
     let body = request.body(body).await?;
-    if count == 1 && name == UNNAMED && body.is_empty() {
+    if count == 1 && name == UNNAMED && body.is_empty() && key.is_none() {
         return Ok(reply::json_text(id_list::of_reply(&request.run_bytes(GETID).await?)?));
     }
     let counted = count.to_string();
@@ -87,7 +92,10 @@ pub(super) async fn draw(PathName(name): PathName, request: ApiRequest, body: Bo
     let fields = fields(&body);
     if name != UNNAMED {
         args.push(name.as_bytes());
+        args.extend(key.iter().flat_map(|key| [&b"key"[..], key.as_bytes()]));
         args.extend(fields.iter().flat_map(|(name, value)| [name.as_bytes(), value.as_bytes()]));
+    } else if key.is_some() {
+        return Err(Problem::bad("the unnamed generator has no series; send no 'key'".to_owned()));
     } else if !fields.is_empty() {
         return Err(Problem::bad("the unnamed generator has no request fields; send no 'fields'".to_owned()));
     }

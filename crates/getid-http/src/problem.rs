@@ -227,6 +227,8 @@ mod tests {
         for (refusal, status) in [
             (SequenceRefusal::NoSuch, 404),
             (SequenceRefusal::Dropped { last: 7 }, 404),
+            (SequenceRefusal::NoSeries, 404),
+            (SequenceRefusal::TooManySeries { max: 7 }, 409),
             (SequenceRefusal::AtMax { max: 7 }, 409),
             (SequenceRefusal::BadRow("its step is 0".into()), 409),
             (SequenceRefusal::WentBack, 503),

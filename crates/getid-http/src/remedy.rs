@@ -189,6 +189,8 @@ mod tests {
         let refusals = [
             SequenceRefusal::NoSuch,
             SequenceRefusal::Dropped { last: 7 },
+            SequenceRefusal::NoSeries,
+            SequenceRefusal::TooManySeries { max: 7 },
             SequenceRefusal::AtMax { max: 7 },
             SequenceRefusal::WentBack,
             SequenceRefusal::Lost { store: "gone".into() },

@@ -4,7 +4,7 @@ use std::fmt;
 
 use getid_core::Number;
 use getid_core::server::{
-    CivilTime, CounterDeclaration, CounterKind, CounterReading, Reset, Serial, VALUE_MAX, counter_doc,
+    CivilTime, CounterDeclaration, CounterKind, CounterReading, Reset, Serial, Series, VALUE_MAX, counter_doc,
 };
 use serde::Serialize;
 
@@ -16,6 +16,9 @@ use getid_text::zone::{Zone, shown_unix_ms};
 
 /// The value in an example.
 const EXAMPLE_VALUE: i64 = 42;
+
+/// The key of a series in an example.
+const EXAMPLE_KEY: &str = "ACME";
 
 /// A decoded ID of a generator over a sequence.
 #[derive(Serialize)]
@@ -68,7 +71,7 @@ fn shown_bytes(counter: &CounterDeclaration) -> usize {
     match counter.kind() {
         CounterKind::Serial(serial) => {
             let mut text = Vec::new();
-            let _ = serial.write(CivilTime::FIRST, 0, &mut text);
+            let _ = serial.write(CivilTime::FIRST, EXAMPLE_KEY, 0, &mut text);
             text.len().max("id".len())
         }
         CounterKind::Sequence(_) => counter.id_bytes_max(),
@@ -111,6 +114,7 @@ impl CounterExplanation {
             CounterKind::Sequence(_) => None,
         };
         let reset = counter.reset();
+        let example_key = Series::parse(EXAMPLE_KEY, true).unwrap_or_default();
         let name = (counter.name() != counter.word()).then(|| counter.name().to_owned());
         let max = serial.map_or(VALUE_MAX, |serial| serial.spec().max);
         let declared = counter.words().split_off(1).join(" ");
@@ -119,7 +123,7 @@ impl CounterExplanation {
             kind: counter.word(),
             example: text_of_counted(
                 counter,
-                CounterReading { value: EXAMPLE_VALUE, stamp: stamp(serial, now_unix_ms) },
+                CounterReading { value: EXAMPLE_VALUE, stamp: stamp(serial, now_unix_ms), series: example_key },
             ),
             template: serial.map(|serial| serial.template.text().to_owned()),
             counter: counter_text(serial, reset, max),

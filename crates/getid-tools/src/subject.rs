@@ -6,13 +6,14 @@
 use std::fmt;
 
 use getid_core::server::{
-    COUNTER_KINDS, CivilTime, CounterDeclaration, CounterError, CounterKind, CounterReading, ZoneCheck,
+    COUNTER_KINDS, CivilTime, CounterDeclaration, CounterError, CounterKind, CounterReading, Series, ZoneCheck,
 };
 use getid_core::{
     Declaration, DeclarationError, EpochParser, FieldLayout, Id, Kind, Layout, Notation, Number, Shape, no_dates,
 };
 
 use super::decoded::text_of;
+use getid_text::name_hash::hash_of;
 use getid_text::zone::shown_unix_ms;
 
 /// The generator whose IDs are meant.
@@ -232,22 +233,31 @@ fn expected_of(format: &getid_core::Format) -> String {
 /// Bits of the counted value, below the time that a serial number shows.
 const VALUE_BITS: u32 = 64;
 
-/// Returns the number of a counted ID: its value, and above it the time that a serial number shows.
+/// Bits of the time that a serial number shows.
+const STAMP_BITS: u32 = 40;
+
+/// Bits of the hash of the key that a serial number shows: the rest of a number.
+const KEY_BITS: u32 = 56;
+
+/// Returns the number of a counted ID: its value, above it the time that a serial number shows, and above that a hash of
+/// the key that it shows.
 fn number_of(counter: &CounterDeclaration, read: CounterReading) -> Number {
-    let CounterReading { value, stamp: CivilTime { year, month, day, hour } } = read;
+    let CounterReading { value, stamp: CivilTime { year, month, day, hour }, series } = read;
     if let CounterKind::Sequence(_) = counter.kind() {
         return value.unsigned_abs().into();
     }
     let shown = [month, day, hour].into_iter().fold(Number::from(year), |above, part| above << 8 | Number::from(part));
-    shown << VALUE_BITS | Number::from(value.unsigned_abs())
+    let key = if series.is_empty() { 0 } else { hash_of(series.as_str().as_bytes()) >> (u64::BITS - KEY_BITS) };
+    (Number::from(key) << STAMP_BITS | shown) << VALUE_BITS | Number::from(value.unsigned_abs())
 }
 
-/// Returns the reading of a number made by `number_of`.
+/// Returns the reading of a number made by `number_of`, without the key.
 pub fn reading_of(number: Number) -> CounterReading {
     let part = |shift: u32| (number >> (VALUE_BITS + shift)).as_u8();
     let year = (number >> (VALUE_BITS + 24)).as_u16();
     let value = i64::try_from(number.as_u64()).unwrap_or(i64::MAX);
-    CounterReading { value, stamp: CivilTime { year, month: part(16), day: part(8), hour: part(0) } }
+    let stamp = CivilTime { year, month: part(16), day: part(8), hour: part(0) };
+    CounterReading { value, stamp, series: Series::NONE }
 }
 
 /// Returns the text of a reading as its generator writes it, or only its value if that has too many digits.
@@ -256,7 +266,11 @@ pub(crate) fn text_of_counted(counter: &CounterDeclaration, read: CounterReading
     let written = match counter.kind() {
         CounterKind::Sequence(None) => false,
         CounterKind::Sequence(Some(format)) => format.write(read.value.unsigned_abs().into(), &mut text),
-        CounterKind::Serial(serial) => serial.write(read.stamp, read.value, &mut text),
+        // A number has no room for a key.
+        CounterKind::Serial(serial) if read.series.is_empty() && serial.template.has_key() => {
+            serial.write(read.stamp, "?", read.value, &mut text)
+        }
+        CounterKind::Serial(serial) => serial.write(read.stamp, read.series.as_str(), read.value, &mut text),
     };
     String::from_utf8(text).ok().filter(|_| written).unwrap_or_else(|| read.value.to_string())
 }

@@ -46,7 +46,7 @@ pub(super) struct CreateArgs {
 
 #[derive(Args)]
 pub(super) struct RaiseArgs {
-    /// The sequence; NAME@PERIOD for the counter of a serial number
+    /// The sequence; NAME@PERIOD, or NAME/KEY@PERIOD, for the counter of a serial number
     #[arg(value_name = "NAME")]
     name: String,
     /// The last value that counts as given: the next one is larger
@@ -61,7 +61,7 @@ pub(super) struct RaiseArgs {
 
 pub(super) fn create(args: &CreateArgs, out: &mut dyn Write) -> Result<(), CliError> {
     let key = parse_key(&args.name)?;
-    if !key.period().is_empty() {
+    if !key.is_plain() {
         return Err(SequenceError::PeriodCounter(key).into());
     }
     let words: Vec<&str> = args.options.iter().map(String::as_str).collect();

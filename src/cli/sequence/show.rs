@@ -48,7 +48,7 @@ pub(super) struct ListArgs {
 
 #[derive(Args)]
 pub(super) struct InfoArgs {
-    /// The sequence; NAME@PERIOD for the counter of a serial number
+    /// The sequence; NAME@PERIOD, or NAME/KEY@PERIOD, for the counter of a serial number
     #[arg(value_name = "NAME")]
     name: String,
     /// As JSON, one object for each store a line
@@ -104,8 +104,8 @@ pub(super) fn list(args: &ListArgs, out: &mut dyn Write) -> Result<(), CliError>
 /// Prints a note if counters of periods are left out of the list.
 fn note_periods(opened: &mut OpenStore<'_>, is_match: impl Fn(&str) -> bool) -> Result<(), StoresError> {
     let generators = opened.read(|connection| connection.generators(None))?;
-    let has_period = |generator: &&Generator| !generator.newest.is_empty() && is_match(&generator.name);
-    let count = generators.iter().filter(has_period).count() as u64;
+    let has_counters = |own: &&Generator| (!own.newest.is_empty() || own.keys > 0) && is_match(&own.name);
+    let count = generators.iter().filter(has_counters).count() as u64;
     if count > 0 {
         let shown = opened.store.shown();
         print_note(&format!("{shown}: counters of {} are not listed: add --periods", counted(count, "generator")));
@@ -222,6 +222,7 @@ pub(super) fn json_of(row: &SequenceRow, opened: &OpenStore<'_>) -> Value {
     };
     json!({
         "name": row.key.name(),
+        "series": row.key.series(),
         "period": row.key.period(),
         "store": opened.store.shown(),
         // As strings: 63 bits are more than a JSON number safely holds.

@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::format;
+use core::cmp::Ordering;
 use core::fmt;
 
 use crate::declaration::{NAME_BYTES_MAX, is_name};
@@ -49,7 +50,9 @@ impl fmt::Display for NameWord<'_> {
 /// period, empty unless it counts the serial numbers of that period.
 ///
 /// Its text is `name`, `name/SERIES`, `name@period` or `name/SERIES@period`: no name has a `/` or an `@`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+///
+/// Keys are in the order of names, then series, then periods, as databases have their rows.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Key(Box<str>);
 
 impl Key {
@@ -110,6 +113,27 @@ impl Key {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// Returns true if it is the key of a sequence, or of a generator's only counter: it has no series and no period.
+    pub fn is_plain(&self) -> bool {
+        !self.0.contains(['/', '@'])
+    }
+
+    fn parts(&self) -> [&str; 3] {
+        [self.name(), self.series(), self.period()]
+    }
+}
+
+impl PartialOrd for Key {
+    fn partial_cmp(&self, other: &Key) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Key {
+    fn cmp(&self, other: &Key) -> Ordering {
+        self.parts().cmp(&other.parts())
+    }
 }
 
 impl fmt::Display for Key {
@@ -155,5 +179,13 @@ mod tests {
             assert_eq!(Key::parse(bad), None, "{bad}");
         }
         assert_eq!(Key::of("a", &"x".repeat(41), ""), None);
+    }
+
+    #[test]
+    fn keys_are_in_the_order_of_their_parts() {
+        let keys = ["a", "a@2026", "a@2027", "a/B", "a/B@2026", "a/B-1@2026", "a-b", "a.b@2026", "a:b"];
+        let keys = keys.map(|text| Key::parse(text).unwrap());
+        assert!(keys.is_sorted(), "{keys:?}");
+        assert_eq!(keys.iter().filter(|key| key.is_plain()).count(), 3);
     }
 }

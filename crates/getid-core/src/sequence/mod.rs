@@ -12,6 +12,7 @@ mod machine;
 mod rate;
 mod refusal;
 mod segment;
+mod series;
 mod spec;
 mod waiting;
 
@@ -19,5 +20,6 @@ pub use key::{Key, NameWord, SEQUENCE_NAME_RULE, SERIES_BYTES_MAX, is_sequence_n
 pub use machine::{Fetch, FetchVerdict, Fetched, Remainder, STORES_MAX, Sequence, SequencePolicy, SequenceStatus};
 pub use refusal::SequenceRefusal;
 pub use segment::{Run, Segment, SequenceRequest};
+pub use series::{SERIES_RULE, Series};
 pub use spec::{CACHE_DEFAULT, INCREMENT_MAX, RESERVED_MAX, Spec, SpecError, VALUE_MAX, WaitPolicy};
 pub use waiting::WaiterId;

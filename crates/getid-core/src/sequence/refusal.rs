@@ -16,6 +16,13 @@ pub enum SequenceRefusal {
         /// Last value that counts as given.
         last: i64,
     },
+    /// The generator has no series of this key, and a request for it creates none (`keys declared`).
+    NoSeries,
+    /// The key is new, and the generator has its maximum of keys.
+    TooManySeries {
+        /// The maximum (`keys-max`).
+        max: u64,
+    },
     /// No value up to the sequence's max is left for this request.
     AtMax {
         /// Largest allowed value.
@@ -94,6 +101,22 @@ impl fmt::Display for NamedRefusal<'_> {
                 "ERR no such sequence '{name}': it was dropped at {last}, and 'SEQUENCE CREATE {word}' continues above \
                  that"
             ),
+            SequenceRefusal::NoSeries => {
+                let (generator, key) = name.split_once('/').unwrap_or((name, ""));
+                write!(
+                    f,
+                    "ERR generator '{generator}' has no series of the key '{key}', and its keys are declared: 'SERIES CREATE \
+                     {generator} {key}' makes it"
+                )
+            }
+            SequenceRefusal::TooManySeries { max } => {
+                let (generator, key) = name.split_once('/').unwrap_or((name, ""));
+                write!(
+                    f,
+                    "ERR generator '{generator}' has no series of the key '{key}' yet, and its maximum of {max} keys: a larger \
+                     'keys-max' in its declaration allows more"
+                )
+            }
             SequenceRefusal::AtMax { max } => write!(
                 f,
                 "ERR sequence '{name}' has no more values up to its max {max}: 'SEQUENCE ALTER {word} max N' gives it more"

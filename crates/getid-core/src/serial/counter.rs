@@ -19,7 +19,7 @@ use crate::declaration::{
 use crate::format::{Format, Notation, PAD_MAX, PREFIX_BYTES_MAX, is_plain};
 use crate::kind::Shape;
 use crate::radix::Radix;
-use crate::sequence::{CACHE_DEFAULT, RESERVED_MAX, Spec, VALUE_MAX};
+use crate::sequence::{CACHE_DEFAULT, RESERVED_MAX, Series, Spec, VALUE_MAX};
 use crate::sqids::{SqidsCode, SqidsError};
 
 /// Words of the kinds of such generators.
@@ -88,7 +88,36 @@ pub struct Serial {
     pub grows: bool,
     /// Smallest reservation, values.
     pub cache: u32,
+    /// Rules of its keys, if it has a series for each key.
+    pub series: Option<SeriesRules>,
 }
+
+/// Rules of a serial's keys, each of which has a series of numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SeriesRules {
+    /// Whether small letters differ from capitals; otherwise they become capitals.
+    pub is_exact: bool,
+    /// Whether a key must be created before its first number; otherwise the first request creates it.
+    pub is_declared: bool,
+    /// Most keys.
+    pub keys_max: u32,
+}
+
+impl SeriesRules {
+    /// Parses a key, as a client writes it; `None` if it is not valid.
+    pub fn key(&self, text: &str) -> Option<Series> {
+        Series::parse(text, self.is_exact)
+    }
+}
+
+/// Default of [`SeriesRules::keys_max`].
+const KEYS_MAX_DEFAULT: u32 = 100_000;
+
+/// Largest [`SeriesRules::keys_max`].
+const KEYS_MAX: u32 = 10_000_000;
+
+/// Options about the keys of a serial.
+const KEY_OPTIONS: [&str; 3] = ["key-case", "keys", "keys-max"];
 
 impl Serial {
     /// Returns the first options of a period's row.
@@ -97,10 +126,11 @@ impl Serial {
         Spec { max: if self.grows { VALUE_MAX } else { max }, cache: self.cache, ..Spec::default() }
     }
 
-    /// Appends the text of a value. Returns false if it has too many digits.
+    /// Appends the text of a value of the series with this key, which is empty if it has no series. Returns false if
+    /// the value has too many digits.
     #[must_use]
-    pub fn write(&self, stamp: CivilTime, value: i64, out: &mut Vec<u8>) -> bool {
-        self.template.write(stamp, value, self.grows, out)
+    pub fn write(&self, stamp: CivilTime, key: &str, value: i64, out: &mut Vec<u8>) -> bool {
+        self.template.write(stamp, key, value, self.grows, out)
     }
 }
 
@@ -111,6 +141,8 @@ pub struct CounterReading {
     pub value: i64,
     /// Time in the text, as [`Template::read`] returns it; [`CivilTime::FIRST`] of a sequence.
     pub stamp: CivilTime,
+    /// Key of the series in the text; none if the template shows none.
+    pub series: Series,
 }
 
 /// Mistake in a declaration.
@@ -131,6 +163,11 @@ pub enum CounterError {
     Format { text: String },
     Prefix { text: String },
     Overflow { text: String },
+    UniquePer { text: String },
+    KeyCase { text: String },
+    Keys { text: String },
+    KeysMax { text: String },
+    NoKey { option: &'static str },
     Alphabet { error: AlphabetError },
     UnreadAlphabet,
     Sqids(SqidsError),
@@ -152,6 +189,11 @@ impl CounterError {
             CounterError::Format { .. } => "format",
             CounterError::Prefix { .. } => "prefix",
             CounterError::Overflow { .. } => "overflow",
+            CounterError::UniquePer { .. } => "unique-per",
+            CounterError::KeyCase { .. } => "key-case",
+            CounterError::Keys { .. } => "keys",
+            CounterError::KeysMax { .. } => "keys-max",
+            CounterError::NoKey { option } => option,
             CounterError::Alphabet { .. } | CounterError::UnreadAlphabet => "alphabet",
             CounterError::Sqids(error) => error.option(),
             CounterError::Seal(mistake) => mistake.option(),
@@ -170,7 +212,11 @@ impl fmt::Display for CounterError {
             CounterError::NoValue { option } => write!(f, "{option} has no value"),
             CounterError::Twice { option } => write!(f, "{option} is given twice"),
             CounterError::Option { kind: "serial", name } => {
-                write!(f, "'{name}' is not an option of a serial: it has zone, reset, overflow and cache")
+                write!(
+                    f,
+                    "'{name}' is not an option of a serial: it has zone, reset, overflow, cache, unique-per, \
+                     key-case, keys and keys-max"
+                )
             }
             CounterError::Option { name, .. } => {
                 write!(
@@ -200,6 +246,15 @@ impl fmt::Display for CounterError {
                  backslashes"
             ),
             CounterError::Overflow { text } => write!(f, "overflow is '{text}', must be error or grow"),
+            CounterError::UniquePer { text } => write!(f, "unique-per is '{text}', must be key"),
+            CounterError::KeyCase { text } => write!(f, "key-case is '{text}', must be upper or exact"),
+            CounterError::Keys { text } => write!(f, "keys is '{text}', must be on-first-use or declared"),
+            CounterError::KeysMax { text } => write!(f, "keys-max is '{text}', must be 1 to {KEYS_MAX}"),
+            CounterError::NoKey { option } => write!(
+                f,
+                "{option} is for a serial with a series for each key, and this one has none: show the key in its template, \
+                 as in 'INV-{{key}}-{{n:6}}', or add 'unique-per key'"
+            ),
             CounterError::Alphabet { error } => write!(f, "alphabet: {error}"),
             CounterError::UnreadAlphabet => {
                 f.write_str("alphabet is for seal and format sqids, and the sequence has neither")
@@ -285,11 +340,13 @@ impl CounterDeclaration {
             CounterKind::Sequence(None) => Shape::Number.read(id)?,
             CounterKind::Sequence(Some(format)) => format.read(id)?,
             CounterKind::Serial(serial) => {
-                let (stamp, value) = serial.template.read(id, serial.grows)?;
-                return Some(CounterReading { value, stamp });
+                let (stamp, value, key) = serial.template.read(id, serial.grows)?;
+                let rules = serial.series.as_ref().filter(|_| !key.is_empty());
+                let series = rules.map_or(Some(Series::NONE), |rules| rules.key(key))?;
+                return Some(CounterReading { value, stamp, series }).filter(|_| series.as_str() == key);
             }
         };
-        Some(CounterReading { value: i64::try_from(number).ok()?, stamp: CivilTime::FIRST })
+        Some(CounterReading { value: i64::try_from(number).ok()?, stamp: CivilTime::FIRST, series: Series::NONE })
     }
 
     /// Returns the check digits of a text that is wrong in them only; `None` for other texts, and for IDs without check
@@ -310,12 +367,23 @@ impl CounterDeclaration {
         }
     }
 
+    /// Returns the rules of its keys, if it has a series for each key.
+    pub fn series(&self) -> Option<&SeriesRules> {
+        match &self.kind {
+            CounterKind::Sequence(_) => None,
+            CounterKind::Serial(serial) => serial.series.as_ref(),
+        }
+    }
+
     /// Returns the part of the declaration that all servers with one store share: without its name, and without
-    /// `cache` and the seal, which each server may set for itself.
+    /// `cache`, `keys-max` and the seal, which each server may set for itself.
     pub fn shared_text(&self) -> String {
         let mut shared = self.clone().without_seal();
         if let CounterKind::Serial(serial) = &mut shared.kind {
             serial.cache = CACHE_DEFAULT;
+            if let Some(series) = &mut serial.series {
+                series.keys_max = KEYS_MAX_DEFAULT;
+            }
         }
         shared.words().split_off(1).join(" ")
     }
@@ -337,7 +405,7 @@ impl CounterDeclaration {
             CounterKind::Sequence(Some(format)) => {
                 format.options().iter().for_each(|(option, value)| add(option, value));
             }
-            CounterKind::Serial(Serial { template, reset, zone, grows, cache }) => {
+            CounterKind::Serial(Serial { template, reset, zone, grows, cache, series }) => {
                 words.push(template.text().to_owned());
                 let mut add = |option: &str, value: &str| words.extend([option.to_owned(), value.to_owned()]);
                 if let Some(zone) = zone {
@@ -352,6 +420,18 @@ impl CounterDeclaration {
                 if *cache != CACHE_DEFAULT {
                     add("cache", &cache.to_string());
                 }
+                if series.is_some() && !template.has_key() {
+                    add("unique-per", "key");
+                }
+                if series.is_some_and(|series| series.is_exact) {
+                    add("key-case", "exact");
+                }
+                if series.is_some_and(|series| series.is_declared) {
+                    add("keys", "declared");
+                }
+                if let Some(series) = series.filter(|series| series.keys_max != KEYS_MAX_DEFAULT) {
+                    add("keys-max", &series.keys_max.to_string());
+                }
             }
         }
         if let Some(seal) = &self.seal {
@@ -363,7 +443,10 @@ impl CounterDeclaration {
 
 /// The generators over sequences of a server, by name. A change creates a new value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct NamedCounters(Vec<Arc<CounterDeclaration>>);
+pub struct NamedCounters {
+    counters: Vec<Arc<CounterDeclaration>>,
+    has_series: bool,
+}
 
 impl NamedCounters {
     /// Creates the collection; of several counters with one name it keeps the first.
@@ -371,29 +454,35 @@ impl NamedCounters {
         let mut counters: Vec<_> = counters.into_iter().collect();
         counters.sort_by(|one, other| one.name.cmp(&other.name));
         counters.dedup_by(|one, other| one.name == other.name);
-        NamedCounters(counters)
+        NamedCounters { has_series: counters.iter().any(|counter| counter.series().is_some()), counters }
     }
 
     /// Returns true if there are no counters.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.counters.is_empty()
+    }
+
+    /// Returns true if one of them has a series for each key.
+    #[inline]
+    pub fn has_series(&self) -> bool {
+        self.has_series
     }
 
     /// Returns the place of the counter of this name, for [`NamedCounters::get`] of the same value.
     #[inline]
     pub fn find(&self, name: &[u8]) -> Option<usize> {
-        self.0.binary_search_by(|known| known.name.as_bytes().cmp(name)).ok()
+        self.counters.binary_search_by(|known| known.name.as_bytes().cmp(name)).ok()
     }
 
     /// Returns the counter at this place.
     #[inline]
     pub fn get(&self, place: usize) -> Option<&Arc<CounterDeclaration>> {
-        self.0.get(place)
+        self.counters.get(place)
     }
 
     /// Returns all counters, by name.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Arc<CounterDeclaration>> {
-        self.0.iter()
+        self.counters.iter()
     }
 }
 
@@ -403,7 +492,7 @@ struct SerialOptions<'a>(Vec<(&'a str, &'a str)>);
 impl<'a> SerialOptions<'a> {
     fn read(kind: &'static str, words: &[&'a str], errors: &mut Vec<CounterError>) -> SerialOptions<'a> {
         let known: &[&str] = if kind == "serial" {
-            &["zone", "reset", "overflow", "cache"]
+            &["zone", "reset", "overflow", "cache", "unique-per", KEY_OPTIONS[0], KEY_OPTIONS[1], KEY_OPTIONS[2]]
         } else {
             &["format", "alphabet", "pad", "prefix", "overflow", SEAL, SEAL_OPTIONS[0], SEAL_OPTIONS[1]]
         };
@@ -482,7 +571,32 @@ impl<'a> SerialOptions<'a> {
         }
         let cache = self.number("cache", 0..=RESERVED_MAX, |text| CounterError::Cache { text }, errors);
         let zone = zone_name.map(str::to_owned);
-        Some(Serial { template, reset, zone, grows, cache: cache.unwrap_or(CACHE_DEFAULT) })
+        let series = self.series(&template, errors);
+        Some(Serial { template, reset, zone, grows, cache: cache.unwrap_or(CACHE_DEFAULT), series })
+    }
+
+    /// Returns the rules of the keys; `None` if the serial has no series.
+    fn series(&self, template: &Template, errors: &mut Vec<CounterError>) -> Option<SeriesRules> {
+        let unique_per = self.get("unique-per");
+        errors.extend(
+            unique_per.filter(|word| *word != "key").map(|word| CounterError::UniquePer { text: word.to_owned() }),
+        );
+        if unique_per.is_none() && !template.has_key() {
+            let lone = KEY_OPTIONS.into_iter().find(|option| self.get(option).is_some());
+            errors.extend(lone.map(|option| CounterError::NoKey { option }));
+            return None;
+        }
+        let mut is = |option: &str, [no, yes]: [&str; 2], wrong: fn(String) -> CounterError| {
+            let word = self.get(option).unwrap_or(no);
+            if word != no && word != yes {
+                errors.push(wrong(word.to_owned()));
+            }
+            word == yes
+        };
+        let is_exact = is(KEY_OPTIONS[0], ["upper", "exact"], |text| CounterError::KeyCase { text });
+        let is_declared = is(KEY_OPTIONS[1], ["on-first-use", "declared"], |text| CounterError::Keys { text });
+        let keys_max = self.number(KEY_OPTIONS[2], 1..=KEYS_MAX, |text| CounterError::KeysMax { text }, errors);
+        Some(SeriesRules { is_exact, is_declared, keys_max: keys_max.unwrap_or(KEYS_MAX_DEFAULT) })
     }
 
     /// Removes the options of a seal, and returns it if they declare one.

@@ -4,10 +4,11 @@
 //! counter repeats values, whatever the clocks do. The period and the date in the text come from one civil time, a
 //! [`CivilTime`], which the caller reads from its clock in the declared zone.
 //!
-//! The module has no zones and no clocks.
+//! A serial with series has such counters for each key. The module has no zones and no clocks.
 //!
-//! Invariant: two different values, or two different periods, never have the same text. A template shows its period in
-//! full, and all of its fields have fixed widths, except one counter that may grow.
+//! Invariant: two different values, periods or keys never have the same text, unless the declaration says that texts
+//! are unique per key. A template shows its period in full, and its fields have fixed widths, except one counter that
+//! may grow and one key. Between these two is a character that neither another field nor the counter has.
 
 mod check_digit;
 mod counter;
@@ -15,7 +16,7 @@ mod template;
 
 pub use check_digit::CheckDigit;
 pub use counter::{
-    COUNTER_KINDS, CounterDeclaration, CounterError, CounterKind, CounterReading, NamedCounters, Serial, UnknownZone,
-    ZoneCheck, counter_doc,
+    COUNTER_KINDS, CounterDeclaration, CounterError, CounterKind, CounterReading, NamedCounters, Serial, SeriesRules,
+    UnknownZone, ZoneCheck, counter_doc,
 };
 pub use template::{CivilTime, Reset, Template, TemplateError};

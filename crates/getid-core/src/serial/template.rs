@@ -8,12 +8,16 @@ use core::ops::Range;
 
 use super::check_digit::{CheckDigit, REFERENCE_BYTES_MAX, REFERENCE_HEAD};
 use crate::format::is_plain;
+use crate::sequence::{SERIES_BYTES_MAX, is_series};
 
 /// Longest template, and longest serial number, bytes.
 pub(super) const TEMPLATE_BYTES_MAX: usize = 128;
 
 /// Most digits of the counter: one less than the largest value of a sequence has.
 const DIGITS_MAX: u32 = 18;
+
+/// Longest text of a counter that may grow, bytes.
+const COUNTER_BYTES_MAX: usize = DIGITS_MAX as usize + 1;
 
 /// A civil time in the zone of a serial number, with the fields that templates show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -134,17 +138,18 @@ enum Part {
     Day,
     Hour,
     Counter { digits: u32 },
+    Key,
     Check(CheckDigit),
 }
 
 impl Part {
-    /// Returns the width of the part, bytes; `None`: the counter, which may grow.
+    /// Returns the width of the part, bytes; `None`: the counter, which may grow, or the key.
     fn width(&self) -> Option<usize> {
         Some(match self {
             Part::Text(text) => text.len(),
             Part::Year4 => 4,
             Part::Year2 | Part::Month | Part::Day | Part::Hour => 2,
-            Part::Counter { .. } => return None,
+            Part::Counter { .. } | Part::Key => return None,
             Part::Check(check) => check.width(),
         })
     }
@@ -170,10 +175,12 @@ pub enum TemplateError {
     Digits { text: String },
     NoCounter,
     Counters,
+    Keys,
+    KeyNeighbour,
+    KeyCheckDigit { check: CheckDigit },
     CheckDigit { check: CheckDigit },
     ReferenceText { text: String },
     ReferenceLength { bytes: usize, grows: bool },
-    SeriesCheck { check: CheckDigit },
     FineReset { reset: Reset },
 }
 
@@ -210,7 +217,7 @@ impl fmt::Display for TemplateError {
             TemplateError::Field { text } => write!(
                 f,
                 "'{{{text}}}' is not a field of a template: there are {{yyyy}}, {{yy}}, {{MM}}, {{dd}}, {{HH}}, several \
-                 of them in one brace, {{n:6}}, at the front {}, and at the end one of {}",
+                 of them in one brace, {{n:6}}, {{key}}, at the front {}, and at the end one of {}",
                 CheckWords { is_front: true },
                 CheckWords { is_front: false }
             ),
@@ -222,6 +229,20 @@ impl fmt::Display for TemplateError {
             }
             TemplateError::NoCounter => f.write_str("it must have a counter, such as {n:6}"),
             TemplateError::Counters => f.write_str("it must have one counter, and has several"),
+            TemplateError::Keys => f.write_str("it must have one {key}, and has several"),
+            TemplateError::KeyNeighbour => f.write_str(
+                "between {key} and the fields beside it must be a character that is no digit, or texts of different keys \
+                 could be the same: '{key}-{n:6}'",
+            ),
+            TemplateError::KeyCheckDigit { check: CheckDigit::Reference } => {
+                write!(f, "{REFERENCE}, and a {{key}} may have more, and '_', '.' and '-'")
+            }
+            TemplateError::KeyCheckDigit { check } => write!(
+                f,
+                "'{{{}}}' covers digits only, and a {{key}} may have letters: use a check digit over letters, \
+                 {{mod37-36}} or {{mod97}}",
+                check.word()
+            ),
             TemplateError::CheckDigit { check } => {
                 let place = if check.is_front() { "first" } else { "last" };
                 write!(f, "'{{{}}}' must be the {place} of the template", check.word())
@@ -236,16 +257,7 @@ impl fmt::Display for TemplateError {
                 f,
                 "{REFERENCE}, and with 'overflow grow', by which a counter has up to {} digits, its texts would have up \
                  to {bytes}",
-                DIGITS_MAX + 1
-            ),
-            TemplateError::SeriesCheck { check: CheckDigit::Reference } => {
-                write!(f, "{REFERENCE}, and the key of a series may have more, and '_', '.' and '-'")
-            }
-            TemplateError::SeriesCheck { check } => write!(
-                f,
-                "'{{{}}}' covers digits only, so it would not find a wrong letter of a key: take {{mod37-36}} or \
-                 {{mod97}}",
-                check.word()
+                COUNTER_BYTES_MAX
             ),
             TemplateError::FineReset { reset } => write!(
                 f,
@@ -303,6 +315,7 @@ impl Template {
         if let Some(check) = misplaced {
             return Err(TemplateError::CheckDigit { check });
         }
+        check_key(&parts)?;
         let template = Template { text: text.to_owned(), parts, digits };
         template.check_reference()?;
         let bytes = template.bytes_max();
@@ -334,7 +347,76 @@ impl Template {
 
     /// Returns true if it shows any part of the time.
     pub fn has_date(&self) -> bool {
-        self.parts.iter().any(|part| !matches!(part, Part::Text(_) | Part::Counter { .. } | Part::Check(_)))
+        let is_date = |part: &Part| !matches!(part, Part::Text(_) | Part::Counter { .. } | Part::Key | Part::Check(_));
+        self.parts.iter().any(is_date)
+    }
+
+    /// Returns true if it shows the key of a series.
+    pub fn has_key(&self) -> bool {
+        self.parts.contains(&Part::Key)
+    }
+
+    /// Returns true if its texts begin with the key of a series.
+    pub fn begins_with_key(&self) -> bool {
+        self.parts.first() == Some(&Part::Key)
+    }
+
+    /// Returns true if this template and `other` could write the same text, by the characters that each place may have.
+    /// `grows`: whether the counter of each may grow.
+    pub fn can_meet(&self, other: &Template, grows: [bool; 2]) -> bool {
+        let (ours, others) = (self.shape(grows[0]), other.shape(grows[1]));
+        let width = others.len() + 1;
+        let mut seen = alloc::vec![false; (ours.len() + 1) * width];
+        let mut open = alloc::vec![(0, 0)];
+        while let Some((own, other)) = open.pop() {
+            if core::mem::replace(&mut seen[own * width + other], true) {
+                continue;
+            }
+            match (ours.get(own), others.get(other)) {
+                (None, None) => return true,
+                (own_place, other_place) => {
+                    if own_place.is_some_and(|place| place.is_optional) {
+                        open.push((own + 1, other));
+                    }
+                    if other_place.is_some_and(|place| place.is_optional) {
+                        open.push((own, other + 1));
+                    }
+                    if own_place.zip(other_place).is_some_and(|(one, two)| one.class.overlaps(two.class)) {
+                        open.push((own + 1, other + 1));
+                    }
+                }
+            }
+        }
+        false
+    }
+
+    /// Returns the places of its longest text, with the characters that each may have.
+    fn shape(&self, grows: bool) -> Vec<Place> {
+        let mut places = Vec::new();
+        let mut add = |class, least: usize, most: usize| {
+            places.extend((0..most).map(|nth| Place { class, is_optional: nth >= least }));
+        };
+        for part in &self.parts {
+            match part {
+                Part::Text(text) => text.bytes().for_each(|byte| add(Class::Byte(byte), 1, 1)),
+                Part::Counter { digits } => {
+                    let digits = *digits as usize;
+                    add(Class::Digit, digits, if grows { COUNTER_BYTES_MAX } else { digits });
+                }
+                Part::Key => add(Class::Key, 1, SERIES_BYTES_MAX),
+                Part::Check(CheckDigit::Reference) => {
+                    b"RF".iter().for_each(|&byte| add(Class::Byte(byte), 1, 1));
+                    add(Class::Digit, 2, 2);
+                }
+                // They may be a letter.
+                Part::Check(CheckDigit::Mod11_2 | CheckDigit::Mod37_36) => add(Class::Key, 1, 1),
+                other => {
+                    let width = other.width().unwrap_or_default();
+                    add(Class::Digit, width, width);
+                }
+            }
+        }
+        places
     }
 
     /// Returns true if years have only two digits: then its texts repeat after a hundred years.
@@ -374,20 +456,6 @@ impl Template {
         if is_too_long { Err(TemplateError::ReferenceLength { bytes, grows }) } else { Ok(()) }
     }
 
-    /// Checks that its check digits cover the key of a series in its texts.
-    ///
-    /// # Errors
-    ///
-    /// Fails if they cover digits only, and the key may have letters; and for a creditor reference, which has no room
-    /// for a key.
-    pub fn check_series(&self, may_have_letters: bool) -> Result<(), TemplateError> {
-        let uncovered = self.check_digits().find(|&check| match check {
-            CheckDigit::Reference => true,
-            _ => may_have_letters && !check.covers_letters(),
-        });
-        uncovered.map_or(Ok(()), |check| Err(TemplateError::SeriesCheck { check }))
-    }
-
     /// Checks that its texts are creditor references, if it begins as one.
     fn check_reference(&self) -> Result<(), TemplateError> {
         if !self.is_reference() {
@@ -419,30 +487,54 @@ impl Template {
         self.parts.first() == Some(&Part::Check(CheckDigit::Reference))
     }
 
-    /// Returns the bytes of a text without its counter.
+    /// Returns the bytes of a text without its counter and its key.
     fn fixed_bytes(&self) -> usize {
         self.parts.iter().map(|part| part.width().unwrap_or(0)).sum()
     }
 
     /// Returns the longest of its texts, bytes, with a counter that may grow.
     pub fn bytes_max(&self) -> usize {
-        self.parts.iter().map(|part| part.width().unwrap_or(DIGITS_MAX as usize + 1)).sum()
+        let width = |part: &Part| match part {
+            Part::Counter { .. } => COUNTER_BYTES_MAX,
+            Part::Key => SERIES_BYTES_MAX,
+            other => other.width().unwrap_or_default(),
+        };
+        self.parts.iter().map(width).sum()
     }
 
-    /// Parses a text of [`Template::write`]; returns the time in it and the value. Fields that are not shown are those
-    /// of [`CivilTime::FIRST`], and a year of two digits is 0 to 99.
-    pub fn read(&self, text: &str, grows: bool) -> Option<(CivilTime, i64)> {
-        let counter_digits = text.len().checked_sub(self.fixed_bytes())?;
+    /// Parses a text of [`Template::write`]; returns the time in it, the value, and the key, which is empty if the
+    /// template shows none. Fields that are not shown are those of [`CivilTime::FIRST`], and a year of two digits is 0
+    /// to 99.
+    pub fn read<'a>(&self, text: &'a str, grows: bool) -> Option<(CivilTime, i64, &'a str)> {
+        let variable = text.len().checked_sub(self.fixed_bytes())?;
         let least = self.digits as usize;
-        if counter_digits < least || (counter_digits > least && !grows) {
-            return None;
+        let most = if grows { COUNTER_BYTES_MAX } else { least };
+        if !self.has_key() {
+            return if (least..=most).contains(&variable) { self.read_at(text, grows, variable, 0) } else { None };
         }
+        // At most one of these readings is the text of the template: see the module's invariant.
+        (least..=most).find_map(|digits| {
+            let key_bytes = variable.checked_sub(digits).filter(|bytes| (1..=SERIES_BYTES_MAX).contains(bytes))?;
+            self.read_at(text, grows, digits, key_bytes)
+        })
+    }
+
+    /// Parses a text whose counter and key have these widths.
+    fn read_at<'a>(
+        &self,
+        text: &'a str,
+        grows: bool,
+        counter_digits: usize,
+        key_bytes: usize,
+    ) -> Option<(CivilTime, i64, &'a str)> {
         let has_long_years = self.parts.contains(&Part::Year4);
-        let (mut stamp, mut value, mut rest) = (CivilTime::FIRST, 0, text);
+        let (mut stamp, mut value, mut key, mut rest) = (CivilTime::FIRST, 0, "", text);
         for part in &self.parts {
-            let (piece, behind) = rest.split_at_checked(part.width().unwrap_or(counter_digits))?;
+            let variable = if *part == Part::Key { key_bytes } else { counter_digits };
+            let (piece, behind) = rest.split_at_checked(part.width().unwrap_or(variable))?;
             rest = behind;
             match part {
+                Part::Key => key = Some(piece).filter(|piece| is_series(piece))?,
                 Part::Year4 => stamp.year = piece.parse().ok()?,
                 Part::Year2 if !has_long_years => stamp.year = piece.parse().ok()?,
                 Part::Month => stamp.month = piece.parse().ok()?,
@@ -454,8 +546,8 @@ impl Template {
         }
         // Writing it again compares texts, check digits and fields that are shown twice.
         let mut written = Vec::with_capacity(text.len());
-        (stamp.is_date() && self.write(stamp, value, grows, &mut written) && written == text.as_bytes())
-            .then_some((stamp, value))
+        (stamp.is_date() && self.write(stamp, key, value, grows, &mut written) && written == text.as_bytes())
+            .then_some((stamp, value, key))
     }
 
     /// Returns the check digits in which a text differs from one that [`Template::write`] writes; `None` for a text
@@ -477,16 +569,20 @@ impl Template {
         back.filter(|_| differs(end..text.len())).or_else(|| front.filter(|_| differs(0..body)))
     }
 
-    /// Appends the text of a value, 0 or more. Returns false, and appends nothing, if it has more digits than the
-    /// counter and may not grow.
+    /// Appends the text of a value, 0 or more, of the series with this key, if the template shows one. Returns false,
+    /// and appends nothing, if the value has more digits than the counter and may not grow.
     #[must_use]
-    pub fn write(&self, stamp: CivilTime, value: i64, grows: bool, out: &mut Vec<u8>) -> bool {
+    pub fn write(&self, stamp: CivilTime, key: &str, value: i64, grows: bool, out: &mut Vec<u8>) -> bool {
         let start = out.len();
         let body = start + if self.is_reference() { CheckDigit::Reference.width() } else { 0 };
         for part in &self.parts {
             let (number, digits) = match part {
                 Part::Text(text) => {
                     out.extend_from_slice(text.as_bytes());
+                    continue;
+                }
+                Part::Key => {
+                    out.extend_from_slice(key.as_bytes());
                     continue;
                 }
                 Part::Year4 => (i64::from(stamp.year), 4),
@@ -516,6 +612,58 @@ impl Template {
     }
 }
 
+/// Characters that a place of a text may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Class {
+    Byte(u8),
+    Digit,
+    Key,
+}
+
+impl Class {
+    fn overlaps(self, other: Class) -> bool {
+        match (self, other) {
+            (Class::Byte(one), Class::Byte(two)) => one == two,
+            (Class::Byte(byte), Class::Digit) | (Class::Digit, Class::Byte(byte)) => byte.is_ascii_digit(),
+            (Class::Byte(byte), Class::Key) | (Class::Key, Class::Byte(byte)) => {
+                str::from_utf8(&[byte]).is_ok_and(is_series)
+            }
+            (Class::Digit | Class::Key, Class::Digit | Class::Key) => true,
+        }
+    }
+}
+
+/// A place of the longest text of a template.
+struct Place {
+    class: Class,
+    /// Whether shorter texts lack it.
+    is_optional: bool,
+}
+
+/// Checks what is beside the key of a series: texts of two keys must differ, although a key has no fixed width.
+fn check_key(parts: &[Part]) -> Result<(), TemplateError> {
+    let mut keys = parts.iter().enumerate().filter(|(_, part)| **part == Part::Key);
+    let Some((at, _)) = keys.next() else { return Ok(()) };
+    if keys.next().is_some() {
+        return Err(TemplateError::Keys);
+    }
+    let uncovered = parts.iter().find_map(|part| match part {
+        Part::Check(check) if check.is_front() || !check.covers_letters() => Some(*check),
+        _ => None,
+    });
+    if let Some(check) = uncovered {
+        return Err(TemplateError::KeyCheckDigit { check });
+    }
+    let has_sign = |part: &Part| matches!(part, Part::Text(text) if text.bytes().any(|byte| !byte.is_ascii_digit()));
+    let is_field = |part: &Part| !matches!(part, Part::Text(_));
+    let is_apart = |part: Option<&Part>| part.is_none_or(has_sign);
+    let decides = |part: &&Part| has_sign(part) || is_field(part);
+    if !is_apart(parts[at + 1..].iter().find(decides)) || !is_apart(parts[..at].iter().rev().find(decides)) {
+        return Err(TemplateError::KeyNeighbour);
+    }
+    Ok(())
+}
+
 /// Appends a number, padded with zeros; returns the number of its digits.
 fn write_padded(mut number: u64, digits: usize, out: &mut Vec<u8>) -> usize {
     let mut text = [b'0'; 20];
@@ -537,6 +685,7 @@ fn read_field(field: &str, parts: &mut Vec<Part>) -> Result<(), TemplateError> {
         return Ok(());
     }
     match field {
+        "key" => parts.push(Part::Key),
         _ if field == "n" || field.starts_with("n:") => {
             let digits = field.strip_prefix("n:").filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
             let digits =

@@ -20,7 +20,7 @@ fn declared(words: &str) -> Result<CounterDeclaration, String> {
 fn text(template: &str, value: i64, grows: bool) -> Option<String> {
     let mut out = b"before".to_vec();
     let template = Template::parse(template).expect("a template");
-    let is_written = template.write(STAMP, value, grows, &mut out);
+    let is_written = template.write(STAMP, "ACME", value, grows, &mut out);
     assert_eq!(is_written, out.len() > 6);
     is_written.then(|| String::from_utf8(out.split_off(6)).expect("ASCII"))
 }
@@ -85,9 +85,13 @@ fn texts_of_templates_are_read() {
         ("\u{41}{n:3}", "\u{1f600}", None),
     ] {
         let read = Template::parse(template).expect("a template").read(text, false);
+        let read = read.map(|(stamp, value, key)| {
+            assert_eq!(key, "");
+            (stamp, value)
+        });
         assert_eq!(read, expected, "{text} by {template}");
     }
-    let grown = |text: &str| Template::parse("A{n:2}").expect("a template").read(text, true).map(|(_, value)| value);
+    let grown = |text: &str| Template::parse("A{n:2}").expect("a template").read(text, true).map(|(_, value, _)| value);
     let read = ["A09", "A100", "A010", "A9223372036854775807", "A9223372036854775808", "A9"].map(grown);
     assert_eq!(read, [Some(9), Some(100), None, Some(i64::MAX), None, None]);
 }
@@ -128,26 +132,23 @@ fn wrong_check_digits_are_distinguished_from_other_mistakes() {
     }
 }
 
-/// A key that may have letters has check digits that cover letters, and a creditor reference has no room for a key.
+/// A key may have letters, so its check digits cover letters, and a creditor reference has no room for it.
 #[test]
 fn check_digits_cover_the_key_of_a_series() {
-    for (template, of_letters, of_digits) in [
-        ("{n:3}", None, None),
-        ("{n:3}{luhn}", Some("'{luhn}' covers digits only"), None),
-        ("{n:3}{damm}", Some("'{damm}' covers digits only"), None),
-        ("{n:3}{verhoeff}", Some("'{verhoeff}' covers digits only"), None),
-        ("{n:3}{mod11-2}", Some("take {mod37-36} or {mod97}"), None),
-        ("{n:3}{mod97}", None, None),
-        ("{n:3}{mod37-36}", None, None),
-        ("{rf}{n:3}", Some("the key of a series may have more"), Some("the key of a series may have more")),
+    for (check, expected) in [
+        ("{luhn}", Some("'{luhn}' covers digits only")),
+        ("{damm}", Some("'{damm}' covers digits only")),
+        ("{verhoeff}", Some("'{verhoeff}' covers digits only")),
+        ("{mod11-2}", Some("use a check digit over letters, {mod37-36} or {mod97}")),
+        ("{mod97}", None),
+        ("{mod37-36}", None),
     ] {
-        let template = Template::parse(template).expect("a template");
-        for (may_have_letters, expected) in [(true, of_letters), (false, of_digits)] {
-            let error = template.check_series(may_have_letters).err().map(|error| error.to_string());
-            assert_eq!(error.is_some(), expected.is_some(), "{}: {error:?}", template.text());
-            assert!(error.unwrap_or_default().contains(expected.unwrap_or_default()), "{}", template.text());
-        }
+        let error = Template::parse(&format!("{{key}}-{{n:3}}{check}")).err().map(|error| error.to_string());
+        assert_eq!(error.is_some(), expected.is_some(), "{check}: {error:?}");
+        assert!(error.unwrap_or_default().contains(expected.unwrap_or_default()), "{check}");
     }
+    let error = Template::parse("{rf}{key}X{n:3}").expect_err("no room").to_string();
+    assert!(error.contains("of A-Z and 0-9, and a {key} may have more, and '_', '.' and '-'"), "{error}");
 }
 
 #[test]
@@ -278,6 +279,162 @@ fn declarations_and_their_mistakes() {
     assert_eq!(serial.spec().max, 999_999);
 }
 
+/// Any two of key, year and number have different texts, whatever is between the key and its neighbours. All keys of up
+/// to three characters of a small alphabet are tried.
+#[test]
+fn texts_of_different_keys_differ() {
+    let letters = ["A", "0", "1", "-", "."];
+    let mut keys = letters.map(str::to_owned).to_vec();
+    for length in 1..3 {
+        let longer: Vec<String> = keys.iter().filter(|key| key.len() == length).cloned().collect();
+        keys.extend(longer.iter().flat_map(|key| letters.map(|letter| format!("{key}{letter}"))));
+    }
+    let stamps = [2026, 1001].map(|year| CivilTime { year, ..CivilTime::FIRST });
+    for template in [
+        "{key}-{n:1}",
+        "{n:1}-{key}",
+        "{key}-0{n:1}",
+        "{key}0-{n:1}",
+        "{key}-1-{n:2}",
+        "{n:1}1-1{key}",
+        "{n:1}A1{key}",
+        "{key}.{yyyy}{n:1}",
+        "{key}-{yyyy}-{n:1}",
+        "{yyyy}-{key}-{n:1}",
+        "{yyyy}-{n:1}-{key}",
+        "{n:1}{yyyy}A{key}",
+        "{n:2}.{yyyy}.{key}1",
+        "1{key}1A1{n:1}{mod97}",
+        "{key}--{n:1}",
+        "{n:1}-{key}-{mod97}",
+    ] {
+        let parsed = Template::parse(template).expect(template);
+        assert!(parsed.has_key() && parsed.bytes_max() <= 128);
+        for grows in [false, true] {
+            let mut texts = HashSet::new();
+            let numbers = (0..12).chain([99, 100, 101, 110, 111, 1000, 1001, 10_110]);
+            for (key, value, stamp) in keys
+                .iter()
+                .flat_map(|key| numbers.clone().map(move |value| (key, value)))
+                .flat_map(|(key, value)| stamps.map(|stamp| (key, value, stamp)))
+            {
+                let mut out = Vec::new();
+                if (parsed.has_date() || stamp == stamps[0]) && parsed.write(stamp, key, value, grows, &mut out) {
+                    let text = String::from_utf8(out).expect("ASCII");
+                    let read = parsed.read(&text, grows).expect(&text);
+                    assert_eq!((read.1, read.2), (value, key.as_str()), "{text} by {template}");
+                    assert!(texts.insert(text.clone()), "{text} twice by {template}");
+                }
+            }
+            assert!(texts.len() >= 155 * 10, "{template}");
+        }
+    }
+    assert_eq!(keys.len(), 155);
+}
+
+#[test]
+fn a_key_stands_apart_from_digits() {
+    for (template, expected) in [
+        ("{key}{n:3}", "must be a character that is no digit"),
+        ("{n:3}{key}", "must be a character that is no digit"),
+        ("{key}00{n:3}", "must be a character that is no digit"),
+        ("{key}{yyyy}-{n:3}", "must be a character that is no digit"),
+        ("{yyyy}{key}-{n:3}", "must be a character that is no digit"),
+        ("{n:3}-{key}{mod97}", "must be a character that is no digit"),
+        ("{key}-{key}-{n:3}", "must have one {key}"),
+        ("{key}-{n:3}{luhn}", "'{luhn}' covers digits only"),
+        ("{key}", "must have a counter"),
+        ("{KEY}-{n:3}", "{key}"),
+    ] {
+        let error = Template::parse(template).expect_err(template).to_string();
+        assert!(error.contains(expected), "{template}: {error}");
+    }
+    let long = format!("{}{{key}}-{{n:3}}", "x".repeat(69));
+    let error = Template::parse(&long).expect_err("too long").to_string();
+    assert!(error.contains("up to 129 bytes"), "{error}");
+}
+
+#[test]
+fn series_are_declared() {
+    let words = |words: &str| declared(words).map(|declared| declared.words().join(" "));
+    for (given, canonical) in [
+        ("i serial INV-{key}-{n:5}", "i serial INV-{key}-{n:5}"),
+        ("i serial {key}-{n:5} unique-per key key-case upper", "i serial {key}-{n:5}"),
+        (
+            "i serial {n:5} keys-max 7 keys declared key-case exact unique-per key",
+            "i serial {n:5} unique-per key key-case exact keys declared keys-max 7",
+        ),
+        ("i serial {key}-{n:5} keys-max 100000 keys on-first-use", "i serial {key}-{n:5}"),
+    ] {
+        assert_eq!(words(given).as_deref(), Ok(canonical));
+        assert_eq!(declared(given), declared(canonical));
+    }
+    for (given, expected) in [
+        ("i serial {n:5} unique-per tenant", "unique-per is 'tenant', must be key"),
+        ("i serial {n:5} key-case exact", "key-case is for a serial with a series for each key"),
+        ("i serial {n:5} keys declared", "or add 'unique-per key'"),
+        ("i serial {n:5} keys-max 5", "keys-max is for a serial"),
+        ("i serial {key}-{n:5} key-case lower", "must be upper or exact"),
+        ("i serial {key}-{n:5} keys any", "must be on-first-use or declared"),
+        ("i serial {key}-{n:5} keys-max 0", "keys-max is '0', must be 1 to 10000000"),
+        ("i serial {key}-{n:5} keys-max +5", "keys-max is '+5'"),
+        ("s sequence unique-per key", "not an option of a sequence"),
+    ] {
+        let error = words(given).expect_err(given);
+        assert!(error.contains(expected), "{given}: {error}");
+    }
+    let shared = |words: &str| declared(words).expect(words).shared_text();
+    assert_eq!(shared("i serial {key}-{n:5} keys-max 7 cache 3"), "serial {key}-{n:5}");
+    for option in ["key-case exact", "keys declared"] {
+        assert_eq!(shared(&format!("i serial {{key}}-{{n:5}} {option}")), format!("serial {{key}}-{{n:5}} {option}"));
+    }
+    for (words, id, expected) in [
+        ("i serial INV-{key}-{n:3}", "INV-ACME-1-007", Some(("ACME-1", 7))),
+        ("i serial INV-{key}-{n:3}", "INV-acme-007", None),
+        ("i serial INV-{key}-{n:3} key-case exact", "INV-acme-007", Some(("acme", 7))),
+        ("i serial INV-{key}-{n:3}", "INV-A/B-007", None),
+        ("i serial INV-{key}-{n:3}", "INV--007", None),
+        ("i serial A{key}-{n:3}-{mod37-36}", "AACME-007-5", Some(("ACME", 7))),
+        ("i serial A{key}-{n:3}-{mod37-36}", "AACNE-007-5", None),
+        ("i serial INV-{key}-{n:3}", "INV-A-1007", None),
+        ("i serial INV-{key}-{n:3} overflow grow", "INV-A-1007", Some(("A", 1007))),
+        ("i serial {n:3} unique-per key", "007", Some(("", 7))),
+    ] {
+        let declared = declared(words).expect(words);
+        let read = declared.read(id);
+        assert_eq!(read.as_ref().map(|read| (read.series.as_str(), read.value)), expected, "{id} by {words}");
+        assert!(declared.series().is_some());
+    }
+    let too_long = format!("INV-{}-007", "A".repeat(41));
+    assert_eq!(declared("i serial INV-{key}-{n:3}").expect("declared").read(&too_long), None);
+}
+
+#[test]
+fn templates_that_can_write_the_same_text_are_found() {
+    for (one, other, can_meet) in [
+        ("INV-{key}-{n:5}", "INV-{key}-{n:5}", true),
+        ("INV-{key}-{n:5}", "ORD-{key}-{n:5}", false),
+        ("{key}-{n:5}", "ORD-{n:5}", true),
+        ("{key}-{n:5}", "ORD/{n:5}", false),
+        ("{key}-{n:5}", "{n:3}", false),
+        ("INV-{key}-{n:5}", "INV-{yyyy}-{n:5}", true),
+        ("INV-{key}-{n:5}", "INV-{yyyy}-{n:4}", false),
+        ("INV-{key}/{n:5}", "INV-{yyyy}-{n:5}", false),
+        ("{n:5}", "{n:6}", false),
+        ("A{n:5}{mod11-2}", "A{n:5}X", true),
+        ("A{n:5}{mod37-36}", "A{n:5}X", true),
+        ("A{n:5}{damm}", "A{n:5}X", false),
+        ("{rf}{n:5}", "RF{n:7}", true),
+        ("{rf}{n:5}", "INV{n:6}", false),
+    ] {
+        let parse = |text| Template::parse(text).expect(text);
+        assert_eq!(parse(one).can_meet(&parse(other), [false; 2]), can_meet, "{one} and {other}");
+        assert_eq!(parse(other).can_meet(&parse(one), [false; 2]), can_meet, "{other} and {one}");
+    }
+    let [short, long] = ["A{n:5}", "A{n:6}"].map(|text| Template::parse(text).expect(text));
+    assert!(short.can_meet(&long, [true, false]) && !short.can_meet(&long, [false, true]));
+}
+
 fn stamps() -> impl Strategy<Value = CivilTime> {
     (1900..2100_u16, 1..13_u8, 1..29_u8, 0..24_u8).prop_map(|(year, month, day, hour)| CivilTime {
         year,
@@ -305,9 +462,9 @@ proptest! {
         for (stamp, value) in stamps.iter().flat_map(|stamp| values.iter().map(move |value| (*stamp, *value))) {
             let mut out = Vec::new();
             let period = template.finest().period(stamp);
-            if template.write(stamp, value, grows, &mut out) && rows.insert((period, value)) {
+            if template.write(stamp, "", value, grows, &mut out) && rows.insert((period, value)) {
                 let text = String::from_utf8(out).expect("ASCII");
-                let (read, counted) = template.read(&text, grows).expect("it was written by the template");
+                let (read, counted, _) = template.read(&text, grows).expect("it was written by the template");
                 prop_assert_eq!((template.finest().period(read), counted), (template.finest().period(stamp), value));
                 prop_assert!(texts.insert(text.clone()), "{} twice", text);
             }

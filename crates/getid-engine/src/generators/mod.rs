@@ -92,14 +92,21 @@ impl Generators {
         self.sequences.get()
     }
 
-    /// Returns the current sequence of a counter, by the server's reference clock. Begins its row if there is none yet.
+    /// Returns the current sequence of a counter, by the server's reference clock: that of a key, which is empty if the
+    /// counter has no series. Begins its row if there is none yet. Without a key, a counter with series begins nothing.
     ///
     /// # Errors
     ///
     /// [`CounterRefusal`] if the clock is absurd or memory is full.
-    pub fn counter(&self, declaration: &Arc<CounterDeclaration>) -> Result<SerialCounter, CounterRefusal> {
+    pub fn counter(&self, declaration: &Arc<CounterDeclaration>, key: &str) -> Result<SerialCounter, CounterRefusal> {
         let reference = || self.issuer.give_reference_unix_ms();
-        let counter = self.periods.at(declaration, reference).map_err(CounterRefusal::Clock)?;
+        let mut counter = self.periods.at(declaration, reference).map_err(CounterRefusal::Clock)?;
+        if declaration.series().is_some() {
+            if key.is_empty() {
+                return Ok(counter);
+            }
+            counter = counter.of_series(key);
+        }
         if let Some(sequences) = self.sequences() {
             let opened = sequences.open_period(counter.hash, &counter.key, counter.counter_opening.clone());
             opened.map_err(CounterRefusal::Sequence)?;

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use getid_core::server::{CivilTime, CounterDeclaration, CounterKind, Key, Reset, Serial, Spec};
 
 use super::sequence::CounterOpening;
+use getid_store::sql::SeriesBounds;
 use getid_text::name_hash::hash_of;
 use getid_text::zone::Zone;
 
@@ -34,6 +35,16 @@ pub struct SerialCounter {
     pub stamp: CivilTime,
     /// Specification and time of its row's begin.
     pub counter_opening: CounterOpening,
+}
+
+impl SerialCounter {
+    /// Returns the counter of one key of a generator with series, in the same period.
+    pub(super) fn of_series(self, series: &str) -> SerialCounter {
+        let (name, period) = self.key.split_once('@').unwrap_or((&self.key, ""));
+        // A key was checked where it was read. An invalid one gives an error at the draw.
+        let key: Arc<str> = Key::of(name, series, period).map_or_else(|| "/".into(), |key| key.as_str().into());
+        SerialCounter { hash: hash_of(key.as_bytes()), key, ..self }
+    }
 }
 
 /// All counters used in this life, by name.
@@ -100,7 +111,8 @@ impl Periods {
     /// Returns the sequences of periods that begin soon, for counters in use.
     pub(super) fn coming(&self, now_unix_ms: i64) -> Vec<SerialCounter> {
         let states = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let used = states.values().filter(|state| {
+        // The next counters of keys are fetched when they are asked for: there may be many of them.
+        let used = states.values().filter(|state| state.declaration.series().is_none()).filter(|state| {
             let is_used = now_unix_ms.saturating_sub(state.used_unix_ms) < USED_WITHIN_MS;
             // Spread over time, since many begin at midnight.
             let spread_ms = i64::try_from(hash_of(state.declaration.name().as_bytes()) % SPREAD_MS).unwrap_or(0);
@@ -185,7 +197,9 @@ fn counter_opening(
 ) -> CounterOpening {
     let (text, reset) = (declaration.shared_text().into(), declaration.reset());
     let is_serial = matches!(declaration.kind(), CounterKind::Serial(_));
-    CounterOpening { spec, declaration: text, reset, is_serial, from_unix_ms, until_unix_ms }
+    let series =
+        declaration.series().map(|rules| SeriesBounds { max: rules.keys_max.into(), may_begin: !rules.is_declared });
+    CounterOpening { spec, declaration: text, reset, is_serial, from_unix_ms, until_unix_ms, series }
 }
 
 #[cfg(test)]
@@ -245,6 +259,22 @@ mod tests {
         // The clock reaches that period later.
         assert_eq!(periods.now(&serial, MIDNIGHT + 13 * 24 * HOUR).stamp.day, 5);
         periods.advance_to("not-asked", "202612");
+    }
+
+    #[test]
+    fn each_key_has_a_counter_in_the_period_of_its_generator() {
+        let periods = Periods::default();
+        let serial = declared("i serial {key}-{yyyyMMdd}-{n:6} zone UTC keys-max 7");
+        let counter = periods.now(&serial, MIDNIGHT);
+        assert_eq!(counter.counter_opening.series, Some(SeriesBounds { max: 7, may_begin: true }));
+        let [one, other] = ["ACME", "B"].map(|key| counter.clone().of_series(key));
+        let day = Key::parse(&counter.key).unwrap().period().to_owned();
+        assert_eq!([&*one.key, &*other.key], [format!("i/ACME@{day}"), format!("i/B@{day}")]);
+        assert_eq!((one.hash, one.stamp), (hash_of(one.key.as_bytes()), counter.stamp));
+        assert!(periods.coming(MIDNIGHT + 24 * HOUR - 10_000).is_empty());
+        let all_time = periods.now(&declared("n serial {n:6} unique-per key keys declared"), MIDNIGHT);
+        assert_eq!(&*all_time.clone().of_series("ACME").key, "n/ACME");
+        assert_eq!(all_time.counter_opening.series, Some(SeriesBounds { max: 100_000, may_begin: false }));
     }
 
     #[test]

@@ -292,13 +292,19 @@ impl Permissions {
     }
 
     /// Fails if the command is not allowed with these arguments, with the reason and the argument's index.
-    pub(super) fn check(&self, command: &Command, args: Args<'_>) -> Result<(), (DenialReason, usize)> {
+    /// `series` takes the place of the request's key, if it concerns a series.
+    pub(super) fn check(
+        &self,
+        command: &Command,
+        args: Args<'_>,
+        series: Option<&[u8]>,
+    ) -> Result<(), (DenialReason, usize)> {
         let is_for_all = command.flags.has(CommandFlags::NO_AUTH);
         if !(is_for_all || self.commands.has(command.verb) || self.allows_first_arg(command.verb, args)) {
             return Err((DenialReason::Command, 0));
         }
         if !self.all_keys
-            && let Some(key) = command.keys_in(args).find(|key| !self.may_touch(key.name, key.access))
+            && let Some(key) = command.keys_in(args).find(|key| !self.may_touch(series.unwrap_or(key.name), key.access))
         {
             return Err((DenialReason::Key, key.at));
         }
@@ -319,7 +325,7 @@ impl Permissions {
     }
 
     /// Whether one pattern allows all of `access` to the key.
-    fn may_touch(&self, key: &[u8], access: KeyAccess) -> bool {
+    pub(super) fn may_touch(&self, key: &[u8], access: KeyAccess) -> bool {
         let (reads, writes) = (access.reads(), access.writes());
         let allows = |known: &KeyPattern| (known.read || !reads) && (known.write || !writes);
         let is_for = |known: &KeyPattern| allows(known) && known.matcher.as_ref().is_some_and(|by| by.matches(key));

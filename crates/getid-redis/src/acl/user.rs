@@ -7,7 +7,7 @@ use super::log::DenialReason;
 use super::password::Digest;
 use super::permissions::{CommandSet, Permissions};
 use super::{REDACTED, RuleError, has_blanks};
-use crate::command::{Command, CommandFlags, TABLE};
+use crate::command::{Command, CommandFlags, KeyAccess, TABLE};
 use crate::resp::{Args, Value};
 
 /// The proof by which a client acts as a user.
@@ -141,10 +141,17 @@ impl User {
     ///
     /// The reason and the index of the refused argument. Of several selectors, the greatest reason is returned, as in
     /// Redis.
-    pub fn check(&self, command: &Command, args: Args<'_>) -> Result<(), (DenialReason, usize)> {
+    ///
+    /// `series` is the name that counts instead of the generator's, if the request concerns a series.
+    pub(crate) fn check(
+        &self,
+        command: &Command,
+        args: Args<'_>,
+        series: Option<&[u8]>,
+    ) -> Result<(), (DenialReason, usize)> {
         let mut refused = (DenialReason::Command, 0);
         for permissions in std::iter::once(&self.root).chain(&self.selectors) {
-            match permissions.check(command, args) {
+            match permissions.check(command, args, series) {
                 Ok(()) => return Ok(()),
                 Err(reason) => refused = refused.max(reason),
             }
@@ -155,6 +162,12 @@ impl User {
     /// Whether the user may draw from this generator with this command.
     pub(crate) fn may_access_key(&self, command: &Command, name: &[u8]) -> bool {
         std::iter::once(&self.root).chain(&self.selectors).any(|permissions| permissions.allows_key(command, name))
+    }
+
+    /// Whether the user may read values of the counter with this name, whatever the command.
+    pub(crate) fn may_read_key(&self, name: &[u8]) -> bool {
+        let access = KeyAccess::RO.and(KeyAccess::ACCESS);
+        std::iter::once(&self.root).chain(&self.selectors).any(|permissions| permissions.may_touch(name, access))
     }
 
     /// Applies one rule. A password is any bytes, everything else UTF-8.

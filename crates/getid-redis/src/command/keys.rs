@@ -4,7 +4,9 @@
 //! command's row, so that ACL rules, `COMMAND GETKEYS`, `COMMAND INFO` and hints cannot disagree. The meaning and the
 //! owner of a name are not decided here.
 
-use super::Command;
+use getid_core::server::{CounterDeclaration, Key, NamedCounters, SeriesRules};
+
+use super::{Command, Verb};
 use crate::resp::{Args, Value, parse_integer};
 
 /// Longest name of a generator or of a sequence, bytes.
@@ -182,6 +184,53 @@ impl KeySpec {
             ("find_keys", find),
         ])
     }
+}
+
+/// Word before the key of a series in a request for IDs.
+pub(crate) const SERIES_WORD: &str = "key";
+
+/// Returns the key of a series among the words after a generator's name, which are pairs.
+pub(crate) fn series_word(words: Args<'_>) -> Option<&[u8]> {
+    let at = (0..words.len()).step_by(2).find(|at| is_series_word(words.get(*at).unwrap_or_default()))?;
+    words.get(at + 1)
+}
+
+/// Returns true if the word introduces the key of a series.
+pub(crate) fn is_series_word(word: &[u8]) -> bool {
+    word.eq_ignore_ascii_case(SERIES_WORD.as_bytes())
+}
+
+/// Returns the generator of this name, and the rules of its keys, if it has a series for each key.
+pub(crate) fn series_of<'a>(
+    counters: &'a NamedCounters,
+    name: &[u8],
+) -> Option<(&'a CounterDeclaration, &'a SeriesRules)> {
+    let counter = counters.get(counters.find(name)?)?;
+    Some((counter, counter.series()?))
+}
+
+/// Returns the name of the series that a request concerns, such as `invoice/ACME`: ACL rules of keys are about this name
+/// and not about the generator's. `None` if the request names no valid series.
+pub(crate) fn series_name(counters: &NamedCounters, command: &Command, args: Args<'_>) -> Option<Key> {
+    if !counters.has_series() {
+        return None;
+    }
+    let (name, key) = match command.verb {
+        Verb::GetId => (args.get(1)?, series_word(args.behind(2))?),
+        Verb::MGetId => (args.get(2)?, series_word(args.behind(3))?),
+        Verb::SeriesCreate => (args.get(2)?, args.get(3)?),
+        Verb::SequenceInfo | Verb::SequenceRaise | Verb::SequenceConfirm => split_series(args.get(2)?)?,
+        _ => return None,
+    };
+    let (counter, rules) = series_of(counters, name)?;
+    let series = rules.key(str::from_utf8(key).ok()?)?;
+    Key::of(counter.name(), series.as_str(), "")
+}
+
+/// Splits `invoice/ACME` into the name of a generator and the key of a series.
+pub(crate) fn split_series(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let slash = text.iter().position(|byte| *byte == b'/')?;
+    Some((&text[..slash], &text[slash + 1..]))
 }
 
 fn of_number((name, number): (&'static str, i64)) -> (&'static str, Value) {

@@ -20,6 +20,7 @@ pub use describe::{command_docs, command_get_keys, command_help, command_info, c
 pub use encode::{EncodedGenerator, IdEncoding};
 pub use ids::{IdArgumentError, SpanError, describe_span, parse_id, parse_span, parse_time, quoted};
 pub use keys::{Channels, KEY_BYTES_MAX, KeyAccess, KeyArg, KeyRange, KeySpec};
+pub(crate) use keys::{SERIES_WORD, is_series_word, series_name, series_of, split_series};
 pub(crate) use named_ids::no_code;
 pub use named_ids::{
     IdReadings, KIND_READERS, NamedId, check_named_span, describe_any_id, describe_named_id, describe_named_span,
@@ -276,6 +277,10 @@ pub enum Verb {
     ScriptKill,
     ScriptLoad,
     Select,
+    Series,
+    SeriesCreate,
+    SeriesHelp,
+    SeriesList,
     Sequence,
     SequenceAdopt,
     SequenceAlter,
@@ -388,6 +393,7 @@ impl Command {
                 | Verb::SequenceConfirm
                 | Verb::SequenceDeclare
                 | Verb::SequenceDrop
+                | Verb::SeriesCreate
                 // The key is a pool of worker ids.
                 | Verb::WorkerIdInfo
                 | Verb::WorkerIdInit

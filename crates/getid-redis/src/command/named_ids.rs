@@ -176,6 +176,9 @@ fn describe_counter_id(counter: &CounterDeclaration, read: CounterReading, now_u
         ("note", Value::from(note)),
         ("value", Value::Integer(read.value)),
     ];
+    if !read.series.is_empty() {
+        fields.push(("key", Value::from(read.series.as_str())));
+    }
     if let Some(unix_ms) = begins_unix_ms {
         fields.push(("unix_ms", Value::Integer(unix_ms)));
         fields.push(("ahead_ms", Value::Integer(unix_ms.saturating_sub(now_unix_ms))));
@@ -383,11 +386,14 @@ mod tests {
             ("s serial {n:2}", "42", None, 42),
             ("s sequence format base62 pad 4", "001A", None, 72),
             ("s sequence", "42", None, 42),
+            ("s serial INV-{key}-{n:3}", "INV-ACME-1-042", None, 42),
         ] {
             let id = counted(words, id);
             assert_eq!(field_of(&id, "time"), Some(time.map_or(Value::Null, Value::from)), "{words}");
             assert_eq!(field_of(&id, "value"), Some(Value::Integer(value)), "{words}");
             assert_eq!(field_of(&id, "ahead_ms").is_some(), time.is_some(), "{words}");
+            let key = words.contains("{key}").then(|| Value::from("ACME-1"));
+            assert_eq!(field_of(&id, "key"), key, "{words}");
         }
     }
 

@@ -10,6 +10,7 @@ mod keys;
 mod pubsub;
 mod scripts;
 mod sequences;
+mod series;
 mod workers;
 
 use super::{Argument, Categories, Channels, Command, CommandFlags, KeyAccess, KeyRange, KeySpec, Secrets, Verb};
@@ -111,6 +112,7 @@ pub static TABLE: &[Command] =
         hashes::HVALS,
         hashes::HSET,
         sequences::SEQUENCE,
+        series::SERIES,
         workers::WORKERID,
         scripts::EVAL,
         scripts::EVALSHA,

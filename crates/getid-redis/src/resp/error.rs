@@ -72,8 +72,12 @@ impl ErrorReply {
 impl From<&SequenceRefusal> for ErrorKind {
     fn from(refusal: &SequenceRefusal) -> ErrorKind {
         match refusal {
-            SequenceRefusal::NoSuch | SequenceRefusal::Dropped { .. } => ErrorKind::NoSuchSequence,
-            SequenceRefusal::AtMax { .. } | SequenceRefusal::BadRow(_) => ErrorKind::Conflict,
+            SequenceRefusal::NoSuch | SequenceRefusal::NoSeries | SequenceRefusal::Dropped { .. } => {
+                ErrorKind::NoSuchSequence
+            }
+            SequenceRefusal::AtMax { .. } | SequenceRefusal::TooManySeries { .. } | SequenceRefusal::BadRow(_) => {
+                ErrorKind::Conflict
+            }
             SequenceRefusal::Contended(_) => ErrorKind::Contended,
             SequenceRefusal::TooLarge { .. } => ErrorKind::Invalid,
             SequenceRefusal::WentBack

@@ -16,7 +16,7 @@ use super::subscriptions::{SubscriptionKind, SubscriptionLimit, Subscriptions};
 use super::transaction::Transaction;
 use super::turn::Turn;
 use crate::acl::{self, CommandSet, Context, Denial, DenialReason, Digest, Origin, Proof, User};
-use crate::command::{Command, CommandFlags, KEY_BYTES_MAX, TABLE, Verb, quoted};
+use crate::command::{Command, CommandFlags, KEY_BYTES_MAX, TABLE, Verb, quoted, series_name};
 use crate::resp::{Args, DecodeLimits, ErrorKind, ErrorReply, Protocol};
 
 /// Maximum length of a name that `CLIENT SETNAME` and `SETINFO` keep, bytes. Redis has no bound, and every `CLIENT
@@ -215,14 +215,18 @@ impl ClientState {
 
     #[cold]
     fn check_args(&self, command: &'static Command, args: Args<'_>) -> Result<(), Box<PermissionError>> {
-        let (reason, at, is_guarded) = match self.user.check(command, args) {
+        let series = series_name(&self.settings.counters, command, args);
+        let series = series.as_ref().map(|key| key.as_str().as_bytes());
+        let (reason, at, is_guarded) = match self.user.check(command, args, series) {
             Ok(()) if !self.is_guarded_from(command) => return Ok(()),
             Ok(()) => (DenialReason::Command, 0, true),
             Err((reason, at)) => (reason, at, false),
         };
         let object = match reason {
             DenialReason::Command | DenialReason::Auth => command.full_name.into(),
-            DenialReason::Key | DenialReason::Channel => object_of(args.get(at).unwrap_or_default()),
+            DenialReason::Key | DenialReason::Channel => {
+                object_of(series.unwrap_or_else(|| args.get(at).unwrap_or_default()))
+            }
         };
         Err(Box::new(PermissionError { command, reason, object, is_guarded }))
     }
@@ -449,7 +453,7 @@ impl ClientState {
         }
     }
 
-    pub(super) fn user(&self) -> &User {
+    pub(super) fn user(&self) -> &Arc<User> {
         &self.user
     }
 

@@ -47,8 +47,8 @@ pub use named::{NamedDraw, NamedDrawResults, NamedPart, NamedReply, ReplyForm};
 use request::RequestRejection;
 use reservations::TurnIds;
 pub use sequence_effect::{
-    HashFields, HashQuery, KeyProperty, KeyScan, KeysEffect, ScriptEffect, SequenceEffect, SetCondition, SetReply,
-    SetSequence,
+    HashFields, HashQuery, KeyProperty, KeyScan, KeysEffect, ScriptEffect, SequenceEffect, SeriesReader, SetCondition,
+    SetReply, SetSequence,
 };
 pub use sequences::{
     CounterPeriod, FailedCalls, SequenceDraw, SequenceDrawResults, SequencePart, SequenceReply, drop_front,
@@ -63,7 +63,7 @@ pub use turn::{Breach, DrawSource, ReplyPiece, TURN_BYTES_MAX, TURN_IDS_MAX, TUR
 pub use worker_effect::{WorkerEffect, WorkerWord};
 
 use crate::acl::{Origin, Proof};
-use crate::command::Verb;
+use crate::command::{SERIES_WORD, Verb, split_series};
 use crate::resp::{self, DecodeStep, Decoder, ErrorReply, IdWriter, Protocol, ProtocolError, Value};
 
 /// Draws of a turn beside the IDs of the unnamed generator.
@@ -577,13 +577,13 @@ impl Session {
     /// Returns the words of a request that draws from a sequence.
     pub fn sequence_request(turn: &Turn, reply: &SequenceReply) -> Vec<Vec<u8>> {
         let Some(draw) = turn.sequence_draws().get(reply.draw as usize) else { return Vec::new() };
-        let name = turn.sequence_name(draw).into();
+        let name: Vec<u8> = turn.sequence_name(draw).into();
         let values = || reply.ask.values.to_string().into_bytes();
         match reply.verb {
             Verb::IncrBy => vec![b"INCRBY".into(), name, values()],
             Verb::HIncrBy => vec![b"HINCRBY".into(), name, commands::HASH_FIELD.into(), values()],
-            Verb::GetId => vec![b"GETID".into(), name],
-            Verb::MGetId => vec![b"MGETID".into(), values(), name],
+            Verb::GetId => with_series(vec![b"GETID".into()], name),
+            Verb::MGetId => with_series(vec![b"MGETID".into(), values()], name),
             _ => vec![b"INCR".into(), name],
         }
     }
@@ -632,6 +632,15 @@ impl Session {
         let bytes = decoder + self.transaction.memory_bytes() + self.client.subscription_bytes();
         if bytes > QUIET_BYTES { bytes } else { 0 }
     }
+}
+
+/// Appends the words for a generator's name, or for its name and the key of a series.
+fn with_series(mut words: Vec<Vec<u8>>, name: Vec<u8>) -> Vec<Vec<u8>> {
+    match split_series(&name) {
+        Some((generator, key)) => words.extend([generator.to_vec(), SERIES_WORD.into(), key.to_vec()]),
+        None => words.push(name),
+    }
+    words
 }
 
 /// Memory of a session that is not counted, bytes.

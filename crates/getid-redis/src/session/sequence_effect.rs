@@ -3,8 +3,11 @@
 //! Only the server knows a sequence's value. The reply that follows from it is made here, so that a session answers for
 //! an invalid name as the server does for a missing sequence.
 
+use std::sync::Arc;
+
 use getid_core::server::{Key, Spec};
 
+use crate::acl::User;
 use crate::resp::Value;
 
 /// Remedy for a key with a date in its name that was to expire.
@@ -309,6 +312,19 @@ pub enum SequenceEffect {
         /// Number of values.
         values: u32,
     },
+    /// `SERIES CREATE`: answer `+OK`.
+    CreateSeries(Key),
+    /// `SERIES LIST`: answer a cursor, and keys.
+    ListSeries {
+        /// Name of the generator.
+        name: String,
+        /// Key at which the previous list ended; empty: from the beginning.
+        after: String,
+        /// Number of keys to read.
+        count: u32,
+        /// The user who gets the keys.
+        reader: SeriesReader,
+    },
     /// `BACKUP`: write a copy of the store into a new file of this name in the server's `dir`.
     Backup(String),
     /// `STORES`: answer a map for each store.
@@ -321,6 +337,26 @@ pub enum SequenceEffect {
         margin: u32,
     },
 }
+
+/// A user who lists keys of series, and gets those that it may read.
+#[derive(Clone, Debug)]
+pub struct SeriesReader(pub(super) Arc<User>);
+
+impl SeriesReader {
+    /// Returns true if the user may read values of this series.
+    pub fn may_read(&self, key: &Key) -> bool {
+        self.0.may_read_key(key.as_str().as_bytes())
+    }
+}
+
+/// Two readers are equal if they are the same user.
+impl PartialEq for SeriesReader {
+    fn eq(&self, other: &SeriesReader) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for SeriesReader {}
 
 /// Effects of known scripts, by their meaning.
 #[derive(Clone, Debug, PartialEq, Eq)]

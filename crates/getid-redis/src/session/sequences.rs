@@ -212,6 +212,14 @@ pub struct CounterPeriod {
     pub stamp: CivilTime,
 }
 
+impl CounterPeriod {
+    /// Returns the key of its series; empty if it has none.
+    fn series(&self) -> &str {
+        let rest = self.key.split('@').next().unwrap_or_default();
+        rest.split_once('/').map_or("", |(_, series)| series)
+    }
+}
+
 /// Commands that were answered with an error instead of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FailedCalls {
@@ -407,7 +415,8 @@ impl SequencePart {
         output: &mut Vec<u8>,
     ) {
         let SequenceRequest { values, times } = reply.ask;
-        let stamp = self.period.as_ref().map(|period| period.stamp);
+        let period = self.period.clone();
+        let shown = period.as_ref().map(|period| (period.stamp, period.series()));
         let (mut left, mut id) = (times, Vec::new());
         while left > 0 {
             let Some(run) = self.runs.get(self.at) else { break };
@@ -429,7 +438,7 @@ impl SequencePart {
                     continue;
                 }
                 id.clear();
-                if !write_id(counter, stamp, value, reply.verb, &mut id, output) {
+                if !write_id(counter, shown, value, reply.verb, &mut id, output) {
                     output.truncate(start);
                     let error = too_many_digits(counter, value);
                     resp::write_error(&error, output);
@@ -461,16 +470,17 @@ impl SequencePart {
     }
 }
 
-/// Appends one ID of a counter. Returns false if it has more digits than its format.
+/// Appends one ID of a counter, which shows a time and the key of a series. Returns false if it has more digits than its
+/// format.
 fn write_id(
     counter: &CounterDeclaration,
-    stamp: Option<CivilTime>,
+    shown: Option<(CivilTime, &str)>,
     value: i64,
     verb: Verb,
     id: &mut Vec<u8>,
     output: &mut Vec<u8>,
 ) -> bool {
-    let is_written = match (counter.kind(), stamp) {
+    let is_written = match (counter.kind(), shown) {
         (CounterKind::Sequence(None), _) if verb == Verb::GetId => {
             resp::write_id(value.unsigned_abs(), output);
             return true;
@@ -480,7 +490,7 @@ fn write_id(
             true
         }
         (CounterKind::Sequence(Some(format)), _) => format.write(value.unsigned_abs().into(), id),
-        (CounterKind::Serial(serial), Some(stamp)) => serial.write(stamp, value, id),
+        (CounterKind::Serial(serial), Some((stamp, series))) => serial.write(stamp, series, value, id),
         // A serial number is always drawn from a period.
         (CounterKind::Serial(_), None) => false,
     };

@@ -40,7 +40,7 @@ impl<T: Transport> ClientConnection<T> {
         let mut is_whole = true;
         for (draw, part) in draws.iter().zip(values.parts_mut()) {
             let (name, asks) = (turn.sequence_name(draw), &mut turn.sequence_asks(draw));
-            if draw.is_counter() && !self.has_period(draw, part) {
+            if draw.is_counter() && !self.has_period(draw, name, part) {
                 continue;
             }
             let SequencePart { runs, left, period, .. } = part;
@@ -60,21 +60,23 @@ impl<T: Transport> ClientConnection<T> {
     /// still to be written.
     #[cold]
     fn continues_in(&self, period: &str, name: &str, part: &mut SequencePart) -> bool {
-        self.server.generators.advance_period(name, period);
+        // The name of a series begins with that of its generator.
+        self.server.generators.advance_period(name.split('/').next().unwrap_or_default(), period);
         part.forget_period()
     }
 
     /// Determines the period of a counter, once a turn. Returns false, with a refusal, if that fails.
     #[cold]
-    fn has_period(&self, draw: &SequenceDraw, part: &mut SequencePart) -> bool {
+    fn has_period(&self, draw: &SequenceDraw, name: &str, part: &mut SequencePart) -> bool {
         if part.period.is_some() || part.refused.is_some() {
             return part.refused.is_none();
         }
         // A turn is drawn with the settings it was read with.
         let Some(counter) = self.session.counter_of(draw) else { return false };
-        match self.server.generators.counter(counter) {
+        let series = name.split_once('/').map_or("", |(_, series)| series);
+        match self.server.generators.counter(counter, series) {
             Ok(SerialCounter { key, hash, stamp, .. }) => part.period = Some(CounterPeriod { key, hash, stamp }),
-            Err(refusal) => part.refused = Some(of_counter(&refusal, counter.name())),
+            Err(refusal) => part.refused = Some(of_counter(&refusal, name)),
         }
         part.refused.is_none()
     }
@@ -129,7 +131,7 @@ impl<T: Transport> ClientConnection<T> {
     ) -> io::Result<(DrawWaitEnd, Vec<(usize, Arc<str>)>)> {
         for (draw, part) in turn.sequence_draws().iter().zip(values.parts_mut()) {
             if draw.is_counter() {
-                self.has_period(draw, part);
+                self.has_period(draw, turn.sequence_name(draw), part);
             }
         }
         let parts = turn.sequence_draws().iter().zip(values.parts_mut()).enumerate();

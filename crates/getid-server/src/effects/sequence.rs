@@ -15,7 +15,7 @@ use getid_engine::generators::sequence::{
     CounterOpening, CreateOptions, RaiseReport, SequenceError, SequenceView, Sequences, StoreStatus,
 };
 use getid_redis::resp::{ErrorReply, Value};
-use getid_redis::session::{SEQUENCES_OFF, SequenceEffect};
+use getid_redis::session::{SEQUENCES_OFF, SequenceEffect, SeriesReader};
 use getid_store::sql::{RowState, SequenceRow, TableKind};
 use getid_text::timestamp;
 
@@ -60,6 +60,12 @@ pub(super) async fn perform(server: &Arc<Server>, effect: SequenceEffect, client
         SequenceEffect::Adopt { key, table, id } => {
             adopt(sequences, &key, table, id).await.inspect(|_| act("SEQUENCE ADOPT", &key))
         }
+        SequenceEffect::CreateSeries(key) => {
+            create_series(server, sequences, &key).await.inspect(|_| act("SERIES CREATE", &key))
+        }
+        SequenceEffect::ListSeries { name, after, count, reader } => {
+            list_series(sequences, &name, after, count, &reader).await
+        }
         SequenceEffect::Next { key, values } => next(sequences, &key, values).await,
         SequenceEffect::Release { nonce, margin } => {
             let released = sequences.release(&nonce, margin).await.map(|()| Value::OK);
@@ -95,18 +101,42 @@ fn counted_by(server: &Server, key: &Key) -> Result<(Key, Option<Spec>), ErrorRe
         .map_or_else(|| (key.clone(), None), |(key, counter_opening)| (key, Some(counter_opening.spec))))
 }
 
-/// Returns the current sequence of the counter with this name; `None` if it is no counter.
+/// Returns the current sequence of the counter with this name, or with this name and key; `None` if it is no counter.
 fn counter_of(server: &Server, key: &Key) -> Result<Option<(Key, CounterOpening)>, ErrorReply> {
     let counters = &server.settings.get().counters;
-    let declared = counters.find(key.as_str().as_bytes()).and_then(|place| counters.get(place));
+    let declared = counters.find(key.name().as_bytes()).and_then(|place| counters.get(place));
     let Some(declaration) = declared else { return Ok(None) };
-    let counter = server.generators.counter(declaration).map_err(|refusal| of_counter(&refusal, key.as_str()))?;
+    let counter = server.generators.counter(declaration, key.series());
+    let counter = counter.map_err(|refusal| of_counter(&refusal, key.as_str()))?;
     Ok(Some((Key::parse(&counter.key).unwrap_or_else(|| key.clone()), counter.counter_opening)))
 }
 
-/// Replaces the declaration of a counter. Its period may be older than the newest one in the store: then the
-/// declaration is made there.
+/// A change of a generator's counter that is made in its newest period.
+#[derive(Clone, Copy)]
+enum CounterChange {
+    /// This server's declaration replaces the store's.
+    Declare,
+    /// The series of a key is created.
+    CreateSeries,
+}
+
+/// Replaces the declaration of a counter.
 async fn declare(server: &Server, sequences: &Arc<Sequences>, key: &Key) -> SequenceResult {
+    change_counter(server, sequences, key, CounterChange::Declare).await.map(|()| changed(sequences))
+}
+
+/// Creates the series of a key.
+async fn create_series(server: &Server, sequences: &Arc<Sequences>, key: &Key) -> SequenceResult {
+    change_counter(server, sequences, key, CounterChange::CreateSeries).await.map(|()| Value::OK)
+}
+
+/// Changes a counter. Its period here may be older than the newest one in the store: then it is changed there.
+async fn change_counter(
+    server: &Server,
+    sequences: &Arc<Sequences>,
+    key: &Key,
+    change: CounterChange,
+) -> Result<(), ErrorReply> {
     for _ in 0..2 {
         let Some((counted, counter_opening)) = counter_of(server, key)? else {
             return Err(format!(
@@ -116,14 +146,15 @@ async fn declare(server: &Server, sequences: &Arc<Sequences>, key: &Key) -> Sequ
             .into());
         };
         let begins = counter_opening.spec;
-        match sequences.declare(counted, counter_opening).await {
+        let outcome = match change {
+            CounterChange::Declare => sequences.declare(counted, counter_opening).await,
+            CounterChange::CreateSeries => sequences.create_series(counted, counter_opening).await,
+        };
+        match outcome {
             Err(SequenceError::Refused(SequenceRefusal::Newer { period })) => {
-                server.generators.advance_period(key.as_str(), &period);
+                server.generators.advance_period(key.name(), &period);
             }
-            declared => {
-                let declared = declared.map(|()| changed(sequences));
-                return declared.map_err(|error| error_reply(&error, key, Some(begins)));
-            }
+            changed => return changed.map_err(|error| error_reply(&error, key, Some(begins))),
         }
     }
     Err(format!("ERR sequence '{key}': its periods changed meanwhile: repeat the command").into())
@@ -135,6 +166,12 @@ async fn raise(server: &Server, sequences: &Arc<Sequences>, key: &Key, last: i64
         // A counter's row is begun automatically, unless this server has had values of it: then its store was lost, and
         // the operator chooses where it continues.
         (Err(SequenceError::Refused(SequenceRefusal::NoSuch)), Some(spec)) => {
+            // A key is counted. If its counter was lost, it is not begun, and has its key already.
+            let is_series = !key.series().is_empty();
+            if is_series && create_series(server, sequences, key).await.is_ok() {
+                let raised = sequences.raise(&counted, last, true).await.map(holds);
+                return raised.map_err(|error| error_reply(&error, key, begins));
+            }
             let how = CreateOptions { above_dropped: true, ..CreateOptions::default() };
             sequences.create(counted, spec, Some(last), how).await.map(|_| changed(sequences))
         }
@@ -301,6 +338,22 @@ async fn list(
         fields.push(Value::Array(unreadable));
     }
     Ok(Value::Array(fields))
+}
+
+/// Answers a page of the keys of a generator's series that `reader` may read, after the cursor that continues it.
+async fn list_series(
+    sequences: &Arc<Sequences>,
+    name: &str,
+    after: String,
+    count: u32,
+    reader: &SeriesReader,
+) -> SequenceResult {
+    let keys = sequences.series(name.to_owned(), after, count).await.map_err(|error| of_sequence(&error, name))?;
+    let is_full = keys.len() >= count as usize;
+    let cursor = keys.last().filter(|_| is_full).map_or("", String::as_str);
+    let may_read = |series: &&String| Key::of(name, series, "").is_some_and(|key| reader.may_read(&key));
+    let shown = keys.iter().filter(may_read).map(|series| Value::from(series.as_str()));
+    Ok(Value::Array(vec![Value::from(cursor), Value::Array(shown.collect())]))
 }
 
 /// Returns the fields of a row. The next value of a `hidden` one is null.

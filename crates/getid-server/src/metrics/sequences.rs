@@ -65,7 +65,7 @@ fn sequence_line(status: &SequenceStatus, clock_ms: u64) -> MetricValue {
 }
 
 /// Converts a share in ten-thousandths to a number from 0 to 1.
-fn share(ten_thousandths: u16) -> MetricValue {
+pub(super) fn share(ten_thousandths: u16) -> MetricValue {
     MetricValue::Decimal { units: ten_thousandths.into(), decimals: 4 }
 }
 

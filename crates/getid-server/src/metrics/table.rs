@@ -662,6 +662,8 @@ const SEQUENCES: &[Metric] = &[
         .export("getid_sequences_fetches_under_way"),
     counter("sequences_regressed", "Sequences whose value in the store was lower than a value already reserved.",
         |facts| facts.sequence_totals().went_back.into()).export("getid_sequences_regressed_total"),
+    gauge("series_keys_used", "Highest share of its maximum of keys (`keys-max`) that a generator with series has, 0 to 1.",
+        |facts| super::sequences::share(facts.sequence_totals().keys_used)).export("getid_series_keys_used_ratio"),
     gauge("sequences_store_", "State of each store, in the order of the configuration; `state` is `opening`, `up`, \
         `held` or `down`.",
         sequences::store_lines)

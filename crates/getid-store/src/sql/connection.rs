@@ -6,11 +6,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use getid_core::server::Key;
 use getid_core::server::beat::{BeatAnswer, BeatRequest, Credentials};
+use getid_core::server::{Key, Spec};
 
 use super::beats::{self, BeatStatements};
-use super::native::{self, COLUMNS, OtherRowsChange, PeriodOpening, PrunePlan, RawRow, column};
+use super::native::{self, COLUMNS, FoundRows, OtherRowsChange, PeriodOpening, PrunePlan, RawRow, column};
 use super::packet::{Link, Packet, PacketFailureKind, SqlRow};
 use super::script::{self, COUNT, by_key, is_row};
 use super::{
@@ -115,8 +115,7 @@ impl<L: Link> SqlConnection<L> {
             there += u64::from(made.is_ok());
             decided.push(made);
         }
-        let is_more =
-            |made: &Result<WrittenRow, Verdict>| made.as_ref().is_ok_and(|(_, row)| row.key.period().is_empty());
+        let is_more = |made: &Result<WrittenRow, Verdict>| made.as_ref().is_ok_and(|(_, row)| row.key.is_plain());
         let more = i64::try_from(decided.iter().filter(|made| is_more(made)).count()).unwrap_or(i64::MAX);
         self.write_rows(locked.changes, decided, more).await
     }
@@ -129,7 +128,7 @@ impl<L: Link> SqlConnection<L> {
             Some(Err(bad)) => Err(Verdict::BadRow(bad.to_string())),
             Some(Ok(row)) => native::apply_change(&row, change, locked.now).map(|after| (Some(row.version), after)),
         };
-        let is_drop = *change == RowChange::Drop && decided.is_ok() && key.period().is_empty();
+        let is_drop = *change == RowChange::Drop && decided.is_ok() && key.is_plain();
         let written = self.write_rows(locked.changes, vec![decided], -i64::from(is_drop)).await?.pop();
         Ok(written.unwrap_or(Err(Verdict::NoSuch)))
     }
@@ -279,7 +278,7 @@ impl<L: Link> SqlConnection<L> {
     }
 
     async fn open_one(&mut self, ask: &OpenPeriodRequest) -> Result<Result<Generator, Verdict>, StoreError> {
-        let (name, period) = (ask.key.name(), ask.key.period());
+        let (name, series, period) = (ask.key.name(), ask.key.series(), ask.key.period());
         let native::RecentRows { since_unix_ms, year } = native::recent_rows(ask);
         let mut packet = Packet::locking().creating(ask.may_begin);
         let own = of_shared::<L>(ask.server).map(|server| BeatStatements::add::<L>(&mut packet, server, beats::LIVE));
@@ -288,13 +287,16 @@ impl<L: Link> SqlConnection<L> {
         let found = packet.add(script::generators_sql::<L>(Some(&[name.to_owned()]), L::FOR_UPDATE));
         // Reservations from rows that are about to be dropped end before, or find them dropped.
         let recent = packet.add(format!(
-            "SELECT next FROM getid_sequence{} WHERE name = '{name}' AND (period = '' OR period >= '{year}') \
-             AND LENGTH(period) <> {} AND updated >= {since_unix_ms} ORDER BY name, period{}",
+            "SELECT next FROM getid_sequence{} WHERE name = '{name}' AND series = '{series}' \
+             AND (period = '' OR period >= '{year}') AND LENGTH(period) <> {} AND updated >= {since_unix_ms} \
+             ORDER BY name, series, period{}",
             L::BY_KEY,
             period.len(),
             L::FOR_UPDATE
         ));
         let row = packet.add(script::lock_rows_sql::<L>(std::iter::once(&ask.key)));
+        let key_row = packet
+            .add(format!("SELECT 1 FROM getid_sequence WHERE name = '{name}' AND series = '{series}' AND period = ''"));
         let done = self.link.run(packet).await?;
         if let Some(own) = own {
             own.read(&done)?;
@@ -305,11 +307,15 @@ impl<L: Link> SqlConnection<L> {
         };
         let now = done[now].number().unwrap_or(0);
         let highest = done[recent].rows.iter().filter_map(|row| row.number(0)).max().unwrap_or(0);
+        let has_key = !done[key_row].rows.is_empty();
         let found = done[found].rows.first().map(Generator::of);
         let opening = match done[row].rows.first().map(RawRow::of).map(RawRow::read).transpose() {
             Err(bad) => Err(Verdict::BadRow(bad.to_string())),
-            Ok(row) => native::apply_period_opening(found.as_ref(), row.as_ref(), highest, ask, now)
-                .map(|opening| (row.map(|row| row.version), opening)),
+            Ok(row) => {
+                let rows = FoundRows { row, highest, has_key };
+                let opening = native::apply_period_opening(found.as_ref(), &rows, ask, now);
+                opening.map(|opening| (rows.row.map(|row| row.version), opening))
+            }
         };
         let (seen, opening) = match opening {
             Ok(opening) => opening,
@@ -360,7 +366,7 @@ impl<L: Link> SqlConnection<L> {
         if let Some(seen) = seen {
             // This SELECT follows the one of `changes`: every row with a number up to it is committed and visible.
             packet.add(format!(
-                "SELECT name, period, generation, changed FROM getid_sequence WHERE changed > {} \
+                "SELECT name, series, period, generation, changed FROM getid_sequence WHERE changed > {} \
                  ORDER BY changed LIMIT {ROWS_MAX}",
                 column(seen)
             ));
@@ -372,12 +378,12 @@ impl<L: Link> SqlConnection<L> {
         let mut changes = Changes { upto: upto.unsigned_abs(), rows: Vec::new() };
         let rows = done.get(1).map_or(&[][..], |done| &done.rows);
         for row in rows {
-            let (name, period) = (row.text(0).unwrap_or_default(), row.text(1).unwrap_or_default());
-            let key = if period.is_empty() { Key::new(&name) } else { Key::of_period(&name, &period) };
-            changes.rows.extend(key.zip(row.number(2).map(i64::unsigned_abs)));
+            let [name, series, period] = [0, 1, 2].map(|at| row.text(at).unwrap_or_default());
+            let key = Key::of(&name, &series, &period);
+            changes.rows.extend(key.zip(row.number(3).map(i64::unsigned_abs)));
         }
         if rows.len() >= ROWS_MAX as usize
-            && let Some(last) = rows.last().and_then(|row| row.number(3))
+            && let Some(last) = rows.last().and_then(|row| row.number(4))
         {
             changes.upto = last.unsigned_abs();
         }
@@ -451,6 +457,13 @@ impl<L: ReserveLink> Connection for SqlConnection<L> {
         Box::pin(async move {
             let select = script::generators_sql::<L>(names, &format!(" ORDER BY name LIMIT {GENERATORS_MAX}"));
             Ok(self.link.run(Packet::of(select)).await?[0].rows.iter().map(Generator::of).collect())
+        })
+    }
+
+    fn series<'a>(&'a mut self, name: &'a str, after: &'a str, limit: u32) -> StoreFuture<'a, Vec<String>> {
+        Box::pin(async move {
+            let select = script::series_sql::<L>(name, after, limit.min(ROWS_MAX));
+            Ok(self.link.run(Packet::of(select)).await?[0].rows.iter().filter_map(|row| row.text(0)).collect())
         })
     }
 
@@ -539,14 +552,26 @@ fn opening_packet<L: Link>(
     if let Some(row) = &opening.row {
         packet.add(script::write_sql(change, seen, row));
     }
+    if let Some(row) = &opening.key_row {
+        packet.add(script::write_sql(change, None, row));
+    }
+    let since_unix_ms = native::recent_rows(ask).since_unix_ms;
+    let is_other = format!("NOT (series = '{}' AND period = '{}')", ask.key.series(), ask.key.period());
     let others = match opening.others {
+        // All counters of the period follow the new declaration, not only that of one key.
+        OtherRowsChange::Renewed if ask.series.is_some() => {
+            let Spec { max, cache, .. } = ask.spec;
+            let is_recent = format!("(updated >= {since_unix_ms} OR period = '{}')", ask.key.period());
+            Some((format!("max_value = {max}, cache = {cache}, "), format!("{is_recent} AND {is_other}")))
+        }
         // No other server holds values of a file.
         OtherRowsChange::Renewed if L::IS_SHARED => {
-            let since_unix_ms = native::recent_rows(ask).since_unix_ms;
-            Some(("", format!("updated >= {since_unix_ms} AND period <> '{}'", ask.key.period())))
+            Some((String::new(), format!("updated >= {since_unix_ms} AND {is_other}")))
         }
         OtherRowsChange::Stay | OtherRowsChange::Renewed => None,
-        OtherRowsChange::Dropped { length } => Some(("state = 'dropped', ", format!("LENGTH(period) = {length}"))),
+        OtherRowsChange::Dropped { length } => {
+            Some(("state = 'dropped', ".to_owned(), format!("LENGTH(period) = {length}")))
+        }
     };
     if let Some((set, condition)) = others {
         packet.add(format!(
@@ -612,8 +637,8 @@ fn lost() -> StoreError {
 
 #[cfg(test)]
 mod tests {
+    use getid_core::server::Reset;
     use getid_core::server::beat::{BeatKind, Nonce};
-    use getid_core::server::{Reset, Spec};
 
     use super::super::packet::{Dialect, Failure, LinkState, SentPacket, StatementResult};
     use super::*;
@@ -715,6 +740,7 @@ mod tests {
             from_unix_ms: i64::MIN,
             has_begun: true,
             redeclares: false,
+            series: None,
             server: None,
         };
         let opened = connection.open_period(&ask).await;

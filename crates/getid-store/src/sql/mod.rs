@@ -152,6 +152,12 @@ pub trait Connection: Send {
         Box::pin(async { Ok(Vec::new()) })
     }
 
+    /// Returns the keys of a generator's series in the order of their bytes, after the key `after` (empty: from the
+    /// first), at most `limit`. Native tables only.
+    fn series<'a>(&'a mut self, _name: &'a str, _after: &'a str, _limit: u32) -> StoreFuture<'a, Vec<String>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
     /// Begins a period of a generator, or finds its row, as [`OpenPeriodRequest`] describes. Returns the generator's
     /// row. Native tables only.
     fn open_period<'a>(&'a mut self, _ask: &'a OpenPeriodRequest) -> StoreFuture<'a, Result<Generator, Verdict>> {
@@ -258,6 +264,23 @@ pub struct Generator {
     pub newest: String,
     /// Last day (`yyyyMMdd`) whose periods are closed: they never begin again. Empty if no period is closed.
     pub closed_through: String,
+    /// Number of keys of its series; 0 for a generator without series.
+    pub keys: u64,
+}
+
+/// Bounds of the keys of a generator that has a series for each key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SeriesBounds {
+    /// Most keys of the generator (`keys-max`). [`Verdict::TooManySeries`] at that number.
+    pub max: u64,
+    /// Whether the first request for a key creates it. Else [`Verdict::NoSeries`].
+    pub may_begin: bool,
+}
+
+impl Default for SeriesBounds {
+    fn default() -> SeriesBounds {
+        SeriesBounds { max: u64::MAX, may_begin: true }
+    }
 }
 
 /// Request to open a period of a generator before a server draws from it.
@@ -287,6 +310,9 @@ pub struct OpenPeriodRequest {
     pub has_begun: bool,
     /// Whether the declaration replaces another one in the generator's row. Else [`Verdict::Declared`].
     pub redeclares: bool,
+    /// Bounds of the generator's keys, if it has a series for each key. Without a key such a request concerns the
+    /// generator's row only.
+    pub series: Option<SeriesBounds>,
     /// The requesting server, as in [`Connection::reserve_as`].
     pub server: Option<Credentials>,
 }
@@ -614,20 +640,26 @@ pub struct UnreadableRow {
 }
 
 impl RowPage {
-    /// Builds a page from rows with their names and periods. The row is `None` if it is not a sequence's, and is not
-    /// listed.
+    /// Builds a page from rows with their names, series and periods. The row is `None` if it is not a sequence's, and
+    /// is not listed.
     ///
     /// `each` has every row that the database returned: a page with fewer than `limit` is the last one.
     pub fn new(
         limit: u32,
-        each: impl Iterator<Item = (String, String, Option<Result<SequenceRow, RowError>>)>,
+        each: impl Iterator<Item = ([String; 3], Option<Result<SequenceRow, RowError>>)>,
     ) -> RowPage {
         let mut listed = RowPage::default();
         let mut last = String::new();
         let mut left = limit;
-        for (name, period, row) in each {
+        for ([name, series, period], row) in each {
             left = left.saturating_sub(1);
-            last = if period.is_empty() && !name.contains('@') { name.clone() } else { format!("{name}@{period}") };
+            last = if !series.is_empty() || name.contains('/') {
+                format!("{name}/{series}@{period}")
+            } else if !period.is_empty() || name.contains('@') {
+                format!("{name}@{period}")
+            } else {
+                name.clone()
+            };
             match row {
                 Some(Ok(row)) => listed.rows.push(row),
                 Some(Err(bad)) => listed.bad.push(UnreadableRow { name, error: bad.to_string() }),
@@ -638,9 +670,11 @@ impl RowPage {
         listed
     }
 
-    /// Splits a cursor, which may be any text, into name and period.
-    pub fn cursor(after: &str) -> (&str, &str) {
-        after.rsplit_once('@').unwrap_or((after, ""))
+    /// Splits a cursor, which may be any text, into name, series and period.
+    pub fn cursor(after: &str) -> [&str; 3] {
+        let Some((key, period)) = after.rsplit_once('@') else { return [after, "", ""] };
+        let (name, series) = key.rsplit_once('/').unwrap_or((key, ""));
+        [name, series, period]
     }
 }
 
@@ -677,6 +711,13 @@ pub enum Verdict {
     },
     /// The store has its maximum of rows.
     TooMany {
+        /// The maximum.
+        max: u64,
+    },
+    /// The key has no series, and a request for it creates none.
+    NoSeries,
+    /// The generator has its maximum of keys.
+    TooManySeries {
         /// The maximum.
         max: u64,
     },
@@ -752,9 +793,10 @@ mod tests {
 
     #[test]
     fn a_full_page_has_another_after_it_whatever_its_rows_are() {
-        let unlisted = |name: &str| (name.to_owned(), String::new(), None);
-        let error = || RowError::Name { name: "-".to_owned(), period: String::new() };
-        let bad = |name: &str| (name.to_owned(), String::new(), Some(Err(error())));
+        let key = |name: &str| [name, "", ""].map(str::to_owned);
+        let unlisted = |name: &str| (key(name), None);
+        let error = || RowError::Name { name: "-".to_owned(), series: String::new(), period: String::new() };
+        let bad = |name: &str| (key(name), Some(Err(error())));
         for (rows, next) in [
             (vec![bad("a"), unlisted("b")], Some("b")),
             (vec![unlisted("-"), unlisted(".")], Some(".")),

@@ -8,9 +8,9 @@
 //! | `uuid` | permanent id of the store |
 //! | `changes` | grows by one in each transaction that creates or changes a row ([`RowChange`]), in commit order |
 //!
-//! | `getid_sequence` | a row for each sequence, and for each period of a serial number |
+//! | `getid_sequence` | a row for each sequence, and for each series and period of a serial number |
 //! |---|---|
-//! | `name`, `period` | the primary key, compared byte for byte; `period` is empty for a sequence |
+//! | `name`, `series`, `period` | the primary key, compared byte for byte; `series` and `period` are empty for a sequence |
 //! | `next` | the first value that is not reserved |
 //! | `version` | grows by one with each write of the row, by any statement |
 //! | `generation` | grows by one with each [`RowChange`] |
@@ -26,10 +26,14 @@
 //! | `reset` | interval after which its counter begins again |
 //! | `newest` | the newest period that has begun |
 //! | `closed_through` | the last day whose periods never begin again |
+//! | `keys_count` | number of keys of its series |
 //! | `updated` | Unix ms by the database's clock |
 //!
 //! A row of `getid_generator` changes while the row of `getid_store` is locked, except that `begin_periods` raises
 //! `newest` without that lock.
+//!
+//! Each key of a generator with series has a row without a period. Where counters have periods, that row is created as
+//! `dropped`: it shows that the key exists and is counted, and gives no values.
 //!
 //! The functions here decide about a row as it was read, inside the transaction that writes it, or check what the
 //! database has computed.
@@ -44,7 +48,7 @@ use getid_core::server::{CivilTime, INCREMENT_MAX, Key, RESERVED_MAX, Reset, Spe
 use super::packet::SqlRow;
 use super::{
     CreateRequest, Day, Generator, NotedRow, OpenPeriodRequest, Reservation, ReserveRequest, RowChange, RowError,
-    RowPage, RowState, SequenceRow, Verdict,
+    RowPage, RowState, SequenceRow, SeriesBounds, Verdict,
 };
 
 /// Version of these tables.
@@ -54,6 +58,7 @@ pub(super) const SCHEMA_VERSION: i64 = 1;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct RawRow {
     pub(super) name: String,
+    pub(super) series: String,
     pub(super) period: String,
     pub(super) next: i64,
     pub(super) version: i64,
@@ -70,17 +75,28 @@ pub(super) struct RawRow {
 }
 
 /// Columns of [`RawRow`], in its order.
-pub(super) const COLUMNS: &str = "name, period, next, version, generation, start, increment, offset_, cache, \
+pub(super) const COLUMNS: &str = "name, series, period, next, version, generation, start, increment, offset_, cache, \
                                   max_value, policy, state, created, updated";
 
+/// Number of [`COLUMNS`].
+#[cfg(feature = "postgres")]
+pub(super) const COLUMNS_COUNT: usize = 15;
+
 /// Columns of [`Generator`], in its order.
-pub(super) const GENERATOR_COLUMNS: &str = "name, declaration, reset, newest, closed_through";
+pub(super) const GENERATOR_COLUMNS: &str = "name, declaration, reset, newest, closed_through, keys_count";
 
 impl Generator {
     /// Returns the row in the order of [`GENERATOR_COLUMNS`].
     pub(super) fn of(row: &SqlRow) -> Generator {
         let text = |at| row.text(at).unwrap_or_default();
-        Generator { name: text(0), declaration: text(1), reset: text(2), newest: text(3), closed_through: text(4) }
+        Generator {
+            name: text(0),
+            declaration: text(1),
+            reset: text(2),
+            newest: text(3),
+            closed_through: text(4),
+            keys: row.number(5).unwrap_or(0).max(0).unsigned_abs(),
+        }
     }
 }
 
@@ -97,27 +113,28 @@ impl RawRow {
         let text = |at| row.shown(first + at);
         RawRow {
             name: text(0),
-            period: text(1),
-            next: number(2),
-            version: number(3),
-            generation: number(4),
-            start: number(5),
-            increment: number(6),
-            offset: number(7),
-            cache: number(8),
-            max: number(9),
-            policy: text(10),
-            state: text(11),
-            created: number(12),
-            updated: number(13),
+            series: text(1),
+            period: text(2),
+            next: number(3),
+            version: number(4),
+            generation: number(5),
+            start: number(6),
+            increment: number(7),
+            offset: number(8),
+            cache: number(9),
+            max: number(10),
+            policy: text(11),
+            state: text(12),
+            created: number(13),
+            updated: number(14),
         }
     }
 
     /// Parses the row. Returns the error in a row that was edited, with the remedy.
     pub(super) fn read(self) -> Result<SequenceRow, RowError> {
-        let RawRow { name, period, .. } = &self;
-        let key = if period.is_empty() { Key::new(name) } else { Key::of_period(name, period) };
-        let key = key.ok_or_else(|| RowError::Name { name: name.clone(), period: period.clone() })?;
+        let RawRow { name, series, period, .. } = &self;
+        let wrong = || RowError::Name { name: name.clone(), series: series.clone(), period: period.clone() };
+        let key = Key::of(name, series, period).ok_or_else(wrong)?;
         let bad = |column: &'static str, found: &dyn fmt::Display, expected: &str| RowError::Column {
             key: key.clone(),
             column,
@@ -169,7 +186,8 @@ impl RawRow {
 
 /// Returns a page of rows as read from a database.
 pub(super) fn page_of(limit: u32, rows: impl Iterator<Item = RawRow>) -> RowPage {
-    RowPage::new(limit, rows.map(|row| (row.name.clone(), row.period.clone(), Some(row.read()))))
+    let listed = |row: RawRow| ([row.name.clone(), row.series.clone(), row.period.clone()], Some(row.read()));
+    RowPage::new(limit, rows.map(listed))
 }
 
 /// Largest `next`: past the last possible value, with room for one more step.
@@ -255,6 +273,8 @@ pub(super) struct PeriodOpening {
     pub(super) generator: Generator,
     /// The counter's row, if it must be written: created, raised or revived.
     pub(super) row: Option<SequenceRow>,
+    /// The row of the counter's key, if the key is new and its counters have periods.
+    pub(super) key_row: Option<SequenceRow>,
     /// Change of the generator's other rows.
     pub(super) others: OtherRowsChange,
 }
@@ -289,20 +309,31 @@ pub(super) fn recent_rows(ask: &OpenPeriodRequest) -> RecentRows {
     RecentRows { since_unix_ms: since_unix_ms.max(0), year: year.filter(|_| since_unix_ms > 0).unwrap_or_default() }
 }
 
-/// Returns the changes that open a period. `highest` is the largest `next` of the [`recent_rows`] rows.
+/// Rows of a generator's counters, as read before one of them is opened.
+pub(super) struct FoundRows {
+    /// The row of the counter.
+    pub(super) row: Option<SequenceRow>,
+    /// Largest `next` of the [`recent_rows`] rows.
+    pub(super) highest: i64,
+    /// Whether the counter's key has a row.
+    pub(super) has_key: bool,
+}
+
+/// Returns the changes that open a period.
 pub(super) fn apply_period_opening(
     found: Option<&Generator>,
-    row: Option<&SequenceRow>,
-    highest: i64,
+    rows: &FoundRows,
     ask: &OpenPeriodRequest,
     now_unix_ms: i64,
 ) -> Result<PeriodOpening, Verdict> {
-    let period = ask.key.period();
+    let (period, series) = (ask.key.period(), ask.key.series());
+    let row = rows.row.as_ref();
     let is_same = found.is_some_and(|found| found.reset == ask.reset.word());
     let newest = found.map_or_else(String::new, |found| found.newest_as(ask.reset));
     if let Some(found) = found {
         ask.refused_by(found).map_or(Ok(()), Err)?;
-        if is_same && row.is_none() && *newest == *period {
+        // The first counter of a key begins in whatever period is the newest one.
+        if is_same && row.is_none() && *newest == *period && ask.series.is_none() {
             return Err(lost_counter(&ask.key));
         }
         if !is_same && !ask.has_begun {
@@ -314,7 +345,28 @@ pub(super) fn apply_period_opening(
         }
     }
     let is_changed = found.is_some_and(|found| found.declaration != ask.declaration);
-    let row = opened_row(row, found.is_some(), is_same, is_changed, highest, ask, now_unix_ms)?;
+    let keys = found.map_or(0, |found| found.keys);
+    let is_new_key = !series.is_empty() && !rows.has_key;
+    if is_new_key {
+        let SeriesBounds { max, may_begin } = ask.series.unwrap_or_default();
+        if !may_begin {
+            return Err(Verdict::NoSeries);
+        }
+        if keys >= max {
+            return Err(Verdict::TooManySeries { max });
+        }
+    }
+    // A declaration alone, without a key, concerns no counter.
+    let row = if ask.series.is_some() && series.is_empty() {
+        None
+    } else {
+        opened_row(row, found.is_some(), is_same, is_changed, rows.highest, ask, now_unix_ms)?
+    };
+    let key_of_series = Key::of(ask.key.name(), series, "").filter(|_| is_new_key && !period.is_empty());
+    let key_row = key_of_series.map(|key| {
+        let row = new_row(&key, ask.spec, now_unix_ms);
+        SequenceRow { state: RowState::Dropped, ..row }
+    });
     let others = match found {
         Some(found) if !is_same => {
             let before = Reset::ALL.into_iter().find(|reset| reset.word() == found.reset);
@@ -330,8 +382,9 @@ pub(super) fn apply_period_opening(
         reset: ask.reset.word().to_owned(),
         newest: if ask.has_begun { period.to_owned() } else { newest },
         closed_through: found.map_or_else(String::new, |found| found.closed_through.clone()),
+        keys: keys + u64::from(is_new_key),
     };
-    Ok(PeriodOpening { generator, row, others })
+    Ok(PeriodOpening { generator, row, key_row, others })
 }
 
 /// Returns the counter's row, if it must be written.
@@ -353,8 +406,8 @@ fn opened_row(
         return Ok(Some(SequenceRow { next: above(&row.spec, row.next), ..row }));
     };
     let is_dropped = row.state == RowState::Dropped;
-    // Only a change of the interval drops the row of a period; an operator may drop a row without a period.
-    if is_dropped && ask.key.period().is_empty() && (is_same || !is_known) {
+    // Only a change of the interval drops the row of a period or of a key; an operator may drop a plain row.
+    if is_dropped && ask.key.is_plain() && (is_same || !is_known) {
         return Err(Verdict::Dropped { last: last_of(row) });
     }
     let next = if is_same && !is_dropped { row.next } else { above(&row.spec, row.next) };
@@ -479,8 +532,10 @@ pub(super) fn lower_than(notes: &[NotedRow], found: Vec<RawRow>) -> Vec<(Key, i6
 /// Returns new rows for the notes without a row in `found`: the store lost them. They are marked, because only a row
 /// has the position; without one another server could begin the name at its start.
 pub(super) fn lost_rows(notes: &[NotedRow], found: &[RawRow]) -> Vec<SequenceRow> {
-    let is_found =
-        |note: &&NotedRow| found.iter().any(|row| (&*row.name, &*row.period) == (note.key.name(), note.key.period()));
+    let is_found = |note: &&NotedRow| {
+        let parts = [note.key.name(), note.key.series(), note.key.period()];
+        found.iter().any(|row| [&*row.name, &*row.series, &*row.period] == parts)
+    };
     let lost = |note: &NotedRow| SequenceRow {
         next: note.next.min(VALUE_MAX + 1),
         generation: note.generation,
@@ -556,7 +611,8 @@ mod tests {
     fn the_remedy_for_a_row_with_an_invalid_name_is_to_rename_it() {
         for (name, place) in [("-", "'-'"), (".", "'.'"), ("..", "'..'"), ("it's", "'it''s'"), ("a\n", r"'a\n'")] {
             let message = RawRow { name: name.to_owned(), ..RawRow::default() }.read().unwrap_err().to_string();
-            let remedy = format!("UPDATE getid_sequence SET name = '...' WHERE name = {place} AND period = ''");
+            let remedy =
+                format!("UPDATE getid_sequence SET name = '...' WHERE name = {place} AND series = '' AND period = ''");
             assert!(message.ends_with(&remedy) && !message.contains("delete"), "{message}");
         }
     }

@@ -209,8 +209,9 @@ pub(super) trait Dialect: Send + 'static {
     }
 
     /// Returns the condition that a row of a sequence follows this key.
-    fn is_after(name: &str, period: &str) -> String {
-        format!("(name, period) > ({}, {})", Self::text(name), Self::text(period))
+    fn is_after([name, series, period]: [&str; 3]) -> String {
+        let [name, series, period] = [name, series, period].map(Self::text);
+        format!("(name, series, period) > ({name}, {series}, {period})")
     }
 
     /// Returns the clause after an INSERT that overwrites these columns of a row with the same `key`.
@@ -222,8 +223,8 @@ pub(super) trait Dialect: Send + 'static {
     /// Returns the statement that deletes some rows of `getid_sequence`, at most `limit`.
     fn delete_sql(condition: &str, limit: u64) -> String {
         format!(
-            "DELETE FROM getid_sequence WHERE (name, period) IN (SELECT name, period FROM getid_sequence WHERE \
-             {condition} LIMIT {limit})"
+            "DELETE FROM getid_sequence WHERE (name, series, period) IN (SELECT name, series, period FROM getid_sequence \
+             WHERE {condition} LIMIT {limit})"
         )
     }
 

@@ -12,6 +12,8 @@ pub enum RowError {
     Name {
         /// Name of the row.
         name: String,
+        /// Key of the row's series.
+        series: String,
         /// Period of the row.
         period: String,
     },
@@ -46,14 +48,18 @@ pub enum RowError {
 impl fmt::Display for RowError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            RowError::Name { name, period } => {
-                let shown = if period.is_empty() { name.clone() } else { format!("{name}@{period}") };
+            RowError::Name { name, series, period } => {
+                let slash = if series.is_empty() { "" } else { "/" };
+                let at = if period.is_empty() { "" } else { "@" };
+                let shown = format!("{name}{slash}{series}{at}{period}");
                 let shown = shown.escape_debug();
-                let [name, period] = [name, period].map(|text| printable(&text.replace('\'', "''")).into_owned());
+                let quotable = |text: &String| printable(&text.replace('\'', "''")).into_owned();
+                let [name, series, period] = [name, series, period].map(quotable);
                 write!(
                     f,
                     "the row '{shown}' of getid_sequence has a name that is not valid: rename it, as its values may be \
-                     in use: UPDATE getid_sequence SET name = '...' WHERE name = '{name}' AND period = '{period}'"
+                     in use: UPDATE getid_sequence SET name = '...' WHERE name = '{name}' AND series = '{series}' AND \
+                     period = '{period}'"
                 )
             }
             RowError::Column { key, column, found, expected } => write!(

@@ -147,7 +147,7 @@ pub(super) fn give_back_sql<D: Dialect>(end: &GiveBackRequest, is_allowed: &str)
 /// Returns the query that locks and reads the rows of these keys.
 pub(super) fn lock_rows_sql<'a, D: Dialect>(keys: impl Iterator<Item = &'a Key>) -> String {
     format!(
-        "SELECT {COLUMNS} FROM getid_sequence{} WHERE {} ORDER BY name, period{}",
+        "SELECT {COLUMNS} FROM getid_sequence{} WHERE {} ORDER BY name, series, period{}",
         D::BY_KEY,
         any_of(keys),
         D::FOR_UPDATE
@@ -160,25 +160,38 @@ pub(super) fn lock_store_sql<D: Dialect>() -> String {
 }
 
 /// Query for the number of rows, without those of periods and dropped ones.
-pub(super) const COUNT: &str = "SELECT COUNT(*) FROM getid_sequence WHERE period = '' AND state <> 'dropped'";
+pub(super) const COUNT: &str =
+    "SELECT COUNT(*) FROM getid_sequence WHERE series = '' AND period = '' AND state <> 'dropped'";
 
 /// Returns the query of [`COUNT`] that stops at `limit`: the row of the store is locked for as long as it runs.
 pub(super) fn count_up_to_sql(limit: u64) -> String {
     format!(
-        "SELECT COUNT(*) FROM (SELECT 1 AS one FROM getid_sequence WHERE period = '' AND state <> 'dropped' \
-         LIMIT {}) AS counted",
+        "SELECT COUNT(*) FROM (SELECT 1 AS one FROM getid_sequence WHERE series = '' AND period = '' \
+         AND state <> 'dropped' LIMIT {}) AS counted",
         column(limit)
     )
 }
 
 /// Returns the query of a list, from the cursor `after`.
 pub(super) fn list_sql<D: Dialect>(after: &str, limit: u32, periods: bool) -> String {
-    let (name, period) = RowPage::cursor(after);
-    let condition =
-        if periods { D::is_after(name, period) } else { format!("{} AND period = ''", D::compared("name", ">", name)) };
+    let key = RowPage::cursor(after);
+    let condition = if periods {
+        D::is_after(key)
+    } else {
+        format!("{} AND series = '' AND period = ''", D::compared("name", ">", key[0]))
+    };
     format!(
-        "SELECT {COLUMNS} FROM getid_sequence WHERE {condition} AND state <> 'dropped' ORDER BY name, period \
-         LIMIT {limit}"
+        "SELECT {COLUMNS} FROM getid_sequence WHERE {condition} AND state <> 'dropped' \
+         ORDER BY name, series, period LIMIT {limit}"
+    )
+}
+
+/// Returns the query for the keys of a generator's series, after the key `after`, which is empty for the first ones.
+pub(super) fn series_sql<D: Dialect>(name: &str, after: &str, limit: u32) -> String {
+    format!(
+        "SELECT series FROM getid_sequence WHERE {} AND {} AND period = '' ORDER BY series LIMIT {limit}",
+        D::compared("name", "=", name),
+        D::compared("series", ">", after)
     )
 }
 
@@ -191,11 +204,12 @@ pub(super) fn generators_sql<D: Dialect>(names: Option<&[String]>, ending: &str)
 
 /// Returns the statement that writes the row of a generator.
 pub(super) fn write_generator_sql<D: Dialect>(generator: &Generator) -> String {
-    let Generator { name, declaration, reset, newest, closed_through } = generator;
+    let Generator { name, declaration, reset, newest, closed_through, keys } = generator;
     let texts = [name, declaration, reset, newest, closed_through].map(|text| D::text(text)).join(", ");
-    let columns = ["declaration", "reset", "newest", "closed_through", "updated"];
+    let columns = ["declaration", "reset", "newest", "closed_through", "keys_count", "updated"];
     format!(
-        "INSERT INTO getid_generator ({GENERATOR_COLUMNS}, updated) VALUES ({texts}, {}){}",
+        "INSERT INTO getid_generator ({GENERATOR_COLUMNS}, updated) VALUES ({texts}, {}, {}){}",
+        column(*keys),
         D::NOW,
         D::or_overwrite("name", &columns)
     )
@@ -203,15 +217,17 @@ pub(super) fn write_generator_sql<D: Dialect>(generator: &Generator) -> String {
 
 /// Returns rows by their keys as text.
 pub(super) fn by_key(done: &StatementResult) -> BTreeMap<String, RawRow> {
-    let key = |row: &RawRow| {
-        if row.period.is_empty() { row.name.clone() } else { format!("{}@{}", row.name, row.period) }
+    let key = |RawRow { name, series, period, .. }: &RawRow| {
+        let slash = if series.is_empty() { "" } else { "/" };
+        let at = if period.is_empty() { "" } else { "@" };
+        format!("{name}{slash}{series}{at}{period}")
     };
     done.rows.iter().map(RawRow::of).map(|row| (key(&row), row)).collect()
 }
 
 /// Returns the condition that a row has this key.
 pub(super) fn is_row(key: &Key) -> String {
-    format!("name = '{}' AND period = '{}'", key.name(), key.period())
+    format!("name = '{}' AND series = '{}' AND period = '{}'", key.name(), key.series(), key.period())
 }
 
 /// Returns the condition that a row has one of these keys.
@@ -229,9 +245,10 @@ pub(super) fn or(conditions: impl Iterator<Item = String>) -> String {
 pub(super) fn insert_sql(row: &SequenceRow, changed: i64, created: &str, updated: &str) -> String {
     let SequenceRow { key, next, version, generation, spec, state, .. } = row;
     format!(
-        "INSERT INTO getid_sequence ({COLUMNS}, changed) VALUES ('{}', '{}', {next}, {}, {}, {}, {}, {}, {}, {}, '{}', \
-         '{}', {created}, {updated}, {changed})",
+        "INSERT INTO getid_sequence ({COLUMNS}, changed) VALUES ('{}', '{}', '{}', {next}, {}, {}, {}, {}, {}, {}, \
+         {}, '{}', '{}', {created}, {updated}, {changed})",
         key.name(),
+        key.series(),
         key.period(),
         column(*version),
         column(*generation),

@@ -98,6 +98,8 @@ pub(super) fn refusal_of(verdict: Verdict) -> SequenceRefusal {
         Verdict::NoSuch => SequenceRefusal::NoSuch,
         Verdict::Dropped { last } => SequenceRefusal::Dropped { last },
         Verdict::WentBack { .. } => SequenceRefusal::WentBack,
+        Verdict::NoSeries => SequenceRefusal::NoSeries,
+        Verdict::TooManySeries { max } => SequenceRefusal::TooManySeries { max },
         Verdict::Newer { period } => SequenceRefusal::Newer { period: period.into() },
         Verdict::Declared { stored, configured: asked } => SequenceRefusal::BadRow(
             format!(

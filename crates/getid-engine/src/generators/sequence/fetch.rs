@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use getid_core::server::beat::Credentials;
 use getid_core::server::{
@@ -21,15 +21,18 @@ use super::table::{CounterOpening, SequenceEntry, Table};
 use super::verbs::row_of;
 use getid_store::sql::{
     BATCH_MAX, Connection, CreateRequest, Generator, OpenPeriodRequest, Reservation, ReserveRequest, RowChange,
-    RowState, SequenceRow, ServerBeat, StoreError, Verdict,
+    RowState, SequenceRow, SeriesBounds, ServerBeat, StoreError, Verdict,
 };
 use getid_text::plural::{counted, thousands};
 
 /// Distance from a period, by the store's clock, within which its row may be begun, ms.
 const OPENS_WITHIN_MS: i64 = 3_600_000;
 
-/// Number of periods that one statement's time suffices to begin.
-const OPENINGS_MAX: usize = 8;
+/// Number of periods that one statement's time suffices to begin, however slow the store is.
+const OPENINGS_MIN: usize = 8;
+
+/// Time after which no more periods are begun with one statement: a fraction of its deadline.
+const OPENING_TIME: Duration = Duration::from_millis(500);
 
 /// Interval at which a row with the mark of a store that went back is read again.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -394,7 +397,10 @@ impl Sequences {
             })
             .await;
         let answers = match answers {
-            Ok((beaten, answers)) if self.take_beat(pool, beaten.as_ref()) => answers,
+            Ok(reserved) if self.take_beat(pool, reserved.server.as_ref()) => {
+                self.note_keys(batch, &reserved.generators);
+                reserved.answers
+            }
             Ok(_) => {
                 let reason =
                     format!("{}: a connection broke, or another instance of the database answers", pool.store.shown());
@@ -405,6 +411,21 @@ impl Sequences {
         let mut sorted: Vec<_> = places.into_iter().zip(answers).collect();
         sorted.sort_by_key(|(place, _)| *place);
         sorted.into_iter().map(|(_, answer)| answer).collect()
+    }
+
+    /// Notes the numbers of keys that were read with a batch.
+    fn note_keys(&self, batch: &[PendingFetch], generators: &[Generator]) {
+        let openings =
+            batch.iter().filter_map(|asked| Some((asked.key.name(), asked.counter_opening.as_ref()?.series?)));
+        let mut last = "";
+        for (name, bounds) in openings {
+            if name != last
+                && let Some(generator) = generators.iter().rev().find(|generator| generator.name == name)
+            {
+                self.keys.note(generator, bounds.max);
+            }
+            last = name;
+        }
     }
 
     /// Returns how the counter of a generator is found, or begun, in a store.
@@ -428,6 +449,7 @@ impl Sequences {
             // In a store that is not shared, the server's configuration is the only declaration. A sequence may be
             // declared in several formats.
             redeclares: !pool.store.is_shared() || !counter_opening.is_serial,
+            series: counter_opening.series,
             server,
         }
     }
@@ -440,26 +462,65 @@ impl Sequences {
     pub async fn declare(self: &Arc<Self>, key: Key, counter_opening: CounterOpening) -> Result<(), SequenceError> {
         let own = Arc::clone(self);
         self.on_driver(async move {
-            let is_begun = own.notes.begun(vec![key.clone()]).await == [true];
-            let floor = own.noted_next(&key).await;
-            for pool in &own.pools {
-                let server = pool.credentials().map_err(SequenceError::from_store)?;
-                let opening = own.opening(pool, server, &key, &counter_opening);
-                let may_begin = opening.may_begin && !is_begun;
-                let ask = OpenPeriodRequest { redeclares: true, floor, may_begin, ..opening };
-                let opened = pool.run_job(move |mut connection| {
-                    Box::pin(async move {
-                        let opened = connection.open_period(&ask).await;
-                        (connection, opened)
-                    })
-                });
-                opened.await.map_err(SequenceError::from_store)?.map_err(SequenceError::from_verdict)?;
-                own.beat_after_change(pool).await;
+            own.open_everywhere(&key, &counter_opening, true).await?;
+            if counter_opening.series.is_some() {
+                own.let_go_of_generator(key.name());
+            } else {
+                own.let_go(&key);
             }
+            Ok(())
+        })
+        .await
+    }
+
+    /// `SERIES CREATE`: makes the counter of a key in each store, also where keys are declared.
+    ///
+    /// # Errors
+    ///
+    /// The generator has its maximum of keys, or a store does not answer.
+    pub async fn create_series(
+        self: &Arc<Self>,
+        key: Key,
+        counter_opening: CounterOpening,
+    ) -> Result<(), SequenceError> {
+        let own = Arc::clone(self);
+        let series = counter_opening.series.map(|bounds| SeriesBounds { may_begin: true, ..bounds });
+        let counter_opening = CounterOpening { series, ..counter_opening };
+        self.on_driver(async move {
+            own.open_everywhere(&key, &counter_opening, false).await?;
             own.let_go(&key);
             Ok(())
         })
         .await
+    }
+
+    /// Opens the counter of a generator in each store, one after the other.
+    async fn open_everywhere(
+        &self,
+        key: &Key,
+        counter_opening: &CounterOpening,
+        redeclares: bool,
+    ) -> Result<(), SequenceError> {
+        let is_begun = self.notes.begun(vec![key.clone()]).await == [true];
+        let floor = self.noted_next(key).await;
+        for pool in &self.pools {
+            let server = pool.credentials().map_err(SequenceError::from_store)?;
+            let opening = self.opening(pool, server, key, counter_opening);
+            let (may_begin, redeclares) = (opening.may_begin && !is_begun, redeclares || opening.redeclares);
+            let ask = OpenPeriodRequest { redeclares, floor, may_begin, ..opening };
+            let opened = pool.run_job(move |mut connection| {
+                Box::pin(async move {
+                    let opened = connection.open_period(&ask).await;
+                    (connection, opened)
+                })
+            });
+            let opened = opened.await.map_err(SequenceError::from_store)?.map_err(SequenceError::from_verdict)?;
+            if let Some(bounds) = counter_opening.series {
+                self.keys.note(&opened, bounds.max);
+            }
+            self.beat_after_change(pool).await;
+        }
+        Ok(())
     }
 
     /// `sequence-create on-first-use`: creates missing sequences, and reserves for them again.
@@ -472,7 +533,7 @@ impl Sequences {
     ) {
         let is_missing = |place: &usize| {
             let asked = &batch[*place];
-            let is_counter = asked.is_begun || !asked.key.period().is_empty();
+            let is_counter = asked.is_begun || !asked.key.is_plain();
             !is_counter && matches!(answers.get(*place), Some(Ok(Err(Verdict::NoSuch))))
         };
         let missing: Vec<usize> = (0..batch.len()).filter(is_missing).collect();
@@ -701,12 +762,13 @@ impl Sequences {
 
     /// Returns true if a request for a missing sequence creates it, in all stores.
     fn creates_row(&self, entry: &SequenceEntry) -> bool {
-        self.settings().creates_on_first_use && self.pools.len() > 1 && entry.key.period().is_empty()
+        self.settings().creates_on_first_use && self.pools.len() > 1 && entry.key.is_plain()
     }
 
     fn refusal_of_fetch(&self, pool: &StorePool, entry: &mut SequenceEntry, verdict: Verdict) -> SequenceRefusal {
         let is_missing = matches!(verdict, Verdict::NoSuch);
-        if !is_missing {
+        // Clients can invent keys, as they can invent names.
+        if !is_missing && !matches!(verdict, Verdict::NoSeries | Verdict::TooManySeries { .. }) {
             self.table.note_known(entry);
         }
         let rare = entry.rare.as_deref();
@@ -904,6 +966,14 @@ fn days_left(values: u64, per_s: f64) -> Option<u64> {
     (per_s > 0.0).then(|| (values as f64 / per_s / 86_400.0) as u64)
 }
 
+/// Answers to the fetches of a batch.
+struct BatchAnswers {
+    server: Option<ServerBeat>,
+    answers: Vec<FetchAnswer>,
+    /// Rows of generators as they were read, later ones behind earlier ones.
+    generators: Vec<Generator>,
+}
+
 /// Reserves for each request. A generator's counter is compared with the row of its generator before and after: before,
 /// so that no values are reserved that may not be given; after, so that a concurrent change is noticed. A missing row
 /// is created, and then reserved from.
@@ -911,11 +981,13 @@ async fn reserve_with_periods(
     connection: &mut dyn Connection,
     server: Option<Credentials>,
     asks: &[(ReserveRequest, Option<OpenPeriodRequest>)],
-) -> Result<(Option<ServerBeat>, Vec<FetchAnswer>), StoreError> {
+) -> Result<BatchAnswers, StoreError> {
     let serials = asks.iter().filter_map(|(_, opening)| opening.as_ref().filter(|opening| opening.is_serial));
-    let names: Vec<String> = serials.map(|opening| opening.key.name().to_owned()).collect();
+    let mut names: Vec<String> = serials.map(|opening| opening.key.name().to_owned()).collect();
+    // The counters of a generator's keys are neighbours.
+    names.dedup();
     let mut answers: Vec<Option<FetchAnswer>> = vec![None; asks.len()];
-    let generators = if names.is_empty() { Vec::new() } else { connection.generators(Some(&names)).await? };
+    let mut generators = if names.is_empty() { Vec::new() } else { connection.generators(Some(&names)).await? };
     for (answer, (_, opening)) in answers.iter_mut().zip(asks) {
         let verdict = opening.as_ref().and_then(|opening| refused_by(&generators, opening));
         *answer = verdict.map(|verdict| Ok(Err(verdict)));
@@ -926,20 +998,21 @@ async fn reserve_with_periods(
     };
     let undeclared = |at: &usize| answers[*at].is_none() && asks[*at].1.as_ref().is_some_and(is_undeclared);
     let undeclared = (0..asks.len()).filter(undeclared).collect();
-    open_periods(connection, asks, &mut answers, undeclared).await?;
+    let mut opened = open_periods(connection, asks, &mut answers, undeclared).await?;
     let mut beaten = reserve_missing(connection, server, asks, &mut answers).await?;
     let missing = |at: &usize| match (&answers[*at], &asks[*at].1) {
         (Some(Ok(Err(Verdict::NoSuch))), Some(opening)) => opening.may_begin,
-        (Some(Ok(Err(Verdict::Dropped { .. }))), Some(opening)) => !opening.key.period().is_empty(),
+        (Some(Ok(Err(Verdict::Dropped { .. }))), Some(opening)) => !opening.key.is_plain(),
         _ => false,
     };
     let missing: Vec<usize> = (0..asks.len()).filter(missing).collect();
     if !missing.is_empty() {
-        open_periods(connection, asks, &mut answers, missing).await?;
+        opened.extend(open_periods(connection, asks, &mut answers, missing).await?);
         beaten = reserve_missing(connection, server, asks, &mut answers).await?.or(beaten);
     }
+    generators.extend(opened);
     if server.is_some() && !names.is_empty() {
-        let generators = connection.generators(Some(&names)).await?;
+        generators = connection.generators(Some(&names)).await?;
         for (answer, (_, opening)) in answers.iter_mut().zip(asks) {
             if let (Some(Ok(Ok(_))), Some(opening)) = (&answer, opening)
                 && let Some(verdict) = refused_by(&generators, opening)
@@ -949,7 +1022,8 @@ async fn reserve_with_periods(
         }
     }
     let none = || Err(StoreError::Unknown("the store has not answered for each row".to_owned()));
-    Ok((beaten, answers.into_iter().map(|answer| answer.unwrap_or_else(none)).collect()))
+    let answers = answers.into_iter().map(|answer| answer.unwrap_or_else(none)).collect();
+    Ok(BatchAnswers { server: beaten, answers, generators })
 }
 
 /// Reserves for the requests without an answer.
@@ -971,28 +1045,33 @@ async fn reserve_missing(
     Ok(reserved.server)
 }
 
-/// Opens the periods of these requests. An opened one then has no answer, and is to be reserved from.
+/// Opens the periods of these requests. An opened one then has no answer, and is to be reserved from. Returns the rows of
+/// the generators.
 async fn open_periods(
     connection: &mut dyn Connection,
     asks: &[(ReserveRequest, Option<OpenPeriodRequest>)],
     answers: &mut [Option<FetchAnswer>],
     which: Vec<usize>,
-) -> Result<(), StoreError> {
+) -> Result<Vec<Generator>, StoreError> {
+    let (mut opened, began) = (Vec::new(), Instant::now());
     for (nth, at) in which.into_iter().enumerate() {
         let Some(opening) = &asks[at].1 else { continue };
-        answers[at] = if nth >= OPENINGS_MAX {
-            let reason = format!("{OPENINGS_MAX} other periods are begun first");
+        answers[at] = if nth >= OPENINGS_MIN && began.elapsed() >= OPENING_TIME {
+            let reason = format!("{nth} other periods are begun first");
             Some(Err(StoreError::Refused(reason)))
         } else {
             match connection.open_period(opening).await {
-                Ok(Ok(_)) => None,
+                Ok(Ok(generator)) => {
+                    opened.push(generator);
+                    None
+                }
                 Ok(Err(verdict)) => Some(Ok(Err(verdict))),
                 Err(error @ StoreError::Unknown(_)) => return Err(error),
                 Err(error) => Some(Err(error)),
             }
         };
     }
-    Ok(())
+    Ok(opened)
 }
 
 /// Returns why a serial number's counter may not be drawn from, by the rows of generators.

@@ -18,6 +18,7 @@ mod driver;
 mod error;
 mod fetch;
 mod fetch_queue;
+mod keys;
 mod notes;
 mod pool;
 mod status;
@@ -43,6 +44,7 @@ use self::confirm::Confirmations;
 pub use self::driver::StartError;
 pub use self::error::SequenceError;
 use self::fetch_queue::FetchQueue;
+use self::keys::KeyCounts;
 pub use self::notes::SequenceNotes;
 use self::pool::{StorePool, StoreUuids};
 pub use self::status::{BUSIEST_MAX, LISTED_MAX, SequenceTotals, SequencesStatus, StoreStatus};
@@ -125,6 +127,7 @@ pub struct Sequences {
     fetched: Notify,
     missing: Mutex<sweep::MissingNames>,
     begun: begun::BegunPeriods,
+    keys: KeyCounts,
     tallies: status::ShardTallies,
     tokens: TinyidTokens,
     is_closed: AtomicBool,
@@ -169,6 +172,7 @@ impl Sequences {
             fetched: Notify::new(),
             missing: Mutex::default(),
             begun,
+            keys: KeyCounts::default(),
             tallies: status::ShardTallies::default(),
             tokens,
             is_closed: AtomicBool::new(false),
@@ -408,6 +412,12 @@ impl Sequences {
             self.begun.push(from_unix_ms, &begun);
         }
         Ok(())
+    }
+
+    /// Returns the number of keys of a generator with series, as its store last reported it; `None` before the first
+    /// report of this life.
+    pub fn keys_of(&self, generator: &str) -> Option<u64> {
+        self.keys.of(generator)
     }
 
     /// Adds the counter of a period that is not in use yet, and fetches values of it, so that the first request does

@@ -318,8 +318,14 @@ SET beat = max(beat, excluded.beat), is_live = excluded.is_live, is_own = exclud
         i64::try_from(number).unwrap_or(i64::MAX)
     }
 
-    /// Number of noted periods of one name: a server moves only to later ones.
+    /// Number of noted periods of one name, and of each key of a name: a server moves only to later ones. A generator has
+    /// at most `keys-max` keys, so its notes are bounded.
     const PERIODS_KEPT: u32 = 8;
+
+    /// Returns the name, or the name and the key, whose periods are noted.
+    fn owner_of(key: &Key) -> &str {
+        key.as_str().split('@').next().unwrap_or_default()
+    }
 
     pub(super) struct NotesFile {
         path: PathBuf,
@@ -424,6 +430,12 @@ SET beat = max(beat, excluded.beat), is_live = excluded.is_live, is_own = exclud
                     "INSERT INTO lane VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO UPDATE SET increment = \
                      excluded.increment, offset_ = excluded.offset_, generation = excluded.generation",
                 )?;
+                // Periods of one reset begin with the same character, have the same length, and sort by time.
+                let mut forget = transaction.prepare_cached(
+                    "DELETE FROM had WHERE store = ?1 AND key >= ?2 AND key < ?2 || '~' AND length(key) = ?3 AND key NOT IN \
+                     (SELECT key FROM had WHERE store = ?1 AND key >= ?2 AND key < ?2 || '~' AND length(key) = ?3 \
+                     ORDER BY key DESC LIMIT ?4)",
+                )?;
                 let mut lower = Vec::with_capacity(had.len());
                 for had in had {
                     let generation = i64::try_from(had.generation).unwrap_or(i64::MAX);
@@ -442,6 +454,13 @@ SET beat = max(beat, excluded.beat), is_live = excluded.is_live, is_own = exclud
                         if let Some((increment, offset)) = had.lane {
                             put_lane.execute(params![uuid, had.key.as_str(), increment, offset, generation])?;
                         }
+                    }
+                    if noted.is_none()
+                        && let Some((owner, period)) = had.key.as_str().split_once('@')
+                    {
+                        let alike = format!("{owner}@{}", period.get(..1).unwrap_or_default());
+                        let length = i64::try_from(had.key.as_str().len()).unwrap_or(i64::MAX);
+                        forget.execute(params![uuid, alike, length, PERIODS_KEPT])?;
                     }
                     lower.push(had_next);
                 }
@@ -480,7 +499,7 @@ SET beat = max(beat, excluded.beat), is_live = excluded.is_live, is_own = exclud
         pub(super) fn begun(&self, keys: &[Key]) -> rusqlite::Result<Vec<bool>> {
             self.transact(|transaction| {
                 let mut find = transaction.prepare_cached("SELECT 1 FROM begun WHERE name = ?1 AND period = ?2")?;
-                keys.iter().map(|key| find.exists([key.name(), key.period()])).collect()
+                keys.iter().map(|key| find.exists([owner_of(key), key.period()])).collect()
             })
         }
 
@@ -493,8 +512,8 @@ SET beat = max(beat, excluded.beat), is_live = excluded.is_live, is_own = exclud
                      FROM begun WHERE name = ?1 AND length(period) = length(?2) ORDER BY period DESC LIMIT ?3)",
                 )?;
                 keys.iter().try_for_each(|key| {
-                    put.execute([key.name(), key.period()])?;
-                    forget.execute(params![key.name(), key.period(), PERIODS_KEPT]).map(drop)
+                    put.execute([owner_of(key), key.period()])?;
+                    forget.execute(params![owner_of(key), key.period(), PERIODS_KEPT]).map(drop)
                 })
             })
         }
@@ -624,6 +643,31 @@ mod tests {
         let kept = notes.begun(hours).await;
         assert_eq!(kept.iter().position(|is_kept| *is_kept), Some(16), "{kept:?}");
         assert!(kept[16..].iter().all(|is_kept| *is_kept), "{kept:?}");
+    }
+
+    /// Each key of a generator has its own newest periods, in both kinds of notes.
+    #[tokio::test]
+    async fn the_newest_periods_of_each_key_are_kept() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let notes = SequenceNotes::in_file(dir.path().join("notes"));
+        let key = |text: &str| Key::parse(text).expect("a key");
+        let of_month = |owner: &str, month: u32| key(&format!("{owner}@M2026{month:02}01"));
+        let had = |key: &Key| RowNote { key: key.clone(), ..had(1, 101, 0, 5).swap_remove(0) };
+        let others = ["a", "a@M20260101", "a/B@M20260101", "a/A-1@M20260101", "a/A@Y20200101", "a/A@M2026"].map(key);
+        for key in &others {
+            assert!(notes.begin(vec![key.clone()]).await);
+            assert_eq!(notes.check("s", vec![had(key)], None).await, [None]);
+        }
+        let months: Vec<Key> = (1..=12).map(|month| of_month("a/A", month)).collect();
+        for key in &months {
+            assert!(notes.begin(vec![key.clone()]).await);
+            assert_eq!(notes.check("s", vec![had(key)], None).await, [None]);
+        }
+        let newest: Vec<bool> = (1..=12).map(|month| month > 4).collect();
+        assert_eq!(notes.begun(months.clone()).await, newest);
+        assert_eq!(notes.highest(months).await.iter().map(|next| *next > 0).collect::<Vec<_>>(), newest);
+        assert_eq!(notes.begun(others.to_vec()).await, [true; 6]);
+        assert_eq!(notes.highest(others.to_vec()).await, [101; 6]);
     }
 
     #[tokio::test]

@@ -126,6 +126,8 @@ pub struct SequenceTotals {
     pub fetching: usize,
     /// Number of times a store was found to have gone back.
     pub went_back: u64,
+    /// Highest share of its maximum of keys that a generator has, in ten-thousandths; 0 without series.
+    pub keys_used: u16,
 }
 
 /// Status of all sequences and stores.
@@ -311,6 +313,7 @@ impl Sequences {
             fetches_failed: counts.fetches_failed.load(Relaxed),
             fetching: self.fetching.load(Relaxed),
             went_back: counts.went_back.load(Relaxed),
+            keys_used: self.keys.highest_share(),
             ..SequenceTotals::default()
         };
         for tally in &self.tallies.0 {

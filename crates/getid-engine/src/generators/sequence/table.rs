@@ -16,7 +16,7 @@ use getid_core::server::{Key, Reset, Run, STORES_MAX, Sequence, SequenceRefusal,
 use hashbrown::HashTable;
 use tokio::sync::oneshot;
 
-use getid_store::sql::BegunPeriod;
+use getid_store::sql::{BegunPeriod, SeriesBounds};
 use getid_text::name_hash::hash_of;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -73,6 +73,8 @@ pub struct CounterOpening {
     pub from_unix_ms: i64,
     /// End of the period, exclusive, Unix ms.
     pub until_unix_ms: i64,
+    /// Bounds of the generator's keys, if it has a series for each key.
+    pub series: Option<SeriesBounds>,
 }
 
 /// Flags of a sequence in memory.
@@ -112,10 +114,11 @@ impl SequenceEntry {
             .counter_opening
             .as_ref()
             .filter(|counter_opening| counter_opening.is_serial && !rare.has_noted_begun)?;
-        let begun = BegunPeriod { key: self.key.clone(), declaration: counter_opening.declaration.to_string() };
-        let from_unix_ms = counter_opening.from_unix_ms;
+        let (from_unix_ms, declaration) = (counter_opening.from_unix_ms, counter_opening.declaration.to_string());
         rare.has_noted_begun = true;
-        (!begun.key.period().is_empty()).then_some((from_unix_ms, begun))
+        // A period begins for all keys of its generator.
+        let key = Key::of_period(self.key.name(), self.key.period())?;
+        Some((from_unix_ms, BegunPeriod { key, declaration }))
     }
 
     /// Returns true if it can leave memory, as far as the driver is concerned.

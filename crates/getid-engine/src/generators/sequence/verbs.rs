@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use super::notes::RowNote;
 use super::pool::{JobQueue, REQUEST_DEADLINE, StorePool};
-use super::table::Table;
+use super::table::{SHARDS, Table};
 use super::{SequenceError, Sequences};
 use getid_store::sql::{CreateRequest, RowChange, RowPage, RowState, SequenceRow, Verdict};
 use getid_text::glob::Pattern;
@@ -234,7 +234,7 @@ impl Sequences {
             let change = |_| RowChange::Raise { last, settles: settles.then_some(noted) };
             let each = own.change_everywhere(&key, change).await?;
             let is_lost = each.iter().all(|(_, result)| matches!(result, Err(Verdict::NoSuch))) && noted > 0;
-            if is_lost && settles && key.period().is_empty() {
+            if is_lost && settles && key.is_plain() {
                 let how = CreateOptions { above_dropped: true, ..CreateOptions::default() };
                 own.create_everywhere(key, Spec::default(), Some(last), how, 0).await?;
                 return Ok(raised);
@@ -624,6 +624,39 @@ impl Sequences {
         let hash = hash_of(key.as_str().as_bytes());
         let mut shard = self.table.shard(hash);
         self.table.remove(&mut shard, hash, |entry| entry.key == *key && entry.is_at_rest());
+    }
+
+    /// Removes all counters of a generator from memory, unless a fetch is queued or running for one.
+    pub(super) fn let_go_of_generator(&self, name: &str) {
+        for index in 0..SHARDS {
+            let mut shard = self.table.nth_shard(index);
+            self.table.remove_where(&mut shard, |entry| entry.key.name() == name && entry.is_at_rest());
+        }
+    }
+
+    /// Returns the keys of a generator's series, after the key `after` (empty: from the first), at most `limit`.
+    ///
+    /// # Errors
+    ///
+    /// No store answers.
+    pub async fn series(self: &Arc<Self>, name: String, after: String, limit: u32) -> VerbResult<Vec<String>> {
+        let own = Arc::clone(self);
+        self.on_driver(async move {
+            own.of_any(|pool| {
+                let (name, after) = (name.clone(), after.clone());
+                async move {
+                    pool.run_job(move |mut connection| {
+                        Box::pin(async move {
+                            let keys = connection.series(&name, &after, limit).await;
+                            (connection, keys)
+                        })
+                    })
+                    .await
+                }
+            })
+            .await
+        })
+        .await
     }
 
     /// Runs work on the driver's thread, to its end, even if its caller stops waiting.

@@ -3,7 +3,7 @@
 
 use super::{Call, CommandReply, CommandResult, NOT_AN_INTEGER, OK};
 use crate::acl::{self, DEFAULT_USER, DenialReason};
-use crate::command::{KEY_BYTES_MAX, Verb};
+use crate::command::{KEY_BYTES_MAX, Verb, series_name};
 use crate::resp::{ErrorReply, Value, parse_integer, write_bulk};
 use crate::session::effect::{AclEffect, Effect};
 
@@ -56,11 +56,13 @@ pub(super) fn dry_run(call: &mut Call<'_>) -> CommandResult {
     if !command.accepts(request.len()) {
         return Err(command.arity_error());
     }
-    let text = match user.check(command, request) {
+    let series = series_name(&call.client.settings.counters, command, request);
+    let series = series.as_ref().map(|key| key.as_str().as_bytes());
+    let text = match user.check(command, request, series) {
         Ok(()) => return Ok(OK),
         Err((reason @ (DenialReason::Key | DenialReason::Channel), at)) => {
             let kind = if reason == DenialReason::Key { "key" } else { "channel" };
-            let name = request.get(at).unwrap_or_default();
+            let name = series.unwrap_or_else(|| request.get(at).unwrap_or_default());
             let name = &name[..name.len().min(KEY_BYTES_MAX)];
             [b"This user has no permissions to access the '", name, b"' ", kind.as_bytes()].concat()
         }

@@ -75,8 +75,8 @@ fn named(call: &mut Call<'_>, at: usize, count: u32) -> CommandResult {
     });
     let Some((place, index, generator)) = found else {
         if let Some(place) = settings.counters.find(args.get(at).unwrap_or_default()) {
-            let takes_more = args.len() > at + 1;
-            return super::sequences::ids_of_counter(call, place, count, takes_more);
+            let words = args.behind(at + 1);
+            return super::sequences::ids_of_counter(call, place, count, words);
         }
         turn.tally.ids(verb, 1, 1);
         turn.count_work(UNKNOWN_NAME_BYTES);

@@ -6,8 +6,9 @@
 use getid_core::server::{CounterKind, Key, VALUE_MAX};
 
 use super::sequences::{SEQUENCES_OFF, is_a_generator, not_a_name};
+use super::series::{has_no_series, needs_key, series_key};
 use super::{Call, CommandReply, CommandResult, NOT_AN_INTEGER, SYNTAX};
-use crate::command::{Verb, quoted};
+use crate::command::{Verb, quoted, series_of, split_series};
 use crate::resp::{ErrorReply, Value, parse_integer};
 use crate::session::effect::Effect;
 use crate::session::sequence_effect::{
@@ -359,9 +360,26 @@ impl Call<'_> {
         key_of(name).ok_or_else(|| not_a_name(name))
     }
 
-    /// Returns the sequence or the counter that the argument at `at` names. For a counter, the command concerns its
-    /// current period.
+    /// Returns the sequence or the counter that the argument at `at` names: that of a key as `invoice/ACME`. For a
+    /// counter, the command concerns its current period.
     pub(super) fn counter_at(&self, at: usize) -> Result<Key, ErrorReply> {
+        let name = self.arg(at);
+        let counters = &self.client.settings.counters;
+        if let Some((generator, key)) = split_series(name)
+            && let Some(counter) = counters.find(generator).and_then(|place| counters.get(place))
+        {
+            let rules = counter.series().ok_or_else(|| has_no_series(counter.name()))?;
+            return series_key(counter, rules, key);
+        }
+        if let Some((counter, _)) = series_of(counters, name) {
+            let command = self.command.full_name.replace('|', " ").to_ascii_uppercase();
+            return Err(needs_key(counter.name(), &format!("{command} {}/ACME", counter.name())));
+        }
+        self.generator_or_sequence_at(at)
+    }
+
+    /// Returns the sequence or the generator over a sequence that the argument at `at` names.
+    pub(super) fn generator_or_sequence_at(&self, at: usize) -> Result<Key, ErrorReply> {
         let name = self.arg(at);
         if self.client.settings.counters.find(name).is_some() {
             return key_of(name).ok_or_else(|| not_a_name(name));

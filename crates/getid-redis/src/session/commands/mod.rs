@@ -21,6 +21,7 @@ mod scripts;
 mod seals;
 mod sequence;
 mod sequences;
+mod series;
 mod shutdown;
 mod transaction;
 mod workers;
@@ -111,6 +112,9 @@ fn function(verb: Verb) -> fn(&mut Call<'_>) -> CommandResult {
         Verb::Rename | Verb::RenameNx => keys::rename,
         Verb::HGet | Verb::HMGet | Verb::HGetAll | Verb::HExists | Verb::HLen | Verb::HKeys | Verb::HVals => keys::hash,
         Verb::HSet => keys::hash_set,
+
+        Verb::SeriesCreate => series::create,
+        Verb::SeriesList => series::list,
 
         Verb::SequenceAdopt => sequence::adopt,
         Verb::SequenceAlter => sequence::alter,
@@ -249,6 +253,7 @@ fn function(verb: Verb) -> fn(&mut Call<'_>) -> CommandResult {
         | Verb::Object
         | Verb::Script
         | Verb::Sequence
+        | Verb::Series
         | Verb::SlowLog
         | Verb::WorkerId => container,
         Verb::AclHelp
@@ -260,6 +265,7 @@ fn function(verb: Verb) -> fn(&mut Call<'_>) -> CommandResult {
         | Verb::ObjectHelp
         | Verb::ScriptHelp
         | Verb::SequenceHelp
+        | Verb::SeriesHelp
         | Verb::SlowLogHelp
         | Verb::WorkerIdHelp => help,
     }

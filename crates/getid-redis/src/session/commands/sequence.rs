@@ -10,9 +10,9 @@ use crate::session::effect::Effect;
 use crate::session::sequence_effect::SequenceEffect;
 
 /// Default number of sequences that one `LIST` reads.
-const LIST_COUNT: u32 = 100;
+pub(super) const LIST_COUNT: u32 = 100;
 /// Maximum number of sequences that one `LIST` reads.
-const LIST_COUNT_MAX: u32 = 1_000;
+pub(super) const LIST_COUNT_MAX: u32 = 1_000;
 
 /// Maximum length of a cursor, bytes: a name and a period, as databases have them.
 const CURSOR_BYTES_MAX: usize = 600;
@@ -83,7 +83,7 @@ pub(super) fn confirm(call: &mut Call<'_>) -> CommandResult {
 
 /// Implements `SEQUENCE DECLARE name`.
 pub(super) fn declare(call: &mut Call<'_>) -> CommandResult {
-    key_effect(call, call.counter_at(2)?, SequenceEffect::Declare)
+    key_effect(call, call.generator_or_sequence_at(2)?, SequenceEffect::Declare)
 }
 
 /// Implements `SEQUENCE DROP name`.

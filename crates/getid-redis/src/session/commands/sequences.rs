@@ -2,11 +2,12 @@
 //!
 //! The request is added to the turn, which draws from each sequence once.
 
-use getid_core::server::{NameWord, SEQUENCE_NAME_RULE, is_sequence_name};
+use getid_core::server::{Key, NameWord, SEQUENCE_NAME_RULE, is_sequence_name};
 
+use super::series::requested_counter;
 use super::{Call, CommandReply, CommandResult, NOT_AN_INTEGER};
 use crate::command::quoted;
-use crate::resp::{ErrorKind, ErrorReply, parse_integer};
+use crate::resp::{Args, ErrorKind, ErrorReply, parse_integer};
 use crate::session::turn::{SEALED_COST, counter_cost};
 use getid_text::name_hash::hash_of;
 
@@ -114,20 +115,22 @@ fn begin(call: &mut Call<'_>, hash: u64, name: &[u8]) -> Result<usize, ErrorRepl
     Ok(call.turn.add_sequence(hash, text, None))
 }
 
-/// Handles `GETID name` and `MGETID count name` of a counter, at `place` in the settings.
-pub(super) fn ids_of_counter(call: &mut Call<'_>, place: usize, values: u32, takes_more: bool) -> CommandResult {
+/// Handles `GETID name [key k]` and `MGETID count name [key k]` of a counter, at `place` in the settings. `words` follow
+/// the name.
+pub(super) fn ids_of_counter(call: &mut Call<'_>, place: usize, values: u32, words: Args<'_>) -> CommandResult {
     let settings = &call.client.settings;
     let Some(counter) = settings.counters.get(place) else { return Err(refused(call, SEQUENCES_OFF)) };
     if settings.sequences.is_none() {
         return Err(refused(call, SEQUENCES_OFF));
     }
-    if takes_more {
-        let text = format!("ERR generator '{}' takes no fields with a request", counter.name());
-        return Err(refused(call, text));
-    }
+    let series = match requested_counter(counter, words) {
+        Ok(series) => series,
+        Err(error) => return Err(refused(call, error)),
+    };
     let name = counter.name();
     let is_sealed = settings.sealers.answering(name).is_some();
     let cost = if is_sealed { SEALED_COST } else { counter_cost(counter) };
+    let name = series.as_ref().map_or(name, Key::as_str);
     let hash = hash_of(name.as_bytes());
     let draw = match call.turn.find_sequence(hash, name.as_bytes()) {
         Some(draw) => draw,

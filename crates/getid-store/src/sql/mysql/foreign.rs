@@ -158,7 +158,7 @@ impl<T: ForeignTable> Connection for ForeignConnection<T> {
             );
             let each = self.rows(&page).await?.into_iter().map(|(name, row)| {
                 let shown = Key::new(&name).map(|key| Ok(T::shown(&row, key)));
-                (name, String::new(), shown)
+                ([name, String::new(), String::new()], shown)
             });
             Ok(RowPage::new(limit, each))
         })

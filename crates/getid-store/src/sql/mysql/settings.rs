@@ -164,7 +164,7 @@ pub(super) async fn check_tables(link: &mut MysqlLink, tables: &[(&str, &str, &s
 /// Adds a warning if the user may not insert rows: then sequences and periods of serial numbers cannot be created.
 async fn check_create_permission(link: &mut MysqlLink) -> Result<(), StoreError> {
     let inserts = [
-        "INSERT INTO getid_sequence SELECT * FROM getid_sequence WHERE name = '' AND period = ''",
+        "INSERT INTO getid_sequence SELECT * FROM getid_sequence WHERE name = '' AND series = '' AND period = ''",
         "INSERT INTO getid_generator SELECT * FROM getid_generator WHERE name = ''",
     ];
     match link.run_raw(&inserts.map(str::to_owned)).await {

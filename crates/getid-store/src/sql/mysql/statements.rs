@@ -36,12 +36,14 @@ impl Dialect for MysqlLink {
     }
 
     /// A comparison of two columns at a time would not use the index.
-    fn is_after(name: &str, period: &str) -> String {
+    fn is_after([name, series, period]: [&str; 3]) -> String {
         let compared = Self::compared;
         format!(
-            "({} OR ({} AND {}))",
+            "({} OR ({} AND ({} OR ({} AND {}))))",
             compared("name", ">", name),
             compared("name", "=", name),
+            compared("series", ">", series),
+            compared("series", "=", series),
             compared("period", ">", period)
         )
     }
@@ -83,6 +85,7 @@ pub(super) const TABLES: [&str; 4] = [
 ) ENGINE=InnoDB",
     "CREATE TABLE IF NOT EXISTS getid_sequence (
   name       VARCHAR(128) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+  series     VARCHAR(40)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '',
   period     VARCHAR(16)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '',
   next       BIGINT       NOT NULL,
   version    BIGINT       NOT NULL DEFAULT 0,
@@ -97,7 +100,7 @@ pub(super) const TABLES: [&str; 4] = [
   state      VARCHAR(16)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT 'live',
   created    BIGINT       NOT NULL,
   updated    BIGINT       NOT NULL,
-  PRIMARY KEY (name, period),
+  PRIMARY KEY (name, series, period),
   KEY getid_sequence_changed (changed)
 ) ENGINE=InnoDB",
 ];
@@ -109,6 +112,7 @@ pub(super) const GENERATORS: &str = "CREATE TABLE IF NOT EXISTS getid_generator 
   reset          VARCHAR(16)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
   newest         VARCHAR(16)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '',
   closed_through VARCHAR(16)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '',
+  keys_count     BIGINT       NOT NULL DEFAULT 0,
   updated        BIGINT       NOT NULL DEFAULT 0
 ) ENGINE=InnoDB";
 

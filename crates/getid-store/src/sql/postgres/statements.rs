@@ -10,7 +10,7 @@ use super::failures::unexpected;
 use super::link::PostgresLink;
 use crate::sql::beats;
 use crate::sql::connection::ReserveLink;
-use crate::sql::native::{self, COLUMNS, RawRow, column};
+use crate::sql::native::{self, COLUMNS, COLUMNS_COUNT, RawRow, column};
 use crate::sql::packet::{Dialect, Link as _, Packet, RecordDialect, SqlRow, hex};
 use crate::sql::{Reservation, Reservations, ReserveRequest, ServerBeat, StoreError, Verdict};
 
@@ -61,7 +61,10 @@ impl ReserveLink for PostgresLink {
             return Err(StoreError::Refused(format!("'{}' is twice in one reservation", twice.key)));
         }
         let rows = self.run(Packet::of(reserve_sql(server, asks))).await?.swap_remove(0).rows;
-        let beat = |row: &SqlRow| Some(ServerBeat { beat: row.number(18)?.unsigned_abs(), instance: row.text(19)? });
+        let beat = |row: &SqlRow| {
+            let beat = row.number(FOUND_AT + COLUMNS_COUNT)?.unsigned_abs();
+            Some(ServerBeat { beat, instance: row.text(FOUND_AT + COLUMNS_COUNT + 1)? })
+        };
         let server = match (server, rows.first()) {
             (Some(_), Some(row)) => Some(beat(row).ok_or_else(|| unexpected("has answered without a beat"))?),
             (Some(_), None) if !asks.is_empty() => return Err(beats::server_row_error()),
@@ -94,6 +97,7 @@ CREATE TABLE IF NOT EXISTS getid_store (
 );
 CREATE TABLE IF NOT EXISTS getid_sequence (
   name text COLLATE \"C\" NOT NULL,
+  series text COLLATE \"C\" NOT NULL DEFAULT '',
   period text COLLATE \"C\" NOT NULL DEFAULT '',
   next bigint NOT NULL CHECK (next >= 0),
   version bigint NOT NULL DEFAULT 0,
@@ -108,7 +112,7 @@ CREATE TABLE IF NOT EXISTS getid_sequence (
   state text NOT NULL DEFAULT 'live' CHECK (state IN ('live', 'dropped', 'went-back')),
   created bigint NOT NULL DEFAULT 0,
   updated bigint NOT NULL DEFAULT 0,
-  PRIMARY KEY (name, period)
+  PRIMARY KEY (name, series, period)
 ) WITH (fillfactor = 70);
 CREATE INDEX IF NOT EXISTS getid_sequence_changed ON getid_sequence (changed);
 CREATE TABLE IF NOT EXISTS getid_beat (
@@ -126,6 +130,7 @@ CREATE TABLE IF NOT EXISTS getid_generator (
   reset text NOT NULL,
   newest text COLLATE \"C\" NOT NULL DEFAULT '',
   closed_through text COLLATE \"C\" NOT NULL DEFAULT '',
+  keys_count bigint NOT NULL DEFAULT 0 CHECK (keys_count >= 0),
   updated bigint NOT NULL DEFAULT 0
 );
 INSERT INTO getid_beat (nonce, life, beat, state)
@@ -188,6 +193,7 @@ fn reserve_sql(server: Option<Credentials>, asks: &[ReserveRequest]) -> String {
     let is_own = server.map_or("FALSE".to_owned(), |server| beats::is_allowed(server, beats::LIVE));
     let has_own = if server.is_some() { "EXISTS (SELECT 1 FROM own)" } else { "TRUE" };
     let names = array(asks.iter().map(|ask| format!("'{}'", ask.key.name())), "text");
+    let series = array(asks.iter().map(|ask| format!("'{}'", ask.key.series())), "text");
     let periods = array(asks.iter().map(|ask| format!("'{}'", ask.key.period())), "text");
     let values = array(asks.iter().map(native::values_of), "bigint");
     let floors = array(asks.iter().map(native::floor_of), "bigint");
@@ -196,24 +202,28 @@ fn reserve_sql(server: Option<Credentials>, asks: &[ReserveRequest]) -> String {
         "WITH safe AS MATERIALIZED ({safe}), own AS (\
          UPDATE getid_beat SET beat = beat + 1, updated = {now} WHERE {is_own} RETURNING beat\
          ), requested AS MATERIALIZED (\
-         SELECT a.* FROM safe, unnest({names}, {periods}, {values}, {floors}) \
-         WITH ORDINALITY AS a(of_name, of_period, most, lowest, nth) WHERE {has_own}\
+         SELECT a.* FROM safe, unnest({names}, {series}, {periods}, {values}, {floors}) \
+         WITH ORDINALITY AS a(of_name, of_series, of_period, most, lowest, nth) WHERE {has_own}\
          ), found AS MATERIALIZED (\
          SELECT a.nth, a.most, greatest(s.next, a.lowest, s.start, 0) AS low, s.* \
-         FROM requested a JOIN getid_sequence s ON s.name = a.of_name AND s.period = a.of_period \
-         ORDER BY s.name, s.period FOR UPDATE OF s\
+         FROM requested a JOIN getid_sequence s ON s.name = a.of_name AND s.series = a.of_series \
+         AND s.period = a.of_period ORDER BY s.name, s.series, s.period FOR UPDATE OF s\
          ), sized AS MATERIALIZED (\
          SELECT f.*, CASE WHEN state = 'live' AND {READABLE} \
          THEN low + ((offset_ - low) % increment + increment) % increment END AS first FROM found f\
          ), accepted AS (\
          UPDATE getid_sequence s SET version = s.version + 1, updated = {now}, \
          next = z.first + least(z.most, (z.max_value - z.first) / z.increment + 1) * z.increment \
-         FROM sized z WHERE s.name = z.name AND s.period = z.period AND z.first <= z.max_value \
+         FROM sized z WHERE s.name = z.name AND s.series = z.series AND s.period = z.period \
+         AND z.first <= z.max_value \
          RETURNING z.nth, s.next AS new_next, s.version AS new_version, s.updated AS new_updated\
          ) SELECT a.nth, new_next, new_version, new_updated, {COLUMNS}, (SELECT beat FROM own), {instance} \
          FROM requested a LEFT JOIN found f ON f.nth = a.nth LEFT JOIN accepted t ON t.nth = a.nth"
     )
 }
+
+/// Column of the answer to [`reserve_sql`] at which the row as found begins.
+const FOUND_AT: usize = 4;
 
 /// Returns an array as an expression.
 fn array(items: impl Iterator<Item = impl Display>, of: &str) -> String {
@@ -225,10 +235,10 @@ fn array(items: impl Iterator<Item = impl Display>, of: &str) -> String {
 /// differs.
 fn reserved(row: &SqlRow, ask: &ReserveRequest) -> Result<Result<Reservation, Verdict>, StoreError> {
     let written = row.number(1).zip(row.number(2)).zip(row.number(3));
-    if row.text(4).is_none() {
+    if row.text(FOUND_AT).is_none() {
         return Ok(Err(Verdict::NoSuch));
     }
-    let found = match RawRow::from_column(row, 4).read() {
+    let found = match RawRow::from_column(row, FOUND_AT).read() {
         Ok(found) => found,
         Err(bad) => return Ok(Err(Verdict::BadRow(bad.to_string()))),
     };

@@ -192,7 +192,8 @@ impl SequenceFile {
             _ => format!("'{path}' is a copy, or was put back"),
         };
         let select = format!(
-            "SELECT {COLUMNS} FROM getid_sequence WHERE period = '' AND state <> 'dropped' ORDER BY name LIMIT {}",
+            "SELECT {COLUMNS} FROM getid_sequence WHERE series = '' AND period = '' AND state <> 'dropped' \
+             ORDER BY name LIMIT {}",
             NAMED_MAX + 1
         );
         let rows = self.run_one(select).unwrap_or_default().rows;

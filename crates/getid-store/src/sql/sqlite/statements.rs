@@ -27,6 +27,7 @@ CREATE TABLE getid_store (
 INSERT INTO getid_store (id, uuid, changes, inode) VALUES (1, lower(hex(randomblob(16))), 0, 0);
 CREATE TABLE getid_sequence (
   name       TEXT    NOT NULL,
+  series     TEXT    NOT NULL DEFAULT '',
   period     TEXT    NOT NULL DEFAULT '',
   next       INTEGER NOT NULL CHECK (next >= 0),
   version    INTEGER NOT NULL DEFAULT 0 CHECK (version >= 0),
@@ -41,7 +42,7 @@ CREATE TABLE getid_sequence (
   state      TEXT    NOT NULL DEFAULT 'live' CHECK (state IN ('live', 'dropped', 'went-back')),
   created    INTEGER NOT NULL DEFAULT 0,
   updated    INTEGER NOT NULL DEFAULT 0,
-  PRIMARY KEY (name, period)
+  PRIMARY KEY (name, series, period)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX getid_sequence_changed ON getid_sequence (changed);
 CREATE INDEX getid_sequence_period ON getid_sequence (updated) WHERE period <> '';
@@ -60,6 +61,7 @@ CREATE TABLE IF NOT EXISTS getid_generator (
   reset          TEXT    NOT NULL,
   newest         TEXT    NOT NULL DEFAULT '',
   closed_through TEXT    NOT NULL DEFAULT '',
+  keys_count     INTEGER NOT NULL DEFAULT 0 CHECK (keys_count >= 0),
   updated        INTEGER NOT NULL DEFAULT 0
 ) STRICT, WITHOUT ROWID;
 ";
