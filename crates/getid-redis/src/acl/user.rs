@@ -143,7 +143,7 @@ impl User {
     /// Redis.
     ///
     /// `series` is the name that counts instead of the generator's, if the request concerns a series.
-    pub(crate) fn check(
+    pub fn check(
         &self,
         command: &Command,
         args: Args<'_>,
