@@ -57,6 +57,7 @@ const GUARDED: &[&str] = &[
     "sequence|declare",
     "sequence|drop",
     "sequence|adopt",
+    "series|create",
 ];
 
 /// Commands whose replies show no value of the sequence that they name. Listed by hand, so that each new command is
@@ -88,6 +89,7 @@ const WITHOUT_VALUES: &[&str] = &[
     "sequence|confirm",
     "sequence|declare",
     "sequence|drop",
+    "series|create",
     "workerid|info",
     "workerid|init",
     "workerid|lease",

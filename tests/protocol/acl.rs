@@ -113,7 +113,7 @@ fn a_first_argument_may_be_all_that_is_allowed() {
             })
             .collect();
         let command = TABLE.iter().find(|command| command.name == words[0]).unwrap();
-        user.check(command, Args::new(bytes.as_bytes(), &spans)).is_ok()
+        user.check(command, Args::new(bytes.as_bytes(), &spans), None).is_ok()
     };
     let zero = user("-@all +select|0 +echo|Hi");
     assert!(ask(&zero, &["select", "0"]) && ask(&zero, &["echo", "hI"]));

@@ -946,7 +946,8 @@ fn each_key_has_counters_of_its_own(fixture: &dyn StoreFixture) {
     assert!(matches!(db.reserve("invoice/ACME", 1), Err(Verdict::Dropped { .. })), "a key alone counts nothing");
     let all = ["invoice/ACME@Y20260101", "invoice/ACME-1@Y20260101", "invoice/B@Y20260101", "invoice/acme@Y20260101"];
     assert_eq!(db.list("", 9, true), all);
-    assert_eq!((db.list(all[0], 9, true), db.list("invoice/", 9, true)), (all[1..].to_vec(), Vec::new()));
+    assert_eq!(db.list(all[0], 9, true), all[1..]);
+    assert_eq!(db.list("invoice/", 9, true), [""; 0], "no name begins so");
     assert_eq!((db.count(), db.list("", 9, false).len()), (0, 0));
     // A marked row of one key leaves the other keys alone.
     db.change("invoice/B@Y20260101", &RowChange::WentBack { had_next: 9 }).unwrap();

@@ -252,8 +252,9 @@ fn ended_periods_are_shown_and_then_removed() {
 fn mistakes_are_reported_before_a_store_is_opened() {
     let dir = Folder::new();
     for (words, expected) in [
-        ("sequence create a/b", "'a/b' is no name of a sequence: it has 1 to 128 bytes of"),
-        ("sequence create a@1", "'a@1': the counter of a period is created by its generator"),
+        ("sequence create 'a", "''a' is no name of a sequence: it has 1 to 128 bytes of"),
+        ("sequence create a/b", "'a/b': the counter of a key or a period is created by its generator"),
+        ("sequence create a@1", "'a@1': the counter of a key or a period is created by its generator"),
         ("sequence create a begin 5", "'begin' is not an option of a sequence"),
         ("sequence create a cycle", "cycle is refused"),
         ("sequence create a max 5 start 9", "max is 5, below the first value"),

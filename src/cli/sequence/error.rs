@@ -12,7 +12,7 @@ use getid_text::printable::printable_up_to;
 pub(super) enum SequenceError {
     #[error("'{}' is no name of a sequence: it has {SEQUENCE_NAME_RULE}", printable_up_to(.0, 200))]
     Name(String),
-    #[error("'{0}': the counter of a period is created by its generator")]
+    #[error("'{0}': the counter of a key or a period is created by its generator")]
     PeriodCounter(Key),
     #[error(transparent)]
     Spec(#[from] SpecError),

@@ -320,6 +320,8 @@ fn sentence(name: &str, verdict: &Verdict) -> String {
             format!("a sequence never goes back: '{name}' is at {}", row.last())
         }
         Verdict::TooMany { max } => format!("there are {max} sequences, which is the maximum"),
+        Verdict::NoSeries => format!("'{name}' is no key of its generator"),
+        Verdict::TooManySeries { max } => format!("the generator has {max} keys, which is the maximum"),
         Verdict::Newer { period } => format!("the generator '{name}' has begun its period {period}"),
         Verdict::Declared { stored, configured: asked } => {
             format!("the generator '{name}' is declared as '{stored}' in its store, and here as '{asked}'")

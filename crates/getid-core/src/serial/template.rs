@@ -64,12 +64,12 @@ pub enum TemplateError {
     Digits { text: String },
     NoCounter,
     Counters,
+    Keys,
+    KeyNeighbour,
+    KeyCheckDigit { check: CheckDigit },
     CheckDigit { check: CheckDigit },
     ReferenceText { text: String },
     ReferenceLength { bytes: usize, grows: bool },
-    SeriesCheck { check: CheckDigit },
-    Keys,
-    KeyNeighbour,
     Repeats { reset: Reset, days: [CivilDay; 2], proven: Reset },
 }
 
@@ -106,7 +106,8 @@ impl fmt::Display for TemplateError {
             TemplateError::Field { text } => write!(
                 f,
                 "'{{{text}}}' is not a field of a template: there are {{yyyy}}, {{yy}}, {{MM}}, {{dd}}, {{HH}}, several \
-                 of them in one brace, {{quarter}}, {{week}}, {{week-year}}, {{fiscal-year}}, {{n:6}}, {{key}}, at the front {}, and at the end one of {}",
+                 of them in one brace, {{quarter}}, {{week}}, {{week-year}}, {{fiscal-year}}, {{n:6}}, {{key}}, at the \
+                 front {}, and at the end one of {}",
                 CheckWords { is_front: true },
                 CheckWords { is_front: false }
             ),
@@ -118,6 +119,20 @@ impl fmt::Display for TemplateError {
             }
             TemplateError::NoCounter => f.write_str("it must have a counter, such as {n:6}"),
             TemplateError::Counters => f.write_str("it must have one counter, and has several"),
+            TemplateError::Keys => f.write_str("it must have one {key}, and has several"),
+            TemplateError::KeyNeighbour => f.write_str(
+                "between {key} and the fields beside it must be a character that is no digit, or texts of different keys \
+                 could be the same: '{key}-{n:6}'",
+            ),
+            TemplateError::KeyCheckDigit { check: CheckDigit::Reference } => {
+                write!(f, "{REFERENCE}, and a {{key}} may have more, and '_', '.' and '-'")
+            }
+            TemplateError::KeyCheckDigit { check } => write!(
+                f,
+                "'{{{}}}' covers digits only, and a {{key}} may have letters: use a check digit over letters, \
+                 {{mod37-36}} or {{mod97}}",
+                check.word()
+            ),
             TemplateError::CheckDigit { check } => {
                 let place = if check.is_front() { "first" } else { "last" };
                 write!(f, "'{{{}}}' must be the {place} of the template", check.word())
@@ -132,21 +147,7 @@ impl fmt::Display for TemplateError {
                 f,
                 "{REFERENCE}, and with 'overflow grow', by which a counter has up to {} digits, its texts would have up \
                  to {bytes}",
-                DIGITS_MAX + 1
-            ),
-            TemplateError::SeriesCheck { check: CheckDigit::Reference } => {
-                write!(f, "{REFERENCE}, and the key of a series may have more, and '_', '.' and '-'")
-            }
-            TemplateError::SeriesCheck { check } => write!(
-                f,
-                "'{{{}}}' covers digits only, so it would not find a wrong letter of a key: take {{mod37-36}} or \
-                 {{mod97}}",
-                check.word()
-            ),
-            TemplateError::Keys => f.write_str("it must have one {key}, and has several"),
-            TemplateError::KeyNeighbour => f.write_str(
-                "between {key} and the fields beside it must be a character that is no digit, or texts of different keys \
-                 could be the same: '{key}-{n:6}'",
+                COUNTER_BYTES_MAX
             ),
             TemplateError::Repeats { reset, days: [one, other], proven } => {
                 write!(f, "its counter begins again {}, and texts repeat: ", reset.each())?;
@@ -210,9 +211,6 @@ impl Template {
         check_key(&parts)?;
         let template = Template { text: text.to_owned(), parts, digits, fiscal: FiscalYears::CALENDAR };
         template.check_reference()?;
-        if template.has_key() {
-            template.check_series(true)?;
-        }
         let bytes = template.bytes_max();
         if bytes > TEMPLATE_BYTES_MAX { Err(TemplateError::TooLong { bytes }) } else { Ok(template) }
     }
@@ -328,6 +326,12 @@ impl Template {
                     add(Class::Digit, digits, if grows { COUNTER_BYTES_MAX } else { digits });
                 }
                 Part::Key => add(Class::Key, 1, SERIES_BYTES_MAX),
+                Part::Check(CheckDigit::Reference) => {
+                    b"RF".iter().for_each(|&byte| add(Class::Byte(byte), 1, 1));
+                    add(Class::Digit, 2, 2);
+                }
+                // They may be a letter.
+                Part::Check(CheckDigit::Mod11_2 | CheckDigit::Mod37_36) => add(Class::Key, 1, 1),
                 other => {
                     let width = other.width().unwrap_or_default();
                     add(Class::Digit, width, width);
@@ -377,20 +381,6 @@ impl Template {
         if is_too_long { Err(TemplateError::ReferenceLength { bytes, grows }) } else { Ok(()) }
     }
 
-    /// Checks that its check digits cover the key of a series in its texts.
-    ///
-    /// # Errors
-    ///
-    /// Fails if they cover digits only, and the key may have letters; and for a creditor reference, which has no room
-    /// for a key.
-    pub fn check_series(&self, may_have_letters: bool) -> Result<(), TemplateError> {
-        let uncovered = self.check_digits().find(|&check| match check {
-            CheckDigit::Reference => true,
-            _ => may_have_letters && !check.covers_letters(),
-        });
-        uncovered.map_or(Ok(()), |check| Err(TemplateError::SeriesCheck { check }))
-    }
-
     /// Checks that its texts are creditor references, if it begins as one.
     fn check_reference(&self) -> Result<(), TemplateError> {
         if !self.is_reference() {
@@ -422,7 +412,7 @@ impl Template {
         self.parts.first() == Some(&Part::Check(CheckDigit::Reference))
     }
 
-    /// Returns the bytes of a text without its counter.
+    /// Returns the bytes of a text without its counter and its key.
     fn fixed_bytes(&self) -> usize {
         self.parts.iter().map(|part| part.width().unwrap_or(0)).sum()
     }
@@ -574,6 +564,13 @@ fn check_key(parts: &[Part]) -> Result<(), TemplateError> {
     let Some((at, _)) = keys.next() else { return Ok(()) };
     if keys.next().is_some() {
         return Err(TemplateError::Keys);
+    }
+    let uncovered = parts.iter().find_map(|part| match part {
+        Part::Check(check) if check.is_front() || !check.covers_letters() => Some(*check),
+        _ => None,
+    });
+    if let Some(check) = uncovered {
+        return Err(TemplateError::KeyCheckDigit { check });
     }
     let has_sign = |part: &Part| matches!(part, Part::Text(text) if text.bytes().any(|byte| !byte.is_ascii_digit()));
     let is_field = |part: &Part| !matches!(part, Part::Text(_));
