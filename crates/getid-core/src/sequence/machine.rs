@@ -312,8 +312,8 @@ impl<T> Sequence<T> {
     /// passes the waiting ones.
     #[inline]
     pub fn draw(&mut self, now_ms: u64, ask: SequenceRequest, runs: &mut Vec<Run>) -> u32 {
-        if self.end.is_some() {
-            self.end_if_due(now_ms);
+        if self.end.is_some() && self.has_ended(now_ms) {
+            return ask.times;
         }
         let must_wait = self.has_waiters() && !planted(Fault::PassesThoseWhoWait);
         if must_wait || self.is_uncached() { ask.times } else { self.take(ask, runs) }
@@ -357,7 +357,7 @@ impl<T> Sequence<T> {
         policy: &SequencePolicy,
         missing: &[SequenceRequest],
     ) -> Result<(), SequenceRefusal> {
-        self.end_if_due(now_ms);
+        self.note_ended(now_ms);
         match self.trouble.as_deref() {
             Some(FetchTrouble::Verdict { until_ms, refusal })
                 if now_ms < *until_ms && !planted(Fault::VerdictIsNotBelieved) =>
@@ -542,7 +542,6 @@ impl<T> Sequence<T> {
             {
                 self.throw_away();
             }
-            SequenceRefusal::Ended { .. } => self.throw_away(),
             SequenceRefusal::Dropped { .. } => {
                 self.throw_away();
                 // A new row with this name sets where it begins.
@@ -637,23 +636,21 @@ impl<T> Sequence<T> {
         self.is_end_known = true;
     }
 
-    /// Ends the sequence if its time has come: held values are discarded, and the store is asked again after a while.
-    fn end_if_due(&mut self, now_ms: u64) {
-        let Some(end) = self.end.as_deref().filter(|end| end.at_ms <= now_ms) else { return };
-        if planted(Fault::EndIsIgnored) {
-            return;
-        }
-        let unix_ms = end.unix_ms;
-        if self.is_uncached() && self.left() > 0 {
-            // The fetch was answered, and its draws are refused with the others.
-            self.asking = FetchState::Idle;
-        }
-        self.forget_end();
-        self.judged(now_ms, SequenceRefusal::Ended { unix_ms });
+    /// Returns true if the end of the row has come. Held values are then kept, and not given.
+    #[inline]
+    fn has_ended(&self, now_ms: u64) -> bool {
+        self.end.as_deref().is_some_and(|end| end.at_ms <= now_ms) && !planted(Fault::EndIsIgnored)
     }
 
-    fn forget_end(&mut self) {
-        (self.end, self.is_end_known) = (None, false);
+    /// Notices that the end has come. The verdict lasts as long as one of the store, which then decides.
+    fn note_ended(&mut self, now_ms: u64) {
+        if self.is_end_known
+            && self.has_ended(now_ms)
+            && let Some(unix_ms) = self.end.as_deref().map(|end| end.unix_ms)
+        {
+            self.is_end_known = false;
+            self.judged(now_ms, SequenceRefusal::Ended { unix_ms });
+        }
     }
 
     /// Returns the end of the row, with `None` in it for a row without one; `None` if the end is unknown.
@@ -715,7 +712,7 @@ impl<T> Sequence<T> {
 
     /// Serves waiting draws from held values, in rounds of slices; after a verdict, refuses those that get none.
     pub fn serve(&mut self, now_ms: u64, done: &mut dyn FnMut(T, Result<Vec<Run>, SequenceRefusal>)) {
-        self.end_if_due(now_ms);
+        self.note_ended(now_ms);
         let before = match &self.asking {
             // With `cache 0` the fetch was for the draws before it.
             FetchState::InFlight(asked) if self.is_uncached() && self.current.segment.left() > 0 => {
@@ -727,12 +724,15 @@ impl<T> Sequence<T> {
         };
         if let Some(mut waiting) = self.waiting.take() {
             let before = before.unwrap_or(self.boundary());
+            let has_ended = self.has_ended(now_ms);
             let verdict = match self.trouble.as_deref() {
                 Some(FetchTrouble::Verdict { until_ms, refusal }) if now_ms < *until_ms => Some(refusal.clone()),
                 _ => None,
             };
             loop {
-                let take = |ask, runs: &mut Vec<Run>| self.take(ask, runs);
+                let take = |ask: SequenceRequest, runs: &mut Vec<Run>| {
+                    if has_ended { ask.times } else { self.take(ask, runs) }
+                };
                 waiting.serve(before, take, &mut |payload, runs| done(payload, Ok(runs)));
                 // There is too little for the draw whose turn it is. There may be enough for others.
                 let Some(refusal) = &verdict else { break };
@@ -820,7 +820,7 @@ impl<T> Sequence<T> {
     /// which was dropped. A verdict on that row, which may still arrive, is ignored.
     pub fn recreated(&mut self, next: i64) {
         self.throw_away();
-        self.forget_end();
+        (self.end, self.is_end_known) = (None, false);
         (self.floor, self.last_given, self.version) = (next, OptU64::NONE, OptU64::NONE);
         (self.fetch_at, self.cache, self.used_share) = (None, None, SHARE_UNKNOWN);
         self.changes = self.changes.wrapping_add(1);
@@ -845,7 +845,7 @@ impl<T> Sequence<T> {
     /// Discards the values of a store that lost writes, and its generation, which may be lost as well.
     pub fn lose_store(&mut self, store: u8) {
         self.forget_store(store);
-        self.forget_end();
+        (self.end, self.is_end_known) = (None, false);
         match &mut self.generations {
             Some(generations) => {
                 if let Some(generation) = generations.get_mut(usize::from(store)) {
