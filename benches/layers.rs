@@ -182,6 +182,7 @@ fn turn(c: &mut Criterion) {
         turn_ids_max: TURN_IDS_MAX,
         id_max_wait_ms: 5000,
         sequences: None,
+        expiring: Arc::default(),
         databases: 16,
         users: Arc::default(),
         protection: getid_redis::acl::Protection::Nothing,

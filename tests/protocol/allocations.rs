@@ -30,6 +30,7 @@ fn allocations(input: &[u8]) -> u64 {
         turn_ids_max: TURN_IDS_MAX,
         id_max_wait_ms: 5000,
         sequences: None,
+        expiring: Arc::default(),
         databases: 16,
         users: Arc::default(),
         protection: getid_redis::acl::Protection::Nothing,

@@ -335,6 +335,9 @@ impl State {
             return Err(Verdict::Dropped { last: row.next - i64::from(row.spec.increment) });
         }
         match change {
+            RowChange::Raise { settles: None, .. } if row.ends_unix_ms > 0 && row.ends_unix_ms <= now_unix_ms => {
+                return Err(Verdict::Ended { unix_ms: row.ends_unix_ms });
+            }
             RowChange::Raise { last, settles } => {
                 let noted = settles.filter(|_| row.state == RowState::WentBack);
                 let next = row.spec.next_from(row.next.max(last + 1).max(noted.unwrap_or(0)));

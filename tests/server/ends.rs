@@ -58,7 +58,7 @@ fn a_dated_counter_ends_and_persist_continues_it() {
     wire.send(format!("GET {NAME}\r\n"));
     assert_eq!([wire.line(), wire.line()], ["$4", "1000"]);
     wire.send(format!("SET {NAME} 1 NX EX 60\r\n"));
-    assert_eq!(wire.line(), "$-1", "a program that would make it is told that it is there");
+    assert_eq!(wire.line(), "$-1", "it exists, so a program that would make it learns that");
     assert_eq!([wire.ask(&format!("PERSIST {NAME}")), wire.ask(&format!("PERSIST {NAME}"))], [":1", ":0"]);
     assert_eq!([wire.ask(&format!("INCR {NAME}")), wire.ask(&format!("TTL {NAME}"))], [":1001", ":-1"]);
 }

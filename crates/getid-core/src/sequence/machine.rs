@@ -199,6 +199,15 @@ enum FetchTrouble {
     Verdict { until_ms: u64, refusal: SequenceRefusal },
 }
 
+/// State of a sequence with rows in several stores, or with an end.
+#[derive(Debug, Default)]
+struct RareState {
+    /// Generations of all stores, if there is more than one.
+    generations: Option<[u64; STORES_MAX]>,
+    /// End of the row; `None` if it has none, or it is unknown.
+    end: Option<RowEnd>,
+}
+
 /// An optional number in 8 bytes: a hundred thousand sequences are held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct OptU64(u64);
@@ -245,12 +254,10 @@ pub struct Sequence<T> {
     /// Version of the row, if it is certain that the row is as the last reservation left it.
     version: OptU64,
     generation: u64,
-    /// Generations of all stores, if there is more than one.
-    generations: Option<Box<[u64; STORES_MAX]>>,
+    /// State that few sequences have.
+    rare: Option<Box<RareState>>,
     cache: Option<OptCount>,
     policy: Option<WaitPolicy>,
-    /// End of the row; `None` if it has none, or it is unknown.
-    end: Option<Box<RowEnd>>,
     /// Whether the end is that of the row under the known generations.
     is_end_known: bool,
     /// Number of times that a new generation was found.
@@ -286,10 +293,9 @@ impl<T> Sequence<T> {
             last_given: OptU64::NONE,
             version: OptU64::NONE,
             generation: 0,
-            generations: None,
+            rare: None,
             cache: None,
             policy: None,
-            end: None,
             is_end_known: false,
             changes: 0,
             asking: FetchState::Idle,
@@ -312,8 +318,8 @@ impl<T> Sequence<T> {
     /// passes the waiting ones.
     #[inline]
     pub fn draw(&mut self, now_ms: u64, ask: SequenceRequest, runs: &mut Vec<Run>) -> u32 {
-        if self.end.is_some() {
-            self.end_if_due(now_ms);
+        if self.rare.is_some() && self.has_ended(now_ms) {
+            return ask.times;
         }
         let must_wait = self.has_waiters() && !planted(Fault::PassesThoseWhoWait);
         if must_wait || self.is_uncached() { ask.times } else { self.take(ask, runs) }
@@ -357,7 +363,7 @@ impl<T> Sequence<T> {
         policy: &SequencePolicy,
         missing: &[SequenceRequest],
     ) -> Result<(), SequenceRefusal> {
-        self.end_if_due(now_ms);
+        self.note_ended(now_ms);
         match self.trouble.as_deref() {
             Some(FetchTrouble::Verdict { until_ms, refusal })
                 if now_ms < *until_ms && !planted(Fault::VerdictIsNotBelieved) =>
@@ -542,7 +548,6 @@ impl<T> Sequence<T> {
             {
                 self.throw_away();
             }
-            SequenceRefusal::Ended { .. } => self.throw_away(),
             SequenceRefusal::Dropped { .. } => {
                 self.throw_away();
                 // A new row with this name sets where it begins.
@@ -631,34 +636,48 @@ impl<T> Sequence<T> {
     /// Records the end in a reserved row. Of several stores, the earliest end counts until a generation changes.
     fn note_end(&mut self, end: Option<RowEnd>) {
         let is_earlier = |known: &RowEnd| end.is_none_or(|end| known.unix_ms < end.unix_ms);
-        if !self.is_end_known || !self.end.as_deref().is_some_and(is_earlier) {
-            self.end = end.map(Box::new);
+        if !self.is_end_known || !self.end().as_ref().is_some_and(is_earlier) {
+            self.set_end(end);
         }
         self.is_end_known = true;
     }
 
-    /// Ends the sequence if its time has come: held values are discarded, and the store is asked again after a while.
-    fn end_if_due(&mut self, now_ms: u64) {
-        let Some(end) = self.end.as_deref().filter(|end| end.at_ms <= now_ms) else { return };
-        if planted(Fault::EndIsIgnored) {
-            return;
+    #[inline]
+    fn end(&self) -> Option<RowEnd> {
+        self.rare.as_deref().and_then(|rare| rare.end)
+    }
+
+    fn set_end(&mut self, end: Option<RowEnd>) {
+        if end.is_some() || self.rare.is_some() {
+            self.rare.get_or_insert_default().end = end;
         }
-        let unix_ms = end.unix_ms;
-        if self.is_uncached() && self.left() > 0 {
-            // The fetch was answered, and its draws are refused with the others.
-            self.asking = FetchState::Idle;
-        }
-        self.forget_end();
-        self.judged(now_ms, SequenceRefusal::Ended { unix_ms });
     }
 
     fn forget_end(&mut self) {
-        (self.end, self.is_end_known) = (None, false);
+        self.set_end(None);
+        self.is_end_known = false;
+    }
+
+    /// Returns true if the end of the row has come. Held values are then kept, and not given.
+    #[inline]
+    fn has_ended(&self, now_ms: u64) -> bool {
+        self.end().is_some_and(|end| end.at_ms <= now_ms) && !planted(Fault::EndIsIgnored)
+    }
+
+    /// Notices that the end has come. The verdict lasts as long as one of the store, which then decides.
+    fn note_ended(&mut self, now_ms: u64) {
+        if self.is_end_known
+            && self.has_ended(now_ms)
+            && let Some(unix_ms) = self.end().map(|end| end.unix_ms)
+        {
+            self.is_end_known = false;
+            self.judged(now_ms, SequenceRefusal::Ended { unix_ms });
+        }
     }
 
     /// Returns the end of the row, with `None` in it for a row without one; `None` if the end is unknown.
     pub fn known_end(&self) -> Option<Option<RowEnd>> {
-        self.is_end_known.then(|| self.end.as_deref().copied())
+        self.is_end_known.then(|| self.end())
     }
 
     /// Records the end that this server has written into a store's row, which then had this version and generation. If
@@ -679,7 +698,8 @@ impl<T> Sequence<T> {
         if matches!(self.trouble.as_deref(), Some(FetchTrouble::Verdict { .. })) {
             self.trouble = None;
         }
-        (self.end, self.is_end_known) = (end.map(Box::new), true);
+        self.set_end(end);
+        self.is_end_known = true;
         !is_next
     }
 
@@ -715,7 +735,7 @@ impl<T> Sequence<T> {
 
     /// Serves waiting draws from held values, in rounds of slices; after a verdict, refuses those that get none.
     pub fn serve(&mut self, now_ms: u64, done: &mut dyn FnMut(T, Result<Vec<Run>, SequenceRefusal>)) {
-        self.end_if_due(now_ms);
+        self.note_ended(now_ms);
         let before = match &self.asking {
             // With `cache 0` the fetch was for the draws before it.
             FetchState::InFlight(asked) if self.is_uncached() && self.current.segment.left() > 0 => {
@@ -727,12 +747,15 @@ impl<T> Sequence<T> {
         };
         if let Some(mut waiting) = self.waiting.take() {
             let before = before.unwrap_or(self.boundary());
+            let has_ended = self.has_ended(now_ms);
             let verdict = match self.trouble.as_deref() {
                 Some(FetchTrouble::Verdict { until_ms, refusal }) if now_ms < *until_ms => Some(refusal.clone()),
                 _ => None,
             };
             loop {
-                let take = |ask, runs: &mut Vec<Run>| self.take(ask, runs);
+                let take = |ask: SequenceRequest, runs: &mut Vec<Run>| {
+                    if has_ended { ask.times } else { self.take(ask, runs) }
+                };
                 waiting.serve(before, take, &mut |payload, runs| done(payload, Ok(runs)));
                 // There is too little for the draw whose turn it is. There may be enough for others.
                 let Some(refusal) = &verdict else { break };
@@ -769,11 +792,16 @@ impl<T> Sequence<T> {
 
     /// Returns the generation under which values of a store are valid.
     pub fn generation_of(&self, store: u8) -> u64 {
-        match &self.generations {
+        match self.rare.as_deref().and_then(|rare| rare.generations.as_ref()) {
             Some(all) => all.get(usize::from(store)).copied().unwrap_or_default(),
             None if store == 0 => self.generation,
             None => 0,
         }
+    }
+
+    /// Returns the generations of all stores, if there is more than one.
+    fn generations_mut(&mut self) -> Option<&mut [u64; STORES_MAX]> {
+        self.rare.as_deref_mut().and_then(|rare| rare.generations.as_mut())
     }
 
     /// Records the generation of this store's row, and discards values of older ones. Returns true if the generation is
@@ -785,8 +813,8 @@ impl<T> Sequence<T> {
         self.replace_generation(store, generation);
         self.is_end_known = false;
         // Values of other stores are not given after the end.
-        if self.generations.is_none() {
-            self.end = None;
+        if self.generations_mut().is_none() {
+            self.set_end(None);
         }
         if planted(Fault::GenerationIsIgnored) {
             return true;
@@ -800,13 +828,13 @@ impl<T> Sequence<T> {
     }
 
     fn replace_generation(&mut self, store: u8, generation: u64) {
-        if store > 0 && self.generations.is_none() {
-            let mut all = Box::new([0; STORES_MAX]);
+        if store > 0 {
+            let mut all = [0; STORES_MAX];
             all[0] = self.generation;
-            self.generations = Some(all);
+            self.rare.get_or_insert_default().generations.get_or_insert(all);
         }
         self.changes = self.changes.wrapping_add(1);
-        match &mut self.generations {
+        match self.generations_mut() {
             None => self.generation = generation,
             Some(all) => {
                 if let Some(known) = all.get_mut(usize::from(store)) {
@@ -846,7 +874,7 @@ impl<T> Sequence<T> {
     pub fn lose_store(&mut self, store: u8) {
         self.forget_store(store);
         self.forget_end();
-        match &mut self.generations {
+        match self.generations_mut() {
             Some(generations) => {
                 if let Some(generation) = generations.get_mut(usize::from(store)) {
                     *generation = 0;

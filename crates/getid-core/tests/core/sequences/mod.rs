@@ -55,8 +55,8 @@ pub(crate) enum PlantedMistake {
     FloorForgetsEarlierLives,
     /// The rows of several stores have the same values.
     SameOffsets,
-    /// A store reserves values after the end of its row.
-    ReservesAfterTheEnd,
+    /// A server does not read the end of the row from which it has values.
+    EndIsNotRead,
 }
 
 impl PlantedMistake {
@@ -78,7 +78,7 @@ impl PlantedMistake {
         PlantedMistake::AltersWithoutHolding,
         PlantedMistake::FloorForgetsEarlierLives,
         PlantedMistake::SameOffsets,
-        PlantedMistake::ReservesAfterTheEnd,
+        PlantedMistake::EndIsNotRead,
     ];
 }
 

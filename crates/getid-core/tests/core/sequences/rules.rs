@@ -411,7 +411,23 @@ pub(super) fn after_the_end_nothing_is_given_and_without_it_values_are_above() {
     assert_eq!(small.row().next, next, "an ended row reserves nothing");
     assert_eq!(small.incr(&mut server()), Err(SequenceRefusal::Ended { unix_ms: 1000 }), "another server");
     small.expire(&mut a, 0);
-    assert_eq!((small.incr(&mut a), a.known_end()), (Ok(next), Some(None)));
+    assert_eq!((small.incr(&mut a), a.known_end()), (Ok(5), Some(None)), "no value is skipped here");
+    assert_eq!(small.incr(&mut server()), Ok(next));
+}
+
+/// B makes the row last for ever again. A has values from before, and the end, until it reads that.
+#[test]
+fn a_server_that_kept_its_values_past_the_end_forgets_them_with_anothers_change() {
+    let (mut small, mut a) = (SmallWorld::new(), server());
+    assert_eq!([small.incr(&mut a), small.incr(&mut a)], [Ok(1), Ok(2)]);
+    small.expire(&mut a, 1000);
+    small.now_ms = 1000;
+    assert_eq!(small.incr(&mut a), Err(SequenceRefusal::Ended { unix_ms: 1000 }));
+    let next = small.row().next;
+    small.does(&Statement::Expire { ends_ms: 0 });
+    let generation = small.row().generation;
+    assert!(a.set_generation(0, generation) && !a.holds_values());
+    assert_eq!(small.incr(&mut a), Ok(next));
 }
 
 /// A draw waits for the reply to a reservation, which arrives after the end.

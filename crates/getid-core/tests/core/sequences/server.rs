@@ -419,7 +419,8 @@ impl World {
                     if segment.left() > 0 || self.wrong == Some(PlantedMistake::NotesWhatOthersHave) {
                         *note = Some(row.next);
                     }
-                    let (store, end) = (u8::try_from(store).expect("few"), end_of(&row));
+                    let is_read = self.wrong != Some(PlantedMistake::EndIsNotRead);
+                    let (store, end) = (u8::try_from(store).expect("few"), end_of(&row).filter(|_| is_read));
                     let Row { version, generation, spec, .. } = row;
                     Fetched::Reserved { store, segment, version, generation, spec, end }
                 }

@@ -172,11 +172,7 @@ impl Store {
         match *statement {
             Statement::Poll => StoreReply::Row(row.clone()),
             Statement::Reserve { .. } if row.state != State::Live => StoreReply::Refusal(row.clone()),
-            Statement::Reserve { .. }
-                if row.has_ended(now_ms) && wrong != Some(PlantedMistake::ReservesAfterTheEnd) =>
-            {
-                StoreReply::Refusal(row.clone())
-            }
+            Statement::Reserve { .. } if row.has_ended(now_ms) => StoreReply::Refusal(row.clone()),
             Statement::Reserve { values, floor } => row.reserve(values, floor),
             Statement::GiveBack { version, next, end } => {
                 let is_ours = match wrong {
