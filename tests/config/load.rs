@@ -640,10 +640,10 @@ fn doubtful_declarations_of_generators_cause_warnings() {
     let (_, warnings) = conf(text).unwrap();
     let warnings: Vec<_> = warnings.iter().map(ToString::to_string).collect();
     let expected = [
-        "t.conf:1: generator a: shows a day without its year, so its counter never restarts (reset never), and it ends at \
-         999999: did you mean {yyyy}{MM}{dd}?",
-        "t.conf:2: generator b: shows a week without its year, so its counter never restarts (reset never): did you mean \
-         {week-year}{week}?",
+        "t.conf:1: generator a: shows a day without its year, so its counter never restarts (reset never), and it \
+         ends at 999999: did you mean {yyyy}{MM}{dd}?",
+        "t.conf:2: generator b: shows a week without its year, so its counter never restarts (reset never): did you \
+         mean {week-year}{week}?",
         "t.conf:4: generator d: shows years by two digits: its texts repeat after a hundred years",
     ];
     assert_eq!(warnings, expected);

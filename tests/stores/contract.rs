@@ -783,8 +783,8 @@ fn a_reset_that_changes_repeats_nothing_at_the_border_of_a_period(fixture: &dyn 
     assert!(next.first > 8, "{next:?}");
 }
 
-/// An interval changes again and again within a few days, also between fiscal years of different starts: the texts, which
-/// show the day, never repeat.
+/// An interval changes again and again within a few days, also between fiscal years of different starts: the texts,
+/// which show the day, never repeat.
 fn changes_of_the_interval_keep_values_apart(fixture: &dyn StoreFixture) {
     let mut db = Db::open(fixture);
     let starts = ["04-06", "12-01"].map(|start| Reset::all(FiscalStart::parse(start).unwrap()));

@@ -195,8 +195,8 @@ impl fmt::Display for CounterError {
             CounterError::Option { kind: "serial", name } => {
                 write!(
                     f,
-                    "'{name}' is not an option of a serial: it has zone, reset, fiscal-start, fiscal-name, overflow and \
-                     cache"
+                    "'{name}' is not an option of a serial: it has zone, reset, fiscal-start, fiscal-name, overflow \
+                     and cache"
                 )
             }
             CounterError::Option { name, .. } => {

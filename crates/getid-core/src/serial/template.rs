@@ -75,8 +75,8 @@ impl fmt::Display for TemplateError {
             TemplateError::Closing => f.write_str("a closing brace has no opening one"),
             TemplateError::Field { text } => write!(
                 f,
-                "'{{{text}}}' is not a field of a template: there are {{yyyy}}, {{yy}}, {{MM}}, {{dd}}, {{HH}}, several of \
-                 them in one brace, {{quarter}}, {{week}}, {{week-year}}, {{fiscal-year}}, {{n:6}}, and at the end \
+                "'{{{text}}}' is not a field of a template: there are {{yyyy}}, {{yy}}, {{MM}}, {{dd}}, {{HH}}, several \
+                 of them in one brace, {{quarter}}, {{week}}, {{week-year}}, {{fiscal-year}}, {{n:6}}, and at the end \
                  {{luhn}} or {{mod97}}"
             ),
             TemplateError::Digits { text } => {
