@@ -829,6 +829,10 @@ fn ended_periods_are_removed_and_never_begun_again(fixture: &dyn StoreFixture) {
         db.reserve_in(&format!("day@{period}"), 7).unwrap();
     }
     db.change("day@D20260130", &RowChange::WentBack { had_next: 9 }).unwrap();
+    for period in ["week@W20260126", "week@W20260202", "fiscal@F20250201", "fiscal@F20260201", "quarter@Q20251001"] {
+        db.reserve_in(period, 1).unwrap();
+    }
+    db.reserve_in("quarter@Q20260101", 1).unwrap();
     for period in [
         "month@M20251201",
         "month@M20260101",
