@@ -50,7 +50,7 @@ pub(super) struct SpanArgs {
 enum SpanError {
     #[error("FROM {from} is later than TO {to}")]
     Reversed { from: String, to: String },
-    #[error("IDs of {0} are counted, and hold no time; those of one day, month or year begin alike")]
+    #[error("IDs of {0} are counted, and hold no time; those of one period begin alike")]
     Counted(String),
     #[error("IDs of {0} do not sort by their time, so a span of time is no span of IDs")]
     Unordered(String),

@@ -735,13 +735,14 @@ proptest! {
 /// A declaration without its name: kind, fields, options.
 type Words = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
 
-const DECLARED: [Words; 7] = [
+const DECLARED: [Words; 8] = [
     ("nanoid", "", &[("alphabet", "base58"), ("length", "12"), ("prefix", "n-")]),
     ("uuid7", "", &[]),
     ("leaf", "", &[("format", "hex"), ("prefix", "a#;")]),
     ("layout", "time:41@1ms a:1 server-id:2 counter:7", &[("counter-start", "0..9"), ("a", "1")]),
     ("sequence", "", &[("pad", "7")]),
     ("serial", "INV#{yyyyMM}-{n:6}", &[("zone", "Asia/Shanghai"), ("overflow", "grow")]),
+    ("serial", "FY{fiscal-year}-{n:6}", &[("zone", "UTC"), ("fiscal-start", "04-06"), ("fiscal-name", "end")]),
     ("redis-lua", "shard:10?", &[("one-server", "0"), ("epoch", "2016-01-01T00:00:00+08:00")]),
 ];
 

@@ -583,17 +583,23 @@ fn every_source_declares_generators() {
 #[test]
 fn every_source_declares_sequences_and_serials() {
     let expected = good(conf(
-        "generator short sequence format base62 pad 7\ngenerator invoice serial 'INV{yyyyMMdd}-{n:6}' zone UTC",
+        "generator short sequence format base62 pad 7\ngenerator invoice serial 'INV{yyyyMMdd}-{n:6}' zone UTC\n\
+         generator bill serial FY{fiscal-year}-{n:6} zone UTC fiscal-start 04-06 fiscal-name end",
     ));
-    let lines = ["short sequence pad 7 format base62", "invoice serial \"INV{yyyyMMdd}-{n:6}\" reset day zone UTC"];
+    let bill = "bill serial FY{fiscal-year}-{n:6} fiscal-name end fiscal-start 04-06 reset fiscal-year zone UTC";
+    let invoice = "invoice serial \"INV{yyyyMMdd}-{n:6}\" reset day zone UTC";
+    let lines = ["short sequence pad 7 format base62", invoice, bill];
     assert_eq!(good(load("t.conf", b"", &[("GETID_GENERATOR", &lines.join(";"))], &[])), expected);
     let words = ["--generator", lines[0], "--generator", "invoice", "serial", "INV{yyyyMMdd}-{n:6}", "zone", "UTC"];
+    let words: Vec<_> = words.into_iter().chain(["--generator", bill]).collect();
     assert_eq!(good(load("t.conf", b"", &[], &words)), expected);
     let tables = "[generator.short]\npad = 7\nkind = 'sequence'\nformat = 'base62'\n[generator.invoice]\nzone = 'UTC'\n\
-                  template = 'INV{yyyyMMdd}-{n:6}'\nkind = 'serial'\n";
+                  template = 'INV{yyyyMMdd}-{n:6}'\nkind = 'serial'\n[generator.bill]\nkind = 'serial'\n\
+                  template = 'FY{fiscal-year}-{n:6}'\nfiscal-start = '04-06'\nfiscal-name = 'end'\nzone = 'UTC'\n";
     assert_eq!(good(toml(tables)), expected);
     let shown = expected.get(&[pattern("generator")]);
-    let expected = "short sequence format base62 pad 7\ninvoice serial INV{yyyyMMdd}-{n:6} zone UTC";
+    let expected = "short sequence format base62 pad 7\ninvoice serial INV{yyyyMMdd}-{n:6} zone UTC\n\
+                    bill serial FY{fiscal-year}-{n:6} zone UTC fiscal-start 04-06 fiscal-name end";
     assert_eq!(shown, [("generator", expected.to_owned())]);
     let (_, warnings) = conf("generator i serial {yy}{n:6} zone UTC").unwrap();
     let warnings: Vec<_> = warnings.iter().map(ToString::to_string).collect();
@@ -670,10 +676,10 @@ fn doubtful_declarations_of_generators_cause_warnings() {
     let (_, warnings) = conf(text).unwrap();
     let warnings: Vec<_> = warnings.iter().map(ToString::to_string).collect();
     let expected = [
-        "t.conf:1: generator a: shows a day without its year, so its counter never restarts (reset never), and it ends at \
-         999999: did you mean {yyyy}{MM}{dd}?",
-        "t.conf:2: generator b: shows a week without its year, so its counter never restarts (reset never): did you mean \
-         {week-year}{week}?",
+        "t.conf:1: generator a: shows a day without its year, so its counter never restarts (reset never), and it \
+         ends at 999999: did you mean {yyyy}{MM}{dd}?",
+        "t.conf:2: generator b: shows a week without its year, so its counter never restarts (reset never): did you \
+         mean {week-year}{week}?",
         "t.conf:4: generator d: shows years by two digits: its texts repeat after a hundred years",
     ];
     assert_eq!(warnings, expected);

@@ -829,8 +829,8 @@ fn a_reset_that_changes_repeats_nothing_at_the_border_of_a_period(fixture: &dyn 
     assert!(next.first > 8, "{next:?}");
 }
 
-/// An interval changes again and again within a few days, also between fiscal years of different starts: the texts, which
-/// show the day, never repeat.
+/// An interval changes again and again within a few days, also between fiscal years of different starts: the texts,
+/// which show the day, never repeat.
 fn changes_of_the_interval_keep_values_apart(fixture: &dyn StoreFixture) {
     let mut db = Db::open(fixture);
     let starts = ["04-06", "12-01"].map(|start| Reset::all(FiscalStart::parse(start).unwrap()));
@@ -875,6 +875,10 @@ fn ended_periods_are_removed_and_never_begun_again(fixture: &dyn StoreFixture) {
         db.reserve_in(&format!("day@{period}"), 7).unwrap();
     }
     db.change("day@D20260130", &RowChange::WentBack { had_next: 9 }).unwrap();
+    for period in ["week@W20260126", "week@W20260202", "fiscal@F20250201", "fiscal@F20260201", "quarter@Q20251001"] {
+        db.reserve_in(period, 1).unwrap();
+    }
+    db.reserve_in("quarter@Q20260101", 1).unwrap();
     for period in [
         "month@M20251201",
         "month@M20260101",

@@ -23,7 +23,7 @@ The user of the store needs the right to DELETE from getid_sequence, which a ser
 
 #[derive(Args)]
 pub(super) struct PruneArgs {
-    /// The last day whose periods are removed: 2025-12-31 removes all days, weeks, months, quarters and years that had ended by its end
+    /// The last day whose periods are removed: 2025-12-31 removes the periods that had ended by its end
     #[arg(long, value_name = "DATE")]
     through: String,
     /// Remove them; without it they are only shown

@@ -371,8 +371,8 @@ const FIRST_YEAR: u16 = 2000;
 /// Last year of the walk: 400 years, and the one in which the calendar begins again.
 const LAST_YEAR: u16 = 2400;
 
-/// Results of the walk by the days' fields, each with [`IS_KNOWN`], the start of the fiscal year and the intervals in one
-/// word. A declaration is parsed several times, and a server may have a thousand.
+/// Results of the walk by the days' fields, each with [`IS_KNOWN`], the start of the fiscal year and the intervals in
+/// one word. A declaration is parsed several times, and a server may have a thousand.
 static KNOWN: [AtomicU32; 128] = [const { AtomicU32::new(0) }; 128];
 
 /// Mark of a result in [`KNOWN`].

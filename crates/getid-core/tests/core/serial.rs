@@ -645,7 +645,8 @@ proptest! {
         grows: bool,
     ) {
         let overflow = if grows { "grow" } else { "error" };
-        let declared = declared(&format!("i serial {} zone UTC overflow {overflow}", SERIALS[which])).expect("declared");
+        let words = format!("i serial {} zone UTC overflow {overflow}", SERIALS[which]);
+        let declared = declared(&words).expect("declared");
         let CounterKind::Serial(serial) = declared.kind() else { panic!("a serial") };
         let (mut rows, mut texts) = (HashSet::new(), HashSet::new());
         for (stamp, value) in stamps.iter().flat_map(|stamp| values.iter().map(move |value| (*stamp, *value))) {
@@ -675,7 +676,8 @@ proptest! {
             let last = next.yesterday().expect("in the calendar");
             prop_assert_eq!((reset.first_day(last), last.tomorrow()), (first, Some(next)));
             let period = reset.period(stamp).expect("a period");
-            prop_assert!(Reset::has_ended(&period, last) && !Reset::has_ended(&period, last.yesterday().expect("a day")));
+            prop_assert!(Reset::has_ended(&period, last));
+            prop_assert!(!Reset::has_ended(&period, last.yesterday().expect("a day")));
             prop_assert_eq!(Reset::has_ended(&period, after), after >= last);
             let other = reset.period(later).expect("a period");
             prop_assert!(stamp.max(later) == later || other <= period);

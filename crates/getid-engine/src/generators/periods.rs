@@ -281,6 +281,21 @@ mod tests {
     }
 
     #[test]
+    fn weeks_quarters_and_fiscal_years_begin_on_their_days() {
+        for (words, keys) in [
+            ("w serial {week-year}{week}-{n:6} zone UTC", ["w@W20261116", "w@W20261123"]),
+            ("f serial {fiscal-year}-{n:6} zone UTC fiscal-start 11-23", ["f@F20251123", "f@F20261123"]),
+            ("q serial {yyyy}{quarter}-{n:6} zone UTC", ["q@Q20261001", "q@Q20261001"]),
+        ] {
+            // November 22, 2026 is a Sunday.
+            let periods = Periods::default();
+            let serial = declared(words);
+            let found = [0, 24 * HOUR].map(|passed| periods.now(&serial, MIDNIGHT + passed).key.to_string());
+            assert_eq!(found, keys);
+        }
+    }
+
+    #[test]
     fn what_a_template_shows_moves_inside_of_a_period() {
         let periods = Periods::default();
         let serial = declared("i serial {yyyyMMddHH}-{n:6} zone UTC reset month");

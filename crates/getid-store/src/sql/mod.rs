@@ -472,7 +472,8 @@ impl OpenPeriodRequest {
         }
         let closed = found.closed_through().filter(|day| Reset::has_ended(period, *day))?;
         Some(Verdict::BadRow(format!(
-            "its period {period} is closed, as all that ended by {closed}, and does not begin again: set the clock right"
+            "its period {period} is closed, as all that ended by {closed} are, and does not begin again: set the clock \
+             right"
         )))
     }
 }

@@ -312,8 +312,8 @@ pub(super) enum OtherRowsChange {
 pub(super) struct RecentRows {
     /// They were written at this time or later, Unix ms.
     pub(super) since_unix_ms: i64,
-    /// Condition for their periods: they are of another interval, and may not have ended by then. Each of its parts is a
-    /// range of the primary key, so that few other rows are locked.
+    /// Condition for their periods: they are of another interval, and may not have ended by then. Each of its parts is
+    /// a range of the primary key, so that few other rows are locked.
     pub(super) condition: String,
 }
 

@@ -372,7 +372,7 @@ fn is_given_twice(has_periods: bool) -> bool {
     let mut given = BTreeSet::new();
     let mut days = BTreeSet::new();
     let mut is_twice = false;
-    let (first, second) = ("20261122", "20261123");
+    let (first, second) = ("D20261122", "D20261123");
     for (server, day) in [(0, first), (1, first), (0, second), (2, first), (1, second), (2, second)] {
         let key = if has_periods { Key::of_period("invoice", day) } else { Key::new("invoice") };
         let row = rows.entry(key.expect("a key")).or_insert_with(SmallWorld::new);

@@ -121,7 +121,7 @@ pub(super) const TABLES: [&str; 8] = [
 pub(super) const GENERATORS: &str = "CREATE TABLE IF NOT EXISTS getid_generator (
   name           VARCHAR(128) CHARACTER SET ascii COLLATE ascii_bin NOT NULL PRIMARY KEY,
   declaration    VARCHAR(512) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
-  reset          VARCHAR(16)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+  reset          VARCHAR(32)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
   newest         VARCHAR(16)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '',
   closed_through VARCHAR(16)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '',
   keys_count     BIGINT       NOT NULL DEFAULT 0,
