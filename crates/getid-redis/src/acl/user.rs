@@ -143,12 +143,7 @@ impl User {
     /// Redis.
     ///
     /// `series` is the name that counts instead of the generator's, if the request concerns a series.
-    pub fn check(
-        &self,
-        command: &Command,
-        args: Args<'_>,
-        series: Option<&[u8]>,
-    ) -> Result<(), (DenialReason, usize)> {
+    pub fn check(&self, command: &Command, args: Args<'_>, series: Option<&[u8]>) -> Result<(), (DenialReason, usize)> {
         let mut refused = (DenialReason::Command, 0);
         for permissions in std::iter::once(&self.root).chain(&self.selectors) {
             match permissions.check(command, args, series) {

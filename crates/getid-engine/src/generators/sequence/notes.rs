@@ -318,8 +318,8 @@ SET beat = max(beat, excluded.beat), is_live = excluded.is_live, is_own = exclud
         i64::try_from(number).unwrap_or(i64::MAX)
     }
 
-    /// Number of noted periods of one name, and of each key of a name: a server moves only to later ones. A generator has
-    /// at most `keys-max` keys, so its notes are bounded.
+    /// Number of noted periods of one name, and of each key of a name: a server moves only to later ones. A generator
+    /// has at most `keys-max` keys, so its notes are bounded.
     const PERIODS_KEPT: u32 = 8;
 
     /// Returns the name, or the name and the key, whose periods are noted.
