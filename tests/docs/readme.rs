@@ -186,6 +186,8 @@ const NO_DIRECTIVES: &[&str] = &[
     "getid-core",
     "getid-redis",
     "go-redis",
+    "key-case",
+    "keys-max",
     "lib-name",
     "lib-ver",
     "mariadb-server",
@@ -212,6 +214,7 @@ const NO_DIRECTIVES: &[&str] = &[
     "skip-sanitize-payload",
     "stop-short",
     "tot-mem",
+    "unique-per",
 ];
 
 #[test]

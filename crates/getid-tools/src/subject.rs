@@ -239,8 +239,8 @@ const STAMP_BITS: u32 = 40;
 /// Bits of the hash of the key that a serial number shows: the rest of a number.
 const KEY_BITS: u32 = 56;
 
-/// Returns the number of a counted ID: its value, above it the time that a serial number shows, and above that a hash of
-/// the key that it shows.
+/// Returns the number of a counted ID: its value, above it the time that a serial number shows, and above that a hash
+/// of the key that it shows.
 fn number_of(counter: &CounterDeclaration, read: CounterReading) -> Number {
     let CounterReading { value, stamp: CivilTime { year, month, day, hour }, series } = read;
     if let CounterKind::Sequence(_) = counter.kind() {

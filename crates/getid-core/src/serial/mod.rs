@@ -7,8 +7,8 @@
 //!
 //! A serial with series has such counters for each key. The module has no zones and no clocks.
 //!
-//! Invariant: two different values, periods or keys never have the same text, unless the declaration says that texts
-//! are unique per key. A template shows its period in full, and its fields have fixed widths, except one counter that
+//! Invariant: two different values, periods or keys never have the same text, unless the declaration makes texts
+//! unique per key. A template shows its period in full, and its fields have fixed widths, except one counter that
 //! may grow and one key. Between these two is a character that neither another field nor the counter has.
 
 mod calendar;

@@ -209,8 +209,8 @@ pub(crate) fn series_of<'a>(
     Some((counter, counter.series()?))
 }
 
-/// Returns the name of the series that a request concerns, such as `invoice/ACME`: ACL rules of keys are about this name
-/// and not about the generator's. `None` if the request names no valid series.
+/// Returns the name of the series that a request concerns, such as `invoice/ACME`: ACL rules of keys are about this
+/// name and not about the generator's. `None` if the request names no valid series.
 pub(crate) fn series_name(counters: &NamedCounters, command: &Command, args: Args<'_>) -> Option<Key> {
     if !counters.has_series() {
         return None;

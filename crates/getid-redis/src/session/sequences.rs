@@ -470,8 +470,8 @@ impl SequencePart {
     }
 }
 
-/// Appends one ID of a counter, which shows a time and the key of a series. Returns false if it has more digits than its
-/// format.
+/// Appends one ID of a counter, which shows a time and the key of a series. Returns false if it has more digits than
+/// its format.
 fn write_id(
     counter: &CounterDeclaration,
     shown: Option<(CivilTime, &str)>,

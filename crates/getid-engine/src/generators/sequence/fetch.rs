@@ -1054,8 +1054,8 @@ async fn reserve_missing(
     Ok(reserved.server)
 }
 
-/// Opens the periods of these requests. An opened one then has no answer, and is to be reserved from. Returns the rows of
-/// the generators.
+/// Opens the periods of these requests. An opened one then has no answer, and is to be reserved from. Returns the rows
+/// of the generators.
 async fn open_periods(
     connection: &mut dyn Connection,
     asks: &[(ReserveRequest, Option<OpenPeriodRequest>)],

@@ -366,8 +366,8 @@ SET beat = max(beat, excluded.beat), is_live = excluded.is_live, is_own = exclud
         transaction.prepare_cached(raise)?.execute(params![uuid, nonce.to_string(), column(beat)]).map(drop)
     }
 
-    /// Number of noted periods of one name, and of each key of a name: a server moves only to later ones. A generator has
-    /// at most `keys-max` keys, so its notes are bounded.
+    /// Number of noted periods of one name, and of each key of a name: a server moves only to later ones. A generator
+    /// has at most `keys-max` keys, so its notes are bounded.
     const PERIODS_KEPT: u32 = 8;
 
     /// Returns the name, or the name and the key, whose periods are noted.

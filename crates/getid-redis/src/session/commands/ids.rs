@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use getid_core::server::CounterDeclaration;
 use getid_core::server::request_key;
-use getid_core::server::{CounterDeclaration, NAME_BYTES_MAX, is_name};
 use getid_core::{NamedGenerator, Number, RequestField};
 
-use super::{Call, CommandReply, CommandResult, NOT_AN_INTEGER};
+use super::{Call, CommandReply, CommandResult, NOT_AN_INTEGER, no_generator};
 use crate::acl::User;
 use crate::command::{
     Command, EncodedGenerator, IdEncoding, IdReadings, KIND_READERS, NamedId, RequestKey, Verb, check_named_span,
@@ -198,25 +198,6 @@ fn unknown(settings: &Settings, name: &[u8], command: &Command, user: &User) -> 
         .filter(|name| is_near(typed, name) && user.may_access_key(command, name.as_bytes()));
     let near: Vec<String> = near.take(3).map(|name| format!("'{name}'")).collect();
     no_generator(name, &near)
-}
-
-/// Returns the error for an unknown generator; `near` are similar names in quotes.
-#[cold]
-pub fn no_generator(name: &[u8], near: &[String]) -> ErrorReply {
-    let Some(typed) = str::from_utf8(name).ok().filter(|name| is_name(name)) else {
-        return format!(
-            "ERR '{}' cannot be the name of a generator: it has 1 to {NAME_BYTES_MAX} bytes of A-Z a-z 0-9 _ . : -",
-            quoted(name)
-        )
-        .into();
-    };
-    let meant = if near.is_empty() { String::new() } else { format!("; did you mean {}?", near.join(" or ")) };
-    let dot = if near.is_empty() { "." } else { "" };
-    let text = format!(
-        "ERR no generator '{typed}'{meant}{dot} Declare it with a line 'generator {typed} <kind>' in the \
-         configuration, and send SIGHUP to the server"
-    );
-    ErrorReply::new(ErrorKind::NotFound, text)
 }
 
 /// Implements `DECODEID id [name]`.

@@ -28,17 +28,18 @@ mod shutdown;
 mod transaction;
 mod workers;
 
-pub use ids::no_generator;
 pub use requests::REQUESTS_OFF;
 pub(super) use sequences::HASH_FIELD;
 pub use sequences::SEQUENCES_OFF;
+
+use getid_core::server::{NAME_BYTES_MAX, is_name};
 
 use super::client::ClientState;
 use super::effect::{AclEffect, ClientEffect, ConfigEffect, Effect, IdsEffect, IntrospectEffect};
 use super::transaction::Transaction;
 use super::turn::Turn;
 use crate::acl::Context;
-use crate::command::{self, Command, TABLE, Verb, quote};
+use crate::command::{self, Command, TABLE, Verb, quote, quoted};
 use crate::resp::{Args, ErrorKind, ErrorReply, Value};
 
 const NOT_AN_INTEGER: ErrorReply = ErrorReply::fixed(ErrorKind::Invalid, "ERR value is not an integer or out of range");
@@ -397,6 +398,25 @@ impl<'a> Call<'a> {
         let before = "ERR unknown subcommand or wrong number of arguments for '";
         Call::error_quoting(before, self.arg(1), &format!("'. Try {container} HELP."))
     }
+}
+
+/// Returns the error for an unknown generator; `near` are similar names in quotes.
+#[cold]
+pub fn no_generator(name: &[u8], near: &[String]) -> ErrorReply {
+    let Some(typed) = str::from_utf8(name).ok().filter(|name| is_name(name)) else {
+        return format!(
+            "ERR '{}' cannot be the name of a generator: it has 1 to {NAME_BYTES_MAX} bytes of A-Z a-z 0-9 _ . : -",
+            quoted(name)
+        )
+        .into();
+    };
+    let meant = if near.is_empty() { String::new() } else { format!("; did you mean {}?", near.join(" or ")) };
+    let dot = if near.is_empty() { "." } else { "" };
+    let text = format!(
+        "ERR no generator '{typed}'{meant}{dot} Declare it with a line 'generator {typed} <kind>' in the \
+         configuration, and send SIGHUP to the server"
+    );
+    ErrorReply::new(ErrorKind::NotFound, text)
 }
 
 /// Shows `EXEC` to monitors, with the words as sent.

@@ -115,8 +115,8 @@ fn begin(call: &mut Call<'_>, hash: u64, name: &[u8]) -> Result<usize, ErrorRepl
     Ok(call.turn.add_sequence(hash, text, None))
 }
 
-/// Handles `GETID name [key k]` and `MGETID count name [key k]` of a counter, at `place` in the settings. `words` follow
-/// the name.
+/// Handles `GETID name [key k]` and `MGETID count name [key k]` of a counter, at `place` in the settings. `words`
+/// follow the name.
 pub(super) fn ids_of_counter(call: &mut Call<'_>, place: usize, values: u32, words: Args<'_>) -> CommandResult {
     let settings = &call.client.settings;
     let Some(counter) = settings.counters.get(place) else { return Err(refused(call, SEQUENCES_OFF)) };
