@@ -177,6 +177,10 @@ pub(crate) fn a_counter_with_a_ledger_is_changed_by_it_only(fixture: &dyn StoreF
         let verdict = db.change(&name, &change).unwrap_err();
         assert!(matches!(&verdict, Verdict::Unsupported(why) if why.contains("ledger")), "{verdict:?}");
     }
+    let monthly = "invoice serial R{yyyy}{MM}-{n:6} zone UTC reset month gapless";
+    let other = OpenPeriodRequest { key: key("invoice@202601"), redeclares: true, ..opening_of(monthly) };
+    let verdict = db.open_period(&other).unwrap_err();
+    assert!(matches!(&verdict, Verdict::Unsupported(why) if why.contains("'reset year'")), "{verdict:?}");
     let raise = |last| act("", NumberAct::Raise { last, reason: "moved".to_owned() });
     assert_eq!(text(&mut db, raise(9)), "R2026-000002");
     assert_eq!(text(&mut db, reserve("b")), "R2026-000010");
