@@ -51,6 +51,7 @@ const GUARDED: &[&str] = &[
     "sequence|create",
     "sequence|alter",
     "sequence|backup",
+    "number|settle",
     "sequence|raise",
     "sequence|confirm",
     "sequence|declare",

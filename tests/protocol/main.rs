@@ -11,6 +11,7 @@ mod errors_live;
 mod fuzz_corpus;
 mod keys;
 mod named;
+mod numbers;
 #[path = "../../fuzz/properties.rs"]
 mod properties;
 mod resp_decode;

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::keys;
+use crate::{keys, numbers};
 use getid_config::Config;
 use getid_core::server::{CounterDeclaration, NamedCounters, NamedGenerators, Run, SequenceRefusal};
 use getid_core::{
@@ -86,7 +86,7 @@ pub(crate) fn settings(options: &Options) -> Settings {
         is_standby: false,
     };
     let settings = if options.sealed { settings.with_counters(Arc::new(counters())) } else { settings };
-    let settings = if options.numbers { settings.with_counters(Arc::new(numbers())) } else { settings };
+    let settings = if options.numbers { settings.with_counters(Arc::new(serials())) } else { settings };
     settings.with_generators(Arc::new(if options.generators { generators() } else { NamedGenerators::default() }))
 }
 
@@ -113,7 +113,7 @@ pub(crate) const GENERATORS: [&str; 18] = [
 ];
 
 /// Returns the counters of a shell with numbers.
-fn numbers() -> NamedCounters {
+fn serials() -> NamedCounters {
     NamedCounters::new(["receipt serial R{n:6} gapless", "ticket serial T{n:6}"].map(|line| {
         let words: Vec<&str> = line.split(' ').collect();
         Arc::new(CounterDeclaration::parse(&words, |_| Ok(())).unwrap().unwrap())
@@ -391,7 +391,8 @@ fn answer(effect: &Effect) -> Value {
         Effect::Acl(_) => unreachable!("the shell carries it out"),
         Effect::Keys(effect) => keys::answer(effect),
         Effect::Sequence(effect) => keys::answer_operator(effect),
-        Effect::Number(effect) => Value::from(format!("{effect:?}").as_str()),
+        Effect::Number(effect) => numbers::answer(effect),
+        Effect::Request(effect) => Value::from(format!("{effect:?}").as_str()),
         Effect::Script(effect) => keys::answer_script(effect),
         Effect::Worker(_) => Value::error("ERR there are no worker pools"),
         Effect::Shutdown(options) if options.abort => Value::error("ERR No shutdown in progress."),

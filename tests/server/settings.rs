@@ -48,6 +48,7 @@ const TESTED_ELSEWHERE: [&str; 31] = [
     "id-max-clock-jump-ms",
     "sequence-create",
     "sequence-max",
+    "request-max",
     "sequence-cache",
     "sequence-wait-ms",
     "sequence-policy",

@@ -161,8 +161,8 @@ fn rights_and_tables_that_are_missing_are_named(server: &PostgresServer) {
     assert_refused(
         &url,
         &[
-            "'postgres' lacks a table of getid_beat, getid_generator, getid_number, getid_number_request, getid_sequence \
-             and getid_store, and 'app' may not create it",
+            "'postgres' lacks a table of getid_beat, getid_generator, getid_number, getid_number_request, getid_request, \
+             getid_request_count, getid_sequence and getid_store, and 'app' may not create it",
             "permission denied",
             schema,
         ],

@@ -502,7 +502,8 @@ impl Builder {
             let help = "give some of them fewer bits of 'random'".to_owned();
             self.problems.push(ConfigProblem::new(places, "generator", sentence).with_help(Some(help)));
         }
-        for conflict in generators::generator_conflicts(&self.values.config, self.values.id_range) {
+        let conflicts = generators::generator_conflicts(&self.values.config, self.values.id_range);
+        for conflict in conflicts.into_iter().chain(generators::gapless_conflicts(&self.values.config)) {
             if self.any_refused(&[conflict.directive]) {
                 continue;
             }

@@ -350,6 +350,8 @@ const DIRECTIVES: &[Directive] = &[
         "Whether INCR creates a missing sequence."),
     row("sequence-max", "1000000", number!(1, SEQUENCES_MAX, "", sequences.rows_max),
         "Number of sequences up to which INCR creates more."),
+    row("request-max", "1000000", number!(1, SEQUENCES_MAX, "", sequences.requests_max),
+        "Kept requests (REQUEST) of one generator or sequence; further ones are refused."),
     row("sequence-cache", "100", number!(0, RESERVED_MAX as i64, "", sequences.cache),
         "Cache of a sequence that INCR or SET creates; 0: each value is in the store before its reply."),
     row("sequence-ride-out-s", "900", number!(5, 3600, "s", sequences.ride_out_s),

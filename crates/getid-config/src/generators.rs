@@ -8,7 +8,7 @@ use std::sync::Arc;
 use getid_core::server::{CounterDeclaration, CounterKind, Reset};
 use getid_core::{Declaration, EpochError, Role};
 
-use super::enums::StateKind;
+use super::enums::{SequenceTable, StateKind};
 use super::row::Line;
 use super::value_error::ValueError;
 use super::values::{Config, ConfigValues};
@@ -164,6 +164,37 @@ pub(super) fn generator_conflicts(config: &Config, id_range: u32) -> Vec<Generat
         }
     }
     found
+}
+
+/// Returns the conflicts of gapless generators with the stores: their ledger needs one store with getid's own tables.
+pub(super) fn gapless_conflicts(config: &Config) -> Vec<GeneratorConflict> {
+    let (stores, table) = (config.sequence_stores().len(), config.sequences.table);
+    let (directive, sentence, help) = match stores {
+        0 => (
+            "sequence-store",
+            "is gapless, but there is no store of sequences for its ledger".to_owned(),
+            "set sequence-store sqlite:PATH, or the address of a database",
+        ),
+        2.. => (
+            "sequence-store",
+            format!("is gapless, which needs a single store, and there are {stores}: a number is in one ledger"),
+            "keep one line of sequence-store, or give the numbers on a server with one store",
+        ),
+        1 if table != SequenceTable::Native => (
+            "sequence-table",
+            format!("is gapless, but sequence-table is {}, whose tables have no ledger", table.word()),
+            "set sequence-table native, or give the numbers on a server with getid's own tables",
+        ),
+        1 => return Vec::new(),
+    };
+    let gapless = config.counters.iter().filter(|counter| counter.gapless().is_some());
+    let conflict = |counter: &Arc<CounterDeclaration>| GeneratorConflict {
+        name: counter.name().to_owned(),
+        directive,
+        sentence: format!("generator {} {sentence}", counter.name()),
+        help: help.to_owned(),
+    };
+    gapless.map(conflict).collect()
 }
 
 /// Returns the effect of a wider id-range on the named generators, as the end of a sentence that advises it; `None`

@@ -213,6 +213,8 @@ pub struct SequenceConfig {
     pub create: SequenceCreate,
     /// Number of rows up to which `INCR` creates more (`sequence-max`).
     pub rows_max: u64,
+    /// Largest number of kept requests of one generator or sequence (`request-max`).
+    pub requests_max: u64,
     /// `cache` of a sequence that a client creates without options (`sequence-cache`).
     pub cache: u32,
     /// Seconds that a segment lasts at the recent rate; also the seconds after the last answer of a shared store for

@@ -274,6 +274,12 @@ listed! {
         UnseenCountsAsStill,
         /// The server that starts a round acknowledges the rounds before it unseen.
         StartAcknowledges,
+        /// The loser of a race for a request is answered with its own ID.
+        RequestLoserAnswered,
+        /// The row of a request is removed at its end by the clock that is ahead.
+        RequestRemovedEarly,
+        /// A request with other arguments gets the reply of the first one.
+        RequestArgumentsIgnored,
     }
 }
 
@@ -342,6 +348,10 @@ impl Fault {
         Fault::UnseenCountsAsStill,
         Fault::StartAcknowledges,
     ];
+
+    /// Faults of request keys: found by their world.
+    pub const OF_REQUESTS: &[Fault] =
+        &[Fault::RequestLoserAnswered, Fault::RequestRemovedEarly, Fault::RequestArgumentsIgnored];
 
     /// Faults of claims: found by the model and the scenes of claims.
     pub const OF_CLAIMS: &[Fault] = &[

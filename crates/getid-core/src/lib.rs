@@ -54,6 +54,8 @@ mod printable;
 mod radix;
 mod recognition;
 mod refusal;
+#[doc(hidden)]
+pub mod request_key;
 mod save_point;
 mod scheme;
 mod sequence;

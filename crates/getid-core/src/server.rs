@@ -8,6 +8,7 @@
 //! - [`Sequence`] gives values out of a [`Segment`] that a store has reserved; [`Serial`] and [`Template`] make serial
 //!   numbers of them; [`beat`] detects a store that lost writes
 //! - [`claim`] is the right of one server to one server-id, in a store that servers share
+//! - [`request_key`] is the decision that gives a repeated request the IDs of the first one
 //! - [`worker`] leases worker ids to other programs
 //!
 //! | word | meaning |
@@ -53,4 +54,4 @@ pub use crate::slots::Slots;
 pub use crate::status::{LineStatus, Status};
 pub use crate::watermark::SAVE_SLACK_MS;
 #[doc(inline)]
-pub use crate::{beat, claim, ledger, worker};
+pub use crate::{beat, claim, ledger, request_key, worker};

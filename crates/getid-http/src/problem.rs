@@ -104,6 +104,7 @@ fn status_of(kind: ErrorKind) -> StatusCode {
         ErrorKind::NoPermission | ErrorKind::UnknownCommand => StatusCode::FORBIDDEN,
         ErrorKind::NotFound | ErrorKind::NoSuchSequence | ErrorKind::SequencesOff => StatusCode::NOT_FOUND,
         ErrorKind::Conflict | ErrorKind::Contended => StatusCode::CONFLICT,
+        ErrorKind::OtherArguments => StatusCode::UNPROCESSABLE_ENTITY,
         ErrorKind::Unavailable | ErrorKind::Standby => StatusCode::SERVICE_UNAVAILABLE,
     }
 }
@@ -202,6 +203,7 @@ mod tests {
             (ErrorKind::SequencesOff, 404, NotReady, "a b"),
             (ErrorKind::Conflict, 409, NothingLeft, "a b"),
             (ErrorKind::Contended, 409, NothingLeft, "get next segmentId conflict"),
+            (ErrorKind::OtherArguments, 422, NothingLeft, "a b"),
             (ErrorKind::Unavailable, 503, NothingLeft, "a b"),
             (ErrorKind::Standby, 503, NotReady, "a b"),
         ] {

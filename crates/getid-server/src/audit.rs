@@ -57,6 +57,12 @@ pub enum AuditAction<'a> {
         what: &'static str,
         name: &'a str,
     },
+    /// Settled a number without its request.
+    Number {
+        what: &'static str,
+        name: &'a str,
+        number: &'a str,
+    },
     /// Declared that no id of a pool was ever leased.
     WorkerIdInit {
         pool: &'a str,
@@ -134,6 +140,12 @@ impl Server {
                 throttled!(
                     throttle, AuditSequence, by: &user, target: AUDIT, user = %user, client = id, addr = %addr, name,
                     "{what}"
+                );
+            }
+            AuditAction::Number { what, name, number } => {
+                throttled!(
+                    throttle, AuditSequence, by: &user, target: AUDIT, user = %user, client = id, addr = %addr, name,
+                    number, "{what}"
                 );
             }
             AuditAction::WorkerIdInit { pool } => line!(AuditWorkerId, "WORKERID INIT", pool),

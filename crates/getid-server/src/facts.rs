@@ -38,6 +38,7 @@ impl Server {
                 status.busiest.iter_mut().for_each(|(name, status)| self.hide_sealed_values(name, status));
                 Some(status)
             })),
+            ledgers: Lazy::new(Box::new(|| self.ledgers.all())),
             workers: Lazy::new(Box::new(|| self.workers().map(|own| own.pools()).unwrap_or_default())),
             process: ProcessFacts {
                 run_id: &self.process.run_id,

@@ -26,6 +26,7 @@ mod facts;
 pub mod handshakes;
 pub mod housekeeping;
 pub mod intake;
+mod ledgers;
 pub mod listen;
 pub mod logging;
 pub mod metrics;
@@ -52,6 +53,7 @@ use tokio::sync::Notify;
 use crate::changes::ChangeQueue;
 use crate::cursors::Cursors;
 use crate::handshakes::Handshakes;
+use crate::ledgers::LedgerWatch;
 use crate::logging::Log;
 use crate::logging::throttle::LogThrottle;
 use crate::metrics::Metrics;
@@ -105,6 +107,8 @@ pub struct Server {
     cursors: Cursors,
     /// Pools of worker ids, if any.
     workers: OnceLock<Arc<Workers>>,
+    /// Counts of the ledgers of gapless generators.
+    pub ledgers: LedgerWatch,
     /// Held by the client whose `KEYS` is being gathered.
     listing: tokio::sync::Mutex<()>,
     stopping: AtomicBool,
@@ -161,6 +165,7 @@ impl Server {
             changes: ChangeQueue::start(),
             cursors: Cursors::default(),
             workers: OnceLock::new(),
+            ledgers: LedgerWatch::default(),
             listing: tokio::sync::Mutex::default(),
             stopping: AtomicBool::new(false),
             stop: Notify::new(),

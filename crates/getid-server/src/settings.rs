@@ -74,7 +74,7 @@ fn settings_of(
 
 /// Returns the settings of the sequences themselves.
 pub fn sequences(config: &Config) -> sequence::SequenceSettings {
-    let SequenceConfig { create, rows_max, cache, ride_out_s, wait_ms, policy, .. } = config.sequences;
+    let SequenceConfig { create, rows_max, requests_max, cache, ride_out_s, wait_ms, policy, .. } = config.sequences;
     sequence::SequenceSettings {
         wait_ms,
         policy: match policy {
@@ -83,6 +83,7 @@ pub fn sequences(config: &Config) -> sequence::SequenceSettings {
         },
         creates_on_first_use: create == getid_config::SequenceCreate::OnFirstUse,
         rows_max,
+        requests_max,
         cache,
         ride_out_s,
     }

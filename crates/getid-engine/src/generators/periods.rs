@@ -106,7 +106,11 @@ impl Periods {
             let is_used = now_unix_ms.saturating_sub(state.used_unix_ms) < USED_WITHIN_MS;
             // Spread over time, since many begin at midnight.
             let spread_ms = i64::try_from(hash_of(state.declaration.name().as_bytes()) % SPREAD_MS).unwrap_or(0);
-            is_used && state.counter.counter_opening.until_unix_ms.saturating_sub(now_unix_ms) <= AHEAD_MS - spread_ms
+            // The ledger of a gapless generator begins a period with its first number.
+            let is_prepared = state.declaration.gapless().is_none();
+            is_used
+                && is_prepared
+                && state.counter.counter_opening.until_unix_ms.saturating_sub(now_unix_ms) <= AHEAD_MS - spread_ms
         });
         let next = used.filter_map(|state| {
             let CounterKind::Serial(serial) = state.declaration.kind() else { return None };

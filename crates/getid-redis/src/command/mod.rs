@@ -12,6 +12,7 @@ mod encode;
 mod ids;
 mod keys;
 mod named_ids;
+mod request_key;
 mod table;
 
 use std::collections::HashSet;
@@ -25,9 +26,11 @@ pub use named_ids::{
     IdReadings, KIND_READERS, NamedId, check_named_span, describe_any_id, describe_named_id, describe_named_span,
     parse_counter_id, parse_named_id, too_wide,
 };
+pub use request_key::{RequestKey, parse_request};
 pub use table::{NAMING, TABLE};
 
 use crate::resp::{Args, ErrorKind, ErrorReply};
+use getid_core::server::request_key::UNNAMED;
 
 /// The Redis version in `HELLO` and `INFO`, by which some clients choose their commands.
 ///
@@ -485,6 +488,19 @@ impl Vocabulary {
         self.by_len.iter_mut().flatten().for_each(|word| choose(&mut word.command));
         self.names_generators = names;
         self
+    }
+
+    /// Returns the row of a request for IDs of the unnamed generator by the name that stands for it. A server without
+    /// named generators accepts this name only.
+    #[cold]
+    pub(crate) fn of_unnamed(command: &Command, args: Args<'_>) -> Option<&'static Command> {
+        let place = match command.verb {
+            Verb::GetId => 1,
+            Verb::MGetId => 2,
+            _ => return None,
+        };
+        let is_unnamed = args.get(place).is_some_and(|name| name == UNNAMED.as_bytes());
+        NAMING.iter().find(|row| row.verb == command.verb && is_unnamed)
     }
 
     /// Whether commands accept the names of generators.

@@ -285,8 +285,8 @@ const OPENID: Command = row(Verb::OpenId, "openid", 3, FAST.and(CommandFlags::RE
 
 /// Rows of commands that accept a generator's name, for servers with named generators.
 pub static NAMING: &[Command] = &[
-    GETID.naming(&[one(1, READ)]).takes(&[NAME_AND_FIELDS]),
-    MGETID.naming(&[one(2, READ)]).takes(&[COUNT, NAME_AND_FIELDS]),
+    GETID.naming(&[one(1, READ)]).takes(&[NAME_AND_FIELDS, REQUEST, FOR]),
+    MGETID.naming(&[one(2, READ)]).takes(&[COUNT, NAME_AND_FIELDS, REQUEST, FOR]),
     DECODEID.naming(&[one(2, READ)]).takes(&[argument("id", "string"), NAME.optional()]),
     ENCODEID.keys(&[one(1, READ)]).takes(&[
         NAME,
@@ -311,6 +311,10 @@ const FIELD_VALUES: Argument = Argument {
     ..argument("field_value", "block").optional().multiple()
 };
 const AT_TIME: Argument = argument("time", "string").after("TIME");
+/// The name of a request, whose repetition gets the same reply.
+const REQUEST: Argument = argument("request", "string").after("REQUEST").optional();
+/// Time for which a request is kept at least.
+const FOR: Argument = argument("seconds", "integer").after("FOR").optional();
 
 const ACL: &[Command] = &[
     row(Verb::AclCat, "acl|cat", -2, OWN, NONE)

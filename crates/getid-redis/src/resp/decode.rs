@@ -541,6 +541,12 @@ impl<'a> Args<'a> {
         Args { bytes: self.bytes, ranges: self.ranges.get(index..).unwrap_or_default() }
     }
 
+    /// Returns the arguments before `index`.
+    #[must_use]
+    pub fn until(self, index: usize) -> Args<'a> {
+        Args { bytes: self.bytes, ranges: self.ranges.get(..index).unwrap_or(self.ranges) }
+    }
+
     /// Returns all arguments, the name first.
     #[inline]
     pub fn iter(self) -> impl ExactSizeIterator<Item = &'a [u8]> + Clone {

@@ -35,6 +35,8 @@ pub enum ErrorKind {
     /// cannot be used; a value below the present one; a name that is taken; a generator of another server; a number too
     /// wide for its format; a lease that has ended.
     Conflict,
+    /// The request was made before with other arguments.
+    OtherArguments,
     /// Other writers changed the sequence's row in a table of Tinyid at every attempt to write it. Tinyid's clients
     /// know this error.
     Contended,
@@ -84,6 +86,8 @@ impl From<&NumberRefusal> for ErrorKind {
             NumberRefusal::Settled { .. }
             | NumberRefusal::OtherSeries { .. }
             | NumberRefusal::AtMax { .. }
+            | NumberRefusal::TextTaken { .. }
+            | NumberRefusal::Lower { .. }
             | NumberRefusal::NotFromTheStart { .. } => ErrorKind::Conflict,
         }
     }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use getid_core::NamedGenerator;
 
 use super::number_effect::NumberEffect;
+use super::request_effect::RequestEffect;
 use super::sequence_effect::{KeysEffect, ScriptEffect, SequenceEffect};
 use super::worker_effect::WorkerEffect;
 use crate::command::{IdEncoding, IdReadings, NamedId};
@@ -34,6 +35,8 @@ pub enum Effect {
     Keys(KeysEffect),
     /// The command `SEQUENCE`.
     Sequence(SequenceEffect),
+    /// A command with a request key.
+    Request(Box<RequestEffect>),
     /// The command `NUMBER`.
     Number(NumberEffect),
     /// A known script.

@@ -18,6 +18,7 @@ mod named;
 mod number_effect;
 mod reply_mode;
 mod request;
+mod request_effect;
 mod reservations;
 mod scripts;
 mod sequence_effect;
@@ -36,7 +37,7 @@ use client::ClientState;
 pub use client::NAME_BYTES_MAX;
 pub use client_view::ClientView;
 use commands::{Call, show_exec};
-pub use commands::{SEQUENCES_OFF, no_generator};
+pub use commands::{REQUESTS_OFF, SEQUENCES_OFF, no_generator};
 pub use draws::Draws;
 pub use effect::{
     AclEffect, ClientEffect, ClientFilter, ClientKill, ClientKind, ConfigEffect, Effect, IdsEffect, IntrospectEffect,
@@ -47,6 +48,9 @@ use getid_core::server::CounterDeclaration;
 pub use named::{NamedDraw, NamedDrawResults, NamedPart, NamedReply, ReplyForm};
 pub use number_effect::{LedgerPageRequest, NumberAction, NumberEffect};
 use request::RequestRejection;
+pub use request_effect::{
+    RequestEffect, RequestForm, RequestSource, counter_reply, named_reply, range_reply, unnamed_reply,
+};
 use reservations::TurnIds;
 pub use sequence_effect::{
     HashFields, HashQuery, KeyProperty, KeyScan, KeysEffect, ScriptEffect, SequenceEffect, SetCondition, SetReply,

@@ -5,7 +5,7 @@ use super::commands::Call;
 use super::transaction::{Transaction, is_login};
 use super::turn::{Breach, Turn};
 use crate::acl::Context;
-use crate::command::{Command, CommandFlags, Verb};
+use crate::command::{Command, CommandFlags, Verb, Vocabulary};
 use crate::resp::{Args, ErrorKind, ErrorReply};
 
 /// Maximum number of arguments of a command that takes any number of them.
@@ -67,9 +67,13 @@ fn check(
         Err(error) => return Err(RequestRejection::Invalid { command: None, error }),
     };
     let because = |error: ErrorReply| Err(RequestRejection::Invalid { command: Some(command), error });
-    if !command.accepts(len) {
-        return because(command.arity_error());
-    }
+    let command = match command.accepts(len) {
+        true => command,
+        false => match Vocabulary::of_unnamed(command, args).filter(|row| row.accepts(len)) {
+            Some(row) => row,
+            None => return because(command.arity_error()),
+        },
+    };
     if !client.is_authenticated() && !command.flags.has(CommandFlags::NO_AUTH) {
         return because(NOT_LOGGED_IN);
     }

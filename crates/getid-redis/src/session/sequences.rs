@@ -470,11 +470,25 @@ fn write_id(
     id: &mut Vec<u8>,
     output: &mut Vec<u8>,
 ) -> bool {
-    let is_written = match (counter.kind(), stamp) {
-        (CounterKind::Sequence(None), _) if verb == Verb::GetId => {
-            resp::write_id(value.unsigned_abs(), output);
-            return true;
-        }
+    if verb == Verb::GetId && matches!(counter.kind(), CounterKind::Sequence(None)) {
+        resp::write_id(value.unsigned_abs(), output);
+        return true;
+    }
+    let is_written = write_counter_text(counter, stamp, value, id);
+    if is_written {
+        resp::write_bulk(id, output);
+    }
+    is_written
+}
+
+/// Appends the text of one ID of a counter. Returns false if it has more digits than its format.
+pub(super) fn write_counter_text(
+    counter: &CounterDeclaration,
+    stamp: Option<CivilTime>,
+    value: i64,
+    id: &mut Vec<u8>,
+) -> bool {
+    match (counter.kind(), stamp) {
         (CounterKind::Sequence(None), _) => {
             id.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
             true
@@ -483,15 +497,11 @@ fn write_id(
         (CounterKind::Serial(serial), Some(stamp)) => serial.write(stamp, value, id),
         // A serial number is always drawn from a period.
         (CounterKind::Serial(_), None) => false,
-    };
-    if is_written {
-        resp::write_bulk(id, output);
     }
-    is_written
 }
 
 #[cold]
-fn too_many_digits(counter: &CounterDeclaration, value: i64) -> ErrorReply {
+pub(super) fn too_many_digits(counter: &CounterDeclaration, value: i64) -> ErrorReply {
     let name = counter.name();
     if let CounterKind::Sequence(Some(Format { notation: Notation::Sqids(_), .. })) = counter.kind() {
         return no_code(name, value);

@@ -11,11 +11,11 @@ use tokio::time::Instant;
 use super::buffers::Buffers;
 use super::draw_wait::{DrawWait, DrawWaitEnd};
 use super::state::ClientConnection;
-use crate::error_replies::{of_counter, of_standby};
+use crate::error_replies::{of_counter, of_counter_draw, of_standby};
 use crate::transport::Transport;
 use getid_engine::generators::SerialCounter;
 use getid_engine::generators::sequence::{DrawOutcome, Sequences};
-use getid_redis::resp::{ErrorKind, ErrorReply};
+use getid_redis::resp::ErrorReply;
 use getid_redis::session::{
     CounterPeriod, SEQUENCES_OFF, SequenceDraw, SequenceDrawResults, SequencePart, Turn, drop_front,
 };
@@ -169,16 +169,7 @@ const PERIODS_TRIED: usize = 3;
 /// Returns the error reply for a sequence, or for a counter.
 #[cold]
 fn error_reply(refusal: &SequenceRefusal, name: &str, draw: &SequenceDraw) -> ErrorReply {
-    match refusal {
-        SequenceRefusal::AtMax { max } if draw.is_counter() => ErrorReply::new(
-            ErrorKind::Conflict,
-            format!(
-                "ERR generator '{name}' has no more numbers now: its template holds at most {max}. 'overflow grow' in its \
-                 declaration allows longer numbers"
-            ),
-        ),
-        refusal => ErrorReply::of_sequence(refusal, name),
-    }
+    if draw.is_counter() { of_counter_draw(refusal, name) } else { ErrorReply::of_sequence(refusal, name) }
 }
 
 /// Sets up a turn's sequence draws, without drawing.

@@ -8,6 +8,8 @@ mod config;
 mod ids;
 mod introspect;
 mod keys;
+mod numbers;
+mod requests;
 mod scripts;
 mod sequence;
 mod shutdown;
@@ -49,6 +51,8 @@ impl Server {
             Effect::Acl(effect) => acl::perform(self, effect, client).await,
             Effect::Keys(effect) => keys::perform(self, effect, client).await,
             Effect::Sequence(effect) => sequence::perform(self, effect, client).await,
+            Effect::Number(effect) => numbers::perform(self, effect, client).await,
+            Effect::Request(effect) => requests::perform(self, *effect).await,
             Effect::Worker(effect) => workers::perform(self, effect, client).await,
             Effect::Script(effect) => scripts::perform(self, effect, client).await,
             Effect::Shutdown(how) => shutdown::shutdown(self, how, client),

@@ -11,7 +11,7 @@ use crate::Server;
 use crate::audit::AuditAction;
 use crate::error_replies::{of_sequence, of_standby};
 use crate::registry::Client;
-use getid_engine::generators::sequence::{CreateOptions, SequenceError, Sequences};
+use getid_engine::generators::sequence::{CreateOptions, DrawOutcome, SequenceError, Sequences};
 use getid_redis::resp::{ErrorReply, Value};
 use getid_redis::session::{SEQUENCES_OFF, ScriptEffect};
 use getid_text::name_hash::hash_of;
@@ -43,19 +43,24 @@ pub(super) async fn perform(server: &Arc<Server>, effect: ScriptEffect, client: 
 /// Draws consecutive values of a sequence, with the wait of a turn.
 pub(super) async fn take(sequences: &Arc<Sequences>, key: &Key, values: u32) -> Result<Run, ErrorReply> {
     let (name, hash) = (key.as_str(), hash_of(key.as_str().as_bytes()));
+    let until = Instant::now() + Duration::from_millis(sequences.wait_ms());
+    draw_run(sequences, (hash, name), values, until).await.map_err(|refusal| ErrorReply::of_sequence(&refusal, name))
+}
+
+/// Draws consecutive values of the sequence with this key, and its hash. Waits until `until` at most.
+pub(super) async fn draw_run(
+    sequences: &Arc<Sequences>,
+    (hash, key): (u64, &str),
+    values: u32,
+    until: Instant,
+) -> Result<Run, SequenceRefusal> {
     let (mut runs, mut left) = (Vec::new(), Vec::new());
     let mut asks = std::iter::once(SequenceRequest { values, times: 1 });
-    let drawn = sequences.try_draw(hash, name, &mut asks, &mut runs, &mut left);
-    drawn.map_err(|refusal| ErrorReply::of_sequence(&refusal, name))?;
-    if !left.is_empty() {
-        let until = Instant::now() + Duration::from_millis(sequences.wait_ms());
-        sequences
-            .draw(hash, name, left, until, &mut runs)
-            .await
-            .map_err(|refusal| ErrorReply::of_sequence(&refusal, name))?;
+    if sequences.try_draw(hash, key, &mut asks, &mut runs, &mut left)? == DrawOutcome::Waits {
+        sequences.draw(hash, key, left, until, &mut runs).await?;
     }
     // One request is one run, which a successful draw returns.
-    runs.first().copied().ok_or_else(|| ErrorReply::of_sequence(&SequenceRefusal::Closed, name))
+    runs.first().copied().ok_or(SequenceRefusal::Closed)
 }
 
 async fn count(sequences: &Arc<Sequences>, key: &Key, values: u32, only_if_present: bool) -> ScriptResult {

@@ -79,6 +79,10 @@ kinds! {
     Settings = WARN, 10, 1, "warnings about changes of settings were left out";
     /// A Leaf or Tinyid client requested a name that no sequence can have.
     UnservedName = WARN, 1, 3600, "requests of Leaf's and Tinyid's clients for names that no sequence can have";
+    /// Reserved numbers of a gapless generator became overdue.
+    NumberOverdue = WARN, 10, 3600, "gapless generators with overdue numbers";
+    /// A restore made numbers of a gapless generator unclear.
+    NumberUnclear = ERROR, 100, 3600, "gapless generators with unclear numbers";
     /// A login.
     AuditLogin = INFO, 100, 1, "logins";
     /// A failed login.

@@ -4,6 +4,7 @@ use std::cell::LazyCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use getid_core::server::ledger::LedgerCounts;
 use getid_core::{Layout, Tick};
 
 use super::{Counter, MetricValue, Metrics};
@@ -39,6 +40,8 @@ pub struct Facts<'a> {
     pub generators: Lazy<'a, Vec<NamedStatus>>,
     /// State of the sequences, which may read each of them; `None` without a store.
     pub sequences: Lazy<'a, Option<SequencesStatus>>,
+    /// Counts of the ledgers of gapless generators, by name; at most ten seconds old.
+    pub ledgers: Lazy<'a, Vec<(String, LedgerCounts)>>,
     /// State of the pools of worker ids; reads each of them.
     pub workers: Lazy<'a, Vec<PoolView>>,
     /// Facts about the process.
@@ -236,6 +239,7 @@ impl<'a> Facts<'a> {
             cpu: lazy(CpuFacts { own: None, of_children: None }),
             clients: lazy(ClientFacts::default()),
             sequences: lazy(None),
+            ledgers: lazy(Vec::new()),
             workers: lazy(Vec::new()),
             tls: TlsFacts::default(),
             log_lines_dropped: 0,

@@ -4,6 +4,7 @@
 //! control characters become blanks.
 
 use getid_core::server::SequenceStatus;
+use getid_core::server::ledger::LedgerCounts;
 
 use super::{Facts, MetricValue};
 use getid_engine::generators::sequence::StoreStatus;
@@ -62,6 +63,20 @@ fn sequence_line(status: &SequenceStatus, clock_ms: u64) -> MetricValue {
         ("errors", status.errors.into()),
     ];
     MetricValue::Parts(parts.into_iter().filter(|(_, value)| *value != MetricValue::Absent).collect())
+}
+
+/// Returns a line for each ledger, by the name of its generator.
+pub(super) fn ledger_lines(facts: &Facts<'_>) -> MetricValue {
+    MetricValue::Family(facts.ledgers.iter().map(|(name, counts)| (name.clone(), ledger_line(*counts))).collect())
+}
+
+fn ledger_line(counts: LedgerCounts) -> MetricValue {
+    MetricValue::Parts(vec![
+        ("reserved", counts.reserved.into()),
+        ("overdue", counts.overdue.into()),
+        ("released", counts.released.into()),
+        ("unclear", counts.unclear.into()),
+    ])
 }
 
 /// Converts a share in ten-thousandths to a number from 0 to 1.
@@ -135,6 +150,12 @@ mod tests {
         assert_eq!(sequence_line(&new, 1000).to_string(), format!("given=120,left=80,{rest},{ends}"));
         let uncached = SequenceStatus { is_uncached: true, left: 0, ..new };
         assert_eq!(sequence_line(&uncached, 1000).to_string(), format!("given=120,{rest},{ends}"));
+    }
+
+    #[test]
+    fn the_line_of_a_ledger_has_its_open_numbers() {
+        let counts = LedgerCounts { reserved: 3, overdue: 1, released: 2, unclear: 4 };
+        assert_eq!(ledger_line(counts).to_string(), "reserved=3,overdue=1,released=2,unclear=4");
     }
 
     #[test]

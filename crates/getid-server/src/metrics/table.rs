@@ -36,6 +36,7 @@ pub const SECTIONS: &[Section] = &[
     section("Claim", claim::ROWS),
     section("Generators", GENERATORS),
     section("Sequences", SEQUENCES),
+    section("Numbers", NUMBERS),
     section("Workers", WORKERS),
     section("Http", HTTP),
 ];
@@ -682,6 +683,24 @@ const SEQUENCES: &[Metric] = &[
     gauge("sequence_", "State of each of the 16 busiest sequences.",
         sequences::busiest_lines)
         .export_parts("sequence", SEQUENCE_PARTS),
+];
+
+#[rustfmt::skip]
+const NUMBERS: &[Metric] = &[
+    gauge("numbers_", "Numbers of each gapless generator by their state, of all servers; at most 10 s old.",
+        sequences::ledger_lines)
+        .export_parts("generator", NUMBER_PARTS),
+];
+
+#[rustfmt::skip]
+const NUMBER_PARTS: &[RowPart] = &[
+    RowPart::gauge("reserved", "getid_numbers", "Numbers of a gapless generator, by their state.")
+        .with_label("state", "reserved"),
+    RowPart::gauge("overdue", "getid_numbers_overdue", "Reserved numbers that their requests did not settle in time."),
+    RowPart::gauge("released", "getid_numbers", "Numbers of a gapless generator, by their state.")
+        .with_label("state", "released"),
+    RowPart::gauge("unclear", "getid_numbers", "Numbers of a gapless generator, by their state.")
+        .with_label("state", "unclear"),
 ];
 
 #[rustfmt::skip]

@@ -9,17 +9,19 @@ use std::path::Path;
 use getid_core::server::Key;
 use getid_core::server::beat::{BeatAnswer, BeatRequest, Credentials};
 use getid_core::server::ledger::{LedgerCounts, LedgerPage, LedgerQuery, NumberRequest};
+use getid_core::server::request_key::{RequestRow, RequestScope};
 
 use super::beats::{self, BeatStatements};
 use super::native::{self, COLUMNS, OtherRowsChange, PeriodOpening, PrunePlan, RawRow, column};
 use super::numbers;
 use super::packet::{Link, Packet, PacketFailureKind, SqlRow};
+use super::requests;
 use super::script::{self, COUNT, by_key, is_row};
 use super::{
-    BegunPeriod, Changes, Comparison, Connection, CreateRequest, GENERATORS_MAX, Generator, GiveBackRequest,
-    LedgerNote, NotedRow, NumberAnswers, OpenPeriodRequest, PRUNED_MAX, PruneRequest, PruneResult, Reservations,
-    ReserveRequest, RowChange, RowPage, SequenceRow, StoreError, StoreFuture, StoreInfo, TOKENS_MAX, Token, Verdict,
-    no_maximums,
+    BegunPeriod, Changes, ClaimBatch, ClaimResult, Comparison, Connection, CreateRequest, GENERATORS_MAX, Generator,
+    GiveBackRequest, LedgerNote, NotedRow, NumberAnswers, OpenPeriodRequest, PRUNED_MAX, PruneRequest, PruneResult,
+    Reservations, ReserveRequest, RowChange, RowPage, SequenceRow, StoreError, StoreFuture, StoreInfo, TOKENS_MAX,
+    Token, Verdict, no_maximums,
 };
 
 /// Most rows of one answer.
@@ -494,6 +496,26 @@ impl<L: ReserveLink> Connection for SqlConnection<L> {
 
     fn prune<'a>(&'a mut self, ask: &'a PruneRequest) -> StoreFuture<'a, Result<PruneResult, Verdict>> {
         Box::pin(self.prune_one(ask))
+    }
+
+    fn find_requests<'a>(&'a mut self, scopes: &'a [RequestScope]) -> StoreFuture<'a, Vec<Option<RequestRow>>> {
+        Box::pin(requests::find(&mut self.link, scopes))
+    }
+
+    fn claim_requests<'a>(
+        &'a mut self,
+        server: Option<Credentials>,
+        ask: &'a ClaimBatch,
+    ) -> StoreFuture<'a, Vec<ClaimResult>> {
+        Box::pin(requests::claim(&mut self.link, of_shared::<L>(server), ask))
+    }
+
+    fn remove_requests(&mut self, server_unix_ms: i64) -> StoreFuture<'_, u64> {
+        Box::pin(requests::remove(&mut self.link, server_unix_ms))
+    }
+
+    fn count_requests(&mut self) -> StoreFuture<'_, Vec<(String, u64)>> {
+        Box::pin(requests::count(&mut self.link))
     }
 
     fn number<'a>(

@@ -31,6 +31,8 @@ mod postgres;
 mod purpose;
 #[cfg(feature = "sqlite")]
 mod records;
+#[cfg(feature = "sqlite")]
+mod requests;
 mod row_error;
 #[cfg(feature = "sqlite")]
 mod script;
@@ -44,6 +46,7 @@ use std::time::Duration;
 
 use getid_core::server::beat::{BeatAnswer, BeatRequest, Credentials};
 use getid_core::server::ledger::{LedgerCounts, LedgerPage, LedgerQuery, NumberAnswer, NumberRefusal, NumberRequest};
+use getid_core::server::request_key::{ClaimVerdict, RequestRow, RequestScope};
 use getid_core::server::{Key, Reset, Spec, VALUE_MAX};
 
 pub use self::open::{open, open_all, open_records};
@@ -172,6 +175,34 @@ pub trait Connection: Send {
         Box::pin(async { Ok(Err(no_generators())) })
     }
 
+    /// Returns the rows of these requests, one for each, in their order. At most [`REQUESTS_MAX`]. Native tables only.
+    fn find_requests<'a>(&'a mut self, _scopes: &'a [RequestScope]) -> StoreFuture<'a, Vec<Option<RequestRow>>> {
+        Box::pin(async { Err(no_requests()) })
+    }
+
+    /// Claims requests in one transaction, as [`judge_claim`](getid_core::server::request_key::judge_claim) decides: one
+    /// answer for each, in their order. At most [`REQUESTS_MAX`]. Native tables only.
+    ///
+    /// With `server`, the beat of that server grows by 1 in the same transaction, as in [`Connection::reserve_as`].
+    fn claim_requests<'a>(
+        &'a mut self,
+        _server: Option<Credentials>,
+        _ask: &'a ClaimBatch,
+    ) -> StoreFuture<'a, Vec<ClaimResult>> {
+        Box::pin(async { Err(no_requests()) })
+    }
+
+    /// Removes requests that have ended, some hundreds at most, and returns their number.
+    /// [`removable_before`](getid_core::server::request_key::removable_before) decides which. Native tables only.
+    fn remove_requests(&mut self, _server_unix_ms: i64) -> StoreFuture<'_, u64> {
+        Box::pin(async { Ok(0) })
+    }
+
+    /// Returns the names with the most requests, and the number of each, at most 1,000. Native tables only.
+    fn count_requests(&mut self) -> StoreFuture<'_, Vec<(String, u64)>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
     /// Decides requests about numbers without gaps, one after the other in one transaction: one answer for each, in
     /// their order. At most [`NUMBERS_MAX`]. Native tables only.
     ///
@@ -246,6 +277,27 @@ pub const BACKUP_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// Most sequences of one [`Connection::reserve`].
 pub const BATCH_MAX: usize = 64;
+
+/// Most requests of one [`Connection::find_requests`] or [`Connection::claim_requests`].
+pub const REQUESTS_MAX: usize = 256;
+
+/// Requests to claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimBatch {
+    /// The new rows. Their times are those of the server's clock.
+    pub rows: Vec<RequestRow>,
+    /// Most rows of one generator or sequence (`request-max`).
+    pub rows_max: u64,
+}
+
+/// Answer to the claim of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimResult {
+    /// What the store has done.
+    pub verdict: ClaimVerdict,
+    /// Number of rows of the generator or sequence after it.
+    pub requests: u64,
+}
 
 /// Most requests of one [`Connection::number`]. With texts of the usual lengths a packet has less than 256 KiB.
 pub const NUMBERS_MAX: usize = 256;
@@ -542,6 +594,13 @@ pub struct Comparison {
 
 fn no_generators() -> Verdict {
     Verdict::Unsupported("only getid's own tables (sequence-table native) have rows of generators".to_owned())
+}
+
+fn no_requests() -> StoreError {
+    StoreError::Refused(
+        "REQUEST needs getid's own tables (sequence-table native): those of Leaf and Tinyid keep no requests"
+            .to_owned(),
+    )
 }
 
 fn no_maximums() -> Verdict {

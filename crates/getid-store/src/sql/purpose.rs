@@ -18,7 +18,8 @@ impl TablePurpose {
     pub(super) fn tables(self) -> &'static str {
         match self {
             TablePurpose::Sequences => {
-                "getid_beat, getid_generator, getid_number, getid_number_request, getid_sequence, getid_store"
+                "getid_beat, getid_generator, getid_number, getid_number_request, getid_request, getid_request_count, \
+                 getid_sequence, getid_store"
             }
             TablePurpose::Records => "getid_record",
         }

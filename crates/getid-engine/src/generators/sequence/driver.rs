@@ -19,7 +19,7 @@ use super::pool::{Health, StorePool};
 use super::table::{DrawResult, SHARDS};
 use super::tokens::TokensRead;
 use super::{SequenceNotes, SequenceSettings, Sequences};
-use getid_store::sql::{Store, StoreError};
+use getid_store::sql::{Store, StoreError, TableKind};
 use getid_system::clock::Clock;
 use getid_system::{io_threads, threads};
 use getid_text::name_hash::hash_of;
@@ -106,6 +106,13 @@ impl Sequences {
         }
         tasks.spawn(Arc::clone(self).advance_fetch_queue());
         tasks.spawn(Arc::clone(self).sweep_for_ever());
+        if let [pool] = &self.pools[..]
+            && pool.store.table() == TableKind::Native
+        {
+            tasks.spawn(Arc::clone(self).serve_lookups(Arc::clone(pool)));
+            tasks.spawn(Arc::clone(self).serve_claims(Arc::clone(pool)));
+            tasks.spawn(Arc::clone(self).remove_requests_for_ever(Arc::clone(pool)));
+        }
         tokio::select! {
             () = self.ended.notified() => {}
             // No task ends without a bug.

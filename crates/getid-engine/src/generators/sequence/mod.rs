@@ -22,6 +22,7 @@ mod fetch_queue;
 mod notes;
 mod numbers;
 mod pool;
+mod requests;
 mod status;
 mod stop;
 mod sweep;
@@ -49,6 +50,8 @@ pub use self::notes::SequenceNotes;
 pub use self::numbers::NumberError;
 use self::numbers::NumberQueue;
 use self::pool::{StorePool, StoreUuids};
+use self::requests::RequestKeys;
+pub use self::requests::{RequestError, RequestsStatus};
 pub use self::status::{BUSIEST_MAX, LISTED_MAX, SequenceTotals, SequencesStatus, StoreStatus};
 pub use self::stop::StopReport;
 pub use self::table::CounterOpening;
@@ -72,6 +75,8 @@ pub struct SequenceSettings {
     pub creates_on_first_use: bool,
     /// Maximum number of rows up to which a first request creates one (`sequence-max`).
     pub rows_max: u64,
+    /// Maximum number of kept requests of one generator or sequence (`request-max`).
+    pub requests_max: u64,
     /// `cache` of a sequence that a client creates without options (`sequence-cache`).
     pub cache: u32,
     /// Seconds for which a segment lasts at the recent rate, and for which values are given after a shared store last
@@ -86,6 +91,7 @@ impl Default for SequenceSettings {
             policy: WaitPolicy::Wait,
             creates_on_first_use: false,
             rows_max: 1_000_000,
+            requests_max: 1_000_000,
             cache: Spec::default().cache,
             ride_out_s: 900,
         }
@@ -131,6 +137,7 @@ pub struct Sequences {
     begun: begun::BegunPeriods,
     tallies: status::ShardTallies,
     tokens: TinyidTokens,
+    requests: RequestKeys,
     numbers: NumberQueue,
     is_closed: AtomicBool,
     ended: Notify,
@@ -176,6 +183,7 @@ impl Sequences {
             begun,
             tallies: status::ShardTallies::default(),
             tokens,
+            requests: RequestKeys::default(),
             numbers: NumberQueue::default(),
             is_closed: AtomicBool::new(false),
             ended: Notify::new(),

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use getid_core::server::beat::AwaitedServer;
 use getid_core::server::{Key, SequenceStatus};
 
-use super::Sequences;
 use super::pool::{Health, StorePool};
 use super::table::{SHARDS, Table};
+use super::{RequestsStatus, Sequences};
 use getid_store::sql::TableKind as Tables;
 use getid_text::name_hash::hash_of;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -137,6 +137,8 @@ pub struct SequencesStatus {
     pub busiest: Vec<(String, SequenceStatus)>,
     /// The stores, in the order of the configuration.
     pub stores: Vec<StoreStatus>,
+    /// Request keys.
+    pub requests: RequestsStatus,
     /// Time to which [`SequenceStatus::fetched_ms`] relates.
     pub clock_ms: u64,
 }
@@ -242,6 +244,7 @@ impl Sequences {
             totals: self.totals(),
             busiest: self.statuses(limit),
             stores: self.stores(),
+            requests: self.requests_status(),
             clock_ms: self.now_ms(),
         }
     }

@@ -27,6 +27,7 @@ impl Sequences {
     /// called after the last reply.
     pub async fn stop(self: &Arc<Self>, timeout: Duration) -> StopReport {
         self.is_closed.store(true, Relaxed);
+        self.requests.close();
         self.numbers.close();
         let deadline = Instant::now() + timeout;
         let own = Arc::clone(self);

@@ -1,8 +1,8 @@
 //! `SEQUENCE`: commands for operators of sequences, and ranges of values for caches in clients.
 
 use super::{
-    Argument, Categories, Command, CommandFlags, KeyAccess, NONE, READ, READ_UPDATE, SLOW, Verb, argument, help_row,
-    one, row, token,
+    Argument, Categories, Command, CommandFlags, FOR, KeyAccess, NONE, READ, READ_UPDATE, REQUEST, SLOW, Verb,
+    argument, help_row, one, row, token,
 };
 
 const SINCE: &str = "0.2.0";
@@ -114,8 +114,12 @@ pub(super) const SEQUENCE: Command = row(Verb::Sequence, "sequence", -2, Command
         row(Verb::SequenceNext, "sequence|next", -3, GROW.and(CommandFlags::FAST), NONE)
             .keys(&[one(2, READ_UPDATE)])
             .docs(SINCE, GROUP, "Get a range of values for a client's own cache")
-            .takes(&[KEY, argument("count", "integer").after("COUNT").optional()])
-            .help(&["NEXT <name> [COUNT <n>]", "    Get <n> values (default: 1): the first, the last, the increment."]),
+            .takes(&[KEY, argument("count", "integer").after("COUNT").optional(), REQUEST, FOR])
+            .help(&[
+                "NEXT <name> [COUNT <n>] [REQUEST <r> [FOR <seconds>]]",
+                "    Get <n> values (default: 1): the first, the last, the increment. Repeated with the same",
+                "    <r>, it returns the same values.",
+            ]),
         row(Verb::SequenceStores, "sequence|stores", -2, SLOW.and(CommandFlags::ADMIN), NONE)
             .docs(SINCE, GROUP, "Show the stores of sequences, or release a server that a store waits for")
             .takes(&[

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
+use getid_core::server::request_key;
 use getid_core::server::{CounterDeclaration, NAME_BYTES_MAX, is_name};
 use getid_core::{NamedGenerator, Number, RequestField};
 
 use super::{Call, CommandReply, CommandResult, NOT_AN_INTEGER};
 use crate::acl::User;
 use crate::command::{
-    Command, EncodedGenerator, IdEncoding, IdReadings, KIND_READERS, NamedId, Verb, check_named_span, parse_counter_id,
-    parse_id, parse_named_id, parse_span, parse_time, quoted,
+    Command, EncodedGenerator, IdEncoding, IdReadings, KIND_READERS, NamedId, RequestKey, Verb, check_named_span,
+    parse_counter_id, parse_id, parse_named_id, parse_span, parse_time, quoted,
 };
 use crate::resp::{Args, ErrorKind, ErrorReply, parse_integer};
 use crate::session::Settings;
@@ -18,7 +19,7 @@ use crate::session::named::{NamedReply, ReplyForm};
 use crate::session::turn::{SEALED_COST, named_cost};
 use getid_text::suggest::is_near;
 
-/// `GETID [name [field value ...]]` outside the fast path.
+/// `GETID [name [field value ...] [REQUEST r [FOR seconds]]]` outside the fast path.
 #[inline]
 pub(super) fn getid(call: &mut Call<'_>) -> CommandResult {
     check_server_id(call, Verb::GetId)?;
@@ -30,7 +31,7 @@ pub(super) fn getid(call: &mut Call<'_>) -> CommandResult {
     Ok(CommandReply::Pushed)
 }
 
-/// Implements `MGETID count [name [field value ...]]`.
+/// Implements `MGETID count [name [field value ...] [REQUEST r [FOR seconds]]]`.
 #[inline]
 pub(super) fn mgetid(call: &mut Call<'_>) -> CommandResult {
     check_server_id(call, Verb::MGetId)?;
@@ -75,20 +76,29 @@ fn named(call: &mut Call<'_>, at: usize, count: u32) -> CommandResult {
     });
     let Some((place, index, generator)) = found else {
         if let Some(place) = settings.counters.find(args.get(at).unwrap_or_default()) {
-            let takes_more = args.len() > at + 1;
-            return super::sequences::ids_of_counter(call, place, count, takes_more);
+            return counted(call, place, at, count);
+        }
+        if args.get(at) == Some(UNNAMED) {
+            return super::requests::of_unnamed(call, at, count);
         }
         turn.tally.ids(verb, 1, 1);
         turn.count_work(UNKNOWN_NAME_BYTES);
         return Err(unknown(settings, args.get(at).unwrap_or_default(), command, client.user()));
     };
-    let request = match request_of(generator, args.behind(at + 1)) {
-        Ok(request) => request,
+    let is_field = |word: &[u8]| generator.request_fields().iter().any(|field| field.name.as_bytes() == word);
+    let parsed = RequestKey::parse(args.behind(at + 1), is_field)
+        .and_then(|(words, key)| request_of(generator, words).map(|request| (request, words, key)));
+    let (request, words, key) = match parsed {
+        Ok(parsed) => parsed,
         Err(error) => {
             turn.tally.ids(verb, 1, 1);
             return Err(error);
         }
     };
+    if let Some(key) = key {
+        let generator = Arc::clone(generator);
+        return super::requests::of_generator(call, (index, &generator), count, &key, request, words);
+    }
     turn.tally.ids(verb, 1, 0);
     let form = if verb == Verb::GetId { ReplyForm::Each } else { ReplyForm::Array };
     turn.push_named([place, index], NamedReply { draw: 0, count, form, request }, || {
@@ -98,6 +108,19 @@ fn named(call: &mut Call<'_>, at: usize, count: u32) -> CommandResult {
     });
     turn.is_repeatable = form == ReplyForm::Each && !transaction.is_open();
     Ok(CommandReply::Pushed)
+}
+
+/// Draws from the counter at `place`, which the argument at `at` names.
+fn counted(call: &mut Call<'_>, place: usize, at: usize, count: u32) -> CommandResult {
+    let (words, key) = RequestKey::parse(call.args.behind(at + 1), |_| false)
+        .inspect_err(|_| call.turn.tally.ids(call.command.verb, 1, 1))?;
+    match (key, call.client.settings.counters.get(place)) {
+        (Some(key), Some(counter)) if words.is_empty() => {
+            let counter = Arc::clone(counter);
+            super::requests::of_counter(call, &counter, count, &key)
+        }
+        _ => super::sequences::ids_of_counter(call, place, count, !words.is_empty()),
+    }
 }
 
 /// Returns the request's field values, placed in the ID: all fields of the generator, each once, in any order.
@@ -279,7 +302,7 @@ pub(super) fn unknown_generator(call: &mut Call<'_>, name: &[u8]) -> ErrorReply 
 }
 
 /// Name of the unnamed generator where a name is required, as in paths of the HTTP port.
-const UNNAMED: &[u8] = b"-";
+const UNNAMED: &[u8] = request_key::UNNAMED.as_bytes();
 
 /// Implements `ENCODEID name TIME t [field value ...] [HIGHEST] [FORCE]`.
 pub(super) fn encode(call: &mut Call<'_>) -> CommandResult {

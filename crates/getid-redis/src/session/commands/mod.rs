@@ -18,6 +18,7 @@ mod introspect;
 mod keys;
 mod numbers;
 mod pubsub;
+mod requests;
 mod scripts;
 mod seals;
 mod sequence;
@@ -27,6 +28,7 @@ mod transaction;
 mod workers;
 
 pub use ids::no_generator;
+pub use requests::REQUESTS_OFF;
 pub(super) use sequences::HASH_FIELD;
 pub use sequences::SEQUENCES_OFF;
 

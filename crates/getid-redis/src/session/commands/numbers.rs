@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use getid_core::server::ledger::{
-    DUE_S_DEFAULT, DUE_S_MAX, LedgerQuery, NumberAct, NumberRefusal, NumberState, REASON_BYTES_MAX, REQUEST_BYTES_MAX,
+    DUE_S_DEFAULT, DUE_S_MAX, LedgerQuery, NumberAct, NumberRefusal, NumberState, REASON_BYTES_MAX,
 };
 use getid_core::server::{CounterDeclaration, is_unprintable};
 
 use super::ids::unknown_generator;
+use super::sequences::needs_request;
 use super::{Call, CommandReply, CommandResult, NOT_AN_INTEGER, SEQUENCES_OFF, SYNTAX};
-use crate::command::{Verb, quoted};
+use crate::command::{RequestKey, Verb, parse_request, quoted};
 use crate::resp::{ErrorKind, ErrorReply, parse_integer};
 use crate::session::effect::Effect;
 use crate::session::number_effect::{LedgerPageRequest, NumberAction, NumberEffect};
@@ -37,7 +38,7 @@ pub(super) fn reserve(call: &mut Call<'_>) -> CommandResult {
         let value = words.next().ok_or(SYNTAX)?;
         let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
         if is("request") && request.is_none() {
-            request = Some(request_text(value)?);
+            request = Some(parse_request(value)?);
         } else if is("key") && key.is_none() {
             key = Some(value);
         } else if is("due") && due_s.is_none() {
@@ -76,7 +77,7 @@ pub(super) fn void(call: &mut Call<'_>) -> CommandResult {
 
 fn of_request(call: &mut Call<'_>, act: NumberAct) -> CommandResult {
     let counter = gapless(call)?;
-    let request = request_text(call.arg(3))?;
+    let request = parse_request(call.arg(3))?;
     Ok(effect(call, counter, String::new(), request, act))
 }
 
@@ -128,6 +129,25 @@ pub(super) fn ledger(call: &mut Call<'_>) -> CommandResult {
     Ok(CommandReply::Effect(Effect::Number(NumberEffect::Ledger(LedgerPageRequest { query, shows_all }))))
 }
 
+/// Handles `GETID name REQUEST r` of a gapless generator: the number is reserved and committed at once. The request has
+/// it for ever, so any time for which the request is kept is kept.
+pub(super) fn draw(call: &mut Call<'_>, counter: &Arc<CounterDeclaration>, key: &RequestKey) -> CommandResult {
+    let error = match call.command.verb {
+        Verb::MGetId => Some(needs_request(counter.name(), Verb::MGetId)),
+        _ if call.client.settings.sequences.is_none() => Some(SEQUENCES_OFF),
+        _ => None,
+    };
+    if let Some(error) = error {
+        call.turn.tally.ids(call.command.verb, 1, 1);
+        return Err(error);
+    }
+    let timing = &call.client.settings.timing;
+    let start = call.turn.tally.begin(timing);
+    call.turn.tally.end(start, timing, call.command, call.args, true);
+    let act = NumberAct::Reserve { due_s: DUE_S_DEFAULT, commits: true };
+    Ok(effect(call, Arc::clone(counter), String::new(), key.request.clone(), act))
+}
+
 /// Returns the gapless generator that the argument after the subcommand names.
 fn gapless(call: &mut Call<'_>) -> Result<Arc<CounterDeclaration>, ErrorReply> {
     let name = call.arg(2);
@@ -161,18 +181,6 @@ fn not_gapless(name: &str) -> ErrorReply {
 fn series_of(counter: &CounterDeclaration, key: Option<&[u8]>) -> Result<String, ErrorReply> {
     let Some(key) = key else { return Ok(String::new()) };
     Err(format!("ERR generator '{}' has no keys, and got KEY {}: omit it", counter.name(), quoted(key)).into())
-}
-
-/// Checks the text of a request.
-fn request_text(text: &[u8]) -> Result<String, ErrorReply> {
-    plain_text(text, REQUEST_BYTES_MAX).ok_or_else(|| {
-        let (shown, bytes) = (quoted(text), text.len());
-        format!(
-            "ERR '{shown}' with {bytes} bytes cannot be a request: it has 1 to {REQUEST_BYTES_MAX} bytes of UTF-8 without \
-             control characters"
-        )
-        .into()
-    })
 }
 
 /// Returns the reason behind the word `REASON` at `at`.

@@ -4,7 +4,7 @@ use getid_core::server::{Key, RESERVED_MAX, Spec};
 
 use super::keys::last_value;
 use super::{Call, CommandReply, CommandResult, NOT_AN_INTEGER, SYNTAX};
-use crate::command::quoted;
+use crate::command::{RequestKey, quoted};
 use crate::resp::{ErrorReply, parse_integer};
 use crate::session::effect::Effect;
 use crate::session::sequence_effect::SequenceEffect;
@@ -208,16 +208,20 @@ fn table_name(name: &[u8]) -> Result<String, ErrorReply> {
     Ok(name.to_owned())
 }
 
-/// Implements `SEQUENCE NEXT name [COUNT n]`.
+/// Implements `SEQUENCE NEXT name [COUNT n] [REQUEST r [FOR seconds]]`.
 pub(super) fn next(call: &mut Call<'_>) -> CommandResult {
     let key = call.sequence_at(2)?;
-    let count = match (call.args.get(3), call.args.get(4), call.args.len()) {
+    let (words, request) = RequestKey::parse(call.args.behind(3), |_| false)?;
+    let count = match (words.get(0), words.get(1), words.len()) {
         (None, ..) => Some(1),
-        (Some(word), Some(count), 5) if word.eq_ignore_ascii_case(b"count") => parse_integer(count),
+        (Some(word), Some(count), 2) if word.eq_ignore_ascii_case(b"count") => parse_integer(count),
         _ => return Err(SYNTAX),
     };
     call.check_store()?;
     let values = call.requested_values(count.ok_or(NOT_AN_INTEGER)?, &key)?;
+    if let Some(request) = request {
+        return Ok(super::requests::of_sequence(call, key, values, &request));
+    }
     Ok(effect(SequenceEffect::Next { key, values }))
 }
 

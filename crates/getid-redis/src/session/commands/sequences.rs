@@ -144,7 +144,7 @@ pub(super) fn ids_of_counter(call: &mut Call<'_>, place: usize, values: u32, tak
 
 /// Returns the error for a draw from a gapless generator without a request.
 #[cold]
-fn needs_request(name: &str, verb: Verb) -> ErrorReply {
+pub(super) fn needs_request(name: &str, verb: Verb) -> ErrorReply {
     let text = if verb == Verb::MGetId {
         format!(
             "ERR generator '{name}' is gapless, and each of its numbers has a request of its own: send GETID {name} \

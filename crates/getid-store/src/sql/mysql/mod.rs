@@ -78,6 +78,8 @@ impl Mysql {
                 check_pinned(&self.address, &link.info.uuid)?;
                 self.prepare_beat_table(&mut link).await?;
                 self.create_if_missing(&mut link, "getid_generator", statements::GENERATORS).await?;
+                self.create_if_missing(&mut link, "getid_request", statements::REQUESTS).await?;
+                self.create_if_missing(&mut link, "getid_request_count", statements::REQUEST_COUNTS).await?;
                 self.create_if_missing(&mut link, "getid_number", statements::NUMBERS).await?;
                 self.create_if_missing(&mut link, "getid_number_request", statements::NUMBER_REQUESTS).await?;
                 let tables = [
@@ -272,9 +274,17 @@ impl Mysql {
 
     async fn create_tables(&self, link: &mut MysqlLink) -> Result<(), StoreError> {
         let make = statements::TABLES.map(str::to_owned);
-        let tables =
-            ["getid_beat", "getid_generator", "getid_number", "getid_number_request", "getid_store", "getid_sequence"];
-        link.run_raw(&make).await.map(drop).map_err(|(at, error)| self.cannot_create_error(tables[at.min(5)], &error))
+        let tables = [
+            "getid_beat",
+            "getid_generator",
+            "getid_request",
+            "getid_request_count",
+            "getid_number",
+            "getid_number_request",
+            "getid_store",
+            "getid_sequence",
+        ];
+        link.run_raw(&make).await.map(drop).map_err(|(at, error)| self.cannot_create_error(tables[at.min(7)], &error))
     }
 
     fn cannot_create_error(&self, table: &str, error: &Error) -> StoreError {

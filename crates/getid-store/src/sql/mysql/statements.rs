@@ -80,9 +80,11 @@ impl RecordDialect for MysqlLink {
 }
 
 /// SQL of the tables, one statement each. Names are ASCII and compare byte for byte.
-pub(super) const TABLES: [&str; 6] = [
+pub(super) const TABLES: [&str; 8] = [
     BEATS,
     GENERATORS,
+    REQUESTS,
+    REQUEST_COUNTS,
     NUMBERS,
     NUMBER_REQUESTS,
     "CREATE TABLE IF NOT EXISTS getid_store (
@@ -120,6 +122,26 @@ pub(super) const GENERATORS: &str = "CREATE TABLE IF NOT EXISTS getid_generator 
   closed_through VARCHAR(16)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '',
   ledger         BIGINT       NOT NULL DEFAULT 0,
   updated        BIGINT       NOT NULL DEFAULT 0
+) ENGINE=InnoDB";
+
+/// SQL of the table of request keys. A comparison of its texts must not ignore blanks at the end.
+pub(super) const REQUESTS: &str = "CREATE TABLE IF NOT EXISTS getid_request (
+  owner       VARBINARY(128) NOT NULL,
+  name        VARBINARY(128) NOT NULL,
+  series      VARBINARY(128) NOT NULL,
+  request     VARBINARY(128) NOT NULL,
+  fingerprint VARBINARY(128) NOT NULL,
+  reply       MEDIUMBLOB     NOT NULL,
+  made        BIGINT         NOT NULL,
+  kept_until  BIGINT         NOT NULL,
+  PRIMARY KEY (owner, name, series, request),
+  KEY getid_request_until (kept_until)
+) ENGINE=InnoDB";
+
+/// SQL of the table that counts requests.
+pub(super) const REQUEST_COUNTS: &str = "CREATE TABLE IF NOT EXISTS getid_request_count (
+  name     VARBINARY(128) NOT NULL PRIMARY KEY,
+  requests BIGINT         NOT NULL
 ) ENGINE=InnoDB";
 
 /// SQL of the table of ledgers. Texts of clients compare byte for byte, with blanks at their ends.

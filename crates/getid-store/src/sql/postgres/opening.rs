@@ -22,11 +22,22 @@ pub(super) struct TableInfo {
 }
 
 /// Tables of sequences.
-const TABLES: [&str; 6] =
-    ["getid_store", "getid_sequence", "getid_beat", "getid_generator", "getid_number", "getid_number_request"];
+const TABLES: [&str; 8] = [
+    "getid_store",
+    "getid_sequence",
+    "getid_beat",
+    "getid_generator",
+    "getid_number",
+    "getid_number_request",
+    REQUESTS[0],
+    REQUESTS[1],
+];
 
 /// Tables that are created beside existing ones.
-const ADDED: [&str; 2] = ["getid_beat", "getid_generator"];
+const ADDED: [&str; 4] = ["getid_beat", "getid_generator", REQUESTS[0], REQUESTS[1]];
+
+/// Tables of request keys. Only a request with a key needs permissions on them.
+const REQUESTS: [&str; 2] = ["getid_request", "getid_request_count"];
 
 /// Sets the session up, and checks the tables of sequences.
 pub(super) async fn open(link: &mut PostgresLink, address: &ServerAddress) -> Result<(), StoreError> {
@@ -39,8 +50,8 @@ pub(super) async fn open(link: &mut PostgresLink, address: &ServerAddress) -> Re
         let has_store = found.iter().any(|table| table.name == "getid_store");
         let uuid = if has_store && address.uuid.is_some() { uuid(link).await? } else { String::new() };
         check_pinned(address, &uuid)?;
-        let lacks = "lacks a table of getid_beat, getid_generator, getid_number, getid_number_request, getid_sequence and \
-                     getid_store";
+        let lacks = "lacks a table of getid_beat, getid_generator, getid_number, getid_number_request, getid_request, \
+                     getid_request_count, getid_sequence and getid_store";
         create_tables(link, address, statements::SCHEMA, lacks, TablePurpose::Sequences).await?;
         found = tables(link, &TABLES).await?;
     }
@@ -54,6 +65,7 @@ pub(super) async fn open(link: &mut PostgresLink, address: &ServerAddress) -> Re
         };
         // A server inserts its own row. The other tables need no INSERT where no sequence and no period is created.
         table.may[1] |= name != "getid_beat";
+        table.may = table.may.map(|may| may || REQUESTS.contains(&name));
         check(link, table, address, TablePurpose::Sequences)?;
     }
     link.info.uuid = uuid(link).await?;

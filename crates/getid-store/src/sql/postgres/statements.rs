@@ -129,6 +129,22 @@ CREATE TABLE IF NOT EXISTS getid_generator (
   ledger bigint NOT NULL DEFAULT 0,
   updated bigint NOT NULL DEFAULT 0
 );
+CREATE TABLE IF NOT EXISTS getid_request (
+  owner text COLLATE \"C\" NOT NULL,
+  name text COLLATE \"C\" NOT NULL,
+  series text COLLATE \"C\" NOT NULL,
+  request text COLLATE \"C\" NOT NULL,
+  fingerprint text NOT NULL,
+  reply text NOT NULL,
+  made bigint NOT NULL,
+  kept_until bigint NOT NULL,
+  PRIMARY KEY (owner, name, series, request)
+);
+CREATE INDEX IF NOT EXISTS getid_request_until ON getid_request (kept_until);
+CREATE TABLE IF NOT EXISTS getid_request_count (
+  name text COLLATE \"C\" PRIMARY KEY,
+  requests bigint NOT NULL
+) WITH (fillfactor = 70);
 CREATE TABLE IF NOT EXISTS getid_number (
   name text COLLATE \"C\" NOT NULL,
   series text COLLATE \"C\" NOT NULL DEFAULT '',

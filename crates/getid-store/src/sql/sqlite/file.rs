@@ -159,6 +159,7 @@ impl SequenceFile {
             transaction.execute_batch(SCHEMA)?;
         }
         transaction.execute_batch(statements::GENERATORS)?;
+        transaction.execute_batch(statements::REQUESTS)?;
         transaction.commit()?;
         Ok(sqlite)
     }

@@ -60,7 +60,7 @@ impl Store for SqliteStore {
     }
 
     fn schema(&self) -> String {
-        format!("{}{}", statements::SCHEMA, statements::GENERATORS)
+        [statements::SCHEMA, statements::GENERATORS, statements::REQUESTS].concat()
     }
 
     fn connect(&self) -> StoreFuture<'_, Box<dyn Connection>> {

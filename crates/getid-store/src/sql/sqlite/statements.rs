@@ -94,6 +94,26 @@ CREATE TABLE IF NOT EXISTS getid_number_request (
 ) STRICT, WITHOUT ROWID;
 ";
 
+/// SQL of the tables of request keys, which are created whenever a file is opened.
+pub(super) const REQUESTS: &str = "\
+CREATE TABLE IF NOT EXISTS getid_request (
+  owner       TEXT    NOT NULL,
+  name        TEXT    NOT NULL,
+  series      TEXT    NOT NULL,
+  request     TEXT    NOT NULL,
+  fingerprint TEXT    NOT NULL,
+  reply       TEXT    NOT NULL,
+  made        INTEGER NOT NULL,
+  kept_until  INTEGER NOT NULL,
+  PRIMARY KEY (owner, name, series, request)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS getid_request_until ON getid_request (kept_until);
+CREATE TABLE IF NOT EXISTS getid_request_count (
+  name     TEXT    NOT NULL PRIMARY KEY,
+  requests INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+";
+
 /// Runs the statements of a packet, and stops at the first error, which rolls the transaction back.
 pub(super) fn run(sqlite: &Connection, packet: &SentPacket) -> rusqlite::Result<Vec<StatementResult>> {
     let done: rusqlite::Result<_> = packet.statements.iter().map(|sql| run_one(&mut sqlite.prepare(sql)?)).collect();
