@@ -1,9 +1,12 @@
 //! Numbers without gaps in a SQLite file, by many clients at once, over restarts and a restored backup.
+//!
+//! `GETID_NUMBER_PAIRS` sets how many numbers each client reserves and commits, and `GETID_NUMBER_STORE` the address of
+//! an empty store. The rate is printed: `cargo test --release --test sequences -- --nocapture many_clients`.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use getid_core::server::ledger::{LedgerQuery, NumberAct, NumberAnswer, NumberRefusal, NumberRequest, NumberState};
 use getid_core::server::{CivilTime, CounterDeclaration, Key};
@@ -23,7 +26,10 @@ fn store(path: &Path) -> Box<dyn Store> {
 
 /// Starts a server with its notes in this folder.
 fn start(dir: &Path, files: &[&str]) -> Arc<Sequences> {
-    let stores = files.iter().map(|file| store(&dir.join(file))).collect();
+    start_with(dir, files.iter().map(|file| store(&dir.join(file))).collect())
+}
+
+fn start_with(dir: &Path, stores: Vec<Box<dyn Store>>) -> Arc<Sequences> {
     let settings = SequenceSettings { wait_ms: 60_000, ..SequenceSettings::default() };
     let notes = SequenceNotes::in_file(dir.join("notes.sqlite"));
     Sequences::start(stores, settings, notes, Box::new(SystemClock::new())).unwrap()
@@ -68,9 +74,14 @@ async fn text(sequences: &Sequences, request: &str) -> String {
 
 /// Returns the number and the state of each row.
 async fn states(sequences: &Arc<Sequences>) -> Vec<(i64, i64, NumberState)> {
-    let query = LedgerQuery { name: "i".to_owned(), limit: 1000, ..LedgerQuery::default() };
-    let page = sequences.ledger(query).await.unwrap();
-    page.rows.iter().map(|row| (row.number, row.last, row.state)).collect()
+    let mut query = LedgerQuery { name: "i".to_owned(), limit: 1000, ..LedgerQuery::default() };
+    let mut states = Vec::new();
+    loop {
+        let page = sequences.ledger(query.clone()).await.unwrap();
+        states.extend(page.rows.iter().map(|row| (row.number, row.last, row.state)));
+        let Some(next) = page.next else { return states };
+        query.after = next;
+    }
 }
 
 async fn stop(sequences: Arc<Sequences>) {
@@ -80,19 +91,30 @@ async fn stop(sequences: Arc<Sequences>) {
 #[tokio::test(flavor = "multi_thread")]
 async fn many_clients_have_numbers_without_gaps() {
     let dir = support::folder();
-    let sequences = start(dir.path(), &["a.sqlite"]);
+    let pairs: usize = std::env::var("GETID_NUMBER_PAIRS").map_or(4, |pairs| pairs.parse().unwrap());
+    let sequences = match std::env::var("GETID_NUMBER_STORE") {
+        Ok(url) => {
+            let store = open(&StoreUrl::parse(&url).unwrap(), TableKind::Native, Path::new("."), 0).unwrap();
+            start_with(dir.path(), vec![store])
+        }
+        Err(_) => start(dir.path(), &["a.sqlite"]),
+    };
+    // The store is open, and the counter begun.
+    send(&sequences, "first", NumberAct::Reserve { due_s: 60, commits: true }).await.unwrap();
+    let began = Instant::now();
     let clients: Vec<_> = (0..CLIENTS)
         .map(|client| {
             let sequences = Arc::clone(&sequences);
             tokio::spawn(async move {
                 let mut texts = Vec::new();
-                for n in 0..4 {
+                for n in 0..pairs {
                     let request = format!("{client}-{n}");
                     texts.push(text(&sequences, &request).await);
-                    let act = if n == 3 { NumberAct::Release } else { NumberAct::Commit };
-                    send(&sequences, &request, act).await.unwrap();
+                    send(&sequences, &request, NumberAct::Commit).await.unwrap();
                 }
-                texts.truncate(3);
+                let request = format!("{client}-released");
+                text(&sequences, &request).await;
+                send(&sequences, &request, NumberAct::Release).await.unwrap();
                 texts
             })
         })
@@ -103,12 +125,14 @@ async fn many_clients_have_numbers_without_gaps() {
             assert!(committed.insert(text.clone()), "{text} twice");
         }
     }
+    let per_s = committed.len() as f64 / began.elapsed().as_secs_f64();
+    println!("{per_s:.0} numbers reserved and committed a second, by {CLIENTS} clients");
     let rows = states(&sequences).await;
     let numbers: Vec<i64> = rows.iter().map(|row| row.0).collect();
     assert_eq!(numbers, (1..=i64::try_from(rows.len()).unwrap()).collect::<Vec<_>>());
-    assert_eq!(rows.iter().filter(|row| row.2 == NumberState::Committed).count(), CLIENTS * 3);
+    assert_eq!(rows.iter().filter(|row| row.2 == NumberState::Committed).count(), CLIENTS * pairs + 1);
     let counts = sequences.ledger_counts("i").await.unwrap();
-    assert_eq!(counts.released, (rows.len() - CLIENTS * 3) as u64);
+    assert_eq!(counts.released, (rows.len() - CLIENTS * pairs - 1) as u64);
     stop(sequences).await;
 }
 
