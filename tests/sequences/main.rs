@@ -11,6 +11,7 @@ mod ends;
 mod losses;
 mod lost;
 mod memory;
+mod numbers;
 mod scenes;
 mod stories;
 #[path = "../support/mod.rs"]

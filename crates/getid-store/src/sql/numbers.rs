@@ -478,12 +478,18 @@ async fn write<L: Link>(
         let state = if is_settled { ", state = 'live'" } else { "" };
         updates.push(packet.add(format!(
             "UPDATE getid_sequence SET next = {next}, version = version + 1, updated = {}{state} WHERE {} AND version = {}",
-            L::NOW,
+            found.now_unix_ms,
             is_row(key),
             column(row.version)
         )));
         let state = if is_settled { RowState::Live } else { row.state };
-        let after = SequenceRow { next: *next, version: row.version + 1, state, ..row.clone() };
+        let after = SequenceRow {
+            next: *next,
+            version: row.version + 1,
+            state,
+            updated_unix_ms: found.now_unix_ms,
+            ..row.clone()
+        };
         counters.push((row.next, after));
     }
     add_numbers::<L>(&mut packet, writes, &changed);
@@ -659,4 +665,12 @@ pub(super) fn has_ledger() -> Verdict {
          and NUMBER SETTLE change the states of numbers"
             .to_owned(),
     )
+}
+
+/// Returns the verdict on another reset of a generator with a ledger: its counter would begin above numbers that the
+/// ledger lacks.
+pub(super) fn keeps_reset(stored: &str) -> Verdict {
+    Verdict::Unsupported(format!(
+        "it is gapless, and its ledger has numbers by 'reset {stored}': declare it so again, or declare another name"
+    ))
 }
