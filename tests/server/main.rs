@@ -19,6 +19,7 @@ mod limits;
 mod lives;
 mod log;
 mod named;
+mod numbers;
 mod observe;
 mod pods;
 mod power;
