@@ -14,6 +14,10 @@ use crate::beats::{
     an_address_with_a_uuid_is_for_one_store, rows_of_servers_are_kept, two_comparisons_keep_the_higher_note,
 };
 use crate::db::{Db, StoreFixture, ask, create, key, opening, range, spec};
+use crate::numbers::{
+    a_counter_with_a_ledger_is_changed_by_it_only, a_ledger_begins_with_its_generator, a_ledger_is_read_page_by_page,
+    a_ledger_that_went_back_is_unclear, no_number_twice_by_two_connections, numbers_are_kept_with_their_requests,
+};
 use crate::support::Random;
 use crate::support::scenarios::{scenarios, selected_scenarios};
 
@@ -58,6 +62,12 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     one_row_for_a_period_that_two_open,
     one_row_for_a_name_that_two_create,
     unused_rows_cost_nothing,
+    numbers_are_kept_with_their_requests,
+    a_ledger_is_read_page_by_page,
+    a_ledger_begins_with_its_generator,
+    a_counter_with_a_ledger_is_changed_by_it_only,
+    a_ledger_that_went_back_is_unclear,
+    no_number_twice_by_two_connections,
 ];
 
 /// Scenarios of stores that servers share.
@@ -866,7 +876,9 @@ fn the_printed_schema_is_enough(fixture: &dyn StoreFixture) {
     let schema = fixture.store().schema();
     assert!(
         schema.trim_end().ends_with(';')
-            && ["getid_sequence", "getid_store", "getid_generator"].iter().all(|table| schema.contains(table))
+            && ["getid_sequence", "getid_store", "getid_generator", "getid_number"]
+                .iter()
+                .all(|table| schema.contains(table))
     );
     fixture.sql(&schema).unwrap();
     let mut db = Db::open(fixture);

@@ -5,11 +5,12 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use getid_core::server::beat::{BeatAnswer, BeatRequest, Credentials};
+use getid_core::server::ledger::{LedgerCounts, LedgerPage, LedgerQuery, NumberRequest};
 use getid_core::server::{Key, Reset, Spec};
 use getid_store::sql::{
-    BegunPeriod, Changes, Comparison, Connection, CreateRequest, Day, Generator, GiveBackRequest, NotedRow,
-    OpenPeriodRequest, PruneRequest, PruneResult, Reservation, Reservations, ReserveRequest, RowChange, RowPage,
-    SequenceRow, Store, StoreError, StoreInfo, TableKind, Verdict, open,
+    BegunPeriod, Changes, Comparison, Connection, CreateRequest, Day, Generator, GiveBackRequest, LedgerNote, NotedRow,
+    NumberAnswers, OpenPeriodRequest, PruneRequest, PruneResult, Reservation, Reservations, ReserveRequest, RowChange,
+    RowPage, SequenceRow, Store, StoreError, StoreInfo, TableKind, Verdict, open,
 };
 use getid_text::store_url::StoreUrl;
 use tokio::runtime::Runtime;
@@ -286,6 +287,24 @@ impl Db {
     pub(crate) fn begin_periods(&mut self, begun: &[BegunPeriod]) {
         let connection = self.connection.as_mut().unwrap();
         answered(|| self.runtime.block_on(in_time(connection.begin_periods(begun))));
+    }
+
+    #[track_caller]
+    pub(crate) fn number(&mut self, asks: &[NumberRequest], noted: &[LedgerNote]) -> NumberAnswers {
+        let connection = self.connection.as_mut().unwrap();
+        answered(|| self.runtime.block_on(in_time(connection.number(None, asks, noted))))
+    }
+
+    #[track_caller]
+    pub(crate) fn ledger(&mut self, query: &LedgerQuery) -> LedgerPage {
+        let connection = self.connection.as_mut().unwrap();
+        answered(|| self.runtime.block_on(in_time(connection.ledger(query))))
+    }
+
+    #[track_caller]
+    pub(crate) fn ledger_counts(&mut self, name: &str) -> LedgerCounts {
+        let connection = self.connection.as_mut().unwrap();
+        answered(|| self.runtime.block_on(in_time(connection.ledger_counts(name))))
     }
 
     #[track_caller]

@@ -25,6 +25,7 @@ mod gate;
 mod lives;
 #[cfg(feature = "mysql")]
 mod mysql;
+mod numbers;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod sqlite;

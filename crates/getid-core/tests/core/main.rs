@@ -13,6 +13,7 @@ mod field_layouts;
 mod fork_model;
 mod lanes;
 mod layout;
+mod ledger;
 mod line_lives;
 mod lines;
 mod mint;
