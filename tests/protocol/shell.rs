@@ -392,6 +392,7 @@ fn answer(effect: &Effect) -> Value {
         Effect::Keys(effect) => keys::answer(effect),
         Effect::Sequence(effect) => keys::answer_operator(effect),
         Effect::Number(effect) => numbers::answer(effect),
+        Effect::Request(effect) => Value::text(format!("{effect:?}")),
         Effect::Script(effect) => keys::answer_script(effect),
         Effect::Worker(_) => Value::error("ERR there are no worker pools"),
         Effect::Shutdown(options) if options.abort => Value::error("ERR No shutdown in progress."),

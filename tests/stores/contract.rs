@@ -14,6 +14,11 @@ use crate::beats::{
     an_address_with_a_uuid_is_for_one_store, rows_of_servers_are_kept, two_comparisons_keep_the_higher_note,
 };
 use crate::db::{Db, StoreFixture, ask, create, key, opening, range, spec};
+use crate::requests::{
+    a_batch_of_claims_is_counted, a_claim_needs_the_row_of_its_server, a_request_keeps_its_first_reply,
+    ended_requests_are_removed_by_both_clocks, one_reply_for_a_request_of_two_servers,
+    requests_are_compared_byte_for_byte,
+};
 use crate::support::Random;
 use crate::support::scenarios::{scenarios, selected_scenarios};
 
@@ -57,6 +62,10 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     no_value_twice_by_two_connections,
     one_row_for_a_period_that_two_open,
     one_row_for_a_name_that_two_create,
+    a_request_keeps_its_first_reply,
+    requests_are_compared_byte_for_byte,
+    a_batch_of_claims_is_counted,
+    ended_requests_are_removed_by_both_clocks,
     unused_rows_cost_nothing,
 ];
 
@@ -69,6 +78,8 @@ const SHARED: &[(&str, Scenario)] = scenarios![
     a_comparison_leaves_closed_periods,
     two_comparisons_keep_the_higher_note,
     an_address_with_a_uuid_is_for_one_store,
+    a_claim_needs_the_row_of_its_server,
+    one_reply_for_a_request_of_two_servers,
 ];
 
 /// Runs all scenarios on a store.

@@ -27,6 +27,7 @@ mod lives;
 mod mysql;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod requests;
 mod sqlite;
 #[path = "../support/mod.rs"]
 mod support;
