@@ -1,8 +1,12 @@
 //! Requests with a name on real sockets: a repetition has the first reply, over crashes, users, races and transactions.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::net::TcpStream;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use crate::support::{Server, Wire, folder};
+use crate::support::postgres::PostgresServer;
+use crate::support::{Server, Wire, eventually, folder};
 
 const GENERATORS: [&str; 14] = [
     "--generator",
@@ -140,4 +144,62 @@ fn a_server_without_a_store_keeps_no_requests() {
             "{command}"
         );
     }
+}
+
+/// Two servers over one PostgreSQL get the same requests from many clients, one is killed again and again, and the
+/// database once: every answered reply to a request is the same.
+#[test]
+#[ignore = "needs postgresql"]
+fn no_request_has_two_replies_over_servers_that_are_killed() {
+    const CLIENTS: usize = 12;
+    const REQUESTS: usize = 400;
+    let mut database = PostgresServer::start(&[]);
+    let url = database.url();
+    let words = [&GENERATORS[..], &["--sequence-store", &url, "--sequence-wait-ms", "5000"]].concat();
+    let dir = folder();
+    let stays = Server::start(&words);
+    let dies = Mutex::new(Some(Server::start_in(dir.path(), &words)));
+    let ports = || [stays.port, dies.lock().unwrap().as_ref().map_or(stays.port, |server| server.port)];
+    let done = AtomicUsize::new(0);
+    let replies: Vec<Vec<(usize, String)>> = std::thread::scope(|scope| {
+        let clients: Vec<_> = (0..CLIENTS)
+            .map(|client| {
+                let (ports, done) = (&ports, &done);
+                scope.spawn(move || {
+                    let mut answered = Vec::new();
+                    for request in 0..REQUESTS {
+                        let port = ports()[(client + request) % 2];
+                        let asked = TcpStream::connect(("127.0.0.1", port)).ok().map(Wire::new).and_then(|mut wire| {
+                            wire.try_send(format!("MGETID 1 invoice REQUEST r{request}\r\n")).ok()?;
+                            let lines: Option<Vec<_>> = (0..3).map(|_| wire.try_line().ok()).collect();
+                            lines.filter(|lines| lines[0] == "*1").map(|mut lines| lines.remove(2))
+                        });
+                        answered.extend(asked.map(|reply| (request, reply)));
+                        done.fetch_add(1, Relaxed);
+                    }
+                    answered
+                })
+            })
+            .collect();
+        for round in 1..=4 {
+            eventually("clients go on", || done.load(Relaxed) >= round * CLIENTS * REQUESTS / 5);
+            dies.lock().unwrap().take().unwrap().kill();
+            if round == 2 {
+                database.stop_immediate();
+                database.start_again();
+            }
+            *dies.lock().unwrap() = Some(Server::start_in(dir.path(), &words));
+        }
+        clients.into_iter().map(|client| client.join().unwrap()).collect()
+    });
+    let mut of_request = HashMap::new();
+    let mut answered = 0;
+    for (request, reply) in replies.into_iter().flatten() {
+        answered += 1;
+        let first = of_request.entry(request).or_insert_with(|| reply.clone());
+        assert_eq!(*first, reply, "request r{request}");
+    }
+    let ids: HashSet<&String> = of_request.values().collect();
+    assert_eq!(ids.len(), of_request.len(), "an ID belongs to two requests");
+    assert!(answered > CLIENTS * REQUESTS / 4, "only {answered} of {} were answered", CLIENTS * REQUESTS);
 }

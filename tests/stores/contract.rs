@@ -877,7 +877,9 @@ fn the_printed_schema_is_enough(fixture: &dyn StoreFixture) {
     let schema = fixture.store().schema();
     assert!(
         schema.trim_end().ends_with(';')
-            && ["getid_sequence", "getid_store", "getid_generator"].iter().all(|table| schema.contains(table))
+            && ["getid_sequence", "getid_store", "getid_generator", "getid_request"]
+                .iter()
+                .all(|table| schema.contains(table))
     );
     fixture.sql(&schema).unwrap();
     let mut db = Db::open(fixture);
