@@ -24,6 +24,7 @@ mod observe;
 mod pods;
 mod power;
 mod reload;
+mod requests;
 mod rough;
 mod seals;
 mod sequence_clients;
