@@ -254,6 +254,26 @@ fn no_number_twice_and_none_without_a_state() {
     assert_eq!(listed, expected);
 }
 
+#[test]
+fn a_raise_makes_one_range_void() {
+    let server = Server::start(&RECEIPT);
+    let mut wire = server.connect();
+    check(
+        &mut wire,
+        &[
+            ("NUMBER RESERVE receipt REQUEST a", "R000001"),
+            ("SEQUENCE RAISE receipt 4000", "+OK"),
+            ("NUMBER RESERVE receipt REQUEST b", "R004001"),
+            ("SEQUENCE RAISE receipt 10", "-ERR numbers never go back"),
+            ("NUMBER RESERVE receipt REQUEST c", "R004002"),
+        ],
+    );
+    let all = [("R000001", "reserved"), ("R000002", "void"), ("R004001", "reserved"), ("R004002", "reserved")];
+    assert_eq!(ledger(&mut wire, ""), rows(&all));
+    let reply = ask(&mut wire, "NUMBER LEDGER receipt STATE void");
+    assert!(reply.contains("number :2 last :4000") && reply.contains("reason SEQUENCE RAISE"), "{reply}");
+}
+
 /// A generator that has given numbers without a ledger does not get one.
 #[test]
 fn gapless_begins_with_the_first_number() {
