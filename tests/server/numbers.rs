@@ -1,6 +1,8 @@
 //! Numbers without gaps, on real sockets with the default store.
 
 use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
 
 use crate::support::{Server, Wire, eventually, folder};
 
@@ -272,6 +274,40 @@ fn a_raise_makes_one_range_void() {
     assert_eq!(ledger(&mut wire, ""), rows(&all));
     let reply = ask(&mut wire, "NUMBER LEDGER receipt STATE void");
     assert!(reply.contains("number :2 last :4000") && reply.contains("reason SEQUENCE RAISE"), "{reply}");
+}
+
+#[test]
+fn a_restored_backup_leaves_unclear_numbers_to_an_administrator() {
+    let dir = folder();
+    let server = Server::start_in(dir.path(), &RECEIPT);
+    let mut wire = server.connect();
+    check(&mut wire, &[("NUMBER RESERVE receipt REQUEST a", "R000001"), ("NUMBER COMMIT receipt a", "+OK")]);
+    let reply = ask(&mut wire, "SEQUENCE BACKUP copy.backup");
+    assert!(reply.starts_with("+OK"), "{reply}");
+    check(&mut wire, &[("NUMBER RESERVE receipt REQUEST b", "R000002")]);
+    assert!(server.stop().success());
+    let files: Vec<_> = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let has_end = |path: &PathBuf, end: &str| path.to_string_lossy().ends_with(end);
+    let store = files.iter().find(|path| has_end(path, ".sqlite") && path.to_string_lossy().contains("sequences-"));
+    let copy = files.iter().find(|path| has_end(path, "copy.backup"));
+    files.iter().filter(|path| has_end(path, ".sqlite-wal")).for_each(|path| fs::remove_file(path).unwrap());
+    fs::rename(copy.unwrap(), store.unwrap()).unwrap();
+    let mut server = Server::start_in(dir.path(), &RECEIPT);
+    let mut wire = server.connect();
+    check(&mut wire, &[("NUMBER RESERVE receipt REQUEST c", "R000003")]);
+    let all = rows(&[("R000001", "committed"), ("R000002", "unclear"), ("R000003", "reserved")]);
+    assert_eq!(ledger(&mut wire, ""), all);
+    server.wait_log("generator receipt has 1 unclear number, because its store went back");
+    assert!(ask(&mut wire, "INFO numbers").contains("overdue=0,released=0,unclear=1"));
+    check(
+        &mut wire,
+        &[
+            ("NUMBER COMMIT receipt b", "-ERR no number of generator 'receipt' belongs to request 'b'"),
+            ("NUMBER SETTLE receipt R000002 COMMIT REASON \"the invoice was sent\"", "+OK"),
+            ("NUMBER RESERVE receipt REQUEST d", "R000004"),
+        ],
+    );
+    assert_eq!(ledger(&mut wire, "STATE unclear"), []);
 }
 
 /// A generator that has given numbers without a ledger does not get one.
