@@ -28,6 +28,7 @@ mod mysql;
 mod numbers;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod requests;
 mod sqlite;
 #[path = "../support/mod.rs"]
 mod support;

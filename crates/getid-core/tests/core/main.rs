@@ -18,6 +18,7 @@ mod line_lives;
 mod lines;
 mod mint;
 mod random;
+mod request_keys;
 mod sequence;
 mod sequences;
 mod serial;

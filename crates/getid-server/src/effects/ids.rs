@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use getid_core::Refusal;
-use getid_core::server::{CounterDeclaration, CounterKind};
+use getid_core::server::{CounterDeclaration, CounterKind, ReleasedNumbers};
 
 use super::EffectReply;
 use super::chunks::Items;
@@ -76,7 +76,12 @@ fn describe_counter(own: &CounterDeclaration, sealers: &Sealers) -> Value {
             let zone = serial.zone.as_deref().map_or_else(String::new, |zone| format!(" zone {zone}"));
             let overflow = if serial.grows { " overflow grow" } else { "" };
             let fiscal: String = serial.fiscal_options().map(|(option, value)| format!(" {option} {value}")).collect();
-            let format = format!("reset {}{fiscal}{zone}{overflow}", serial.reset.word());
+            let ledger = match serial.gapless {
+                None => "",
+                Some(ReleasedNumbers::Reused) => " gapless",
+                Some(ReleasedNumbers::Void) => " gapless released void",
+            };
+            let format = format!("reset {}{fiscal}{zone}{overflow}{ledger}", serial.reset.word());
             (Value::from(serial.template.text()), Value::bulk(format))
         }
     };
