@@ -117,7 +117,7 @@ fn counted(call: &mut Call<'_>, place: usize, at: usize, count: u32) -> CommandR
     match (key, call.client.settings.counters.get(place)) {
         (Some(key), Some(counter)) if words.is_empty() => {
             let counter = Arc::clone(counter);
-            super::requests::of_counter(call, &counter, count, &key)
+            super::requests::of_counter(call, (&counter, ""), count, &key)
         }
         _ => super::sequences::ids_of_counter(call, place, count, !words.is_empty()),
     }

@@ -31,7 +31,7 @@ pub(super) fn of_unnamed(call: &mut Call<'_>, at: usize, count: u32) -> CommandR
         key.ok_or(UNNAMED_WITHOUT_REQUEST)
     });
     let key = outcome.inspect_err(|_| call.turn.tally.ids(call.command.verb, 1, 1))?;
-    ids(call, UNNAMED, count, &key, &[], RequestSource::Unnamed)
+    ids(call, (UNNAMED, ""), count, &key, &[], RequestSource::Unnamed)
 }
 
 const UNNAMED_WITHOUT_REQUEST: ErrorReply = ErrorReply::fixed(
@@ -51,7 +51,7 @@ pub(super) fn of_generator(
 ) -> CommandResult {
     let pairs: Vec<(&str, u64)> = (0..words.len()).step_by(2).filter_map(|at| field_at(words, at)).collect();
     let source = RequestSource::Named { index, generator: Arc::clone(generator), fields };
-    ids(call, generator.declaration().name(), count, key, &pairs, source)
+    ids(call, (generator.declaration().name(), ""), count, key, &pairs, source)
 }
 
 /// Returns the name and the value of a field.
@@ -60,17 +60,17 @@ fn field_at(words: Args<'_>, at: usize) -> Option<(&str, u64)> {
     Some((text(at)?, text(at + 1)?.parse().ok()?))
 }
 
-/// Handles a request to a generator over a sequence.
+/// Handles a request to a generator over a sequence. `series` is the key of one of its series; empty without one.
 pub(super) fn of_counter(
     call: &mut Call<'_>,
-    counter: &Arc<CounterDeclaration>,
+    (counter, series): (&Arc<CounterDeclaration>, &str),
     count: u32,
     key: &RequestKey,
 ) -> CommandResult {
     if counter.gapless().is_some() {
         return super::numbers::draw(call, counter, key);
     }
-    ids(call, counter.name(), count, key, &[], RequestSource::Counter(Arc::clone(counter)))
+    ids(call, (counter.name(), series), count, key, &[], RequestSource::Counter(Arc::clone(counter)))
 }
 
 /// Handles a request for a range of a sequence's values.
@@ -83,7 +83,7 @@ pub(super) fn of_sequence(call: &mut Call<'_>, sequence: Key, values: u32, key: 
 /// Returns the effect of a request for IDs. Its time counts as that of a command, not as a draw.
 fn ids(
     call: &mut Call<'_>,
-    name: &str,
+    (name, series): (&str, &str),
     count: u32,
     key: &RequestKey,
     fields: &[(&str, u64)],
@@ -101,7 +101,7 @@ fn ids(
         return Err(error);
     }
     let start = turn.tally.begin(&settings.timing);
-    let scope = RequestScope::new(client.user().name(), name, "", &key.request);
+    let scope = RequestScope::new(client.user().name(), name, series, &key.request);
     let form = if command.verb == Verb::GetId { RequestForm::One } else { RequestForm::Array };
     let effect = RequestEffect::new(scope, key, count, fields, source, form);
     turn.tally.end(start, &settings.timing, command, *args, true);
