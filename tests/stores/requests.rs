@@ -1,4 +1,4 @@
-//! Request keys in every store: the first claim is kept, whoever repeats it, and ended ones are removed.
+//! Request keys in every store: a repetition of a claim gets the reply of the first one, and ended ones are removed.
 
 use std::collections::HashSet;
 use std::sync::Barrier;

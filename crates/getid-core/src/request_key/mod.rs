@@ -24,7 +24,7 @@ pub const FOR_S_MIN: u32 = 60;
 /// Longest time for which a request is kept: 366 days, s.
 pub const FOR_S_MAX: u32 = 31_622_400;
 
-/// Time for which a request is kept unless it says otherwise: a day, s.
+/// Default of the time for which a request is kept: a day, s.
 pub const FOR_S_DEFAULT: u32 = 86_400;
 
 /// Largest number of IDs of one request. Ranges of a sequence have no such limit.

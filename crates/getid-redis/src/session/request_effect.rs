@@ -1,6 +1,6 @@
 //! Effects of commands with a request key: the draw, and the reply that is kept.
 //!
-//! The server reads the kept reply, or draws what [`DrawSource`] names and keeps it. IDs become texts here, by the rules
+//! The server reads the kept reply, or draws from the [`RequestSource`] and keeps the result. IDs become texts here, by the rules
 //! of a turn's replies, so that a kept reply is what the command would have answered without a request.
 
 use std::sync::Arc;

@@ -131,13 +131,13 @@ pub struct RequestsStatus {
     pub removed: u64,
 }
 
-type Lookup = Result<Option<RequestRow>, RequestError>;
-type Claim = Result<ClaimVerdict, RequestError>;
+type LookupOutcome = Result<Option<RequestRow>, RequestError>;
+type ClaimOutcome = Result<ClaimVerdict, RequestError>;
 
 /// The queues of request keys, and their counters.
 pub(super) struct RequestKeys {
-    lookups: Batcher<RequestScope, Lookup>,
-    claims: Batcher<RequestRow, Claim>,
+    lookups: Batcher<RequestScope, LookupOutcome>,
+    claims: Batcher<RequestRow, ClaimOutcome>,
     /// Number of requests of each generator or sequence.
     kept: Mutex<HashMap<String, u64>>,
     found: AtomicU64,
@@ -202,12 +202,12 @@ impl Sequences {
     /// # Errors
     ///
     /// [`RequestError`]: the store cannot keep requests, or fails.
-    pub async fn find_request(&self, scope: RequestScope) -> Lookup {
+    pub async fn find_request(&self, scope: RequestScope) -> LookupOutcome {
         let found = async {
             self.check_request_store()?;
             let owner = scope.owner().to_owned();
-            let asked = self.requests.lookups.call(&owner, COST_BYTES, scope, self.request_deadline());
-            asked.await.unwrap_or_else(|error| Err(RequestError::from_batch(error)))
+            let call = self.requests.lookups.call(&owner, COST_BYTES, scope, self.request_deadline());
+            call.await.unwrap_or_else(|error| Err(RequestError::from_batch(error)))
         };
         let found = found.await;
         self.requests.count(&found, |_| None);
@@ -219,12 +219,12 @@ impl Sequences {
     /// # Errors
     ///
     /// [`RequestError`]: the store cannot keep requests, or fails, or its writes are in doubt.
-    pub async fn claim_request(&self, row: RequestRow) -> Claim {
+    pub async fn claim_request(&self, row: RequestRow) -> ClaimOutcome {
         let claimed = async {
             self.check_request_store()?;
             let (owner, cost) = (row.scope.owner().to_owned(), COST_BYTES + row.reply.len());
-            let asked = self.requests.claims.call(&owner, cost, row, self.request_deadline());
-            asked.await.unwrap_or_else(|error| Err(RequestError::from_batch(error)))
+            let call = self.requests.claims.call(&owner, cost, row, self.request_deadline());
+            call.await.unwrap_or_else(|error| Err(RequestError::from_batch(error)))
         };
         let claimed = claimed.await;
         self.note_verdict(&claimed);
@@ -240,7 +240,7 @@ impl Sequences {
     }
 
     /// Counts the answer to a request that was looked up or claimed.
-    pub fn note_verdict(&self, verdict: &Claim) {
+    pub fn note_verdict(&self, verdict: &ClaimOutcome) {
         let RequestKeys { found, made, refused, .. } = &self.requests;
         self.requests.count(verdict, |verdict| match verdict {
             ClaimVerdict::Made { .. } => Some(made),
