@@ -163,6 +163,7 @@ fn stores(out: &mut dyn Write, startup: &Startup, connects: bool) -> io::Result<
         }
     };
     let has_tokens = config.http.port != 0 && config.http.apis.tinyid.is_some();
+    let gapless = config.counters.iter().find(|counter| counter.gapless().is_some());
     let mut faults = 0;
     for index in 0..stores.count() {
         let store = &stores.all()[index];
@@ -170,10 +171,24 @@ fn stores(out: &mut dyn Write, startup: &Startup, connects: bool) -> io::Result<
             writeln!(out, "sequences in {}, which will be made", store.shown())?;
             continue;
         }
-        match stores.connect(index).and_then(|mut opened| describe_store(&mut opened, has_tokens)) {
-            Ok(lines) => {
+        let found = stores.connect(index).and_then(|mut opened| {
+            let loses = opened.about().warnings.first().filter(|_| store.is_shared()).cloned();
+            Ok((describe_store(&mut opened, has_tokens)?, loses))
+        });
+        match found {
+            Ok((lines, loses)) => {
                 for line in lines {
                     writeln!(out, "{line}")?;
+                }
+                if let Some((warning, gapless)) = loses.zip(gapless) {
+                    faults += 1;
+                    out.flush()?;
+                    print_error(&format!(
+                        "generator {} is gapless, and {} may lose a number that was handed out: {}",
+                        gapless.name(),
+                        store.shown(),
+                        printable(&warning)
+                    ));
                 }
             }
             // The store is locked by its only user, a running server or tool: not a fault.

@@ -211,6 +211,29 @@ fn both_syntaxes_show_the_same_values() {
     }
 }
 
+/// A word without a value has a form in each kind of source.
+#[test]
+fn gapless_is_declared_in_each_form() {
+    const WORDS: &str = "receipt serial R{n:6} gapless released void";
+    let table = |is_gapless: bool| {
+        let released = if is_gapless { "released = 'void'" } else { "" };
+        toml(&format!(
+            "[generator.receipt]\nkind = 'serial'\ntemplate = 'R{{n:6}}'\ngapless = {is_gapless}\n{released}"
+        ))
+    };
+    let words: Vec<&str> = std::iter::once("--generator").chain(WORDS.split(' ')).collect();
+    for loaded in [
+        conf(&format!("generator {WORDS}")),
+        table(true),
+        load("t.conf", b"", &[("GETID_GENERATOR", WORDS)], &[]),
+        load("t.conf", b"", &[], &words),
+    ] {
+        let (config, _) = loaded.unwrap();
+        assert_eq!(config.counters[0].words().join(" "), WORDS);
+    }
+    assert_eq!(table(false).unwrap().0.counters[0].words().join(" "), "receipt serial R{n:6}");
+}
+
 #[test]
 fn the_built_in_text_of_a_row_is_the_built_in_value() {
     for row in Directive::ALL.iter().filter(|row| !row.default.is_empty()) {

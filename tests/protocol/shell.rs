@@ -16,7 +16,8 @@ use getid_redis::command::{Vocabulary, describe_any_id, describe_named_id, descr
 use getid_redis::resp::{DecodeLimits, DecodeStep, Decoder, ErrorKind, ErrorReply, Value};
 use getid_redis::session::{
     AclEffect, ClientEffect, ClientFilter, ClientKind, ConfigEffect, Effect, ExtraDraws, IdsEffect, IntrospectEffect,
-    NamedDrawResults, SequenceCommandSettings, SequenceDrawResults, Session, Settings, TURN_IDS_MAX, Timing, Turn,
+    NamedDrawResults, RequestEffect, SequenceCommandSettings, SequenceDrawResults, Session, Settings, TURN_IDS_MAX,
+    Timing, Turn,
 };
 use getid_seal::{SealKeys, Sealer, Sealers};
 
@@ -392,12 +393,19 @@ fn answer(effect: &Effect) -> Value {
         Effect::Keys(effect) => keys::answer(effect),
         Effect::Sequence(effect) => keys::answer_operator(effect),
         Effect::Number(effect) => numbers::answer(effect),
-        Effect::Request(effect) => Value::from(format!("{effect:?}").as_str()),
+        Effect::Request(effect) => answer_request(effect),
         Effect::Script(effect) => keys::answer_script(effect),
         Effect::Worker(_) => Value::error("ERR there are no worker pools"),
         Effect::Shutdown(options) if options.abort => Value::error("ERR No shutdown in progress."),
         Effect::Shutdown(options) => Value::error(format!("ERR {options:?}")),
     }
+}
+
+/// Answers with the scope of a request, its arguments, the time for which it is kept, and the form of its reply.
+fn answer_request(effect: &RequestEffect) -> Value {
+    let RequestEffect { scope, fingerprint, for_s, form, .. } = effect;
+    let (owner, name, request, words) = (scope.owner(), scope.name(), scope.request(), fingerprint.as_str());
+    Value::Simple(format!("{owner} {name} '{request}' ({words}) for {for_s}: {form:?}").into())
 }
 
 fn answer_client(effect: &ClientEffect) -> Value {

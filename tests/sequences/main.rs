@@ -10,6 +10,7 @@ mod database;
 mod losses;
 mod lost;
 mod memory;
+mod numbers;
 mod scenes;
 mod stories;
 #[path = "../support/mod.rs"]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use getid_config::{Config, Sources};
+use getid_core::server::CounterDeclaration;
 use getid_core::{Epoch, Layout};
 use getid_engine::claim::Identity;
 use getid_engine::claim::status::{ClaimRole, ClaimStatus, ClaimView, TakeoverStatus};
@@ -48,7 +49,9 @@ impl ClaimTestServer {
     fn new(status: ClaimStatus) -> ClaimTestServer {
         let runtime = runtime().expect("a runtime");
         let layout = Layout::new(Epoch::default(), 2, 9, 10).expect("a layout");
-        let config = Config { layout, ..Config::default() };
+        let receipt = CounterDeclaration::parse(&["receipt", "serial", "R{n:6}", "gapless"], |_| Ok(()));
+        let receipt = receipt.expect("a serial").expect("a declaration");
+        let config = Config { layout, counters: vec![Arc::new(receipt)], ..Config::default() };
         let issuer = roomy_issuer(&runtime, SystemClock::new(), Identity { server_id: 3, layout }, 60_000);
         let process = Process {
             run_id: String::new(),
@@ -79,7 +82,16 @@ impl ClaimTestServer {
 #[test]
 fn a_standby_refuses_ids_and_values() {
     let mut server = ClaimTestServer::new(standby());
-    for line in ["INCR orders", "INCRBY orders 7", "SEQUENCE NEXT orders", "IDREADY"] {
+    for line in [
+        "INCR orders",
+        "INCRBY orders 7",
+        "SEQUENCE NEXT orders",
+        "IDREADY",
+        "NUMBER RESERVE receipt REQUEST r",
+        "NUMBER COMMIT receipt r",
+        "NUMBER RELEASE receipt r",
+        "NUMBER VOID receipt r REASON x",
+    ] {
         assert_eq!(server.ask(line), format!("-LOADING {WHY}\r\n"), "{line}");
     }
     assert_eq!(server.ask("ENCODEID - TIME 2016-01-01"), format!("-LOADING {WHY}\r\n"));
@@ -90,6 +102,9 @@ fn a_standby_refuses_ids_and_values() {
         ("CONFIG GET server-id", "%1"),
         ("CLIENT ID", ":"),
         ("SEQUENCE INFO orders", "-ERR sequences are off"),
+        // A standby shows ledgers, and settles numbers for operators.
+        ("NUMBER LEDGER receipt", "-ERR sequences are off"),
+        ("NUMBER SETTLE receipt R000001 VOID REASON x", "-ERR sequences are off"),
     ] {
         let reply = server.ask(line);
         assert!(reply.starts_with(begins), "{line}: {reply}");

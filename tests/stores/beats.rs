@@ -25,13 +25,13 @@ fn asks(nonce: u128, kind: BeatKind) -> BeatRequest {
 }
 
 /// Makes a server without a row join a store.
-fn joins(db: &mut Db, nonce: u128, state: ServerState) {
+pub(crate) fn joins(db: &mut Db, nonce: u128, state: ServerState) {
     let kind = BeatKind::Join { seen: None, noted: 0, state };
     let answer = db.beat(&BeatRequest { starts_round: true, ..asks(nonce, kind) });
     assert!(answer.is_done, "{answer:?}");
 }
 
-fn credentials(nonce: u128, at_least: u64) -> Credentials {
+pub(crate) fn credentials(nonce: u128, at_least: u64) -> Credentials {
     Credentials { nonce: Nonce(nonce), life: LIFE, at_least }
 }
 

@@ -14,6 +14,15 @@ use crate::beats::{
     an_address_with_a_uuid_is_for_one_store, rows_of_servers_are_kept, two_comparisons_keep_the_higher_note,
 };
 use crate::db::{Db, StoreFixture, ask, create, key, opening, range, spec};
+use crate::numbers::{
+    a_counter_with_a_ledger_is_changed_by_it_only, a_ledger_begins_with_its_generator, a_ledger_is_read_page_by_page,
+    a_ledger_that_went_back_is_unclear, no_number_twice_by_two_connections, numbers_are_kept_with_their_requests,
+};
+use crate::requests::{
+    a_batch_of_claims_is_counted, a_claim_needs_the_row_of_its_server, a_request_keeps_its_first_reply,
+    ended_requests_are_removed_by_both_clocks, one_reply_for_a_request_of_two_servers,
+    requests_are_compared_byte_for_byte,
+};
 use crate::support::Random;
 use crate::support::scenarios::{scenarios, selected_scenarios};
 
@@ -57,7 +66,17 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     no_value_twice_by_two_connections,
     one_row_for_a_period_that_two_open,
     one_row_for_a_name_that_two_create,
+    a_request_keeps_its_first_reply,
+    requests_are_compared_byte_for_byte,
+    a_batch_of_claims_is_counted,
+    ended_requests_are_removed_by_both_clocks,
     unused_rows_cost_nothing,
+    numbers_are_kept_with_their_requests,
+    a_ledger_is_read_page_by_page,
+    a_ledger_begins_with_its_generator,
+    a_counter_with_a_ledger_is_changed_by_it_only,
+    a_ledger_that_went_back_is_unclear,
+    no_number_twice_by_two_connections,
 ];
 
 /// Scenarios of stores that servers share.
@@ -69,6 +88,8 @@ const SHARED: &[(&str, Scenario)] = scenarios![
     a_comparison_leaves_closed_periods,
     two_comparisons_keep_the_higher_note,
     an_address_with_a_uuid_is_for_one_store,
+    a_claim_needs_the_row_of_its_server,
+    one_reply_for_a_request_of_two_servers,
 ];
 
 /// Runs all scenarios on a store.
@@ -866,7 +887,9 @@ fn the_printed_schema_is_enough(fixture: &dyn StoreFixture) {
     let schema = fixture.store().schema();
     assert!(
         schema.trim_end().ends_with(';')
-            && ["getid_sequence", "getid_store", "getid_generator"].iter().all(|table| schema.contains(table))
+            && ["getid_sequence", "getid_store", "getid_generator", "getid_number", "getid_request"]
+                .iter()
+                .all(|table| schema.contains(table))
     );
     fixture.sql(&schema).unwrap();
     let mut db = Db::open(fixture);

@@ -5,11 +5,14 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use getid_core::server::beat::{BeatAnswer, BeatRequest, Credentials};
+use getid_core::server::ledger::{LedgerCounts, LedgerPage, LedgerQuery, NumberRequest};
+use getid_core::server::request_key::{RequestRow, RequestScope};
 use getid_core::server::{Key, Reset, Spec};
 use getid_store::sql::{
-    BegunPeriod, Changes, Comparison, Connection, CreateRequest, Day, Generator, GiveBackRequest, NotedRow,
-    OpenPeriodRequest, PruneRequest, PruneResult, Reservation, Reservations, ReserveRequest, RowChange, RowPage,
-    SequenceRow, Store, StoreError, StoreInfo, TableKind, Verdict, open,
+    BegunPeriod, Changes, ClaimBatch, ClaimResult, Comparison, Connection, CreateRequest, Day, Generator,
+    GiveBackRequest, LedgerNote, NotedRow, NumberAnswers, OpenPeriodRequest, PruneRequest, PruneResult, Reservation,
+    Reservations, ReserveRequest, RowChange, RowPage, SequenceRow, Store, StoreError, StoreInfo, TableKind, Verdict,
+    open,
 };
 use getid_text::store_url::StoreUrl;
 use tokio::runtime::Runtime;
@@ -110,6 +113,37 @@ impl Db {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let connection = runtime.block_on(in_time(store.connect()))?;
         Ok(Db { runtime, connection: Some(connection) })
+    }
+
+    /// Opens a second connection; `None` for a file, which has one.
+    #[track_caller]
+    pub(crate) fn open_second(place: &dyn StoreFixture) -> Option<Db> {
+        let store = place.store();
+        store.is_shared().then(|| Db::opened(&*store))
+    }
+
+    pub(crate) fn find_requests(&mut self, scopes: &[RequestScope]) -> Vec<Option<RequestRow>> {
+        let connection = self.connection.as_mut().unwrap();
+        self.runtime.block_on(in_time(connection.find_requests(scopes))).unwrap()
+    }
+
+    pub(crate) fn claim_requests(
+        &mut self,
+        server: Option<Credentials>,
+        ask: &ClaimBatch,
+    ) -> Result<Vec<ClaimResult>, StoreError> {
+        let connection = self.connection.as_mut().unwrap();
+        self.runtime.block_on(in_time(connection.claim_requests(server, ask)))
+    }
+
+    pub(crate) fn remove_requests(&mut self, server_unix_ms: i64) -> u64 {
+        let connection = self.connection.as_mut().unwrap();
+        self.runtime.block_on(in_time(connection.remove_requests(server_unix_ms))).unwrap()
+    }
+
+    pub(crate) fn count_requests(&mut self) -> Vec<(String, u64)> {
+        let connection = self.connection.as_mut().unwrap();
+        self.runtime.block_on(in_time(connection.count_requests())).unwrap()
     }
 
     pub(crate) fn info(&self) -> &StoreInfo {
@@ -286,6 +320,24 @@ impl Db {
     pub(crate) fn begin_periods(&mut self, begun: &[BegunPeriod]) {
         let connection = self.connection.as_mut().unwrap();
         answered(|| self.runtime.block_on(in_time(connection.begin_periods(begun))));
+    }
+
+    #[track_caller]
+    pub(crate) fn number(&mut self, asks: &[NumberRequest], noted: &[LedgerNote]) -> NumberAnswers {
+        let connection = self.connection.as_mut().unwrap();
+        answered(|| self.runtime.block_on(in_time(connection.number(None, asks, noted))))
+    }
+
+    #[track_caller]
+    pub(crate) fn ledger(&mut self, query: &LedgerQuery) -> LedgerPage {
+        let connection = self.connection.as_mut().unwrap();
+        answered(|| self.runtime.block_on(in_time(connection.ledger(query))))
+    }
+
+    #[track_caller]
+    pub(crate) fn ledger_counts(&mut self, name: &str) -> LedgerCounts {
+        let connection = self.connection.as_mut().unwrap();
+        answered(|| self.runtime.block_on(in_time(connection.ledger_counts(name))))
     }
 
     #[track_caller]

@@ -25,8 +25,10 @@ mod gate;
 mod lives;
 #[cfg(feature = "mysql")]
 mod mysql;
+mod numbers;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod requests;
 mod sqlite;
 #[path = "../support/mod.rs"]
 mod support;

@@ -161,8 +161,8 @@ fn rights_and_tables_that_are_missing_are_named(server: &PostgresServer) {
     assert_refused(
         &url,
         &[
-            "'postgres' lacks a table of getid_beat, getid_generator, getid_request, getid_request_count, getid_sequence \
-             and getid_store, and 'app' may not create it",
+            "'postgres' lacks a table of getid_beat, getid_generator, getid_number, getid_number_request, getid_request, \
+             getid_request_count, getid_sequence and getid_store, and 'app' may not create it",
             "permission denied",
             schema,
         ],
@@ -170,7 +170,9 @@ fn rights_and_tables_that_are_missing_are_named(server: &PostgresServer) {
     server.psql(&store(&url, TableKind::Native).schema());
     server.psql(&store(&url, TableKind::Native).schema());
     assert_refused(&url, &["'app' may not SELECT the table getid_store", "GRANT SELECT, INSERT, UPDATE ON"]);
-    server.psql("GRANT SELECT, UPDATE ON getid_store, getid_beat, getid_generator TO app");
+    server.psql(
+        "GRANT SELECT, UPDATE ON getid_store, getid_beat, getid_generator, getid_number, getid_number_request TO app",
+    );
     server.psql("GRANT SELECT ON getid_sequence TO app");
     assert_refused(&url, &["'app' may not UPDATE the table getid_sequence", "TO \"app\""]);
     // A user without INSERT may still reserve from existing rows.
@@ -245,7 +247,7 @@ fn refused_logins_name_the_reason() {
     // As many connections as the server allows, and one more.
     let app = server.url_of("app:app-secret", "postgres", "");
     server.psql(&store(&app, TableKind::Native).schema());
-    server.psql("GRANT ALL ON getid_beat, getid_generator, getid_sequence, getid_store TO app");
+    server.psql("GRANT ALL ON ALL TABLES IN SCHEMA public TO app");
     let mut in_use: Vec<Db> = Vec::new();
     eventually("earlier connections are closed", || {
         in_use.extend(Db::of(&*store(&app, TableKind::Native)));

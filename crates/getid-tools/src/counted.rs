@@ -191,8 +191,13 @@ fn limits(counter: &CounterDeclaration, serial: Option<&Serial>, reset: Reset) -
         "each reservation is a write to the store of sequences: while that is away, IDs end with what is in memory"
             .to_owned(),
     ];
-    if let Some(Serial { cache, grows, template, .. }) = serial {
+    if let Some(Serial { cache, grows, template, gapless, .. }) = serial {
         limits.push(match cache {
+            _ if gapless.is_some() => {
+                "gapless: each number has a request and a state, and NUMBER LEDGER lists them; a store without an \
+                 answer gives none"
+                    .to_owned()
+            }
             0 => "'cache 0': a crash skips what was under way".to_owned(),
             cache => format!(
                 "a crash skips what is reserved and not given, about {} on a quiet server; 'cache 0' skips only what \

@@ -162,7 +162,7 @@ impl Ledger {
         if highest + 1 < next {
             // The ledger has lost numbers that were handed out.
             let (number, last) = (highest + 1, next - 1);
-            let text = text_of(declaration, stamp, number).filter(|text| !self.is_taken(key.name(), text));
+            let text = text_in(declaration, key, stamp, number).filter(|text| !self.is_taken(key.name(), text));
             let row = LedgerRow {
                 key: key.clone(),
                 number,
@@ -480,7 +480,8 @@ impl Ledger {
         stamp: CivilTime,
     ) -> LedgerRow {
         let text = |number: i64| {
-            let text = text_of(declaration, stamp, number).filter(|text| !self.is_taken(row.key.name(), text));
+            let text = text_in(declaration, &row.key, stamp, number);
+            let text = text.filter(|text| !self.is_taken(row.key.name(), text));
             text.unwrap_or_else(|| format!("{}#{number}", row.key))
         };
         let behind =
@@ -531,6 +532,14 @@ fn text_of(declaration: &CounterDeclaration, stamp: CivilTime, number: i64) -> O
     let mut text = Vec::new();
     let is_written = serial.write(stamp, number, &mut text);
     String::from_utf8(text).ok().filter(|_| is_written)
+}
+
+/// Returns the text of a number of a counter, which may be of another period than `stamp`.
+fn text_in(declaration: &CounterDeclaration, key: &Key, stamp: CivilTime, number: i64) -> Option<String> {
+    let reset = declaration.reset();
+    let is_in = reset.period(stamp).unwrap_or_default() == key.period();
+    let stamp = if is_in { stamp } else { reset.first_of(key.period())? };
+    text_of(declaration, stamp, number)
 }
 
 /// Returns the period and the number that a text shows; `None` if the generator does not write it.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use getid_core::Refusal;
-use getid_core::server::{CounterDeclaration, CounterKind};
+use getid_core::server::{CounterDeclaration, CounterKind, ReleasedNumbers};
 
 use super::EffectReply;
 use super::chunks::Items;
@@ -75,7 +75,12 @@ fn describe_counter(own: &CounterDeclaration, sealers: &Sealers) -> Value {
         CounterKind::Serial(serial) => {
             let zone = serial.zone.as_deref().map_or_else(String::new, |zone| format!(" zone {zone}"));
             let overflow = if serial.grows { " overflow grow" } else { "" };
-            let format = format!("reset {}{zone}{overflow}", serial.reset.word());
+            let ledger = match serial.gapless {
+                None => "",
+                Some(ReleasedNumbers::Reused) => " gapless",
+                Some(ReleasedNumbers::Void) => " gapless released void",
+            };
+            let format = format!("reset {}{zone}{overflow}{ledger}", serial.reset.word());
             (Value::from(serial.template.text()), Value::bulk(format))
         }
     };

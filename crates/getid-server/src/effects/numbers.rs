@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use getid_core::server::ledger::{LedgerRow, NumberAct, NumberAnswer, NumberRequest, NumberState};
-use getid_core::server::{Key, SequenceRefusal};
+use getid_core::server::{CounterDeclaration, Key, SequenceRefusal};
 use getid_engine::generators::sequence::{CounterOpening, NumberError, Sequences};
 use getid_redis::resp::{ErrorReply, Value};
 use getid_redis::session::{LedgerPageRequest, NumberAction, NumberEffect, SEQUENCES_OFF};
@@ -34,7 +34,21 @@ pub(super) async fn perform(server: &Arc<Server>, effect: NumberEffect, client: 
 }
 
 fn is_by_hand(act: &NumberAct) -> bool {
-    matches!(act, NumberAct::Settle { .. })
+    matches!(act, NumberAct::Settle { .. } | NumberAct::Raise { .. })
+}
+
+/// Raises the counter of a gapless generator above `last`: the numbers that are not handed out become void, in one row.
+pub(super) async fn raise(
+    server: &Server,
+    sequences: &Arc<Sequences>,
+    counter: &Arc<CounterDeclaration>,
+    last: i64,
+    client: &Client,
+) -> Result<Value, ErrorReply> {
+    let act_of_raise = NumberAct::Raise { last, reason: "SEQUENCE RAISE".to_owned() };
+    let (counter, series, request) = (Arc::clone(counter), String::new(), String::new());
+    let action = NumberAction { counter, series, request, act: act_of_raise, is_admin: true };
+    act(server, sequences, &action, client).await
 }
 
 /// Changes a number. A request that finds a newer period, which another server has begun, is repeated in that one.

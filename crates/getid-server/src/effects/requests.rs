@@ -50,6 +50,11 @@ async fn answer(server: &Server, effect: &RequestEffect) -> Result<Value, ErrorR
         sequences.note_verdict(&Ok(verdict.clone()));
         return reply_of(effect, verdict);
     }
+    if let Some(max) = sequences.full_of_requests(effect.scope.name()) {
+        let verdict = ClaimVerdict::TooMany { max };
+        sequences.note_verdict(&Ok(verdict.clone()));
+        return reply_of(effect, verdict);
+    }
     let reply = draw(server, sequences, effect).await?;
     let made_unix_ms = wall_unix_ms();
     let row = RequestRow {

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use getid_core::server::beat::AwaitedServer;
-use getid_core::server::{Key, Run, SequenceRefusal, SequenceStatus, Spec, WaitPolicy};
+use getid_core::server::{CounterDeclaration, Key, Run, SequenceRefusal, SequenceStatus, Spec, WaitPolicy};
 
-use super::EffectReply;
 use super::keys::pattern_of;
+use super::{EffectReply, numbers};
 use crate::Server;
 use crate::audit::AuditAction;
 use crate::error_replies::{of_counter, of_sequence, of_sequence_store, of_standby};
@@ -45,7 +45,11 @@ pub(super) async fn perform(server: &Arc<Server>, effect: SequenceEffect, client
             altered.map_err(|error| of_sequence(&error, key.as_str())).inspect(|_| act("SEQUENCE ALTER", &key))
         }
         SequenceEffect::Raise { key, last } => {
-            raise(server, sequences, &key, last).await.inspect(|_| act("SEQUENCE RAISE", &key))
+            let raised = match gapless(server, &key) {
+                Some(counter) => numbers::raise(server, sequences, &counter, last, client).await,
+                None => raise(server, sequences, &key, last).await,
+            };
+            raised.inspect(|_| act("SEQUENCE RAISE", &key))
         }
         SequenceEffect::Confirm(key) => {
             confirm(server, sequences, &key).await.inspect(|_| act("SEQUENCE CONFIRM", &key))
@@ -93,6 +97,13 @@ async fn create(sequences: &Arc<Sequences>, key: &Key, spec: Spec, is_fresh: boo
 fn counted_by(server: &Server, key: &Key) -> Result<(Key, Option<Spec>), ErrorReply> {
     Ok(counter_of(server, key)?
         .map_or_else(|| (key.clone(), None), |(key, counter_opening)| (key, Some(counter_opening.spec))))
+}
+
+/// Returns the gapless generator of this name, whose counter only its ledger changes.
+fn gapless(server: &Server, key: &Key) -> Option<Arc<CounterDeclaration>> {
+    let counters = &server.settings.get().counters;
+    let counter = counters.get(counters.find(key.name().as_bytes())?)?;
+    counter.gapless().map(|_| Arc::clone(counter))
 }
 
 /// Returns the current sequence of the counter with this name; `None` if it is no counter.

@@ -10,7 +10,7 @@ use getid_core::{Layout, Tick};
 use super::{Counter, MetricValue, Metrics};
 use getid_config::Config;
 use getid_engine::claim::status::{ClaimRole, ClaimStatus};
-use getid_engine::generators::sequence::{SequenceTotals, SequencesStatus};
+use getid_engine::generators::sequence::{RequestsStatus, SequenceTotals, SequencesStatus};
 use getid_engine::generators::time::IssuerStatus;
 use getid_engine::generators::{NamedStatus, end_of_life};
 use getid_engine::workers::PoolView;
@@ -176,6 +176,11 @@ impl Facts<'_> {
     /// Returns the totals of all sequences; all zero without a store.
     pub(super) fn sequence_totals(&self) -> SequenceTotals {
         self.sequences.as_ref().map(|own| own.totals).unwrap_or_default()
+    }
+
+    /// Returns the status of request keys; all zero without a store.
+    pub(super) fn requests(&self) -> RequestsStatus {
+        self.sequences.as_ref().map(|own| own.requests).unwrap_or_default()
     }
 
     /// Returns the totals of the sequences without a line of their own.

@@ -7,8 +7,8 @@ use super::{Facts, MetricValue};
 use getid_engine::generators::NamedStatus;
 
 /// Returns the text of INFO with the named sections, in any letter case. Without names, or with `default`, it has the
-/// default sections, and with `all` or `everything` all of them. The sections of named generators, sequences, worker
-/// ids, the HTTP port and a claim in a cluster store are omitted if they are empty and not named.
+/// default sections, and with `all` or `everything` all of them. The sections of named generators, sequences, ledgers,
+/// worker ids, the HTTP port and a claim in a cluster store are omitted if they are empty and not named.
 pub fn text(facts: &Facts<'_>, names: &[String]) -> String {
     let is_named = |name: &str| names.iter().any(|given| given.eq_ignore_ascii_case(name));
     let all = is_named("all") || is_named("everything");
@@ -19,6 +19,7 @@ pub fn text(facts: &Facts<'_>, names: &[String]) -> String {
             (!section.is_generators_section() || !facts.generators.is_empty())
                 && (!section.is_sequences_section() || facts.sequences.is_some())
                 && (!section.is_claim_section() || facts.claim.is_some())
+                && (!section.is_numbers_section() || !facts.ledgers.is_empty())
                 && (!section.is_workers_section() || !facts.workers.is_empty())
                 && (!section.is_http_section() || facts.config.http.port != 0)
         };

@@ -37,6 +37,11 @@ impl Section {
         self.title == "Sequences"
     }
 
+    /// Returns true for the section of ledgers.
+    pub(crate) fn is_numbers_section(&self) -> bool {
+        self.title == "Numbers"
+    }
+
     /// Returns true for the section of worker ids.
     pub(crate) fn is_workers_section(&self) -> bool {
         self.title == "Workers"

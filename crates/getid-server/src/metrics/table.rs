@@ -680,6 +680,20 @@ const SEQUENCES: &[Metric] = &[
     gauge("sequences_unlisted_waiting", "Draws that wait for values of unlisted sequences.",
         |facts| facts.unlisted_sequences().waiting.into())
         .export("getid_sequences_unlisted_waiting"),
+    gauge("requests_kept", "Requests with a name (`REQUEST`) in the store, as this server last read their number.",
+        |facts| facts.requests().kept.into()).export("getid_requests_kept"),
+    gauge("requests_kept_most", "Kept requests of the generator or sequence that has the most.",
+        |facts| facts.requests().kept_most.into()).export("getid_requests_kept_most"),
+    gauge("requests_max", "Kept requests that one generator or sequence may have (`request-max`).",
+        |facts| facts.requests().max.into()).export("getid_requests_max"),
+    counter("requests_made", "Requests with a name that got new IDs since the start.",
+        |facts| facts.requests().made.into()).export("getid_requests_made_total"),
+    counter("requests_found", "Requests with a name that got the IDs of an earlier one since the start.",
+        |facts| facts.requests().found.into()).export("getid_requests_found_total"),
+    counter("requests_refused", "Requests with a name that were refused since the start: other arguments, no room, or \
+        an error of the store.", |facts| facts.requests().refused.into()).export("getid_requests_refused_total"),
+    counter("requests_removed", "Ended requests that this server has removed since the start.",
+        |facts| facts.requests().removed.into()).export("getid_requests_removed_total"),
     gauge("sequence_", "State of each of the 16 busiest sequences.",
         sequences::busiest_lines)
         .export_parts("sequence", SEQUENCE_PARTS),

@@ -308,6 +308,7 @@ impl<L: Link> SqlConnection<L> {
             L::FOR_UPDATE
         ));
         let row = packet.add(script::lock_rows_sql::<L>(std::iter::once(&ask.key)));
+        let ledger = packet.add(numbers::has_ledger_sql(name));
         let done = self.link.run(packet).await?;
         if let Some(own) = own {
             own.read(&done)?;
@@ -319,6 +320,12 @@ impl<L: Link> SqlConnection<L> {
         let now = done[now].number().unwrap_or(0);
         let highest = done[recent].rows.iter().filter_map(|row| row.number(0)).max().unwrap_or(0);
         let found = done[found].rows.first().map(Generator::of);
+        let has_ledger = !done[ledger].rows.is_empty();
+        if let Some(found) = found.as_ref().filter(|found| has_ledger && found.reset != ask.reset.word()) {
+            let verdict = numbers::keeps_reset(&found.reset);
+            self.link.rollback().await?;
+            return Ok(Err(verdict));
+        }
         let opening = match done[row].rows.first().map(RawRow::of).map(RawRow::read).transpose() {
             Err(bad) => Err(Verdict::BadRow(bad.to_string())),
             Ok(row) => native::apply_period_opening(found.as_ref(), row.as_ref(), highest, ask, now)

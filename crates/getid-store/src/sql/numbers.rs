@@ -659,3 +659,11 @@ pub(super) fn has_ledger() -> Verdict {
             .to_owned(),
     )
 }
+
+/// Returns the verdict on another reset of a generator with a ledger: its counter would begin above numbers that the
+/// ledger lacks.
+pub(super) fn keeps_reset(stored: &str) -> Verdict {
+    Verdict::Unsupported(format!(
+        "it is gapless, and its ledger has numbers by 'reset {stored}': declare it so again, or declare another name"
+    ))
+}

@@ -277,6 +277,10 @@ impl Sequences {
         slot: &SemaphorePermit<'_>,
         asks: Vec<NumberAsk>,
     ) -> Vec<NumberResult> {
+        // What a store is, is known once it has answered.
+        if let Err(what) = self.check_ledger_stores() {
+            return vec![Err(NumberError::Unsupported(what)); asks.len()];
+        }
         let mut results: Vec<Option<NumberResult>> = vec![None; asks.len()];
         let requests: Vec<NumberRequest> = asks.iter().map(|ask| ask.request.clone()).collect();
         let mut left: Vec<usize> = (0..asks.len()).collect();

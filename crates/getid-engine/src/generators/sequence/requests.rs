@@ -231,6 +231,14 @@ impl Sequences {
         claimed
     }
 
+    /// Returns the maximum of kept requests if the generator or sequence has reached it, as this server knows it. So most
+    /// refused requests draw nothing; a claim decides.
+    pub fn full_of_requests(&self, name: &str) -> Option<u64> {
+        let max = self.settings().requests_max;
+        let kept = self.requests.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.get(name).is_some_and(|kept| *kept >= max).then_some(max)
+    }
+
     /// Counts the answer to a request that was looked up or claimed.
     pub fn note_verdict(&self, verdict: &Claim) {
         let RequestKeys { found, made, refused, .. } = &self.requests;

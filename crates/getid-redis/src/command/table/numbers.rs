@@ -63,7 +63,7 @@ pub(super) const NUMBER: Command = row(Verb::Number, "number", -2, CommandFlags:
             ])
             .help(&[
                 "SETTLE <name> <number> COMMIT|VOID REASON <reason>",
-                "    Commit or void a reserved or unclear number by its text, without its request.",
+                "    Commit or void a reserved, released or unclear number by its text, without its request.",
             ]),
         row(Verb::NumberLedger, "number|ledger", -3, CommandFlags::READONLY, NONE)
             .keys(&[one(2, READ)])

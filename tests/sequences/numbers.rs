@@ -1,0 +1,152 @@
+//! Numbers without gaps in a SQLite file, by many clients at once, over restarts and a restored backup.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use getid_core::server::ledger::{LedgerQuery, NumberAct, NumberAnswer, NumberRefusal, NumberRequest, NumberState};
+use getid_core::server::{CivilTime, CounterDeclaration, Key};
+use getid_engine::generators::sequence::{CounterOpening, NumberError, SequenceNotes, SequenceSettings, Sequences};
+use getid_store::sql::{Store, TableKind, open};
+use getid_system::clock::SystemClock;
+use getid_text::store_url::StoreUrl;
+
+use crate::support;
+
+const CLIENTS: usize = 100;
+
+fn store(path: &Path) -> Box<dyn Store> {
+    let url = StoreUrl::parse(&format!("sqlite:{}", path.display())).unwrap();
+    open(&url, TableKind::Native, Path::new("."), 0).unwrap()
+}
+
+/// Starts a server with its notes in this folder.
+fn start(dir: &Path, files: &[&str]) -> Arc<Sequences> {
+    let stores = files.iter().map(|file| store(&dir.join(file))).collect();
+    let settings = SequenceSettings { wait_ms: 60_000, ..SequenceSettings::default() };
+    let notes = SequenceNotes::in_file(dir.join("notes.sqlite"));
+    Sequences::start(stores, settings, notes, Box::new(SystemClock::new())).unwrap()
+}
+
+fn declared() -> Arc<CounterDeclaration> {
+    let words = ["i", "serial", "R-{n:6}", "gapless"];
+    Arc::new(CounterDeclaration::parse(&words, |_| Ok(())).unwrap().unwrap())
+}
+
+fn opening(declaration: &CounterDeclaration) -> CounterOpening {
+    let getid_core::server::CounterKind::Serial(serial) = declaration.kind() else { panic!("a serial") };
+    CounterOpening {
+        spec: serial.spec(),
+        declaration: declaration.shared_text().into(),
+        reset: declaration.reset(),
+        is_serial: true,
+        from_unix_ms: i64::MIN,
+        until_unix_ms: i64::MAX,
+    }
+}
+
+async fn send(sequences: &Sequences, request: &str, act: NumberAct) -> Result<NumberAnswer, NumberError> {
+    let declaration = declared();
+    let ask = NumberRequest {
+        key: Key::new("i").unwrap(),
+        declaration: Arc::clone(&declaration),
+        stamp: CivilTime::FIRST,
+        user: "default".to_owned(),
+        is_admin: true,
+        request: request.to_owned(),
+        act,
+    };
+    sequences.number(ask, opening(&declaration)).await
+}
+
+const RESERVE: NumberAct = NumberAct::Reserve { due_s: 60, commits: false };
+
+async fn text(sequences: &Sequences, request: &str) -> String {
+    send(sequences, request, RESERVE).await.unwrap().text
+}
+
+/// Returns the number and the state of each row.
+async fn states(sequences: &Arc<Sequences>) -> Vec<(i64, i64, NumberState)> {
+    let query = LedgerQuery { name: "i".to_owned(), limit: 1000, ..LedgerQuery::default() };
+    let page = sequences.ledger(query).await.unwrap();
+    page.rows.iter().map(|row| (row.number, row.last, row.state)).collect()
+}
+
+async fn stop(sequences: Arc<Sequences>) {
+    sequences.stop(Duration::from_secs(10)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_clients_have_numbers_without_gaps() {
+    let dir = support::folder();
+    let sequences = start(dir.path(), &["a.sqlite"]);
+    let clients: Vec<_> = (0..CLIENTS)
+        .map(|client| {
+            let sequences = Arc::clone(&sequences);
+            tokio::spawn(async move {
+                let mut texts = Vec::new();
+                for n in 0..4 {
+                    let request = format!("{client}-{n}");
+                    texts.push(text(&sequences, &request).await);
+                    let act = if n == 3 { NumberAct::Release } else { NumberAct::Commit };
+                    send(&sequences, &request, act).await.unwrap();
+                }
+                texts.truncate(3);
+                texts
+            })
+        })
+        .collect();
+    let mut committed = BTreeSet::new();
+    for client in clients {
+        for text in client.await.unwrap() {
+            assert!(committed.insert(text.clone()), "{text} twice");
+        }
+    }
+    let rows = states(&sequences).await;
+    let numbers: Vec<i64> = rows.iter().map(|row| row.0).collect();
+    assert_eq!(numbers, (1..=i64::try_from(rows.len()).unwrap()).collect::<Vec<_>>());
+    assert_eq!(rows.iter().filter(|row| row.2 == NumberState::Committed).count(), CLIENTS * 3);
+    let counts = sequences.ledger_counts("i").await.unwrap();
+    assert_eq!(counts.released, (rows.len() - CLIENTS * 3) as u64);
+    stop(sequences).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restored_backup_hands_out_no_number_again() {
+    let dir = support::folder();
+    let sequences = start(dir.path(), &["a.sqlite"]);
+    for request in ["a", "b", "c"] {
+        text(&sequences, request).await;
+    }
+    send(&sequences, "a", NumberAct::Commit).await.unwrap();
+    send(&sequences, "b", NumberAct::Release).await.unwrap();
+    sequences.backup(dir.path(), "copy.sqlite").await.unwrap();
+    assert_eq!([text(&sequences, "d").await, text(&sequences, "e").await], ["R-000002", "R-000004"]);
+    stop(sequences).await;
+    let sequences = start(dir.path(), &["a.sqlite"]);
+    assert_eq!(text(&sequences, "d").await, "R-000002", "a restart changes nothing");
+    stop(sequences).await;
+    std::fs::rename(dir.path().join("copy.sqlite"), dir.path().join("a.sqlite")).unwrap();
+    let sequences = start(dir.path(), &["a.sqlite"]);
+    assert_eq!(text(&sequences, "f").await, "R-000005");
+    use NumberState::{Committed, Reserved, Unclear};
+    let expected = [(1, 1, Committed), (2, 2, Unclear), (3, 3, Unclear), (4, 4, Unclear), (5, 5, Reserved)];
+    assert_eq!(states(&sequences).await, expected);
+    let refused = send(&sequences, "c", NumberAct::Commit).await.unwrap_err();
+    let unclear = NumberRefusal::Settled { text: "R-000003".to_owned(), state: Unclear };
+    assert_eq!(refused, NumberError::Refused(unclear));
+    let settle =
+        NumberAct::Settle { text: "R-000004".to_owned(), commits: true, reason: "the invoice was sent".to_owned() };
+    assert_eq!(send(&sequences, "", settle).await.unwrap().state, Committed);
+    stop(sequences).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_store_keeps_a_ledger() {
+    let dir = support::folder();
+    let sequences = start(dir.path(), &["a.sqlite", "b.sqlite"]);
+    let refused = send(&sequences, "a", RESERVE).await.unwrap_err();
+    assert!(matches!(&refused, NumberError::Unsupported(why) if why.contains("2 sequence-stores")), "{refused:?}");
+    stop(sequences).await;
+}

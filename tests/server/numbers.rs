@@ -1,0 +1,287 @@
+//! Numbers without gaps, on real sockets with the default store.
+
+use std::collections::BTreeSet;
+
+use crate::support::{Server, Wire, eventually, folder};
+
+const RECEIPT: [&str; 5] = ["--generator", "receipt", "serial", "R{n:6}", "gapless"];
+
+/// Returns the reply without the frames of strings, arrays and maps.
+fn text_of(reply: &[u8]) -> String {
+    let reply = String::from_utf8_lossy(reply).into_owned();
+    let lines: Vec<&str> = reply.lines().filter(|line| !line.starts_with('$') && !line.starts_with('*')).collect();
+    lines.join(" ")
+}
+
+fn ask(wire: &mut Wire, request: &str) -> String {
+    wire.send(format!("{request}\r\n"));
+    text_of(&wire.reply())
+}
+
+#[track_caller]
+fn check(wire: &mut Wire, conversation: &[(&str, &str)]) {
+    for (request, expected) in conversation {
+        let reply = ask(wire, request);
+        // A full stop at the end of an error is its own.
+        let is_as_expected = reply == *expected || (expected.starts_with('-') && reply.contains(&expected[1..]));
+        assert!(is_as_expected, "{request}: {reply}, expected {expected}");
+    }
+}
+
+/// Returns the first number and the state of each row of the ledger.
+fn ledger(wire: &mut Wire, words: &str) -> Vec<(String, String)> {
+    wire.send(format!("NUMBER LEDGER receipt {words}\r\n"));
+    let reply = String::from_utf8_lossy(&wire.reply()).into_owned();
+    let lines: Vec<&str> = reply.lines().filter(|line| !line.starts_with(['$', '*'])).collect();
+    let value = |at: usize| lines.get(at + 1).unwrap_or(&"").to_string();
+    let places = |name: &str| -> Vec<usize> { (0..lines.len()).filter(|at| lines[*at] == name).collect() };
+    places("text").into_iter().map(value).zip(places("state").into_iter().map(value)).collect()
+}
+
+fn rows(expected: &[(&str, &str)]) -> Vec<(String, String)> {
+    expected.iter().map(|(text, state)| ((*text).to_owned(), (*state).to_owned())).collect()
+}
+
+#[test]
+fn a_request_has_one_number_and_settles_it() {
+    let dir = folder();
+    let server = Server::start_in(dir.path(), &RECEIPT);
+    let mut wire = server.connect();
+    check(
+        &mut wire,
+        &[
+            ("NUMBER RESERVE receipt REQUEST a", "R000001"),
+            ("NUMBER RESERVE receipt REQUEST a DUE 60", "R000001"),
+            ("NUMBER RESERVE receipt REQUEST b", "R000002"),
+            ("NUMBER RESERVE receipt REQUEST c", "R000003"),
+            ("NUMBER COMMIT receipt a", "+OK"),
+            ("NUMBER COMMIT receipt a", "+OK"),
+            ("NUMBER RESERVE receipt REQUEST a", "R000001"),
+            ("NUMBER RELEASE receipt b", "+OK"),
+            ("NUMBER RELEASE receipt b", "+OK"),
+            // The lowest released number comes before the next one.
+            ("NUMBER RESERVE receipt REQUEST d", "R000002"),
+            ("NUMBER RELEASE receipt b", "+OK"),
+            ("NUMBER VOID receipt c REASON \"printed twice\"", "+OK"),
+            ("NUMBER VOID receipt c REASON \"printed twice\"", "+OK"),
+            ("GETID receipt REQUEST e", "R000004"),
+            ("GETID receipt REQUEST e FOR 60", "R000004"),
+            ("NUMBER SETTLE receipt R000002 COMMIT REASON \"found in the archive\"", "+OK"),
+        ],
+    );
+    let all =
+        rows(&[("R000001", "committed"), ("R000002", "committed"), ("R000003", "void"), ("R000004", "committed")]);
+    assert_eq!(ledger(&mut wire, ""), all);
+    assert_eq!(ledger(&mut wire, "STATE void"), all[2..3]);
+    assert_eq!(ledger(&mut wire, "COUNT 2"), all[..2]);
+    let reply = ask(&mut wire, "NUMBER LEDGER receipt STATE void");
+    assert!(reply.contains("request c user default reason printed twice"), "{reply}");
+    server.kill();
+    let server = Server::start_in(dir.path(), &RECEIPT);
+    let mut wire = server.connect();
+    assert_eq!(ledger(&mut wire, ""), all);
+    check(
+        &mut wire,
+        &[("NUMBER RESERVE receipt REQUEST e", "R000004"), ("NUMBER RESERVE receipt REQUEST f", "R000005")],
+    );
+}
+
+/// The number after many errors is the next one.
+#[test]
+fn an_error_consumes_nothing() {
+    let words = ["--generator", "ticket", "serial", "T{n:6}"];
+    let server = Server::start(&[&RECEIPT[..], &words].concat());
+    let mut wire = server.connect();
+    let long = "x".repeat(129);
+    let (long_request, long_reason) =
+        (format!("NUMBER RESERVE receipt REQUEST {long}"), format!("NUMBER VOID receipt a REASON {long}{long}"));
+    check(&mut wire, &[("NUMBER RESERVE receipt REQUEST a", "R000001"), ("NUMBER COMMIT receipt a", "+OK")]);
+    check(
+        &mut wire,
+        &[
+            (&long_request, "-cannot be a REQUEST"),
+            ("NUMBER RESERVE receipt REQUEST \"\"", "-cannot be a REQUEST"),
+            ("NUMBER RESERVE receipt REQUEST \"a\\nb\"", "-cannot be a REQUEST"),
+            ("NUMBER RESERVE receipt REQUEST b DUE 0", "-DUE is 0, must be 1 to 31622400 seconds"),
+            ("NUMBER RESERVE receipt REQUEST b DUE 31622401", "-DUE is 31622401"),
+            ("NUMBER RESERVE receipt REQUEST b KEY acme", "-'receipt' has no"),
+            ("NUMBER COMMIT receipt nosuch", "-ERR no number of generator 'receipt' belongs to request 'nosuch'"),
+            ("NUMBER RELEASE receipt a", "-ERR number 'R000001' of generator 'receipt' is committed"),
+            (&long_reason, "-cannot be the REASON"),
+            ("NUMBER VOID receipt a REASON x", "-ERR number 'R000001' of generator 'receipt' is committed"),
+            (
+                "NUMBER SETTLE receipt R000009 VOID REASON x",
+                "-ERR no number of generator 'receipt' has the text 'R000009'",
+            ),
+            (
+                "NUMBER SETTLE receipt R000001 VOID REASON x",
+                "-ERR number 'R000001' of generator 'receipt' is committed",
+            ),
+            ("GETID receipt", "-NUMBER RESERVE receipt REQUEST r reserves it"),
+            ("MGETID 2 receipt", "-each of its numbers has a request of its own"),
+            ("MGETID 2 receipt REQUEST b", "-each of its numbers has a request of its own"),
+            ("INCR receipt", "-WRONGTYPE"),
+            ("SEQUENCE NEXT receipt", "-WRONGTYPE"),
+            ("NUMBER RESERVE ticket REQUEST b", "-ERR generator 'ticket' is not gapless"),
+        ],
+    );
+    check(&mut wire, &[("NUMBER RESERVE receipt REQUEST b", "R000002")]);
+    // Neither do a transaction that is discarded and a connection that ends before its request.
+    check(&mut wire, &[("MULTI", "+OK"), ("NUMBER RESERVE receipt REQUEST c", "+QUEUED"), ("DISCARD", "+OK")]);
+    let mut cut = server.connect();
+    cut.send("NUMBER RESERVE receipt REQUEST ");
+    drop(cut);
+    check(
+        &mut wire,
+        &[
+            ("MULTI", "+OK"),
+            ("NUMBER RESERVE receipt REQUEST d", "+QUEUED"),
+            ("NUMBER COMMIT receipt d", "+QUEUED"),
+            ("EXEC", "R000003 +OK"),
+        ],
+    );
+}
+
+#[test]
+fn users_settle_their_own_requests_and_administrators_all() {
+    let mut server = Server::start(&RECEIPT);
+    let mut admin = server.connect();
+    for rules in [
+        "one on nopass +number +getid ~receipt -number|settle",
+        "two on nopass +number +getid ~receipt -number|settle",
+        "reader on nopass +number|ledger ~receipt",
+        "other on nopass +number ~invoice",
+    ] {
+        assert_eq!(ask(&mut admin, &format!("ACL SETUSER {rules}")), "+OK");
+    }
+    let as_user = |name: &str| {
+        let mut wire = server.connect();
+        assert_eq!(ask(&mut wire, &format!("AUTH {name} x")), "+OK");
+        wire
+    };
+    let (mut one, mut two, mut reader, mut other) =
+        (as_user("one"), as_user("two"), as_user("reader"), as_user("other"));
+    check(
+        &mut one,
+        &[("NUMBER RESERVE receipt REQUEST a", "R000001"), ("NUMBER SETTLE receipt R000001 VOID REASON x", "-NOPERM")],
+    );
+    check(
+        &mut two,
+        &[
+            ("NUMBER COMMIT receipt a", "-NOPERM request 'a' of generator 'receipt' belongs to another user"),
+            ("NUMBER RELEASE receipt a", "-NOPERM request 'a'"),
+            ("NUMBER VOID receipt a REASON x", "-NOPERM request 'a'"),
+            ("NUMBER RESERVE receipt REQUEST a", "-NOPERM request 'a'"),
+            ("GETID receipt REQUEST a", "-NOPERM request 'a'"),
+            ("NUMBER RESERVE receipt REQUEST b", "R000002"),
+        ],
+    );
+    let shown = ask(&mut one, "NUMBER LEDGER receipt");
+    assert!(shown.contains("request a user one") && !shown.contains("user two"), "{shown}");
+    let shown = ask(&mut reader, "NUMBER LEDGER receipt");
+    assert!(shown.contains("R000002") && !shown.contains("user one") && !shown.contains("user two"), "{shown}");
+    check(&mut reader, &[("NUMBER COMMIT receipt a", "-NOPERM")]);
+    check(&mut other, &[("NUMBER RESERVE receipt REQUEST c", "-NOPERM"), ("NUMBER LEDGER receipt", "-NOPERM")]);
+    let shown = ask(&mut admin, "NUMBER LEDGER receipt");
+    assert!(shown.contains("request a user one") && shown.contains("request b user two"), "{shown}");
+    check(
+        &mut admin,
+        &[
+            ("NUMBER COMMIT receipt a", "+OK"),
+            ("NUMBER SETTLE receipt R000002 VOID REASON \"left the firm\"", "+OK"),
+            ("NUMBER RESERVE receipt REQUEST c", "R000003"),
+        ],
+    );
+    check(&mut two, &[("NUMBER COMMIT receipt b", "-ERR number 'R000002' of generator 'receipt' is void")]);
+    let line = server.wait_log("NUMBER SETTLE VOID");
+    assert!(line.contains("R000002"), "{line}");
+}
+
+#[test]
+fn an_overdue_number_is_shown_and_logged_and_stays_reserved() {
+    let mut server = Server::start(&RECEIPT);
+    let mut wire = server.connect();
+    check(
+        &mut wire,
+        &[("NUMBER RESERVE receipt REQUEST a DUE 1", "R000001"), ("NUMBER RESERVE receipt REQUEST b", "R000002")],
+    );
+    eventually("the number is overdue", || {
+        ask(&mut wire, "INFO numbers").contains("numbers_receipt:reserved=2,overdue=1,released=0,unclear=0")
+    });
+    let line = "generator receipt has 1 reserved number whose requests did not settle them in time";
+    server.wait_log(line);
+    let reply = ask(&mut wire, "NUMBER LEDGER receipt COUNT 1");
+    assert!(reply.contains("state reserved") && reply.contains("overdue yes"), "{reply}");
+    check(&mut wire, &[("NUMBER RESERVE receipt REQUEST c", "R000003"), ("NUMBER COMMIT receipt a", "+OK")]);
+}
+
+/// Many clients that are killed with their server at any moment: each number has one request and one state.
+#[test]
+fn no_number_twice_and_none_without_a_state() {
+    let dir = folder();
+    let mut served = BTreeSet::new();
+    for life in 0..2 {
+        let server = Server::start_in(dir.path(), &RECEIPT);
+        let port = server.port;
+        let texts: Vec<String> = std::thread::scope(|scope| {
+            let clients: Vec<_> = (0..8)
+                .map(|client| {
+                    scope.spawn(move || {
+                        let mut wire = Wire::connect(port);
+                        let requests = (0..25).map(|at| format!("r-{life}-{client}-{at}"));
+                        let send = requests
+                            .map(|r| format!("NUMBER RESERVE receipt REQUEST {r}\r\nNUMBER COMMIT receipt {r}\r\n"));
+                        wire.send(send.collect::<String>());
+                        let mut texts = Vec::new();
+                        for _ in 0..25 {
+                            texts.push(text_of(&wire.reply()));
+                            assert_eq!(text_of(&wire.reply()), "+OK");
+                        }
+                        texts
+                    })
+                })
+                .collect();
+            clients.into_iter().flat_map(|client| client.join().unwrap()).collect()
+        });
+        for text in texts {
+            assert!(text.starts_with('R') && served.insert(text.clone()), "{text}");
+        }
+        server.kill();
+    }
+    let server = Server::start_in(dir.path(), &RECEIPT);
+    let listed = ledger(&mut server.connect(), "COUNT 1000");
+    let expected: Vec<_> = (1..=400).map(|number| (format!("R{number:06}"), "committed".to_owned())).collect();
+    assert_eq!(listed, expected);
+}
+
+#[test]
+fn a_raise_makes_one_range_void() {
+    let server = Server::start(&RECEIPT);
+    let mut wire = server.connect();
+    check(
+        &mut wire,
+        &[
+            ("NUMBER RESERVE receipt REQUEST a", "R000001"),
+            ("SEQUENCE RAISE receipt 4000", "+OK"),
+            ("NUMBER RESERVE receipt REQUEST b", "R004001"),
+            ("SEQUENCE RAISE receipt 10", "-ERR numbers never go back"),
+            ("NUMBER RESERVE receipt REQUEST c", "R004002"),
+        ],
+    );
+    let all = [("R000001", "reserved"), ("R000002", "void"), ("R004001", "reserved"), ("R004002", "reserved")];
+    assert_eq!(ledger(&mut wire, ""), rows(&all));
+    let reply = ask(&mut wire, "NUMBER LEDGER receipt STATE void");
+    assert!(reply.contains("number :2 last :4000") && reply.contains("reason SEQUENCE RAISE"), "{reply}");
+}
+
+/// A generator that has given numbers without a ledger does not get one.
+#[test]
+fn gapless_begins_with_the_first_number() {
+    let dir = folder();
+    let server = Server::start_in(dir.path(), &RECEIPT[..4]);
+    check(&mut server.connect(), &[("GETID receipt", "R000001")]);
+    assert!(server.stop().success());
+    let server = Server::start_in(dir.path(), &RECEIPT);
+    let reply = ask(&mut server.connect(), "NUMBER RESERVE receipt REQUEST a");
+    assert!(reply.starts_with("-ERR") && reply.contains("gapless"), "{reply}");
+}

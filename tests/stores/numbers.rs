@@ -1,0 +1,283 @@
+//! Ledgers of numbers without gaps, in every store with getid's own tables. The core has the rules; here the tables keep
+//! what was decided.
+
+use std::sync::{Arc, Barrier};
+
+use getid_core::server::ledger::{
+    LedgerCounts, LedgerQuery, LedgerRow, NumberAct, NumberAnswer, NumberRefusal, NumberRequest, NumberState,
+};
+use getid_core::server::{CivilTime, CounterDeclaration};
+use getid_store::sql::{LedgerNote, NumberVerdict, OpenPeriodRequest, Verdict};
+
+use crate::db::{Db, StoreFixture, key, opening};
+
+const WORDS: &str = "invoice serial R{yyyy}-{n:6} zone UTC gapless";
+
+fn declaration(words: &str) -> Arc<CounterDeclaration> {
+    let words: Vec<&str> = words.split(' ').collect();
+    Arc::new(CounterDeclaration::parse(&words, |_| Ok(())).unwrap().unwrap())
+}
+
+fn request(user: &str, request: &str, act: NumberAct) -> NumberRequest {
+    let (declaration, stamp) = (declaration(WORDS), CivilTime { year: 2026, ..CivilTime::FIRST });
+    NumberRequest {
+        key: key(&format!("invoice@{}", declaration.reset().period(stamp).unwrap())),
+        declaration,
+        stamp,
+        user: user.to_owned(),
+        is_admin: user == "admin",
+        request: request.to_owned(),
+        act,
+    }
+}
+
+fn reserve(of: &str) -> NumberRequest {
+    request("app", of, NumberAct::Reserve { due_s: 60, commits: false })
+}
+
+fn act(of: &str, act: NumberAct) -> NumberRequest {
+    request("app", of, act)
+}
+
+fn settle(text: &str, commits: bool) -> NumberRequest {
+    request("admin", "", NumberAct::Settle { text: text.to_owned(), commits, reason: "checked".to_owned() })
+}
+
+fn opening_of(words: &str) -> OpenPeriodRequest {
+    let declaration = declaration(words);
+    let ask = reserve("");
+    OpenPeriodRequest {
+        declaration: declaration.shared_text(),
+        reset: declaration.reset(),
+        key: ask.key.clone(),
+        ..opening("invoice@2026", "cache 0 max 999999")
+    }
+}
+
+fn note(changes: u64, next: i64) -> LedgerNote {
+    LedgerNote { name: "invoice".to_owned(), changes, counters: vec![(reserve("").key, next)] }
+}
+
+/// Opens a connection, and the counter of 2026.
+#[track_caller]
+fn begun(fixture: &dyn StoreFixture) -> Db {
+    let mut db = Db::open(fixture);
+    db.open_period(&opening_of(WORDS)).unwrap();
+    db
+}
+
+#[track_caller]
+fn text(db: &mut Db, ask: NumberRequest) -> String {
+    db.number(&[ask], &[]).each.remove(0).unwrap().text
+}
+
+#[track_caller]
+fn refused(db: &mut Db, ask: NumberRequest) -> NumberRefusal {
+    match db.number(&[ask], &[]).each.remove(0) {
+        Err(NumberVerdict::Refused(refusal)) => refusal,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Returns number, last, state, request, user and reason of each row.
+fn rows(db: &mut Db) -> Vec<(i64, i64, NumberState, String)> {
+    let page = db.ledger(&LedgerQuery { name: "invoice".to_owned(), limit: 100, ..LedgerQuery::default() });
+    assert_eq!(page.next, None);
+    page.rows.into_iter().map(|row| (row.number, row.last, row.state, row.request)).collect()
+}
+
+pub(crate) fn numbers_are_kept_with_their_requests(fixture: &dyn StoreFixture) {
+    let mut db = begun(fixture);
+    let asks = ["a", "it's", "\u{e4}\u{20ac} \\", "A", "a "].map(reserve);
+    let answers = db.number(&asks, &[]);
+    let texts: Vec<String> = answers.each.into_iter().map(|answer| answer.unwrap().text).collect();
+    assert_eq!(texts, (1..=5).map(|n| format!("R2026-{n:06}")).collect::<Vec<_>>(), "requests differ byte for byte");
+    assert_eq!(answers.ledgers, [LedgerNote { changes: 1, counters: Vec::new(), ..note(0, 0) }]);
+    let [(found_next, row)] = &answers.counters[..] else { panic!("{:?}", answers.counters) };
+    assert_eq!((*found_next, row.next, db.row("invoice@2026")), (1, 6, Some(row.clone())));
+    drop(db);
+    let mut db = Db::open(fixture);
+    for (ask, expected) in asks.iter().zip(&texts) {
+        assert_eq!(text(&mut db, ask.clone()), *expected);
+    }
+    let many = [
+        act("a", NumberAct::Commit),
+        act("A", NumberAct::Release),
+        act("a ", NumberAct::Void { reason: "spoiled 'ink'".to_owned() }),
+    ];
+    let states: Vec<NumberState> = db.number(&many, &[]).each.into_iter().map(|answer| answer.unwrap().state).collect();
+    assert_eq!(states, [NumberState::Committed, NumberState::Released, NumberState::Void]);
+    assert_eq!(text(&mut db, reserve("b")), texts[3], "the lowest released one");
+    let again = db.number(&[act("A", NumberAct::Release)], &[]).each.remove(0).unwrap();
+    assert_eq!((again.state, again.is_changed), (NumberState::Released, false));
+    assert_eq!(refused(&mut db, request("other", "a", NumberAct::Commit)), NumberRefusal::OtherUser);
+    assert_eq!(refused(&mut db, act("none", NumberAct::Commit)), NumberRefusal::UnknownRequest);
+    let page = db.ledger(&LedgerQuery { name: "invoice".to_owned(), limit: 9, ..LedgerQuery::default() });
+    let void: &LedgerRow = &page.rows[4];
+    assert_eq!((&*void.text, &*void.request, &*void.user, &*void.reason), (&*texts[4], "a ", "app", "spoiled 'ink'"));
+    let due: Vec<bool> = page.rows.iter().map(|row| row.due_unix_ms == row.since_unix_ms + 60_000).collect();
+    assert_eq!(due, [false, true, true, true, false]);
+}
+
+pub(crate) fn a_ledger_is_read_page_by_page(fixture: &dyn StoreFixture) {
+    let mut db = begun(fixture);
+    let asks: Vec<NumberRequest> = (0..7).map(|n| reserve(&format!("r{n}"))).collect();
+    assert_eq!(db.number(&asks, &[]).each.len(), 7);
+    db.number(&[act("r2", NumberAct::Release), act("r4", NumberAct::Commit)], &[]);
+    let mut query = LedgerQuery { name: "invoice".to_owned(), limit: 3, ..LedgerQuery::default() };
+    let mut seen = Vec::new();
+    loop {
+        let page = db.ledger(&query);
+        seen.push(page.rows.iter().map(|row| row.number).collect::<Vec<_>>());
+        let Some(next) = page.next else { break };
+        query.after = next;
+    }
+    assert_eq!(seen, [vec![1, 2, 3], vec![4, 5, 6], vec![7]]);
+    let numbers = |db: &mut Db, query: LedgerQuery| -> Vec<i64> {
+        let of_name = LedgerQuery { name: "invoice".to_owned(), limit: 100, ..query };
+        db.ledger(&of_name).rows.iter().map(|row| row.number).collect()
+    };
+    let none = LedgerQuery::default;
+    assert_eq!(numbers(&mut db, LedgerQuery { state: Some(NumberState::Committed), ..none() }), [5]);
+    assert_eq!(numbers(&mut db, LedgerQuery { period: Some("1999".to_owned()), ..none() }), []);
+    assert_eq!(numbers(&mut db, LedgerQuery { series: Some("it's".to_owned()), ..none() }), []);
+    for after in ["'/\u{e4}/x", "//5", "\\"] {
+        numbers(&mut db, LedgerQuery { after: after.to_owned(), ..none() });
+    }
+    let expected = LedgerCounts { reserved: 5, overdue: 0, released: 1, unclear: 0 };
+    assert_eq!(db.ledger_counts("invoice"), expected);
+    assert_eq!(db.ledger_counts("it's"), LedgerCounts::default());
+}
+
+pub(crate) fn a_ledger_begins_with_its_generator(fixture: &dyn StoreFixture) {
+    let mut db = Db::open(fixture);
+    let no_such = db.number(&[reserve("a"), act("a", NumberAct::Commit)], &[]).each;
+    assert_eq!(no_such[0], Err(NumberVerdict::Row(Verdict::NoSuch)));
+    assert_eq!(no_such[1], Err(NumberVerdict::Refused(NumberRefusal::UnknownRequest)));
+    let plain = "invoice serial R{yyyy}-{n:6} zone UTC";
+    db.open_period(&opening_of(plain)).unwrap();
+    db.reserve(reserve("").key.as_str(), 3).unwrap();
+    db.open_period(&OpenPeriodRequest { redeclares: true, ..opening_of(WORDS) }).unwrap();
+    assert_eq!(refused(&mut db, reserve("a")), NumberRefusal::NotFromTheStart { key: reserve("").key });
+    assert_eq!(rows(&mut db), []);
+    let fresh = NumberRequest { key: key("other@2026"), ..reserve("a") };
+    assert_eq!(db.number(&[fresh], &[]).each, [Err(NumberVerdict::Row(Verdict::NoSuch))]);
+}
+
+pub(crate) fn a_counter_with_a_ledger_is_changed_by_it_only(fixture: &dyn StoreFixture) {
+    let mut db = begun(fixture);
+    let name = reserve("").key.to_string();
+    assert_eq!(text(&mut db, reserve("a")), "R2026-000001");
+    let spec = db.row(&name).unwrap().spec;
+    for change in [
+        getid_store::sql::RowChange::Raise { last: 9, settles: None },
+        getid_store::sql::RowChange::Alter { spec, next_from: 0 },
+        getid_store::sql::RowChange::Drop,
+    ] {
+        let verdict = db.change(&name, &change).unwrap_err();
+        assert!(matches!(&verdict, Verdict::Unsupported(why) if why.contains("ledger")), "{verdict:?}");
+    }
+    let monthly = "invoice serial R{yyyy}{MM}-{n:6} zone UTC reset month gapless";
+    let other = OpenPeriodRequest { key: key("invoice@202601"), redeclares: true, ..opening_of(monthly) };
+    let verdict = db.open_period(&other).unwrap_err();
+    assert!(matches!(&verdict, Verdict::Unsupported(why) if why.contains("'reset year'")), "{verdict:?}");
+    let raise = |last| act("", NumberAct::Raise { last, reason: "moved".to_owned() });
+    assert_eq!(text(&mut db, raise(9)), "R2026-000002");
+    assert_eq!(text(&mut db, reserve("b")), "R2026-000010");
+    let expected = [
+        (1, 1, NumberState::Reserved, "a".to_owned()),
+        (2, 9, NumberState::Void, String::new()),
+        (10, 10, NumberState::Reserved, "b".to_owned()),
+    ];
+    assert_eq!(rows(&mut db), expected);
+    // Periods with numbers that are not settled stay.
+    db.open_period(&OpenPeriodRequest { key: key("invoice@2027"), ..opening_of(WORDS) }).unwrap();
+    assert_eq!(db.prune("invoice", "20261231", true).unwrap().deleted, 0);
+    db.number(&[act("a", NumberAct::Commit), settle("R2026-000010", false)], &[]);
+    assert_eq!(db.prune("invoice", "20261231", true).unwrap().deleted, 1);
+    assert_eq!(db.number(&[act("a", NumberAct::Commit)], &[]).each.remove(0).unwrap().state, NumberState::Committed);
+}
+
+pub(crate) fn a_ledger_that_went_back_is_unclear(fixture: &dyn StoreFixture) {
+    let mut db = begun(fixture);
+    let asks: Vec<NumberRequest> = (1..=4).map(|n| reserve(&format!("r{n}"))).collect();
+    db.number(&asks, &[]);
+    db.number(&[act("r1", NumberAct::Commit), act("r2", NumberAct::Release)], &[]);
+    drop(db);
+    // The rows of two changes are lost, and the store is older than the notes of the server.
+    fixture.sql("UPDATE getid_generator SET ledger = 2;").unwrap();
+    let mut db = Db::open(fixture);
+    assert_eq!(text(&mut db, act("r1", NumberAct::Commit)), "R2026-000001", "a ledger as it was left is not marked");
+    let answers = db.number(&[reserve("r5"), reserve("r3")], &[note(7, 9)]);
+    assert_eq!(answers.ledgers[0].changes, 8);
+    assert_eq!(answers.each[0].as_ref().unwrap().text, "R2026-000009");
+    let unclear = NumberRefusal::Settled { text: "R2026-000003".to_owned(), state: NumberState::Unclear };
+    assert_eq!(answers.each[1], Err(NumberVerdict::Refused(unclear)));
+    use NumberState::{Committed, Reserved, Unclear, Void};
+    let states: Vec<_> = rows(&mut db).into_iter().map(|(number, last, state, _)| (number, last, state)).collect();
+    let expected =
+        [(1, 1, Committed), (2, 2, Unclear), (3, 3, Unclear), (4, 4, Unclear), (5, 8, Unclear), (9, 9, Reserved)];
+    assert_eq!(states, expected);
+    assert_eq!(db.ledger_counts("invoice").unclear, 7);
+    for (text, commits) in [("R2026-000007", true), ("R2026-000003", false), ("R2026-000005", true)] {
+        assert!(db.number(&[settle(text, commits)], &[]).each.remove(0).unwrap().is_changed, "{text}");
+    }
+    let states: Vec<_> = rows(&mut db).into_iter().map(|(number, last, state, _)| (number, last, state)).collect();
+    let expected = [
+        (1, 1, Committed),
+        (2, 2, Unclear),
+        (3, 3, Void),
+        (4, 4, Unclear),
+        (5, 5, Committed),
+        (6, 6, Unclear),
+        (7, 7, Committed),
+        (8, 8, Unclear),
+        (9, 9, Reserved),
+    ];
+    assert_eq!(states, expected);
+    let void = NumberRefusal::Settled { text: "R2026-000003".to_owned(), state: Void };
+    assert_eq!(refused(&mut db, act("r3", NumberAct::Commit)), void);
+    drop(db);
+    // The rows of the ledger are those of an earlier backup.
+    fixture.sql("DELETE FROM getid_number WHERE number > 6; UPDATE getid_number SET entry = 3;").unwrap();
+    let mut db = Db::open(fixture);
+    assert_eq!(text(&mut db, reserve("r6")), "R2026-000010");
+    let last = rows(&mut db).pop().unwrap();
+    assert_eq!((last.0, last.2), (10, Reserved));
+    assert!(rows(&mut db).iter().any(|row| (row.0, row.1, row.2) == (7, 9, Unclear)), "{:?}", rows(&mut db));
+}
+
+pub(crate) fn no_number_twice_by_two_connections(fixture: &dyn StoreFixture) {
+    drop(begun(fixture));
+    let connections = fixture.store().connections_max();
+    let barrier = Barrier::new(connections);
+    let run = |connection: usize| {
+        let mut db = Db::open(fixture);
+        barrier.wait();
+        let mut answers: Vec<NumberAnswer> = Vec::new();
+        for n in 0..30 {
+            let request = format!("c{connection} {n}");
+            let asks = [reserve(&request), reserve("common")];
+            answers.extend(db.number(&asks, &[]).each.into_iter().map(Result::unwrap));
+            let end = [NumberAct::Commit, NumberAct::Release][n % 2].clone();
+            db.number(&[act(&request, end)], &[]).each.remove(0).unwrap();
+        }
+        answers
+    };
+    std::thread::scope(|scope| {
+        let run = &run;
+        let running: Vec<_> = (0..connections).map(|nth| scope.spawn(move || run(nth))).collect();
+        let common: std::collections::BTreeSet<String> = running
+            .into_iter()
+            .flat_map(|running| running.join().unwrap().into_iter().skip(1).step_by(2))
+            .map(|answer| answer.text)
+            .collect();
+        assert_eq!(common.len(), 1, "a request has one number");
+    });
+    let mut db = Db::open(fixture);
+    let rows = rows(&mut db);
+    let numbers: Vec<i64> = rows.iter().map(|row| row.0).collect();
+    assert_eq!(numbers, (1..=i64::try_from(rows.len()).unwrap()).collect::<Vec<_>>(), "no gap");
+    let committed = rows.iter().filter(|row| row.2 == NumberState::Committed).count();
+    assert_eq!(committed, 15 * connections);
+}
