@@ -201,10 +201,17 @@ fn metrics_equal_info() {
 fn every_family_is_exported() {
     let pool = ["--worker-pool", "orders size 8 lease 30s"];
     let server = HttpServer::start(
-        &[&pool[..], &["--generator", "orders", "twitter", "--sequence-create", "on-first-use"]].concat(),
+        &[
+            &pool[..],
+            &["--generator", "orders", "twitter", "--generator", "receipt serial R{n:6} gapless"],
+            &["--sequence-create", "on-first-use"],
+        ]
+        .concat(),
     );
     let mut wire = server.server.connect();
     assert_eq!(wire.ask("INCR invoices"), ":1");
+    // The counts of ledgers are read by a task.
+    eventually("the ledger is counted", || scrape(&server, &[]).contains("getid_numbers_overdue{"));
     assert!(wire.ask("NOSUCH").starts_with("-ERR"));
     let text = scrape(&server, &[]);
     let exported: BTreeSet<_> =

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::document::Document;
+use crate::support::eventually;
 use crate::support::http::HttpServer;
 
 /// A server with the gapless generator `invoice`, and `ticket`, which has no ledger.
@@ -189,6 +190,14 @@ fn hostile_requests_are_refused_with_a_short_answer() {
     let large = "x".repeat(65 * 1024);
     assert_eq!(numbers.server.ask_with("POST /v1/numbers/invoice/reserve", &[], &large).status, 413);
     assert_eq!(numbers.page(""), (Vec::new(), Value::Null), "nothing was reserved");
+}
+
+/// The details of the page have the counts of each ledger, which a task reads.
+#[test]
+fn the_details_count_the_numbers_of_each_ledger() {
+    let numbers = Numbers::start();
+    let zeros = json!([{ "generator": "invoice", "reserved": 0, "overdue": 0, "released": 0, "unclear": 0 }]);
+    eventually("the ledger is counted", || numbers.ask("GET /v1/status/details", &[], "").1["ledgers"] == zeros);
 }
 
 /// A user settles the requests of others only with the right to `NUMBER SETTLE`, and sees them only with it.

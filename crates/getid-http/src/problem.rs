@@ -105,7 +105,6 @@ fn status_of(kind: ErrorKind) -> StatusCode {
         ErrorKind::NotFound | ErrorKind::NoSuchSequence | ErrorKind::SequencesOff => StatusCode::NOT_FOUND,
         ErrorKind::Conflict | ErrorKind::Contended => StatusCode::CONFLICT,
         ErrorKind::OtherArguments => StatusCode::UNPROCESSABLE_ENTITY,
-        ErrorKind::OtherArguments => StatusCode::UNPROCESSABLE_ENTITY,
         ErrorKind::Unavailable | ErrorKind::Standby => StatusCode::SERVICE_UNAVAILABLE,
     }
 }
@@ -205,7 +204,6 @@ mod tests {
             (ErrorKind::Conflict, 409, NothingLeft, "a b"),
             (ErrorKind::OtherArguments, 422, NothingLeft, "a b"),
             (ErrorKind::Contended, 409, NothingLeft, "get next segmentId conflict"),
-            (ErrorKind::OtherArguments, 422, NothingLeft, "a b"),
             (ErrorKind::Unavailable, 503, NothingLeft, "a b"),
             (ErrorKind::Standby, 503, NotReady, "a b"),
         ] {

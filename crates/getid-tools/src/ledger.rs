@@ -302,8 +302,8 @@ impl fmt::Display for CounterAudit {
     }
 }
 
-/// The result: the count of numbers by state, a line for each of several counters, and at the end the line that says
-/// whether every number is in the list.
+/// The result: the count of numbers by state, a line for each of several counters, and at the end whether every
+/// number is in the list.
 impl fmt::Display for Audit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut states = String::new();
