@@ -10,7 +10,7 @@ use std::iter;
 type Remedy = (&'static str, Option<&'static str>);
 
 /// Of commands with a common beginning, the longest is first.
-const REMEDIES: [Remedy; 99] = [
+const REMEDIES: [Remedy; 30] = [
     ("'sequence-create on-first-use' so does INCR", Some("'sequence-create on-first-use' so does asking for a value")),
     ("SEQUENCE ALTER * max N", Some("PATCH /v1/sequences/* with {\"max\": N}")),
     ("SEQUENCE ALTER *", Some("PATCH /v1/sequences/*")),

@@ -536,7 +536,7 @@ fn text_of(declaration: &CounterDeclaration, stamp: CivilTime, series: &str, num
 fn text_in(declaration: &CounterDeclaration, key: &Key, stamp: CivilTime, number: i64) -> Option<String> {
     let reset = declaration.reset();
     let is_in = reset.period(stamp).unwrap_or_default() == key.period();
-    let stamp = if is_in { stamp } else { Reset::of_period(key.period())?.1 };
+    let stamp = if is_in { stamp } else { reset.first_of(key.period())? };
     text_of(declaration, stamp, key.series(), number)
 }
 

@@ -78,6 +78,6 @@ mod tests {
             assert_eq!(Series::parse(bad, false), None, "{bad:?}");
         }
         assert!(Series::NONE.is_empty() && Series::NONE.as_str().is_empty());
-        assert!(SERIES_RULE.contains(&alloc::format!("1 to {SERIES_BYTES_MAX} ")));
+        assert!(SERIES_RULE.contains(&format!("1 to {SERIES_BYTES_MAX} ")));
     }
 }

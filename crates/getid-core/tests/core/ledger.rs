@@ -361,7 +361,7 @@ fn a_text_that_another_number_has_is_refused() {
 #[test]
 fn a_text_shows_its_place() {
     let serial = declared(GAPLESS);
-    assert_eq!(place_in_text(&serial, "R2026-000042"), Some(("2026".to_owned(), 42)));
+    assert_eq!(place_in_text(&serial, "R2026-000042"), Key::of(serial.name(), "", "Y20260101").map(|key| (key, 42)));
     assert_eq!(place_in_text(&serial, "X2026-000042"), None);
 }
 
