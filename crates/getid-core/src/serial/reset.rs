@@ -88,8 +88,8 @@ impl fmt::Display for FiscalStart {
     }
 }
 
-/// Interval after which a counter begins again. A finer one is greater. Years count as finer than fiscal years, and weeks
-/// as finer than months, although neither divides the other.
+/// Interval after which a counter begins again. A finer one is greater. Years count as finer than fiscal years, and
+/// weeks as finer than months, although neither divides the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reset {
     /// The counter never begins again.
