@@ -1,5 +1,5 @@
-//! Ledgers of numbers without gaps, in every store with getid's own tables. The core has the rules; here the tables keep
-//! what was decided.
+//! Ledgers of numbers without gaps, in every store with getid's own tables. The core has the rules; here the tables
+//! keep what was decided.
 
 use std::sync::{Arc, Barrier};
 

@@ -281,8 +281,8 @@ impl NumberRefusal {
                  Declare another name with gapless, or remove the word from this one"
             ),
             NumberRefusal::TextTaken { text } => format!(
-                "ERR generator '{name}' has no more numbers now: the next one would be '{text}', and another number has \
-                 that text since an earlier declaration. Give its template another prefix"
+                "ERR generator '{name}' has no more numbers now: the next one would be '{text}', and another number \
+                 has that text since an earlier declaration. Give its template another prefix"
             ),
             NumberRefusal::Lower { last } => {
                 format!("ERR numbers never go back: counter of generator '{name}' is at {last}")

@@ -19,8 +19,8 @@
 //! | `series`, `period`, `number` | its number |
 //! | `state` | what the request has done with it |
 //!
-//! The column `ledger` of `getid_generator` is the number of changes of a ledger. Whoever changes a ledger holds the
-//! lock of that row, so that a transaction sees all that earlier ones have written.
+//! The column `ledger` of `getid_generator` is the number of changes of a ledger. A transaction that changes a ledger
+//! holds the lock of that row, so that it sees all that earlier ones have written.
 //!
 //! Invariant: a transaction that changes a ledger adds 1 to `ledger` and writes it into a row of `getid_number`.
 
@@ -237,11 +237,13 @@ impl Statements {
             let asked: Vec<String> = asked.into_iter().map(L::text).collect();
             let asked = asked.join(", ");
             requests.push(packet.add(format!(
-                "SELECT {REQUEST_COLUMNS} FROM getid_number_request WHERE name = {text} AND request IN ({asked}){current}"
+                "SELECT {REQUEST_COLUMNS} FROM getid_number_request WHERE name = {text} \
+                 AND request IN ({asked}){current}"
             )));
             numbers.push(packet.add(format!(
                 "SELECT {} FROM getid_number_request r JOIN getid_number n ON n.name = r.name AND n.series = r.series \
-                 AND n.period = r.period AND n.number = r.number WHERE r.name = {text} AND r.request IN ({asked}){current}",
+                 AND n.period = r.period AND n.number = r.number WHERE r.name = {text} \
+                 AND r.request IN ({asked}){current}",
                 number_columns("n.")
             )));
         }
@@ -324,7 +326,8 @@ async fn read_counters<L: Link>(link: &mut L, asks: &[NumberRequest], found: &mu
         let highest =
             packet.add(format!("SELECT last FROM getid_number WHERE {of_key} ORDER BY number DESC LIMIT 1{current}"));
         let released = packet.add(format!(
-            "SELECT {} FROM getid_number WHERE {of_key} AND state = 'released' ORDER BY number LIMIT {reserves}{current}",
+            "SELECT {} FROM getid_number WHERE {of_key} AND state = 'released' ORDER BY number \
+             LIMIT {reserves}{current}",
             number_columns("")
         ));
         of_keys.push(((*key).clone(), highest, released));
@@ -477,7 +480,8 @@ async fn write<L: Link>(
         let is_settled = settles.contains(key);
         let state = if is_settled { ", state = 'live'" } else { "" };
         updates.push(packet.add(format!(
-            "UPDATE getid_sequence SET next = {next}, version = version + 1, updated = {}{state} WHERE {} AND version = {}",
+            "UPDATE getid_sequence SET next = {next}, version = version + 1, updated = {}{state} WHERE {} \
+             AND version = {}",
             found.now_unix_ms,
             is_row(key),
             column(row.version)
@@ -613,8 +617,8 @@ fn number_of(row: &SqlRow) -> Result<LedgerRow, StoreError> {
     let last = row.number(4).filter(|last| Some(*last) >= number);
     let bad = || {
         StoreError::Refused(format!(
-            "a row of getid_number has name '{}', series '{}', period '{}', number {}, last {} and state '{}', which is \
-             not a number of a counter: correct it by hand",
+            "a row of getid_number has name '{}', series '{}', period '{}', number {}, last {} and state '{}', which \
+             is not a number of a counter: correct it by hand",
             text(0).escape_debug(),
             text(1).escape_debug(),
             text(2).escape_debug(),
@@ -645,8 +649,8 @@ fn request_of(row: &SqlRow) -> Result<RequestRow, StoreError> {
     let key = Key::of(&text(0), &text(3), &text(4));
     let (Some(key), Some(number), Some(state)) = (key, row.number(5), NumberState::of_word(&text(6))) else {
         return Err(StoreError::Refused(format!(
-            "the row of getid_number_request with name '{}' and request '{}' has series '{}', period '{}', number {} and \
-             state '{}', which is not a number of a counter: correct it by hand",
+            "the row of getid_number_request with name '{}' and request '{}' has series '{}', period '{}', number {} \
+             and state '{}', which is not a number of a counter: correct it by hand",
             text(0).escape_debug(),
             text(1).escape_debug(),
             text(3).escape_debug(),
@@ -661,8 +665,8 @@ fn request_of(row: &SqlRow) -> Result<RequestRow, StoreError> {
 /// Returns the verdict on a change of a counter whose numbers are in a ledger.
 pub(super) fn has_ledger() -> Verdict {
     Verdict::Unsupported(
-        "it is gapless: a ledger has the state of each of its numbers, and this change would contradict it. NUMBER VOID \
-         and NUMBER SETTLE change the states of numbers"
+        "it is gapless: a ledger has the state of each of its numbers, and this change would contradict it. NUMBER \
+         VOID and NUMBER SETTLE change the states of numbers"
             .to_owned(),
     )
 }

@@ -80,11 +80,12 @@ impl NumberError {
                 counted(*waiting as u64, "request")
             ),
             NumberError::Late { wait_ms } => format!(
-                "BUSY the ledger of '{name}' had no turn for the request within {wait_ms} ms: nothing was done, try again"
+                "BUSY the ledger of '{name}' had no turn for the request within {wait_ms} ms: nothing was done, try \
+                 again"
             ),
             NumberError::Unknown(reason) => format!(
-                "MISCONF generator '{name}': the outcome for '{subject}' is unknown. Repeat the request: if it was done, \
-                 it has the same number and changes nothing. {reason}"
+                "MISCONF generator '{name}': the outcome for '{subject}' is unknown. Repeat the request: if it was \
+                 done, it has the same number and changes nothing. {reason}"
             ),
         }
     }
@@ -492,8 +493,8 @@ impl Sequences {
                 return Err(NumberError::Counter(SequenceRefusal::Lost { store: pool.store.shown().into() }));
             }
             Err(Verdict::NoSuch) => {
-                let what = "its period has not begun: it is more than an hour away by the store's clock. Check the clock \
-                            of this machine and that of the store's";
+                let what = "its period has not begun: it is more than an hour away by the store's clock. Check the \
+                            clock of this machine and that of the store's";
                 return Err(NumberError::Counter(SequenceRefusal::BadRow(what.into())));
             }
             Err(verdict) => return Err(of_verdict(verdict)),
