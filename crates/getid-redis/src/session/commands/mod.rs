@@ -25,12 +25,13 @@ mod sequence;
 mod sequences;
 mod shutdown;
 mod transaction;
+mod unknown;
 mod workers;
 
-pub use ids::no_generator;
 pub use requests::REQUESTS_OFF;
 pub(super) use sequences::HASH_FIELD;
 pub use sequences::SEQUENCES_OFF;
+pub use unknown::no_generator;
 
 use super::client::ClientState;
 use super::effect::{AclEffect, ClientEffect, ConfigEffect, Effect, IdsEffect, IntrospectEffect};

@@ -7,8 +7,8 @@ use getid_core::server::ledger::{
 };
 use getid_core::server::{CounterDeclaration, is_unprintable};
 
-use super::ids::unknown_generator;
 use super::sequences::needs_request;
+use super::unknown::unknown_generator;
 use super::{Call, CommandReply, CommandResult, NOT_AN_INTEGER, SEQUENCES_OFF, SYNTAX};
 use crate::command::{RequestKey, Verb, parse_request, quoted};
 use crate::resp::{ErrorKind, ErrorReply, parse_integer};
