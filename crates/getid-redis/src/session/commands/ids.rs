@@ -6,10 +6,10 @@ use getid_core::server::CounterDeclaration;
 use getid_core::server::request_key;
 use getid_core::{NamedGenerator, Number, RequestField};
 
-use super::{Call, CommandReply, CommandResult, NOT_AN_INTEGER, no_generator};
-use crate::acl::User;
+use super::unknown::unknown_generator;
+use super::{Call, CommandReply, CommandResult, NOT_AN_INTEGER};
 use crate::command::{
-    Command, EncodedGenerator, IdEncoding, IdReadings, KIND_READERS, NamedId, RequestKey, Verb, check_named_span,
+    EncodedGenerator, IdEncoding, IdReadings, KIND_READERS, NamedId, RequestKey, Verb, check_named_span,
     parse_counter_id, parse_id, parse_named_id, parse_span, parse_time, quoted,
 };
 use crate::resp::{Args, ErrorKind, ErrorReply, parse_integer};
@@ -17,7 +17,6 @@ use crate::session::Settings;
 use crate::session::effect::{Effect, IdsEffect};
 use crate::session::named::{NamedReply, ReplyForm};
 use crate::session::turn::{SEALED_COST, named_cost};
-use getid_text::suggest::is_near;
 
 /// `GETID [name [field value ...] [REQUEST r [FOR seconds]]]` outside the fast path.
 #[inline]
@@ -68,7 +67,7 @@ const NO_SERVER_ID: ErrorReply =
 #[inline(never)]
 fn named(call: &mut Call<'_>, at: usize, count: u32) -> CommandResult {
     let verb = call.command.verb;
-    let Call { args, client, turn, transaction, command, .. } = call;
+    let Call { args, client, turn, transaction, .. } = call;
     let settings = &client.settings;
     let found = settings.generators.find(args.get(at).unwrap_or_default()).and_then(|place| {
         let (index, generator) = settings.generators.get(place)?;
@@ -82,8 +81,8 @@ fn named(call: &mut Call<'_>, at: usize, count: u32) -> CommandResult {
             return super::requests::of_unnamed(call, at, count);
         }
         turn.tally.ids(verb, 1, 1);
-        turn.count_work(UNKNOWN_NAME_BYTES);
-        return Err(unknown(settings, args.get(at).unwrap_or_default(), command, client.user()));
+        let name = args.get(at).unwrap_or_default();
+        return Err(unknown_generator(call, name));
     };
     let is_field = |word: &[u8]| generator.request_fields().iter().any(|field| field.name.as_bytes() == word);
     let parsed = RequestKey::parse(args.behind(at + 1), is_field)
@@ -178,28 +177,6 @@ fn unknown_field(generator: &NamedGenerator, word: &[u8]) -> String {
     format!("ERR generator '{name}' takes no field '{word}' with a request; it takes {}", fields.join(", "))
 }
 
-/// Size that an unknown name adds to a turn's bound, bytes, for the search of similar names.
-const UNKNOWN_NAME_BYTES: usize = 4096;
-
-/// Maximum number of names that are compared with an unknown one.
-const COMPARED_NAMES_MAX: usize = 100;
-/// Maximum length of an unknown name that is compared with others, bytes.
-const COMPARED_NAME_BYTES_MAX: usize = 64;
-
-/// Returns the error for an unknown generator. It suggests only similar names that the user may request.
-#[cold]
-fn unknown(settings: &Settings, name: &[u8], command: &Command, user: &User) -> ErrorReply {
-    let typed = str::from_utf8(name).unwrap_or_default();
-    let names = settings.generators.iter().map(|(_, generator)| generator.declaration().name());
-    let names = names.chain(settings.counters.iter().map(|counter| counter.name()));
-    let near = names.filter(|name| name.len().abs_diff(typed.len()) <= 2 && typed.len() <= COMPARED_NAME_BYTES_MAX);
-    let near = near
-        .take(COMPARED_NAMES_MAX)
-        .filter(|name| is_near(typed, name) && user.may_access_key(command, name.as_bytes()));
-    let near: Vec<String> = near.take(3).map(|name| format!("'{name}'")).collect();
-    no_generator(name, &near)
-}
-
 /// Implements `DECODEID id [name]`.
 pub(super) fn decode(call: &mut Call<'_>) -> CommandResult {
     let text = call.arg(1);
@@ -273,13 +250,6 @@ fn find_generator(call: &mut Call<'_>, at: usize) -> Result<Arc<NamedGenerator>,
     let (name, generators) = (call.arg(at), &call.client.settings.generators);
     let found = generators.find(name).and_then(|place| generators.get(place)).map(|(_, found)| Arc::clone(found));
     found.ok_or_else(|| unknown_generator(call, name))
-}
-
-/// Returns the error for an unknown generator, and counts the work of its suggestion.
-#[cold]
-pub(super) fn unknown_generator(call: &mut Call<'_>, name: &[u8]) -> ErrorReply {
-    call.turn.count_work(UNKNOWN_NAME_BYTES);
-    unknown(&call.client.settings, name, call.command, call.client.user())
 }
 
 /// Name of the unnamed generator where a name is required, as in paths of the HTTP port.

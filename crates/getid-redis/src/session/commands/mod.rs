@@ -26,13 +26,13 @@ mod sequences;
 mod series;
 mod shutdown;
 mod transaction;
+mod unknown;
 mod workers;
 
 pub use requests::REQUESTS_OFF;
 pub(super) use sequences::HASH_FIELD;
 pub use sequences::SEQUENCES_OFF;
-
-use getid_core::server::{NAME_BYTES_MAX, is_name};
+pub use unknown::no_generator;
 
 use super::client::ClientState;
 use super::effect::{AclEffect, ClientEffect, ConfigEffect, Effect, IdsEffect, IntrospectEffect};
@@ -398,25 +398,6 @@ impl<'a> Call<'a> {
         let before = "ERR unknown subcommand or wrong number of arguments for '";
         Call::error_quoting(before, self.arg(1), &format!("'. Try {container} HELP."))
     }
-}
-
-/// Returns the error for an unknown generator; `near` are similar names in quotes.
-#[cold]
-pub fn no_generator(name: &[u8], near: &[String]) -> ErrorReply {
-    let Some(typed) = str::from_utf8(name).ok().filter(|name| is_name(name)) else {
-        return format!(
-            "ERR '{}' cannot be the name of a generator: it has 1 to {NAME_BYTES_MAX} bytes of A-Z a-z 0-9 _ . : -",
-            quoted(name)
-        )
-        .into();
-    };
-    let meant = if near.is_empty() { String::new() } else { format!("; did you mean {}?", near.join(" or ")) };
-    let dot = if near.is_empty() { "." } else { "" };
-    let text = format!(
-        "ERR no generator '{typed}'{meant}{dot} Declare it with a line 'generator {typed} <kind>' in the \
-         configuration, and send SIGHUP to the server"
-    );
-    ErrorReply::new(ErrorKind::NotFound, text)
 }
 
 /// Shows `EXEC` to monitors, with the words as sent.

@@ -7,9 +7,9 @@ use getid_core::server::ledger::{
 };
 use getid_core::server::{CounterDeclaration, is_unprintable};
 
-use super::ids::unknown_generator;
 use super::sequences::needs_request;
 use super::series::{has_no_series, needs_key, series_key};
+use super::unknown::unknown_generator;
 use super::{Call, CommandReply, CommandResult, NOT_AN_INTEGER, SEQUENCES_OFF, SYNTAX};
 use crate::command::{RequestKey, Verb, parse_request, quoted};
 use crate::resp::{ErrorKind, ErrorReply, parse_integer};

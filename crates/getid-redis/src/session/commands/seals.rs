@@ -6,7 +6,7 @@
 use getid_core::server::CounterKind;
 use getid_seal::Sealer;
 
-use super::ids::unknown_generator;
+use super::unknown::unknown_generator;
 use super::{Call, CommandReply, CommandResult};
 use crate::command::quoted;
 use crate::resp::{ErrorKind, ErrorReply, Value, parse_integer};

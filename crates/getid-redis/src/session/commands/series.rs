@@ -5,6 +5,7 @@ use std::sync::Arc;
 use getid_core::server::{CounterDeclaration, Key, SERIES_RULE, Series, SeriesRules};
 
 use super::sequence::{LIST_COUNT, LIST_COUNT_MAX, effect};
+use super::unknown::no_generator;
 use super::{Call, CommandResult, NOT_AN_INTEGER, SYNTAX};
 use crate::command::{is_series_word, quoted, series_of};
 use crate::resp::{Args, ErrorKind, ErrorReply, parse_integer};
@@ -55,7 +56,7 @@ fn generator_at<'a>(call: &'a Call<'_>, at: usize) -> Result<(&'a CounterDeclara
         if settings.counters.find(name).is_some() || settings.generators.find(name).is_some() {
             return has_no_series(&quoted(name));
         }
-        super::no_generator(name, &[])
+        no_generator(name, &[])
     })
 }
 
