@@ -10,7 +10,7 @@ use crate::support::{Wire, folder, seal_key_file};
 
 /// An HTTP request with its body, and the commands whose permission it needs: all commands separated by ` & `, and one
 /// of those separated by ` | `.
-const CASES: [(&str, &str, &str); 42] = [
+const CASES: [(&str, &str, &str); 43] = [
     ("POST /v1/ids/-", "", "GETID"),
     ("POST /v1/ids/-?count=2", "", "MGETID 2"),
     ("POST /v1/ids/tweets", "", "GETID tweets"),
@@ -67,7 +67,7 @@ const SHOWN: &str = r#"{"token":"00000000000000000000000000000000"}"#;
 const USERS: u64 = 140;
 
 /// Rules, of which each user gets some in a random order.
-const RULES: [&str; 48] = [
+const RULES: [&str; 50] = [
     "+@all",
     "-@all",
     "+@all",

@@ -117,14 +117,6 @@ pub(crate) const GENERATORS: [&str; 18] = [
     "v4 uuid4",
 ];
 
-/// Returns the counters of a shell with numbers.
-fn serials() -> NamedCounters {
-    NamedCounters::new(["receipt serial R{n:6} gapless", "ticket serial T{n:6}"].map(|line| {
-        let words: Vec<&str> = line.split(' ').collect();
-        Arc::new(CounterDeclaration::parse(&words, |_| Ok(())).unwrap().unwrap())
-    }))
-}
-
 /// Returns the counter `member` of a shell with sealed generators.
 fn counters() -> NamedCounters {
     let words = ["member", "sequence", "seal", "key-file", "k", "answer", "sealed"];

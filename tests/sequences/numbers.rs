@@ -49,6 +49,7 @@ fn opening(declaration: &CounterDeclaration) -> CounterOpening {
         is_serial: true,
         from_unix_ms: i64::MIN,
         until_unix_ms: i64::MAX,
+        series: None,
     }
 }
 

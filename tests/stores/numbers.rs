@@ -139,8 +139,8 @@ pub(crate) fn a_ledger_is_read_page_by_page(fixture: &dyn StoreFixture) {
     };
     let none = LedgerQuery::default;
     assert_eq!(numbers(&mut db, LedgerQuery { state: Some(NumberState::Committed), ..none() }), [5]);
-    assert_eq!(numbers(&mut db, LedgerQuery { period: Some("1999".to_owned()), ..none() }), [0_i64; 0]);
-    assert_eq!(numbers(&mut db, LedgerQuery { series: Some("it's".to_owned()), ..none() }), [0_i64; 0]);
+    assert_eq!(numbers(&mut db, LedgerQuery { period: Some("1999".to_owned()), ..none() }), [0; 0]);
+    assert_eq!(numbers(&mut db, LedgerQuery { series: Some("it's".to_owned()), ..none() }), [0; 0]);
     for after in ["'/\u{e4}/x", "//5", "\\"] {
         numbers(&mut db, LedgerQuery { after: after.to_owned(), ..none() });
     }

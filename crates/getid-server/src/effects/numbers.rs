@@ -41,12 +41,12 @@ fn is_by_hand(act: &NumberAct) -> bool {
 pub(super) async fn raise(
     server: &Server,
     sequences: &Arc<Sequences>,
-    counter: &Arc<CounterDeclaration>,
+    (counter, series): (&Arc<CounterDeclaration>, &str),
     last: i64,
     client: &Client,
 ) -> Result<Value, ErrorReply> {
     let act_of_raise = NumberAct::Raise { last, reason: "SEQUENCE RAISE".to_owned() };
-    let (counter, series, request) = (Arc::clone(counter), String::new(), String::new());
+    let (counter, series, request) = (Arc::clone(counter), series.to_owned(), String::new());
     let action = NumberAction { counter, series, request, act: act_of_raise, is_admin: true };
     act(server, sequences, &action, client).await
 }

@@ -39,7 +39,7 @@ use super::effect::{AclEffect, ClientEffect, ConfigEffect, Effect, IdsEffect, In
 use super::transaction::Transaction;
 use super::turn::Turn;
 use crate::acl::Context;
-use crate::command::{self, Command, TABLE, Verb, quote, quoted};
+use crate::command::{self, Command, TABLE, Verb, quote};
 use crate::resp::{Args, ErrorKind, ErrorReply, Value};
 
 const NOT_AN_INTEGER: ErrorReply = ErrorReply::fixed(ErrorKind::Invalid, "ERR value is not an integer or out of range");
