@@ -104,6 +104,7 @@ impl CivilDay {
     }
 
     /// Returns the Monday of its week, or the first day of the calendar.
+    #[must_use]
     pub fn monday(self) -> CivilDay {
         let number = self.number();
         CivilDay::of_number(number.saturating_sub(weekday(number)))

@@ -279,22 +279,10 @@ impl fmt::Display for CounterError {
                 write!(f, "reset is '{text}', must be ")?;
                 write_words(f, &Reset::WORDS)
             }
-            CounterError::FiscalStart { text } => {
-                write!(f, "fiscal-start is '{text}', must be a day of each year as MM-dd, such as 04-06, and not 02-29")
-            }
-            CounterError::FiscalName { text } => write!(
-                f,
-                "fiscal-name is '{text}', must be start or end: the calendar year in which a fiscal year starts or ends"
-            ),
-            CounterError::NoFiscalStart => f.write_str(
-                "{fiscal-year} and 'reset fiscal-year' need the first day of it, such as 'fiscal-start 04-06'",
-            ),
-            CounterError::UnreadFiscal { option: FISCAL_NAME } => {
-                f.write_str("fiscal-name is for {fiscal-year}, which the template does not show")
-            }
-            CounterError::UnreadFiscal { option } => {
-                write!(f, "{option} is for {{fiscal-year}} and 'reset fiscal-year', and the serial has neither")
-            }
+            CounterError::FiscalStart { .. }
+            | CounterError::FiscalName { .. }
+            | CounterError::NoFiscalStart
+            | CounterError::UnreadFiscal { .. } => self.write_fiscal(f),
             CounterError::Cache { text } => write!(f, "cache is '{text}', must be 0 to {RESERVED_MAX}"),
             CounterError::Pad { text } => write!(f, "pad is '{text}', must be 1 to {PAD_MAX}"),
             CounterError::Format { text } => {
@@ -340,6 +328,31 @@ impl fmt::Display for CounterError {
             }
             CounterError::Sqids(error) => error.fmt(f),
             CounterError::Seal(mistake) => mistake.fmt(f),
+        }
+    }
+}
+
+impl CounterError {
+    /// Writes a mistake in the options of fiscal years.
+    fn write_fiscal(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CounterError::FiscalStart { text } => {
+                write!(f, "fiscal-start is '{text}', must be a day of each year as MM-dd, such as 04-06, and not 02-29")
+            }
+            CounterError::FiscalName { text } => write!(
+                f,
+                "fiscal-name is '{text}', must be start or end: the calendar year in which a fiscal year starts or ends"
+            ),
+            CounterError::NoFiscalStart => f.write_str(
+                "{fiscal-year} and 'reset fiscal-year' need the first day of it, such as 'fiscal-start 04-06'",
+            ),
+            CounterError::UnreadFiscal { option: FISCAL_NAME } => {
+                f.write_str("fiscal-name is for {fiscal-year}, which the template does not show")
+            }
+            CounterError::UnreadFiscal { option } => {
+                write!(f, "{option} is for {{fiscal-year}} and 'reset fiscal-year', and the serial has neither")
+            }
+            _ => Ok(()),
         }
     }
 }
