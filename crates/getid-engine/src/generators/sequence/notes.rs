@@ -773,6 +773,19 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_note_of_a_ledger_or_its_counter_is_not_lowered() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let notes = || SequenceNotes::in_file(dir.path().join("notes"));
+        let ledger = |name: &str, changes| LedgerNote { name: name.to_owned(), changes, counters: Vec::new() };
+        notes().note_ledgers("a", vec![ledger("i", 7), ledger("it's", 9)], had(1, 101, 0, 5), None).await;
+        notes().note_ledgers("a", vec![ledger("i", 3)], had(1, 51, 0, 5), None).await;
+        let noted = notes().ledgers("a").await.expect("notes");
+        assert_eq!(noted, [ledger("i", 7)], "a name that is no generator's is left out");
+        assert_eq!(notes().ledgers("b").await, Some(Vec::new()), "another store");
+        assert_eq!(notes().highest(vec![Key::new("orders").expect("a name")]).await, [101]);
+    }
+
+    #[tokio::test]
     async fn notes_that_cannot_be_written_report_it_and_delay_nothing() {
         let notes = SequenceNotes::in_file("/nowhere/at/all".into());
         assert_eq!(notes.check("a", had(1, 101, 0, 5), None).await, [None]);
