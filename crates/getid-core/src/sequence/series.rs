@@ -63,6 +63,8 @@ impl fmt::Display for Series {
 
 #[cfg(test)]
 mod tests {
+    use alloc::format;
+
     use super::{SERIES_RULE, Series};
     use crate::sequence::SERIES_BYTES_MAX;
 
