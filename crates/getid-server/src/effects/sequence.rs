@@ -46,7 +46,7 @@ pub(super) async fn perform(server: &Arc<Server>, effect: SequenceEffect, client
         }
         SequenceEffect::Raise { key, last } => {
             let raised = match gapless(server, &key) {
-                Some(counter) => numbers::raise(server, sequences, &counter, last, client).await,
+                Some(counter) => numbers::raise(server, sequences, (&counter, key.series()), last, client).await,
                 None => raise(server, sequences, &key, last).await,
             };
             raised.inspect(|_| act("SEQUENCE RAISE", &key))

@@ -14,7 +14,7 @@ use getid_core::server::{Key, Spec};
 use super::beats::{self, BeatStatements};
 use super::native::{self, COLUMNS, FoundRows, OtherRowsChange, PeriodOpening, PrunePlan, RawRow, column};
 use super::numbers;
-use super::packet::{Link, Packet, PacketFailureKind, SqlRow};
+use super::packet::{Link, Packet, PacketFailureKind, SqlRow, StatementResult};
 use super::requests;
 use super::script::{self, COUNT, by_key, is_row};
 use super::{
@@ -290,67 +290,64 @@ impl<L: Link> SqlConnection<L> {
         Ok(updates.into_iter().map(|at| done[at].affected == 1).collect())
     }
 
-    async fn open_one(&mut self, ask: &OpenPeriodRequest) -> Result<Result<Generator, Verdict>, StoreError> {
-        let (name, series) = (ask.key.name(), ask.key.series());
-        let native::RecentRows { since_unix_ms, condition } = native::recent_rows(ask);
-        let mut packet = Packet::locking().creating(ask.may_begin);
-        let own = of_shared::<L>(ask.server).map(|server| BeatStatements::add::<L>(&mut packet, server, beats::LIVE));
+    /// Opens counters in one transaction. The store's row is locked first, so that openings follow one another.
+    async fn open_all(&mut self, asks: &[OpenPeriodRequest]) -> Result<Vec<Result<Generator, Verdict>>, StoreError> {
+        let Some(first) = asks.first() else { return Ok(Vec::new()) };
+        // All servers lock rows in the same order.
+        let mut order: Vec<usize> = (0..asks.len()).collect();
+        order.sort_by_key(|at| &asks[*at].key);
+        let mut names: Vec<String> = order.iter().map(|at| asks[*at].key.name().to_owned()).collect();
+        names.dedup();
+        let mut packet = Packet::locking().creating(asks.iter().any(|ask| ask.may_begin));
+        let own = of_shared::<L>(first.server).map(|server| BeatStatements::add::<L>(&mut packet, server, beats::LIVE));
         let changes = packet.add(script::lock_store_sql::<L>());
         let now = packet.add(format!("SELECT {}", L::NOW));
-        let found = packet.add(script::generators_sql::<L>(Some(&[name.to_owned()]), L::FOR_UPDATE));
-        // Reservations from rows that are about to be dropped end before, or find them dropped.
-        let recent = packet.add(format!(
-            "SELECT next FROM getid_sequence{} WHERE name = '{name}' AND series = '{series}' AND ({condition}) \
-             AND updated >= {since_unix_ms} ORDER BY name, series, period{}",
-            L::BY_KEY,
-            L::FOR_UPDATE
-        ));
-        let row = packet.add(script::lock_rows_sql::<L>(std::iter::once(&ask.key)));
-        let key_row = packet
-            .add(format!("SELECT 1 FROM getid_sequence WHERE name = '{name}' AND series = '{series}' AND period = ''"));
-        let ledger = packet.add(numbers::has_ledger_sql(name));
+        let found = packet.add(script::generators_sql::<L>(Some(&names), &format!(" ORDER BY name{}", L::FOR_UPDATE)));
+        let reads: Vec<OpeningReads> = order.iter().map(|at| OpeningReads::add::<L>(&mut packet, &asks[*at])).collect();
         let done = self.link.run(packet).await?;
         if let Some(own) = own {
             own.read(&done)?;
         }
         let Some(next) = done[changes].number().map(|changes| changes.saturating_add(1)) else {
             self.link.rollback().await?;
-            return absent::<L, _>(done[now].rows.is_empty(), Err(Verdict::NoSuch));
+            return absent::<L, _>(done[now].rows.is_empty(), vec![Err(Verdict::NoSuch); asks.len()]);
         };
         let now = done[now].number().unwrap_or(0);
-        let highest = done[recent].rows.iter().filter_map(|row| row.number(0)).max().unwrap_or(0);
-        let has_key = !done[key_row].rows.is_empty();
-        let found = done[found].rows.first().map(Generator::of);
-        let has_ledger = !done[ledger].rows.is_empty();
-        if let Some(found) = found.as_ref().filter(|found| has_ledger && found.reset != ask.reset.to_string()) {
-            let verdict = numbers::keeps_reset(&found.reset);
+        let found: Vec<Generator> = done[found].rows.iter().map(Generator::of).collect();
+        let mut generators: BTreeMap<String, Generator> =
+            found.iter().map(|found| (found.name.clone(), found.clone())).collect();
+        let mut packet = OpeningPacket::new();
+        let mut answers: Vec<Option<Result<Generator, Verdict>>> = vec![None; asks.len()];
+        for (at, reads) in order.into_iter().zip(reads) {
+            let ask = &asks[at];
+            let found = generators.get(ask.key.name());
+            let opening = reads.read(&done).and_then(|rows| {
+                let has_ledger = !done[reads.ledger].rows.is_empty();
+                if let Some(found) = found.filter(|found| has_ledger && found.reset != ask.reset.to_string()) {
+                    return Err(numbers::keeps_reset(&found.reset));
+                }
+                let opening = native::apply_period_opening(found, &rows, ask, now)?;
+                Ok((rows.row.map(|row| row.version), opening))
+            });
+            answers[at] = Some(opening.map(|(seen, opening)| {
+                packet.add::<L>(ask, &opening, seen, next);
+                generators.insert(ask.key.name().to_owned(), opening.generator.clone());
+                opening.generator
+            }));
+        }
+        let changed = generators.values().filter(|generator| !found.contains(generator));
+        let rows = packet.finish::<L>(changed, next);
+        if let Some((packet, written)) = rows {
+            let done = self.link.run(packet).await?;
+            // Each write changes the version of its row, so that MySQL counts it too.
+            if let Some((_, key)) = written.iter().find(|(at, _)| done[*at].affected != 1) {
+                let what = format!("the row of '{key}' was changed while its period was opened");
+                return Err(StoreError::Unknown(what));
+            }
+        } else {
             self.link.rollback().await?;
-            return Ok(Err(verdict));
         }
-        let opening = match done[row].rows.first().map(RawRow::of).map(RawRow::read).transpose() {
-            Err(bad) => Err(Verdict::BadRow(bad.to_string())),
-            Ok(row) => {
-                let rows = FoundRows { row, highest, has_key };
-                let opening = native::apply_period_opening(found.as_ref(), &rows, ask, now);
-                opening.map(|opening| (rows.row.map(|row| row.version), opening))
-            }
-        };
-        let (seen, opening) = match opening {
-            Ok(opening) => opening,
-            Err(verdict) => {
-                self.link.rollback().await?;
-                return Ok(Err(verdict));
-            }
-        };
-        let done = self.link.run(opening_packet::<L>(ask, &opening, found.as_ref(), seen, next)).await?;
-        // The row is the first statement. Each write changes its version, so that MySQL counts it too.
-        if opening.row.is_some() && done.first().is_none_or(|written| written.affected != 1) {
-            return Err(StoreError::Unknown(format!(
-                "the row of '{}' was changed while its period was opened",
-                ask.key
-            )));
-        }
-        Ok(Ok(opening.generator))
+        Ok(answers.into_iter().map(|answer| answer.unwrap_or(Err(Verdict::NoSuch))).collect())
     }
 
     async fn prune_one(&mut self, ask: &PruneRequest) -> Result<Result<PruneResult, Verdict>, StoreError> {
@@ -486,7 +483,17 @@ impl<L: ReserveLink> Connection for SqlConnection<L> {
     }
 
     fn open_period<'a>(&'a mut self, ask: &'a OpenPeriodRequest) -> StoreFuture<'a, Result<Generator, Verdict>> {
-        Box::pin(self.open_one(ask))
+        Box::pin(async move {
+            let opened = self.open_all(std::slice::from_ref(ask)).await?.pop();
+            opened.ok_or_else(|| StoreError::Unknown(format!("no answer for the period of '{}'", ask.key)))
+        })
+    }
+
+    fn open_periods<'a>(
+        &'a mut self,
+        asks: &'a [OpenPeriodRequest],
+    ) -> StoreFuture<'a, Vec<Result<Generator, Verdict>>> {
+        Box::pin(self.open_all(asks))
     }
 
     fn begin_periods<'a>(&'a mut self, begun: &'a [BegunPeriod]) -> StoreFuture<'a, ()> {
@@ -601,53 +608,102 @@ pub(super) async fn tokens<L: Link>(link: &mut L) -> Result<Option<Vec<Token>>, 
     }
 }
 
-/// Returns the packet that writes the changes of an opened period, the counter's row first, and ends its transaction.
-/// `found`: the generator's
-/// row before it; `seen`: the version of the counter's row; `change`: the number of the change.
-fn opening_packet<L: Link>(
-    ask: &OpenPeriodRequest,
-    opening: &PeriodOpening,
-    found: Option<&Generator>,
-    seen: Option<u64>,
-    change: i64,
-) -> Packet {
-    let mut packet = Packet::commit();
-    if let Some(row) = &opening.row {
-        packet.add(script::write_sql(change, seen, row));
-    }
-    if let Some(row) = &opening.key_row {
-        packet.add(script::write_sql(change, None, row));
-    }
-    let since_unix_ms = native::recent_rows(ask).since_unix_ms;
-    let is_other = format!("NOT (series = '{}' AND period = '{}')", ask.key.series(), ask.key.period());
-    let others = match opening.others {
-        // All counters of the period follow the new declaration, not only that of one key.
-        OtherRowsChange::Renewed if ask.series.is_some() => {
-            let Spec { max, cache, .. } = ask.spec;
-            let is_recent = format!("(updated >= {since_unix_ms} OR period = '{}')", ask.key.period());
-            Some((format!("max_value = {max}, cache = {cache}, "), format!("{is_recent} AND {is_other}")))
-        }
-        // No other server holds values of a file.
-        OtherRowsChange::Renewed if L::IS_SHARED => {
-            Some((String::new(), format!("updated >= {since_unix_ms} AND {is_other}")))
-        }
-        OtherRowsChange::Stay | OtherRowsChange::Renewed => None,
-        OtherRowsChange::Dropped { before } => Some(("state = 'dropped', ".to_owned(), native::periods_of(before))),
-    };
-    if let Some((set, condition)) = others {
-        packet.add(format!(
-            "UPDATE getid_sequence SET {set}version = version + 1, generation = generation + 1, changed = {change} \
-             WHERE name = '{}' AND state = 'live' AND {condition}",
-            ask.key.name()
+/// Statements that read the rows of a counter before it is opened, by their places in the packet.
+struct OpeningReads {
+    recent: usize,
+    row: usize,
+    key_row: usize,
+    ledger: usize,
+}
+
+impl OpeningReads {
+    fn add<L: Link>(packet: &mut Packet, ask: &OpenPeriodRequest) -> OpeningReads {
+        let (name, series) = (ask.key.name(), ask.key.series());
+        let native::RecentRows { since_unix_ms, condition } = native::recent_rows(ask);
+        // Reservations from rows that are about to be dropped end before, or find them dropped.
+        let recent = packet.add(format!(
+            "SELECT next FROM getid_sequence{} WHERE name = '{name}' AND series = '{series}' AND ({condition}) \
+             AND updated >= {since_unix_ms} ORDER BY name, series, period{}",
+            L::BY_KEY,
+            L::FOR_UPDATE
         ));
+        let row = packet.add(script::lock_rows_sql::<L>(std::iter::once(&ask.key)));
+        let key_row = packet
+            .add(format!("SELECT 1 FROM getid_sequence WHERE name = '{name}' AND series = '{series}' AND period = ''"));
+        let ledger = packet.add(numbers::has_ledger_sql(name));
+        OpeningReads { recent, row, key_row, ledger }
     }
-    if !packet.is_empty() {
-        packet.add(format!("UPDATE getid_store SET changes = {change} WHERE id = 1"));
+
+    fn read(&self, done: &[StatementResult]) -> Result<FoundRows, Verdict> {
+        let highest = done[self.recent].rows.iter().filter_map(|row| row.number(0)).max().unwrap_or(0);
+        let has_key = !done[self.key_row].rows.is_empty();
+        let row = done[self.row].rows.first().map(RawRow::of).map(RawRow::read).transpose();
+        let row = row.map_err(|bad| Verdict::BadRow(bad.to_string()))?;
+        Ok(FoundRows { row, highest, has_key })
     }
-    if found != Some(&opening.generator) {
-        packet.add(script::write_generator_sql::<L>(&opening.generator));
+}
+
+/// The packet that writes the changes of opened periods and ends their transaction.
+struct OpeningPacket {
+    packet: Packet,
+    /// Places of the statements that write the rows of counters, with their keys.
+    written: Vec<(usize, Key)>,
+}
+
+impl OpeningPacket {
+    fn new() -> OpeningPacket {
+        OpeningPacket { packet: Packet::commit(), written: Vec::new() }
     }
-    packet
+
+    /// Adds the changes of an opened period. `seen`: the version of the counter's row; `change`: the number of the
+    /// change.
+    fn add<L: Link>(&mut self, ask: &OpenPeriodRequest, opening: &PeriodOpening, seen: Option<u64>, change: i64) {
+        if let Some(row) = &opening.row {
+            self.written.push((self.packet.add(script::write_sql(change, seen, row)), row.key.clone()));
+        }
+        if let Some(row) = &opening.key_row {
+            self.packet.add(script::write_sql(change, None, row));
+        }
+        let since_unix_ms = native::recent_rows(ask).since_unix_ms;
+        let is_other = format!("NOT (series = '{}' AND period = '{}')", ask.key.series(), ask.key.period());
+        let others = match opening.others {
+            // All counters of the period follow the new declaration, not only that of one key.
+            OtherRowsChange::Renewed if ask.series.is_some() => {
+                let Spec { max, cache, .. } = ask.spec;
+                let is_recent = format!("(updated >= {since_unix_ms} OR period = '{}')", ask.key.period());
+                Some((format!("max_value = {max}, cache = {cache}, "), format!("{is_recent} AND {is_other}")))
+            }
+            // No other server holds values of a file.
+            OtherRowsChange::Renewed if L::IS_SHARED => {
+                Some((String::new(), format!("updated >= {since_unix_ms} AND {is_other}")))
+            }
+            OtherRowsChange::Stay | OtherRowsChange::Renewed => None,
+            OtherRowsChange::Dropped { before } => Some(("state = 'dropped', ".to_owned(), native::periods_of(before))),
+        };
+        if let Some((set, condition)) = others {
+            self.packet.add(format!(
+                "UPDATE getid_sequence SET {set}version = version + 1, generation = generation + 1, changed = {change} \
+                 WHERE name = '{}' AND state = 'live' AND {condition}",
+                ask.key.name()
+            ));
+        }
+    }
+
+    /// Adds the rows of generators that have changed. Returns the packet with the places of the rows; `None` if there
+    /// is nothing to write.
+    fn finish<'a, L: Link>(
+        mut self,
+        changed: impl Iterator<Item = &'a Generator>,
+        change: i64,
+    ) -> Option<(Packet, Vec<(usize, Key)>)> {
+        if !self.packet.is_empty() {
+            self.packet.add(format!("UPDATE getid_store SET changes = {change} WHERE id = 1"));
+        }
+        for generator in changed {
+            self.packet.add(script::write_generator_sql::<L>(generator));
+        }
+        (!self.packet.is_empty()).then_some((self.packet, self.written))
+    }
 }
 
 /// Returns the transaction that records begun periods. They are in the order of their keys, so that those of two
@@ -701,7 +757,7 @@ mod tests {
     use getid_core::server::Reset;
     use getid_core::server::beat::{BeatKind, Nonce};
 
-    use super::super::packet::{Dialect, Failure, LinkState, SentPacket, StatementResult};
+    use super::super::packet::{Dialect, Failure, LinkState, SentPacket};
     use super::*;
 
     /// A link that answers each statement with a function, and keeps what was sent.

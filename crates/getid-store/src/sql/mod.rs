@@ -170,6 +170,22 @@ pub trait Connection: Send {
         Box::pin(async { Ok(Err(no_generators())) })
     }
 
+    /// Does [`Connection::open_period`] for several counters in one transaction: one answer for each, in their order.
+    /// At most [`BATCH_MAX`], none twice, all with the same `server`. Of generators whose declaration changes, only one
+    /// counter.
+    fn open_periods<'a>(
+        &'a mut self,
+        asks: &'a [OpenPeriodRequest],
+    ) -> StoreFuture<'a, Vec<Result<Generator, Verdict>>> {
+        Box::pin(async move {
+            let mut opened = Vec::with_capacity(asks.len());
+            for ask in asks {
+                opened.push(self.open_period(ask).await?);
+            }
+            Ok(opened)
+        })
+    }
+
     /// Records periods that have begun as the newest of their generators. A row with a later period or another
     /// declaration stays unchanged. At most [`GENERATORS_MAX`]. Native tables only.
     fn begin_periods<'a>(&'a mut self, _begun: &'a [BegunPeriod]) -> StoreFuture<'a, ()> {

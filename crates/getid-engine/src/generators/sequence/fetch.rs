@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use getid_core::server::beat::Credentials;
 use getid_core::server::{
@@ -27,12 +27,6 @@ use getid_text::plural::{counted, thousands};
 
 /// Distance from a period, by the store's clock, within which its row may be begun, ms.
 const OPENS_WITHIN_MS: i64 = 3_600_000;
-
-/// Number of periods that one statement's time suffices to begin, however slow the store is.
-pub(super) const OPENINGS_MIN: usize = 8;
-
-/// Time after which no more periods are begun with one statement: a fraction of its deadline.
-pub(super) const OPENING_TIME: Duration = Duration::from_millis(500);
 
 /// Interval at which a row with the mark of a store that went back is read again.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -1006,7 +1000,9 @@ async fn reserve_with_periods(
         opening.is_serial && found.is_none_or(|found| found.declaration != opening.declaration)
     };
     let undeclared = |at: &usize| answers[*at].is_none() && asks[*at].1.as_ref().is_some_and(is_undeclared);
-    let undeclared = (0..asks.len()).filter(undeclared).collect();
+    let mut undeclared: Vec<usize> = (0..asks.len()).filter(undeclared).collect();
+    // The first counter declares the generator for the others.
+    undeclared.dedup_by(|other, first| asks[*other].0.key.name() == asks[*first].0.key.name());
     let mut opened = open_periods(connection, asks, &mut answers, undeclared).await?;
     let mut beaten = reserve_missing(connection, server, asks, &mut answers).await?;
     let missing = |at: &usize| match (&answers[*at], &asks[*at].1) {
@@ -1054,33 +1050,33 @@ async fn reserve_missing(
     Ok(reserved.server)
 }
 
-/// Opens the periods of these requests. An opened one then has no answer, and is to be reserved from. Returns the rows
-/// of the generators.
+/// Opens the periods of these requests in one transaction. An opened one then has no answer, and is to be reserved
+/// from. Returns the rows of the generators.
 async fn open_periods(
     connection: &mut dyn Connection,
     asks: &[(ReserveRequest, Option<OpenPeriodRequest>)],
     answers: &mut [Option<FetchAnswer>],
     which: Vec<usize>,
 ) -> Result<Vec<Generator>, StoreError> {
-    let (mut opened, began) = (Vec::new(), Instant::now());
-    for (nth, at) in which.into_iter().enumerate() {
-        let Some(opening) = &asks[at].1 else { continue };
-        answers[at] = if nth >= OPENINGS_MIN && began.elapsed() >= OPENING_TIME {
-            let reason = format!("{nth} other periods are begun first");
-            Some(Err(StoreError::Refused(reason)))
-        } else {
-            match connection.open_period(opening).await {
-                Ok(Ok(generator)) => {
-                    opened.push(generator);
-                    None
-                }
-                Ok(Err(verdict)) => Some(Ok(Err(verdict))),
-                Err(error @ StoreError::Unknown(_)) => return Err(error),
-                Err(error) => Some(Err(error)),
-            }
-        };
+    let openings = which.iter().filter_map(|at| asks[*at].1.clone());
+    let openings: Vec<OpenPeriodRequest> = openings.collect();
+    if openings.is_empty() {
+        return Ok(Vec::new());
     }
-    Ok(opened)
+    match connection.open_periods(&openings).await {
+        Ok(each) => {
+            let mut opened = Vec::with_capacity(each.len());
+            for (at, each) in which.into_iter().zip(each) {
+                answers[at] = each.map(|generator| opened.push(generator)).err().map(|verdict| Ok(Err(verdict)));
+            }
+            Ok(opened)
+        }
+        Err(error @ StoreError::Unknown(_)) => Err(error),
+        Err(error) => {
+            which.into_iter().for_each(|at| answers[at] = Some(Err(error.clone())));
+            Ok(Vec::new())
+        }
+    }
 }
 
 /// Returns why a serial number's counter may not be drawn from, by the rows of generators.

@@ -22,7 +22,7 @@ use tokio::time::{Instant, sleep};
 use super::batcher::{BatchError, BatchLimits, Batcher};
 use super::driver::HELD_FAILS_AFTER;
 use super::error::{SequenceError, refusal_of};
-use super::fetch::{FetchEndGuard, OPENING_TIME, OPENINGS_MIN, may_open};
+use super::fetch::{FetchEndGuard, may_open};
 use super::notes::RowNote;
 use super::pool::{Health, StorePool};
 use super::table::CounterOpening;
@@ -35,6 +35,12 @@ use getid_text::plural::counted;
 
 /// Most requests that wait for a transaction: one of each client with the default `maxclients`.
 const WAITING_MAX: usize = 10_000;
+
+/// Number of counters that one transaction's time suffices to begin, however slow the store is.
+const OPENINGS_MIN: usize = 8;
+
+/// Time after which no more counters are begun with one transaction: a fraction of its deadline.
+const OPENING_TIME: Duration = Duration::from_millis(500);
 
 /// Bytes of texts of a request that count as one more request in a batch.
 const BYTES_PER_COST: usize = 256;
