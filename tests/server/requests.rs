@@ -151,8 +151,8 @@ fn a_server_without_a_store_keeps_no_requests() {
 #[test]
 #[ignore = "needs postgresql"]
 fn no_request_has_two_replies_over_servers_that_are_killed() {
-    const CLIENTS: usize = 12;
-    const REQUESTS: usize = 400;
+    const CLIENTS: usize = 8;
+    const REQUESTS: usize = 100;
     let mut database = PostgresServer::start(&[]);
     let url = database.url();
     let words = [&GENERATORS[..], &["--sequence-store", &url, "--sequence-wait-ms", "5000"]].concat();
