@@ -145,9 +145,8 @@ impl fmt::Display for TemplateError {
             }
             TemplateError::ReferenceLength { bytes, grows: true } => write!(
                 f,
-                "{REFERENCE}, and with 'overflow grow', by which a counter has up to {} digits, its texts would have up \
-                 to {bytes}",
-                COUNTER_BYTES_MAX
+                "{REFERENCE}, and with 'overflow grow', by which a counter has up to {COUNTER_BYTES_MAX} digits, its \
+                 texts would have up to {bytes}"
             ),
             TemplateError::Repeats { reset, days: [one, other], proven } => {
                 write!(f, "its counter begins again {}, and texts repeat: ", reset.each())?;
