@@ -85,7 +85,8 @@ fn a_number_is_reserved_and_settled_and_each_is_in_the_ledger() {
         let (rows, more) = numbers.page(&format!("?limit=3{next}"));
         paged.extend(rows);
         let Some(cursor) = more.as_str() else { break };
-        let escaped: String = cursor.bytes().map(|byte| format!("%{byte:02x}")).collect();
+        let escaped: Vec<_> = cursor.bytes().map(|byte| format!("%{byte:02x}")).collect();
+        let escaped = escaped.concat();
         next = format!("&after={escaped}");
     }
     let states: Vec<_> = paged.iter().map(|(_, state)| state.as_str()).collect();

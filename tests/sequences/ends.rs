@@ -22,7 +22,7 @@ async fn expire(sequences: &Arc<Sequences>, ms: i64) -> Result<Option<bool>, Seq
     sequences.expire(&key(), change).await
 }
 
-fn ended<T>(result: Result<T, SequenceRefusal>) -> bool {
+fn ended<T>(result: &Result<T, SequenceRefusal>) -> bool {
     matches!(result, Err(SequenceRefusal::Ended { .. }))
 }
 
@@ -70,7 +70,7 @@ async fn no_server_gives_a_value_after_the_end_and_persist_continues_above() {
     sleep(Duration::from_millis(2_100)).await;
     for _ in 0..5 {
         for server in [&a, &b] {
-            assert!(ended(server.incr(NAME).await));
+            assert!(ended(&server.incr(NAME).await));
             let again = expire(&server.sequences, 60_000).await;
             assert!(matches!(again, Err(SequenceError::Refused(SequenceRefusal::Ended { .. }))), "{again:?}");
             let raised = server.sequences.raise(&key(), 5_000, false).await;
@@ -98,7 +98,7 @@ async fn a_first_use_and_its_end_are_one_after_the_other() {
     assert_eq!(expire(&server.sequences, 60_000).await, Ok(None), "there is none yet");
     assert_eq!(server.incr(NAME).await, Ok(1));
     assert_eq!(expire(&server.sequences, -1).await, Ok(Some(true)));
-    assert!(ended(server.incr(NAME).await), "an end that is not after now is now");
+    assert!(ended(&server.incr(NAME).await), "an end that is not after now is now");
     assert_eq!(server.sequences.persist(&Key::new("other").unwrap()).await, Ok(None));
 }
 
@@ -116,7 +116,7 @@ async fn the_end_is_in_each_of_several_stores() {
     }
     assert!(server.incr(NAME).await.is_ok());
     sleep(Duration::from_millis(5_100)).await;
-    assert!(ended(server.incr(NAME).await));
+    assert!(ended(&server.incr(NAME).await));
     assert_eq!(server.sequences.persist(&key()).await, Ok(Some(true)));
     assert!(server.incr(NAME).await.is_ok());
 }

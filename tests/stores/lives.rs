@@ -34,7 +34,7 @@ const RIDE_OUT_S: u64 = 5;
 const DOWN: &str = "It is tried again until it answers";
 
 /// Starts a server with this number, in its own folder below `dir`.
-fn start(dir: &Path, number: usize, stores: &[String], words: &[&str]) -> Server {
+pub(crate) fn start(dir: &Path, number: usize, stores: &[String], words: &[&str]) -> Server {
     let dir = dir.join(number.to_string());
     fs::create_dir_all(&dir).unwrap();
     let number = number.to_string();

@@ -22,6 +22,7 @@ mod db;
 mod faults;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 mod gate;
+mod holders;
 mod lives;
 #[cfg(feature = "mysql")]
 mod mysql;

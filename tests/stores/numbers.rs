@@ -199,6 +199,7 @@ pub(crate) fn a_counter_with_a_ledger_is_changed_by_it_only(fixture: &dyn StoreF
 }
 
 pub(crate) fn a_ledger_that_went_back_is_unclear(fixture: &dyn StoreFixture) {
+    use NumberState::{Committed, Reserved, Unclear, Void};
     let mut db = begun(fixture);
     let asks: Vec<NumberRequest> = (1..=4).map(|n| reserve(&format!("r{n}"))).collect();
     db.number(&asks, &[]);
@@ -213,7 +214,6 @@ pub(crate) fn a_ledger_that_went_back_is_unclear(fixture: &dyn StoreFixture) {
     assert_eq!(answers.each[0].as_ref().unwrap().text, "R2026-000009");
     let unclear = NumberRefusal::Settled { text: "R2026-000003".to_owned(), state: NumberState::Unclear };
     assert_eq!(answers.each[1], Err(NumberVerdict::Refused(unclear)));
-    use NumberState::{Committed, Reserved, Unclear, Void};
     let states: Vec<_> = rows(&mut db).into_iter().map(|(number, last, state, _)| (number, last, state)).collect();
     let expected =
         [(1, 1, Committed), (2, 2, Unclear), (3, 3, Unclear), (4, 4, Unclear), (5, 8, Unclear), (9, 9, Reserved)];

@@ -44,11 +44,11 @@ pub(crate) fn a_request_keeps_its_first_reply(fixture: &dyn StoreFixture) {
     let mut db = Db::open(fixture);
     assert_eq!(db.find_requests(&[scope("a")]), [None]);
     let (first, second) = (row("a", 1), row("a", 2));
-    assert_eq!(claim(&mut db, &[first.clone()]), [&*first.reply]);
-    assert_eq!(claim(&mut db, &[second.clone()]), [&*first.reply]);
+    assert_eq!(claim(&mut db, std::slice::from_ref(&first)), [&*first.reply]);
+    assert_eq!(claim(&mut db, std::slice::from_ref(&second)), [&*first.reply]);
     let mut other = Db::open_second(fixture);
     let client = other.as_mut().unwrap_or(&mut db);
-    assert_eq!(claim(client, &[second.clone()]), [&*first.reply]);
+    assert_eq!(claim(client, std::slice::from_ref(&second)), [&*first.reply]);
     let more = RequestRow { fingerprint: Fingerprint::new(2, &[]), ..second };
     assert_eq!(claim(client, &[more]), ["other arguments"]);
     let found = client.find_requests(&[scope("b"), scope("a")]);

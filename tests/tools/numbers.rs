@@ -98,7 +98,8 @@ fn fake(replies: &[&str]) -> u16 {
 /// Returns a reply of bulk strings.
 fn list(words: &str) -> String {
     let words: Vec<&str> = words.split(' ').collect();
-    let all: String = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len())).collect();
+    let all: Vec<_> = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len())).collect();
+    let all = all.concat();
     format!("*{}\r\n{all}", words.len())
 }
 

@@ -137,16 +137,10 @@ impl Server {
             AuditAction::ClientUnpause => line!(AuditClient, "CLIENT UNPAUSE"),
             AuditAction::Monitor => line!(AuditMonitor, "MONITOR"),
             AuditAction::Sequence { what, name } => {
-                throttled!(
-                    throttle, AuditSequence, by: &user, target: AUDIT, user = %user, client = id, addr = %addr, name,
-                    "{what}"
-                );
+                throttled!(throttle, AuditSequence, by: &user, target: AUDIT, user = %user, client = id, addr = %addr, name, "{what}");
             }
             AuditAction::Number { what, name, number } => {
-                throttled!(
-                    throttle, AuditSequence, by: &user, target: AUDIT, user = %user, client = id, addr = %addr, name,
-                    number, "{what}"
-                );
+                throttled!(throttle, AuditSequence, by: &user, target: AUDIT, user = %user, client = id, addr = %addr, name, number, "{what}");
             }
             AuditAction::WorkerIdInit { pool } => line!(AuditWorkerId, "WORKERID INIT", pool),
             AuditAction::WorkerIdRevoke { pool, id: worker_id } => {

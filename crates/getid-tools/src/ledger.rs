@@ -411,7 +411,9 @@ mod tests {
 
     fn audit(rows: &[(i64, i64, &str)]) -> (bool, String) {
         let mut audit = Audit::default();
-        rows.iter().for_each(|(number, last, key)| audit.add(&row(*number, *last, key)));
+        for (number, last, key) in rows {
+            audit.add(&row(*number, *last, key));
+        }
         let text = audit.to_string();
         (audit.is_complete(), text.lines().last().unwrap().to_owned())
     }

@@ -127,11 +127,15 @@ impl RequestReply {
         };
         let kind = match self {
             RequestReply::Integers(ids) => {
-                ids.iter().for_each(|id| add(id));
+                for id in ids {
+                    add(id);
+                }
                 "integers"
             }
             RequestReply::Texts(ids) => {
-                ids.iter().for_each(|id| add(id));
+                for id in ids {
+                    add(id);
+                }
                 "texts"
             }
             RequestReply::Range { first, last, increment } => {

@@ -93,6 +93,44 @@ struct NamedRefusal<'a> {
     refusal: &'a SequenceRefusal,
 }
 
+impl NamedRefusal<'_> {
+    /// Writes the sentence about a key without a series.
+    fn fmt_series(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (generator, key) = self.name.split_once('/').unwrap_or((self.name, ""));
+        if let SequenceRefusal::TooManySeries { max } = self.refusal {
+            return write!(
+                f,
+                "ERR generator '{generator}' has no series of the key '{key}' yet, and its maximum of {max} keys: a larger \
+                 'keys-max' in its declaration allows more"
+            );
+        }
+        write!(
+            f,
+            "ERR generator '{generator}' has no series of the key '{key}', and its keys are declared: 'SERIES CREATE \
+             {generator} {key}' makes it"
+        )
+    }
+
+    /// Writes the sentence about a store that lost writes.
+    fn fmt_lost(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, word) = (self.name, NameWord(self.name));
+        if let SequenceRefusal::Lost { store } = self.refusal {
+            return write!(
+                f,
+                "MISCONF sequence '{name}': {store} has no row of it, and this server has given values of it: the \
+                 store was lost, or is another one. Restore the right one; else 'SEQUENCE RAISE {word} N', above all \
+                 values given, lets it continue"
+            );
+        }
+        write!(
+            f,
+            "MISCONF sequence '{name}': its store went back below values that were given, as after the restore of a \
+             backup. 'SEQUENCE INFO {word}' shows how far; 'SEQUENCE RAISE {word} N', above all values given, or \
+             'SEQUENCE CONFIRM {word}' lets it continue"
+        )
+    }
+}
+
 impl fmt::Display for NamedRefusal<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (name, word) = (self.name, NameWord(self.name));
@@ -112,38 +150,12 @@ impl fmt::Display for NamedRefusal<'_> {
                 "ERR sequence '{name}' ended at {}: 'PERSIST {word}' continues it above its last value",
                 UtcMs(*unix_ms)
             ),
-            SequenceRefusal::NoSeries => {
-                let (generator, key) = name.split_once('/').unwrap_or((name, ""));
-                write!(
-                    f,
-                    "ERR generator '{generator}' has no series of the key '{key}', and its keys are declared: 'SERIES CREATE \
-                     {generator} {key}' makes it"
-                )
-            }
-            SequenceRefusal::TooManySeries { max } => {
-                let (generator, key) = name.split_once('/').unwrap_or((name, ""));
-                write!(
-                    f,
-                    "ERR generator '{generator}' has no series of the key '{key}' yet, and its maximum of {max} keys: a larger \
-                     'keys-max' in its declaration allows more"
-                )
-            }
+            SequenceRefusal::NoSeries | SequenceRefusal::TooManySeries { .. } => self.fmt_series(f),
             SequenceRefusal::AtMax { max } => write!(
                 f,
                 "ERR sequence '{name}' has no more values up to its max {max}: 'SEQUENCE ALTER {word} max N' gives it more"
             ),
-            SequenceRefusal::WentBack => write!(
-                f,
-                "MISCONF sequence '{name}': its store went back below values that were given, as after the restore of \
-                 a backup. 'SEQUENCE INFO {word}' shows how far; 'SEQUENCE RAISE {word} N', above all values given, or \
-                 'SEQUENCE CONFIRM {word}' lets it continue"
-            ),
-            SequenceRefusal::Lost { store } => write!(
-                f,
-                "MISCONF sequence '{name}': {store} has no row of it, and this server has given values of it: the \
-                 store was lost, or is another one. Restore the right one; else 'SEQUENCE RAISE {word} N', above all \
-                 values given, lets it continue"
-            ),
+            SequenceRefusal::WentBack | SequenceRefusal::Lost { .. } => self.fmt_lost(f),
             SequenceRefusal::Newer { period } => write!(
                 f,
                 "BUSY generator '{name}': another server has begun its period {period}, and this one continues there with \

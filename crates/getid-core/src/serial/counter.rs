@@ -221,13 +221,13 @@ impl CounterError {
             CounterError::Reserved { .. } | CounterError::NoTemplate => return None,
             CounterError::Template { .. } => "template",
             CounterError::NoValue { option } | CounterError::Twice { option } => option,
+            CounterError::UnreadFiscal { option } | CounterError::NoKey { option } => option,
             CounterError::Option { name, .. } => name,
             CounterError::NoZone | CounterError::Zone { .. } => "zone",
             CounterError::Reset { .. } => "reset",
             CounterError::FiscalStart { .. } | CounterError::NoFiscalStart => FISCAL_START,
             CounterError::FiscalName { .. } => FISCAL_NAME,
-            CounterError::UnreadFiscal { option } => option,
-            CounterError::Cache { .. } => "cache",
+            CounterError::Cache { .. } | CounterError::GaplessCache { .. } => "cache",
             CounterError::Pad { .. } => "pad",
             CounterError::Format { .. } => "format",
             CounterError::Prefix { .. } => "prefix",
@@ -236,14 +236,49 @@ impl CounterError {
             CounterError::KeyCase { .. } => "key-case",
             CounterError::Keys { .. } => "keys",
             CounterError::KeysMax { .. } => "keys-max",
-            CounterError::NoKey { option } => option,
             CounterError::GaplessKind | CounterError::GaplessKey => GAPLESS,
-            CounterError::GaplessCache { .. } => "cache",
             CounterError::Released { .. } | CounterError::ReleasedAlone => "released",
             CounterError::Alphabet { .. } | CounterError::UnreadAlphabet => "alphabet",
             CounterError::Sqids(error) => error.option(),
             CounterError::Seal(mistake) => mistake.option(),
         })
+    }
+}
+
+impl CounterError {
+    /// Writes the sentence about an option of keys, or of numbers without gaps.
+    fn fmt_rule(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CounterError::UniquePer { text } => write!(f, "unique-per is '{text}', must be key"),
+            CounterError::KeyCase { text } => write!(f, "key-case is '{text}', must be upper or exact"),
+            CounterError::Keys { text } => write!(f, "keys is '{text}', must be on-first-use or declared"),
+            CounterError::KeysMax { text } => write!(f, "keys-max is '{text}', must be 1 to {KEYS_MAX}"),
+            CounterError::NoKey { option } => write!(
+                f,
+                "{option} is for a serial with a series for each key, and this one has none: show the key in its template, \
+                 as in 'INV-{{key}}-{{n:6}}', or add 'unique-per key'"
+            ),
+            CounterError::GaplessKind => f.write_str(
+                "gapless is an option of a serial, and a sequence has no ledger: 'serial \"{n:6}\" gapless' in the place \
+                 of the kind declares numbers without gaps",
+            ),
+            CounterError::GaplessCache { text } => write!(
+                f,
+                "cache is '{text}', must be 0 or omitted with gapless: each number is in the store before its reply"
+            ),
+            CounterError::GaplessKey => f.write_str(
+                "a ledger finds a number by its text, and with 'unique-per key' two keys have the same: show the key in the \
+                 template, as in 'R-{key}-{n:6}'",
+            ),
+            CounterError::Released { text } => {
+                write!(f, "released is '{text}', must be void, or omitted for numbers that other requests get")
+            }
+            CounterError::ReleasedAlone => {
+                f.write_str("released void is for a serial with gapless: add gapless, or remove released")
+            }
+            // The other mistakes have their sentences in `fmt`.
+            _ => Ok(()),
+        }
     }
 }
 
@@ -295,39 +330,13 @@ impl fmt::Display for CounterError {
                  backslashes"
             ),
             CounterError::Overflow { text } => write!(f, "overflow is '{text}', must be error or grow"),
-            CounterError::UniquePer { text } => write!(f, "unique-per is '{text}', must be key"),
-            CounterError::KeyCase { text } => write!(f, "key-case is '{text}', must be upper or exact"),
-            CounterError::Keys { text } => write!(f, "keys is '{text}', must be on-first-use or declared"),
-            CounterError::KeysMax { text } => write!(f, "keys-max is '{text}', must be 1 to {KEYS_MAX}"),
-            CounterError::NoKey { option } => write!(
-                f,
-                "{option} is for a serial with a series for each key, and this one has none: show the key in its template, \
-                 as in 'INV-{{key}}-{{n:6}}', or add 'unique-per key'"
-            ),
-            CounterError::GaplessKind => f.write_str(
-                "gapless is an option of a serial, and a sequence has no ledger: 'serial \"{n:6}\" gapless' in the place \
-                 of the kind declares numbers without gaps",
-            ),
-            CounterError::GaplessCache { text } => write!(
-                f,
-                "cache is '{text}', must be 0 or omitted with gapless: each number is in the store before its reply"
-            ),
-            CounterError::GaplessKey => f.write_str(
-                "a ledger finds a number by its text, and with 'unique-per key' two keys have the same: show the key in the \
-                 template, as in 'R-{key}-{n:6}'",
-            ),
-            CounterError::Released { text } => {
-                write!(f, "released is '{text}', must be void, or omitted for numbers that other requests get")
-            }
-            CounterError::ReleasedAlone => {
-                f.write_str("released void is for a serial with gapless: add gapless, or remove released")
-            }
             CounterError::Alphabet { error } => write!(f, "alphabet: {error}"),
             CounterError::UnreadAlphabet => {
                 f.write_str("alphabet is for seal and format sqids, and the sequence has neither")
             }
             CounterError::Sqids(error) => error.fmt(f),
             CounterError::Seal(mistake) => mistake.fmt(f),
+            other => other.fmt_rule(f),
         }
     }
 }

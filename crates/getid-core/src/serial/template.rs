@@ -92,6 +92,40 @@ impl fmt::Display for CheckWords {
     }
 }
 
+impl TemplateError {
+    /// Writes the sentence about a check digit.
+    fn fmt_check(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TemplateError::KeyCheckDigit { check: CheckDigit::Reference } => {
+                write!(f, "{REFERENCE}, and a {{key}} may have more, and '_', '.' and '-'")
+            }
+            TemplateError::KeyCheckDigit { check } => write!(
+                f,
+                "'{{{}}}' covers digits only, and a {{key}} may have letters: use a check digit over letters, \
+                 {{mod37-36}} or {{mod97}}",
+                check.word()
+            ),
+            TemplateError::CheckDigit { check } => {
+                let place = if check.is_front() { "first" } else { "last" };
+                write!(f, "'{{{}}}' must be the {place} of the template", check.word())
+            }
+            TemplateError::ReferenceText { text } => {
+                write!(f, "{REFERENCE}, and '{text}' has other characters")
+            }
+            TemplateError::ReferenceLength { bytes, grows: false } => {
+                write!(f, "{REFERENCE}, and its texts would have {bytes}")
+            }
+            TemplateError::ReferenceLength { bytes, grows: true } => write!(
+                f,
+                "{REFERENCE}, and with 'overflow grow', by which a counter has up to {COUNTER_BYTES_MAX} digits, its \
+                 texts would have up to {bytes}"
+            ),
+            // The other mistakes have their sentences in `fmt`.
+            _ => Ok(()),
+        }
+    }
+}
+
 impl fmt::Display for TemplateError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -124,30 +158,6 @@ impl fmt::Display for TemplateError {
                 "between {key} and the fields beside it must be a character that is no digit, or texts of different keys \
                  could be the same: '{key}-{n:6}'",
             ),
-            TemplateError::KeyCheckDigit { check: CheckDigit::Reference } => {
-                write!(f, "{REFERENCE}, and a {{key}} may have more, and '_', '.' and '-'")
-            }
-            TemplateError::KeyCheckDigit { check } => write!(
-                f,
-                "'{{{}}}' covers digits only, and a {{key}} may have letters: use a check digit over letters, \
-                 {{mod37-36}} or {{mod97}}",
-                check.word()
-            ),
-            TemplateError::CheckDigit { check } => {
-                let place = if check.is_front() { "first" } else { "last" };
-                write!(f, "'{{{}}}' must be the {place} of the template", check.word())
-            }
-            TemplateError::ReferenceText { text } => {
-                write!(f, "{REFERENCE}, and '{text}' has other characters")
-            }
-            TemplateError::ReferenceLength { bytes, grows: false } => {
-                write!(f, "{REFERENCE}, and its texts would have {bytes}")
-            }
-            TemplateError::ReferenceLength { bytes, grows: true } => write!(
-                f,
-                "{REFERENCE}, and with 'overflow grow', by which a counter has up to {COUNTER_BYTES_MAX} digits, its \
-                 texts would have up to {bytes}"
-            ),
             TemplateError::Repeats { reset, days: [one, other], proven } => {
                 write!(f, "its counter begins again {}, and texts repeat: ", reset.each())?;
                 if one == other {
@@ -157,6 +167,7 @@ impl fmt::Display for TemplateError {
                 }
                 write!(f, ". Show {}, or declare 'reset {}'", reset.shown(), proven.word())
             }
+            other => other.fmt_check(f),
         }
     }
 }

@@ -72,7 +72,9 @@ impl Tables {
         for row in self.requests.values() {
             ledger.add_request(row.clone());
         }
-        taken.iter().for_each(|text| ledger.add_taken("i", text));
+        for text in taken {
+            ledger.add_taken("i", text);
+        }
         let mut added = BTreeSet::new();
         for ask in asks.iter().filter(|ask| added.insert(ask.key.clone())) {
             let rows = self.numbers.range((ask.key.clone(), 0)..=(ask.key.clone(), i64::MAX));

@@ -380,6 +380,14 @@ fn declarations_and_their_mistakes() {
         assert_eq!(words(given).as_deref(), Ok(canonical));
         assert_eq!(declared(given), declared(canonical));
     }
+    let serial = declared("i serial {n:6}").expect("a serial");
+    let CounterKind::Serial(serial) = serial.kind() else { panic!("a serial") };
+    assert_eq!(serial.spec().max, 999_999);
+}
+
+#[test]
+fn mistakes_in_declarations_have_sentences() {
+    let words = |words: &str| declared(words).map(|declared| declared.words().join(" "));
     for (given, expected) in [
         ("i serial", "has its template"),
         ("i serial {yyyy}{n:6}", "has a zone"),
@@ -421,9 +429,6 @@ fn declarations_and_their_mistakes() {
         let error = words(given).expect_err(given);
         assert!(error.contains(expected), "{given}: {error}");
     }
-    let serial = declared("i serial {n:6}").expect("a serial");
-    let CounterKind::Serial(serial) = serial.kind() else { panic!("a serial") };
-    assert_eq!(serial.spec().max, 999_999);
 }
 
 /// Any two of key, year and number have different texts, whatever is between the key and its neighbours. All keys of up
@@ -696,7 +701,7 @@ fn the_calendar_is_right() {
     let first = CivilDay::new(0, 1, 1).expect("the first day");
     assert_eq!((first.number(), first.yesterday(), first.monday()), (0, None, first));
     for date in dates.chain(cycle).chain(last) {
-        let [month, day] = [date.month(), date.day()].map(|number| number.unsigned_abs());
+        let [month, day] = [date.month(), date.day()].map(i8::unsigned_abs);
         let own = CivilDay::new(date.year().unsigned_abs(), month, day).expect("a day");
         assert_eq!(own.to_string(), date.to_string());
         assert_eq!(CivilDay::of_number(own.number()), own);

@@ -26,10 +26,10 @@ impl RequestKey {
     /// # Errors
     ///
     /// Returns the error reply for a `REQUEST` that is invalid, incomplete or not at the end.
-    pub fn parse<'a>(
-        words: Args<'a>,
+    pub fn parse(
+        words: Args<'_>,
         is_own: impl Fn(&[u8]) -> bool,
-    ) -> Result<(Args<'a>, Option<RequestKey>), ErrorReply> {
+    ) -> Result<(Args<'_>, Option<RequestKey>), ErrorReply> {
         let len = words.len();
         let is = |at: Option<usize>, token: &[u8]| {
             let word = at.and_then(|at| words.get(at)).unwrap_or_default();

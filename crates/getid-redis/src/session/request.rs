@@ -67,12 +67,13 @@ fn check(
         Err(error) => return Err(RequestRejection::Invalid { command: None, error }),
     };
     let because = |error: ErrorReply| Err(RequestRejection::Invalid { command: Some(command), error });
-    let command = match command.accepts(len) {
-        true => command,
-        false => match Vocabulary::of_unnamed(command, args).filter(|row| row.accepts(len)) {
+    let command = if command.accepts(len) {
+        command
+    } else {
+        match Vocabulary::of_unnamed(command, args).filter(|row| row.accepts(len)) {
             Some(row) => row,
             None => return because(command.arity_error()),
-        },
+        }
     };
     if !client.is_authenticated() && !command.flags.has(CommandFlags::NO_AUTH) {
         return because(NOT_LOGGED_IN);

@@ -106,7 +106,7 @@ impl RequestForm {
 
 /// Returns the IDs of the unnamed generator for drawn slots.
 pub fn unnamed_reply(scheme: &Scheme, drawn: &[Reservation]) -> RequestReply {
-    RequestReply::Integers(drawn.iter().flat_map(|drawn| scheme.ids(*drawn)).map(|id| id.get()).collect())
+    RequestReply::Integers(drawn.iter().flat_map(|drawn| scheme.ids(*drawn)).map(getid_core::Id::get).collect())
 }
 
 /// Returns the IDs of a named generator for drawn slots.
@@ -178,7 +178,7 @@ pub fn range_reply(run: &Run) -> RequestReply {
 }
 
 fn seal(sealer: &Sealer, number: u64) -> Result<String, ErrorReply> {
-    sealer.seal(number).map(|text| text.to_string()).map_err(|error| ErrorReply::from(format!("ERR {error}")))
+    sealer.seal(number).map_err(|error| ErrorReply::from(format!("ERR {error}")))
 }
 
 /// Returns the text of an ID, which is UTF-8.

@@ -75,7 +75,8 @@ fn describe_counter(own: &CounterDeclaration, sealers: &Sealers) -> Value {
         CounterKind::Serial(serial) => {
             let zone = serial.zone.as_deref().map_or_else(String::new, |zone| format!(" zone {zone}"));
             let overflow = if serial.grows { " overflow grow" } else { "" };
-            let fiscal: String = serial.fiscal_options().map(|(option, value)| format!(" {option} {value}")).collect();
+            let fiscal: Vec<_> = serial.fiscal_options().map(|(option, value)| format!(" {option} {value}")).collect();
+            let fiscal = fiscal.concat();
             let ledger = match serial.gapless {
                 None => "",
                 Some(ReleasedNumbers::Reused) => " gapless",

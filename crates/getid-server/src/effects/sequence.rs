@@ -77,17 +77,20 @@ pub(super) async fn perform(server: &Arc<Server>, effect: SequenceEffect, client
                 server.audit(AuditAction::Sequence { what: "SEQUENCE STORES CONFIRM", name: &nonce }, client);
             })
         }
-        SequenceEffect::Backup(name) => {
-            let folder = server.config.get().state_dir.clone();
-            let copied = sequences.backup(&folder, &name).await;
-            copied
-                .map(|bytes| Value::Simple(format!("OK {bytes} bytes in {name}").into()))
-                .map_err(|error| of_sequence_store(&error))
-                .inspect(|_| server.audit(AuditAction::Sequence { what: "SEQUENCE BACKUP", name: &name }, client))
-        }
+        SequenceEffect::Backup(name) => backup(server, sequences, &name, client).await,
         SequenceEffect::Stores => Ok(Value::Array(sequences.stores().iter().map(store).collect())),
     };
     outcome.unwrap_or_else(Value::Error).into()
+}
+
+/// Copies the server's own store into a new file of its folder.
+async fn backup(server: &Server, sequences: &Arc<Sequences>, name: &str, client: &Client) -> SequenceResult {
+    let folder = server.config.get().state_dir.clone();
+    let copied = sequences.backup(&folder, name).await;
+    copied
+        .map(|bytes| Value::Simple(format!("OK {bytes} bytes in {name}").into()))
+        .map_err(|error| of_sequence_store(&error))
+        .inspect(|_| server.audit(AuditAction::Sequence { what: "SEQUENCE BACKUP", name }, client))
 }
 
 async fn create(sequences: &Arc<Sequences>, key: &Key, spec: Spec, is_fresh: bool) -> SequenceResult {

@@ -144,11 +144,11 @@ pub(super) async fn page<L: Link>(link: &mut L, query: &LedgerQuery) -> Result<L
     let mut condition = L::compared("name", "=", &query.name);
     for (column, part) in [("series", &query.series), ("period", &query.period)] {
         if let Some(part) = part {
-            condition += &format!(" AND {}", L::compared(column, "=", part));
+            condition = format!("{condition} AND {}", L::compared(column, "=", part));
         }
     }
     if let Some(state) = query.state {
-        condition += &format!(" AND state = '{}'", state.word());
+        condition = format!("{condition} AND state = '{}'", state.word());
     }
     if !query.after.is_empty() {
         // A cursor may be any text: a part that is in no key is read as an empty one.
@@ -159,7 +159,7 @@ pub(super) async fn page<L: Link>(link: &mut L, query: &LedgerQuery) -> Result<L
         let (series, period) = (of_key(part()), of_key(part()));
         let number = part().parse::<i64>().unwrap_or(0).to_string();
         let is_behind = L::is_behind(&[("series", &series), ("period", &period), ("number", &number)]);
-        condition += &format!(" AND {is_behind}");
+        condition = format!("{condition} AND {is_behind}");
     }
     let select = format!(
         "SELECT {} FROM getid_number WHERE {condition} ORDER BY name, series, period, number LIMIT {limit}",

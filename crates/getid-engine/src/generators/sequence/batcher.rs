@@ -40,6 +40,9 @@ pub(super) enum BatchError {
     Closed,
 }
 
+/// Receiver of an answer, or of the reason for which there is none.
+type Receiver<Answer> = oneshot::Receiver<Result<Answer, BatchError>>;
+
 /// The queue. `Ask` is a request, `Answer` what its client gets.
 pub(super) struct Batcher<Ask, Answer> {
     queue: Mutex<Queue<Ask, Answer>>,
@@ -109,7 +112,7 @@ impl<Ask, Answer> Batcher<Ask, Answer> {
         client: &str,
         cost: usize,
         ask: Ask,
-    ) -> Result<(oneshot::Receiver<Result<Answer, BatchError>>, Place<'_, Ask, Answer>), BatchError> {
+    ) -> Result<(Receiver<Answer>, Place<'_, Ask, Answer>), BatchError> {
         let (reply, receiver) = oneshot::channel();
         let mut queue = self.lock();
         if self.is_closed.load(Relaxed) {
@@ -122,13 +125,12 @@ impl<Ask, Answer> Batcher<Ask, Answer> {
         queue.joined += 1;
         queue.waiting += 1;
         let waiting = Waiting { id, cost, ask, reply };
-        let client = match queue.clients.get_key_value(client).map(|(client, _)| Arc::clone(client)) {
-            Some(client) => client,
-            None => {
-                let client = Arc::<str>::from(client);
-                queue.turns.push_back(Arc::clone(&client));
-                client
-            }
+        let client = if let Some(client) = queue.clients.get_key_value(client).map(|(client, _)| Arc::clone(client)) {
+            client
+        } else {
+            let client = Arc::<str>::from(client);
+            queue.turns.push_back(Arc::clone(&client));
+            client
         };
         queue.clients.entry(Arc::clone(&client)).or_default().push_back(waiting);
         drop(queue);
@@ -238,7 +240,7 @@ mod tests {
     const LIMITS: BatchLimits = BatchLimits { cost_max: 4, waiting_max: 6 };
 
     fn far() -> Instant {
-        Instant::now() + Duration::from_secs(3_600)
+        Instant::now() + Duration::from_hours(1)
     }
 
     /// Polls a future once, which must not be ready.

@@ -1073,7 +1073,9 @@ async fn open_periods(
         }
         Err(error @ StoreError::Unknown(_)) => Err(error),
         Err(error) => {
-            which.into_iter().for_each(|at| answers[at] = Some(Err(error.clone())));
+            for at in which {
+                answers[at] = Some(Err(error.clone()));
+            }
             Ok(Vec::new())
         }
     }

@@ -186,7 +186,7 @@ impl Sequences {
                     (connection, page)
                 })
             });
-            page.await.map_err(of_read)
+            page.await.map_err(|error| of_read(&error))
         })
         .await
     }
@@ -205,7 +205,7 @@ impl Sequences {
                     (connection, counts)
                 })
             });
-            counts.await.map_err(of_read)
+            counts.await.map_err(|error| of_read(&error))
         })
         .await
     }
@@ -265,6 +265,7 @@ impl Sequences {
 
     /// Returns `None` if numbers can be handed out; else the reason for which requests are refused, if they do not wait
     /// any longer.
+    #[expect(clippy::option_option, reason = "requests may wait for a moment, or are refused with a reason")]
     fn numbers_hold(&self, pool: &StorePool) -> Option<Option<Arc<str>>> {
         match pool.health() {
             Health::Opening => Some(None),
@@ -590,6 +591,6 @@ fn of_store(error: StoreError) -> NumberError {
 }
 
 /// Returns the error of a read, which changes nothing whatever its outcome.
-fn of_read(error: StoreError) -> SequenceError {
+fn of_read(error: &StoreError) -> SequenceError {
     SequenceError::Refused(SequenceRefusal::Store(error.to_string().into()))
 }

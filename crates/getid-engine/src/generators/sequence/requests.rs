@@ -31,7 +31,7 @@ const COST_BYTES: usize = 512;
 const LIMITS: BatchLimits = BatchLimits { cost_max: REQUESTS_MAX * COST_BYTES, waiting_max: 10_000 };
 
 /// Interval at which ended requests are removed.
-const REMOVED_EVERY: Duration = Duration::from_secs(60);
+const REMOVED_EVERY: Duration = Duration::from_mins(1);
 
 /// Most removals in one interval, each of some hundreds of requests.
 const REMOVALS_MAX: u32 = 100;
@@ -169,21 +169,20 @@ impl RequestKeys {
 
     fn count<'a, T>(&'a self, outcome: &Result<T, RequestError>, counter: impl FnOnce(&T) -> Option<&'a AtomicU64>) {
         let counter = outcome.as_ref().map_or(Some(&self.refused), counter);
-        counter.into_iter().for_each(|counter| {
+        if let Some(counter) = counter {
             counter.fetch_add(1, Relaxed);
-        });
+        }
     }
 
     /// Notes the number of requests of a name. Logs when it gets near the maximum.
     fn note_kept(&self, name: &str, requests: u64, max: u64) {
         let is_near = |requests: u64| requests.saturating_mul(100) >= max.saturating_mul(WARNED_PERCENT);
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = match kept.get_mut(name) {
-            Some(before) => std::mem::replace(before, requests),
-            None => {
-                kept.insert(name.to_owned(), requests);
-                0
-            }
+        let before = if let Some(before) = kept.get_mut(name) {
+            std::mem::replace(before, requests)
+        } else {
+            kept.insert(name.to_owned(), requests);
+            0
         };
         drop(kept);
         if is_near(requests) && !is_near(before) {
@@ -390,7 +389,9 @@ impl Sequences {
         let (counts, max) = (counts.await?, self.settings().requests_max);
         let names: Vec<&String> = counts.iter().map(|(name, _)| name).collect();
         self.requests.kept.lock().unwrap_or_else(PoisonError::into_inner).retain(|name, _| names.contains(&name));
-        counts.iter().for_each(|(name, requests)| self.requests.note_kept(name, *requests, max));
+        for (name, requests) in &counts {
+            self.requests.note_kept(name, *requests, max);
+        }
         Ok(())
     }
 }

@@ -435,7 +435,7 @@ impl Call<'_> {
             && let Some(counter) = counters.find(generator).and_then(|place| counters.get(place))
         {
             let rules = counter.series().ok_or_else(|| has_no_series(counter.name()))?;
-            return series_key(counter, rules, key);
+            return series_key(counter, *rules, key);
         }
         if let Some((counter, _)) = series_of(counters, name) {
             let command = self.command.full_name.replace('|', " ").to_ascii_uppercase();

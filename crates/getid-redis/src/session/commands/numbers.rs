@@ -194,7 +194,7 @@ fn series_of(counter: &CounterDeclaration, key: Option<&[u8]>) -> Result<String,
         (None, None) => Ok(String::new()),
         (None, Some(_)) => Err(has_no_series(name)),
         (Some(_), None) => Err(needs_key(name, &format!("NUMBER RESERVE {name} REQUEST r KEY ACME"))),
-        (Some(rules), Some(text)) => series_key(counter, rules, text).map(|key| key.series().to_owned()),
+        (Some(rules), Some(text)) => series_key(counter, *rules, text).map(|key| key.series().to_owned()),
     }
 }
 

@@ -14,7 +14,7 @@ use crate::session::sequence_effect::{SequenceEffect, SeriesReader};
 /// Implements `SERIES CREATE name key`.
 pub(super) fn create(call: &mut Call<'_>) -> CommandResult {
     let (counter, rules) = generator_at(call, 2)?;
-    let key = series_key(counter, rules, call.arg(3))?;
+    let key = series_key(counter, *rules, call.arg(3))?;
     call.check_store()?;
     Ok(effect(SequenceEffect::CreateSeries(key)))
 }
@@ -71,7 +71,7 @@ pub(super) fn has_no_series(name: &str) -> ErrorReply {
 }
 
 /// Returns the series of a generator that a request names.
-pub(super) fn series_key(counter: &CounterDeclaration, rules: &SeriesRules, text: &[u8]) -> Result<Key, ErrorReply> {
+pub(super) fn series_key(counter: &CounterDeclaration, rules: SeriesRules, text: &[u8]) -> Result<Key, ErrorReply> {
     let name = counter.name();
     let series = str::from_utf8(text).ok().and_then(|text| rules.key(text));
     let key = series.and_then(|series| Key::of(name, series.as_str(), ""));
@@ -95,7 +95,7 @@ pub(super) fn requested_counter(counter: &CounterDeclaration, words: Args<'_>) -
     };
     match (first, words.len()) {
         (None, _) => Err(needs_key(name, &format!("GETID {name} key ACME"))),
-        (Some(_), 2) if has_key => series_key(counter, rules, words.get(1).unwrap_or_default()).map(Some),
+        (Some(_), 2) if has_key => series_key(counter, *rules, words.get(1).unwrap_or_default()).map(Some),
         (Some(_), 1) if has_key => {
             Err(format!("ERR the key of generator '{name}' is missing: it has {SERIES_RULE}").into())
         }
