@@ -91,6 +91,7 @@ pub(crate) fn settings(options: &Options) -> Settings {
         is_standby: false,
     };
     let settings = if options.sealed { settings.with_counters(Arc::new(counters())) } else { settings };
+    let settings = if options.numbers { settings.with_counters(Arc::new(gapless_serials())) } else { settings };
     let settings = if options.series { settings.with_counters(Arc::new(keyed_serials())) } else { settings };
     settings.with_generators(Arc::new(if options.generators { generators() } else { NamedGenerators::default() }))
 }
@@ -116,6 +117,14 @@ pub(crate) const GENERATORS: [&str; 18] = [
     "users typeid prefix user",
     "v4 uuid4",
 ];
+
+/// Returns the counters of a shell with numbers.
+fn gapless_serials() -> NamedCounters {
+    NamedCounters::new(["receipt serial R{n:6} gapless", "ticket serial T{n:6}"].map(|line| {
+        let words: Vec<&str> = line.split(' ').collect();
+        Arc::new(CounterDeclaration::parse(&words, |_| Ok(())).unwrap().unwrap())
+    }))
+}
 
 /// Returns the counter `member` of a shell with sealed generators.
 fn counters() -> NamedCounters {

@@ -118,8 +118,8 @@ fn lists_name_rows_that_cannot_be_read() {
     talk(
         &mut wire,
         "KEYS * => *2 $1 a $1 c
-         SEQUENCE LIST CURSOR a COUNT 1 => *3 $3 a/b *0 *1 ...
-         SEQUENCE LIST CURSOR a/b COUNT 1 => *2 $1 c *1 ...",
+         SEQUENCE LIST CURSOR a COUNT 1 => *3 $5 a/b/@ *0 *1 ...
+         SEQUENCE LIST CURSOR a/b/@ COUNT 1 => *2 $1 c *1 ...",
     );
 }
 

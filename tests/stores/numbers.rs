@@ -50,7 +50,7 @@ fn opening_of(words: &str) -> OpenPeriodRequest {
         declaration: declaration.shared_text(),
         reset: declaration.reset(),
         key: ask.key.clone(),
-        ..opening("invoice@2026", "cache 0 max 999999")
+        ..opening("invoice@Y20260101", "cache 0 max 999999")
     }
 }
 
@@ -94,7 +94,7 @@ pub(crate) fn numbers_are_kept_with_their_requests(fixture: &dyn StoreFixture) {
     assert_eq!(texts, (1..=5).map(|n| format!("R2026-{n:06}")).collect::<Vec<_>>(), "requests differ byte for byte");
     assert_eq!(answers.ledgers, [LedgerNote { changes: 1, counters: Vec::new(), ..note(0, 0) }]);
     let [(found_next, row)] = &answers.counters[..] else { panic!("{:?}", answers.counters) };
-    assert_eq!((*found_next, row.next, db.row("invoice@2026")), (1, 6, Some(row.clone())));
+    assert_eq!((*found_next, row.next, db.row("invoice@Y20260101")), (1, 6, Some(row.clone())));
     drop(db);
     let mut db = Db::open(fixture);
     for (ask, expected) in asks.iter().zip(&texts) {
@@ -160,7 +160,7 @@ pub(crate) fn a_ledger_begins_with_its_generator(fixture: &dyn StoreFixture) {
     db.open_period(&OpenPeriodRequest { redeclares: true, ..opening_of(WORDS) }).unwrap();
     assert_eq!(refused(&mut db, reserve("a")), NumberRefusal::NotFromTheStart { key: reserve("").key });
     assert_eq!(rows(&mut db), []);
-    let fresh = NumberRequest { key: key("other@2026"), ..reserve("a") };
+    let fresh = NumberRequest { key: key("other@Y20260101"), ..reserve("a") };
     assert_eq!(db.number(&[fresh], &[]).each, [Err(NumberVerdict::Row(Verdict::NoSuch))]);
 }
 
@@ -178,7 +178,7 @@ pub(crate) fn a_counter_with_a_ledger_is_changed_by_it_only(fixture: &dyn StoreF
         assert!(matches!(&verdict, Verdict::Unsupported(why) if why.contains("ledger")), "{verdict:?}");
     }
     let monthly = "invoice serial R{yyyy}{MM}-{n:6} zone UTC reset month gapless";
-    let other = OpenPeriodRequest { key: key("invoice@202601"), redeclares: true, ..opening_of(monthly) };
+    let other = OpenPeriodRequest { key: key("invoice@M20260101"), redeclares: true, ..opening_of(monthly) };
     let verdict = db.open_period(&other).unwrap_err();
     assert!(matches!(&verdict, Verdict::Unsupported(why) if why.contains("'reset year'")), "{verdict:?}");
     let raise = |last| act("", NumberAct::Raise { last, reason: "moved".to_owned() });

@@ -4,12 +4,13 @@
 use core::fmt;
 
 /// Returns true if a character is not displayed but has an effect: control characters, line and paragraph separators,
-/// and those that change the direction of writing.
+/// those that change the direction of writing, and tags.
 pub fn is_unprintable(character: char) -> bool {
     character.is_control()
         || matches!(
             character,
             '\u{2028}' | '\u{2029}' | '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+                | '\u{e0000}'..='\u{e007f}'
         )
 }
 

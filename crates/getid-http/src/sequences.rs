@@ -366,7 +366,7 @@ async fn count(PathName(name): PathName, request: ApiRequest, body: Body) -> Res
     let values: Vec<_> = match reply {
         OwnedFrame::Array { data, .. } => match data.as_slice() {
             [OwnedFrame::Number { data: first, .. }, _, OwnedFrame::Number { data: increment, .. }] => {
-                (0..count).map(|index| (first + index * increment).to_string()).collect()
+                (0..count).map(|index| first.saturating_add(index.saturating_mul(*increment)).to_string()).collect()
             }
             _ => return Err(Problem::stopping()),
         },

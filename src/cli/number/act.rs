@@ -25,7 +25,7 @@ Examples:
 pub(super) const COMMIT_EXAMPLES: &str = "\
 Examples:
   getid number commit invoice order-77
-  getid number commit invoice order-77 10.0.0.5:7890 --user shop --password-file /etc/getid/password";
+  getid number commit invoice order-77 10.0.0.5:7890 --user shop";
 
 pub(super) const RELEASE_EXAMPLES: &str = "\
 Examples:

@@ -20,7 +20,7 @@ use crate::serial::{CivilTime, CounterDeclaration, CounterKind, ReleasedNumbers}
 
 /// The number of a request. It stays for ever, because a request is repeated whenever a reply was lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RequestRow {
+pub struct RequestHandle {
     /// Name of the generator.
     pub name: String,
     /// The request.
@@ -93,9 +93,9 @@ pub struct LedgerWrites {
     /// Rows of numbers.
     pub numbers: Vec<WrittenNumber>,
     /// New rows of requests.
-    pub new_requests: Vec<RequestRow>,
+    pub new_requests: Vec<RequestHandle>,
     /// Rows of requests with another state.
-    pub changed_requests: Vec<RequestRow>,
+    pub changed_requests: Vec<RequestHandle>,
     /// Requests whose numbers were settled without them.
     pub settled_requests: Vec<SettledRequest>,
 }
@@ -109,7 +109,7 @@ impl LedgerWrites {
 
 /// How a row differs from the one that was read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Change {
+enum RowWrite {
     #[default]
     None,
     Changed,
@@ -130,8 +130,8 @@ pub struct Ledger {
     now_unix_ms: i64,
     generators: BTreeMap<String, GeneratorState>,
     counters: BTreeMap<Key, (CounterView, bool)>,
-    numbers: BTreeMap<(Key, i64), (LedgerRow, Change)>,
-    requests: BTreeMap<(String, String), (RequestRow, Change)>,
+    numbers: BTreeMap<(Key, i64), (LedgerRow, RowWrite)>,
+    requests: BTreeMap<(String, String), (RequestHandle, RowWrite)>,
     settled: Vec<SettledRequest>,
     /// Texts that other numbers have, by the names of their generators.
     taken: BTreeSet<(String, String)>,
@@ -158,10 +158,11 @@ impl Ledger {
             return;
         }
         let highest = view.highest.max(0);
-        let next = view.next.max(view.noted_next).max(highest + 1);
-        if highest + 1 < next {
+        let first_free = highest.saturating_add(1);
+        let next = view.next.max(view.noted_next).max(first_free);
+        if first_free < next {
             // The ledger has lost numbers that were handed out.
-            let (number, last) = (highest + 1, next - 1);
+            let (number, last) = (first_free, next - 1);
             let text = text_in(declaration, key, stamp, number).filter(|text| !self.is_taken(key.name(), text));
             let row = LedgerRow {
                 key: key.clone(),
@@ -175,7 +176,7 @@ impl Ledger {
                 user: String::new(),
                 reason: "the store has lost its entry".to_owned(),
             };
-            self.numbers.insert((key.clone(), number), (row, Change::New));
+            self.numbers.insert((key.clone(), number), (row, RowWrite::New));
             self.note_change(key.name());
         }
         let is_lower = view.next < next;
@@ -191,12 +192,12 @@ impl Ledger {
         if is_stale && matches!(row.state, NumberState::Reserved | NumberState::Released) {
             (row.state, row.due_unix_ms) = (NumberState::Unclear, 0);
         }
-        self.numbers.entry((row.key.clone(), row.number)).or_insert((row, Change::None));
+        self.numbers.entry((row.key.clone(), row.number)).or_insert((row, RowWrite::None));
     }
 
     /// Adds the row of a request.
-    pub fn add_request(&mut self, row: RequestRow) {
-        self.requests.entry((row.name.clone(), row.request.clone())).or_insert((row, Change::None));
+    pub fn add_request(&mut self, row: RequestHandle) {
+        self.requests.entry((row.name.clone(), row.request.clone())).or_insert((row, RowWrite::None));
     }
 
     /// Adds a text that a number has which is not the one that would get it.
@@ -207,7 +208,7 @@ impl Ledger {
     /// Returns the texts of the new numbers. No other number may have one of them: if one has, its text is added, and
     /// the requests are decided again.
     pub fn new_texts(&self) -> impl Iterator<Item = (&str, &str)> {
-        let new = self.numbers.values().filter(|(_, change)| *change == Change::New);
+        let new = self.numbers.values().filter(|(_, change)| *change == RowWrite::New);
         new.map(|(row, _)| (row.key.name(), &*row.text))
     }
 
@@ -242,14 +243,14 @@ impl Ledger {
         }
         let counters = self.counters.into_iter().filter(|(_, (_, is_changed))| *is_changed);
         writes.counters.extend(counters.map(|(key, (view, _))| (key, view.next)));
-        for (row, change) in self.numbers.into_values().filter(|(_, change)| *change != Change::None) {
-            writes.numbers.push(WrittenNumber { row, is_new: change == Change::New });
+        for (row, change) in self.numbers.into_values().filter(|(_, change)| *change != RowWrite::None) {
+            writes.numbers.push(WrittenNumber { row, is_new: change == RowWrite::New });
         }
         for (row, change) in self.requests.into_values() {
             match change {
-                Change::None => {}
-                Change::Changed => writes.changed_requests.push(row),
-                Change::New => writes.new_requests.push(row),
+                RowWrite::None => {}
+                RowWrite::Changed => writes.changed_requests.push(row),
+                RowWrite::New => writes.new_requests.push(row),
             }
         }
         writes
@@ -281,7 +282,7 @@ impl Ledger {
         row.user.clone_from(&ask.user);
         row.reason.clear();
         let answer = NumberAnswer { text: row.text.clone(), state: row.state, is_changed: true };
-        let request = RequestRow {
+        let request = RequestHandle {
             name: name.to_owned(),
             request: ask.request.clone(),
             user: ask.user.clone(),
@@ -289,7 +290,7 @@ impl Ledger {
             number: row.number,
             state: row.state,
         };
-        self.requests.insert((name.to_owned(), ask.request.clone()), (request, Change::New));
+        self.requests.insert((name.to_owned(), ask.request.clone()), (request, RowWrite::New));
         self.write_number(row);
         Ok(answer)
     }
@@ -312,7 +313,7 @@ impl Ledger {
         if voids {
             (row.state, row.reason) = (NumberState::Void, "released".to_owned());
         }
-        self.write_request(RequestRow { state: to, ..found });
+        self.write_request(RequestHandle { state: to, ..found });
         self.write_number(row);
         Ok(NumberAnswer { text, state: to, is_changed: true })
     }
@@ -349,7 +350,7 @@ impl Ledger {
                 .get(&of_number)
                 .filter(|(request, _)| request.number == row.number && request.state == NumberState::Reserved)
             {
-                self.write_request(RequestRow { state: to, ..request.clone() });
+                self.write_request(RequestHandle { state: to, ..request.clone() });
             }
             self.settled.push(SettledRequest { name: of_number.0, request: of_number.1, state: to });
         }
@@ -392,7 +393,7 @@ impl Ledger {
     }
 
     /// Returns the row of the request. Fails if it is another user's.
-    fn request(&self, ask: &NumberRequest) -> Result<Option<RequestRow>, NumberRefusal> {
+    fn request(&self, ask: &NumberRequest) -> Result<Option<RequestHandle>, NumberRefusal> {
         let found = self.requests.get(&(ask.key.name().to_owned(), ask.request.clone()));
         match found {
             Some((found, _)) if found.user != ask.user && !ask.is_admin => Err(NumberRefusal::OtherUser),
@@ -402,13 +403,13 @@ impl Ledger {
 
     /// Returns the state of a request. A reserved number is unclear if its row is not the request's, as after a restore
     /// of one table.
-    fn state_of_request(&self, found: &RequestRow) -> NumberState {
+    fn state_of_request(&self, found: &RequestHandle) -> NumberState {
         let row = self.numbers.get(&(found.key.clone(), found.number)).map(|(row, _)| row);
         let is_own = row.is_some_and(|row| row.state == NumberState::Reserved && row.request == found.request);
         if found.state == NumberState::Reserved && !is_own { NumberState::Unclear } else { found.state }
     }
 
-    fn text_of_request(&self, found: &RequestRow) -> String {
+    fn text_of_request(&self, found: &RequestHandle) -> String {
         let row = self.numbers.get(&(found.key.clone(), found.number));
         row.map_or_else(|| format!("{}#{}", found.key, found.number), |(row, _)| row.text.clone())
     }
@@ -502,17 +503,17 @@ impl Ledger {
         self.note_change(row.key.name());
         let place = (row.key.clone(), row.number);
         let change = match self.numbers.get(&place) {
-            Some((_, Change::None | Change::Changed)) => Change::Changed,
-            Some((_, Change::New)) | None => Change::New,
+            Some((_, RowWrite::None | RowWrite::Changed)) => RowWrite::Changed,
+            Some((_, RowWrite::New)) | None => RowWrite::New,
         };
         self.numbers.insert(place, (row, change));
     }
 
-    fn write_request(&mut self, row: RequestRow) {
+    fn write_request(&mut self, row: RequestHandle) {
         let place = (row.name.clone(), row.request.clone());
         let change = match self.requests.get(&place) {
-            Some((_, Change::New)) => Change::New,
-            _ => Change::Changed,
+            Some((_, RowWrite::New)) => RowWrite::New,
+            _ => RowWrite::Changed,
         };
         self.requests.insert(place, (row, change));
     }

@@ -14,7 +14,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 
 pub use self::machine::{
-    CounterView, GeneratorLedger, Ledger, LedgerWrites, RequestRow, SettledRequest, WrittenNumber, place_in_text,
+    CounterView, GeneratorLedger, Ledger, LedgerWrites, RequestHandle, SettledRequest, WrittenNumber, place_in_text,
 };
 use crate::sequence::Key;
 use crate::serial::{CivilTime, CounterDeclaration};
@@ -25,7 +25,7 @@ pub const REQUEST_BYTES_MAX: usize = 128;
 /// Longest reason, bytes.
 pub const REASON_BYTES_MAX: usize = 200;
 
-/// Time in s after which a reserved number is overdue, unless its request says otherwise.
+/// Time in s after which a reserved number is overdue, unless its request has another time.
 pub const DUE_S_DEFAULT: u32 = 3_600;
 
 /// Longest time in s after which a reserved number is overdue: a year.
@@ -40,7 +40,7 @@ pub enum NumberState {
     Committed,
     /// The request has returned the number, and another request may get it.
     Released,
-    /// The number is not used, and never will be: the reason says why.
+    /// The number is not used, and never will be: the reason explains it.
     Void,
     /// A store that went back has lost the state of the number. An administrator settles it.
     Unclear,

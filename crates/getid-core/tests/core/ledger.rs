@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use getid_core::server::ledger::{
     CounterView, GeneratorLedger, Ledger, LedgerRow, LedgerWrites, NumberAct, NumberAnswer, NumberRefusal,
-    NumberRequest, NumberState, RequestRow, place_in_text,
+    NumberRequest, NumberState, RequestHandle, place_in_text,
 };
 use getid_core::server::{CivilTime, CounterDeclaration, Key};
 
@@ -46,7 +46,7 @@ struct Tables {
     changes: u64,
     counters: BTreeMap<Key, i64>,
     numbers: BTreeMap<(Key, i64), (LedgerRow, u64)>,
-    requests: BTreeMap<String, RequestRow>,
+    requests: BTreeMap<String, RequestHandle>,
 }
 
 /// What a server has noted.
@@ -317,7 +317,7 @@ fn a_raise_is_one_row_and_the_next_number_follows() {
 #[test]
 fn a_generator_that_has_given_numbers_cannot_become_gapless() {
     let mut calm = Calm::new(GAPLESS);
-    let key = Key::of("i", "", "2025").unwrap();
+    let key = Key::of("i", "", "Y20250101").unwrap();
     calm.tables.counters.insert(key.clone(), 7);
     let tables = calm.tables.clone();
     let ask = calm.client.reserve("a");

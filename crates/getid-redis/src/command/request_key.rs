@@ -1,4 +1,5 @@
-//! The words `REQUEST r [FOR seconds]` at the end of a command that draws: the name of a request, and how long it is kept.
+//! The words `REQUEST r [FOR seconds]` at the end of a command that draws: the name of a request, and how long it is
+//! kept.
 
 use getid_core::server::request_key::{FOR_S_DEFAULT, FOR_S_MAX, FOR_S_MIN, REQUEST_BYTES_MAX, is_request};
 

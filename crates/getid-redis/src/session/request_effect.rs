@@ -1,7 +1,7 @@
 //! Effects of commands with a request key: the draw, and the reply that is kept.
 //!
-//! The server reads the kept reply, or draws from the [`RequestSource`] and keeps the result. IDs become texts here, by the rules
-//! of a turn's replies, so that a kept reply is what the command would have answered without a request.
+//! The server reads the kept reply, or draws from the [`RequestSource`] and keeps the result. IDs become texts here, by
+//! the rules of a turn's replies, so that a kept reply is what the command would have answered without a request.
 
 use std::sync::Arc;
 

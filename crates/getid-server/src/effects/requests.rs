@@ -55,6 +55,7 @@ async fn answer(server: &Server, effect: &RequestEffect) -> Result<Value, ErrorR
         sequences.note_verdict(&Ok(verdict.clone()));
         return reply_of(effect, verdict);
     }
+    sequences.check_can_claim().map_err(|error| of_request(&error))?;
     let reply = draw(server, sequences, effect).await?;
     let made_unix_ms = wall_unix_ms();
     let row = RequestRow {

@@ -202,8 +202,8 @@ pub trait Connection: Send {
         Box::pin(async { Err(no_requests()) })
     }
 
-    /// Claims requests in one transaction, as [`judge_claim`](getid_core::server::request_key::judge_claim) decides: one
-    /// answer for each, in their order. At most [`REQUESTS_MAX`]. Native tables only.
+    /// Claims requests in one transaction, as [`judge_claim`](getid_core::server::request_key::judge_claim) decides:
+    /// one answer for each, in their order. At most [`REQUESTS_MAX`]. Native tables only.
     ///
     /// With `server`, the beat of that server grows by 1 in the same transaction, as in [`Connection::reserve_as`].
     fn claim_requests<'a>(

@@ -26,12 +26,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use getid_core::server::Key;
 use getid_core::server::beat::Credentials;
 use getid_core::server::ledger::{
     CounterView, GeneratorLedger, Ledger, LedgerCounts, LedgerPage, LedgerQuery, LedgerRow, LedgerWrites, NumberAct,
-    NumberAnswer, NumberRequest, NumberState, RequestRow, place_in_text,
+    NumberAnswer, NumberRequest, NumberState, RequestHandle, place_in_text,
 };
+use getid_core::server::{Key, VALUE_MAX};
 
 use super::beats::{self, BeatStatements};
 use super::native::{self, GENERATOR_COLUMNS, RawRow, column};
@@ -43,7 +43,7 @@ use super::{Generator, LedgerNote, NumberAnswers, NumberVerdict, RowState, Seque
 const NUMBER_COLUMNS: [&str; 12] =
     ["name", "series", "period", "number", "last", "text", "state", "since", "due", "request", "owner", "reason"];
 
-/// Columns of a [`RequestRow`], in its order.
+/// Columns of a [`RequestHandle`], in its order.
 const REQUEST_COLUMNS: &str = "name, request, owner, series, period, number, state";
 
 /// Most rows of a page.
@@ -57,7 +57,7 @@ struct Found {
     now_unix_ms: i64,
     generators: BTreeMap<String, (Generator, GeneratorLedger)>,
     numbers: Vec<LedgerRow>,
-    requests: Vec<RequestRow>,
+    requests: Vec<RequestHandle>,
     /// Rows of counters, with the highest number of each in the ledger.
     counters: BTreeMap<Key, (Result<SequenceRow, Verdict>, i64)>,
     /// First numbers that were not handed out by the notes of the server.
@@ -306,7 +306,7 @@ async fn read_counters<L: Link>(link: &mut L, asks: &[NumberRequest], found: &mu
         }
     }
     let is_settled = |row: &&LedgerRow| {
-        let is_known = |known: &RequestRow| known.name == row.key.name() && known.request == row.request;
+        let is_known = |known: &RequestHandle| known.name == row.key.name() && known.request == row.request;
         !row.request.is_empty() && !found.requests.iter().any(is_known)
     };
     let settled: Vec<String> = found
@@ -562,7 +562,7 @@ fn add_numbers<L: Link>(packet: &mut Packet, writes: &LedgerWrites, changes_of: 
 /// Adds the statements that write rows of requests.
 fn add_requests<L: Link>(packet: &mut Packet, writes: &LedgerWrites) {
     let new = writes.new_requests.iter().map(|row| {
-        let RequestRow { name, request, user, key, number, state } = row;
+        let RequestHandle { name, request, user, key, number, state } = row;
         let [request, user] = [request, user].map(|text| L::text(text));
         let [name, series, period] = [name, key.series(), key.period()].map(literal);
         format!("({name}, {request}, {user}, {series}, {period}, {number}, '{}')", state.word())
@@ -614,7 +614,7 @@ fn number_of(row: &SqlRow) -> Result<LedgerRow, StoreError> {
     let text = |at| row.text(at).unwrap_or_default();
     let key = Key::of(&text(0), &text(1), &text(2));
     let number = row.number(3).filter(|number| *number >= 1);
-    let last = row.number(4).filter(|last| Some(*last) >= number);
+    let last = row.number(4).filter(|last| Some(*last) >= number && *last <= VALUE_MAX);
     let bad = || {
         StoreError::Refused(format!(
             "a row of getid_number has name '{}', series '{}', period '{}', number {}, last {} and state '{}', which \
@@ -644,7 +644,7 @@ fn number_of(row: &SqlRow) -> Result<LedgerRow, StoreError> {
 }
 
 /// Returns a row of `getid_number_request`.
-fn request_of(row: &SqlRow) -> Result<RequestRow, StoreError> {
+fn request_of(row: &SqlRow) -> Result<RequestHandle, StoreError> {
     let text = |at| row.text(at).unwrap_or_default();
     let key = Key::of(&text(0), &text(3), &text(4));
     let (Some(key), Some(number), Some(state)) = (key, row.number(5), NumberState::of_word(&text(6))) else {
@@ -659,7 +659,7 @@ fn request_of(row: &SqlRow) -> Result<RequestRow, StoreError> {
             text(6).escape_debug()
         )));
     };
-    Ok(RequestRow { name: text(0), request: text(1), user: text(2), key, number, state })
+    Ok(RequestHandle { name: text(0), request: text(1), user: text(2), key, number, state })
 }
 
 /// Returns the verdict on a change of a counter whose numbers are in a ledger.

@@ -1,5 +1,5 @@
-//! The tables of request keys in any database. [`judge_claim`] decides about a claim; the databases lock, read and write
-//! the rows.
+//! The tables of request keys in any database. [`judge_claim`] decides about a claim; the databases lock, read and
+//! write the rows.
 //!
 //! | `getid_request` | a row for each request ([`RequestRow`]) |
 //! |---|---|

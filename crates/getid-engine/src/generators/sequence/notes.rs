@@ -743,7 +743,8 @@ mod tests {
         let key = |text: &str| Key::parse(text).expect("a key");
         let of_month = |owner: &str, month: u32| key(&format!("{owner}@M2026{month:02}01"));
         let had = |key: &Key| RowNote { key: key.clone(), ..had(1, 101, 0, 5).swap_remove(0) };
-        let others = ["a", "a@M20260101", "a/B@M20260101", "a/A-1@M20260101", "a/A@Y20200101", "a/A@M2026"].map(key);
+        let others =
+            ["a", "a@M20260101", "a/B@M20260101", "a/A-1@M20260101", "a/A@Y20200101", "a/A@Q20260101"].map(key);
         for key in &others {
             assert!(notes.begin(vec![key.clone()]).await);
             assert_eq!(notes.check("s", vec![had(key)], None).await, [None]);

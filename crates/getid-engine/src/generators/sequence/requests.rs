@@ -230,8 +230,19 @@ impl Sequences {
         claimed
     }
 
-    /// Returns the maximum of kept requests if the generator or sequence has reached it, as this server knows it. So most
-    /// refused requests draw nothing; a claim decides.
+    /// Checks that a claim can succeed now, so that nothing is drawn for one that cannot.
+    ///
+    /// # Errors
+    ///
+    /// [`RequestError`]: the store cannot keep requests, or its writes are in doubt.
+    pub fn check_can_claim(&self) -> Result<(), RequestError> {
+        self.check_request_store()?;
+        let Some(pool) = self.pools.first() else { return Ok(()) };
+        pool.credentials().map(drop).map_err(|error| RequestError::from_store(&error, pool.store.shown()))
+    }
+
+    /// Returns the maximum of kept requests if the generator or sequence has reached it, as this server knows it. So
+    /// most refused requests draw nothing; a claim decides.
     pub fn full_of_requests(&self, name: &str) -> Option<u64> {
         let max = self.settings().requests_max;
         let kept = self.requests.kept.lock().unwrap_or_else(PoisonError::into_inner);

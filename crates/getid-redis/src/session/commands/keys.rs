@@ -83,6 +83,7 @@ pub(super) fn get_delete(call: &mut Call<'_>) -> CommandResult {
 /// Implements `PERSIST key`.
 pub(super) fn persist(call: &mut Call<'_>) -> CommandResult {
     call.check_store()?;
+    call.check_no_generator(call.arg(1))?;
     Ok(key_of(call.arg(1)).map_or(CommandReply::Encoded(b":0\r\n"), |key| effect(KeysEffect::Persist(key))))
 }
 
@@ -255,6 +256,7 @@ pub(super) fn expire(call: &mut Call<'_>) -> CommandResult {
         let end = EndForm::of_command(call.command.verb).end(call, call.arg(2))?;
         let condition = EndCondition { is_new: nx, is_old: xx, is_later: gt, is_earlier: lt };
         call.check_store()?;
+        call.check_no_generator(call.arg(1))?;
         let expire = |key| effect(KeysEffect::Expire { key, end, condition });
         return Ok(key_of(call.arg(1)).map_or(CommandReply::Encoded(b":0\r\n"), expire));
     }

@@ -42,6 +42,11 @@ use crate::acl::Context;
 use crate::command::{self, Command, TABLE, Verb, quote};
 use crate::resp::{Args, ErrorKind, ErrorReply, Value};
 
+/// Default number of entries that one `LIST` reads.
+const LIST_COUNT: u32 = 100;
+/// Maximum number of entries that one `LIST` reads.
+const LIST_COUNT_MAX: u32 = 1_000;
+
 const NOT_AN_INTEGER: ErrorReply = ErrorReply::fixed(ErrorKind::Invalid, "ERR value is not an integer or out of range");
 const SYNTAX: ErrorReply = ErrorReply::fixed(ErrorKind::Invalid, "ERR syntax error");
 

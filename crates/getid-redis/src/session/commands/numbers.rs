@@ -111,11 +111,11 @@ pub(super) fn ledger(call: &mut Call<'_>) -> CommandResult {
     while let Some(word) = words.next() {
         let value = words.next().ok_or(SYNTAX)?;
         let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
-        if is("key") {
+        if is("key") && query.series.is_none() {
             query.series = Some(series_of(&counter, Some(value))?);
-        } else if is("period") {
+        } else if is("period") && query.period.is_none() {
             query.period = Some(period(value)?);
-        } else if is("state") {
+        } else if is("state") && query.state.is_none() {
             query.state = Some(state(value)?);
         } else if is("cursor") {
             let cursor = str::from_utf8(value).ok().filter(|text| text.len() <= CURSOR_BYTES_MAX);
@@ -126,7 +126,11 @@ pub(super) fn ledger(call: &mut Call<'_>) -> CommandResult {
             return Err(SYNTAX);
         }
     }
-    let shows_all = call.client.may_access(Verb::NumberSettle, counter.name().as_bytes());
+    let shows_all = settles_all(call, &counter);
+    if counter.series().is_none() {
+        // The counters of a generator without keys are in order of their periods.
+        query.series = Some(String::new());
+    }
     if counter.series().is_some() && query.series.is_none() && !shows_all {
         let name = counter.name();
         return Err(needs_key(name, &format!("NUMBER LEDGER {name} KEY ACME")));
@@ -143,7 +147,7 @@ pub(super) fn draw(
     key: &RequestKey,
 ) -> CommandResult {
     let error = match call.command.verb {
-        Verb::MGetId => Some(needs_request(counter.name(), Verb::MGetId)),
+        Verb::MGetId => Some(needs_request(counter, Verb::MGetId)),
         _ if call.client.settings.sequences.is_none() => Some(SEQUENCES_OFF),
         _ => None,
     };
@@ -253,6 +257,14 @@ fn period(text: &[u8]) -> Result<String, ErrorReply> {
 }
 
 /// Returns the effect of an act.
+/// Returns true if the user may settle all numbers of a generator, and so see and change the requests of others. A
+/// generator with keys needs a pattern that covers each key.
+fn settles_all(call: &Call<'_>, counter: &CounterDeclaration) -> bool {
+    let name = counter.name();
+    let all = if counter.series().is_some() { format!("{name}/*") } else { name.to_owned() };
+    call.client.may_access(Verb::NumberSettle, all.as_bytes())
+}
+
 fn effect(
     call: &Call<'_>,
     counter: Arc<CounterDeclaration>,
@@ -260,7 +272,7 @@ fn effect(
     request: String,
     act: NumberAct,
 ) -> CommandReply {
-    let is_admin = call.client.may_access(Verb::NumberSettle, counter.name().as_bytes());
+    let is_admin = settles_all(call, &counter);
     let action = NumberAction { counter, series, request, act, is_admin };
     CommandReply::Effect(Effect::Number(NumberEffect::Act(action)))
 }

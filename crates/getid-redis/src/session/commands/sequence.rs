@@ -3,16 +3,11 @@
 use getid_core::server::{Key, NameWord, RESERVED_MAX, Spec};
 
 use super::keys::last_value;
-use super::{Call, CommandReply, CommandResult, NOT_AN_INTEGER, SYNTAX};
+use super::{Call, CommandReply, CommandResult, LIST_COUNT, LIST_COUNT_MAX, NOT_AN_INTEGER, SYNTAX};
 use crate::command::{RequestKey, quoted};
 use crate::resp::{ErrorReply, parse_integer};
 use crate::session::effect::Effect;
 use crate::session::sequence_effect::SequenceEffect;
-
-/// Default number of sequences that one `LIST` reads.
-pub(super) const LIST_COUNT: u32 = 100;
-/// Maximum number of sequences that one `LIST` reads.
-pub(super) const LIST_COUNT_MAX: u32 = 1_000;
 
 /// Maximum length of a cursor, bytes: a name and a period, as databases have them.
 const CURSOR_BYTES_MAX: usize = 600;
@@ -242,6 +237,6 @@ impl Call<'_> {
     }
 }
 
-pub(super) fn effect(effect: SequenceEffect) -> CommandReply {
+fn effect(effect: SequenceEffect) -> CommandReply {
     CommandReply::Effect(Effect::Sequence(effect))
 }

@@ -2,7 +2,7 @@
 //!
 //! The request is added to the turn, which draws from each sequence once.
 
-use getid_core::server::{Key, NameWord, SEQUENCE_NAME_RULE, is_sequence_name};
+use getid_core::server::{CounterDeclaration, Key, NameWord, SEQUENCE_NAME_RULE, is_sequence_name};
 
 use super::series::requested_counter;
 use super::{Call, CommandReply, CommandResult, NOT_AN_INTEGER};
@@ -124,7 +124,7 @@ pub(super) fn ids_of_counter(call: &mut Call<'_>, place: usize, values: u32, wor
         return Err(refused(call, SEQUENCES_OFF));
     }
     if counter.gapless().is_some() {
-        let error = needs_request(counter.name(), call.command.verb);
+        let error = needs_request(counter, call.command.verb);
         return Err(refused(call, error));
     }
     let series = match requested_counter(counter, words) {
@@ -149,16 +149,18 @@ pub(super) fn ids_of_counter(call: &mut Call<'_>, place: usize, values: u32, wor
 
 /// Returns the error for a draw from a gapless generator without a request.
 #[cold]
-pub(super) fn needs_request(name: &str, verb: Verb) -> ErrorReply {
+pub(super) fn needs_request(counter: &CounterDeclaration, verb: Verb) -> ErrorReply {
+    let name = counter.name();
+    let key = if counter.series().is_some() { " key ACME" } else { "" };
     let text = if verb == Verb::MGetId {
         format!(
-            "ERR generator '{name}' is gapless, and each of its numbers has a request of its own: send GETID {name} \
-             REQUEST r for each"
+            "ERR generator '{name}' is gapless, and each of its numbers has a request of its own: send GETID \
+             {name}{key} REQUEST r for each"
         )
     } else {
         format!(
-            "ERR generator '{name}' is gapless, and each of its numbers has a request: GETID {name} REQUEST r gives one \
-             and commits it, NUMBER RESERVE {name} REQUEST r reserves it"
+            "ERR generator '{name}' is gapless, and each of its numbers has a request: GETID {name}{key} REQUEST r \
+             gives one and commits it, NUMBER RESERVE {name} REQUEST r{key} reserves it"
         )
     };
     ErrorReply::new(ErrorKind::Conflict, text)

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use getid_core::server::{CounterDeclaration, Key, SERIES_RULE, Series, SeriesRules};
 
-use super::sequence::{LIST_COUNT, LIST_COUNT_MAX, effect};
 use super::unknown::no_generator;
-use super::{Call, CommandResult, NOT_AN_INTEGER, SYNTAX};
+use super::{Call, CommandReply, CommandResult, LIST_COUNT, LIST_COUNT_MAX, NOT_AN_INTEGER, SYNTAX};
 use crate::command::{is_series_word, quoted, series_of};
 use crate::resp::{Args, ErrorKind, ErrorReply, parse_integer};
+use crate::session::effect::Effect;
 use crate::session::sequence_effect::{SequenceEffect, SeriesReader};
 
 /// Implements `SERIES CREATE name key`.
@@ -94,7 +94,10 @@ pub(super) fn requested_counter(counter: &CounterDeclaration, words: Args<'_>) -
         };
     };
     match (first, words.len()) {
-        (None, _) => Err(needs_key(name, &format!("GETID {name} key ACME"))),
+        (None, _) => {
+            let request = if counter.gapless().is_some() { " REQUEST r" } else { "" };
+            Err(needs_key(name, &format!("GETID {name} key ACME{request}")))
+        }
         (Some(_), 2) if has_key => series_key(counter, *rules, words.get(1).unwrap_or_default()).map(Some),
         (Some(_), 1) if has_key => {
             Err(format!("ERR the key of generator '{name}' is missing: it has {SERIES_RULE}").into())
@@ -114,4 +117,8 @@ pub(super) fn requested_counter(counter: &CounterDeclaration, words: Args<'_>) -
 #[cold]
 pub(super) fn needs_key(name: &str, example: &str) -> ErrorReply {
     format!("ERR generator '{name}' has a series for each key, so a request names its key: {example}").into()
+}
+
+fn effect(effect: SequenceEffect) -> CommandReply {
+    CommandReply::Effect(Effect::Sequence(effect))
 }
