@@ -126,7 +126,7 @@ fn each_wrong_request_has_its_sentence() {
         (400, "invoice/reserve", &long, "expected a text of 1 to 128 characters"),
         (400, "invoice/reserve", r#"{"request":7}"#, "field 'request' is 7, expected a text"),
         (400, "invoice/reserve", r#"{"request":"r","due_s":0}"#, "field 'due_s' is 0, expected an integer of 1 to"),
-        (409, "invoice/reserve", r#"{"request":"r","key":"acme"}"#, "no keys"),
+        (409, "invoice/reserve", r#"{"request":"r","key":"acme"}"#, "has no series"),
         (400, "invoice/reserve", r#"{"request":"r","REQUEST":"s"}"#, "unknown field 'REQUEST'"),
         (400, "invoice/commit", r#"{"request":"a\nb"}"#, "without control characters"),
         (400, "invoice/commit", r#"{"request":"r","reason":"x"}"#, "unknown field 'reason'"),
@@ -149,7 +149,7 @@ fn each_wrong_request_has_its_sentence() {
         ("?period=2026-11", "cannot be the PERIOD"),
         ("?after=%ff", "must be UTF-8"),
         ("?cursor=1", "unknown query parameter 'cursor'"),
-        ("?key=acme", "no keys"),
+        ("?key=acme", "has no series"),
     ] {
         let (status, answer) = numbers.ask(&format!("GET /v1/numbers/invoice/ledger{query}"), &[], "");
         assert_eq!((status, answer["detail"].as_str().unwrap().contains(part)), (400, true), "{query}: {answer}");

@@ -191,7 +191,7 @@ pub(crate) fn a_counter_with_a_ledger_is_changed_by_it_only(fixture: &dyn StoreF
     ];
     assert_eq!(rows(&mut db), expected);
     // Periods with numbers that are not settled stay.
-    db.open_period(&OpenPeriodRequest { key: key("invoice@2027"), ..opening_of(WORDS) }).unwrap();
+    db.open_period(&OpenPeriodRequest { key: key("invoice@Y20270101"), ..opening_of(WORDS) }).unwrap();
     assert_eq!(db.prune("invoice", "20261231", true).unwrap().deleted, 0);
     db.number(&[act("a", NumberAct::Commit), settle("R2026-000010", false)], &[]);
     assert_eq!(db.prune("invoice", "20261231", true).unwrap().deleted, 1);

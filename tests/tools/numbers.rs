@@ -35,7 +35,7 @@ fn numbers_are_reserved_settled_and_exported() {
 
     run(&["commit", "invoice", "nope"], 1, "", "NUMBER RESERVE invoice REQUEST r");
     run(&["reserve", "ticket", "order-1"], 1, "", "generator 'ticket' is not gapless");
-    run(&["reserve", "invoice", "order-5", "--series", "acme"], 1, "", "has no keys");
+    run(&["reserve", "invoice", "order-5", "--series", "acme"], 1, "", "has no series");
     run(&["reserve", "invoice", "order-5", "--due", "0"], 2, "", "0 is not in 1..=");
     run(&["settle", "invoice", "R000003", "--reason", "x"], 2, "", "<--commit|--void>");
     run(&["settle", "invoice", "R000003", "--commit", "--void", "--reason", "x"], 2, "", "cannot be used with");

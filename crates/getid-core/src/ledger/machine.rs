@@ -396,7 +396,12 @@ impl Ledger {
     fn request(&self, ask: &NumberRequest) -> Result<Option<RequestHandle>, NumberRefusal> {
         let found = self.requests.get(&(ask.key.name().to_owned(), ask.request.clone()));
         match found {
-            Some((found, _)) if found.user != ask.user && !ask.is_admin => Err(NumberRefusal::OtherUser),
+            // An administrator settles the requests of others; the number of another user is not handed out again.
+            Some((found, _))
+                if found.user != ask.user && (!ask.is_admin || matches!(ask.act, NumberAct::Reserve { .. })) =>
+            {
+                Err(NumberRefusal::OtherUser)
+            }
             found => Ok(found.map(|(found, _)| found.clone())),
         }
     }

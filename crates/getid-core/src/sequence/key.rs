@@ -104,6 +104,12 @@ impl Key {
         rest.split_once('/').map_or("", |(_, series)| series)
     }
 
+    /// Returns the key of its series alone, without a period.
+    #[must_use]
+    pub fn series_key(&self) -> Key {
+        Key(self.0.split('@').next().unwrap_or_default().into())
+    }
+
     /// Returns its period; empty for a sequence.
     pub fn period(&self) -> &str {
         self.0.split_once('@').map_or("", |(_, period)| period)

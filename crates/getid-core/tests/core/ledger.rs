@@ -544,7 +544,7 @@ impl World {
             .iter()
             .map(|key| {
                 let ask = self.client.ask("u", "", NumberAct::Commit);
-                NumberRequest { key: key.clone(), stamp: stamp(key.period().parse().unwrap()), ..ask }
+                NumberRequest { key: key.clone(), stamp: stamp(key.period()[1..5].parse().unwrap()), ..ask }
             })
             .collect();
         let refused = self.tables.number(&asks, &self.notes[0], self.now_unix_ms, self.mistake);

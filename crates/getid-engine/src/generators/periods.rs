@@ -111,8 +111,8 @@ impl Periods {
     /// Returns the sequences of periods that begin soon, for counters in use.
     pub(super) fn coming(&self, now_unix_ms: i64) -> Vec<SerialCounter> {
         let states = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // Numbers of a ledger are not fetched ahead. The next counters of keys are fetched when they are asked for: there
-        // may be many of them.
+        // Numbers of a ledger are not fetched ahead. The next counters of keys are fetched when they are asked for, as
+        // there may be many of them.
         let is_fetched =
             |state: &&PeriodsState| state.declaration.series().is_none() && state.declaration.gapless().is_none();
         let used = states.values().filter(is_fetched).filter(|state| {

@@ -3,7 +3,7 @@
 //! A change locks and reads rows in one packet, changes them by the functions of [`native`], and writes them in a
 //! second packet, which ends the transaction.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use getid_core::server::beat::{BeatAnswer, BeatRequest, Credentials};
@@ -130,7 +130,7 @@ impl<L: Link> SqlConnection<L> {
         let Some(mut locked) = locked else { return Ok(Err(Verdict::NoSuch)) };
         if matches!(change, RowChange::Raise { .. } | RowChange::Alter { .. } | RowChange::Drop) {
             let mut packet = Packet::within();
-            packet.add(numbers::has_ledger_sql(key.name()));
+            packet.add(numbers::has_ledger_sql::<L>(key.name()));
             if !self.link.run(packet).await?[0].rows.is_empty() {
                 self.link.rollback().await?;
                 return Ok(Err(numbers::has_ledger()));
@@ -317,19 +317,23 @@ impl<L: Link> SqlConnection<L> {
         let mut generators: BTreeMap<String, Generator> =
             found.iter().map(|found| (found.name.clone(), found.clone())).collect();
         let mut packet = OpeningPacket::new();
+        let mut begun: BTreeSet<Key> = BTreeSet::new();
         let mut answers: Vec<Option<Result<Generator, Verdict>>> = vec![None; asks.len()];
         for (at, reads) in order.into_iter().zip(reads) {
             let ask = &asks[at];
             let found = generators.get(ask.key.name());
             let opening = reads.read(&done).and_then(|rows| {
                 let has_ledger = !done[reads.ledger].rows.is_empty();
-                if let Some(found) = found.filter(|found| has_ledger && found.reset != ask.reset.to_string()) {
-                    return Err(numbers::keeps_reset(&found.reset));
+                if let Some(found) = found.filter(|_| has_ledger) {
+                    numbers::check_declaration(found, ask)?;
                 }
+                let rows = FoundRows { has_key: rows.has_key || begun.contains(&ask.key.series_key()), ..rows };
                 let opening = native::apply_period_opening(found, &rows, ask, now)?;
                 Ok((rows.row.map(|row| row.version), opening))
             });
             answers[at] = Some(opening.map(|(seen, opening)| {
+                // Another period of a new key finds the row of the key.
+                begun.extend(opening.key_row.as_ref().map(|row| row.key.clone()));
                 packet.add::<L>(ask, &opening, seen, next);
                 generators.insert(ask.key.name().to_owned(), opening.generator.clone());
                 opening.generator
@@ -628,9 +632,11 @@ impl OpeningReads {
             L::FOR_UPDATE
         ));
         let row = packet.add(script::lock_rows_sql::<L>(std::iter::once(&ask.key)));
-        let key_row = packet
-            .add(format!("SELECT 1 FROM getid_sequence WHERE name = '{name}' AND series = '{series}' AND period = ''"));
-        let ledger = packet.add(numbers::has_ledger_sql(name));
+        let key_row = packet.add(format!(
+            "SELECT 1 FROM getid_sequence WHERE name = '{name}' AND series = '{series}' AND period = ''{}",
+            L::CURRENT
+        ));
+        let ledger = packet.add(numbers::has_ledger_sql::<L>(name));
         OpeningReads { recent, row, key_row, ledger }
     }
 

@@ -31,13 +31,15 @@ use getid_core::server::ledger::{
     CounterView, GeneratorLedger, Ledger, LedgerCounts, LedgerPage, LedgerQuery, LedgerRow, LedgerWrites, NumberAct,
     NumberAnswer, NumberRequest, NumberState, RequestHandle, place_in_text,
 };
-use getid_core::server::{Key, VALUE_MAX};
+use getid_core::server::{GAPLESS, Key, VALUE_MAX};
 
 use super::beats::{self, BeatStatements};
 use super::native::{self, GENERATOR_COLUMNS, RawRow, column};
 use super::packet::{Link, Packet, SqlRow, StatementResult};
 use super::script::{self, is_row};
-use super::{Generator, LedgerNote, NumberAnswers, NumberVerdict, RowState, SequenceRow, StoreError, Verdict};
+use super::{
+    Generator, LedgerNote, NumberAnswers, NumberVerdict, OpenPeriodRequest, RowState, SequenceRow, StoreError, Verdict,
+};
 
 /// Columns of a [`LedgerRow`], in its order.
 const NUMBER_COLUMNS: [&str; 12] =
@@ -198,8 +200,8 @@ pub(super) async fn counts<L: Link>(link: &mut L, name: &str) -> Result<LedgerCo
 }
 
 /// Returns the query whether a generator has a ledger.
-pub(super) fn has_ledger_sql(name: &str) -> String {
-    format!("SELECT 1 FROM getid_number WHERE name = '{name}' LIMIT 1")
+pub(super) fn has_ledger_sql<L: Link>(name: &str) -> String {
+    format!("SELECT 1 FROM getid_number WHERE name = '{name}' LIMIT 1{}", L::CURRENT)
 }
 
 /// Ends the transaction, and returns the error; or the error of the end.
@@ -671,10 +673,17 @@ pub(super) fn has_ledger() -> Verdict {
     )
 }
 
-/// Returns the verdict on another reset of a generator with a ledger: its counter would begin above numbers that the
-/// ledger lacks.
-pub(super) fn keeps_reset(stored: &str) -> Verdict {
-    Verdict::Unsupported(format!(
-        "it is gapless, and its ledger has numbers by 'reset {stored}': declare it so again, or declare another name"
-    ))
+/// Checks that a generator with a ledger keeps its interval, and its ledger.
+pub(super) fn check_declaration(found: &Generator, ask: &OpenPeriodRequest) -> Result<(), Verdict> {
+    let stored = &found.reset;
+    if *stored != ask.reset.to_string() {
+        return Err(Verdict::Unsupported(format!(
+            "it is gapless, and its ledger has numbers by 'reset {stored}': declare it so again, or declare another name"
+        )));
+    }
+    if ask.declaration.split(' ').any(|word| word == GAPLESS) {
+        return Ok(());
+    }
+    let what = "it has a ledger, and would give numbers without one: declare it gapless again, or declare another name";
+    Err(Verdict::Unsupported(what.to_owned()))
 }

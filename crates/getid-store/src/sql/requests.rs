@@ -57,8 +57,9 @@ pub(super) async fn claim<L: Link>(
     let mut packet = Packet::locking().creating(true);
     let own = server.map(|server| BeatStatements::add::<L>(&mut packet, server, beats::LIVE));
     packet.add(insert_counts_sql::<L>(&names));
-    let counts = packet.add(counts_sql::<L>(&names));
-    let found = packet.add(select_sql::<L>(ask.rows.iter().map(|row| &row.scope)));
+    // What other servers have committed while this one waited for the counts.
+    let counts = packet.add(counts_sql::<L>(&names) + L::CURRENT);
+    let found = packet.add(select_sql::<L>(ask.rows.iter().map(|row| &row.scope)) + L::CURRENT);
     let now = packet.add(format!("SELECT {}", L::NOW));
     let done = link.run(packet).await?;
     if let Some(own) = own {
