@@ -282,9 +282,9 @@ fn a_release_may_be_void_and_a_reservation_committed_at_once() {
 fn a_request_belongs_to_its_user_and_only_an_administrator_settles() {
     let mut calm = Calm::new(GAPLESS);
     let text = calm.reserve("a");
-    for (user, expected) in [("v", Err(NumberRefusal::OtherUser)), ("admin", Ok(NumberState::Reserved))] {
+    for user in ["v", "admin"] {
         let ask = calm.client.ask(user, "a", NumberAct::Reserve { due_s: 1, commits: false });
-        assert_eq!(calm.run(ask).map(|(_, state, _)| state), expected, "{user}");
+        assert_eq!(calm.run(ask), Err(NumberRefusal::OtherUser), "{user}");
     }
     let settle = calm.client.settle(&text, false);
     let by_user = NumberRequest { is_admin: false, ..settle.clone() };
