@@ -112,11 +112,7 @@ pub(super) async fn draw(PathName(name): PathName, request: ApiRequest, body: Bo
     }
     args.extend(words.iter().map(String::as_bytes));
     let _under_way = match words.get(1) {
-        // Each series has requests of its own.
-        Some(word) => {
-            let scope = key.as_ref().map_or_else(|| name.clone(), |key| format!("{name}/{key}"));
-            Some(request.begin_key(&scope, word).await?)
-        }
+        Some(word) => Some(request.begin_key(&name, word).await?),
         None => None,
     };
     let reply = request.run_bytes(&resp_request::encode(&args)).await?;

@@ -22,22 +22,20 @@ pub struct RequestScope {
     owner: String,
     /// Name of the generator or sequence; [`UNNAMED`](super::UNNAMED) for the unnamed generator.
     name: String,
-    /// Key of the series; empty without one.
-    series: String,
     /// The request, a text that its client chooses.
     request: String,
 }
 
 impl RequestScope {
     /// Creates the scope of a user's request.
-    pub fn new(user: &str, name: &str, series: &str, request: &str) -> RequestScope {
+    pub fn new(user: &str, name: &str, request: &str) -> RequestScope {
         let owner = if user.len() > OWNER_BYTES_MAX { hashed(user) } else { user.to_owned() };
-        RequestScope::of_columns(owner, name.to_owned(), series.to_owned(), request.to_owned())
+        RequestScope::of_columns(owner, name.to_owned(), request.to_owned())
     }
 
     /// Creates the scope of a row as a store has it.
-    pub fn of_columns(owner: String, name: String, series: String, request: String) -> RequestScope {
-        RequestScope { owner, name, series, request }
+    pub fn of_columns(owner: String, name: String, request: String) -> RequestScope {
+        RequestScope { owner, name, request }
     }
 
     /// Returns the owner: a user's name, or its hash.
@@ -48,11 +46,6 @@ impl RequestScope {
     /// Returns the name of the generator or sequence.
     pub fn name(&self) -> &str {
         &self.name
-    }
-
-    /// Returns the key of the series; empty without one.
-    pub fn series(&self) -> &str {
-        &self.series
     }
 
     /// Returns the request.
@@ -66,12 +59,16 @@ impl RequestScope {
 pub struct Fingerprint(String);
 
 impl Fingerprint {
-    /// Returns the fingerprint of a number of IDs, and of fields with their values in any order. No name of a field has
-    /// a blank.
-    pub fn new(count: u32, fields: &[(&str, u64)]) -> Fingerprint {
+    /// Returns the fingerprint of a number of IDs, of the key of a series, which is empty without one, and of fields with
+    /// their values in any order. No key and no name of a field has a blank.
+    pub fn new(count: u32, series: &str, fields: &[(&str, u64)]) -> Fingerprint {
         let mut fields: Vec<_> = fields.iter().collect();
         fields.sort_unstable();
         let mut words = count.to_string();
+        if !series.is_empty() {
+            // A field has two words.
+            let _ = write!(words, " {series}");
+        }
         for (name, value) in fields {
             // Writing to a string cannot fail.
             let _ = write!(words, " {name} {value}");
@@ -189,7 +186,8 @@ mod tests {
 
     #[test]
     fn a_fingerprint_has_the_arguments_in_one_order_and_is_short() {
-        let of = |count, fields: &[(&str, u64)]| Fingerprint::new(count, fields).as_str().to_owned();
+        let of = |count, fields: &[(&str, u64)]| Fingerprint::new(count, "", fields).as_str().to_owned();
+        assert_eq!(Fingerprint::new(1, "ACME", &[]).as_str(), "1 ACME");
         assert_eq!(of(1, &[]), "1");
         assert_eq!(of(5, &[("shard", 7), ("business", 2)]), "5 business 2 shard 7");
         assert_eq!(of(5, &[("business", 2), ("shard", 7)]), of(5, &[("shard", 7), ("business", 2)]));
@@ -202,7 +200,7 @@ mod tests {
 
     #[test]
     fn a_long_user_is_kept_as_its_hash() {
-        let scope = |user: &str| RequestScope::new(user, "orders", "", "r");
+        let scope = |user: &str| RequestScope::new(user, "orders", "r");
         assert_eq!(scope("shop").owner(), "shop");
         let long = "u".repeat(OWNER_BYTES_MAX + 1);
         assert_eq!(scope(&long).owner().len(), 33);

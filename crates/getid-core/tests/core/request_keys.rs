@@ -107,8 +107,8 @@ impl World {
         let count = if self.random.one_in(6) { 2 } else { 1 };
         self.operations.push(Operation {
             server: self.random.index(2),
-            scope: RequestScope::new(user, name, "", &request),
-            fingerprint: Fingerprint::new(count, &[("shard", 5)]),
+            scope: RequestScope::new(user, name, &request),
+            fingerprint: Fingerprint::new(count, "", &[("shard", 5)]),
             for_ms: self.random.within(1, 30).cast_signed() * HOUR_MS,
             drawn: None,
         });
@@ -211,8 +211,8 @@ fn each_planted_fault_is_found() {
 #[test]
 fn a_full_generator_refuses_new_requests_only() {
     let row = |request: &str, ids: u64| RequestRow {
-        scope: RequestScope::new("shop", "orders", "", request),
-        fingerprint: Fingerprint::new(1, &[]),
+        scope: RequestScope::new("shop", "orders", request),
+        fingerprint: Fingerprint::new(1, "", &[]),
         reply: RequestReply::Integers(vec![ids]).to_column(),
         made_unix_ms: 1_000,
         until_unix_ms: 61_000,

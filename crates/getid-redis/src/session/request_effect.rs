@@ -77,7 +77,9 @@ impl RequestEffect {
         source: RequestSource,
         form: RequestForm,
     ) -> RequestEffect {
-        RequestEffect { scope, fingerprint: Fingerprint::new(count, fields), for_s: key.for_s, count, source, form }
+        let series = if let RequestSource::Counter { series, .. } = &source { series } else { "" };
+        let fingerprint = Fingerprint::new(count, series, fields);
+        RequestEffect { scope, fingerprint, for_s: key.for_s, count, source, form }
     }
 }
 

@@ -3,7 +3,7 @@
 //!
 //! | `getid_request` | a row for each request ([`RequestRow`]) |
 //! |---|---|
-//! | `owner`, `name`, `series`, `request` | [`RequestScope`], the primary key, compared byte for byte |
+//! | `owner`, `name`, `request` | [`RequestScope`], the primary key, compared byte for byte |
 //! | `fingerprint` | the arguments of the request |
 //! | `reply` | its reply |
 //! | `made`, `kept_until` | Unix ms; `kept_until` has an index |
@@ -29,7 +29,7 @@ use super::script::or;
 use super::{ClaimBatch, ClaimResult, StoreError};
 
 /// Columns of [`RequestRow`], in the order of `row_of`.
-const COLUMNS: &str = "owner, name, series, request, fingerprint, reply, made, kept_until";
+const COLUMNS: &str = "owner, name, request, fingerprint, reply, made, kept_until";
 
 /// Most requests that one call removes.
 const REMOVED_MAX: u32 = 500;
@@ -149,11 +149,11 @@ fn rows_of(done: &StatementResult) -> HashMap<RequestScope, RequestRow> {
 fn row_of(row: &SqlRow) -> RequestRow {
     let text = |at| row.text(at).unwrap_or_default();
     RequestRow {
-        scope: RequestScope::of_columns(text(0), text(1), text(2), text(3)),
-        fingerprint: Fingerprint::of_column(text(4)),
-        reply: text(5),
-        made_unix_ms: row.number(6).unwrap_or(0),
-        until_unix_ms: row.number(7).unwrap_or(i64::MAX),
+        scope: RequestScope::of_columns(text(0), text(1), text(2)),
+        fingerprint: Fingerprint::of_column(text(3)),
+        reply: text(4),
+        made_unix_ms: row.number(5).unwrap_or(0),
+        until_unix_ms: row.number(6).unwrap_or(i64::MAX),
     }
 }
 
@@ -164,16 +164,15 @@ fn select_sql<'a, D: Dialect>(scopes: impl Iterator<Item = &'a RequestScope>) ->
 
 /// Returns the condition that a row has this scope.
 fn is_of<D: Dialect>(scope: &RequestScope) -> String {
-    let [owner, name, series, request] =
-        [scope.owner(), scope.name(), scope.series(), scope.request()].map(|text| D::text(text));
-    format!("owner = {owner} AND name = {name} AND series = {series} AND request = {request}")
+    let [owner, name, request] = [scope.owner(), scope.name(), scope.request()].map(|text| D::text(text));
+    format!("owner = {owner} AND name = {name} AND request = {request}")
 }
 
 /// Returns the INSERT of new rows.
 fn insert_sql<D: Dialect>(rows: &[RequestRow]) -> String {
     let values = |row: &RequestRow| {
         let RequestRow { scope, fingerprint, reply, made_unix_ms, until_unix_ms } = row;
-        let texts = [scope.owner(), scope.name(), scope.series(), scope.request(), fingerprint.as_str(), reply];
+        let texts = [scope.owner(), scope.name(), scope.request(), fingerprint.as_str(), reply];
         let texts = texts.map(|text| D::text(text)).join(", ");
         format!("({texts}, {made_unix_ms}, {until_unix_ms})")
     };

@@ -32,7 +32,7 @@ pub(super) fn of_unnamed(call: &mut Call<'_>, at: usize, count: u32) -> CommandR
         key.ok_or(UNNAMED_WITHOUT_REQUEST)
     });
     let key = outcome.inspect_err(|_| call.turn.tally.ids(call.command.verb, 1, 1))?;
-    ids(call, (UNNAMED, ""), count, &key, &[], RequestSource::Unnamed)
+    ids(call, UNNAMED, count, &key, &[], RequestSource::Unnamed)
 }
 
 const UNNAMED_WITHOUT_REQUEST: ErrorReply = ErrorReply::fixed(
@@ -52,7 +52,7 @@ pub(super) fn of_generator(
 ) -> CommandResult {
     let pairs: Vec<(&str, u64)> = (0..words.len()).step_by(2).filter_map(|at| field_at(words, at)).collect();
     let source = RequestSource::Named { index, generator: Arc::clone(generator), fields };
-    ids(call, (generator.declaration().name(), ""), count, key, &pairs, source)
+    ids(call, generator.declaration().name(), count, key, &pairs, source)
 }
 
 /// Returns the name and the value of a field.
@@ -75,12 +75,12 @@ pub(super) fn of_counter(
         return super::numbers::draw(call, counter, series, key);
     }
     let source = RequestSource::Counter { counter: Arc::clone(counter), series: series.to_owned() };
-    ids(call, (counter.name(), series), count, key, &[], source)
+    ids(call, counter.name(), count, key, &[], source)
 }
 
 /// Handles a request for a range of a sequence's values.
 pub(super) fn of_sequence(call: &mut Call<'_>, sequence: Key, values: u32, key: &RequestKey) -> CommandReply {
-    let scope = RequestScope::new(call.client.user().name(), sequence.as_str(), "", &key.request);
+    let scope = RequestScope::new(call.client.user().name(), sequence.as_str(), &key.request);
     let source = RequestSource::Sequence(sequence);
     reply(RequestEffect::new(scope, key, values, &[], source, RequestForm::Range))
 }
@@ -88,7 +88,7 @@ pub(super) fn of_sequence(call: &mut Call<'_>, sequence: Key, values: u32, key: 
 /// Returns the effect of a request for IDs. Its time counts as that of a command, not as a draw.
 fn ids(
     call: &mut Call<'_>,
-    (name, series): (&str, &str),
+    name: &str,
     count: u32,
     key: &RequestKey,
     fields: &[(&str, u64)],
@@ -106,7 +106,7 @@ fn ids(
         return Err(error);
     }
     let start = turn.tally.begin(&settings.timing);
-    let scope = RequestScope::new(client.user().name(), name, series, &key.request);
+    let scope = RequestScope::new(client.user().name(), name, &key.request);
     let form = if command.verb == Verb::GetId { RequestForm::One } else { RequestForm::Array };
     let effect = RequestEffect::new(scope, key, count, fields, source, form);
     turn.tally.end(start, &settings.timing, command, *args, true);

@@ -133,13 +133,12 @@ pub(super) const GENERATORS: &str = "CREATE TABLE IF NOT EXISTS getid_generator 
 pub(super) const REQUESTS: &str = "CREATE TABLE IF NOT EXISTS getid_request (
   owner       VARBINARY(128) NOT NULL,
   name        VARBINARY(128) NOT NULL,
-  series      VARBINARY(128) NOT NULL,
   request     VARBINARY(128) NOT NULL,
   fingerprint VARBINARY(128) NOT NULL,
   reply       MEDIUMBLOB     NOT NULL,
   made        BIGINT         NOT NULL,
   kept_until  BIGINT         NOT NULL,
-  PRIMARY KEY (owner, name, series, request),
+  PRIMARY KEY (owner, name, request),
   KEY getid_request_until (kept_until)
 ) ENGINE=InnoDB";
 

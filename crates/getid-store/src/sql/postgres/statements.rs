@@ -136,13 +136,12 @@ CREATE TABLE IF NOT EXISTS getid_generator (
 CREATE TABLE IF NOT EXISTS getid_request (
   owner text COLLATE \"C\" NOT NULL,
   name text COLLATE \"C\" NOT NULL,
-  series text COLLATE \"C\" NOT NULL,
   request text COLLATE \"C\" NOT NULL,
   fingerprint text NOT NULL,
   reply text NOT NULL,
   made bigint NOT NULL,
   kept_until bigint NOT NULL,
-  PRIMARY KEY (owner, name, series, request)
+  PRIMARY KEY (owner, name, request)
 );
 CREATE INDEX IF NOT EXISTS getid_request_until ON getid_request (kept_until);
 CREATE TABLE IF NOT EXISTS getid_request_count (

@@ -102,13 +102,12 @@ pub(super) const REQUESTS: &str = "\
 CREATE TABLE IF NOT EXISTS getid_request (
   owner       TEXT    NOT NULL,
   name        TEXT    NOT NULL,
-  series      TEXT    NOT NULL,
   request     TEXT    NOT NULL,
   fingerprint TEXT    NOT NULL,
   reply       TEXT    NOT NULL,
   made        INTEGER NOT NULL,
   kept_until  INTEGER NOT NULL,
-  PRIMARY KEY (owner, name, series, request)
+  PRIMARY KEY (owner, name, request)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS getid_request_until ON getid_request (kept_until);
 CREATE TABLE IF NOT EXISTS getid_request_count (
