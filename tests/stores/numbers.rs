@@ -198,6 +198,27 @@ pub(crate) fn a_counter_with_a_ledger_is_changed_by_it_only(fixture: &dyn StoreF
     assert_eq!(db.number(&[act("a", NumberAct::Commit)], &[]).each.remove(0).unwrap().state, NumberState::Committed);
 }
 
+/// A restore of some tables has lost the generator's row. Nothing is answered as done that was not written; when the row
+/// is begun again, what was not committed is unclear.
+pub(crate) fn a_ledger_without_its_generator_waits_for_it(fixture: &dyn StoreFixture) {
+    let mut db = begun(fixture);
+    db.number(&[reserve("a"), reserve("b")], &[]);
+    db.number(&[act("a", NumberAct::Commit)], &[]);
+    drop(db);
+    fixture.sql("DELETE FROM getid_generator;").unwrap();
+    let mut db = Db::open(fixture);
+    for ask in [act("b", NumberAct::Commit), act("b", NumberAct::Release), settle("R2026-000002", false), reserve("b")]
+    {
+        let answer = db.number(&[ask], &[]).each.remove(0);
+        assert_eq!(answer, Err(NumberVerdict::Row(Verdict::NoSuch)));
+    }
+    db.open_period(&opening_of(WORDS)).unwrap();
+    let refused = refused(&mut db, act("b", NumberAct::Commit));
+    assert_eq!(refused, NumberRefusal::Settled { text: "R2026-000002".to_owned(), state: NumberState::Unclear });
+    let states: Vec<_> = rows(&mut db).into_iter().map(|(number, _, state, _)| (number, state)).collect();
+    assert_eq!(states, [(1, NumberState::Committed), (2, NumberState::Unclear)]);
+}
+
 pub(crate) fn a_ledger_that_went_back_is_unclear(fixture: &dyn StoreFixture) {
     use NumberState::{Committed, Reserved, Unclear, Void};
     let mut db = begun(fixture);

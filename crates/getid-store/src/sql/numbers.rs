@@ -406,6 +406,11 @@ fn verdict_of(ask: &NumberRequest, found: &Found) -> Option<Verdict> {
         NumberAct::Raise { .. } => true,
         _ => false,
     };
+    let has_ledger = is_known || found.numbers.iter().any(|row| row.key.name() == ask.key.name());
+    if !takes && has_ledger && !found.generators.contains_key(ask.key.name()) {
+        // The store has lost the generator's row, which counts the changes of its ledger. It is begun again first.
+        return Some(Verdict::NoSuch);
+    }
     if !takes {
         return None;
     }
