@@ -311,7 +311,7 @@ fn replies_of_a_hostile_server_cannot_control_the_terminal() {
         while let Ok(n @ 1..) = stream.read(&mut request) {
             let pings = request[..n].windows(4).filter(|word| word == b"PING").count();
             // Each request is an array, and no word of these tools has an asterisk.
-            let others = request[..n].iter().filter(|&&byte| byte == b'*').count() - pings;
+            let others = request[..n].split(|byte| *byte == b'*').count() - 1 - pings;
             let reply = "+PONG\r\n".repeat(pings) + &"-ERR \u{1b}[2J\u{9b}31m\u{202e}abc\u{7}\r\n".repeat(others);
             if stream.write_all(reply.as_bytes()).is_err() {
                 break;
