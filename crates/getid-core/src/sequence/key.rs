@@ -138,6 +138,9 @@ impl PartialOrd for Key {
 
 impl Ord for Key {
     fn cmp(&self, other: &Key) -> Ordering {
+        if self.0 == other.0 {
+            return Ordering::Equal;
+        }
         self.parts().cmp(&other.parts())
     }
 }

@@ -68,6 +68,13 @@ struct Found {
     taken: BTreeSet<(String, String)>,
 }
 
+impl Found {
+    /// Returns the requests that have a row, each with the name of its generator.
+    fn known_requests(&self) -> BTreeSet<(&str, &str)> {
+        self.requests.iter().map(|known| (&*known.request, &*known.name)).collect()
+    }
+}
+
 /// Positions of statements whose results are read.
 struct Statements {
     now: usize,
@@ -307,10 +314,8 @@ async fn read_counters<L: Link>(link: &mut L, asks: &[NumberRequest], found: &mu
             *keys.entry(&ask.key).or_default() += 1;
         }
     }
-    let is_settled = |row: &&LedgerRow| {
-        let is_known = |known: &RequestHandle| known.name == row.key.name() && known.request == row.request;
-        !row.request.is_empty() && !found.requests.iter().any(is_known)
-    };
+    let known = found.known_requests();
+    let is_settled = |row: &&LedgerRow| !row.request.is_empty() && !known.contains(&(&*row.request, row.key.name()));
     let settled: Vec<String> = found
         .numbers
         .iter()
@@ -382,9 +387,10 @@ fn decide(asks: &[NumberRequest], found: &Found) -> (Ledger, Vec<Result<NumberAn
             ledger.add_counter(&ask.key, view, &ask.declaration, ask.stamp);
         }
     }
+    let known = found.known_requests();
     let mut settles = BTreeSet::new();
     let each = asks.iter().map(|ask| {
-        if let Some(verdict) = verdict_of(ask, found) {
+        if let Some(verdict) = verdict_of(ask, found, &known) {
             return Err(NumberVerdict::Row(verdict));
         }
         let answer = ledger.apply(ask).map_err(NumberVerdict::Refused)?;
@@ -398,16 +404,16 @@ fn decide(asks: &[NumberRequest], found: &Found) -> (Ledger, Vec<Result<NumberAn
 }
 
 /// Returns why a request is refused by the rows of its generator and its counter.
-fn verdict_of(ask: &NumberRequest, found: &Found) -> Option<Verdict> {
-    let is_known = found.requests.iter().any(|known| known.name == ask.key.name() && known.request == ask.request);
+fn verdict_of(ask: &NumberRequest, found: &Found, known: &BTreeSet<(&str, &str)>) -> Option<Verdict> {
+    let is_known = known.contains(&(&*ask.request, ask.key.name()));
     let takes = match ask.act {
         // A repeated request needs no counter.
         NumberAct::Reserve { .. } => !is_known,
         NumberAct::Raise { .. } => true,
         _ => false,
     };
-    let has_ledger = is_known || found.numbers.iter().any(|row| row.key.name() == ask.key.name());
-    if !takes && has_ledger && !found.generators.contains_key(ask.key.name()) {
+    let has_ledger = || is_known || found.numbers.iter().any(|row| row.key.name() == ask.key.name());
+    if !takes && !found.generators.contains_key(ask.key.name()) && has_ledger() {
         // The store has lost the generator's row, which counts the changes of its ledger. It is begun again first.
         return Some(Verdict::NoSuch);
     }
@@ -503,7 +509,7 @@ async fn write<L: Link>(
         };
         counters.push((row.next, after));
     }
-    add_numbers::<L>(&mut packet, writes, &changed);
+    add_numbers::<L>(&mut packet, writes, found, &changed);
     add_requests::<L>(&mut packet, writes);
     let done = link.run(packet).await?;
     if updates.into_iter().any(|at| done[at].affected != 1) {
@@ -536,29 +542,49 @@ fn add_generators<L: Link>(packet: &mut Packet, writes: &LedgerWrites, found: &F
     }
 }
 
-/// Adds the statements that write rows of numbers.
-fn add_numbers<L: Link>(packet: &mut Packet, writes: &LedgerWrites, changes_of: &dyn Fn(&str) -> Option<u64>) {
+/// Adds the statements that write rows of numbers: one for all new rows, and one for all rows of a counter that change
+/// in the same way.
+fn add_numbers<L: Link>(
+    packet: &mut Packet,
+    writes: &LedgerWrites,
+    found: &Found,
+    changes_of: &dyn Fn(&str) -> Option<u64>,
+) {
+    let before: BTreeMap<(&Key, i64), &LedgerRow> =
+        found.numbers.iter().map(|row| ((&row.key, row.number), row)).collect();
     let mut new = Vec::new();
+    let mut changed: BTreeMap<(&Key, String), Vec<String>> = BTreeMap::new();
     for written in &writes.numbers {
         let LedgerRow { key, number, last, text, state, since_unix_ms, due_unix_ms, request, user, reason } =
             &written.row;
         let entry = column(changes_of(key.name()).unwrap_or(0));
-        let [text, request, user, reason] = [text, request, user, reason].map(|text| L::text(text));
         let state = state.word();
+        let reason_text = L::text(reason);
+        let holder = || [text, request, user].map(|text| L::text(text));
         if written.is_new {
+            let [text, request, user] = holder();
             let [name, series, period] = [key.name(), key.series(), key.period()].map(literal);
             new.push(format!(
                 "({name}, {series}, {period}, {number}, {last}, {text}, '{state}', {since_unix_ms}, {due_unix_ms}, \
-                 {request}, {user}, {reason}, {entry})"
+                 {request}, {user}, {reason_text}, {entry})"
             ));
             continue;
         }
-        packet.add(format!(
-            "UPDATE getid_number SET last = {last}, text = {text}, state = '{state}', since = {since_unix_ms}, \
-             due = {due_unix_ms}, request = {request}, owner = {user}, reason = {reason}, entry = {entry} \
-             WHERE {} AND number = {number}",
-            of_key(key)
-        ));
+        let mut change = format!(
+            "state = '{state}', since = {since_unix_ms}, due = {due_unix_ms}, reason = {reason_text}, entry = {entry}"
+        );
+        let keeps_holder = before
+            .get(&(key, *number))
+            .is_some_and(|row| (row.last, &row.text, &row.request, &row.user) == (*last, text, request, user));
+        if !keeps_holder {
+            let [text, request, user] = holder();
+            change = format!("{change}, last = {last}, text = {text}, request = {request}, owner = {user}");
+        }
+        changed.entry((key, change)).or_default().push(number.to_string());
+    }
+    for ((key, change), numbers) in changed {
+        let (of_key, numbers) = (of_key(key), numbers.join(", "));
+        packet.add(format!("UPDATE getid_number SET {change} WHERE {of_key} AND number IN ({numbers})"));
     }
     if !new.is_empty() {
         let columns = number_columns("");
