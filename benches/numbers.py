@@ -42,6 +42,8 @@ def ask(clients, line, requests):
 
 def main():
     words = sys.argv[1:]
+    if not words or not all(word.isdecimal() for word in words):
+        sys.exit(__doc__)
     port, connections, rounds = (int(word) for word in words[:3] + ["100", "100"][len(words) - 1 :])
     pid = words[3] if len(words) > 3 else None
     clients = [socket.create_connection(("127.0.0.1", port)) for _ in range(connections)]
