@@ -277,6 +277,89 @@ fn hundreds_of_clients_send_near_requests_at_once() {
     });
 }
 
+/// Clients with the right to one key send hostile words to the commands about numbers and series. No reply has a key,
+/// a request or a user of others, or a character that could begin a line of its own.
+#[test]
+fn hostile_words_about_numbers_reveal_nothing() {
+    const CLIENTS: usize = 4;
+    const COMMANDS: [&str; 19] = [
+        "NUMBER RESERVE bill REQUEST ? KEY mine",
+        "NUMBER RESERVE bill REQUEST r KEY ?",
+        "NUMBER RESERVE bill REQUEST r KEY mine DUE ?",
+        "NUMBER COMMIT bill ? KEY mine",
+        "NUMBER COMMIT bill r KEY ?",
+        "NUMBER VOID bill ? REASON x KEY mine",
+        "NUMBER VOID bill unknown REASON ? KEY mine",
+        "NUMBER SETTLE bill ? VOID REASON x",
+        "NUMBER LEDGER bill KEY mine CURSOR ?",
+        "NUMBER LEDGER bill KEY mine PERIOD ?",
+        "NUMBER LEDGER bill KEY mine COUNT ?",
+        "NUMBER LEDGER bill KEY ?",
+        "SERIES LIST bill CURSOR ?",
+        "SERIES LIST bill COUNT ?",
+        "SERIES CREATE bill ?",
+        "SEQUENCE INFO ?",
+        "GETID bill key mine REQUEST ?",
+        "GETID bill key mine REQUEST r FOR ?",
+        "GETID bill key ?",
+    ];
+    let long = vec![b'a'; 70_000];
+    let words: [&[u8]; 20] = [
+        b"",
+        b"\xff\xfe",
+        b"a\r\nb",
+        b"\x1b[31m",
+        b"\xe2\x80\xae",
+        b"'; DELETE FROM getid_number; --",
+        b"\\",
+        b"\\' OR ''='",
+        b"%s%n{}",
+        b"..",
+        b"/",
+        b":1",
+        b"A//0",
+        b"hidden-key",
+        b"hidden-request",
+        b"bill/hidden-key",
+        b"1",
+        b"-9223372036854775808",
+        b"9223372036854775807",
+        &long,
+    ];
+    let server = Server::start(&["--generator", "bill serial B-{key}-{n:6} zone UTC gapless"]);
+    let mut admin = server.connect();
+    for request in [
+        "ACL SETUSER mallory on nopass +@all -@dangerous ~bill/MINE",
+        "NUMBER RESERVE bill REQUEST hidden-request KEY hidden-key",
+    ] {
+        admin.send(format!("{request}\r\n"));
+        assert!(!admin.reply().starts_with(b"-"), "{request}");
+    }
+    attack_server(&server, None, 64 << 20, || {
+        for _ in 0..CLIENTS {
+            let mut wire = server.connect();
+            wire.send("AUTH mallory x\r\n");
+            assert_eq!(wire.reply(), b"+OK\r\n");
+            for (command, word) in COMMANDS.iter().flat_map(|command| words.iter().map(move |word| (command, word))) {
+                let parts = command.split(' ').map(|part| if part == "?" { *word } else { part.as_bytes() });
+                let mut request = format!("*{}\r\n", command.split(' ').count()).into_bytes();
+                for part in parts {
+                    request.extend(format!("${}\r\n", part.len()).into_bytes());
+                    request.extend([part, b"\r\n"].concat());
+                }
+                wire.send(request);
+                let reply = String::from_utf8(wire.reply()).unwrap();
+                assert!(!reply.contains("HIDDEN") && !reply.contains("default"), "{command}: {reply}");
+                let is_plain = !reply.trim_end().contains(|char: char| char.is_control() && !"\r\n".contains(char));
+                assert!(is_plain && (!reply.starts_with('-') || reply.lines().count() == 1), "{command}: {reply:?}");
+            }
+        }
+    });
+    admin.send("NUMBER LEDGER bill KEY hidden-key\r\n");
+    let ledger = String::from_utf8(admin.reply()).unwrap();
+    assert!(ledger.contains("B-HIDDEN-KEY-000001") && ledger.contains("reserved"), "{ledger}");
+}
+
 /// Hundreds of clients that each request a thousand settings at a time, by names and by patterns, again and again. A
 /// good client has its turn once a round, and the state is saved.
 #[test]

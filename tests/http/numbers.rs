@@ -6,10 +6,11 @@ use super::document::Document;
 use crate::support::eventually;
 use crate::support::http::HttpServer;
 
-/// A server with the gapless generator `invoice`, and `ticket`, which has no ledger.
+/// A server with the gapless generators `invoice` and `bill`, which has series, and `ticket`, which has no ledger.
 fn start() -> HttpServer {
     let invoice = "invoice serial R{yyyy}-{n:6} zone UTC reset never gapless";
-    HttpServer::start(&["--generator", invoice, "--generator", "ticket serial T{n:4}"])
+    let bill = "bill serial B-{key}-{n:6} zone UTC gapless";
+    HttpServer::start(&["--generator", invoice, "--generator", bill, "--generator", "ticket serial T{n:4}"])
 }
 
 /// A server and its document, for requests whose answers must fit the document.
@@ -105,6 +106,34 @@ fn the_key_of_a_request_reserves_too() {
     assert_eq!(status, 400, "{other}");
     let (status, committed) = numbers.ask("POST /v1/ids/invoice", &["Idempotency-Key: \"order 79\""], "");
     assert_eq!((status, number(&committed["ids"][0])), (200, "000002"), "reserved and committed: {committed}");
+}
+
+#[test]
+fn a_number_of_a_series_is_settled_with_its_key() {
+    let numbers = Numbers::start();
+    for (status, line, body, part) in [
+        (200, "POST /v1/numbers/bill/reserve", r#"{"request":"a","key":"acme"}"#, "B-ACME-000001"),
+        (404, "POST /v1/numbers/bill/commit", r#"{"request":"a","key":"other"}"#, "belongs to request 'a'"),
+        (400, "POST /v1/numbers/bill/commit", r#"{"request":"a","key":"a/b"}"#, "cannot be a key"),
+        (200, "POST /v1/numbers/bill/commit", r#"{"request":"a","key":"acme"}"#, "committed"),
+        (200, "POST /v1/numbers/bill/reserve", r#"{"request":"b","key":"acme"}"#, "B-ACME-000002"),
+        (200, "POST /v1/numbers/bill/void", r#"{"request":"b","reason":"torn","key":"acme"}"#, "void"),
+        // Each remedy is a request that works.
+        (
+            400,
+            "POST /v1/numbers/bill/reserve",
+            r#"{"request":"c"}"#,
+            r#"POST /v1/numbers/bill/reserve with {"request": "r", "key": "ACME"}"#,
+        ),
+        (409, "POST /v1/ids/bill", "", "POST /v1/ids/bill?key=ACME with the header Idempotency-Key: \"r\" gives"),
+        (409, "POST /v1/numbers/ticket/commit", r#"{"request":"c"}"#, "POST /v1/ids/ticket gives one"),
+    ] {
+        let (found, answer) = numbers.ask(line, &[], body);
+        let text = answer["detail"].as_str().map_or_else(|| answer.to_string(), str::to_owned);
+        assert_eq!((found, text.contains(part)), (status, true), "{line} {body}: {text}");
+    }
+    let remedy = numbers.ask("POST /v1/ids/bill?key=ACME", &["Idempotency-Key: \"r\""], "");
+    assert_eq!((remedy.0, &remedy.1["ids"][0]), (200, &json!("B-ACME-000003")));
 }
 
 #[test]

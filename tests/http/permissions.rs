@@ -37,7 +37,7 @@ const CASES: [(&str, &str, &str); 43] = [
     // The generator has no series for keys, so nothing is reserved.
     ("POST /v1/numbers/bill/reserve", r#"{"request":"r","key":"k"}"#, "NUMBER RESERVE bill REQUEST r KEY k"),
     ("POST /v1/numbers/bill/commit", r#"{"request":"r"}"#, "NUMBER COMMIT bill r"),
-    ("POST /v1/numbers/bill/release", r#"{"request":"r"}"#, "NUMBER RELEASE bill r"),
+    ("POST /v1/numbers/bill/release", r#"{"request":"r","key":"k"}"#, "NUMBER RELEASE bill r KEY k"),
     ("POST /v1/numbers/bill/void", r#"{"request":"r","reason":"x"}"#, "NUMBER VOID bill r REASON x"),
     (
         "POST /v1/numbers/bill/settle",

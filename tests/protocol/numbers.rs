@@ -25,7 +25,10 @@ fn act(action: &NumberAction) -> Value {
             let key = if series.is_empty() { "" } else { " of " };
             Value::from(format!("R000007{key}{series} for {request}: due {due_s}, commits: {commits}").as_str())
         }
-        act => Value::from(format!("{act:?} for '{request}', admin: {is_admin}").as_str()),
+        act => {
+            let key = if series.is_empty() { "" } else { " of " };
+            Value::from(format!("{act:?}{key}{series} for '{request}', admin: {is_admin}").as_str())
+        }
     }
 }
 

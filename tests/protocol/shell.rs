@@ -40,7 +40,7 @@ pub(crate) struct Options {
     pub(crate) series: bool,
     /// Whether there is a store for sequences.
     pub(crate) sequences: bool,
-    /// Whether there are the serial generators `receipt`, which is gapless, and `ticket`.
+    /// Whether there are the serial generators `receipt` and `bill`, which are gapless, and `ticket`. `bill` has series.
     pub(crate) numbers: bool,
     /// Value of `client-query-buffer-limit`.
     pub(crate) request_bytes_max: usize,
@@ -120,10 +120,12 @@ pub(crate) const GENERATORS: [&str; 18] = [
 
 /// Returns the counters of a shell with numbers.
 fn gapless_serials() -> NamedCounters {
-    NamedCounters::new(["receipt serial R{n:6} gapless", "ticket serial T{n:6}"].map(|line| {
-        let words: Vec<&str> = line.split(' ').collect();
-        Arc::new(CounterDeclaration::parse(&words, |_| Ok(())).unwrap().unwrap())
-    }))
+    NamedCounters::new(
+        ["receipt serial R{n:6} gapless", "bill serial B-{key}-{n:6} gapless", "ticket serial T{n:6}"].map(|line| {
+            let words: Vec<&str> = line.split(' ').collect();
+            Arc::new(CounterDeclaration::parse(&words, |_| Ok(())).unwrap().unwrap())
+        }),
+    )
 }
 
 /// Returns the counter `member` of a shell with sealed generators.

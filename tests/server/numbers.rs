@@ -199,6 +199,45 @@ fn users_settle_their_own_requests_and_administrators_all() {
     assert!(line.contains("R000002"), "{line}");
 }
 
+/// A request of another key is answered as an unknown one, and its key is not begun by that.
+#[test]
+fn a_user_with_the_right_to_one_key_has_its_numbers() {
+    let server = Server::start(&["--generator", "bill serial B-{key}-{n:4} zone UTC gapless"]);
+    let mut admin = server.connect();
+    for rules in ["acme on nopass +@all -@dangerous ~bill/ACME", "all on nopass +@all -@dangerous ~bill ~bill/*"] {
+        assert_eq!(ask(&mut admin, &format!("ACL SETUSER {rules}")), "+OK");
+    }
+    let (mut acme, mut all) = (server.connect(), server.connect());
+    check(&mut acme, &[("AUTH acme x", "+OK"), ("NUMBER RESERVE bill REQUEST a KEY acme", "B-ACME-0001")]);
+    check(
+        &mut all,
+        &[
+            ("AUTH all x", "+OK"),
+            ("NUMBER RESERVE bill REQUEST g KEY globex", "B-GLOBEX-0001"),
+            ("NUMBER COMMIT bill g KEY acme", "-ERR no number of generator 'bill' belongs to request 'g'"),
+            ("NUMBER COMMIT bill g KEY new", "-ERR no number of generator 'bill' belongs to request 'g'"),
+            ("NUMBER COMMIT bill a KEY globex", "-ERR no number of generator 'bill' belongs to request 'a'"),
+            ("NUMBER COMMIT bill a KEY acme", "-NOPERM request 'a' of generator 'bill' belongs to another user"),
+            ("NUMBER COMMIT bill g KEY Globex", "+OK"),
+            ("NUMBER COMMIT bill g", "+OK"),
+        ],
+    );
+    check(
+        &mut acme,
+        &[
+            ("NUMBER COMMIT bill g KEY acme", "-ERR no number of generator 'bill' belongs to request 'g'"),
+            ("NUMBER COMMIT bill g KEY globex", "-NOPERM"),
+            ("NUMBER COMMIT bill a", "-NOPERM"),
+            ("NUMBER RELEASE bill a KEY acme", "+OK"),
+            ("NUMBER RESERVE bill REQUEST b KEY acme", "B-ACME-0001"),
+            ("NUMBER VOID bill b REASON torn KEY acme", "+OK"),
+            ("GETID bill key acme REQUEST c", "B-ACME-0002"),
+            ("NUMBER COMMIT bill c KEY acme", "+OK"),
+        ],
+    );
+    assert_eq!(ask(&mut admin, "SERIES LIST bill").trim(), "ACME GLOBEX", "a commit begins no key");
+}
+
 #[test]
 fn an_overdue_number_is_shown_and_logged_and_stays_reserved() {
     let mut server = Server::start(&RECEIPT);

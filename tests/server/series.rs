@@ -196,6 +196,38 @@ fn users_have_the_keys_of_their_patterns() {
     assert!(log.contains("invoice/C"), "{log}");
 }
 
+/// A page that ends at a key which the user may not read has a cursor that does not reveal it.
+#[test]
+fn a_list_reveals_no_key_that_the_user_may_not_read() {
+    let server = Server::start(&INVOICE);
+    let mut admin = server.connect();
+    assert_eq!(ask(&mut admin, "ACL SETUSER eve on nopass +@all -@dangerous ~invoice ~invoice/SEEN*"), "+OK");
+    for key in ["hid1", "hid2", "seen1", "hid3", "seen2", "zhid"] {
+        ask(&mut admin, &format!("GETID invoice key {key}"));
+    }
+    let mut eve = server.connect();
+    assert_eq!(ask(&mut eve, "AUTH eve x"), "+OK");
+    for count in 1..=7 {
+        let (mut cursor, mut seen, mut pages) = (String::new(), Vec::new(), 0);
+        loop {
+            eve.send(format!("SERIES LIST invoice CURSOR \"{cursor}\" COUNT {count}\r\n"));
+            let reply = String::from_utf8_lossy(&eve.reply()).into_owned();
+            assert!(!reply.contains("HID"), "{reply}");
+            let mut words = reply.lines().filter(|line| !line.starts_with(['$', '*'])).map(str::to_owned);
+            cursor = words.next().unwrap_or_default();
+            seen.extend(words);
+            pages += 1;
+            if cursor.is_empty() {
+                break;
+            }
+        }
+        assert_eq!((seen.join(" ").as_str(), pages), ("SEEN1 SEEN2", 6 / count + 1), "{count}");
+    }
+    let unknown = ask(&mut eve, "SERIES LIST invoice CURSOR :1");
+    assert_eq!(unknown, "-ERR invalid cursor: it is unknown or too old. Begin again without CURSOR");
+    assert_eq!(ask(&mut eve, "SERIES LIST invoice CURSOR :0"), unknown);
+}
+
 /// A turn has a bounded number of keys, and a client that invents keys is bounded by `keys-max`.
 #[test]
 fn many_keys_in_one_pipeline_are_bounded() {

@@ -120,11 +120,17 @@ fn a_missing_number_and_a_hostile_server_are_reported() {
     // The same cursor again is a list without end.
     let endless = number(fake(&[&first, TIME, &first, &first]), &ledger);
     check(&endless, 2, "1,R1", "the list has no end");
+    let second = list(&format!("c2 {}", row(2)));
+    let endless = number(fake(&[&first, TIME, &second, &first, &second]), &ledger);
+    check(&endless, 2, "2,R2", "the list has no end");
+    let empty = list("c2");
+    check(&number(fake(&[&first, TIME, &empty]), &ledger), 2, "1,R1", "the list has no end");
     let refused = number(fake(&["-ERR \u{1b}[31mno\r\n"]), &ledger);
     check(&refused, 1, "", "\\u{1b}[31mno");
     for (reply, part) in [
         (list("c1 number 0 last 0"), "has '0' as its number"),
         (list("c1 x"), "in the place of a field"),
+        (list(&format!("c1 {} key A;every", row(1))), "has 'A;every' as its key"),
         ("*2\r\n:1\r\n".to_owned(), "closed the connection"),
         ("HTTP/1.1 400 Bad Request\r\n".to_owned(), "is this a Redis protocol server"),
     ] {

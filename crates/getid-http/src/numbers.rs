@@ -36,6 +36,9 @@ const GENERATOR: Parameter = in_path("name", &NAME, "The generator, which is dec
 
 const OWN_REQUEST: Field = field("request", &REQUEST, "The request that has the number.");
 
+const OWN_KEY: Field =
+    maybe("key", &KEY, "The key of its series: then the user needs the right to this key, and not to the generator.");
+
 const WHY: Field = field("reason", &REASON, "The reason, for the ledger.");
 
 const RESERVE: Endpoint = Endpoint {
@@ -102,7 +105,7 @@ const COMMIT: Endpoint = Endpoint {
     description: "The number is used. A committed number stays so.",
     access: EndpointAccess::Commands(&[("NUMBER COMMIT", "")]),
     parameters: &[GENERATOR],
-    body: Some(&[OWN_REQUEST]),
+    body: Some(&[OWN_REQUEST, OWN_KEY]),
     responses: &[EndpointResponse::ok(&SETTLED_REQUEST, "The number is committed.")],
     problems: &[404, 409],
     route: |filter| on(filter, commit),
@@ -117,7 +120,7 @@ const RELEASE: Endpoint = Endpoint {
     description: "Another request gets the number, unless its period has ended.",
     access: EndpointAccess::Commands(&[("NUMBER RELEASE", "")]),
     parameters: &[GENERATOR],
-    body: Some(&[OWN_REQUEST]),
+    body: Some(&[OWN_REQUEST, OWN_KEY]),
     responses: &[EndpointResponse::ok(&SETTLED_REQUEST, "The number is released.")],
     problems: &[404, 409],
     route: |filter| on(filter, release),
@@ -132,7 +135,7 @@ const VOID: Endpoint = Endpoint {
     description: "No other request gets the number.",
     access: EndpointAccess::Commands(&[("NUMBER VOID", "")]),
     parameters: &[GENERATOR],
-    body: Some(&[OWN_REQUEST, WHY]),
+    body: Some(&[OWN_REQUEST, WHY, OWN_KEY]),
     responses: &[EndpointResponse::ok(&SETTLED_REQUEST, "The number is void.")],
     problems: &[404, 409],
     route: |filter| on(filter, void),
@@ -170,7 +173,9 @@ async fn settle_request(
     let body = request.body(body).await?;
     let own = text_of(&body, "request").unwrap_or_default();
     let mut args: Vec<&[u8]> = vec![b"NUMBER", subcommand, name.as_bytes(), own.as_bytes()];
-    args.extend(text_of(&body, "reason").map(|reason| [&b"REASON"[..], reason.as_bytes()]).into_iter().flatten());
+    for (field, word) in [("reason", &b"REASON"[..]), ("key", b"KEY")] {
+        args.extend(text_of(&body, field).map(|text| [word, text.as_bytes()]).into_iter().flatten());
+    }
     request.run(&args).await?;
     Ok(reply::json(StatusCode::OK, &json!({ "request": own, "state": state.word() })))
 }

@@ -6,11 +6,11 @@
 use std::iter;
 
 /// A command as errors name it, and the equivalent request; `None`: there is none. A `*` is a name, which is inserted
-/// in the request.
+/// in the request. No path has a name with a series, such as `invoice/ACME`, so a command with one has no request.
 type Remedy = (&'static str, Option<&'static str>);
 
 /// Of commands with a common beginning, the longest is first.
-const REMEDIES: [Remedy; 30] = [
+const REMEDIES: [Remedy; 39] = [
     ("'sequence-create on-first-use' so does INCR", Some("'sequence-create on-first-use' so does asking for a value")),
     ("SEQUENCE ALTER * max N", Some("PATCH /v1/sequences/* with {\"max\": N}")),
     ("SEQUENCE ALTER *", Some("PATCH /v1/sequences/*")),
@@ -22,6 +22,8 @@ const REMEDIES: [Remedy; 30] = [
     ("SEQUENCE RAISE * n", Some("PATCH /v1/sequences/* with {\"last\": n}")),
     ("SEQUENCE LIST", Some("GET /v1/sequences")),
     ("SEQUENCE RAISE or CONFIRM", None),
+    ("SEQUENCE RAISE *", Some("PATCH /v1/sequences/* with {\"last\": N}")),
+    ("SERIES CREATE * *", None),
     ("SEQUENCE STORES CONFIRM *", None),
     ("SEQUENCE STORES", None),
     ("SEQUENCE CONFIRM *", None),
@@ -30,12 +32,19 @@ const REMEDIES: [Remedy; 30] = [
     ("CLIENT UNBLOCK", None),
     ("WORKERID LIST *", Some("GET /v1/workers/*/leases")),
     ("WORKERID LEASE", Some("POST /v1/workers/{pool}/leases")),
+    ("NUMBER RESERVE * REQUEST r KEY *", Some("POST /v1/numbers/*/reserve with {\"request\": \"r\", \"key\": \"*\"}")),
     ("NUMBER RESERVE * REQUEST r", Some("POST /v1/numbers/*/reserve with {\"request\": \"r\"}")),
     ("NUMBER RESERVE reserves", Some("POST /v1/numbers/{name}/reserve reserves")),
     ("NUMBER COMMIT, RELEASE or VOID of", Some("POST /v1/numbers/{name}/commit, release or void of")),
     ("NUMBER SETTLE changes", Some("POST /v1/numbers/{name}/settle changes")),
+    ("NUMBER SETTLE settles", Some("POST /v1/numbers/{name}/settle settles")),
+    ("NUMBER VOID and NUMBER SETTLE", Some("POST /v1/numbers/{name}/void and settle")),
+    ("NUMBER LEDGER * KEY *", Some("GET /v1/numbers/*/ledger?key=*")),
     ("NUMBER LEDGER *", Some("GET /v1/numbers/*/ledger")),
     ("send KEY *", Some("send {\"key\": \"*\"}")),
+    ("GETID * key * REQUEST r", Some("POST /v1/ids/*?key=* with the header Idempotency-Key: \"r\"")),
+    ("GETID * key *", Some("POST /v1/ids/*?key=*")),
+    ("GETID * gives", Some("POST /v1/ids/* gives")),
     ("GETID * REQUEST r", Some("POST /v1/ids/* with the header Idempotency-Key: \"r\"")),
     ("GETID * * 0", Some("POST /v1/ids/* with {\"fields\": {\"*\": 0}}")),
     ("GETID begins it", Some("POST /v1/ids/{name} begins it")),
@@ -107,7 +116,7 @@ fn found(text: &str, (command, request): &Remedy) -> Option<(usize, Option<Strin
             rest = rest.strip_prefix(' ')?;
         }
         if word == "*" {
-            let end = |rest: &str| rest.find(|letter| !is_name_char(letter)).unwrap_or(rest.len());
+            let end = |rest: &str| rest.find(|letter| !is_name_char(letter) && letter != '/').unwrap_or(rest.len());
             let (name, behind) = match rest.strip_prefix('"') {
                 Some(quoted) => quoted.split_once('"')?,
                 None => rest.split_at(end(rest)),
@@ -118,6 +127,7 @@ fn found(text: &str, (command, request): &Remedy) -> Option<(usize, Option<Strin
             rest = rest.strip_prefix(word)?;
         }
     }
+    let request = request.filter(|_| !names.iter().any(|name| name.contains('/')));
     let request = request.map(|request| {
         let filled = request.split('*').zip(names.iter().copied().chain(iter::repeat("")));
         filled.flat_map(|(part, name)| [part.to_owned(), escaped(name)]).collect()
@@ -185,6 +195,28 @@ mod tests {
                 "generator 'x' is gapless, and each of its numbers has a request: POST /v1/ids/x with the header \
                  Idempotency-Key: \"r\" gives one",
             ),
+            (
+                "generator 'x' has a series for each key, so a request names its key: GETID x key ACME",
+                "generator 'x' has a series for each key, so a request names its key: POST /v1/ids/x?key=ACME",
+            ),
+            (
+                "GETID x key ACME REQUEST r gives one and commits it, NUMBER RESERVE x REQUEST r KEY ACME reserves it",
+                "POST /v1/ids/x?key=ACME with the header Idempotency-Key: \"r\" gives one and commits it, POST \
+                 /v1/numbers/x/reserve with {\"request\": \"r\", \"key\": \"ACME\"} reserves it",
+            ),
+            ("names its key: NUMBER LEDGER x KEY ACME", "names its key: GET /v1/numbers/x/ledger?key=ACME"),
+            (
+                "generator 'x' is not gapless, so its numbers have no ledger: GETID x gives one. A generator",
+                "generator 'x' is not gapless, so its numbers have no ledger: POST /v1/ids/x gives one. A generator",
+            ),
+            (
+                "NUMBER VOID and NUMBER SETTLE change the states",
+                "POST /v1/numbers/{name}/void and settle change the states",
+            ),
+            ("names its key: SEQUENCE INFO x/ACME", "names its key: SEQUENCE INFO x/ACME on the Redis port"),
+            ("names its key: SEQUENCE RAISE x/ACME", "names its key: SEQUENCE RAISE x/ACME on the Redis port"),
+            ("SEQUENCE RAISE x/ACME N lets", "SEQUENCE RAISE x/ACME N on the Redis port lets"),
+            ("'SERIES CREATE x ACME' makes it", "'SERIES CREATE x ACME' on the Redis port makes it"),
             ("SEQUENCE RAISE x N, or", "PATCH /v1/sequences/x with {\"last\": N}, or"),
             (
                 "Operation against a key holding the wrong kind of value: 'x' is a generator; use GETID x",
@@ -223,7 +255,7 @@ mod tests {
             SequenceRefusal::Busy { waited_ms: 0 },
             SequenceRefusal::Newer { period: "2026".into() },
         ];
-        let names = ["orders", "{a} #b", "makes", "SEQUENCE LIST"];
+        let names = ["orders", "{a} #b", "makes", "SEQUENCE LIST", "invoice/ACME"];
         let sequences = names.iter().flat_map(|name| refusals.iter().map(move |refusal| (*name, refusal.of(name))));
         let operators = [
             SequenceError::Lower { last: 7 },
@@ -257,8 +289,9 @@ mod tests {
             let quoted = format!("'{name}'");
             assert!(!message.contains(&quoted) || text.contains(&quoted), "{text}");
             let text = text.replace(&quoted, "").replace("'NUMBER LEDGER'", "");
-            for (at, _) in
-                ["SEQUENCE ", "WORKERID ", "INCR", "GETID", "NUMBER "].iter().flat_map(|word| text.match_indices(word))
+            for (at, _) in ["SEQUENCE ", "SERIES ", "WORKERID ", "INCR", "GETID", "NUMBER "]
+                .iter()
+                .flat_map(|word| text.match_indices(word))
             {
                 let end = text[at..].find(['\'', ',', ';']).map_or(text.len(), |len| at + len);
                 let behind = &text[end..];

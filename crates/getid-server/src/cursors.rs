@@ -1,5 +1,6 @@
-//! The cursors of `SCAN`. In every client library a cursor is a number; here it maps to the name after which to
-//! continue.
+//! The cursors of `SCAN`, and those of `SERIES LIST` that must not reveal a key. In every client library a cursor of
+//! `SCAN` is a number; here it maps to the name after which to continue. It is a hash with a random seed, so a client
+//! cannot compute the number of a name.
 //!
 //! Cursors are kept for all clients together, up to a maximum, and the oldest are dropped first: then `SCAN` is refused
 //! instead of continuing elsewhere. They have 53 bits, because some libraries read them as doubles.

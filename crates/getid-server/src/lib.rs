@@ -103,7 +103,7 @@ pub struct Server {
     pub throttle: LogThrottle,
     /// Thread for changes of settings and users.
     changes: ChangeQueue,
-    /// Cursors of `SCAN`.
+    /// Cursors of `SCAN` and `SERIES LIST`.
     cursors: Cursors,
     /// Pools of worker ids, if any.
     workers: OnceLock<Arc<Workers>>,

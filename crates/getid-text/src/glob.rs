@@ -84,6 +84,14 @@ impl Pattern {
         self.matches_in_steps(text).0
     }
 
+    /// Whether it matches every text that begins with `prefix`, because its last `*` takes what is behind a part of
+    /// `prefix`.
+    pub fn covers(&self, prefix: &[u8]) -> bool {
+        let Some((Element::Star, head)) = self.elements.split_last() else { return false };
+        let head = Pattern { elements: head.to_vec(), has_star: head.contains(&Element::Star), ..*self };
+        (0..=prefix.len()).any(|len| head.matches(&prefix[..len]))
+    }
+
     /// Returns whether all of `text` matches, and the number of elements that were compared with a byte.
     fn matches_in_steps(&self, text: &[u8]) -> (bool, usize) {
         if text.len() < self.bytes_min || (!self.has_star && text.len() > self.bytes_min) {
@@ -228,6 +236,27 @@ mod tests {
         check("", "", true);
         check("", "a", false);
         check("[]", "a", false);
+    }
+
+    #[test]
+    fn a_pattern_covers_a_prefix_by_its_last_star() {
+        for (pattern, expected) in [
+            ("*", true),
+            ("inv*", true),
+            ("invoice/*", true),
+            ("i*e/*", true),
+            ("i?voice/**", true),
+            ("invoice/", false),
+            ("invoice/?", false),
+            ("invoice/[^A]*", false),
+            ("invoice/\\*", false),
+            ("invoice/[*", false),
+            ("invoice/A*", false),
+            ("*A", false),
+            ("", false),
+        ] {
+            assert_eq!(Pattern::new(pattern.as_bytes(), false).unwrap().covers(b"invoice/"), expected, "{pattern}");
+        }
     }
 
     #[test]

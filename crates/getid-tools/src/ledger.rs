@@ -25,6 +25,9 @@ const GAPS_NAMED_MAX: usize = 20;
 /// Counters that the audit names.
 const COUNTERS_NAMED_MAX: usize = 10_000;
 
+/// Characters with which a formula begins, in East Asian width too, and the apostrophe that marks them.
+const FORMULA_BEGINS: [char; 9] = ['=', '+', '-', '@', '\'', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}'];
+
 /// Characters of a server's word that an error shows.
 const SHOWN_CHARS_MAX: usize = 60;
 
@@ -130,6 +133,12 @@ impl LedgerRow {
             "" => since,
             text => format_rfc3339(parse_unix_ms(text).map_err(|_| wrong("since", text))?),
         };
+        // The audit prints both in its lines, which no other text may imitate.
+        let part_of_key = |field: &'static str| {
+            let text = optional(field).unwrap_or_default();
+            let is_part = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte));
+            if is_part { Ok(text) } else { Err(wrong(field, &text)) }
+        };
         Ok(LedgerRow {
             number: first,
             last,
@@ -140,8 +149,8 @@ impl LedgerRow {
             request: optional("request").unwrap_or_default(),
             user: optional("user").unwrap_or_default(),
             reason: optional("reason").unwrap_or_default(),
-            key: optional("key").unwrap_or_default(),
-            period: optional("period").unwrap_or_default(),
+            key: part_of_key("key")?,
+            period: part_of_key("period")?,
         })
     }
 
@@ -194,13 +203,22 @@ fn text_of(value: &ReplyValue) -> String {
 
 /// Returns a text as a field of CSV, without control characters.
 ///
-/// A field that a spreadsheet would calculate, because it begins with `=`, `+`, `-` or `@`, gets an apostrophe before
-/// it; so does a field that begins with an apostrophe. Without the first apostrophe it is the text again.
+/// A spreadsheet calculates a cell that begins with `=`, `+`, `-` or `@`, and some split lines at semicolons. So each of
+/// these characters, and an apostrophe, gets an apostrophe before it at the begin of the field and behind a semicolon,
+/// also behind blanks and quotes there. Without these apostrophes it is the text again.
 pub fn csv_field(text: &str) -> String {
     let text = printable(text);
-    let apostrophe = if text.starts_with(['=', '+', '-', '@', '\'']) { "'" } else { "" };
-    let is_plain = !text.contains([',', '"']) && text.trim() == text;
-    if is_plain { format!("{apostrophe}{text}") } else { format!("\"{apostrophe}{}\"", text.replace('"', "\"\"")) }
+    let mut safe = String::with_capacity(text.len() + 1);
+    let mut is_begin = true;
+    for letter in text.chars() {
+        if is_begin && FORMULA_BEGINS.contains(&letter) {
+            safe.push('\'');
+        }
+        safe.push(letter);
+        is_begin = letter == ';' || (is_begin && (letter == '"' || letter.is_whitespace()));
+    }
+    let is_plain = !safe.contains([',', '"']) && safe.trim() == safe;
+    if is_plain { safe } else { format!("\"{}\"", safe.replace('"', "\"\"")) }
 }
 
 /// Returns true if every number from 1 to the highest of each counter is among the rows, and keeps those that are not.
@@ -369,6 +387,8 @@ mod tests {
             ("7 number 2 last 1", "has '1' as its last"),
             ("7 number 1 last 1 text R1 state lost since 0", "has 'lost' as its state"),
             ("7 number 1 last 1 text R1 state void since soon", "has 'soon' as its since"),
+            ("7 number 1 last 1 text R1 state void since 0 key A;every", "has 'A;every' as its key"),
+            ("7 number 1 last 1 text R1 state void since 0 period x\n#", "has 'x\\n#' as its period"),
         ] {
             let error = LedgerPage::read(&reply(words)).expect_err(words).to_string();
             assert!(error.contains(part), "{words}: {error}");
@@ -389,6 +409,14 @@ mod tests {
             ("@SUM(A1)", "'@SUM(A1)"),
             ("=HYPERLINK(\"http://x\",\"y\")", "\"'=HYPERLINK(\"\"http://x\"\",\"\"y\"\")\""),
             ("'quoted", "''quoted"),
+            ("a;=1", "a;'=1"),
+            ("a; =1;b;@x", "a; '=1;b;'@x"),
+            ("a;\"=1", "\"a;\"\"'=1\""),
+            (" \"=1", "\" \"\"'=1\""),
+            (";;'=1", ";;''=1"),
+            ("a=1;b-2", "a=1;b-2"),
+            ("\u{ff1d}1", "'\u{ff1d}1"),
+            ("x\n# every number from 1 to 9 is in the list", "x\\n# every number from 1 to 9 is in the list"),
             ("\t=1", "\\t=1"),
             ("a\r\nb", "a\\r\\nb"),
             ("\u{1b}[31mred", "\\u{1b}[31mred"),

@@ -25,7 +25,8 @@ Examples:
 pub(super) const COMMIT_EXAMPLES: &str = "\
 Examples:
   getid number commit invoice order-77
-  getid number commit invoice order-77 10.0.0.5:7890 --user shop";
+  getid number commit invoice order-77 10.0.0.5:7890 --user shop
+  getid number commit invoice order-77 --series ACME";
 
 pub(super) const RELEASE_EXAMPLES: &str = "\
 Examples:
@@ -44,9 +45,6 @@ Examples:
 pub(super) struct ReserveArgs {
     #[command(flatten)]
     of: RequestArgs,
-    /// The key of the series, if the generator has a series for each key
-    #[arg(long, value_name = "KEY")]
-    series: Option<String>,
     /// Seconds after which the reserved number is reported as overdue [default: 3600]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=i64::from(DUE_S_MAX)))]
     due: Option<u32>,
@@ -63,8 +61,18 @@ pub(super) struct RequestArgs {
     /// The server
     #[arg(value_name = "SERVER")]
     server: Option<String>,
+    /// The key of the series, if the generator has a series for each key
+    #[arg(long, value_name = "KEY")]
+    series: Option<String>,
     #[command(flatten)]
     at: ServerArgs,
+}
+
+impl RequestArgs {
+    /// Returns the words that name the series.
+    fn key_words(&self) -> impl Iterator<Item = &str> {
+        self.series.as_deref().map(|series| ["KEY", series]).into_iter().flatten()
+    }
 }
 
 #[derive(Args)]
@@ -105,7 +113,7 @@ pub(super) struct SettleArgs {
 pub(super) fn reserve(args: &ReserveArgs) -> Result<ExitCode, CliError> {
     let due = args.due.map(|due| due.to_string());
     let mut words = vec!["NUMBER", "RESERVE", &args.of.name, "REQUEST", &args.of.request];
-    words.extend(args.series.as_deref().map(|series| ["KEY", series]).into_iter().flatten());
+    words.extend(args.of.key_words());
     words.extend(due.as_deref().map(|due| ["DUE", due]).into_iter().flatten());
     let text = run_one(&args.of.at, args.of.server.as_deref(), &words, None)?;
     finish(print(|out| writeln!(out, "{}", printable(&text))), ExitCode::SUCCESS)
@@ -127,7 +135,8 @@ pub(super) fn void(args: &VoidArgs) -> Result<ExitCode, CliError> {
 }
 
 fn act(args: &RequestArgs, verb: &str, more: &[&str], done: &str) -> Result<ExitCode, CliError> {
-    let words = [&["NUMBER", verb, &args.name, &args.request][..], more].concat();
+    let mut words = [&["NUMBER", verb, &args.name, &args.request][..], more].concat();
+    words.extend(args.key_words());
     run_one(&args.at, args.server.as_deref(), &words, Some("OK"))?;
     finish(print(|out| writeln!(out, "{} {done}", printable(&args.request))), ExitCode::SUCCESS)
 }

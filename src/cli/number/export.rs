@@ -22,8 +22,8 @@ pub(super) const LEDGER_NOTES: &str = "\
 The CSV begins with a line that names the generator, the selection, the server and its time, and ends with the result:
 that every number from 1 to the highest is in the list, or which are missing. Lines that begin with # are no rows.
 Without the last line the list is incomplete. Fields are quoted by RFC 4180; control characters are written as \\n or
-\\u{1b}; a field that a spreadsheet would calculate (=, +, -, @) begins with an apostrophe. A range of void numbers is
-one row, 5 to 9.
+\\u{1b}; what a spreadsheet would calculate (=, +, -, @, also behind a semicolon) gets an apostrophe before it. A range
+of void numbers is one row, 5 to 9.
 
 Exit code 0: every number is in the list; 1: numbers are missing, or the server refused; 2: the command line is wrong,
 or the server was not reached. With --state nothing counts as missing.";
@@ -183,6 +183,28 @@ impl LedgerServer {
     }
 }
 
+/// Finds a loop in the cursors of a list, however long it is, and remembers one of them: that of the last page whose
+/// number is a power of two.
+#[derive(Default)]
+struct CursorLoop {
+    remembered: String,
+    pages: u64,
+}
+
+impl CursorLoop {
+    /// Adds the cursor of the next page. Returns true if it is the remembered one.
+    fn is_repeated(&mut self, cursor: &str) -> bool {
+        if self.remembered == cursor {
+            return true;
+        }
+        self.pages += 1;
+        if self.pages.is_power_of_two() {
+            cursor.clone_into(&mut self.remembered);
+        }
+        false
+    }
+}
+
 /// Writes the ledger. Returns true if no number is missing.
 fn export(args: &LedgerArgs, form: Form, out: &mut dyn Write) -> Result<bool, CliError> {
     let mut server = LedgerServer::connect(args)?;
@@ -193,7 +215,7 @@ fn export(args: &LedgerArgs, form: Form, out: &mut dyn Write) -> Result<bool, Cl
         writeln!(out, "{COLUMNS}")?;
     }
     let mut audit = Audit::default();
-    let mut cursor = String::new();
+    let mut cursors = CursorLoop::default();
     loop {
         for row in &page.rows {
             write_row(row, form, out)?;
@@ -203,10 +225,11 @@ fn export(args: &LedgerArgs, form: Form, out: &mut dyn Write) -> Result<bool, Cl
         if page.next.is_empty() {
             break;
         }
-        if page.next == cursor {
+        // Only the last page may be empty.
+        if page.rows.is_empty() || cursors.is_repeated(&page.next) {
             return Err(NumberError::Endless { endpoint: server.endpoint() }.into());
         }
-        cursor = page.next;
+        let cursor = page.next;
         page = server.page(args, &cursor)?;
     }
     if let Some(state) = args.state {
@@ -252,4 +275,22 @@ fn write_row(row: &LedgerRow, form: Form, out: &mut dyn Write) -> Result<(), Cli
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loop_of_cursors_is_found_whatever_its_length() {
+        for (before, length) in [(0, 1), (0, 2), (1, 2), (3, 5), (100, 7), (5, 300)] {
+            let mut cursors = CursorLoop::default();
+            let pages = (0..).map(|page| if page < before { page } else { before + (page - before) % length });
+            let found =
+                pages.take(4 * (before + length)).position(|page: usize| cursors.is_repeated(&page.to_string()));
+            assert!(found.is_some_and(|page| page >= before + length), "{before} {length} {found:?}");
+        }
+        let mut cursors = CursorLoop::default();
+        assert!(!(0..10_000).any(|page| cursors.is_repeated(&page.to_string())));
+    }
 }

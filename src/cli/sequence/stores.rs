@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use clap::Args;
 use getid_core::UtcMs;
-use getid_core::server::{Key, Spec};
+use getid_core::server::{Key, NameWord, Spec};
 use tokio::runtime::Runtime;
 
 use crate::cli::exit::{Cause, ToolError};
@@ -308,7 +308,8 @@ fn sentence(name: &str, verdict: &Verdict) -> String {
         }
         Verdict::Dropped { last } => format!("the sequence '{name}' was dropped, and was at {last}"),
         Verdict::Ended { unix_ms } => {
-            format!("the sequence '{name}' ended at {}: send 'PERSIST {name}' to its server", UtcMs(*unix_ms))
+            let (ended, word) = (UtcMs(*unix_ms), NameWord(name));
+            format!("the sequence '{name}' ended at {ended}: send 'PERSIST {word}' to its server")
         }
         Verdict::EndKept { .. } => format!("the end of the sequence '{name}' is as before"),
         Verdict::WentBack { next } => format!(

@@ -330,7 +330,7 @@ impl Ledger {
             return Err(NumberRefusal::OtherUser);
         }
         let name = ask.key.name();
-        let place = self.place_of(name, &ask.declaration, text).ok_or(NumberRefusal::UnknownText)?;
+        let place = self.place_of(ask, text).ok_or(NumberRefusal::UnknownText)?;
         let row = &self.numbers.get(&place.0).ok_or(NumberRefusal::UnknownText)?.0;
         if row.state == to {
             return Ok(NumberAnswer { text: text.to_owned(), state: to, is_changed: false });
@@ -393,8 +393,17 @@ impl Ledger {
     }
 
     /// Returns the row of the request. Fails if it is another user's.
+    ///
+    /// A user may have the right to one series alone. So a request for the number of a series finds no other one, and
+    /// does not reveal whether there is one.
     fn request(&self, ask: &NumberRequest) -> Result<Option<RequestHandle>, NumberRefusal> {
+        let is_hidden = |found: &RequestHandle| {
+            let series = ask.key.series();
+            let reserves = matches!(ask.act, NumberAct::Reserve { .. });
+            !reserves && !series.is_empty() && found.key.series() != series
+        };
         let found = self.requests.get(&(ask.key.name().to_owned(), ask.request.clone()));
+        let found = found.filter(|(found, _)| !is_hidden(found));
         match found {
             // An administrator settles the requests of others; the number of another user is not handed out again.
             Some((found, _))
@@ -459,13 +468,13 @@ impl Ledger {
 
     /// Returns the row that has a text, and its number. A row whose text was computed has the numbers that the text
     /// shows.
-    fn place_of(&self, name: &str, declaration: &CounterDeclaration, text: &str) -> Option<((Key, i64), i64)> {
-        let is_of_name = |row: &LedgerRow| row.key.name() == name;
+    fn place_of(&self, ask: &NumberRequest, text: &str) -> Option<((Key, i64), i64)> {
+        let is_of_name = |row: &LedgerRow| row.key.name() == ask.key.name();
         let exact = self.numbers.iter().find(|(_, (row, _))| is_of_name(row) && row.text == text);
         if let Some((place, _)) = exact {
             return Some((place.clone(), place.1));
         }
-        let (key, number) = place_in_text(declaration, text)?;
+        let (key, number) = place_in_text(&ask.declaration, ask.stamp, text)?;
         let has_it = |row: &LedgerRow| {
             let is_guessed = row.state == NumberState::Unclear && row.request.is_empty();
             let is_in = row.key == key && (row.number..=row.last).contains(&number);
@@ -547,8 +556,18 @@ fn text_in(declaration: &CounterDeclaration, key: &Key, stamp: CivilTime, number
 }
 
 /// Returns the counter and the number that a text shows; `None` if the generator does not write it.
-pub fn place_in_text(declaration: &CounterDeclaration, text: &str) -> Option<(Key, i64)> {
+///
+/// A year of two digits is the last one up to the year of `now`, because no number is handed out before its period.
+pub fn place_in_text(declaration: &CounterDeclaration, now: CivilTime, text: &str) -> Option<(Key, i64)> {
     let reading = declaration.read(text)?;
-    let period = declaration.reset().period(reading.stamp).unwrap_or_default();
+    let stamp = match declaration.kind() {
+        CounterKind::Serial(serial) if serial.template.has_short_years() => {
+            let years_ago = (now.year + 100 - reading.stamp.year % 100) % 100;
+            let mut years = (0..4).filter_map(|century| now.year.checked_sub(years_ago + 100 * century));
+            years.find_map(|year| serial.template.time_in(reading.stamp, year))?
+        }
+        _ => reading.stamp,
+    };
+    let period = declaration.reset().period(stamp).unwrap_or_default();
     Some((Key::of(declaration.name(), reading.series.as_str(), &period)?, reading.value))
 }

@@ -109,7 +109,8 @@ pub enum NumberAct {
 /// A request about a number of a generator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NumberRequest {
-    /// Key of the counter of the present period. Only [`NumberAct::Reserve`] depends on its period.
+    /// Key of the counter of the present period. Only [`NumberAct::Reserve`] depends on its period. For an act on the
+    /// number of a request its series may be empty: then the number may be of any series.
     pub key: Key,
     /// Declaration of the generator, which writes the text of a number.
     pub declaration: Arc<CounterDeclaration>,

@@ -363,8 +363,57 @@ fn a_text_that_another_number_has_is_refused() {
 #[test]
 fn a_text_shows_its_place() {
     let serial = declared(GAPLESS);
-    assert_eq!(place_in_text(&serial, "R2026-000042"), Key::of(serial.name(), "", "Y20260101").map(|key| (key, 42)));
-    assert_eq!(place_in_text(&serial, "X2026-000042"), None);
+    let place = |period| Key::of("i", "", period).map(|key| (key, 42));
+    assert_eq!(place_in_text(&serial, stamp(2030), "R2026-000042"), place("Y20260101"));
+    assert_eq!(place_in_text(&serial, stamp(2030), "X2026-000042"), None);
+    let short = declared("i serial R{yy}-{n:6} zone UTC gapless");
+    for (now, text, period) in [
+        (2026, "R26-000042", "Y20260101"),
+        (2030, "R26-000042", "Y20260101"),
+        (2026, "R27-000042", "Y19270101"),
+        (2103, "R03-000042", "Y21030101"),
+        (2103, "R99-000042", "Y20990101"),
+    ] {
+        assert_eq!(place_in_text(&short, stamp(now), text), place(period), "{now} {text}");
+    }
+    assert_eq!(place_in_text(&short, stamp(5), "R06-000042"), None, "before the calendar");
+    // 2100 has no such day.
+    let day = declared("i serial R{yyMMdd}-{n:6} zone UTC gapless");
+    assert_eq!(place_in_text(&day, stamp(2105), "R000229-000042"), place("D20000229"));
+}
+
+#[test]
+fn a_number_of_a_lost_entry_is_settled_by_its_text_with_a_short_year() {
+    let mut calm = Calm::new("i serial R{yy}-{n:6} zone UTC gapless");
+    let texts: Vec<String> = (0..3).map(|n| calm.reserve(&format!("r{n}"))).collect();
+    calm.tables.numbers.clear();
+    calm.tables.requests.clear();
+    assert_eq!(calm.reserve("new"), "R26-000004");
+    for text in texts.iter().rev() {
+        let settle = calm.client.settle(text, true);
+        assert_eq!(calm.run(settle), Ok((text.clone(), NumberState::Committed, true)));
+    }
+}
+
+#[test]
+fn an_act_for_a_series_finds_no_request_of_another_one() {
+    let mut calm = Calm::new("i serial R-{key}-{n:6} zone UTC gapless");
+    let of_series = |ask: NumberRequest, series: &str| NumberRequest {
+        key: Key::of("i", series, ask.key.period()).unwrap(),
+        ..ask
+    };
+    let reserve = of_series(calm.client.reserve("a"), "ACME");
+    assert_eq!(calm.run(reserve).unwrap().0, "R-ACME-000001");
+    let acts = [NumberAct::Commit, NumberAct::Release, NumberAct::Void { reason: "x".to_owned() }];
+    for (user, act) in ["u", "v", "admin"].iter().flat_map(|user| acts.iter().map(move |act| (user, act))) {
+        let ask = of_series(calm.client.ask(user, "a", act.clone()), "GLOBEX");
+        assert_eq!(calm.run(ask), Err(NumberRefusal::UnknownRequest), "{user} {act:?}");
+    }
+    let by_other = of_series(calm.client.ask("v", "a", NumberAct::Commit), "ACME");
+    assert_eq!(calm.run(by_other), Err(NumberRefusal::OtherUser));
+    let commit = of_series(calm.client.ask("u", "a", NumberAct::Commit), "ACME");
+    assert_eq!(calm.run(commit), Ok(("R-ACME-000001".to_owned(), NumberState::Committed, true)));
+    assert_eq!(calm.act("a", NumberAct::Commit), Ok((NumberState::Committed, false)), "without a series too");
 }
 
 /// Two servers, their clients, and backups.

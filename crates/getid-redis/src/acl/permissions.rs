@@ -324,12 +324,23 @@ impl Permissions {
         self.commands.has(command.verb) && access.is_some_and(|access| self.may_touch(key, access))
     }
 
+    /// Whether the command is allowed with every key that begins with `prefix`.
+    pub(super) fn allows_keys_of(&self, command: &Command, prefix: &[u8]) -> bool {
+        let access = command.keys.first().map(|spec| spec.access);
+        let is_allowed = |access| self.has_pattern(access, |pattern| pattern.covers(prefix));
+        self.commands.has(command.verb) && access.is_some_and(is_allowed)
+    }
+
     /// Whether one pattern allows all of `access` to the key.
     pub(super) fn may_touch(&self, key: &[u8], access: KeyAccess) -> bool {
+        self.has_pattern(access, |pattern| pattern.matches(key))
+    }
+
+    /// Whether all of `access` is allowed to all keys, or by one pattern of this kind.
+    fn has_pattern(&self, access: KeyAccess, is_for: impl Fn(&Pattern) -> bool) -> bool {
         let (reads, writes) = (access.reads(), access.writes());
         let allows = |known: &KeyPattern| (known.read || !reads) && (known.write || !writes);
-        let is_for = |known: &KeyPattern| allows(known) && known.matcher.as_ref().is_some_and(|by| by.matches(key));
-        self.all_keys || self.keys.iter().any(is_for)
+        self.all_keys || self.keys.iter().any(|known| allows(known) && known.matcher.as_ref().is_some_and(&is_for))
     }
 
     /// Whether the channel is allowed. As in Redis, a channel pattern must equal an allowed pattern to the letter.

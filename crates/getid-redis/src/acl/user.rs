@@ -159,6 +159,12 @@ impl User {
         std::iter::once(&self.root).chain(&self.selectors).any(|permissions| permissions.allows_key(command, name))
     }
 
+    /// Whether the user may run this command with every key that begins with `prefix`.
+    pub(crate) fn may_access_keys_of(&self, command: &Command, prefix: &[u8]) -> bool {
+        let mut all = std::iter::once(&self.root).chain(&self.selectors);
+        all.any(|permissions| permissions.allows_keys_of(command, prefix))
+    }
+
     /// Whether the user may read values of the counter with this name, whatever the command.
     pub(crate) fn may_read_key(&self, name: &[u8]) -> bool {
         let access = KeyAccess::RO.and(KeyAccess::ACCESS);

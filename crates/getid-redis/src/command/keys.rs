@@ -218,6 +218,7 @@ pub(crate) fn series_name(counters: &NamedCounters, command: &Command, args: Arg
     let (name, key) = match command.verb {
         Verb::GetId => (args.get(1)?, series_word(args.behind(2))?),
         Verb::MGetId | Verb::NumberReserve | Verb::NumberLedger => (args.get(2)?, series_word(args.behind(3))?),
+        Verb::NumberCommit | Verb::NumberRelease | Verb::NumberVoid => (args.get(2)?, series_word(args.behind(4))?),
         Verb::SeriesCreate => (args.get(2)?, args.get(3)?),
         Verb::SequenceInfo | Verb::SequenceRaise | Verb::SequenceConfirm => split_series(args.get(2)?)?,
         _ => return None,

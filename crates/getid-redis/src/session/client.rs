@@ -257,6 +257,15 @@ impl ClientState {
         command::rows().find(|row| row.verb == verb).is_some_and(is_allowed)
     }
 
+    /// Returns true if the user may run a command for all series of the generator with this name.
+    pub(super) fn may_access_series(&self, verb: Verb, name: &str) -> bool {
+        let prefix = format!("{name}/");
+        let is_allowed = |command: &Command| {
+            self.user.may_access_keys_of(command, prefix.as_bytes()) && !self.is_guarded_from(command)
+        };
+        command::rows().find(|row| row.verb == verb).is_some_and(is_allowed)
+    }
+
     /// Returns true if values of the sequence with this name are hidden from the user: the generator over it answers
     /// with sealed texts, and the user may not open them.
     pub(super) fn is_value_hidden(&self, name: &[u8]) -> bool {

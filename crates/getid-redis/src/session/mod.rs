@@ -53,8 +53,8 @@ pub use request_effect::{
 };
 use reservations::TurnIds;
 pub use sequence_effect::{
-    EndTime, HashFields, HashQuery, KeyProperty, KeyScan, KeysEffect, ScriptEffect, SequenceEffect, SeriesReader,
-    SetCondition, SetReply, SetSequence, TtlForm,
+    EndTime, HashFields, HashQuery, KeyProperty, KeyScan, KeysEffect, ScriptEffect, SequenceEffect, SeriesCursor,
+    SeriesReader, SetCondition, SetReply, SetSequence, TtlForm,
 };
 pub use sequences::{
     CounterPeriod, FailedCalls, SequenceDraw, SequenceDrawResults, SequencePart, SequenceReply, drop_front,

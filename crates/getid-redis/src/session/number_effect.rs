@@ -19,7 +19,7 @@ pub enum NumberEffect {
 pub struct NumberAction {
     /// Declaration of the generator.
     pub counter: Arc<CounterDeclaration>,
-    /// Key of the series; empty for a generator without keys.
+    /// Key of the series; empty for a generator without keys, and where the number of a request may be of any series.
     pub series: String,
     /// The request; empty if the number is settled by hand.
     pub request: String,

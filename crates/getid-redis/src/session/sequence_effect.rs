@@ -3,9 +3,10 @@
 //! Only the server knows a sequence's value. The reply that follows from it is made here, so that a session answers for
 //! an invalid name as the server does for a missing sequence.
 
+use std::fmt;
 use std::sync::Arc;
 
-use getid_core::server::{EndCondition, Key, Spec};
+use getid_core::server::{EndCondition, Key, Series, Spec};
 
 use crate::acl::User;
 use crate::resp::Value;
@@ -381,8 +382,8 @@ pub enum SequenceEffect {
     ListSeries {
         /// Name of the generator.
         name: String,
-        /// Key at which the previous list ended; empty: from the beginning.
-        after: String,
+        /// Where the previous list ended.
+        after: SeriesCursor,
         /// Number of keys to read.
         count: u32,
         /// The user who gets the keys.
@@ -399,6 +400,44 @@ pub enum SequenceEffect {
         /// Number of values by which all rows of the store are raised first.
         margin: u32,
     },
+}
+
+/// A cursor of `SERIES LIST`: where a list of keys ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SeriesCursor {
+    /// After this key; empty: at the beginning. Every server continues there.
+    Key(String),
+    /// After a key that the user may not read, and which only the server that gave the number has.
+    Number(u64),
+}
+
+impl SeriesCursor {
+    /// Character before a number, which no key has.
+    const MARK: char = ':';
+
+    /// Parses a cursor of a client; `None` for a text that is none.
+    pub(super) fn parse(text: &str) -> Option<SeriesCursor> {
+        if let Some(number) = text.strip_prefix(Self::MARK) {
+            return number.parse().ok().map(SeriesCursor::Number);
+        }
+        let is_key = text.is_empty() || Series::parse(text, true).is_some();
+        is_key.then(|| SeriesCursor::Key(text.to_owned()))
+    }
+}
+
+impl Default for SeriesCursor {
+    fn default() -> SeriesCursor {
+        SeriesCursor::Key(String::new())
+    }
+}
+
+impl fmt::Display for SeriesCursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SeriesCursor::Key(key) => f.write_str(key),
+            SeriesCursor::Number(number) => write!(f, "{}{number}", Self::MARK),
+        }
+    }
 }
 
 /// A user who lists keys of series, and gets those that it may read.

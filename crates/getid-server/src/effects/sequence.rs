@@ -15,7 +15,7 @@ use getid_engine::generators::sequence::{
     CounterOpening, CreateOptions, RaiseReport, SequenceError, SequenceView, Sequences, StoreStatus,
 };
 use getid_redis::resp::{ErrorReply, Value};
-use getid_redis::session::{SEQUENCES_OFF, SequenceEffect, SeriesReader};
+use getid_redis::session::{SEQUENCES_OFF, SequenceEffect, SeriesCursor, SeriesReader};
 use getid_store::sql::{RowState, SequenceRow, TableKind};
 use getid_text::timestamp;
 
@@ -68,7 +68,7 @@ pub(super) async fn perform(server: &Arc<Server>, effect: SequenceEffect, client
             create_series(server, sequences, &key).await.inspect(|_| act("SERIES CREATE", &key))
         }
         SequenceEffect::ListSeries { name, after, count, reader } => {
-            list_series(sequences, &name, after, count, &reader).await
+            list_series(server, sequences, &name, after, count, &reader).await
         }
         SequenceEffect::Next { key, values } => next(sequences, &key, values).await,
         SequenceEffect::Release { nonce, margin } => {
@@ -356,20 +356,36 @@ async fn list(
     Ok(Value::Array(fields))
 }
 
-/// Answers a page of the keys of a generator's series that `reader` may read, after the cursor that continues it.
+/// Answers a page of the keys of a generator's series that `reader` may read, after the cursor that continues it. A
+/// page may end at a key that it may not read: then the cursor is a number, which does not reveal the key.
 async fn list_series(
+    server: &Server,
     sequences: &Arc<Sequences>,
     name: &str,
-    after: String,
+    after: SeriesCursor,
     count: u32,
     reader: &SeriesReader,
 ) -> SequenceResult {
+    let after = match after {
+        SeriesCursor::Key(key) => Some(key),
+        SeriesCursor::Number(number) => {
+            let series = server.cursors.name_of(number);
+            series.and_then(|series| series.strip_prefix(name)?.strip_prefix('/').map(str::to_owned))
+        }
+    };
+    let Some(after) = after else {
+        return Err("ERR invalid cursor: it is unknown or too old. Begin again without CURSOR".into());
+    };
     let keys = sequences.series(name.to_owned(), after, count).await.map_err(|error| of_sequence(&error, name))?;
     let is_full = keys.len() >= count as usize;
-    let cursor = keys.last().filter(|_| is_full).map_or("", String::as_str);
     let may_read = |series: &&String| Key::of(name, series, "").is_some_and(|key| reader.may_read(&key));
+    let cursor = match keys.last().filter(|_| is_full) {
+        None => SeriesCursor::default(),
+        Some(last) if may_read(&last) => SeriesCursor::Key(last.clone()),
+        Some(last) => SeriesCursor::Number(server.cursors.of(&format!("{name}/{last}"))),
+    };
     let shown = keys.iter().filter(may_read).map(|series| Value::from(series.as_str()));
-    Ok(Value::Array(vec![Value::from(cursor), Value::Array(shown.collect())]))
+    Ok(Value::Array(vec![Value::bulk(cursor.to_string()), Value::Array(shown.collect())]))
 }
 
 /// Returns the fields of a row. The next value of a `hidden` one is null.

@@ -261,7 +261,7 @@ impl Statements {
             let select = format!("SELECT {} FROM getid_number WHERE", number_columns(""));
             let name = literal(ask.key.name());
             numbers.push(packet.add(format!("{select} name = {name} AND text = {}{}", L::text(text), L::CURRENT)));
-            if let Some((key, number)) = place_in_text(&ask.declaration, text) {
+            if let Some((key, number)) = place_in_text(&ask.declaration, ask.stamp, text) {
                 numbers.push(packet.add(format!(
                     "{select} name = {name} AND state = 'unclear' AND request = '' AND series = {} \
                      AND period = {} AND number <= {number} AND last >= {number}{}",

@@ -33,22 +33,25 @@ pub(super) const NUMBER: Command = row(Verb::Number, "number", -2, CommandFlags:
                 "    Return the number of the request: the one that it has, else the lowest released one of the",
                 "    period, else the next. The ledger shows it as overdue after DUE (default: 3600).",
             ]),
-        row(Verb::NumberCommit, "number|commit", 4, CommandFlags::WRITE, NONE)
+        row(Verb::NumberCommit, "number|commit", -4, CommandFlags::WRITE, NONE)
             .keys(&[one(2, UPDATE)])
             .docs(SINCE, GROUP, "Commit the number of a request: it is used")
-            .takes(&[NAME, REQUEST])
-            .help(&["COMMIT <name> <request>", "    Commit the number of the request: it is used."]),
-        row(Verb::NumberRelease, "number|release", 4, CommandFlags::WRITE, NONE)
+            .takes(&[NAME, REQUEST, KEY])
+            .help(&["COMMIT <name> <request> [KEY <key>]", "    Commit the number of the request: it is used."]),
+        row(Verb::NumberRelease, "number|release", -4, CommandFlags::WRITE, NONE)
             .keys(&[one(2, UPDATE)])
             .docs(SINCE, GROUP, "Release the number of a request, for another request")
-            .takes(&[NAME, REQUEST])
-            .help(&["RELEASE <name> <request>", "    Release the number of the request, for another request."]),
-        row(Verb::NumberVoid, "number|void", 6, CommandFlags::WRITE, NONE)
+            .takes(&[NAME, REQUEST, KEY])
+            .help(&[
+                "RELEASE <name> <request> [KEY <key>]",
+                "    Release the number of the request, for another request.",
+            ]),
+        row(Verb::NumberVoid, "number|void", -6, CommandFlags::WRITE, NONE)
             .keys(&[one(2, UPDATE)])
             .docs(SINCE, GROUP, "Void the number of a request: it is never used")
-            .takes(&[NAME, REQUEST, REASON])
+            .takes(&[NAME, REQUEST, REASON, KEY])
             .help(&[
-                "VOID <name> <request> REASON <reason>",
+                "VOID <name> <request> REASON <reason> [KEY <key>]",
                 "    Void the number of the request: it is never used, and the ledger has the reason.",
             ]),
         row(Verb::NumberSettle, "number|settle", 7, CommandFlags::WRITE.and(CommandFlags::ADMIN), NONE)

@@ -11,7 +11,7 @@ use super::sequences::needs_request;
 use super::series::{has_no_series, needs_key, series_key};
 use super::unknown::unknown_generator;
 use super::{Call, CommandReply, CommandResult, NOT_AN_INTEGER, SEQUENCES_OFF, SYNTAX};
-use crate::command::{RequestKey, Verb, parse_request, quoted};
+use crate::command::{RequestKey, Verb, is_series_word, parse_request, quoted};
 use crate::resp::{ErrorKind, ErrorReply, parse_integer};
 use crate::session::effect::Effect;
 use crate::session::number_effect::{LedgerPageRequest, NumberAction, NumberEffect};
@@ -60,31 +60,46 @@ pub(super) fn reserve(call: &mut Call<'_>) -> CommandResult {
     Ok(effect(call, counter, series, request, act))
 }
 
-/// Implements `NUMBER COMMIT name r`.
+/// Implements `NUMBER COMMIT name r [KEY k]`.
 pub(super) fn commit(call: &mut Call<'_>) -> CommandResult {
-    of_request(call, NumberAct::Commit)
+    of_request(call, NumberAct::Commit, 4)
 }
 
-/// Implements `NUMBER RELEASE name r`.
+/// Implements `NUMBER RELEASE name r [KEY k]`.
 pub(super) fn release(call: &mut Call<'_>) -> CommandResult {
-    of_request(call, NumberAct::Release)
+    of_request(call, NumberAct::Release, 4)
 }
 
-/// Implements `NUMBER VOID name r REASON s`.
+/// Implements `NUMBER VOID name r REASON s [KEY k]`.
 pub(super) fn void(call: &mut Call<'_>) -> CommandResult {
     let reason = reason(call, 4)?;
-    of_request(call, NumberAct::Void { reason })
+    of_request(call, NumberAct::Void { reason }, 6)
 }
 
-fn of_request(call: &mut Call<'_>, act: NumberAct) -> CommandResult {
+/// Acts on the number of a request. `[KEY k]` is at `key_at`: without it the series is empty, and the request may have
+/// a number of any series.
+fn of_request(call: &mut Call<'_>, act: NumberAct, key_at: usize) -> CommandResult {
     let counter = gapless(call)?;
     let request = parse_request(call.arg(3))?;
-    Ok(effect(call, counter, String::new(), request, act))
+    let series = match call.args.len() - key_at {
+        0 => String::new(),
+        2 if is_series_word(call.arg(key_at)) => series_of(&counter, Some(call.arg(key_at + 1)))?,
+        _ => return Err(SYNTAX),
+    };
+    Ok(effect(call, counter, series, request, act))
 }
 
 /// Implements `NUMBER SETTLE name text COMMIT|VOID REASON s`.
 pub(super) fn settle(call: &mut Call<'_>) -> CommandResult {
     let counter = gapless(call)?;
+    if !settles_all(call, &counter) {
+        let name = counter.name();
+        let text = format!(
+            "NOPERM NUMBER SETTLE settles numbers of all keys of generator '{name}', and this user has no pattern for all \
+             of them, such as ~{name}/*"
+        );
+        return Err(ErrorReply::new(ErrorKind::NoPermission, text));
+    }
     let text = plain_text(call.arg(3), TEXT_BYTES_MAX)
         .ok_or_else(|| ErrorReply::of_number(&NumberRefusal::UnknownText, counter.name(), &quoted(call.arg(3))))?;
     let word = call.arg(4);
@@ -256,15 +271,17 @@ fn period(text: &[u8]) -> Result<String, ErrorReply> {
     })
 }
 
-/// Returns the effect of an act.
 /// Returns true if the user may settle all numbers of a generator, and so see and change the requests of others. A
 /// generator with keys needs a pattern that covers each key.
 fn settles_all(call: &Call<'_>, counter: &CounterDeclaration) -> bool {
     let name = counter.name();
-    let all = if counter.series().is_some() { format!("{name}/*") } else { name.to_owned() };
-    call.client.may_access(Verb::NumberSettle, all.as_bytes())
+    match counter.series() {
+        Some(_) => call.client.may_access_series(Verb::NumberSettle, name),
+        None => call.client.may_access(Verb::NumberSettle, name.as_bytes()),
+    }
 }
 
+/// Returns the effect of an act.
 fn effect(
     call: &Call<'_>,
     counter: Arc<CounterDeclaration>,

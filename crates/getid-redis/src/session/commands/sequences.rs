@@ -151,7 +151,7 @@ pub(super) fn ids_of_counter(call: &mut Call<'_>, place: usize, values: u32, wor
 #[cold]
 pub(super) fn needs_request(counter: &CounterDeclaration, verb: Verb) -> ErrorReply {
     let name = counter.name();
-    let key = if counter.series().is_some() { " key ACME" } else { "" };
+    let (key, key_word) = if counter.series().is_some() { (" key ACME", " KEY ACME") } else { ("", "") };
     let text = if verb == Verb::MGetId {
         format!(
             "ERR generator '{name}' is gapless, and each of its numbers has a request of its own: send GETID \
@@ -160,7 +160,7 @@ pub(super) fn needs_request(counter: &CounterDeclaration, verb: Verb) -> ErrorRe
     } else {
         format!(
             "ERR generator '{name}' is gapless, and each of its numbers has a request: GETID {name}{key} REQUEST r \
-             gives one and commits it, NUMBER RESERVE {name} REQUEST r{key} reserves it"
+             gives one and commits it, NUMBER RESERVE {name} REQUEST r{key_word} reserves it"
         )
     };
     ErrorReply::new(ErrorKind::Conflict, text)

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use getid_core::server::{CounterDeclaration, Key, SERIES_RULE, Series, SeriesRules};
+use getid_core::server::{CounterDeclaration, Key, SERIES_RULE, SeriesRules};
 
 use super::unknown::no_generator;
 use super::{Call, CommandReply, CommandResult, LIST_COUNT, LIST_COUNT_MAX, NOT_AN_INTEGER, SYNTAX};
 use crate::command::{is_series_word, quoted, series_of};
 use crate::resp::{Args, ErrorKind, ErrorReply, parse_integer};
 use crate::session::effect::Effect;
-use crate::session::sequence_effect::{SequenceEffect, SeriesReader};
+use crate::session::sequence_effect::{SequenceEffect, SeriesCursor, SeriesReader};
 
 /// Implements `SERIES CREATE name key`.
 pub(super) fn create(call: &mut Call<'_>) -> CommandResult {
@@ -22,17 +22,12 @@ pub(super) fn create(call: &mut Call<'_>) -> CommandResult {
 /// Implements `SERIES LIST name [CURSOR cursor] [COUNT n]`.
 pub(super) fn list(call: &mut Call<'_>) -> CommandResult {
     let name = generator_at(call, 2)?.0.name().to_owned();
-    let (mut after, mut count) = (String::new(), LIST_COUNT);
+    let (mut after, mut count) = (SeriesCursor::default(), LIST_COUNT);
     let mut words = call.args.iter().skip(3);
     while let Some(word) = words.next() {
         let value = words.next().ok_or(SYNTAX)?;
         if word.eq_ignore_ascii_case(b"cursor") {
-            let cursor = str::from_utf8(value).ok().and_then(|text| Series::parse(text, true));
-            let is_start = value.is_empty();
-            after = cursor.filter(|_| !is_start).map_or_else(String::new, |cursor| cursor.to_string());
-            if cursor.is_none() && !is_start {
-                return Err("ERR invalid cursor".into());
-            }
+            after = str::from_utf8(value).ok().and_then(SeriesCursor::parse).ok_or("ERR invalid cursor")?;
         } else if word.eq_ignore_ascii_case(b"count") {
             count = match parse_integer(value) {
                 None => return Err(NOT_AN_INTEGER),
