@@ -120,7 +120,8 @@ pub(crate) const GENERATORS: [&str; 18] = [
 
 /// Returns the counters of a shell with numbers.
 fn gapless_serials() -> NamedCounters {
-    NamedCounters::new(["receipt serial R{n:6} gapless", "ticket serial T{n:6}"].map(|line| {
+    let lines = ["bill serial B{yyyy}-{n:6} zone UTC gapless", "receipt serial R{n:6} gapless", "ticket serial T{n:6}"];
+    NamedCounters::new(lines.map(|line| {
         let words: Vec<&str> = line.split(' ').collect();
         Arc::new(CounterDeclaration::parse(&words, |_| Ok(())).unwrap().unwrap())
     }))
