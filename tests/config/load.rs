@@ -655,6 +655,11 @@ fn generators_with_series_are_declared_in_all_forms_and_warned_of() {
     assert_eq!(warnings(&["a serial A-{key}-{n:5}", "b serial A-X{key}-{n:5}"]), [meets(2, "b", "a")]);
     assert_eq!(warnings(&["a serial A-{key}-{n:5}", "b serial A-X-{n:5}"]), [meets(1, "a", "b")]);
     assert_eq!(warnings(&["a serial A{n:5}", "b serial A{n:5}"]), [""; 0], "without keys the operator sees it");
+    assert_eq!(warnings(&["a serial A{n:5} gapless", "b serial A{n:5}"]), [meets(1, "a", "b")]);
+    assert_eq!(
+        warnings(&["a serial A{n:5}", "b serial A{n:5} gapless", "c serial C{n:5} gapless"]),
+        [meets(2, "b", "a")]
+    );
     // The search is bounded.
     let many: Vec<_> = (0..200).map(|at| format!("g{at} serial X{{key}}-{{n:5}} overflow grow")).collect();
     assert!(warnings(&many.iter().map(String::as_str).collect::<Vec<_>>()).len() < 200);

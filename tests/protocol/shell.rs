@@ -120,12 +120,16 @@ pub(crate) const GENERATORS: [&str; 18] = [
 
 /// Returns the counters of a shell with numbers.
 fn gapless_serials() -> NamedCounters {
-    NamedCounters::new(
-        ["receipt serial R{n:6} gapless", "bill serial B-{key}-{n:6} gapless", "ticket serial T{n:6}"].map(|line| {
-            let words: Vec<&str> = line.split(' ').collect();
-            Arc::new(CounterDeclaration::parse(&words, |_| Ok(())).unwrap().unwrap())
-        }),
-    )
+    let lines = [
+        "bill serial B-{key}-{n:6} gapless",
+        "receipt serial R{n:6} gapless",
+        "ticket serial T{n:6}",
+        "yearly serial B{yyyy}-{n:6} zone UTC gapless",
+    ];
+    NamedCounters::new(lines.map(|line| {
+        let words: Vec<&str> = line.split(' ').collect();
+        Arc::new(CounterDeclaration::parse(&words, |_| Ok(())).unwrap().unwrap())
+    }))
 }
 
 /// Returns the counter `member` of a shell with sealed generators.

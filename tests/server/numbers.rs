@@ -349,6 +349,45 @@ fn a_restored_backup_leaves_unclear_numbers_to_an_administrator() {
     assert_eq!(ledger(&mut wire, "STATE unclear"), []);
 }
 
+/// An error about the key of a series names the key, so that its remedy can be sent as it is.
+#[test]
+fn errors_name_the_key_of_a_series() {
+    let words = ["--generator", "bill", "serial", "B-{key}-{n:5}", "gapless", "keys", "declared", "keys-max", "1"];
+    let server = Server::start(&words);
+    check(
+        &mut server.connect(),
+        &[
+            (
+                "NUMBER RESERVE bill REQUEST a KEY acme",
+                "-key 'ACME', and its keys are declared: 'SERIES CREATE bill ACME'",
+            ),
+            ("SEQUENCE RAISE bill/acme 5", "-'SERIES CREATE bill ACME'"),
+            ("SERIES CREATE bill ACME", "+OK"),
+            ("NUMBER RESERVE bill REQUEST a KEY acme", "B-ACME-00001"),
+            ("SERIES CREATE bill globex", "-has no series of the key 'GLOBEX' yet, and its maximum of 1 keys"),
+            ("GETID bill key globex REQUEST b", "-has no series of the key 'GLOBEX'"),
+        ],
+    );
+}
+
+/// A request that has released its number is refused by its own history, whatever became of the number.
+#[test]
+fn a_released_request_gets_no_other_number() {
+    let server = Server::start(&RECEIPT);
+    let released = "-ERR request 'a' of generator 'receipt' has released its number 'R000001'";
+    check(
+        &mut server.connect(),
+        &[
+            ("NUMBER RESERVE receipt REQUEST a", "R000001"),
+            ("NUMBER RELEASE receipt a", "+OK"),
+            ("NUMBER COMMIT receipt a", released),
+            ("GETID receipt REQUEST b", "R000001"),
+            ("NUMBER RESERVE receipt REQUEST a", released),
+            ("NUMBER COMMIT receipt a", released),
+        ],
+    );
+}
+
 /// A generator that has given numbers without a ledger does not get one.
 #[test]
 fn gapless_begins_with_the_first_number() {

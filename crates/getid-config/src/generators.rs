@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use getid_core::server::{CounterDeclaration, CounterKind, Reset};
+use getid_core::server::{CounterDeclaration, CounterKind, Reset, Serial};
 use getid_core::{Declaration, EpochError, Role};
 
 use super::enums::{SequenceTable, StateKind};
@@ -264,7 +264,8 @@ pub(super) fn key_warning(counter: &CounterDeclaration) -> Option<String> {
 /// Most pairs of generators that [`meeting_warnings`] compares.
 const PAIRS_MAX: usize = 10_000;
 
-/// Returns a warning for each serial with keys whose texts could also be those of another serial, by their names.
+/// Returns a warning for each serial with keys, or without gaps, whose texts could also be those of another serial, by
+/// their names.
 pub(super) fn meeting_warnings(counters: &[Arc<CounterDeclaration>]) -> Vec<(&str, String)> {
     let serials = counters.iter().filter_map(|counter| match counter.kind() {
         CounterKind::Serial(serial) => Some((counter.name(), serial)),
@@ -273,12 +274,13 @@ pub(super) fn meeting_warnings(counters: &[Arc<CounterDeclaration>]) -> Vec<(&st
     let serials: Vec<_> = serials.collect();
     let mut left = PAIRS_MAX;
     let mut found = Vec::new();
-    for (at, (name, serial)) in serials.iter().enumerate().filter(|(_, (_, serial))| serial.template.has_key()) {
-        // A pair of serials with keys is reported once.
+    let is_checked = |serial: &Serial| serial.template.has_key() || serial.gapless.is_some();
+    for (at, (name, serial)) in serials.iter().enumerate().filter(|(_, (_, serial))| is_checked(serial)) {
+        // A pair of checked serials is reported once.
         let others = serials
             .iter()
             .enumerate()
-            .filter(|(other, (_, serial))| *other < at || (*other > at && !serial.template.has_key()));
+            .filter(|(other, (_, serial))| *other < at || (*other > at && !is_checked(serial)));
         let mut others = others.take(left).map(|(_, other)| {
             left -= 1;
             other

@@ -9,7 +9,7 @@ use clap::Args;
 use getid_core::server::{Spec, VALUE_MAX};
 
 use super::error::{SequenceError, parse_key};
-use super::show::json_of;
+use super::show::{check_no_generator, json_of};
 use super::stores::{OpenStore, RowRefusal, StoreArgs, drop_held_segments, spec_of_store};
 use crate::cli::exit::CliError;
 use getid_store::sql::{CreateRequest, RowChange, RowState, SequenceRow, Verdict};
@@ -83,7 +83,10 @@ pub(super) fn create(args: &CreateArgs, out: &mut dyn Write) -> Result<(), CliEr
     let mut floor = 0;
     for (opened, spec) in all.iter_mut().zip(specs) {
         match opened.read(|connection| connection.row(&key))?.filter(|row| row.state != RowState::Dropped) {
-            None => missing.push((opened, spec)),
+            None => {
+                check_no_generator(opened, &key)?;
+                missing.push((opened, spec));
+            }
             Some(row) if stores.count() > 1 && row.spec != spec => {
                 let (shown, words) = (opened.store.shown().to_owned(), row.spec.words());
                 return Err(SequenceError::OtherOptions { shown, key, words }.into());
@@ -159,6 +162,10 @@ pub(super) fn raise(args: &RaiseArgs, out: &mut dyn Write) -> Result<(), CliErro
                         writeln!(out, "raised '{key}'{place}: {next} is the next value")?;
                     }
                 }
+            }
+            Err(Verdict::NoSuch) if refused.is_none() => {
+                check_no_generator(opened, &key)?;
+                refused = Some(Verdict::NoSuch);
             }
             // With several stores, one may be past the value already.
             Err(verdict) if matches!(refused, None | Some(Verdict::Lower { .. })) => refused = Some(verdict),

@@ -7,6 +7,7 @@ use crate::cli::exit::{EXIT_FAILED, EXIT_NEGATIVE, ToolError};
 use getid_text::glob::PatternTooLong;
 use getid_text::plural::counted;
 use getid_text::printable::printable_up_to;
+use getid_text::shell::shell_word;
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SequenceError {
@@ -26,6 +27,12 @@ pub(super) enum SequenceError {
     Pattern(PatternTooLong),
     #[error("--through is '{}', must be a day such as 2025-12-31", printable_up_to(.0, 40))]
     Day(String),
+    #[error(
+        "'{name}' is a generator, whose counters have names of their own: `getid sequence list --periods --pattern {}` \
+         shows them",
+        shell_word(&format!("{name}[@/]*"))
+    )]
+    IsGenerator { name: String },
     #[error("{shown}: no generator '{name}' has a counter there")]
     NoGenerator { shown: String, name: String },
     #[error("{} left out; the lines above give the reasons", counted(*.rows, "row"))]
@@ -40,6 +47,7 @@ impl ToolError for SequenceError {
     fn exit_code(&self) -> u8 {
         match self {
             SequenceError::OtherOptions { .. }
+            | SequenceError::IsGenerator { .. }
             | SequenceError::NoGenerator { .. }
             | SequenceError::LeftOut { .. }
             | SequenceError::Refused(_) => EXIT_NEGATIVE,

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 
 use clap::Args;
 use getid_core::UtcMs;
+use getid_core::server::Key;
 use serde_json::{Value, json};
 
 use super::error::{SequenceError, parse_key};
@@ -104,11 +105,26 @@ pub(super) fn list(args: &ListArgs, out: &mut dyn Write) -> Result<(), CliError>
 /// Prints a note if counters of periods are left out of the list.
 fn note_periods(opened: &mut OpenStore<'_>, is_match: impl Fn(&str) -> bool) -> Result<(), StoresError> {
     let generators = opened.read(|connection| connection.generators(None))?;
-    let has_counters = |own: &&Generator| (!own.newest.is_empty() || own.keys > 0) && is_match(&own.name);
-    let count = generators.iter().filter(has_counters).count() as u64;
+    let count = generators.iter().filter(|own| has_own_counters(own) && is_match(&own.name)).count() as u64;
     if count > 0 {
         let shown = opened.store.shown();
         print_note(&format!("{shown}: counters of {} are not listed: add --periods", counted(count, "generator")));
+    }
+    Ok(())
+}
+
+/// Returns true if the counters of a generator have other names than the generator.
+fn has_own_counters(generator: &Generator) -> bool {
+    !generator.newest.is_empty() || generator.keys > 0
+}
+
+/// Fails if a store has such a generator of this name, because no sequence may have it.
+pub(super) fn check_no_generator(opened: &mut OpenStore<'_>, key: &Key) -> Result<(), SequenceError> {
+    let names = [key.name().to_owned()];
+    let found = opened.read(|connection| connection.generators(Some(&names)))?;
+    if key.is_plain() && found.iter().any(has_own_counters) {
+        let [name] = names;
+        return Err(SequenceError::IsGenerator { name });
     }
     Ok(())
 }
@@ -121,6 +137,7 @@ pub(super) fn info(args: &InfoArgs, out: &mut dyn Write) -> Result<(), CliError>
     for index in 0..stores.count() {
         let mut opened = stores.connect_existing(index)?;
         let Some(row) = opened.read(|connection| connection.row(&key))? else {
+            check_no_generator(&mut opened, &key)?;
             if stores.count() > 1 {
                 writeln!(out, "{}: no such sequence", opened.store.shown())?;
             }

@@ -330,7 +330,7 @@ fn sentence(name: &str, verdict: &Verdict) -> String {
         Verdict::BadRow(fault) | Verdict::Contended(fault) => {
             format!("the sequence '{name}' cannot be used: {fault}")
         }
-        Verdict::Unsupported(reason) => reason.clone(),
+        Verdict::Unsupported(reason) => format!("'{name}': {reason}"),
     }
 }
 

@@ -257,11 +257,17 @@ impl NumberRefusal {
                 "NOPERM request '{subject}' of generator '{name}' belongs to another user: choose another request, or act \
                  for it as a user with the right 'number|settle'"
             ),
+            // The number itself may have another request, and another state.
+            NumberRefusal::Settled { text, state: NumberState::Released } => format!(
+                "ERR request '{subject}' of generator '{name}' has released its number '{text}', and gets no other: choose \
+                 another request"
+            ),
             NumberRefusal::Settled { text, state } => {
                 let why = match state {
                     NumberState::Reserved => "NUMBER COMMIT, RELEASE or VOID of its request settles it",
-                    NumberState::Committed | NumberState::Void => "a settled number stays as it is",
-                    NumberState::Released => "a request has one number, so choose another request for another number",
+                    NumberState::Committed | NumberState::Void | NumberState::Released => {
+                        "a settled number stays as it is"
+                    }
                     NumberState::Unclear => "only NUMBER SETTLE changes it",
                 };
                 format!("ERR number '{text}' of generator '{name}' is {}: {why}", state.word())

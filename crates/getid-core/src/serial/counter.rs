@@ -635,10 +635,14 @@ impl<'a> SerialOptions<'a> {
             &["format", "alphabet", "pad", "prefix", "overflow", SEAL, SEAL_OPTIONS[0], SEAL_OPTIONS[1]]
         };
         let mut options: Vec<(&str, &str)> = Vec::new();
-        let mut words = words.iter().copied();
+        let mut words = words.iter().copied().peekable();
         while let Some(option) = words.next() {
-            let value = if [SEAL, GAPLESS].contains(&option) { Some("") } else { words.next() };
-            if !known.contains(&option) {
+            let is_known = known.contains(&option);
+            // What follows an unknown word is its value, unless it is an option.
+            let has_value = ![SEAL, GAPLESS].contains(&option)
+                && (is_known || words.peek().is_some_and(|next| !known.contains(next)));
+            let value = if has_value { words.next() } else { Some("") };
+            if !is_known {
                 if option == GAPLESS {
                     errors.push(CounterError::GaplessKind);
                     continue;

@@ -419,6 +419,7 @@ fn mistakes_in_declarations_have_sentences() {
         ("s sequence seal key-file k overflow grow", "overflow is given together with seal"),
         ("i serial {n:6} seal", "'seal' is not an option of a serial"),
         ("i serial {n:6} gapless yes", "'yes' is not an option of a serial"),
+        ("i serial {yyyy}{n:6} gaples zone UTC x", "'gaples' is not an option of a serial"),
         ("i serial {n:6} gapless gapless", "gapless is given twice"),
         ("i serial {n:6} gapless cache 100", "cache is '100', must be 0 or omitted with gapless"),
         ("i serial {n:6} gapless released later", "released is 'later', must be void"),

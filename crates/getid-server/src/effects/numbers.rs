@@ -58,7 +58,9 @@ async fn act(
     action: &NumberAction,
     client: &Client,
 ) -> Result<Value, ErrorReply> {
-    let name = action.counter.name();
+    let (name, series) = (action.counter.name(), action.series.as_str());
+    // The generator's name, and behind a slash the key of the series, if the request names one.
+    let counter_name = if series.is_empty() { name.to_owned() } else { format!("{name}/{series}") };
     let mut tries = PERIODS_TRIED;
     let answer = loop {
         let (request, counter_opening) = request_of(server, action, client)?;
@@ -67,6 +69,7 @@ async fn act(
                 server.generators.advance_period(name, &period);
                 tries -= 1;
             }
+            Err(NumberError::Counter(refusal)) => return Err(ErrorReply::of_sequence(&refusal, &counter_name)),
             outcome => break outcome.map_err(|error| of_number(&error, name, action.subject()))?,
         }
     };

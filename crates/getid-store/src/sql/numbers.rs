@@ -699,7 +699,8 @@ fn request_of(row: &SqlRow) -> Result<RequestHandle, StoreError> {
 pub(super) fn has_ledger() -> Verdict {
     Verdict::Unsupported(
         "it is gapless: a ledger has the state of each of its numbers, and this change would contradict it. NUMBER \
-         VOID and NUMBER SETTLE change the states of numbers"
+         VOID and NUMBER SETTLE change the states of numbers, and SEQUENCE RAISE of a running server makes the next \
+         ones void"
             .to_owned(),
     )
 }

@@ -19,7 +19,7 @@ const KEY: Argument = argument("key", "string").after("KEY").optional();
 pub(super) const NUMBER: Command = row(Verb::Number, "number", -2, CommandFlags::NONE, NONE)
     .docs(SINCE, GROUP, "A container for commands about numbers without gaps")
     .with(&[
-        row(Verb::NumberReserve, "number|reserve", -5, RESERVE, NONE)
+        row(Verb::NumberReserve, "number|reserve", -3, RESERVE, NONE)
             .keys(&[one(2, READ_UPDATE)])
             .docs(SINCE, GROUP, "Reserve a number of a gapless generator for a request")
             .takes(&[

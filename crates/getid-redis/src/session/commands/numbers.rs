@@ -5,7 +5,7 @@ use std::sync::Arc;
 use getid_core::server::ledger::{
     DUE_S_DEFAULT, DUE_S_MAX, LedgerQuery, NumberAct, NumberRefusal, NumberState, REASON_BYTES_MAX,
 };
-use getid_core::server::{CounterDeclaration, is_unprintable};
+use getid_core::server::{CivilDay, CivilTime, CounterDeclaration, CounterKind, Reset, is_unprintable};
 
 use super::sequences::needs_request;
 use super::series::{has_no_series, needs_key, series_key};
@@ -24,15 +24,23 @@ const LEDGER_COUNT_MAX: u32 = 1_000;
 /// Longest text that a number can have, bytes.
 const TEXT_BYTES_MAX: usize = 128;
 
+/// Day whose period an error message shows.
+const EXAMPLE_DAY: &str = "2026-01-05";
+
 /// Maximum length of a cursor, bytes.
 const CURSOR_BYTES_MAX: usize = 600;
-
-/// Maximum length of a period, bytes, as in the key of a counter.
-const PERIOD_BYTES_MAX: usize = 16;
 
 /// Implements `NUMBER RESERVE name REQUEST r [KEY k] [DUE seconds]`.
 pub(super) fn reserve(call: &mut Call<'_>) -> CommandResult {
     let counter = gapless(call)?;
+    if !call.args.iter().skip(3).step_by(2).any(|word| word.eq_ignore_ascii_case(b"request")) {
+        let name = counter.name();
+        let key = if counter.series().is_some() { " KEY ACME" } else { "" };
+        return Err(format!(
+            "ERR each number is reserved for a request, which repeats safely: NUMBER RESERVE {name} REQUEST r{key}"
+        )
+        .into());
+    }
     let (mut request, mut key, mut due_s) = (None, None, None);
     let mut words = call.args.iter().skip(3);
     while let Some(word) = words.next() {
@@ -48,13 +56,7 @@ pub(super) fn reserve(call: &mut Call<'_>) -> CommandResult {
             return Err(SYNTAX);
         }
     }
-    let Some(request) = request else {
-        let name = counter.name();
-        return Err(format!(
-            "ERR each number is reserved for a request, which repeats safely: NUMBER RESERVE {name} REQUEST r"
-        )
-        .into());
-    };
+    let request = request.ok_or(SYNTAX)?;
     let series = series_of(&counter, key)?;
     let act = NumberAct::Reserve { due_s: due_s.unwrap_or(DUE_S_DEFAULT), commits: false };
     Ok(effect(call, counter, series, request, act))
@@ -129,11 +131,11 @@ pub(super) fn ledger(call: &mut Call<'_>) -> CommandResult {
         if is("key") && query.series.is_none() {
             query.series = Some(series_of(&counter, Some(value))?);
         } else if is("period") && query.period.is_none() {
-            query.period = Some(period(value)?);
+            query.period = Some(period(&counter, value)?);
         } else if is("state") && query.state.is_none() {
             query.state = Some(state(value)?);
         } else if is("cursor") {
-            let cursor = str::from_utf8(value).ok().filter(|text| text.len() <= CURSOR_BYTES_MAX);
+            let cursor = str::from_utf8(value).ok().filter(|text| is_cursor(text));
             cursor.ok_or("ERR invalid cursor")?.clone_into(&mut query.after);
         } else if is("count") {
             query.limit = count(value)?;
@@ -259,16 +261,31 @@ fn state(text: &[u8]) -> Result<NumberState, ErrorReply> {
     })
 }
 
-fn period(text: &[u8]) -> Result<String, ErrorReply> {
-    let is_plain = (1..=PERIOD_BYTES_MAX).contains(&text.len()) && text.iter().all(u8::is_ascii_alphanumeric);
-    str::from_utf8(text).ok().filter(|_| is_plain).map(str::to_owned).ok_or_else(|| {
-        format!(
-            "ERR '{}' cannot be the PERIOD: it has 1 to {PERIOD_BYTES_MAX} letters and digits, as the field period of \
-             NUMBER LEDGER",
-            quoted(text)
-        )
-        .into()
-    })
+/// Returns a period of the counter. Another text would find no row, and hide a mistake.
+fn period(counter: &CounterDeclaration, text: &[u8]) -> Result<String, ErrorReply> {
+    let reset = match counter.kind() {
+        CounterKind::Serial(serial) => serial.reset,
+        CounterKind::Sequence(_) => Reset::Never,
+    };
+    if let Some(text) = str::from_utf8(text).ok().filter(|text| reset.first_of(text).is_some()) {
+        return Ok(text.to_owned());
+    }
+    let (name, shown) = (counter.name(), quoted(text));
+    let example = CivilDay::parse(EXAMPLE_DAY).and_then(|day| reset.period(CivilTime::at(day, 0)));
+    Err(match example {
+        Some(example) => format!(
+            "ERR '{shown}' cannot be the PERIOD: generator '{name}' has periods such as {example}, which the field period \
+             of its ledger shows"
+        ),
+        None => format!("ERR '{shown}' cannot be the PERIOD: the counter of generator '{name}' has none"),
+    }
+    .into())
+}
+
+/// Returns true if the text has the parts of a page's cursor: series, period and number.
+fn is_cursor(text: &str) -> bool {
+    let mut parts = text.splitn(3, '/').skip(2);
+    text.is_empty() || (text.len() <= CURSOR_BYTES_MAX && parts.any(|number| number.parse::<i64>().is_ok()))
 }
 
 /// Returns true if the user may settle all numbers of a generator, and so see and change the requests of others. A

@@ -103,7 +103,7 @@ pub(super) fn requested_counter(counter: &CounterDeclaration, words: Args<'_>) -
         (Some(word), _) => {
             let other = if has_key { words.get(2).unwrap_or_default() } else { word };
             let other = quoted(other);
-            Err(format!("ERR generator '{name}' takes only a key with a request, and got '{other}'").into())
+            Err(format!("ERR generator '{name}' takes 'key' and a key, and nothing else: it got '{other}'").into())
         }
     }
 }

@@ -48,6 +48,13 @@ pub fn no_generator(name: &[u8], near: &[String]) -> ErrorReply {
         )
         .into();
     };
+    if near.is_empty() && typed.eq_ignore_ascii_case("request") {
+        let text = format!(
+            "ERR no generator '{typed}': the name of a generator is before the word REQUEST, and GETID has - for the unnamed \
+             one"
+        );
+        return ErrorReply::new(ErrorKind::NotFound, text);
+    }
     let meant = if near.is_empty() { String::new() } else { format!("; did you mean {}?", near.join(" or ")) };
     let dot = if near.is_empty() { "." } else { "" };
     let text = format!(
