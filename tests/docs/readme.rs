@@ -8,6 +8,7 @@ use crate::support::getid;
 use crate::support::tls::Files;
 use getid_config::directive::Directive;
 use getid_config::ignored;
+use getid_core::server::CounterDeclaration;
 use getid_core::{Declaration, KINDS, no_dates};
 use getid_redis::command::TABLE;
 
@@ -278,6 +279,38 @@ fn the_table_of_layouts_is_computed_right() {
         assert_eq!(row[3], 1 << row[0], "servers: {row:?}");
         assert_eq!(row[4], (1 << row[1]) * 1000, "IDs a second: {row:?}");
         assert_eq!(row[5], 1 << row[2], "evenness: {row:?}");
+    }
+}
+
+/// Templates of the table of dates that repeat are refused with both days, and with the shown remedy; the declaration
+/// that the table shows instead is accepted.
+#[test]
+fn templates_that_repeat_are_those_of_the_table() {
+    let page = read("docs/sequences.md");
+    let (_, section) = page.split_once("### Dates that repeat").expect("the section");
+    let lines = section.lines().take_while(|line| !line.starts_with('#'));
+    let rows: Vec<&str> = lines.filter(|line| line.starts_with("| `{")).collect();
+    assert!(rows.len() >= 6, "{rows:?}");
+    for row in rows {
+        let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
+        let [template, days, instead] = cells[..] else { panic!("{row}") };
+        let code = |cell: &str| cell.split('`').nth(1).expect("a template").to_owned();
+        let start = template.split_once(" from ").map_or("04-06", |(_, start)| start);
+        let declare = |template: String| {
+            let fiscal = if template.contains("fiscal") { format!(" fiscal-start {start}") } else { String::new() };
+            let words = format!("i serial {template}-{{n:4}} zone UTC{fiscal}");
+            CounterDeclaration::parse(&words.split(' ').collect::<Vec<_>>(), |_| Ok(())).expect("a serial")
+        };
+        let errors = declare(code(template)).expect_err(row);
+        let error: String = errors.iter().map(ToString::to_string).collect();
+        let is_day = |word: &&str| word.len() == 10 && word.starts_with("20") && word.matches('-').count() == 2;
+        let words = days.split([' ', ',', ':']).filter(is_day).map(str::to_owned);
+        let parts: Vec<String> = words.chain([format!("Show {}, or", code(instead))]).collect();
+        assert_eq!(parts.len(), 3, "{row}");
+        for part in parts {
+            assert!(error.contains(&part), "{row}: {part}: {error}");
+        }
+        declare(code(instead)).expect(row);
     }
 }
 

@@ -114,8 +114,15 @@ fn is_found(fault: Fault) -> Result<String, String> {
 #[test]
 fn every_planted_fault_is_found() {
     let mut missed = Vec::new();
-    let others =
-        [Fault::OF_SEQUENCES, Fault::OF_CLAIMS, Fault::OF_LANES, Fault::OF_BEATS, Fault::OF_REQUESTS, &OF_THE_QUEUE];
+    let others = [
+        Fault::OF_SEQUENCES,
+        Fault::OF_CLAIMS,
+        Fault::OF_LANES,
+        Fault::OF_BEATS,
+        Fault::OF_REQUESTS,
+        Fault::OF_PERIODS,
+        &OF_THE_QUEUE,
+    ];
     let elsewhere = |fault: &Fault| others.iter().any(|all| all.contains(fault));
     for fault in Fault::ALL.iter().copied().filter(|fault| !elsewhere(fault)) {
         match is_found(fault) {

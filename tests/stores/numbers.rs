@@ -198,8 +198,8 @@ pub(crate) fn a_counter_with_a_ledger_is_changed_by_it_only(fixture: &dyn StoreF
     assert_eq!(db.number(&[act("a", NumberAct::Commit)], &[]).each.remove(0).unwrap().state, NumberState::Committed);
 }
 
-/// A restore of some tables has lost the generator's row. Nothing is answered as done that was not written; when the row
-/// is begun again, what was not committed is unclear.
+/// A restore of some tables has lost the generator's row. Nothing is answered as done that was not written; when the
+/// row is begun again, what was not committed is unclear.
 pub(crate) fn a_ledger_without_its_generator_waits_for_it(fixture: &dyn StoreFixture) {
     let mut db = begun(fixture);
     db.number(&[reserve("a"), reserve("b")], &[]);

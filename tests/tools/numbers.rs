@@ -78,6 +78,42 @@ fn numbers_are_reserved_settled_and_exported() {
     run(&["ledger", "invoice"], 0, "R000003                  committed 2", "");
 }
 
+/// Returns a text with its times, and this year and this port, as words.
+fn shape(text: &str, year: &str, port: &str) -> String {
+    let parts = text.trim_end().split_inclusive([',', ' ', '\n']).map(|part| {
+        let word = part.trim_end_matches([',', ' ', '\n']);
+        let is_time = word.len() == 24 && word.ends_with('Z');
+        part.replace(if is_time { word } else { port }, if is_time { "TIME" } else { "PORT" })
+    });
+    parts.collect::<String>().replace(year, "YEAR")
+}
+
+/// The commands of the page, and what they print.
+#[test]
+fn the_page_shows_what_is_printed() {
+    let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/tools.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let (_, section) = page.split_once("\n## Numbers without gaps\n").unwrap();
+    let block = section.split("```").nth(1).unwrap();
+    let examples: Vec<&str> = block.split("\n$ getid number ").skip(1).collect();
+    assert!(examples.len() >= 5, "{examples:?}");
+    let server = Server::start(&["--generator", "invoice serial R{yyyy}-{n:6} zone UTC gapless"]);
+    let mut year = None;
+    for example in examples {
+        let (command, shown) = example.split_once('\n').unwrap();
+        // What is between quotes is one word.
+        let words = command.split('\'').enumerate().flat_map(|(at, part)| match at % 2 {
+            0 => part.split_whitespace().collect(),
+            _ => vec![part],
+        });
+        let output = number(server.port, &words.collect::<Vec<_>>());
+        let printed = String::from_utf8(output.stdout).unwrap();
+        let year = year.get_or_insert_with(|| printed[1..5].to_owned());
+        let port = server.port.to_string();
+        assert_eq!(shape(&printed, year, &port), shape(shown, "2026", "7890"), "{command}");
+    }
+}
+
 /// A server that answers each request by the next of these replies.
 fn fake(replies: &[&str]) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

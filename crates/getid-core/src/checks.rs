@@ -284,6 +284,10 @@ listed! {
         RequestRemovedEarly,
         /// A request with other arguments gets the reply of the first one.
         RequestArgumentsIgnored,
+        /// A server whose clock is set back returns to an earlier period.
+        PeriodFollowsTheClock,
+        /// A store opens a period before the newest one of its generator.
+        EarlierPeriodOpens,
     }
 }
 
@@ -358,6 +362,9 @@ impl Fault {
     /// Faults of request keys: found by their world.
     pub const OF_REQUESTS: &[Fault] =
         &[Fault::RequestLoserAnswered, Fault::RequestRemovedEarly, Fault::RequestArgumentsIgnored];
+
+    /// Faults of periods: found by their world.
+    pub const OF_PERIODS: &[Fault] = &[Fault::PeriodFollowsTheClock, Fault::EarlierPeriodOpens];
 
     /// Faults of claims: found by the model and the scenes of claims.
     pub const OF_CLAIMS: &[Fault] = &[

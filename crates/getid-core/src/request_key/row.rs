@@ -59,8 +59,8 @@ impl RequestScope {
 pub struct Fingerprint(String);
 
 impl Fingerprint {
-    /// Returns the fingerprint of a number of IDs, of the key of a series, which is empty without one, and of fields with
-    /// their values in any order. No key and no name of a field has a blank.
+    /// Returns the fingerprint of a number of IDs, of the key of a series, which is empty without one, and of fields
+    /// with their values in any order. No key and no name of a field has a blank.
     pub fn new(count: u32, series: &str, fields: &[(&str, u64)]) -> Fingerprint {
         let mut fields: Vec<_> = fields.iter().collect();
         fields.sort_unstable();

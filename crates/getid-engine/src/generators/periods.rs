@@ -8,6 +8,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use getid_core::server::checks::{Fault, planted};
 use getid_core::server::{CivilTime, CounterDeclaration, CounterKind, Key, Reset, Serial, Spec};
 
 use super::sequence::CounterOpening;
@@ -73,7 +74,7 @@ impl Periods {
         now_unix_ms: impl FnOnce() -> Result<i64, E>,
     ) -> Result<SerialCounter, E> {
         let mut states = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = states.get_mut(declaration.name());
+        let known = states.get_mut(declaration.name()).filter(|_| !planted(Fault::PeriodFollowsTheClock));
         let is_dated = matches!(declaration.kind(), CounterKind::Serial(serial) if serial.zone.is_some());
         let now_unix_ms = if is_dated { now_unix_ms()? } else { 0 };
         Ok(match known {
@@ -209,6 +210,11 @@ fn counter_opening(
 mod tests {
     use std::convert::Infallible;
 
+    use getid_core::server::checks::plant;
+    use getid_store::sql::{Generator, OpenPeriodRequest, Verdict};
+    use rand::rngs::StdRng;
+    use rand::{RngExt as _, SeedableRng as _};
+
     use super::*;
 
     const MIDNIGHT: i64 = 1_795_305_600_000;
@@ -324,6 +330,110 @@ mod tests {
         periods.now(&declared("n serial {n:6}"), MIDNIGHT);
         periods.now(&declared("s sequence"), MIDNIGHT);
         assert!(periods.coming(MIDNIGHT).is_empty());
+    }
+
+    /// A server in a world of periods.
+    #[derive(Default)]
+    struct PeriodServer {
+        periods: Periods,
+        /// Distance of its clock from the true time, ms.
+        apart_ms: i64,
+        /// Latest stamp of this life.
+        stamp: Option<CivilTime>,
+    }
+
+    impl PeriodServer {
+        /// Draws once at this time, from the store with this generator. Returns an error if a period or a stamp goes
+        /// back.
+        fn draw(
+            &mut self,
+            generator: &mut Generator,
+            declaration: &Arc<CounterDeclaration>,
+            now_unix_ms: i64,
+        ) -> Result<(), String> {
+            // The second try is in the period of the store.
+            for _ in 0..2 {
+                let SerialCounter { key, stamp, counter_opening, .. } = self.periods.now(declaration, now_unix_ms);
+                if Some(stamp) < self.stamp {
+                    return Err(format!("{key}: {stamp:?} after {:?}", self.stamp));
+                }
+                self.stamp = Some(stamp);
+                let ask = OpenPeriodRequest {
+                    key: Key::parse(&key).unwrap(),
+                    declaration: counter_opening.declaration.to_string(),
+                    reset: counter_opening.reset,
+                    spec: counter_opening.spec,
+                    floor: 0,
+                    may_begin: true,
+                    is_serial: true,
+                    from_unix_ms: counter_opening.from_unix_ms,
+                    has_begun: true,
+                    redeclares: false,
+                    series: None,
+                    server: None,
+                };
+                match ask.refused_by(generator) {
+                    None if *ask.key.period() < *generator.newest => {
+                        return Err(format!("{key} after {}", generator.newest));
+                    }
+                    None => {
+                        ask.key.period().clone_into(&mut generator.newest);
+                        return Ok(());
+                    }
+                    Some(Verdict::Newer { period }) => self.periods.advance_to("i", &period),
+                    Some(verdict) => return Err(format!("{key}: {verdict:?}")),
+                }
+            }
+            Err(format!("nothing is given in {}", generator.newest))
+        }
+    }
+
+    /// Plays a world of three servers and a store: clocks that are set, restarts and time that passes.
+    fn play(seed: u64) -> Result<(), String> {
+        let mut random = StdRng::seed_from_u64(seed);
+        let words = [
+            "i serial {yyyyMMdd}-{n:6} zone Asia/Shanghai",
+            "i serial {yyyyMMddHH}-{n:6} zone Europe/Berlin",
+            "i serial {yyyyMMddHH}-{n:6} zone UTC reset month",
+            "i serial {week-year}{week}-{n:6} zone Europe/Berlin",
+            "i serial {yyyy}{quarter}-{n:6} zone UTC",
+            "i serial {fiscal-year}-{n:6} zone Europe/London fiscal-start 04-06",
+        ];
+        let declaration = declared(words[random.random_range(0..words.len())]);
+        let mut generator = Generator {
+            declaration: declaration.shared_text(),
+            reset: declaration.reset().to_string(),
+            ..Generator::default()
+        };
+        let mut servers = [PeriodServer::default(), PeriodServer::default(), PeriodServer::default()];
+        let mut now = MIDNIGHT;
+        for _ in 0..200 {
+            let server = &mut servers[random.random_range(0..3)];
+            match random.random_range(0..10) {
+                0 => *server = PeriodServer { apart_ms: server.apart_ms, ..PeriodServer::default() },
+                1 => server.apart_ms = random.random_range(-40 * 24 * HOUR..40 * 24 * HOUR),
+                2..4 => now += random.random_range(0..10 * 24 * HOUR),
+                _ => server.draw(&mut generator, &declaration, now + server.apart_ms)?,
+            }
+        }
+        Ok(())
+    }
+
+    const WORLDS: u64 = 200;
+
+    #[test]
+    fn no_period_goes_back_in_any_world() {
+        for seed in 0..WORLDS {
+            play(seed).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
+        }
+    }
+
+    #[test]
+    fn each_planted_fault_of_periods_is_found() {
+        for fault in Fault::OF_PERIODS {
+            let _planted = plant(*fault);
+            assert!((0..WORLDS).any(|seed| play(seed).is_err()), "{fault:?}");
+        }
     }
 
     /// A counter that shows no time is served whatever the clock shows.

@@ -45,6 +45,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use getid_core::server::beat::{BeatAnswer, BeatRequest, Credentials};
+use getid_core::server::checks::{Fault, planted};
 use getid_core::server::ledger::{LedgerCounts, LedgerPage, LedgerQuery, NumberAnswer, NumberRefusal, NumberRequest};
 use getid_core::server::request_key::{ClaimVerdict, RequestRow, RequestScope};
 use getid_core::server::{CivilDay, EndChange, Key, Reset, Spec, VALUE_MAX};
@@ -483,7 +484,7 @@ impl OpenPeriodRequest {
             return Some(Verdict::Declared { stored, configured });
         }
         let (newest, period) = (found.newest_as(self.reset), self.key.period());
-        if *newest > *period {
+        if *newest > *period && !planted(Fault::EarlierPeriodOpens) {
             return Some(Verdict::Newer { period: newest });
         }
         let closed = found.closed_through().filter(|day| Reset::has_ended(period, *day))?;
