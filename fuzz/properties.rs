@@ -9,14 +9,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use getid_config::{Config, Files, Sources};
-use getid_core::server::{NamedGenerators, Run, SequenceRequest};
+use getid_core::server::{CounterDeclaration, NamedCounters, NamedGenerators, Run, SequenceRequest};
 use getid_core::{Declaration, Layout, NamedGenerator, RandomCycle, Reservation, Scheme, Slot, no_dates};
 use getid_engine::claim::record::{MarkedRecord, Record};
 use getid_redis::acl::{User, Users, parse_file};
 use getid_redis::command::Vocabulary;
 use getid_redis::resp::Value;
 use getid_redis::session::{
-    ExtraDraws, NamedDrawResults, SequenceCommandSettings, SequenceDrawResults, Session, Settings, TURN_IDS_MAX, Turn,
+    ExpiringNames, ExtraDraws, NamedDrawResults, SequenceCommandSettings, SequenceDrawResults, Session, Settings,
+    TURN_IDS_MAX, Turn,
 };
 use getid_text::glob::Pattern;
 
@@ -31,7 +32,8 @@ const REQUEST_BYTES_MAX: usize = 2048;
 pub(crate) fn requests(bytes: &[u8]) {
     let [setup, cut, input @ ..] = bytes else { return };
     let settings = settings(setup & 1 == 1);
-    let settings = Arc::new(if setup & 2 == 2 { settings.with_generators(generators()) } else { settings });
+    let settings = if setup & 2 == 2 { settings.with_generators(generators()) } else { settings };
+    let settings = Arc::new(if setup & 4 == 4 { with_numbers(settings) } else { settings });
     let whole = replies(&settings, input, usize::MAX);
     let pieces = replies(&settings, input, usize::from(*cut).max(1));
     assert_eq!(whole.escape_ascii().to_string(), pieces.escape_ascii().to_string(), "cut every {cut} bytes");
@@ -72,6 +74,15 @@ fn generators() -> Arc<NamedGenerators> {
         (place + 1, Arc::new(NamedGenerator::new(declaration, 0, None).expect("server 0 fits")))
     });
     Arc::new(NamedGenerators::new(generators))
+}
+
+/// Returns the settings with a gapless serial `r`, which has a series for each key, and with sequences that may end.
+fn with_numbers(settings: Settings) -> Settings {
+    let words = ["r", "serial", "R-{key}-{n:6}", "gapless"];
+    let serial = CounterDeclaration::parse(&words, |_| Ok(())).expect("a declaration").expect("of a counter");
+    let expiring = ExpiringNames::new(&["s*".to_owned()]).expect("a pattern");
+    let settings = Settings { expiring: Arc::new(expiring), ..settings };
+    settings.with_counters(Arc::new(NamedCounters::new([Arc::new(serial)])))
 }
 
 /// Returns all replies to `input` sent in pieces of `cut` bytes.

@@ -44,6 +44,7 @@ fn refusal(subject: &str) -> Option<NumberRefusal> {
         "unclear" => settled(NumberState::Unclear),
         "elsewhere" => NumberRefusal::OtherSeries { series: "ACME".to_owned() },
         "R999999" => NumberRefusal::UnknownText,
+        "often" => NumberRefusal::TooManyReleased { max: 1_000_000 },
         "full" => NumberRefusal::AtMax { max: 999_999 },
         "late" => NumberRefusal::NotFromTheStart { key: Key::parse("receipt").unwrap() },
         _ => return None,

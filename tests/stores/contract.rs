@@ -20,6 +20,7 @@ use crate::numbers::{
     a_counter_with_a_ledger_is_changed_by_it_only, a_ledger_begins_with_its_generator, a_ledger_is_read_page_by_page,
     a_ledger_that_went_back_is_unclear, a_ledger_without_its_generator_waits_for_it,
     no_number_twice_by_two_connections, numbers_are_kept_with_their_requests,
+    one_period_of_all_series_is_found_step_by_step, released_requests_are_bounded,
 };
 use crate::requests::{
     a_batch_of_claims_is_counted, a_claim_needs_the_row_of_its_server, a_request_keeps_its_first_reply,
@@ -81,6 +82,8 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     unused_rows_cost_nothing,
     numbers_are_kept_with_their_requests,
     a_ledger_is_read_page_by_page,
+    released_requests_are_bounded,
+    one_period_of_all_series_is_found_step_by_step,
     a_ledger_begins_with_its_generator,
     a_counter_with_a_ledger_is_changed_by_it_only,
     a_ledger_that_went_back_is_unclear,

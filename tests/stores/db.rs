@@ -330,8 +330,19 @@ impl Db {
 
     #[track_caller]
     pub(crate) fn number(&mut self, asks: &[NumberRequest], noted: &[LedgerNote]) -> NumberAnswers {
+        self.number_within(asks, noted, u64::MAX)
+    }
+
+    /// As [`Db::number`], with a maximum of requests that have released their numbers.
+    #[track_caller]
+    pub(crate) fn number_within(
+        &mut self,
+        asks: &[NumberRequest],
+        noted: &[LedgerNote],
+        released_max: u64,
+    ) -> NumberAnswers {
         let connection = self.connection.as_mut().unwrap();
-        answered(|| self.runtime.block_on(in_time(connection.number(None, asks, noted))))
+        answered(|| self.runtime.block_on(in_time(connection.number(None, asks, noted, released_max))))
     }
 
     #[track_caller]

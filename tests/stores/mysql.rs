@@ -10,6 +10,8 @@ use getid_store::sql::{BegunPeriod, StoreError, TableKind, Verdict};
 
 use crate::db::{ask, assert_refused, create, db, is_over_time, key, range, store};
 use crate::faults::{self, GivenRanges};
+use crate::numbers::rights_suffice_for_numbers;
+use crate::requests::rights_suffice_for_requests;
 use crate::support::backend::{Backend, while_locked};
 use crate::support::mariadb::{MariadbServer, PASSWORD};
 use crate::support::scenarios::{scenarios, selected_scenarios};
@@ -285,8 +287,8 @@ fn rights_and_tables_that_are_missing_are_named(server: &MariadbServer) {
         "{message}"
     );
     assert_eq!(range(&client.reserve("orders", 2).unwrap()), (3, 4), "the session stays usable");
-    // The documented grants suffice, for periods too.
-    server.sql("GRANT INSERT ON ids.* TO app@localhost");
+    // The documented rights suffice, for periods, series, numbers and requests too.
+    server.sql("GRANT INSERT ON ids.* TO app@localhost; GRANT DELETE ON ids.getid_request TO app@localhost");
     let mut periods = db(&url);
     for period in ["invoice@D20260101", "invoice@D20260102"] {
         assert_eq!(range(&periods.reserve_in(period, 2).unwrap()), (1, 2));
@@ -296,6 +298,8 @@ fn rights_and_tables_that_are_missing_are_named(server: &MariadbServer) {
         declaration: "serial X{n:6} reset day".to_owned(),
     }]);
     assert_eq!(periods.generators(None)[0].newest, "D20260103");
+    rights_suffice_for_numbers(&mut periods);
+    rights_suffice_for_requests(&mut periods);
     drop(periods);
     // A column is missing, then a row, then one of the tables.
     let owner = server.url();

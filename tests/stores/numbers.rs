@@ -144,9 +144,65 @@ pub(crate) fn a_ledger_is_read_page_by_page(fixture: &dyn StoreFixture) {
     for after in ["'/\u{e4}/x", "//5", "\\"] {
         numbers(&mut db, LedgerQuery { after: after.to_owned(), ..none() });
     }
-    let expected = LedgerCounts { reserved: 5, overdue: 0, released: 1, unclear: 0 };
+    let expected = LedgerCounts { reserved: 5, overdue: 0, released: 1, unclear: 0, requests: 7, released_requests: 1 };
     assert_eq!(db.ledger_counts("invoice"), expected);
     assert_eq!(db.ledger_counts("it's"), LedgerCounts::default());
+}
+
+/// A client that reserves and releases in a loop uses one number, and writes a bounded number of rows.
+pub(crate) fn released_requests_are_bounded(fixture: &dyn StoreFixture) {
+    const MAX: u64 = 3;
+    let mut db = begun(fixture);
+    let ask = |db: &mut Db, ask: NumberRequest| db.number_within(&[ask], &[], MAX).each.remove(0);
+    for n in 0..3 {
+        let request = format!("r{n}");
+        assert_eq!(ask(&mut db, reserve(&request)).unwrap().text, "R2026-000001");
+        assert!(ask(&mut db, act(&request, NumberAct::Release)).unwrap().is_changed);
+    }
+    assert_eq!(ask(&mut db, reserve("last")).unwrap().text, "R2026-000001");
+    let refused = Err(NumberVerdict::Refused(NumberRefusal::TooManyReleased { max: MAX }));
+    assert_eq!(ask(&mut db, act("last", NumberAct::Release)), refused);
+    let counts = db.ledger_counts("invoice");
+    assert_eq!((counts.requests, counts.released_requests, counts.reserved), (4, MAX, 1));
+    assert!(ask(&mut db, act("last", NumberAct::Void { reason: "spoiled".to_owned() })).unwrap().is_changed);
+    assert_eq!(ask(&mut db, reserve("next")).unwrap().text, "R2026-000002");
+}
+
+/// A page of one period reads a bounded number of rows of other periods.
+pub(crate) fn one_period_of_all_series_is_found_step_by_step(fixture: &dyn StoreFixture) {
+    let mut db = begun(fixture);
+    db.number(&[reserve("a")], &[]);
+    drop(db);
+    let insert = |rows: &[String]| {
+        let columns = "name, series, period, number, last, text, state, since, entry";
+        fixture.sql(&format!("INSERT INTO getid_number ({columns}) VALUES {};", rows.join(", "))).unwrap();
+    };
+    let row = |series: &str, period: &str, n: usize| {
+        format!("('invoice', '{series}', '{period}', {n}, {n}, '{series}{period}{n}', 'committed', 0, 1)")
+    };
+    let old: Vec<String> = (1..=20_100).map(|n| row("ACME", "Y20250101", n)).collect();
+    old.chunks(500).for_each(insert);
+    insert(&[row("ACME", "Y20260101", 1), row("ACME", "Y20260101", 2), row("ZETA", "Y20260101", 1)]);
+    let mut db = Db::open(fixture);
+    for state in [None, Some(NumberState::Committed)] {
+        let period = Some("Y20260101".to_owned());
+        let name = "invoice".to_owned();
+        let mut query = LedgerQuery { name, period, state, limit: 2, ..LedgerQuery::default() };
+        let (mut seen, mut pages) = (Vec::new(), 0);
+        loop {
+            let page = db.ledger(&query);
+            assert!(page.rows.len() <= 2);
+            seen.extend(page.rows.iter().map(|row| (row.key.series().to_owned(), row.number)));
+            pages += 1;
+            let Some(next) = page.next else { break };
+            assert_ne!(next, query.after, "a cursor goes on");
+            query.after = next;
+        }
+        let of_acme = [("ACME".to_owned(), 1), ("ACME".to_owned(), 2), ("ZETA".to_owned(), 1)];
+        let expected: Vec<_> = state.is_none().then(|| (String::new(), 1)).into_iter().chain(of_acme).collect();
+        assert_eq!(seen, expected);
+        assert!((3..=5).contains(&pages), "{pages}");
+    }
 }
 
 pub(crate) fn a_ledger_begins_with_its_generator(fixture: &dyn StoreFixture) {
@@ -301,4 +357,20 @@ pub(crate) fn no_number_twice_by_two_connections(fixture: &dyn StoreFixture) {
     assert_eq!(numbers, (1..=i64::try_from(rows.len()).unwrap()).collect::<Vec<_>>(), "no gap");
     let committed = rows.iter().filter(|row| row.2 == NumberState::Committed).count();
     assert_eq!(committed, 15 * connections);
+}
+
+/// A user with the documented rights can do all that a ledger needs.
+#[track_caller]
+pub(crate) fn rights_suffice_for_numbers(db: &mut Db) {
+    let words = "receipt serial R{yyyy}-{n:6} zone UTC gapless";
+    let of_receipt =
+        |ask: NumberRequest| NumberRequest { key: key("receipt@Y20260101"), declaration: declaration(words), ..ask };
+    db.open_period(&OpenPeriodRequest { key: key("receipt@Y20260101"), ..opening_of(words) }).unwrap();
+    let asks = [reserve("a"), reserve("b"), reserve("c"), act("a", NumberAct::Commit), act("b", NumberAct::Release)];
+    let asks = asks.map(of_receipt);
+    assert!(db.number(&asks, &[]).each.iter().all(Result::is_ok));
+    let settled = db.number(&[of_receipt(settle("R2026-000003", false))], &[]).each.remove(0);
+    assert_eq!(settled.unwrap().state, NumberState::Void);
+    let query = LedgerQuery { name: "receipt".to_owned(), limit: 9, ..LedgerQuery::default() };
+    assert_eq!((db.ledger(&query).rows.len(), db.ledger_counts("receipt").requests), (3, 3));
 }

@@ -7,6 +7,8 @@ use getid_store::sql::{StoreError, TableKind, Verdict};
 
 use crate::db::{Db, ask, assert_refused, create, db, opening, range, refusal, store};
 use crate::faults::{self, GivenRanges};
+use crate::numbers::rights_suffice_for_numbers;
+use crate::requests::rights_suffice_for_requests;
 use crate::support::backend::{Backend as _, SqlBackend as _};
 use crate::support::postgres::{OWNER_PASSWORD, Pooler, PostgresServer};
 use crate::support::scenarios::{scenarios, selected_scenarios};
@@ -194,6 +196,13 @@ fn rights_and_tables_that_are_missing_are_named(server: &PostgresServer) {
     server.psql("GRANT INSERT ON getid_sequence, getid_generator TO app");
     client.create("others", "");
     client.open_period(&opening("invoice@Y20260101", "")).unwrap();
+    // The documented rights suffice, for series, numbers and requests too.
+    server.psql(
+        "GRANT SELECT, INSERT, UPDATE ON getid_beat, getid_generator, getid_number, getid_number_request, \
+         getid_request, getid_request_count, getid_sequence, getid_store TO app; GRANT DELETE ON getid_request TO app",
+    );
+    rights_suffice_for_numbers(&mut client);
+    rights_suffice_for_requests(&mut client);
     // A column is missing, then a row, then one of the tables.
     server.psql("ALTER TABLE getid_sequence RENAME COLUMN offset_ TO remainder");
     assert_refused(&url, &["offset_", "does not exist", schema]);

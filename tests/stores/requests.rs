@@ -156,3 +156,14 @@ pub(crate) fn a_claim_needs_the_row_of_its_server(fixture: &dyn StoreFixture) {
     drop(db);
     assert_eq!(Db::open(fixture).find_requests(&[scope("b")]), [None]);
 }
+
+/// A user with the documented rights can claim, find and remove requests.
+#[track_caller]
+pub(crate) fn rights_suffice_for_requests(db: &mut Db) {
+    let kept = row("kept", 1);
+    assert_eq!(claim(db, std::slice::from_ref(&kept)), [&*kept.reply]);
+    let found = db.find_requests(&[scope("kept")]);
+    assert_eq!(found[0].as_ref().map(|row| &row.reply), Some(&kept.reply));
+    db.remove_requests(NOW);
+    assert_eq!(db.count_requests(), [("orders".to_owned(), 1)]);
+}

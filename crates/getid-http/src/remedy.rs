@@ -10,7 +10,7 @@ use std::iter;
 type Remedy = (&'static str, Option<&'static str>);
 
 /// Of commands with a common beginning, the longest is first.
-const REMEDIES: [Remedy; 39] = [
+const REMEDIES: [Remedy; 40] = [
     ("'sequence-create on-first-use' so does INCR", Some("'sequence-create on-first-use' so does asking for a value")),
     ("SEQUENCE ALTER * max N", Some("PATCH /v1/sequences/* with {\"max\": N}")),
     ("SEQUENCE ALTER *", Some("PATCH /v1/sequences/*")),
@@ -36,6 +36,7 @@ const REMEDIES: [Remedy; 39] = [
     ("NUMBER RESERVE * REQUEST r", Some("POST /v1/numbers/*/reserve with {\"request\": \"r\"}")),
     ("NUMBER RESERVE reserves", Some("POST /v1/numbers/{name}/reserve reserves")),
     ("NUMBER COMMIT, RELEASE or VOID of", Some("POST /v1/numbers/{name}/commit, release or void of")),
+    ("NUMBER COMMIT or VOID of", Some("POST /v1/numbers/{name}/commit or void of")),
     ("NUMBER SETTLE changes", Some("POST /v1/numbers/{name}/settle changes")),
     ("NUMBER SETTLE settles", Some("POST /v1/numbers/{name}/settle settles")),
     ("NUMBER VOID and NUMBER SETTLE", Some("POST /v1/numbers/{name}/void and settle")),
@@ -280,6 +281,7 @@ mod tests {
             NumberRefusal::OtherSeries { series: "ACME".to_owned() },
             NumberRefusal::UnknownText,
             NumberRefusal::AtMax { max: 7 },
+            NumberRefusal::TooManyReleased { max: 7 },
             NumberRefusal::NotFromTheStart { key: Key::parse("invoice").unwrap() },
         ]);
         let numbers: Vec<_> = numbers.map(|refusal| ("invoice", refusal.of("invoice", "NUMBER LEDGER"))).collect();

@@ -3,14 +3,15 @@
 //! The counts are in the stores. So they are read by one task every ten seconds, one generator after the other, and
 //! never for a request. A ledger whose store does not answer has no counts.
 //!
-//! Log lines: a ledger whose reserved numbers became overdue, or whose numbers became unclear.
+//! Log lines: a ledger whose reserved numbers became overdue, whose numbers became unclear, or which gets near its
+//! maximum of requests that released their numbers.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use getid_core::server::ledger::LedgerCounts;
-use getid_text::plural::counted;
+use getid_text::plural::{counted, thousands};
 use tokio::time::MissedTickBehavior;
 
 use crate::Server;
@@ -18,6 +19,9 @@ use crate::logging::throttle::throttled;
 
 /// Interval between two readings of a ledger's counts.
 const READ_EVERY: Duration = Duration::from_secs(10);
+
+/// Share of `request-max` at which the log warns, percent.
+const WARNED_PERCENT: u64 = 80;
 
 /// Counts of the ledgers as they were last read, by the names of their generators.
 #[derive(Debug, Default)]
@@ -58,7 +62,9 @@ pub(super) async fn run(server: Arc<Server>) {
             let counts = sequences.ledger_counts(name).await.ok();
             server.ledgers.set(name, counts);
             if let Some(counts) = counts {
-                log_changes(&server, name, alerts.insert(name.to_owned(), counts), counts);
+                let before = alerts.insert(name.to_owned(), counts);
+                log_changes(&server, name, before, counts);
+                log_released(&server, name, before, counts, sequences.requests_status().max);
             }
         }
     }
@@ -83,6 +89,21 @@ fn log_changes(server: &Server, name: &str, before: Option<LedgerCounts>, now: L
             NumberUnclear,
             "generator {name} has {numbers}, because its store went back; NUMBER LEDGER {name} STATE unclear lists \
              them, and NUMBER SETTLE settles each"
+        );
+    }
+}
+
+/// Logs that a ledger gets near `max` requests that released their numbers, once it does.
+fn log_released(server: &Server, name: &str, before: Option<LedgerCounts>, now: LedgerCounts, max: u64) {
+    let is_near =
+        |counts: LedgerCounts| counts.released_requests.saturating_mul(100) >= max.saturating_mul(WARNED_PERCENT);
+    if is_near(now) && !before.is_some_and(is_near) {
+        let (requests, max) = (thousands(now.released_requests), thousands(max));
+        throttled!(
+            server.throttle,
+            NumberReleased,
+            "generator {name} has {requests} requests that released their numbers, and 'request-max' allows {max}: \
+             further releases are refused then. Commit or void numbers, or raise 'request-max'"
         );
     }
 }

@@ -46,6 +46,8 @@ pub struct GeneratorLedger {
     pub noted_changes: u64,
     /// A counter of the generator that has given numbers, if there is one and the ledger has no row.
     pub counted_without: Option<Key>,
+    /// Number of requests that have released their numbers, by the row of the generator.
+    pub released_requests: u64,
 }
 
 /// The counter of a key, as its row and the ledger have it.
@@ -81,13 +83,26 @@ pub struct SettledRequest {
     pub state: NumberState,
 }
 
+/// A change of a generator's row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GeneratorWrite {
+    /// Name of the generator.
+    pub name: String,
+    /// New number of changes of its ledger.
+    pub changes: u64,
+    /// Number of requests that are new.
+    pub new_requests: u64,
+    /// Number of requests that have released their numbers for other requests.
+    pub new_released_requests: u64,
+}
+
 /// What a transaction writes. Generators and counters are in the order of their names and keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LedgerWrites {
     /// Generators whose reserved and released numbers become unclear, before the other writes.
     pub unclear: Vec<String>,
-    /// Generators whose ledger has changed, with the new number of changes.
-    pub generators: Vec<(String, u64)>,
+    /// Generators whose ledger has changed.
+    pub generators: Vec<GeneratorWrite>,
     /// Counters that have changed, with their new `next`.
     pub counters: Vec<(Key, i64)>,
     /// Rows of numbers.
@@ -122,12 +137,15 @@ struct GeneratorState {
     /// Whether its reserved and released numbers become unclear.
     is_stale: bool,
     is_changed: bool,
+    /// Number of requests of this transaction that have released their numbers.
+    new_released_requests: u64,
 }
 
 /// The rows that a transaction has read, with the changes of the requests that it has decided.
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
     now_unix_ms: i64,
+    released_max: u64,
     generators: BTreeMap<String, GeneratorState>,
     counters: BTreeMap<Key, (CounterView, bool)>,
     numbers: BTreeMap<(Key, i64), (LedgerRow, RowWrite)>,
@@ -138,9 +156,11 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Creates a ledger without rows. `now_unix_ms`: the database's time.
-    pub fn new(now_unix_ms: i64) -> Ledger {
-        Ledger { now_unix_ms, ..Ledger::default() }
+    /// Creates a ledger without rows. `now_unix_ms`: the database's time. `released_max`: most requests of a generator
+    /// that have released their numbers. Such a request keeps its row, and another one gets its number; so without a
+    /// maximum a client could write any number of rows with one number.
+    pub fn new(now_unix_ms: i64, released_max: u64) -> Ledger {
+        Ledger { now_unix_ms, released_max, ..Ledger::default() }
     }
 
     /// Adds a generator. Must be called before its rows are added.
@@ -148,7 +168,10 @@ impl Ledger {
         let is_stale = view.changes != view.highest_change || view.changes < view.noted_changes;
         // A ledger that has never had a row is as old as its generator.
         let is_stale = is_stale && view.counted_without.is_none();
-        self.generators.insert(name.to_owned(), GeneratorState { view, is_stale, is_changed: is_stale });
+        self.generators.insert(
+            name.to_owned(),
+            GeneratorState { view, is_stale, is_changed: is_stale, ..GeneratorState::default() },
+        );
     }
 
     /// Adds a counter, before any request is decided. `declaration` and `stamp` are those of a request.
@@ -239,7 +262,16 @@ impl Ledger {
             if state.is_stale {
                 writes.unclear.push(name.clone());
             }
-            writes.generators.push((name, changes.max(highest_change).max(noted_changes).saturating_add(1)));
+            writes.generators.push(GeneratorWrite {
+                changes: changes.max(highest_change).max(noted_changes).saturating_add(1),
+                new_requests: self
+                    .requests
+                    .values()
+                    .filter(|(row, change)| *change == RowWrite::New && row.name == name)
+                    .count() as u64,
+                new_released_requests: state.new_released_requests,
+                name,
+            });
         }
         let counters = self.counters.into_iter().filter(|(_, (_, is_changed))| *is_changed);
         writes.counters.extend(counters.map(|(key, (view, _))| (key, view.next)));
@@ -308,6 +340,9 @@ impl Ledger {
             return Err(NumberRefusal::Settled { text, state });
         };
         let voids = to == NumberState::Released && ask.declaration.gapless() == Some(ReleasedNumbers::Void);
+        if to == NumberState::Released && !voids {
+            self.count_released(&found.name)?;
+        }
         (row.state, row.since_unix_ms, row.due_unix_ms) = (to, self.now_unix_ms, 0);
         reason.clone_into(&mut row.reason);
         if voids {
@@ -316,6 +351,17 @@ impl Ledger {
         self.write_request(RequestHandle { state: to, ..found });
         self.write_number(row);
         Ok(NumberAnswer { text, state: to, is_changed: true })
+    }
+
+    /// Counts a request that releases its number.
+    fn count_released(&mut self, name: &str) -> Result<(), NumberRefusal> {
+        let Some(generator) = self.generators.get_mut(name) else { return Ok(()) };
+        let released = generator.view.released_requests.saturating_add(generator.new_released_requests);
+        if released >= self.released_max {
+            return Err(NumberRefusal::TooManyReleased { max: self.released_max });
+        }
+        generator.new_released_requests += 1;
+        Ok(())
     }
 
     /// Settles a number without its request.

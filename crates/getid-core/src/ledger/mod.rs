@@ -14,7 +14,8 @@ use alloc::string::String;
 use alloc::sync::Arc;
 
 pub use self::machine::{
-    CounterView, GeneratorLedger, Ledger, LedgerWrites, RequestHandle, SettledRequest, WrittenNumber, place_in_text,
+    CounterView, GeneratorLedger, GeneratorWrite, Ledger, LedgerWrites, RequestHandle, SettledRequest, WrittenNumber,
+    place_in_text,
 };
 use crate::sequence::Key;
 use crate::serial::{CivilTime, CounterDeclaration};
@@ -188,7 +189,8 @@ pub struct LedgerPage {
     pub next: Option<String>,
 }
 
-/// Numbers of a generator by their state, for metrics.
+/// Numbers of a generator by their state, and its requests, for metrics. At most [`COUNTED_MAX`] rows of a state are
+/// counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LedgerCounts {
     /// Reserved numbers.
@@ -199,7 +201,14 @@ pub struct LedgerCounts {
     pub released: u64,
     /// Numbers that an administrator must settle.
     pub unclear: u64,
+    /// Requests, each with a row that stays for ever.
+    pub requests: u64,
+    /// Requests that have released their numbers for other requests.
+    pub released_requests: u64,
 }
+
+/// Most rows of a state that [`LedgerCounts`] counts.
+pub const COUNTED_MAX: u32 = 100_000;
 
 /// Why a request about a number was refused. Nothing has changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -236,6 +245,11 @@ pub enum NumberRefusal {
     TextTaken {
         /// The text.
         text: String,
+    },
+    /// Too many requests of the generator have released their numbers.
+    TooManyReleased {
+        /// Most of them (`request-max`).
+        max: u64,
     },
     /// The counter is past the number up to which it should be raised.
     Lower {
@@ -290,6 +304,10 @@ impl NumberRefusal {
             NumberRefusal::TextTaken { text } => format!(
                 "ERR generator '{name}' has no more numbers now: the next one would be '{text}', and another number \
                  has that text since an earlier declaration. Give its template another prefix"
+            ),
+            NumberRefusal::TooManyReleased { max } => format!(
+                "ERR generator '{name}' has {max} requests that released their numbers, and each keeps its row: NUMBER \
+                 COMMIT or VOID of the request settles it, and a larger 'request-max' allows more"
             ),
             NumberRefusal::Lower { last } => {
                 format!("ERR numbers never go back: counter of generator '{name}' is at {last}")

@@ -14,6 +14,9 @@ use getid_core::server::{CivilTime, CounterDeclaration, Key};
 
 use crate::random::Random;
 
+/// Most released requests of a world: none reaches it.
+const RELEASED_MAX: u64 = 1_000_000;
+
 /// Mistakes that the model around the ledger makes on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PlantedMistake {
@@ -47,6 +50,7 @@ struct Tables {
     counters: BTreeMap<Key, i64>,
     numbers: BTreeMap<(Key, i64), (LedgerRow, u64)>,
     requests: BTreeMap<String, RequestHandle>,
+    released_requests: u64,
 }
 
 /// What a server has noted.
@@ -60,12 +64,19 @@ impl Tables {
     /// Returns a ledger with all rows that a transaction for these requests reads.
     fn ledger(&self, asks: &[NumberRequest], notes: &Notes, now_unix_ms: i64, taken: &[String]) -> Ledger {
         let highest_change = self.numbers.values().map(|(_, entry)| *entry).max().unwrap_or(0);
-        let mut ledger = Ledger::new(now_unix_ms);
+        let mut ledger = Ledger::new(now_unix_ms, RELEASED_MAX);
         let counted = self.counters.iter().find(|(_, next)| **next > 1).map(|(key, _)| key.clone());
         let is_new = self.numbers.is_empty() && self.changes == 0 && notes.changes == 0;
         let counted_without = counted.filter(|_| is_new);
         let (changes, noted_changes) = (self.changes, notes.changes);
-        ledger.add_generator("i", GeneratorLedger { changes, highest_change, noted_changes, counted_without });
+        let view = GeneratorLedger {
+            changes,
+            highest_change,
+            noted_changes,
+            counted_without,
+            released_requests: self.released_requests,
+        };
+        ledger.add_generator("i", view);
         for (row, _) in self.numbers.values() {
             ledger.add_number(row.clone());
         }
@@ -92,10 +103,12 @@ impl Tables {
     fn write(&mut self, writes: LedgerWrites, mistake: Option<PlantedMistake>) {
         let highest = self.numbers.values().map(|(_, entry)| *entry).max().unwrap_or(0);
         let is_counted = mistake != Some(PlantedMistake::ChangeIsNotCounted);
-        let entry = writes.generators.first().map_or(0, |(_, changes)| *changes);
+        let entry = writes.generators.first().map_or(0, |write| write.changes);
         let entry = if is_counted { entry } else { self.changes };
-        if !writes.generators.is_empty() {
+        for write in &writes.generators {
             self.changes = entry;
+            self.released_requests += write.new_released_requests;
+            assert_eq!(write.new_requests, writes.new_requests.len() as u64);
         }
         if !writes.unclear.is_empty() {
             for (row, of_row) in self.numbers.values_mut() {
@@ -276,6 +289,41 @@ fn a_release_may_be_void_and_a_reservation_committed_at_once() {
     assert_eq!(calm.act("c", at_once.clone()), Ok((NumberState::Committed, false)));
     assert_eq!(calm.act("b", at_once), Ok((NumberState::Committed, true)), "a reserved number is committed");
     assert!(calm.tables.numbers.values().all(|(row, _)| row.due_unix_ms == 0));
+}
+
+#[test]
+fn released_requests_have_a_maximum() {
+    let mut calm = Calm::new(GAPLESS);
+    calm.tables.released_requests = RELEASED_MAX - 1;
+    let texts = ["a", "b"].map(|request| calm.reserve(request));
+    assert_eq!(calm.act("a", NumberAct::Release), Ok((NumberState::Released, true)));
+    let refused = Err(NumberRefusal::TooManyReleased { max: RELEASED_MAX });
+    let before = calm.tables.clone();
+    assert_eq!(calm.act("b", NumberAct::Release), refused);
+    assert_eq!((calm.tables.changes, &calm.tables.numbers), (before.changes, &before.numbers), "nothing has changed");
+    assert_eq!(calm.act("a", NumberAct::Release), Ok((NumberState::Released, false)), "a repeated one adds no row");
+    assert_eq!(calm.reserve("c"), texts[0]);
+    assert_eq!(calm.act("c", NumberAct::Release), refused);
+    assert_eq!(calm.act("c", NumberAct::Commit), Ok((NumberState::Committed, true)));
+    let reason = "not printed".to_owned();
+    assert_eq!(calm.act("b", NumberAct::Void { reason }), Ok((NumberState::Void, true)), "the remedy of the error");
+    assert_eq!(calm.tables.released_requests, RELEASED_MAX);
+    // Two of one transaction.
+    let asks = ["d", "e"].map(|request| calm.client.reserve(request));
+    let mut ledger = calm.tables.ledger(&asks, &Notes::default(), 1, &[]);
+    ledger.add_generator("i", GeneratorLedger { released_requests: RELEASED_MAX - 1, ..GeneratorLedger::default() });
+    for ask in &asks {
+        ledger.apply(ask).unwrap();
+    }
+    let [first, second] = ["d", "e"].map(|request| ledger.apply(&calm.client.ask("u", request, NumberAct::Release)));
+    assert!(first.is_ok() && second == Err(NumberRefusal::TooManyReleased { max: RELEASED_MAX }), "{second:?}");
+    let writes = ledger.into_writes();
+    assert_eq!((writes.generators[0].new_requests, writes.generators[0].new_released_requests), (2, 1));
+    // A void number is not handed out again, so each such request has its own.
+    let mut calm = Calm::new("i serial R{yyyy}-{n:6} zone UTC gapless released void");
+    calm.tables.released_requests = RELEASED_MAX;
+    calm.reserve("a");
+    assert_eq!(calm.act("a", NumberAct::Release), Ok((NumberState::Released, true)));
 }
 
 #[test]

@@ -175,6 +175,10 @@ struct LedgerDetails {
     released: u64,
     /// Numbers that an administrator must settle.
     unclear: u64,
+    /// Requests, each with a row of the store for ever.
+    requests: u64,
+    /// Requests that released their numbers for other requests.
+    requests_released: u64,
 }
 
 #[derive(Debug, JsonSchema, Serialize)]
@@ -315,6 +319,8 @@ fn ledgers(facts: &Facts<'_>) -> Vec<LedgerDetails> {
             overdue: counts.overdue,
             released: counts.released,
             unclear: counts.unclear,
+            requests: counts.requests,
+            requests_released: counts.released_requests,
         })
         .collect();
     all.sort_by(|one, other| {

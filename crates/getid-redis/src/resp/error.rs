@@ -87,6 +87,7 @@ impl From<&NumberRefusal> for ErrorKind {
             | NumberRefusal::OtherSeries { .. }
             | NumberRefusal::AtMax { .. }
             | NumberRefusal::TextTaken { .. }
+            | NumberRefusal::TooManyReleased { .. }
             | NumberRefusal::Lower { .. }
             | NumberRefusal::NotFromTheStart { .. } => ErrorKind::Conflict,
         }

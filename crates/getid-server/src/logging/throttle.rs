@@ -83,6 +83,8 @@ kinds! {
     NumberOverdue = WARN, 10, 3600, "gapless generators with overdue numbers";
     /// A restore made numbers of a gapless generator unclear.
     NumberUnclear = ERROR, 100, 3600, "gapless generators with unclear numbers";
+    /// A gapless generator has many requests that released their numbers.
+    NumberReleased = WARN, 10, 3600, "gapless generators near their maximum of released requests";
     /// A login.
     AuditLogin = INFO, 100, 1, "logins";
     /// A failed login.

@@ -76,6 +76,8 @@ fn ledger_line(counts: LedgerCounts) -> MetricValue {
         ("overdue", counts.overdue.into()),
         ("released", counts.released.into()),
         ("unclear", counts.unclear.into()),
+        ("requests", counts.requests.into()),
+        ("requests_released", counts.released_requests.into()),
     ])
 }
 
@@ -154,8 +156,10 @@ mod tests {
 
     #[test]
     fn the_line_of_a_ledger_has_its_open_numbers() {
-        let counts = LedgerCounts { reserved: 3, overdue: 1, released: 2, unclear: 4 };
-        assert_eq!(ledger_line(counts).to_string(), "reserved=3,overdue=1,released=2,unclear=4");
+        let counts =
+            LedgerCounts { reserved: 3, overdue: 1, released: 2, unclear: 4, requests: 9, released_requests: 5 };
+        let expected = "reserved=3,overdue=1,released=2,unclear=4,requests=9,requests_released=5";
+        assert_eq!(ledger_line(counts).to_string(), expected);
     }
 
     #[test]

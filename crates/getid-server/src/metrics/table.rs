@@ -703,7 +703,7 @@ const SEQUENCES: &[Metric] = &[
 
 #[rustfmt::skip]
 const NUMBERS: &[Metric] = &[
-    gauge("numbers_", "Numbers of each gapless generator by their state, of all servers; at most 10 s old.",
+    gauge("numbers_", "Numbers of each gapless generator by their state, up to 100,000 rows of a state, of all servers; at most 10 s old.",
         sequences::ledger_lines)
         .export_parts("generator", NUMBER_PARTS),
 ];
@@ -717,6 +717,10 @@ const NUMBER_PARTS: &[RowPart] = &[
         .with_label("state", "released"),
     RowPart::gauge("unclear", "getid_numbers", "Numbers of a gapless generator, by their state.")
         .with_label("state", "unclear"),
+    RowPart::gauge("requests", "getid_numbers_requests", "Requests of a gapless generator. Each has a row of the store \
+        for ever."),
+    RowPart::gauge("requests_released", "getid_numbers_requests_released", "Requests that released their numbers for \
+        other requests: `request-max` is the maximum."),
 ];
 
 #[rustfmt::skip]

@@ -545,8 +545,9 @@ impl<L: ReserveLink> Connection for SqlConnection<L> {
         server: Option<Credentials>,
         asks: &'a [NumberRequest],
         noted: &'a [LedgerNote],
+        released_max: u64,
     ) -> StoreFuture<'a, NumberAnswers> {
-        Box::pin(numbers::number(&mut self.link, of_shared::<L>(server), asks, noted))
+        Box::pin(numbers::number(&mut self.link, of_shared::<L>(server), asks, noted, released_max))
     }
 
     fn compare_ledgers<'a>(

@@ -231,11 +231,13 @@ pub trait Connection: Send {
     ///
     /// `server` is as in [`Connection::reserve_as`]. `noted` has what this server has noted of the ledgers of these
     /// generators: a ledger with fewer changes was restored, and its reserved and released numbers become unclear.
+    /// `released_max` is the maximum of requests of a generator that have released their numbers.
     fn number<'a>(
         &'a mut self,
         _server: Option<Credentials>,
         asks: &'a [NumberRequest],
         _noted: &'a [LedgerNote],
+        _released_max: u64,
     ) -> StoreFuture<'a, NumberAnswers> {
         Box::pin(async move {
             let each = asks.iter().map(|_| Err(NumberVerdict::Row(no_generators()))).collect();
@@ -253,7 +255,8 @@ pub trait Connection: Send {
         Box::pin(async { Err(no_beats()) })
     }
 
-    /// Returns a page of a ledger, of at most 1,000 rows. Native tables only.
+    /// Returns a page of a ledger, of at most 1,000 rows. A page of one period of all series may have fewer rows than its
+    /// limit, or none, and a cursor nevertheless. Native tables only.
     fn ledger<'a>(&'a mut self, _query: &'a LedgerQuery) -> StoreFuture<'a, LedgerPage> {
         Box::pin(async { Ok(LedgerPage::default()) })
     }

@@ -19,6 +19,9 @@
 //! | `series`, `period`, `number` | its number |
 //! | `state` | what the request has done with it |
 //!
+//! In `getid_generator`, `requests` counts the rows of `getid_number_request`, and `released_requests` those that have
+//! released their numbers: a client can make many of these with one number, so they have a maximum.
+//!
 //! The column `ledger` of `getid_generator` is the number of changes of a ledger. A transaction that changes a ledger
 //! holds the lock of that row, so that it sees all that earlier ones have written.
 //!
@@ -28,8 +31,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use getid_core::server::beat::Credentials;
 use getid_core::server::ledger::{
-    CounterView, GeneratorLedger, Ledger, LedgerCounts, LedgerPage, LedgerQuery, LedgerRow, LedgerWrites, NumberAct,
-    NumberAnswer, NumberRequest, NumberState, RequestHandle, place_in_text,
+    COUNTED_MAX, CounterView, GeneratorLedger, GeneratorWrite, Ledger, LedgerCounts, LedgerPage, LedgerQuery,
+    LedgerRow, LedgerWrites, NumberAct, NumberAnswer, NumberRequest, NumberState, RequestHandle, place_in_text,
 };
 use getid_core::server::{GAPLESS, Key, VALUE_MAX};
 
@@ -50,6 +53,9 @@ const REQUEST_COLUMNS: &str = "name, request, owner, series, period, number, sta
 
 /// Most rows of a page.
 const PAGE_MAX: u32 = 1000;
+
+/// Most rows that are read for a page of one period of all series.
+const SCANNED_MAX: u32 = 10_000;
 
 /// Most rounds of decisions in one transaction. Each round knows more texts that other numbers have.
 const ROUNDS_MAX: usize = 3;
@@ -91,6 +97,7 @@ pub(super) async fn number<L: Link>(
     server: Option<Credentials>,
     asks: &[NumberRequest],
     noted: &[LedgerNote],
+    released_max: u64,
 ) -> Result<NumberAnswers, StoreError> {
     let mut packet = Packet::locking();
     let own = server.map(|server| BeatStatements::add::<L>(&mut packet, server, beats::LIVE));
@@ -104,7 +111,7 @@ pub(super) async fn number<L: Link>(
     if let Err(error) = read_counters(link, asks, &mut found).await {
         return Err(rolled_back(link, error).await);
     }
-    let mut decided = decide(asks, &found);
+    let mut decided = decide(asks, &found, released_max);
     for round in 0.. {
         let more = taken_texts(link, &decided.0).await?;
         if more.is_empty() {
@@ -115,7 +122,7 @@ pub(super) async fn number<L: Link>(
             return Err(rolled_back(link, error).await);
         }
         found.taken.extend(more);
-        decided = decide(asks, &found);
+        decided = decide(asks, &found, released_max);
     }
     let (ledger, each, settles) = decided;
     let writes = ledger.into_writes();
@@ -141,20 +148,19 @@ pub(super) async fn compare<L: Link>(
         Ok(found) => found,
         Err(error) => return Err(rolled_back(link, error).await),
     };
-    let writes = decide(&[], &found).0.into_writes();
+    let writes = decide(&[], &found, 0).0.into_writes();
     let raised = writes.unclear.len();
     write(link, &writes, &found, &BTreeSet::new()).await?;
     Ok(Some(super::Comparison { beat: beaten.beat, raised }))
 }
 
-/// Returns a page of a ledger.
+/// Returns a page of a ledger. A page of one period of all series may have fewer rows than its limit, or none, and a
+/// cursor nevertheless.
 pub(super) async fn page<L: Link>(link: &mut L, query: &LedgerQuery) -> Result<LedgerPage, StoreError> {
     let limit = query.limit.clamp(1, PAGE_MAX);
     let mut condition = L::compared("name", "=", &query.name);
-    for (column, part) in [("series", &query.series), ("period", &query.period)] {
-        if let Some(part) = part {
-            condition = format!("{condition} AND {}", L::compared(column, "=", part));
-        }
+    if let Some(series) = &query.series {
+        condition = format!("{condition} AND {}", L::compared("series", "=", series));
     }
     if let Some(state) = query.state {
         condition = format!("{condition} AND state = '{}'", state.word());
@@ -170,40 +176,81 @@ pub(super) async fn page<L: Link>(link: &mut L, query: &LedgerQuery) -> Result<L
         let is_behind = L::is_behind(&[("series", &series), ("period", &period), ("number", &number)]);
         condition = format!("{condition} AND {is_behind}");
     }
-    let select = format!(
-        "SELECT {} FROM getid_number WHERE {condition} ORDER BY name, series, period, number LIMIT {limit}",
-        number_columns("")
-    );
-    let done = link.run(Packet::of(select)).await?;
-    let rows: Vec<LedgerRow> = done[0].rows.iter().map(number_of).collect::<Result<_, _>>()?;
-    let next = rows.last().filter(|_| rows.len() >= limit as usize);
-    let next = next.map(|row| format!("{}/{}/{}", row.key.series(), row.key.period(), row.number));
+    let table = format!("getid_number{}", query.state.map_or("", |_| L::BY_STATE));
+    let (order, columns) = ("ORDER BY name, series, period, number", number_columns(""));
+    let Some(period) = query.period.as_ref().filter(|_| query.series.is_none()) else {
+        if let Some(period) = &query.period {
+            condition = format!("{condition} AND {}", L::compared("period", "=", period));
+        }
+        let done =
+            link.run(Packet::of(format!("SELECT {columns} FROM {table} WHERE {condition} {order} LIMIT {limit}")));
+        let rows: Vec<LedgerRow> = done.await?[0].rows.iter().map(number_of).collect::<Result<_, _>>()?;
+        let next = rows.last().filter(|_| rows.len() >= limit as usize).map(cursor_of);
+        return Ok(LedgerPage { rows, next });
+    };
+    // No index has the periods of all series together. So a bounded number of rows is read, and the cursor goes on
+    // behind the last of them. One statement reads both, so that no change of a state is between them.
+    let scanned = format!("SELECT {columns} FROM {table} WHERE {condition} {order} LIMIT");
+    let is_period = L::compared("period", "=", period);
+    let done = link.run(Packet::of(format!(
+        "SELECT {columns}, 0 FROM (SELECT {columns} FROM ({scanned} {SCANNED_MAX}) AS scanned WHERE {is_period} \
+         {order} LIMIT {limit}) AS page UNION ALL SELECT {columns}, 1 FROM ({scanned} 1 OFFSET {}) AS ending",
+        SCANNED_MAX - 1
+    )));
+    let done = done.await?;
+    let (ending, rows): (Vec<&SqlRow>, Vec<&SqlRow>) =
+        done[0].rows.iter().partition(|row| row.number(NUMBER_COLUMNS.len()) == Some(1));
+    let read = |rows: Vec<&SqlRow>| rows.into_iter().map(number_of).collect::<Result<Vec<_>, _>>();
+    let (mut rows, ending) = (read(rows)?, read(ending)?);
+    let place = |row: &LedgerRow| (row.key.clone(), row.number);
+    // The order of a union is not defined.
+    rows.sort_by_key(place);
+    let next = match ending.first() {
+        _ if rows.len() >= limit as usize => rows.last(),
+        Some(end) => rows.last().into_iter().chain([end]).max_by_key(|row| place(row)),
+        None => None,
+    };
+    let next = next.map(cursor_of);
     Ok(LedgerPage { rows, next })
 }
 
-/// Returns the numbers of a generator by their states.
+/// Returns the cursor of the page behind a row.
+fn cursor_of(row: &LedgerRow) -> String {
+    format!("{}/{}/{}", row.key.series(), row.key.period(), row.number)
+}
+
+/// Returns the numbers of a generator by their states, as far as [`COUNTED_MAX`] rows of each. An index finds them, so
+/// committed and void numbers cost nothing.
 pub(super) async fn counts<L: Link>(link: &mut L, name: &str) -> Result<LedgerCounts, StoreError> {
     let is_name = L::compared("name", "=", name);
-    let mut packet = Packet::of(format!(
-        "SELECT state, COUNT(*), SUM(CASE WHEN due <= {} THEN 1 ELSE 0 END), SUM(last - number + 1) FROM getid_number \
-         WHERE {is_name} AND state IN ('reserved', 'unclear') GROUP BY state",
-        L::NOW
-    ));
-    packet.add(format!(
-        "SELECT COUNT(*) FROM getid_number WHERE {is_name} AND state = 'released' \
-         AND period = (SELECT newest FROM getid_generator WHERE {is_name})"
-    ));
-    let done = link.run(packet).await?;
-    let number = |row: &SqlRow, at| row.number(at).unwrap_or(0).unsigned_abs();
-    let mut counts = LedgerCounts { released: done[1].number().unwrap_or(0).unsigned_abs(), ..LedgerCounts::default() };
-    for row in &done[0].rows {
-        match NumberState::of_word(&row.shown(0)) {
-            Some(NumberState::Reserved) => (counts.reserved, counts.overdue) = (number(row, 1), number(row, 2)),
-            Some(NumberState::Unclear) => counts.unclear = number(row, 3),
-            _ => {}
-        }
+    let (mut packet, now) = (Packet::new(), L::NOW);
+    for (columns, state, sums, of_counted) in [
+        ("due", "reserved", format!("COUNT(*), SUM(CASE WHEN due <= {now} THEN 1 ELSE 0 END)"), String::new()),
+        ("last, number", "unclear", "SUM(last - number + 1)".to_owned(), String::new()),
+        (
+            "period",
+            "released",
+            "COUNT(*)".to_owned(),
+            format!(" WHERE period = (SELECT newest FROM getid_generator WHERE {is_name})"),
+        ),
+    ] {
+        packet.add(format!(
+            "SELECT {sums} FROM (SELECT {columns} FROM getid_number{} WHERE {is_name} AND state = '{state}' \
+             LIMIT {COUNTED_MAX}) AS counted{of_counted}",
+            L::BY_STATE
+        ));
     }
-    Ok(counts)
+    packet.add(format!("SELECT requests, released_requests FROM getid_generator WHERE {is_name}"));
+    let done = link.run(packet).await?;
+    let number = |of: usize, at| done[of].rows.first().and_then(|row| row.number(at)).unwrap_or(0).unsigned_abs();
+    Ok(LedgerCounts {
+        reserved: number(0, 0),
+        overdue: number(0, 1),
+        unclear: number(1, 0),
+        released: number(2, 0),
+        requests: number(3, 0),
+        released_requests: number(3, 1),
+    })
 }
 
 /// Returns the query whether a generator has a ledger.
@@ -227,7 +274,7 @@ impl Statements {
         let now = packet.add(format!("SELECT {}", L::NOW));
         let any = script::or(names.keys().map(|name| format!("name = {}", literal(name))));
         let generators = packet.add(format!(
-            "SELECT ledger, {GENERATOR_COLUMNS} FROM getid_generator WHERE {any} ORDER BY name{}",
+            "SELECT ledger, released_requests, {GENERATOR_COLUMNS} FROM getid_generator WHERE {any} ORDER BY name{}",
             L::FOR_UPDATE
         ));
         let (mut of_names, mut numbers, mut requests) = (Vec::new(), Vec::new(), Vec::new());
@@ -278,8 +325,8 @@ impl Statements {
     fn read(&self, done: &[StatementResult], noted: &[LedgerNote]) -> Result<Found, StoreError> {
         let mut generators = BTreeMap::new();
         for row in &done[self.generators].rows {
-            let generator = Generator::of(&SqlRow(row.0.get(1..).unwrap_or_default().to_vec()));
-            let changes = row.number(0).unwrap_or(0).unsigned_abs();
+            let generator = Generator::of(&SqlRow(row.0.get(2..).unwrap_or_default().to_vec()));
+            let [changes, released_requests] = [0, 1].map(|at| row.number(at).unwrap_or(0).unsigned_abs());
             let Some((name, change, without)) = self.of_names.iter().find(|(name, ..)| *name == generator.name) else {
                 continue;
             };
@@ -289,7 +336,7 @@ impl Statements {
             // A generator that had a ledger has lost it.
             let period = period.filter(|_| changes == 0 && noted_changes == 0);
             let counted_without = period.and_then(|period| Key::of(name, "", &period));
-            let ledger = GeneratorLedger { changes, highest_change, noted_changes, counted_without };
+            let ledger = GeneratorLedger { changes, highest_change, noted_changes, counted_without, released_requests };
             generators.insert(name.clone(), (generator, ledger));
         }
         let rows = |places: &[usize]| places.iter().flat_map(|at| &done[*at].rows).cloned().collect::<Vec<_>>();
@@ -333,9 +380,10 @@ async fn read_counters<L: Link>(link: &mut L, asks: &[NumberRequest], found: &mu
         let highest =
             packet.add(format!("SELECT last FROM getid_number WHERE {of_key} ORDER BY number DESC LIMIT 1{current}"));
         let released = packet.add(format!(
-            "SELECT {} FROM getid_number WHERE {of_key} AND state = 'released' ORDER BY number \
+            "SELECT {} FROM getid_number{} WHERE {of_key} AND state = 'released' ORDER BY number \
              LIMIT {reserves}{current}",
-            number_columns("")
+            number_columns(""),
+            L::BY_STATE
         ));
         of_keys.push(((*key).clone(), highest, released));
     }
@@ -363,8 +411,12 @@ async fn read_counters<L: Link>(link: &mut L, asks: &[NumberRequest], found: &mu
 }
 
 /// Decides all requests. Returns the ledger, an answer for each, and the counters whose mark a raise removes.
-fn decide(asks: &[NumberRequest], found: &Found) -> (Ledger, Vec<Result<NumberAnswer, NumberVerdict>>, BTreeSet<Key>) {
-    let mut ledger = Ledger::new(found.now_unix_ms);
+fn decide(
+    asks: &[NumberRequest],
+    found: &Found,
+    released_max: u64,
+) -> (Ledger, Vec<Result<NumberAnswer, NumberVerdict>>, BTreeSet<Key>) {
+    let mut ledger = Ledger::new(found.now_unix_ms, released_max);
     for (name, (_, view)) in &found.generators {
         ledger.add_generator(name, view.clone());
     }
@@ -472,8 +524,7 @@ async fn write<L: Link>(
     found: &Found,
     settles: &BTreeSet<Key>,
 ) -> Result<(Vec<LedgerNote>, Vec<(i64, SequenceRow)>), StoreError> {
-    let changed =
-        |name: &str| writes.generators.iter().find(|(changed, _)| changed == name).map(|(_, changes)| *changes);
+    let changed = |name: &str| writes.generators.iter().find(|write| write.name == name).map(|write| write.changes);
     let note = |(name, (_, ledger)): (&String, &(Generator, GeneratorLedger))| LedgerNote {
         name: name.clone(),
         changes: changed(name).unwrap_or(ledger.changes),
@@ -522,9 +573,13 @@ async fn write<L: Link>(
 
 /// Adds the statements that write the generators, and make numbers unclear.
 fn add_generators<L: Link>(packet: &mut Packet, writes: &LedgerWrites, found: &Found) {
-    for (name, changes) in &writes.generators {
+    for GeneratorWrite { name, changes, new_requests, new_released_requests } in &writes.generators {
         let (text, changes) = (literal(name), column(*changes));
-        packet.add(format!("UPDATE getid_generator SET ledger = {changes}, updated = {} WHERE name = {text}", L::NOW));
+        packet.add(format!(
+            "UPDATE getid_generator SET ledger = {changes}, requests = requests + {new_requests}, \
+             released_requests = released_requests + {new_released_requests}, updated = {} WHERE name = {text}",
+            L::NOW
+        ));
         if !writes.unclear.contains(name) {
             continue;
         }

@@ -359,10 +359,11 @@ impl Sequences {
         let server = pool.credentials()?;
         let uuid = pool.about().map(|about| about.uuid.clone()).unwrap_or_default();
         let noted = self.noted_of(&uuid, &requests).await;
+        let released_max = self.settings().requests_max;
         let answers = pool
             .run(slot, move |mut connection| {
                 Box::pin(async move {
-                    let answers = connection.number(server, &requests, &noted).await;
+                    let answers = connection.number(server, &requests, &noted, released_max).await;
                     (connection, answers)
                 })
             })

@@ -16,6 +16,7 @@ impl Dialect for MysqlLink {
     const INSTANCE: &'static str = "CONCAT(@@hostname, ' ', @@port, ' ', @@server_id)";
     const FOR_SHARE: &'static str = " LOCK IN SHARE MODE";
     const BY_KEY: &'static str = " FORCE INDEX (PRIMARY)";
+    const BY_STATE: &'static str = " FORCE INDEX (getid_number_state)";
     const CURRENT: &'static str = Self::FOR_SHARE;
     const OR_NOTHING: &'static str = " ON DUPLICATE KEY UPDATE version = version";
     const GREATEST_LEAST: [&'static str; 2] = ["GREATEST", "LEAST"];
@@ -126,6 +127,8 @@ pub(super) const GENERATORS: &str = "CREATE TABLE IF NOT EXISTS getid_generator 
   closed_through VARCHAR(16)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '',
   keys_count     BIGINT       NOT NULL DEFAULT 0,
   ledger         BIGINT       NOT NULL DEFAULT 0,
+  requests       BIGINT       NOT NULL DEFAULT 0,
+  released_requests BIGINT    NOT NULL DEFAULT 0,
   updated        BIGINT       NOT NULL DEFAULT 0
 ) ENGINE=InnoDB";
 

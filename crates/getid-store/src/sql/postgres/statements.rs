@@ -131,6 +131,8 @@ CREATE TABLE IF NOT EXISTS getid_generator (
   closed_through text COLLATE \"C\" NOT NULL DEFAULT '',
   keys_count bigint NOT NULL DEFAULT 0 CHECK (keys_count >= 0),
   ledger bigint NOT NULL DEFAULT 0,
+  requests bigint NOT NULL DEFAULT 0,
+  released_requests bigint NOT NULL DEFAULT 0,
   updated bigint NOT NULL DEFAULT 0
 );
 CREATE TABLE IF NOT EXISTS getid_request (

@@ -147,6 +147,7 @@ impl Dialect for SqliteLink {
     const NOW: &'static str = "CAST(round(unixepoch('subsec') * 1000) AS INTEGER)";
     const FOR_UPDATE: &'static str = "";
     const FOR_SHARE: &'static str = "";
+    const BY_STATE: &'static str = " INDEXED BY getid_number_state";
     const HAS_TOKENS: Option<&'static str> = Some("SELECT 1 FROM sqlite_schema WHERE name = 'tiny_id_token'");
 
     fn text(text: &str) -> String {

@@ -64,6 +64,8 @@ CREATE TABLE IF NOT EXISTS getid_generator (
   closed_through TEXT    NOT NULL DEFAULT '',
   keys_count     INTEGER NOT NULL DEFAULT 0 CHECK (keys_count >= 0),
   ledger         INTEGER NOT NULL DEFAULT 0,
+  requests       INTEGER NOT NULL DEFAULT 0,
+  released_requests INTEGER NOT NULL DEFAULT 0,
   updated        INTEGER NOT NULL DEFAULT 0
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS getid_number (
