@@ -454,7 +454,10 @@ impl World {
         for _ in 0..150 {
             self.now_unix_ms += 1 + i64::try_from(self.rng.below(40_000)).unwrap();
             match self.rng.below(100) {
-                0..=84 => self.requests(),
+                0..=84 => {
+                    let server = self.pick(2);
+                    self.requests(server);
+                }
                 85..=89 => self.settle(),
                 90..=93 => self.backups.push(self.tables.clone()),
                 94..=96 => self.restore(),
@@ -466,8 +469,7 @@ impl World {
     }
 
     /// Sends some requests in one transaction, by one of the servers.
-    fn requests(&mut self) {
-        let server = usize::try_from(self.rng.below(2)).unwrap();
+    fn requests(&mut self, server: usize) {
         let mut asks = Vec::new();
         for _ in 0..=self.rng.below(4) {
             let is_new = self.open.is_empty() || self.rng.below(3) == 0;
@@ -556,7 +558,12 @@ impl World {
     /// again, and an operator confirms that.
     fn restore(&mut self) {
         let nth = self.pick(self.backups.len());
-        let backup = self.backups[nth].clone();
+        let is_lost = self.rng.below(3) == 0;
+        let backup = if is_lost { self.tables.clone() } else { self.backups[nth].clone() };
+        // What the second server does now, it alone has noted.
+        for _ in 0..if is_lost { 4 } else { 0 } {
+            self.requests(1);
+        }
         match self.rng.below(4) {
             0 => (self.tables.numbers, self.tables.requests) = (backup.numbers, backup.requests),
             1 => self.tables.counters = backup.counters,
@@ -571,7 +578,6 @@ impl World {
         // Both servers compare their notes before either reserves. What only the lost one had, the margin of the operator
         // covers.
         let mut notes = self.notes.clone();
-        let is_lost = self.rng.below(3) == 0;
         if is_lost {
             let lost = std::mem::take(&mut self.notes[1]);
             notes[1] = Notes { changes: 0, counters: lost.counters };

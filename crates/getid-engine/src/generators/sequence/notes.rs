@@ -791,6 +791,21 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn the_newest_counters_of_a_ledger_are_kept() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let notes = SequenceNotes::in_file(dir.path().join("notes"));
+        let of_day = |day: u32| Key::parse(&format!("i/A@D202601{day:02}")).expect("a key");
+        let others = ["i", "i/B@D20260101", "i@D20260101"].map(|text| Key::parse(text).expect("a key"));
+        for key in others.iter().cloned().chain((1..=12).map(of_day)) {
+            let had = vec![RowNote { key, ..had(1, 101, 0, 5).swap_remove(0) }];
+            notes.note_ledgers("s", vec![LedgerNote { changes: 1, ..LedgerNote::of("i") }], had, None).await;
+        }
+        let kept = notes.highest((1..=12).map(of_day).collect()).await;
+        assert_eq!(kept, [&[0; 4][..], &[101; 8]].concat());
+        assert_eq!(notes.highest(others.to_vec()).await, [101; 3]);
+    }
+
+    #[tokio::test]
     async fn notes_that_cannot_be_written_report_it_and_delay_nothing() {
         let notes = SequenceNotes::in_file("/nowhere/at/all".into());
         assert_eq!(notes.check("a", had(1, 101, 0, 5), None).await, [None]);
