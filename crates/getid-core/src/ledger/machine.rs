@@ -151,8 +151,8 @@ impl Ledger {
         self.generators.insert(name.to_owned(), GeneratorState { view, is_stale, is_changed: is_stale });
     }
 
-    /// Adds a counter, before any request is decided. Numbers that the ledger has lost become unclear: `declaration` and
-    /// `stamp` write their text.
+    /// Adds a counter, before any request is decided. Numbers that the ledger has lost become unclear: `declaration`
+    /// and `stamp` write their text.
     pub fn add_counter(
         &mut self,
         key: &Key,

@@ -575,8 +575,8 @@ impl World {
         if self.mistake == Some(PlantedMistake::NotesAreIgnored) {
             return;
         }
-        // Both servers compare their notes before either reserves. What only the lost one had, the margin of the operator
-        // covers.
+        // Both servers compare their notes before either reserves. The margin of the operator covers what only the lost
+        // one had.
         let mut notes = self.notes.clone();
         if is_lost {
             let lost = std::mem::take(&mut self.notes[1]);

@@ -736,9 +736,9 @@ impl OpeningPacket {
         if let Some((set, condition)) = others {
             // A counter whose numbers the ledger has lost does not begin to count without one.
             self.packet.add(format!(
-                "UPDATE getid_sequence SET {set}, version = version + 1, generation = generation + 1, changed = {change} \
-                 WHERE name = '{}' AND (state = 'live' OR state = 'ledger' AND ('{state}' = 'ledger' OR next <= 1)) \
-                 AND {condition}",
+                "UPDATE getid_sequence SET {set}, version = version + 1, generation = generation + 1, \
+                 changed = {change} WHERE name = '{}' AND {condition} \
+                 AND (state = 'live' OR state = 'ledger' AND ('{state}' = 'ledger' OR next <= 1))",
                 ask.key.name()
             ));
         }

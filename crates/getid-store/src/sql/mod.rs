@@ -244,7 +244,7 @@ pub trait Connection: Send {
 
     /// Marks numbers of ledgers that have fewer changes than noted, and those below the noted counters that a ledger
     /// lacks. Adds 1 to the beat of the server in the same transaction, as [`Connection::compare`] does for rows. At
-    /// most [`BATCH_MAX`] notes, with as many counters. `server` is `None` in a store of one server. Native tables only.
+    /// most [`BATCH_MAX`] notes and counters. `server` is `None` in a store of one server. Native tables only.
     fn compare_ledgers<'a>(
         &'a mut self,
         _server: Option<Credentials>,

@@ -216,8 +216,8 @@ pub(super) async fn counts<L: Link>(link: &mut L, name: &str) -> Result<LedgerCo
     Ok(counts)
 }
 
-/// Returns the query for the period of a counter that has given numbers without a ledger. A row with the mark of a store
-/// that went back may be the counter of a ledger.
+/// Returns the query for the period of a counter that has given numbers without a ledger. A row with the mark of a
+/// store that went back may be the counter of a ledger.
 pub(super) fn counted_without_sql(name: &str) -> String {
     format!(
         "SELECT period FROM getid_sequence WHERE name = '{name}' AND state IN ('live', 'dropped') \
@@ -741,8 +741,8 @@ pub(super) fn check_declaration(found: &Generator, ask: &OpenPeriodRequest) -> R
 pub(super) fn cannot_begin(key: &Key, period: &str) -> Verdict {
     let at = if period.is_empty() { "" } else { "@" };
     Verdict::Unsupported(format!(
-        "it cannot become gapless: its counter '{}{at}{period}' has given numbers without a ledger. Declare another name \
-         with gapless, or remove the word from this one",
+        "it cannot become gapless: its counter '{}{at}{period}' has given numbers without a ledger. Declare another \
+         name with gapless, or remove the word from this one",
         key.name()
     ))
 }

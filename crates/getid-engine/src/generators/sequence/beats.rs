@@ -367,8 +367,8 @@ pub(super) fn counters_of(ledgers: &[LedgerNote], notes: &[NotedRow]) -> Vec<Led
     of_names.into_values().collect()
 }
 
-/// Compares notes of ledgers with a store that may have lost writes, by these credentials. Returns the number of ledgers
-/// that were changed; `None` if the row of the server does not permit it.
+/// Compares notes of ledgers with a store that may have lost writes, by these credentials. Returns the number of
+/// changed ledgers; `None` if the row of the server does not permit it.
 async fn compare_ledgers(
     pool: &StorePool,
     slots: &SemaphorePermit<'_>,
