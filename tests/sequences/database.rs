@@ -408,6 +408,7 @@ fn refused(row: &SequenceRow) -> Result<(), Verdict> {
         RowState::Live => Ok(()),
         RowState::Dropped => Err(Verdict::Dropped { last: row.next - i64::from(row.spec.increment) }),
         RowState::WentBack => Err(Verdict::WentBack { next: row.next }),
+        RowState::Ledger => panic!("this database keeps no ledgers"),
     }
 }
 

@@ -35,8 +35,8 @@ fn start_with(dir: &Path, stores: Vec<Box<dyn Store>>) -> Arc<Sequences> {
     Sequences::start(stores, settings, notes, Box::new(SystemClock::new())).unwrap()
 }
 
-fn declared() -> Arc<CounterDeclaration> {
-    let words = ["i", "serial", "R-{n:6}", "gapless"];
+fn declared(name: &str) -> Arc<CounterDeclaration> {
+    let words = [name, "serial", "R-{n:6}", "gapless"];
     Arc::new(CounterDeclaration::parse(&words, |_| Ok(())).unwrap().unwrap())
 }
 
@@ -54,9 +54,18 @@ fn opening(declaration: &CounterDeclaration) -> CounterOpening {
 }
 
 async fn send(sequences: &Sequences, request: &str, act: NumberAct) -> Result<NumberAnswer, NumberError> {
-    let declaration = declared();
+    send_to(sequences, "i", request, act).await
+}
+
+async fn send_to(
+    sequences: &Sequences,
+    name: &str,
+    request: &str,
+    act: NumberAct,
+) -> Result<NumberAnswer, NumberError> {
+    let declaration = declared(name);
     let ask = NumberRequest {
-        key: Key::new("i").unwrap(),
+        key: Key::new(name).unwrap(),
         declaration: Arc::clone(&declaration),
         stamp: CivilTime::FIRST,
         user: "default".to_owned(),
@@ -73,9 +82,13 @@ async fn text(sequences: &Sequences, request: &str) -> String {
     send(sequences, request, RESERVE).await.unwrap().text
 }
 
-/// Returns the number and the state of each row.
+/// Returns the numbers and the state of each row.
 async fn states(sequences: &Arc<Sequences>) -> Vec<(i64, i64, NumberState)> {
-    let mut query = LedgerQuery { name: "i".to_owned(), limit: 1000, ..LedgerQuery::default() };
+    states_of(sequences, "i").await
+}
+
+async fn states_of(sequences: &Arc<Sequences>, name: &str) -> Vec<(i64, i64, NumberState)> {
+    let mut query = LedgerQuery { name: name.to_owned(), limit: 1000, ..LedgerQuery::default() };
     let mut states = Vec::new();
     loop {
         let page = sequences.ledger(query.clone()).await.unwrap();
@@ -163,6 +176,57 @@ async fn a_restored_backup_hands_out_no_number_again() {
     let settle =
         NumberAct::Settle { text: "R-000004".to_owned(), commits: true, reason: "the invoice was sent".to_owned() };
     assert_eq!(send(&sequences, "", settle).await.unwrap().state, Committed);
+    stop(sequences).await;
+}
+
+/// A request of another generator completes a ledger that gets none.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restored_backup_completes_the_ledgers_of_quiet_counters() {
+    use NumberState::Unclear;
+    let dir = support::folder();
+    let sequences = start(dir.path(), &["a.sqlite"]);
+    for request in ["a", "b"] {
+        send_to(&sequences, "quiet", request, RESERVE).await.unwrap();
+    }
+    text(&sequences, "a").await;
+    sequences.backup(dir.path(), "copy.sqlite").await.unwrap();
+    send_to(&sequences, "quiet", "c", RESERVE).await.unwrap();
+    stop(sequences).await;
+    std::fs::rename(dir.path().join("copy.sqlite"), dir.path().join("a.sqlite")).unwrap();
+    let sequences = start(dir.path(), &["a.sqlite"]);
+    assert_eq!(text(&sequences, "b").await, "R-000002");
+    let expected = [(1, 1, Unclear), (2, 2, Unclear), (3, 3, Unclear)];
+    for _ in 0..6_000 {
+        if states_of(&sequences, "quiet").await == expected {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(states_of(&sequences, "quiet").await, expected);
+    stop(sequences).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_counter_whose_row_is_lost_continues_above_a_raise() {
+    use NumberState::{Reserved, Void};
+    let dir = support::folder();
+    let sequences = start(dir.path(), &["a.sqlite"]);
+    assert_eq!([text(&sequences, "a").await, text(&sequences, "b").await], ["R-000001", "R-000002"]);
+    stop(sequences).await;
+    let file = rusqlite::Connection::open(dir.path().join("a.sqlite")).unwrap();
+    file.execute("DELETE FROM getid_sequence", []).unwrap();
+    drop(file);
+    let sequences = start(dir.path(), &["a.sqlite"]);
+    let refused = send(&sequences, "c", RESERVE).await.unwrap_err().of("i", "c");
+    assert!(refused.contains("SEQUENCE RAISE i N"), "{refused}");
+    let raise = |last| NumberAct::Raise { last, reason: "moved".to_owned() };
+    let lower = send(&sequences, "", raise(1)).await.unwrap_err();
+    assert_eq!(lower, NumberError::Refused(NumberRefusal::Lower { last: 2 }));
+    let marked = send(&sequences, "c", RESERVE).await.unwrap_err().of("i", "c");
+    assert!(marked.contains("SEQUENCE RAISE"), "{marked}");
+    send(&sequences, "", raise(9)).await.unwrap();
+    assert_eq!(text(&sequences, "c").await, "R-000010");
+    assert_eq!(states(&sequences).await, [(1, 1, Reserved), (2, 2, Reserved), (3, 9, Void), (10, 10, Reserved)]);
     stop(sequences).await;
 }
 

@@ -388,6 +388,35 @@ fn a_released_request_gets_no_other_number() {
     );
 }
 
+/// A server that does not declare the generator gets nothing of its counter, and does not move it.
+#[test]
+fn a_counter_with_a_ledger_is_no_sequence() {
+    let dir = folder();
+    let server = Server::start_in(dir.path(), &RECEIPT);
+    check(&mut server.connect(), &[("NUMBER RESERVE receipt REQUEST a", "R000001")]);
+    assert!(server.stop().success());
+    let server = Server::start_in(dir.path(), &["--sequence-expire", "*"]);
+    let mut wire = server.connect();
+    for request in [
+        "INCR receipt",
+        "SEQUENCE NEXT receipt",
+        "SET receipt 50",
+        "SEQUENCE CREATE receipt",
+        "SEQUENCE RAISE receipt 50",
+        "SEQUENCE ALTER receipt CACHE 5",
+        "SEQUENCE DROP receipt",
+        "EXPIRE receipt 60",
+    ] {
+        let reply = ask(&mut wire, request);
+        assert!(reply.starts_with('-') && reply.contains("gapless"), "{request}: {reply}");
+    }
+    assert!(server.stop().success());
+    let server = Server::start_in(dir.path(), &RECEIPT);
+    let mut wire = server.connect();
+    check(&mut wire, &[("NUMBER RESERVE receipt REQUEST b", "R000002")]);
+    assert_eq!(ledger(&mut wire, ""), rows(&[("R000001", "reserved"), ("R000002", "reserved")]));
+}
+
 /// A generator that has given numbers without a ledger does not get one.
 #[test]
 fn gapless_begins_with_the_first_number() {

@@ -17,10 +17,12 @@ use crate::beats::{
 };
 use crate::db::{Db, StoreFixture, ask, create, key, opening, range, spec};
 use crate::numbers::{
-    a_counter_with_a_ledger_is_changed_by_it_only, a_ledger_begins_with_its_generator, a_ledger_is_read_page_by_page,
-    a_ledger_that_went_back_is_unclear, a_ledger_without_its_generator_waits_for_it,
-    no_number_twice_by_two_connections, numbers_are_kept_with_their_requests,
-    one_period_of_all_series_is_found_step_by_step, released_requests_are_bounded,
+    a_comparison_completes_quiet_ledgers, a_counter_with_a_ledger_is_changed_by_it_only,
+    a_ledger_begins_with_its_generator, a_ledger_is_read_page_by_page, a_ledger_that_went_back_is_unclear,
+    a_ledger_without_its_generator_waits_for_it, a_lost_counter_continues_above_a_raise,
+    a_plain_name_with_a_ledger_is_no_sequence, no_number_twice_by_two_connections,
+    numbers_are_kept_with_their_requests, one_period_of_all_series_is_found_step_by_step,
+    released_requests_are_bounded,
 };
 use crate::requests::{
     a_batch_of_claims_is_counted, a_claim_needs_the_row_of_its_server, a_request_keeps_its_first_reply,
@@ -85,6 +87,9 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     released_requests_are_bounded,
     one_period_of_all_series_is_found_step_by_step,
     a_ledger_begins_with_its_generator,
+    a_plain_name_with_a_ledger_is_no_sequence,
+    a_lost_counter_continues_above_a_raise,
+    a_comparison_completes_quiet_ledgers,
     a_counter_with_a_ledger_is_changed_by_it_only,
     a_ledger_that_went_back_is_unclear,
     a_ledger_without_its_generator_waits_for_it,

@@ -346,6 +346,13 @@ impl Db {
     }
 
     #[track_caller]
+    pub(crate) fn compare_ledgers(&mut self, noted: &[LedgerNote]) -> usize {
+        let connection = self.connection.as_mut().unwrap();
+        let compared = answered(|| self.runtime.block_on(in_time(connection.compare_ledgers(None, noted))));
+        compared.map_or(0, |compared| compared.raised)
+    }
+
+    #[track_caller]
     pub(crate) fn ledger(&mut self, query: &LedgerQuery) -> LedgerPage {
         let connection = self.connection.as_mut().unwrap();
         answered(|| self.runtime.block_on(in_time(connection.ledger(query))))
@@ -465,6 +472,7 @@ pub(crate) fn opening(period: &str, options: &str) -> OpenPeriodRequest {
         from_unix_ms: i64::MIN,
         has_begun: true,
         redeclares: false,
+        restores_row: false,
         series: None,
         server: None,
     }

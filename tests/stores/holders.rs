@@ -354,6 +354,49 @@ fn lost_states_are_unclear(database: &mut dyn SqlBackend) {
     without_gaps(ledger(&mut wires[0]));
 }
 
+/// The server that had the last numbers never runs again, and the replica lacks them. Numbers that it may have changed
+/// are unclear, and a released number that it alone had handed out is not handed out again.
+fn a_lost_server_leaves_unclear_numbers(database: &mut dyn SqlBackend) {
+    let dir = folder();
+    let stores = [database.url()];
+    let mut servers = [1, 2].map(|number| start(dir.path(), number, &stores, &WORDS));
+    let mut wires: Vec<Wire> = servers.iter().map(Server::connect).collect();
+    let before: Vec<String> = (0..4).map(|nth| reserve(&mut wires[0], &format!("a{nth}"))).collect();
+    for act in ["COMMIT invoice a0", "RELEASE invoice a1"] {
+        eventually("a number is settled", || wires[0].ask(&format!("NUMBER {act}")) == "+OK");
+    }
+    database.kill();
+    let replica = folder();
+    save(database, replica.path());
+    database.start_again();
+    let lost: Vec<String> = (0..3).map(|nth| reserve(&mut wires[1], &format!("b{nth}"))).collect();
+    assert_eq!(lost[0], before[1], "the released one");
+    servers[1].signal(Signal::SIGKILL);
+    servers[1].wait();
+    database.kill();
+    restore(database, replica.path());
+    database.start_again();
+    let mut nonce = String::new();
+    eventually("the store is held", || {
+        let held = wires[0].ask_bulk("NUMBER RESERVE invoice REQUEST c");
+        assert!(held.starts_with('-'), "{held}");
+        let found = held.split("SEQUENCE STORES CONFIRM ").nth(1).and_then(|rest| rest.split([' ', '\'']).next());
+        found.unwrap_or_default().clone_into(&mut nonce);
+        !nonce.is_empty()
+    });
+    eventually("the server is released", || {
+        let reply = wires[0].ask(&format!("SEQUENCE STORES CONFIRM {nonce} RAISE-ALL 100"));
+        reply == "+OK" || reply.contains("no store waits for it")
+    });
+    let after: Vec<String> = (0..5).map(|nth| reserve(&mut wires[0], &format!("c{nth}"))).collect();
+    assert!(after.iter().all(|text| !before.contains(text) && !lost.contains(text)), "{after:?} after {lost:?}");
+    let rows = without_gaps(ledger(&mut wires[0]));
+    let states: Vec<&str> = before.iter().map(|text| &*rows[text].state).collect();
+    assert_eq!(states, ["committed", "unclear", "unclear", "unclear"]);
+    let range = &rows["R000005"];
+    assert_eq!((&*range.state, range.last), ("unclear", 104));
+}
+
 fn number(text: &str) -> i64 {
     text.trim_start_matches('R').parse().unwrap()
 }
@@ -366,8 +409,11 @@ fn sqlite_keeps_numbers_through_faults() {
 /// Runs each story with an empty database of one database server.
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 fn all_stories(database: &mut dyn SqlBackend) {
-    let stories: [fn(&mut dyn SqlBackend); 2] =
-        [|database| numbers_through_faults(Some(database)), lost_states_are_unclear];
+    let stories: [fn(&mut dyn SqlBackend); 3] = [
+        |database| numbers_through_faults(Some(database)),
+        lost_states_are_unclear,
+        a_lost_server_leaves_unclear_numbers,
+    ];
     for story in stories {
         database.clear();
         story(database);

@@ -6,10 +6,10 @@ use std::sync::{Arc, Barrier};
 use getid_core::server::ledger::{
     LedgerCounts, LedgerQuery, LedgerRow, NumberAct, NumberAnswer, NumberRefusal, NumberRequest, NumberState,
 };
-use getid_core::server::{CivilTime, CounterDeclaration};
-use getid_store::sql::{LedgerNote, NumberVerdict, OpenPeriodRequest, Verdict};
+use getid_core::server::{CivilTime, CounterDeclaration, EndChange, EndCondition, Reset};
+use getid_store::sql::{CreateRequest, LedgerNote, NumberVerdict, OpenPeriodRequest, RowChange, Verdict};
 
-use crate::db::{Db, StoreFixture, key, opening};
+use crate::db::{Db, StoreFixture, create, key, opening, range};
 
 const WORDS: &str = "invoice serial R{yyyy}-{n:6} zone UTC gapless";
 
@@ -55,7 +55,7 @@ fn opening_of(words: &str) -> OpenPeriodRequest {
 }
 
 fn note(changes: u64, next: i64) -> LedgerNote {
-    LedgerNote { name: "invoice".to_owned(), changes, counters: vec![(reserve("").key, next)] }
+    LedgerNote { changes, counters: vec![(reserve("").key, next)], ..LedgerNote::of("invoice") }
 }
 
 /// Opens a connection, and the counter of 2026.
@@ -213,26 +213,157 @@ pub(crate) fn a_ledger_begins_with_its_generator(fixture: &dyn StoreFixture) {
     let plain = "invoice serial R{yyyy}-{n:6} zone UTC";
     db.open_period(&opening_of(plain)).unwrap();
     db.reserve(reserve("").key.as_str(), 3).unwrap();
-    db.open_period(&OpenPeriodRequest { redeclares: true, ..opening_of(WORDS) }).unwrap();
+    let verdict = db.open_period(&OpenPeriodRequest { redeclares: true, ..opening_of(WORDS) }).unwrap_err();
+    assert!(matches!(&verdict, Verdict::Unsupported(why) if why.contains("'invoice@Y20260101' has given numbers")));
     assert_eq!(refused(&mut db, reserve("a")), NumberRefusal::NotFromTheStart { key: reserve("").key });
+    assert_eq!(range(&db.reserve(reserve("").key.as_str(), 1).unwrap()), (4, 4), "the refusal has changed nothing");
     assert_eq!(rows(&mut db), []);
     let fresh = NumberRequest { key: key("other@Y20260101"), ..reserve("a") };
     assert_eq!(db.number(&[fresh], &[]).each, [Err(NumberVerdict::Row(Verdict::NoSuch))]);
+}
+
+/// Checks that a counter gives nothing and stays as it is, whatever a server does that does not declare it.
+#[track_caller]
+fn refuses_changes(db: &mut Db, name: &str) {
+    let before = db.row(name).unwrap();
+    let far = EndChange { unix_ms: 9_000_000_000_000, condition: EndCondition::default() };
+    for change in [
+        RowChange::Raise { last: 9, settles: None },
+        RowChange::Raise { last: 9, settles: Some(9) },
+        RowChange::Alter { spec: before.spec, next_from: 0 },
+        RowChange::Drop,
+        RowChange::WentBack { had_next: 9 },
+        RowChange::HadMore { had_next: 9 },
+        RowChange::Expire(far),
+        RowChange::Persist,
+    ] {
+        let verdict = db.change(name, &change).unwrap_err();
+        assert!(matches!(&verdict, Verdict::Unsupported(why) if why.contains("ledger")), "{change:?}: {verdict:?}");
+    }
+    let verdict = db.reserve(name, 1).unwrap_err();
+    assert!(matches!(&verdict, Verdict::Unsupported(why) if why.contains("gapless generator")), "{verdict:?}");
+    for new in [create(name, ""), CreateRequest { above_dropped: true, fresh_after_ms: Some(0), ..create(name, "") }] {
+        let verdict = db.create_of(&new).unwrap_err();
+        assert!(matches!(&verdict, Verdict::Unsupported(why) if why.contains("ledger")), "{verdict:?}");
+    }
+    assert!(!db.give_back(&before, 1));
+    assert_eq!(db.row(name), Some(before));
+}
+
+/// A generator with one counter for all time has the key of a sequence.
+pub(crate) fn a_plain_name_with_a_ledger_is_no_sequence(fixture: &dyn StoreFixture) {
+    let mut db = Db::open(fixture);
+    let words = "receipt serial R{n:6} gapless";
+    let of_receipt = |ask: NumberRequest| NumberRequest {
+        key: key("receipt"),
+        declaration: declaration(words),
+        stamp: CivilTime::FIRST,
+        ..ask
+    };
+    let opening = OpenPeriodRequest { reset: Reset::Never, key: key("receipt"), ..opening_of(words) };
+    db.open_period(&opening).unwrap();
+    refuses_changes(&mut db, "receipt");
+    assert_eq!(text(&mut db, of_receipt(reserve("a"))), "R000001");
+    refuses_changes(&mut db, "receipt");
+    // Without a number it may be declared otherwise, and then counts as a sequence; with one it may not.
+    let plain = OpenPeriodRequest {
+        declaration: declaration("receipt serial R{n:6}").shared_text(),
+        redeclares: true,
+        ..opening.clone()
+    };
+    let verdict = db.open_period(&plain).unwrap_err();
+    assert!(matches!(&verdict, Verdict::Unsupported(why) if why.contains("declare it gapless again")), "{verdict:?}");
+    let other = |ask: &OpenPeriodRequest| OpenPeriodRequest { key: key("other"), ..ask.clone() };
+    db.open_period(&other(&opening)).unwrap();
+    db.open_period(&other(&plain)).unwrap();
+    assert_eq!(range(&db.reserve("other", 2).unwrap()), (1, 2));
+    let again = OpenPeriodRequest { redeclares: true, ..other(&opening) };
+    let verdict = db.open_period(&again).unwrap_err();
+    assert!(matches!(&verdict, Verdict::Unsupported(why) if why.contains("'other' has given numbers")), "{verdict:?}");
+    assert_eq!(range(&db.reserve("other", 1).unwrap()), (3, 3));
+    // A sequence that has given nothing becomes the counter.
+    db.create("fresh", "");
+    let fresh = NumberRequest { key: key("fresh"), ..of_receipt(reserve("a")) };
+    assert_eq!(db.number(&[fresh.clone()], &[]).each, [Err(NumberVerdict::Row(Verdict::NoSuch))]);
+    db.open_period(&OpenPeriodRequest { key: key("fresh"), ..opening }).unwrap();
+    assert_eq!(text(&mut db, fresh), "R000001");
+    refuses_changes(&mut db, "fresh");
+}
+
+/// The row of a counter is lost. An operator chooses where it continues, and no number is without a state.
+pub(crate) fn a_lost_counter_continues_above_a_raise(fixture: &dyn StoreFixture) {
+    use NumberState::{Reserved, Unclear, Void};
+    let name = reserve("").key.to_string();
+    let raise = |last| act("", NumberAct::Raise { last, reason: "moved".to_owned() });
+    for by_raise in [true, false] {
+        fixture.clear();
+        let mut db = begun(fixture);
+        assert_eq!(text(&mut db, reserve("a")), "R2026-000001");
+        drop(db);
+        fixture.sql("DELETE FROM getid_sequence;").unwrap();
+        let mut db = Db::open(fixture);
+        let verdict = db.open_period(&opening_of(WORDS)).unwrap_err();
+        assert!(matches!(&verdict, Verdict::BadRow(why) if why.contains("SEQUENCE RAISE invoice N")), "{verdict:?}");
+        assert_eq!(db.number(&[raise(9)], &[]).each, [Err(NumberVerdict::Row(Verdict::NoSuch))]);
+        db.open_period(&OpenPeriodRequest { restores_row: true, ..opening_of(WORDS) }).unwrap();
+        let marked = db.number(&[reserve("b")], &[]).each.remove(0);
+        assert!(matches!(marked, Err(NumberVerdict::Row(Verdict::WentBack { .. }))), "{marked:?}");
+        let expected = if by_raise {
+            assert_eq!(db.number(&[raise(9)], &[note(1, 4)]).each.remove(0).unwrap().state, Void);
+            assert_eq!(text(&mut db, reserve("b")), "R2026-000010");
+            vec![(1, 1, Reserved), (2, 3, Unclear), (4, 9, Void), (10, 10, Reserved)]
+        } else {
+            db.change(&name, &RowChange::Confirm).unwrap();
+            assert_eq!(text(&mut db, reserve("b")), "R2026-000002");
+            vec![(1, 1, Reserved), (2, 2, Reserved)]
+        };
+        assert_eq!(spans(&mut db), expected);
+        refuses_changes(&mut db, &name);
+    }
+}
+
+/// Numbers of counters without a request, and of ended periods, are unclear as far as the notes reach.
+pub(crate) fn a_comparison_completes_quiet_ledgers(fixture: &dyn StoreFixture) {
+    use NumberState::{Committed, Released, Reserved, Unclear};
+    let mut db = begun(fixture);
+    db.number(&["a", "b", "c"].map(reserve), &[]);
+    db.number(&[act("a", NumberAct::Commit), act("b", NumberAct::Release)], &[]);
+    let next_year = key("invoice@Y20270101");
+    db.open_period(&OpenPeriodRequest { key: next_year.clone(), ..opening_of(WORDS) }).unwrap();
+    let before = spans(&mut db);
+    assert_eq!(before, [(1, 1, Committed), (2, 2, Released), (3, 3, Reserved)]);
+    assert_eq!(db.compare_ledgers(&[note(2, 4)]), 0);
+    assert_eq!(db.compare_ledgers(&[LedgerNote { name: "none".to_owned(), ..note(9, 9) }]), 0);
+    assert_eq!(spans(&mut db), before, "nothing is lost");
+    let counters = vec![(reserve("").key, 7), (next_year.clone(), 3), (key("invoice@Y20250101"), 5)];
+    assert_eq!(db.compare_ledgers(&[LedgerNote { counters, ..note(2, 0) }]), 1);
+    let of_2026 = [(1, 1, Committed), (2, 2, Released), (3, 3, Reserved), (4, 6, Unclear)];
+    let completed = [&[(1, 4, Unclear)], &of_2026[..], &[(1, 2, Unclear)]].concat();
+    assert_eq!(spans(&mut db), completed);
+    assert_eq!((db.row(next_year.as_str()).unwrap().next, db.row("invoice@Y20250101")), (3, None));
+    assert_eq!(db.compare_ledgers(&[note(3, 7)]), 0, "once");
+    assert_eq!(text(&mut db, act("c", NumberAct::Commit)), "R2026-000003", "the ledger was not marked");
+    for text in ["R2025-000002", "R2026-000005"] {
+        assert!(db.number(&[settle(text, true)], &[]).each.remove(0).unwrap().is_changed, "{text}");
+    }
+    // A server that never runs again may have known more changes.
+    let suspect = LedgerNote { is_suspect: true, ..LedgerNote::of("invoice") };
+    assert_eq!(db.compare_ledgers(&[suspect.clone(), LedgerNote { name: "none".to_owned(), ..suspect }]), 1);
+    assert!(spans(&mut db).contains(&(2, 2, Unclear)), "the released number is not handed out again");
+    let later = NumberRequest { key: next_year, stamp: CivilTime { year: 2027, ..CivilTime::FIRST }, ..reserve("d") };
+    assert_eq!(text(&mut db, later), "R2027-000003");
+}
+
+/// Returns the numbers and the state of each row.
+fn spans(db: &mut Db) -> Vec<(i64, i64, NumberState)> {
+    rows(db).into_iter().map(|(number, last, state, _)| (number, last, state)).collect()
 }
 
 pub(crate) fn a_counter_with_a_ledger_is_changed_by_it_only(fixture: &dyn StoreFixture) {
     let mut db = begun(fixture);
     let name = reserve("").key.to_string();
     assert_eq!(text(&mut db, reserve("a")), "R2026-000001");
-    let spec = db.row(&name).unwrap().spec;
-    for change in [
-        getid_store::sql::RowChange::Raise { last: 9, settles: None },
-        getid_store::sql::RowChange::Alter { spec, next_from: 0 },
-        getid_store::sql::RowChange::Drop,
-    ] {
-        let verdict = db.change(&name, &change).unwrap_err();
-        assert!(matches!(&verdict, Verdict::Unsupported(why) if why.contains("ledger")), "{verdict:?}");
-    }
+    refuses_changes(&mut db, &name);
     let monthly = "invoice serial R{yyyy}{MM}-{n:6} zone UTC reset month gapless";
     let other = OpenPeriodRequest { key: key("invoice@M20260101"), redeclares: true, ..opening_of(monthly) };
     let verdict = db.open_period(&other).unwrap_err();

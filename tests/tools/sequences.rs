@@ -206,6 +206,7 @@ fn open_periods(dir: &Path, generator: &str, periods: &[&str]) {
             from_unix_ms: i64::MIN,
             has_begun: true,
             redeclares: false,
+            restores_row: false,
             series: None,
             server: None,
         };

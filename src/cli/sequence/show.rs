@@ -168,6 +168,7 @@ fn line_of(row: &SequenceRow) -> String {
         RowState::Live => "",
         RowState::Dropped => "  dropped",
         RowState::WentBack => "  WENT BACK",
+        RowState::Ledger => "  gapless",
     };
     let last = last_reserved(row).map_or_else(|| "-".to_owned(), |last| last.to_string());
     let text = format!("{:<40} {last:>19}  {words}{state}", row.key.as_str());
@@ -193,6 +194,7 @@ fn describe(row: &SequenceRow, opened: &OpenStore<'_>, out: &mut dyn Write) -> i
     let state = match row.state {
         RowState::Live => "live".to_owned(),
         RowState::Dropped => "dropped".to_owned(),
+        RowState::Ledger => "ledger: its numbers have a ledger, which alone moves it".to_owned(),
         RowState::WentBack => format!(
             "went back: it was found lower than a server had it, and gives nothing until `getid sequence raise {} LAST`",
             shell_word(row.key.as_str())
@@ -233,6 +235,7 @@ pub(super) fn json_of(row: &SequenceRow, opened: &OpenStore<'_>) -> Value {
         RowState::Live => "live",
         RowState::Dropped => "dropped",
         RowState::WentBack => "went-back",
+        RowState::Ledger => "ledger",
     };
     let policy = match spec.policy {
         None => Value::Null,

@@ -174,8 +174,15 @@ impl Ledger {
         );
     }
 
-    /// Adds a counter, before any request is decided. `declaration` and `stamp` are those of a request.
-    pub fn add_counter(&mut self, key: &Key, view: CounterView, declaration: &CounterDeclaration, stamp: CivilTime) {
+    /// Adds a counter, before any request is decided. Numbers that the ledger has lost become unclear: `declaration`
+    /// and `stamp` write their text.
+    pub fn add_counter(
+        &mut self,
+        key: &Key,
+        view: CounterView,
+        declaration: Option<&CounterDeclaration>,
+        stamp: CivilTime,
+    ) {
         if self.generators.get(key.name()).is_none_or(|generator| generator.view.counted_without.is_some()) {
             self.counters.insert(key.clone(), (view, false));
             return;
@@ -186,7 +193,8 @@ impl Ledger {
         if first_free < next {
             // The ledger has lost numbers that were handed out.
             let (number, last) = (first_free, next - 1);
-            let text = text_in(declaration, key, stamp, number).filter(|text| !self.is_taken(key.name(), text));
+            let text = declaration.and_then(|declaration| text_in(declaration, key, stamp, number));
+            let text = text.filter(|text| !self.is_taken(key.name(), text));
             let row = LedgerRow {
                 key: key.clone(),
                 number,
@@ -202,11 +210,8 @@ impl Ledger {
             self.numbers.insert((key.clone(), number), (row, RowWrite::New));
             self.note_change(key.name());
         }
-        let is_lower = view.next < next;
-        if is_lower {
-            self.note_change(key.name());
-        }
-        self.counters.insert(key.clone(), (CounterView { next, ..view }, is_lower));
+        // A counter below its ledger is written with the next change: by itself it is no change of the ledger.
+        self.counters.insert(key.clone(), (CounterView { next, ..view }, view.next < next));
     }
 
     /// Adds a row of the ledger.

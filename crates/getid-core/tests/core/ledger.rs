@@ -32,21 +32,29 @@ enum PlantedMistake {
     ReleaseIsForgotten,
     /// The notes of servers are not compared after a restore.
     NotesAreIgnored,
+    /// Counters without a request are not compared after a restore.
+    QuietCountersAreIgnored,
+    /// A server that never runs again has had nothing that the store has lost.
+    LostServerIsTrusted,
 }
 
-const MISTAKES: [PlantedMistake; 6] = [
+const MISTAKES: [PlantedMistake; 8] = [
     PlantedMistake::ReservationExpires,
     PlantedMistake::SettleReleases,
     PlantedMistake::ChangeIsNotCounted,
     PlantedMistake::RequestIsForgotten,
     PlantedMistake::ReleaseIsForgotten,
     PlantedMistake::NotesAreIgnored,
+    PlantedMistake::QuietCountersAreIgnored,
+    PlantedMistake::LostServerIsTrusted,
 ];
 
 /// The tables of a store.
 #[derive(Clone, Default)]
 struct Tables {
     changes: u64,
+    /// Whether its counters have given numbers without a ledger.
+    is_plain: bool,
     counters: BTreeMap<Key, i64>,
     numbers: BTreeMap<(Key, i64), (LedgerRow, u64)>,
     requests: BTreeMap<String, RequestHandle>,
@@ -61,13 +69,47 @@ struct Notes {
 }
 
 impl Tables {
+    /// Compares the notes of a server with the store. `is_suspect`: changes may be lost that no server has noted.
+    fn compare(
+        &mut self,
+        notes: &Notes,
+        client: &Client,
+        is_suspect: bool,
+        now_unix_ms: i64,
+        mistake: Option<PlantedMistake>,
+    ) {
+        let is_suspect = is_suspect && self.changes > 0;
+        let changes = notes.changes.max(if is_suspect { self.changes + 1 } else { 0 });
+        let notes = Notes { changes, counters: notes.counters.clone() };
+        let quiet = NumberRequest { stamp: stamp(1999), ..client.reserve("") };
+        let asks: Vec<NumberRequest> =
+            notes.counters.keys().map(|key| NumberRequest { key: key.clone(), ..quiet.clone() }).collect();
+        let asks = if mistake == Some(PlantedMistake::QuietCountersAreIgnored) { Vec::new() } else { asks };
+        let mut taken = Vec::new();
+        loop {
+            let ledger = self.ledger(&asks, &notes, now_unix_ms, &taken);
+            let more = self.taken(&ledger);
+            if more.is_empty() {
+                self.write(ledger.into_writes(), mistake);
+                return;
+            }
+            taken.extend(more);
+        }
+    }
+
+    /// Returns the texts of new numbers that other numbers have.
+    fn taken(&self, ledger: &Ledger) -> Vec<String> {
+        let texts: BTreeSet<&str> = self.numbers.values().map(|(row, _)| &*row.text).collect();
+        ledger.new_texts().map(|(_, text)| text).filter(|text| texts.contains(text)).map(str::to_owned).collect()
+    }
+
     /// Returns a ledger with all rows that a transaction for these requests reads.
     fn ledger(&self, asks: &[NumberRequest], notes: &Notes, now_unix_ms: i64, taken: &[String]) -> Ledger {
         let highest_change = self.numbers.values().map(|(_, entry)| *entry).max().unwrap_or(0);
         let mut ledger = Ledger::new(now_unix_ms, RELEASED_MAX);
         let counted = self.counters.iter().find(|(_, next)| **next > 1).map(|(key, _)| key.clone());
         let is_new = self.numbers.is_empty() && self.changes == 0 && notes.changes == 0;
-        let counted_without = counted.filter(|_| is_new);
+        let counted_without = counted.filter(|_| is_new && self.is_plain);
         let (changes, noted_changes) = (self.changes, notes.changes);
         let view = GeneratorLedger {
             changes,
@@ -95,7 +137,7 @@ impl Tables {
                 highest: rows.map(|(_, (row, _))| row.last).max().unwrap_or(0),
                 noted_next: notes.counters.get(&ask.key).copied().unwrap_or(0),
             };
-            ledger.add_counter(&ask.key, view, &ask.declaration, ask.stamp);
+            ledger.add_counter(&ask.key, view, Some(&ask.declaration), ask.stamp);
         }
         ledger
     }
@@ -153,9 +195,7 @@ impl Tables {
         loop {
             let mut ledger = self.ledger(asks, notes, now_unix_ms, &taken);
             let each = asks.iter().map(|ask| ledger.apply(ask)).collect();
-            let texts: BTreeSet<&str> = self.numbers.values().map(|(row, _)| &*row.text).collect();
-            let more: Vec<String> = ledger.new_texts().map(|(_, text)| text.to_owned()).collect();
-            let more: Vec<String> = more.into_iter().filter(|text| texts.contains(&**text)).collect();
+            let more = self.taken(&ledger);
             if more.is_empty() {
                 self.write(ledger.into_writes(), mistake);
                 return each;
@@ -367,6 +407,7 @@ fn a_generator_that_has_given_numbers_cannot_become_gapless() {
     let mut calm = Calm::new(GAPLESS);
     let key = Key::of("i", "", "Y20250101").unwrap();
     calm.tables.counters.insert(key.clone(), 7);
+    calm.tables.is_plain = true;
     let tables = calm.tables.clone();
     let ask = calm.client.reserve("a");
     let notes = Notes::default();
@@ -510,7 +551,10 @@ impl World {
         for _ in 0..150 {
             self.now_unix_ms += 1 + i64::try_from(self.rng.below(40_000)).unwrap();
             match self.rng.below(100) {
-                0..=84 => self.requests(),
+                0..=84 => {
+                    let server = self.pick(2);
+                    self.requests(server);
+                }
                 85..=89 => self.settle(),
                 90..=93 => self.backups.push(self.tables.clone()),
                 94..=96 => self.restore(),
@@ -522,8 +566,7 @@ impl World {
     }
 
     /// Sends some requests in one transaction, by one of the servers.
-    fn requests(&mut self) {
-        let server = usize::try_from(self.rng.below(2)).unwrap();
+    fn requests(&mut self, server: usize) {
         let mut asks = Vec::new();
         for _ in 0..=self.rng.below(4) {
             let is_new = self.open.is_empty() || self.rng.below(3) == 0;
@@ -608,10 +651,16 @@ impl World {
         self.note(0);
     }
 
-    /// Puts a backup back: all tables, or those of the ledger, or the counters.
+    /// Puts a backup back: all tables, or those of the ledger, or the counters. Sometimes the second server never runs
+    /// again, and an operator confirms that.
     fn restore(&mut self) {
         let nth = self.pick(self.backups.len());
-        let backup = self.backups[nth].clone();
+        let is_lost = self.rng.below(3) == 0;
+        let backup = if is_lost { self.tables.clone() } else { self.backups[nth].clone() };
+        // What the second server does now, it alone has noted.
+        for _ in 0..if is_lost { 4 } else { 0 } {
+            self.requests(1);
+        }
         match self.rng.below(4) {
             0 => (self.tables.numbers, self.tables.requests) = (backup.numbers, backup.requests),
             1 => self.tables.counters = backup.counters,
@@ -623,31 +672,25 @@ impl World {
         if self.mistake == Some(PlantedMistake::NotesAreIgnored) {
             return;
         }
-        // Both servers compare their notes before either reserves.
-        let keys: Vec<Key> = self.notes.iter().flat_map(|notes| notes.counters.keys().cloned()).collect();
-        for notes in &self.notes {
-            for key in &keys {
-                let noted = notes.counters.get(key).copied().unwrap_or(1);
-                let next = self.tables.counters.entry(key.clone()).or_insert(1);
-                *next = (*next).max(noted);
-            }
+        // Both servers compare their notes before either reserves. The margin of the operator covers what only the lost
+        // one had.
+        let mut notes = self.notes.clone();
+        if is_lost {
+            let lost = std::mem::take(&mut self.notes[1]);
+            notes[1] = Notes { changes: 0, counters: lost.counters };
         }
-        for server in 0..2 {
-            let writes = self.tables.ledger(&[], &self.notes[server], self.now_unix_ms, &[]).into_writes();
-            self.tables.write(writes, self.mistake);
+        for (key, noted) in notes.iter().flat_map(|notes| &notes.counters) {
+            let next = self.tables.counters.entry(key.clone()).or_insert(1);
+            *next = (*next).max(*noted);
         }
-        // The ledger of each counter is completed by its next request.
-        let asks: Vec<NumberRequest> = keys
-            .iter()
-            .map(|key| {
-                let ask = self.client.ask("u", "", NumberAct::Commit);
-                NumberRequest { key: key.clone(), stamp: stamp(key.period()[1..5].parse().unwrap()), ..ask }
-            })
-            .collect();
-        let refused = self.tables.number(&asks, &self.notes[0], self.now_unix_ms, self.mistake);
-        assert!(refused.iter().all(Result::is_err));
+        for (server, notes) in notes.iter().enumerate() {
+            let is_suspect = is_lost && server == 1 && self.mistake != Some(PlantedMistake::LostServerIsTrusted);
+            self.tables.compare(notes, &self.client, is_suspect, self.now_unix_ms, self.mistake);
+        }
         self.note(0);
-        self.note(1);
+        if !is_lost {
+            self.note(1);
+        }
     }
 
     /// Does nothing: reservations do not expire.

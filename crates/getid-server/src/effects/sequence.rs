@@ -312,6 +312,7 @@ fn of_row(row: &SequenceRow, store: &str) -> Value {
         RowState::Live => "live",
         RowState::Dropped => "dropped",
         RowState::WentBack => "went back",
+        RowState::Ledger => "ledger",
     };
     Value::map([
         ("store", Value::from(store)),

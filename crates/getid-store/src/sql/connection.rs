@@ -20,8 +20,8 @@ use super::script::{self, COUNT, by_key, is_row};
 use super::{
     BegunPeriod, Changes, ClaimBatch, ClaimResult, Comparison, Connection, CreateRequest, GENERATORS_MAX, Generator,
     GiveBackRequest, LedgerNote, NotedRow, NumberAnswers, OpenPeriodRequest, PRUNED_MAX, PruneRequest, PruneResult,
-    Reservations, ReserveRequest, RowChange, RowPage, SequenceRow, StoreError, StoreFuture, StoreInfo, TOKENS_MAX,
-    Token, Verdict, no_maximums,
+    Reservations, ReserveRequest, RowChange, RowPage, RowState, SequenceRow, StoreError, StoreFuture, StoreInfo,
+    TOKENS_MAX, Token, Verdict, declares_ledger, no_maximums,
 };
 
 /// Most rows of one answer.
@@ -67,6 +67,8 @@ struct LockedRows {
     now: i64,
     /// Rows by the text of their keys.
     rows: BTreeMap<String, RawRow>,
+    /// Names whose numbers have a ledger.
+    with_ledger: BTreeSet<String>,
 }
 
 /// A row that is written, with the version of the row before it, if it existed.
@@ -82,14 +84,15 @@ impl<L: Link> SqlConnection<L> {
     async fn lock(
         &mut self,
         server: Option<Credentials>,
-        keys: impl Iterator<Item = &Key> + Send,
+        keys: &[&Key],
         creates: bool,
     ) -> Result<Option<LockedRows>, StoreError> {
         let mut packet = Packet::locking().creating(creates);
         let own = of_shared::<L>(server).map(|server| BeatStatements::add::<L>(&mut packet, server, beats::LIVE));
         let changes = packet.add(script::lock_store_sql::<L>());
         let now = packet.add(format!("SELECT {}", L::NOW));
-        let rows = packet.add(script::lock_rows_sql::<L>(keys));
+        let rows = packet.add(script::lock_rows_sql::<L>(keys.iter().copied()));
+        let ledgers = LedgerReads::add::<L>(&mut packet, keys);
         let done = self.link.run(packet).await?;
         if let Some(own) = own {
             own.read(&done)?;
@@ -98,7 +101,8 @@ impl<L: Link> SqlConnection<L> {
             self.link.rollback().await?;
             return absent::<L, _>(done[now].rows.is_empty(), None);
         };
-        Ok(Some(LockedRows { changes, now: done[now].number().unwrap_or(0), rows: by_key(&done[rows]) }))
+        let (now, rows, with_ledger) = (done[now].number().unwrap_or(0), by_key(&done[rows]), ledgers.read(&done));
+        Ok(Some(LockedRows { changes, now, rows, with_ledger }))
     }
 
     async fn create_each(&mut self, new: &[CreateRequest]) -> Result<Vec<Result<SequenceRow, Verdict>>, StoreError> {
@@ -107,12 +111,15 @@ impl<L: Link> SqlConnection<L> {
         if is_limited && self.counted.is_none() {
             self.count_rows().await?;
         }
-        let locked = self.lock(first.server, new.iter().map(|new| &new.key), true).await?;
+        let keys: Vec<&Key> = new.iter().map(|new| &new.key).collect();
+        let locked = self.lock(first.server, &keys, true).await?;
         let Some(mut locked) = locked else { return Err(lost()) };
         let mut there = if is_limited { self.count_up_to(first.rows_max, locked.changes).await? } else { 0 };
         let mut decided = Vec::with_capacity(new.len());
         for new in new {
             let made = match locked.rows.remove(new.key.as_str()).map(RawRow::read).transpose() {
+                // Its counter is opened by a server that declares it.
+                _ if locked.with_ledger.contains(new.key.name()) => Err(numbers::has_ledger()),
                 Err(bad) => Err(Verdict::BadRow(bad.to_string())),
                 Ok(found) => native::apply_creation(found.as_ref(), new, there, locked.now)
                     .map(|after| (found.as_ref().map(|row| row.version), after)),
@@ -126,20 +133,22 @@ impl<L: Link> SqlConnection<L> {
     }
 
     async fn change_one(&mut self, key: &Key, change: &RowChange) -> Result<Result<SequenceRow, Verdict>, StoreError> {
-        let locked = self.lock(None, std::iter::once(key), false).await?;
+        let locked = self.lock(None, &[key], false).await?;
         let Some(mut locked) = locked else { return Ok(Err(Verdict::NoSuch)) };
-        if matches!(change, RowChange::Raise { .. } | RowChange::Alter { .. } | RowChange::Drop) {
-            let mut packet = Packet::within();
-            packet.add(numbers::has_ledger_sql::<L>(key.name()));
-            if !self.link.run(packet).await?[0].rows.is_empty() {
-                self.link.rollback().await?;
-                return Ok(Err(numbers::has_ledger()));
-            }
-        }
+        let has_ledger = locked.with_ledger.contains(key.name());
         let decided = match locked.rows.remove(key.as_str()).map(RawRow::read) {
             None => Err(Verdict::NoSuch),
             Some(Err(bad)) => Err(Verdict::BadRow(bad.to_string())),
-            Some(Ok(row)) => native::apply_change(&row, change, locked.now).map(|after| (Some(row.version), after)),
+            Some(Ok(row)) => {
+                let has_ledger = has_ledger || row.state == RowState::Ledger;
+                let after = match change {
+                    _ if !has_ledger => native::apply_change(&row, change, locked.now),
+                    RowChange::Confirm => native::apply_change(&row, change, locked.now)
+                        .map(|after| SequenceRow { state: RowState::Ledger, ..after }),
+                    _ => Err(numbers::has_ledger()),
+                };
+                after.map(|after| (Some(row.version), after))
+            }
         };
         let is_drop = *change == RowChange::Drop && decided.is_ok() && key.is_plain();
         let written = self.write_rows(locked.changes, vec![decided], -i64::from(is_drop)).await?.pop();
@@ -326,6 +335,9 @@ impl<L: Link> SqlConnection<L> {
                 let has_ledger = !done[reads.ledger].rows.is_empty();
                 if let Some(found) = found.filter(|_| has_ledger) {
                     numbers::check_declaration(found, ask)?;
+                }
+                if let Some(counted) = reads.counted(&done) {
+                    return Err(numbers::cannot_begin(&ask.key, &counted));
                 }
                 let rows = FoundRows { has_key: rows.has_key || begun.contains(&ask.key.series_key()), ..rows };
                 let opening = native::apply_period_opening(found, &rows, ask, now)?;
@@ -552,10 +564,10 @@ impl<L: ReserveLink> Connection for SqlConnection<L> {
 
     fn compare_ledgers<'a>(
         &'a mut self,
-        server: Credentials,
+        server: Option<Credentials>,
         noted: &'a [LedgerNote],
     ) -> StoreFuture<'a, Option<Comparison>> {
-        Box::pin(numbers::compare(&mut self.link, server, noted))
+        Box::pin(numbers::compare(&mut self.link, of_shared::<L>(server), noted))
     }
 
     fn ledger<'a>(&'a mut self, query: &'a LedgerQuery) -> StoreFuture<'a, LedgerPage> {
@@ -619,6 +631,8 @@ struct OpeningReads {
     row: usize,
     key_row: usize,
     ledger: usize,
+    /// The query for a counter that has given numbers, if they shall have a ledger.
+    counted: Option<usize>,
 }
 
 impl OpeningReads {
@@ -638,7 +652,13 @@ impl OpeningReads {
             L::CURRENT
         ));
         let ledger = packet.add(numbers::has_ledger_sql::<L>(name));
-        OpeningReads { recent, row, key_row, ledger }
+        let counted = declares_ledger(&ask.declaration).then(|| packet.add(numbers::counted_without_sql(name)));
+        OpeningReads { recent, row, key_row, ledger, counted }
+    }
+
+    /// Returns the period of a counter that has given numbers without the ledger that they shall have.
+    fn counted(&self, done: &[StatementResult]) -> Option<String> {
+        done[self.counted?].rows.first().map(|row| row.shown(0))
     }
 
     fn read(&self, done: &[StatementResult]) -> Result<FoundRows, Verdict> {
@@ -647,6 +667,32 @@ impl OpeningReads {
         let row = done[self.row].rows.first().map(RawRow::of).map(RawRow::read).transpose();
         let row = row.map_err(|bad| Verdict::BadRow(bad.to_string()))?;
         Ok(FoundRows { row, highest, has_key })
+    }
+}
+
+/// Statements that read which names have a ledger, by their places in the packet.
+struct LedgerReads {
+    generators: usize,
+    of_names: Vec<(String, usize)>,
+}
+
+impl LedgerReads {
+    fn add<L: Link>(packet: &mut Packet, keys: &[&Key]) -> LedgerReads {
+        let mut names: Vec<String> = keys.iter().map(|key| key.name().to_owned()).collect();
+        names.dedup();
+        let generators = packet.add(script::generators_sql::<L>(Some(&names), ""));
+        let of_name = |name: String| {
+            let ledger = packet.add(numbers::has_ledger_sql::<L>(&name));
+            (name, ledger)
+        };
+        LedgerReads { generators, of_names: names.into_iter().map(of_name).collect() }
+    }
+
+    fn read(self, done: &[StatementResult]) -> BTreeSet<String> {
+        let generators = done[self.generators].rows.iter().map(Generator::of);
+        let declared = generators.filter(Generator::has_ledger).map(|generator| generator.name);
+        let kept = self.of_names.into_iter().filter(|(_, ledger)| !done[*ledger].rows.is_empty());
+        declared.chain(kept.map(|(name, _)| name)).collect()
     }
 }
 
@@ -673,24 +719,27 @@ impl OpeningPacket {
         }
         let since_unix_ms = native::recent_rows(ask).since_unix_ms;
         let is_other = format!("NOT (series = '{}' AND period = '{}')", ask.key.series(), ask.key.period());
+        let state = native::state_word(native::state_of_counter(&ask.declaration));
         let others = match opening.others {
             // All counters of the period follow the new declaration, not only that of one key.
             OtherRowsChange::Renewed if ask.series.is_some() => {
                 let Spec { max, cache, .. } = ask.spec;
                 let is_recent = format!("(updated >= {since_unix_ms} OR period = '{}')", ask.key.period());
-                Some((format!("max_value = {max}, cache = {cache}, "), format!("{is_recent} AND {is_other}")))
+                let set = format!("state = '{state}', max_value = {max}, cache = {cache}");
+                Some((set, format!("{is_recent} AND {is_other}")))
             }
-            // No other server holds values of a file.
-            OtherRowsChange::Renewed if L::IS_SHARED => {
-                Some((String::new(), format!("updated >= {since_unix_ms} AND {is_other}")))
+            OtherRowsChange::Renewed => {
+                Some((format!("state = '{state}'"), format!("updated >= {since_unix_ms} AND {is_other}")))
             }
-            OtherRowsChange::Stay | OtherRowsChange::Renewed => None,
-            OtherRowsChange::Dropped { before } => Some(("state = 'dropped', ".to_owned(), native::periods_of(before))),
+            OtherRowsChange::Stay => None,
+            OtherRowsChange::Dropped { before } => Some(("state = 'dropped'".to_owned(), native::periods_of(before))),
         };
         if let Some((set, condition)) = others {
+            // A counter whose numbers the ledger has lost does not begin to count without one.
             self.packet.add(format!(
-                "UPDATE getid_sequence SET {set}version = version + 1, generation = generation + 1, changed = {change} \
-                 WHERE name = '{}' AND state = 'live' AND {condition}",
+                "UPDATE getid_sequence SET {set}, version = version + 1, generation = generation + 1, \
+                 changed = {change} WHERE name = '{}' AND {condition} \
+                 AND (state = 'live' OR state = 'ledger' AND ('{state}' = 'ledger' OR next <= 1))",
                 ask.key.name()
             ));
         }
@@ -864,6 +913,7 @@ mod tests {
             from_unix_ms: i64::MIN,
             has_begun: true,
             redeclares: false,
+            restores_row: false,
             series: None,
             server: None,
         };

@@ -48,7 +48,7 @@ use getid_core::server::beat::{BeatAnswer, BeatRequest, Credentials};
 use getid_core::server::checks::{Fault, planted};
 use getid_core::server::ledger::{LedgerCounts, LedgerPage, LedgerQuery, NumberAnswer, NumberRefusal, NumberRequest};
 use getid_core::server::request_key::{ClaimVerdict, RequestRow, RequestScope};
-use getid_core::server::{CivilDay, EndChange, Key, Reset, Spec, VALUE_MAX};
+use getid_core::server::{CivilDay, EndChange, GAPLESS, Key, Reset, Spec, VALUE_MAX};
 
 pub use self::open::{open, open_all, open_records};
 pub use self::open_error::{OpenError, same_store};
@@ -245,14 +245,15 @@ pub trait Connection: Send {
         })
     }
 
-    /// Marks numbers of ledgers that have fewer changes than noted, and adds 1 to the beat of the server in the same
-    /// transaction, as [`Connection::compare`] does for rows. At most [`BATCH_MAX`] notes. Shared stores only.
+    /// Marks numbers of ledgers that have fewer changes than noted, and those below the noted counters that a ledger
+    /// lacks. Adds 1 to the beat of the server in the same transaction, as [`Connection::compare`] does for rows. At
+    /// most [`BATCH_MAX`] notes and counters. `server` is `None` in a store of one server. Native tables only.
     fn compare_ledgers<'a>(
         &'a mut self,
-        _server: Credentials,
+        _server: Option<Credentials>,
         _noted: &'a [LedgerNote],
     ) -> StoreFuture<'a, Option<Comparison>> {
-        Box::pin(async { Err(no_beats()) })
+        Box::pin(async { Ok(Some(Comparison::default())) })
     }
 
     /// Returns a page of a ledger, of at most 1,000 rows. A page of one period of all series may have fewer rows than its
@@ -335,8 +336,17 @@ pub struct LedgerNote {
     pub name: String,
     /// Number of changes.
     pub changes: u64,
+    /// Whether changes of it may be lost that no server has noted: its reserved and released numbers become unclear.
+    pub is_suspect: bool,
     /// Counters of the generator, each with its noted `next`. Numbers below it that the ledger lacks become unclear.
     pub counters: Vec<(Key, i64)>,
+}
+
+impl LedgerNote {
+    /// Returns a note that says nothing about this ledger.
+    pub fn of(name: &str) -> LedgerNote {
+        LedgerNote { name: name.to_owned(), changes: 0, is_suspect: false, counters: Vec::new() }
+    }
 }
 
 /// Answer to [`Connection::number`].
@@ -461,11 +471,19 @@ pub struct OpenPeriodRequest {
     /// Bounds of the generator's keys, if it has a series for each key. Without a key such a request concerns the
     /// generator's row only.
     pub series: Option<SeriesBounds>,
+    /// Whether a missing row is created although its period has begun, with the mark of [`RowState::WentBack`]: an
+    /// operator then chooses where the counter continues.
+    pub restores_row: bool,
     /// The requesting server, as in [`Connection::reserve_as`].
     pub server: Option<Credentials>,
 }
 
 impl Generator {
+    /// Returns true if its numbers have a ledger.
+    pub fn has_ledger(&self) -> bool {
+        declares_ledger(&self.declaration)
+    }
+
     /// Returns the newest period in terms of another `reset`: the one in which it began, or which begins with it.
     fn newest_as(&self, reset: Reset) -> String {
         let newest = Reset::of_period(&self.newest);
@@ -589,13 +607,18 @@ impl NotedRow {
     }
 }
 
-/// Result of [`Connection::compare`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Result of [`Connection::compare`] or [`Connection::compare_ledgers`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Comparison {
-    /// The server's beat after the comparison.
+    /// The server's beat after the comparison; 0 without a server.
     pub beat: u64,
-    /// Number of rows that were missing or lower than their notes.
+    /// Number of rows that were missing or lower than their notes, or of ledgers that lacked changes or numbers.
     pub raised: usize,
+}
+
+/// Returns true if the words of a declaration give its numbers a ledger.
+fn declares_ledger(declaration: &str) -> bool {
+    declaration.split(' ').any(|word| word == GAPLESS)
 }
 
 fn no_generators() -> Verdict {
@@ -691,7 +714,7 @@ pub enum RowChange {
         /// The row's `next` in that server's memory.
         had_next: i64,
     },
-    /// Removes the mark.
+    /// Removes the mark. Of a gapless generator, no other change is possible.
     Confirm,
     /// Sets the end of the row, as [`EndChange::decide`] decides by the database's clock. [`Verdict::Ended`], or
     /// [`Verdict::EndKept`] if nothing is written.
@@ -740,6 +763,8 @@ pub enum RowState {
     Dropped,
     /// The row was found lower than the values that a server had of it.
     WentBack,
+    /// The row is the counter of a gapless generator: only the ledger of that moves it.
+    Ledger,
 }
 
 /// A page of a list.

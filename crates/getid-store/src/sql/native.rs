@@ -16,7 +16,7 @@
 //! | `generation` | grows by one with each [`RowChange`] |
 //! | `changed` | the value of `getid_store.changes` at the last of them; has an index |
 //! | `start`, `increment`, `offset_`, `cache`, `max_value`, `policy` | [`Spec`]; `policy` is `''`, `wait` or `error` |
-//! | `state` | `live`, `dropped` or `went-back` |
+//! | `state` | `live`, `dropped`, `went-back`, or `ledger`: only the ledger of its generator moves the row |
 //! | `created`, `updated` | Unix ms by the database's clock |
 //! | `ends` | the time from which on the row gives no values, Unix ms; 0 if it has no end |
 //!
@@ -41,7 +41,7 @@
 //! database has computed.
 //!
 //! Invariant: only giving back lowers `next`, and each write increases `version`. So a row of a version that a
-//! server knows is as that server has left it.
+//! server knows is as that server has left it. No reservation and no [`RowChange`] moves a row in the state `ledger`.
 
 use std::fmt;
 
@@ -50,7 +50,7 @@ use getid_core::server::{CivilDay, EndDecision, INCREMENT_MAX, Key, RESERVED_MAX
 use super::packet::SqlRow;
 use super::{
     CreateRequest, Generator, NotedRow, OpenPeriodRequest, Reservation, ReserveRequest, RowChange, RowError, RowPage,
-    RowState, SequenceRow, SeriesBounds, Verdict,
+    RowState, SequenceRow, SeriesBounds, Verdict, declares_ledger,
 };
 
 /// Version of these tables.
@@ -170,9 +170,10 @@ impl RawRow {
             "live" => RowState::Live,
             "dropped" => RowState::Dropped,
             "went-back" => RowState::WentBack,
+            "ledger" => RowState::Ledger,
             found => {
                 let found = format!("'{}'", found.escape_debug());
-                return Err(bad("state", &found, "'live', 'dropped' or 'went-back'"));
+                return Err(bad("state", &found, "'live', 'dropped', 'went-back' or 'ledger'"));
             }
         };
         Ok(SequenceRow {
@@ -204,6 +205,7 @@ pub(super) fn state_word(state: RowState) -> &'static str {
         RowState::Live => "live",
         RowState::Dropped => "dropped",
         RowState::WentBack => "went-back",
+        RowState::Ledger => "ledger",
     }
 }
 
@@ -232,7 +234,17 @@ pub(super) fn refusal(row: &SequenceRow) -> Option<Verdict> {
         RowState::Live => None,
         RowState::Dropped => Some(Verdict::Dropped { last: last_of(row) }),
         RowState::WentBack => Some(Verdict::WentBack { next: row.next }),
+        RowState::Ledger => Some(Verdict::Unsupported(format!(
+            "it is the counter of the gapless generator '{name}', and each of its numbers has a request: declare \
+             '{name}' on this server as on the others and send 'NUMBER RESERVE {name} REQUEST r', or use another name",
+            name = row.key.name()
+        ))),
     }
+}
+
+/// Returns the state of a declaration's counter that gives numbers.
+pub(super) fn state_of_counter(declaration: &str) -> RowState {
+    if declares_ledger(declaration) { RowState::Ledger } else { RowState::Live }
 }
 
 /// Returns a reservation from a row, with the row after it. A row that has reached its max stays as it is.
@@ -376,7 +388,7 @@ pub(super) fn apply_period_opening(
     if let Some(found) = found {
         ask.refused_by(found).map_or(Ok(()), Err)?;
         // The first counter of a key begins in whatever period is the newest one.
-        if is_same && row.is_none() && *newest == *period && ask.series.is_none() {
+        if is_same && row.is_none() && *newest == *period && ask.series.is_none() && !ask.restores_row {
             return Err(lost_counter(&ask.key));
         }
         if !is_same && !ask.has_begun {
@@ -439,13 +451,18 @@ fn opened_row(
     now_unix_ms: i64,
 ) -> Result<Option<SequenceRow>, Verdict> {
     let above = |spec: &Spec, next: i64| spec.next_from(next.max(ask.floor).max(highest).min(VALUE_MAX + 1));
+    let counter_state = state_of_counter(&ask.declaration);
     let Some(row) = row else {
-        if !ask.may_begin {
+        if !ask.may_begin && !ask.restores_row {
             return Err(Verdict::NoSuch);
         }
         let row = new_row(&ask.key, ask.spec, now_unix_ms);
-        return Ok(Some(SequenceRow { next: above(&row.spec, row.next), ..row }));
+        let state = if ask.restores_row { RowState::WentBack } else { counter_state };
+        return Ok(Some(SequenceRow { next: above(&row.spec, row.next), state, ..row }));
     };
+    if row.state == RowState::Ledger && counter_state == RowState::Live && row.next > 1 {
+        return Err(loses_ledger());
+    }
     let is_dropped = row.state == RowState::Dropped;
     // Only a change of the interval drops the row of a period or of a key; an operator may drop a plain row.
     if is_dropped && ask.key.is_plain() && (is_same || !is_known) {
@@ -453,10 +470,11 @@ fn opened_row(
     }
     let next = if is_same && !is_dropped { row.next } else { above(&row.spec, row.next) };
     let Spec { max, cache, .. } = if is_changed && ask.is_serial { ask.spec } else { row.spec };
-    let is_written = next != row.next || is_dropped || is_changed;
+    let state = if row.state == RowState::WentBack { row.state } else { counter_state };
+    let is_written = next != row.next || state != row.state || is_changed;
     Ok(is_written.then(|| SequenceRow {
         next,
-        state: if is_dropped { RowState::Live } else { row.state },
+        state,
         spec: Spec { max, cache, ..row.spec },
         version: row.version + 1,
         generation: row.generation + 1,
@@ -472,6 +490,12 @@ fn lost_counter(key: &Key) -> Verdict {
          'SEQUENCE RAISE {} N', with N above all values that were given",
         key.name()
     ))
+}
+
+/// Returns the error of a generator that has a ledger, and is declared without one.
+pub(super) fn loses_ledger() -> Verdict {
+    let what = "it has a ledger, and would give numbers without one: declare it gapless again, or declare another name";
+    Verdict::Unsupported(what.to_owned())
 }
 
 /// The parameters of [`super::Connection::prune`] for a generator.
@@ -702,6 +726,7 @@ mod tests {
             redeclares: true,
             server: None,
             series: None,
+            restores_row: false,
         }
     }
 

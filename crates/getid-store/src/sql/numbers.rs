@@ -34,7 +34,7 @@ use getid_core::server::ledger::{
     COUNTED_MAX, CounterView, GeneratorLedger, GeneratorWrite, Ledger, LedgerCounts, LedgerPage, LedgerQuery,
     LedgerRow, LedgerWrites, NumberAct, NumberAnswer, NumberRequest, NumberState, RequestHandle, place_in_text,
 };
-use getid_core::server::{GAPLESS, Key, VALUE_MAX};
+use getid_core::server::{CivilDay, CivilTime, CounterDeclaration, Key, VALUE_MAX};
 
 use super::beats::{self, BeatStatements};
 use super::native::{self, GENERATOR_COLUMNS, RawRow, column};
@@ -42,6 +42,7 @@ use super::packet::{Link, Packet, SqlRow, StatementResult};
 use super::script::{self, is_row};
 use super::{
     Generator, LedgerNote, NumberAnswers, NumberVerdict, OpenPeriodRequest, RowState, SequenceRow, StoreError, Verdict,
+    declares_ledger,
 };
 
 /// Columns of a [`LedgerRow`], in its order.
@@ -104,27 +105,20 @@ pub(super) async fn number<L: Link>(
     let statements = Statements::add::<L>(&mut packet, asks, &[]);
     let done = link.run(packet).await?;
     let server = own.map(|own| own.read(&done)).transpose()?;
-    let mut found = match statements.read(&done, noted) {
-        Ok(found) => found,
+    let mut keys: BTreeMap<&Key, usize> = BTreeMap::new();
+    for ask in asks.iter().filter(|ask| matches!(ask.act, NumberAct::Reserve { .. } | NumberAct::Raise { .. })) {
+        *keys.entry(&ask.key).or_default() += 1;
+    }
+    let decided = async {
+        let mut found = statements.read(&done, noted)?;
+        read_counters(link, &keys, &mut found).await?;
+        let decided = decide_untaken(link, asks, &mut found, released_max).await?;
+        Ok((found, decided))
+    };
+    let (found, (ledger, each, settles)) = match decided.await {
+        Ok(decided) => decided,
         Err(error) => return Err(rolled_back(link, error).await),
     };
-    if let Err(error) = read_counters(link, asks, &mut found).await {
-        return Err(rolled_back(link, error).await);
-    }
-    let mut decided = decide(asks, &found, released_max);
-    for round in 0.. {
-        let more = taken_texts(link, &decided.0).await?;
-        if more.is_empty() {
-            break;
-        }
-        if round >= ROUNDS_MAX {
-            let error = StoreError::Refused("the texts of new numbers are those of other numbers".to_owned());
-            return Err(rolled_back(link, error).await);
-        }
-        found.taken.extend(more);
-        decided = decide(asks, &found, released_max);
-    }
-    let (ledger, each, settles) = decided;
     let writes = ledger.into_writes();
     let (ledgers, counters) = write(link, &writes, &found, &settles).await?;
     Ok(NumberAnswers { server, each, ledgers, counters })
@@ -133,25 +127,49 @@ pub(super) async fn number<L: Link>(
 /// Does [`Connection::compare_ledgers`](super::Connection::compare_ledgers).
 pub(super) async fn compare<L: Link>(
     link: &mut L,
-    server: Credentials,
+    server: Option<Credentials>,
     noted: &[LedgerNote],
 ) -> Result<Option<super::Comparison>, StoreError> {
     let mut packet = Packet::locking();
-    let own = BeatStatements::add::<L>(&mut packet, server, beats::COMPARING);
+    let own = server.map(|server| BeatStatements::add::<L>(&mut packet, server, beats::COMPARING));
     let statements = Statements::add::<L>(&mut packet, &[], noted);
     let done = link.run(packet).await?;
-    let Ok(beaten) = own.read(&done) else {
+    let Ok(beaten) = own.map(|own| own.read(&done)).transpose() else {
         link.rollback().await?;
         return Ok(None);
     };
-    let found = match statements.read(&done, noted) {
-        Ok(found) => found,
+    let decided = async {
+        let mut found = statements.read(&done, noted)?;
+        let keys = noted.iter().flat_map(|note| &note.counters).map(|(key, _)| (key, 0)).collect();
+        read_counters(link, &keys, &mut found).await?;
+        let decided = decide_untaken(link, &[], &mut found, 0).await?;
+        Ok((found, decided.0.into_writes()))
+    };
+    let (found, writes) = match decided.await {
+        Ok(decided) => decided,
         Err(error) => return Err(rolled_back(link, error).await),
     };
-    let writes = decide(&[], &found, 0).0.into_writes();
-    let raised = writes.unclear.len();
+    let raised = writes.generators.len();
     write(link, &writes, &found, &BTreeSet::new()).await?;
-    Ok(Some(super::Comparison { beat: beaten.beat, raised }))
+    Ok(Some(super::Comparison { beat: beaten.map_or(0, |beaten| beaten.beat), raised }))
+}
+
+/// Decides all requests, so that no new number has the text of another one.
+async fn decide_untaken<L: Link>(
+    link: &mut L,
+    asks: &[NumberRequest],
+    found: &mut Found,
+    released_max: u64,
+) -> Result<Decisions, StoreError> {
+    for _ in 0..=ROUNDS_MAX {
+        let decided = decide(asks, found, released_max);
+        let more = taken_texts(link, &decided.0).await?;
+        if more.is_empty() {
+            return Ok(decided);
+        }
+        found.taken.extend(more);
+    }
+    Err(StoreError::Refused("the texts of new numbers are those of other numbers".to_owned()))
 }
 
 /// Returns a page of a ledger. A page of one period of all series may have fewer rows than its limit, or none, and a
@@ -253,6 +271,16 @@ pub(super) async fn counts<L: Link>(link: &mut L, name: &str) -> Result<LedgerCo
     })
 }
 
+/// Returns the query for the period of a counter that has given numbers without a ledger. A row with the mark of a
+/// store that went back may be the counter of a ledger.
+pub(super) fn counted_without_sql(name: &str) -> String {
+    format!(
+        "SELECT period FROM getid_sequence WHERE name = '{name}' AND state IN ('live', 'dropped') \
+         AND (next > 1 OR next > start) AND NOT EXISTS (SELECT 1 FROM getid_number WHERE name = '{name}') \
+         AND NOT EXISTS (SELECT 1 FROM getid_generator WHERE name = '{name}' AND ledger > 0) ORDER BY period LIMIT 1"
+    )
+}
+
 /// Returns the query whether a generator has a ledger.
 pub(super) fn has_ledger_sql<L: Link>(name: &str) -> String {
     format!("SELECT 1 FROM getid_number WHERE name = '{name}' LIMIT 1{}", L::CURRENT)
@@ -282,11 +310,7 @@ impl Statements {
             let (text, current) = (literal(name), L::CURRENT);
             let change =
                 format!("SELECT entry FROM getid_number WHERE name = {text} ORDER BY entry DESC LIMIT 1{current}");
-            let without = format!(
-                "SELECT period FROM getid_sequence WHERE name = {text} AND next > 1 AND NOT EXISTS (SELECT 1 FROM \
-                 getid_number WHERE name = {text}) ORDER BY period LIMIT 1"
-            );
-            of_names.push((name.to_owned(), packet.add(change), packet.add(without)));
+            of_names.push((name.to_owned(), packet.add(change), packet.add(counted_without_sql(name))));
             if asked.is_empty() {
                 continue;
             }
@@ -331,10 +355,13 @@ impl Statements {
                 continue;
             };
             let highest_change = done[*change].number().unwrap_or(0).unsigned_abs();
-            let noted_changes = noted.iter().find(|note| note.name == *name).map_or(0, |note| note.changes);
+            let note = noted.iter().find(|note| note.name == *name);
+            let noted_changes = note.map_or(0, |note| note.changes);
             let period = done[*without].rows.first().map(|row| row.shown(0));
             // A generator that had a ledger has lost it.
-            let period = period.filter(|_| changes == 0 && noted_changes == 0);
+            let period = period.filter(|_| noted_changes == 0);
+            let is_suspect = changes > 0 && note.is_some_and(|note| note.is_suspect);
+            let noted_changes = if is_suspect { noted_changes.max(changes.saturating_add(1)) } else { noted_changes };
             let counted_without = period.and_then(|period| Key::of(name, "", &period));
             let ledger = GeneratorLedger { changes, highest_change, noted_changes, counted_without, released_requests };
             generators.insert(name.clone(), (generator, ledger));
@@ -352,15 +379,13 @@ impl Statements {
     }
 }
 
-/// Locks and reads the counters from which numbers are taken, the released numbers of each, and the requests that have
-/// the numbers to be settled.
-async fn read_counters<L: Link>(link: &mut L, asks: &[NumberRequest], found: &mut Found) -> Result<(), StoreError> {
-    let mut keys: BTreeMap<&Key, usize> = BTreeMap::new();
-    for ask in asks {
-        if matches!(ask.act, NumberAct::Reserve { .. } | NumberAct::Raise { .. }) {
-            *keys.entry(&ask.key).or_default() += 1;
-        }
-    }
+/// Locks and reads counters, so many of the lowest released numbers of each, and the requests that have the numbers to
+/// be settled.
+async fn read_counters<L: Link>(
+    link: &mut L,
+    keys: &BTreeMap<&Key, usize>,
+    found: &mut Found,
+) -> Result<(), StoreError> {
     let known = found.known_requests();
     let is_settled = |row: &&LedgerRow| !row.request.is_empty() && !known.contains(&(&*row.request, row.key.name()));
     let settled: Vec<String> = found
@@ -375,7 +400,7 @@ async fn read_counters<L: Link>(link: &mut L, asks: &[NumberRequest], found: &mu
     let mut packet = Packet::within();
     let rows = (!keys.is_empty()).then(|| packet.add(script::lock_rows_sql::<L>(keys.keys().copied())));
     let mut of_keys = Vec::new();
-    for (key, reserves) in &keys {
+    for (key, reserves) in keys {
         let (of_key, current) = (of_key(key), L::CURRENT);
         let highest =
             packet.add(format!("SELECT last FROM getid_number WHERE {of_key} ORDER BY number DESC LIMIT 1{current}"));
@@ -410,12 +435,11 @@ async fn read_counters<L: Link>(link: &mut L, asks: &[NumberRequest], found: &mu
     Ok(())
 }
 
-/// Decides all requests. Returns the ledger, an answer for each, and the counters whose mark a raise removes.
-fn decide(
-    asks: &[NumberRequest],
-    found: &Found,
-    released_max: u64,
-) -> (Ledger, Vec<Result<NumberAnswer, NumberVerdict>>, BTreeSet<Key>) {
+/// The ledger, an answer to each request, and the counters whose mark a raise removes.
+type Decisions = (Ledger, Vec<Result<NumberAnswer, NumberVerdict>>, BTreeSet<Key>);
+
+/// Completes the ledgers of the counters that were read, and decides all requests.
+fn decide(asks: &[NumberRequest], found: &Found, released_max: u64) -> Decisions {
     let mut ledger = Ledger::new(found.now_unix_ms, released_max);
     for (name, (_, view)) in &found.generators {
         ledger.add_generator(name, view.clone());
@@ -436,8 +460,11 @@ fn decide(
         {
             let noted_next = found.noted_counters.get(&ask.key).copied().unwrap_or(0);
             let view = CounterView { next: row.next, max: row.spec.max, highest: *highest, noted_next };
-            ledger.add_counter(&ask.key, view, &ask.declaration, ask.stamp);
+            ledger.add_counter(&ask.key, view, Some(&ask.declaration), ask.stamp);
         }
+    }
+    if asks.is_empty() {
+        add_noted_counters(&mut ledger, found);
     }
     let known = found.known_requests();
     let mut settles = BTreeSet::new();
@@ -453,6 +480,20 @@ fn decide(
     });
     let each = each.collect();
     (ledger, each, settles)
+}
+
+/// Adds the noted counters, to which no request belongs. Their declaration is that of the store.
+fn add_noted_counters(ledger: &mut Ledger, found: &Found) {
+    let stamp = CivilTime::at(CivilDay::of_unix_ms(found.now_unix_ms), 0);
+    for (key, (row, highest)) in &found.counters {
+        let Some((generator, _)) = found.generators.get(key.name()) else { continue };
+        let words: Vec<&str> = std::iter::once(key.name()).chain(generator.declaration.split(' ')).collect();
+        let declaration = CounterDeclaration::parse(&words, |_| Ok(())).and_then(Result::ok);
+        let (next, max) = row.as_ref().map_or((0, 0), |row| (row.next, row.spec.max));
+        let noted_next = found.noted_counters.get(key).copied().unwrap_or(0);
+        let view = CounterView { next, max, highest: *highest, noted_next };
+        ledger.add_counter(key, view, declaration.as_ref(), stamp);
+    }
 }
 
 /// Returns why a request is refused by the rows of its generator and its counter.
@@ -487,10 +528,13 @@ fn verdict_of(ask: &NumberRequest, found: &Found, known: &BTreeSet<(&str, &str)>
     match found.counters.get(&ask.key) {
         None => Some(Verdict::NoSuch),
         Some((Err(verdict), _)) => Some(verdict.clone()),
-        Some((Ok(row), _)) => {
-            let is_marked_raise = row.state == RowState::WentBack && matches!(ask.act, NumberAct::Raise { .. });
-            native::refusal(row).filter(|_| !is_marked_raise)
-        }
+        Some((Ok(row), _)) => match row.state {
+            RowState::Ledger => None,
+            RowState::WentBack if matches!(ask.act, NumberAct::Raise { .. }) => None,
+            // It has given nothing, and becomes a counter of the ledger when it is opened.
+            RowState::Live => Some(Verdict::NoSuch),
+            RowState::WentBack | RowState::Dropped => native::refusal(row),
+        },
     }
 }
 
@@ -528,6 +572,7 @@ async fn write<L: Link>(
     let note = |(name, (_, ledger)): (&String, &(Generator, GeneratorLedger))| LedgerNote {
         name: name.clone(),
         changes: changed(name).unwrap_or(ledger.changes),
+        is_suspect: false,
         counters: Vec::new(),
     };
     let ledgers: Vec<LedgerNote> = found.generators.iter().map(note).collect();
@@ -542,7 +587,7 @@ async fn write<L: Link>(
     for (key, next) in &writes.counters {
         let Some((Ok(row), _)) = found.counters.get(key) else { continue };
         let is_settled = settles.contains(key);
-        let state = if is_settled { ", state = 'live'" } else { "" };
+        let state = if is_settled { ", state = 'ledger'" } else { "" };
         updates.push(packet.add(format!(
             "UPDATE getid_sequence SET next = {next}, version = version + 1, updated = {}{state} WHERE {} \
              AND version = {}",
@@ -550,7 +595,7 @@ async fn write<L: Link>(
             is_row(key),
             column(row.version)
         )));
-        let state = if is_settled { RowState::Live } else { row.state };
+        let state = if is_settled { RowState::Ledger } else { row.state };
         let after = SequenceRow {
             next: *next,
             version: row.version + 1,
@@ -768,9 +813,15 @@ pub(super) fn check_declaration(found: &Generator, ask: &OpenPeriodRequest) -> R
             "it is gapless, and its ledger has numbers by 'reset {stored}': declare it so again, or declare another name"
         )));
     }
-    if ask.declaration.split(' ').any(|word| word == GAPLESS) {
-        return Ok(());
-    }
-    let what = "it has a ledger, and would give numbers without one: declare it gapless again, or declare another name";
-    Err(Verdict::Unsupported(what.to_owned()))
+    if declares_ledger(&ask.declaration) { Ok(()) } else { Err(native::loses_ledger()) }
+}
+
+/// Returns the error of a generator that cannot have a ledger, as a counter of this period has given numbers.
+pub(super) fn cannot_begin(key: &Key, period: &str) -> Verdict {
+    let at = if period.is_empty() { "" } else { "@" };
+    Verdict::Unsupported(format!(
+        "it cannot become gapless: its counter '{}{at}{period}' has given numbers without a ledger. Declare another \
+         name with gapless, or remove the word from this one",
+        key.name()
+    ))
 }

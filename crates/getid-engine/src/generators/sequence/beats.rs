@@ -5,6 +5,7 @@
 //!
 //! Invariant: nothing is reserved in a shared store without the credentials of a cleared [`Member`].
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -15,9 +16,10 @@ use tokio::sync::SemaphorePermit;
 
 use super::Sequences;
 use super::error::SequenceError;
-use super::numbers::LedgersComparison;
 use super::pool::StorePool;
-use getid_store::sql::{Comparison, NotedRow, SequenceRow, ServerBeat, StoreError};
+use getid_store::sql::{
+    BATCH_MAX, Comparison, GENERATORS_MAX, Generator, LedgerNote, NotedRow, SequenceRow, ServerBeat, StoreError,
+};
 use getid_system::{host, noise};
 
 /// Maximum number of beats in one turn: joining takes three, comparing some more.
@@ -29,6 +31,10 @@ const SETTLES_IN: Duration = Duration::from_secs(5);
 
 /// Number of rows in a page that an operator raises.
 const PAGE_ROWS: u32 = 64;
+
+/// Time after which a counter of an ended period has no more lost numbers, ms: a server discards what it has of it much
+/// earlier.
+const RESTS_MS: i64 = 86_400_000;
 
 /// Number of live servers per second of the interval between one server's beats. It bounds the rows that a store must
 /// read.
@@ -138,7 +144,10 @@ impl Sequences {
     /// Compares all notes of a store with its rows, page by page. Returns true if that was done. Unreadable notes
     /// acknowledge nothing.
     async fn compare(&self, pool: &StorePool, uuid: &str, slots: &SemaphorePermit<'_>) -> Result<bool, StoreError> {
-        let (mut after, mut raised) = (String::new(), 0);
+        let (mut after, mut raised, mut marked) = (String::new(), 0, 0);
+        let ledgers = self.notes.ledgers(uuid).await;
+        pool.has_unread_notes.store(ledgers.is_none(), Relaxed);
+        let Some(ledgers) = ledgers else { return Ok(false) };
         loop {
             let page = self.notes.rows_after(uuid, &after).await;
             pool.has_unread_notes.store(page.is_none(), Relaxed);
@@ -147,6 +156,7 @@ impl Sequences {
             let is_last = page.last.is_none();
             let notes = page.rows;
             after = page.last.unwrap_or(after);
+            let counters = counters_of(&ledgers, &notes);
             let compared = compare_page(pool, slots, credentials, notes).await?;
             raised += compared.map_or(0, |compared| compared.raised);
             if let Some(member) = &mut *pool.member() {
@@ -155,15 +165,16 @@ impl Sequences {
             if compared.is_none() {
                 return Ok(true);
             }
+            let Some(of_page) = compare_ledgers(pool, slots, Member::comparing, counters).await? else {
+                return Ok(true);
+            };
+            marked += of_page;
             if is_last {
                 break;
             }
         }
-        match self.compare_ledgers(pool, uuid, slots).await? {
-            LedgersComparison::Unread => return Ok(false),
-            LedgersComparison::Refused => return Ok(true),
-            LedgersComparison::Done => {}
-        }
+        let Some(of_all) = compare_ledgers(pool, slots, Member::comparing, ledgers).await? else { return Ok(true) };
+        log_marked(pool, marked + of_all);
         self.counts.went_back.fetch_add(raised as u64, Relaxed);
         let shown = pool.store.shown();
         if raised > 0 {
@@ -182,7 +193,8 @@ impl Sequences {
 
     /// `SEQUENCE STORES CONFIRM`: releases a server that has stopped permanently, in each store that waits for it. With
     /// a `margin`, all rows of the store are first raised by that many values, since the server may have had more than
-    /// the notes show.
+    /// the notes show. Changes of ledgers that only its notes had may be lost too: reserved and released numbers become
+    /// unclear.
     ///
     /// # Errors
     ///
@@ -201,9 +213,7 @@ impl Sequences {
                 return Err(SequenceError::Not(format!("no store waits for it: {nonce}")));
             }
             for pool in pools {
-                if margin > 0 {
-                    own.raise_all(&pool, margin).await?;
-                }
+                own.prepare_release(&pool, margin).await?;
                 let is_released = pool.member().as_mut().is_some_and(|member| member.release(nonce));
                 if !is_released {
                     return Err(in_doubt());
@@ -219,48 +229,33 @@ impl Sequences {
         .await
     }
 
-    /// Raises all rows of a store by `margin` values.
-    async fn raise_all(&self, pool: &Arc<StorePool>, margin: u32) -> Result<(), SequenceError> {
+    /// Raises all rows of a store by `margin` values, and marks its ledgers.
+    async fn prepare_release(&self, pool: &Arc<StorePool>, margin: u32) -> Result<(), SequenceError> {
         let slots = pool.all_slots().await.map_err(SequenceError::from_store)?;
-        let mut after = String::new();
-        loop {
-            let listed = {
-                let after = after.clone();
-                pool.run(&slots, move |mut connection| {
-                    Box::pin(async move {
-                        let listed = connection.list(&after, PAGE_ROWS, true).await;
-                        (connection, listed)
-                    })
-                })
-                .await
-                .map_err(SequenceError::from_store)?
-            };
-            // Either all rows are raised, or nothing is confirmed.
-            if let Some(bad) = listed.bad.into_iter().next() {
-                return Err(SequenceError::Not(bad.error));
-            }
-            if listed.rows.is_empty() {
-                // Pages after an empty one may have rows.
-                let Some(next) = listed.next else { return Ok(()) };
-                after = next;
-                continue;
-            }
-            let raised = |row: SequenceRow| NotedRow {
-                next: row.next.saturating_add(i64::from(margin) * i64::from(row.spec.increment)).min(VALUE_MAX + 1),
-                generation: row.generation,
-                created_unix_ms: row.created_unix_ms,
-                key: row.key,
-            };
-            let notes: Vec<NotedRow> = listed.rows.into_iter().map(raised).collect();
-            let credentials = pool.member().as_ref().and_then(Member::raising).ok_or_else(in_doubt)?;
-            let compared = compare_page(pool, &slots, credentials, notes).await.map_err(SequenceError::from_store)?;
-            let beat = compared.ok_or_else(in_doubt)?.beat;
-            if let Some(member) = &mut *pool.member() {
-                member.raised(beat);
-            }
-            let Some(next) = listed.next else { return Ok(()) };
-            after = next;
+        let generators = pool.run(&slots, |mut connection| {
+            Box::pin(async move {
+                let generators = connection.generators(None).await;
+                (connection, generators)
+            })
+        });
+        let generators = generators.await.map_err(SequenceError::from_store)?;
+        if generators.len() >= GENERATORS_MAX {
+            let what = format!(
+                "its table getid_generator has {GENERATORS_MAX} rows or more: DELETE those that no server declares"
+            );
+            return Err(SequenceError::Not(what));
         }
+        let newest = generators.into_iter().filter(Generator::has_ledger).map(|found| (found.name, found.newest));
+        let newest: BTreeMap<String, String> = newest.collect();
+        if margin > 0 {
+            raise_all(pool, &slots, margin, &newest).await?;
+        }
+        let suspect = |name: &String| LedgerNote { is_suspect: true, ..LedgerNote::of(name) };
+        let suspects = newest.keys().map(suspect).collect();
+        let marked =
+            compare_ledgers(pool, &slots, Member::raising, suspects).await.map_err(SequenceError::from_store)?;
+        log_marked(pool, marked.ok_or_else(in_doubt)?);
+        Ok(())
     }
 
     /// Applies the beat of a reservation. Returns true if its values may be used.
@@ -301,4 +296,113 @@ async fn compare_page(
         })
     });
     comparing.await
+}
+
+/// Raises all rows of a store by `margin` values, and completes the ledgers of those that have one. `newest` has the
+/// newest period of each generator with a ledger: a counter of an earlier period that has rested for a day stays.
+async fn raise_all(
+    pool: &Arc<StorePool>,
+    slots: &SemaphorePermit<'_>,
+    margin: u32,
+    newest: &BTreeMap<String, String>,
+) -> Result<(), SequenceError> {
+    let ledgers: Vec<LedgerNote> = newest.keys().map(|name| LedgerNote::of(name)).collect();
+    let rests_since = pool.unix_ms().map_or(i64::MIN, |now_ms| now_ms.saturating_sub(RESTS_MS));
+    let is_over = |row: &SequenceRow| {
+        let newest = newest.get(row.key.name());
+        newest.is_some_and(|newest| *row.key.period() < **newest) && row.updated_unix_ms < rests_since
+    };
+    let mut after = String::new();
+    loop {
+        let listed = {
+            let after = after.clone();
+            pool.run(slots, move |mut connection| {
+                Box::pin(async move {
+                    let listed = connection.list(&after, PAGE_ROWS, true).await;
+                    (connection, listed)
+                })
+            })
+            .await
+            .map_err(SequenceError::from_store)?
+        };
+        // Either all rows are raised, or nothing is confirmed.
+        if let Some(bad) = listed.bad.into_iter().next() {
+            return Err(SequenceError::Not(bad.error));
+        }
+        if listed.rows.is_empty() {
+            // Pages after an empty one may have rows.
+            let Some(next) = listed.next else { return Ok(()) };
+            after = next;
+            continue;
+        }
+        let raised = |row: SequenceRow| NotedRow {
+            next: row.next.saturating_add(i64::from(margin) * i64::from(row.spec.increment)).min(VALUE_MAX + 1),
+            generation: row.generation,
+            created_unix_ms: row.created_unix_ms,
+            key: row.key,
+        };
+        let notes: Vec<NotedRow> = listed.rows.into_iter().filter(|row| !is_over(row)).map(raised).collect();
+        let counters = counters_of(&ledgers, &notes);
+        let credentials = pool.member().as_ref().and_then(Member::raising).ok_or_else(in_doubt)?;
+        let compared = compare_page(pool, slots, credentials, notes).await.map_err(SequenceError::from_store)?;
+        let beat = compared.ok_or_else(in_doubt)?.beat;
+        if let Some(member) = &mut *pool.member() {
+            member.raised(beat);
+        }
+        let completed = compare_ledgers(pool, slots, Member::raising, counters).await;
+        completed.map_err(SequenceError::from_store)?.ok_or_else(in_doubt)?;
+        let Some(next) = listed.next else { return Ok(()) };
+        after = next;
+    }
+}
+
+/// Returns the ledgers of the noted counters, each with its counters.
+pub(super) fn counters_of(ledgers: &[LedgerNote], notes: &[NotedRow]) -> Vec<LedgerNote> {
+    let mut of_names: BTreeMap<&str, LedgerNote> = BTreeMap::new();
+    for note in notes {
+        let Some(ledger) = ledgers.iter().find(|ledger| ledger.name == note.key.name()) else { continue };
+        let of_name = of_names.entry(&ledger.name).or_insert_with(|| ledger.clone());
+        of_name.counters.push((note.key.clone(), note.next));
+    }
+    of_names.into_values().collect()
+}
+
+/// Compares notes of ledgers with a store that may have lost writes, by these credentials. Returns the number of
+/// changed ledgers; `None` if the row of the server does not permit it.
+async fn compare_ledgers(
+    pool: &StorePool,
+    slots: &SemaphorePermit<'_>,
+    credentials: fn(&Member) -> Option<Credentials>,
+    notes: Vec<LedgerNote>,
+) -> Result<Option<usize>, StoreError> {
+    let mut changed = 0;
+    for page in notes.chunks(BATCH_MAX) {
+        let Some(credentials) = pool.member().as_ref().and_then(credentials) else { return Ok(None) };
+        let page = page.to_vec();
+        let compared = pool.run(slots, move |mut connection| {
+            Box::pin(async move {
+                let compared = connection.compare_ledgers(Some(credentials), &page).await;
+                (connection, compared)
+            })
+        });
+        let compared = compared.await?;
+        if let Some(member) = &mut *pool.member() {
+            member.page_compared(compared.map(|compared| compared.beat));
+            member.raised(compared.map_or(0, |compared| compared.beat));
+        }
+        let Some(compared) = compared else { return Ok(None) };
+        changed += compared.raised;
+    }
+    Ok(Some(changed))
+}
+
+/// Logs that ledgers were changed, if `ledgers` is not 0.
+pub(super) fn log_marked(pool: &StorePool, ledgers: usize) {
+    if ledgers > 0 {
+        tracing::error!(
+            "sequence store {} may have lost changes of ledgers: numbers whose state may be lost are unclear. NUMBER \
+             LEDGER lists them, and NUMBER SETTLE settles each",
+            pool.store.shown()
+        );
+    }
 }

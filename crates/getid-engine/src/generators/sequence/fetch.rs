@@ -444,6 +444,7 @@ impl Sequences {
             // declared in several formats.
             redeclares: !pool.store.is_shared() || !counter_opening.is_serial,
             series: counter_opening.series,
+            restores_row: false,
             server,
         }
     }

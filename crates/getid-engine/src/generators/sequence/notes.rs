@@ -370,6 +370,20 @@ SET beat = max(beat, excluded.beat), is_live = excluded.is_live, is_own = exclud
     /// has at most `keys-max` keys, so its notes are bounded.
     const PERIODS_KEPT: u32 = 8;
 
+    /// Removes the notes of older periods than the newest ones of a counter that is noted for the first time.
+    fn forget_older(transaction: &Transaction<'_>, uuid: &str, key: &Key) -> rusqlite::Result<()> {
+        let Some((owner, period)) = key.as_str().split_once('@') else { return Ok(()) };
+        // Periods of one reset begin with the same character, have the same length, and sort by time.
+        let mut forget = transaction.prepare_cached(
+            "DELETE FROM had WHERE store = ?1 AND key >= ?2 AND key < ?2 || '~' AND length(key) = ?3 AND key NOT IN \
+             (SELECT key FROM had WHERE store = ?1 AND key >= ?2 AND key < ?2 || '~' AND length(key) = ?3 \
+             ORDER BY key DESC LIMIT ?4)",
+        )?;
+        let alike = format!("{owner}@{}", period.get(..1).unwrap_or_default());
+        let length = i64::try_from(key.as_str().len()).unwrap_or(i64::MAX);
+        forget.execute(params![uuid, alike, length, PERIODS_KEPT]).map(drop)
+    }
+
     /// Returns the name, or the name and the key, whose periods are noted.
     fn owner_of(key: &Key) -> &str {
         key.as_str().split('@').next().unwrap_or_default()
@@ -475,12 +489,6 @@ SET beat = max(beat, excluded.beat), is_live = excluded.is_live, is_own = exclud
                     "INSERT INTO lane VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO UPDATE SET increment = \
                      excluded.increment, offset_ = excluded.offset_, generation = excluded.generation",
                 )?;
-                // Periods of one reset begin with the same character, have the same length, and sort by time.
-                let mut forget = transaction.prepare_cached(
-                    "DELETE FROM had WHERE store = ?1 AND key >= ?2 AND key < ?2 || '~' AND length(key) = ?3 AND key NOT IN \
-                     (SELECT key FROM had WHERE store = ?1 AND key >= ?2 AND key < ?2 || '~' AND length(key) = ?3 \
-                     ORDER BY key DESC LIMIT ?4)",
-                )?;
                 let mut lower = Vec::with_capacity(had.len());
                 for had in had {
                     let generation = i64::try_from(had.generation).unwrap_or(i64::MAX);
@@ -500,12 +508,8 @@ SET beat = max(beat, excluded.beat), is_live = excluded.is_live, is_own = exclud
                             put_lane.execute(params![uuid, had.key.as_str(), increment, offset, generation])?;
                         }
                     }
-                    if noted.is_none()
-                        && let Some((owner, period)) = had.key.as_str().split_once('@')
-                    {
-                        let alike = format!("{owner}@{}", period.get(..1).unwrap_or_default());
-                        let length = i64::try_from(had.key.as_str().len()).unwrap_or(i64::MAX);
-                        forget.execute(params![uuid, alike, length, PERIODS_KEPT])?;
+                    if noted.is_none() {
+                        forget_older(transaction, uuid, &had.key)?;
                     }
                     lower.push(had_next);
                 }
@@ -534,9 +538,12 @@ SET beat = max(beat, excluded.beat), is_live = excluded.is_live, is_own = exclud
                     "INSERT INTO had VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO UPDATE SET \
                      next = max(next, excluded.next), generation = excluded.generation, created = excluded.created",
                 )?;
+                let mut find = transaction.prepare_cached("SELECT 1 FROM had WHERE store = ?1 AND key = ?2")?;
                 had.iter().try_for_each(|had| {
                     let generation = column(had.generation);
-                    put.execute(params![uuid, had.key.as_str(), had.next, generation, had.created_unix_ms]).map(drop)
+                    let is_new = !find.exists([uuid, had.key.as_str()])?;
+                    put.execute(params![uuid, had.key.as_str(), had.next, generation, had.created_unix_ms])?;
+                    if is_new { forget_older(transaction, uuid, &had.key) } else { Ok(()) }
                 })
             })
         }
@@ -545,11 +552,8 @@ SET beat = max(beat, excluded.beat), is_live = excluded.is_live, is_own = exclud
             self.transact(|transaction| {
                 let mut find = transaction.prepare_cached("SELECT name, changes FROM ledger WHERE store = ?1")?;
                 let notes = find.query_map([uuid], |row| {
-                    Ok(LedgerNote {
-                        name: row.get(0)?,
-                        changes: row.get::<_, i64>(1)?.unsigned_abs(),
-                        counters: Vec::new(),
-                    })
+                    let changes = row.get::<_, i64>(1)?.unsigned_abs();
+                    Ok(LedgerNote { changes, ..LedgerNote::of(&row.get::<_, String>(0)?) })
                 })?;
                 let notes: Vec<LedgerNote> = notes.collect::<rusqlite::Result<_>>()?;
                 // A name that is not a generator's is not written into SQL.
@@ -777,13 +781,28 @@ mod tests {
     async fn a_note_of_a_ledger_or_its_counter_is_not_lowered() {
         let dir = tempfile::tempdir().expect("a folder");
         let notes = || SequenceNotes::in_file(dir.path().join("notes"));
-        let ledger = |name: &str, changes| LedgerNote { name: name.to_owned(), changes, counters: Vec::new() };
+        let ledger = |name: &str, changes| LedgerNote { changes, ..LedgerNote::of(name) };
         notes().note_ledgers("a", vec![ledger("i", 7), ledger("it's", 9)], had(1, 101, 0, 5), None).await;
         notes().note_ledgers("a", vec![ledger("i", 3)], had(1, 51, 0, 5), None).await;
         let noted = notes().ledgers("a").await.expect("notes");
         assert_eq!(noted, [ledger("i", 7)], "a name that is no generator's is left out");
         assert_eq!(notes().ledgers("b").await, Some(Vec::new()), "another store");
         assert_eq!(notes().highest(vec![Key::new("orders").expect("a name")]).await, [101]);
+    }
+
+    #[tokio::test]
+    async fn the_newest_counters_of_a_ledger_are_kept() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let notes = SequenceNotes::in_file(dir.path().join("notes"));
+        let of_day = |day: u32| Key::parse(&format!("i/A@D202601{day:02}")).expect("a key");
+        let others = ["i", "i/B@D20260101", "i@D20260101"].map(|text| Key::parse(text).expect("a key"));
+        for key in others.iter().cloned().chain((1..=12).map(of_day)) {
+            let had = vec![RowNote { key, ..had(1, 101, 0, 5).swap_remove(0) }];
+            notes.note_ledgers("s", vec![LedgerNote { changes: 1, ..LedgerNote::of("i") }], had, None).await;
+        }
+        let kept = notes.highest((1..=12).map(of_day).collect()).await;
+        assert_eq!(kept, [&[0; 4][..], &[101; 8]].concat());
+        assert_eq!(notes.highest(others.to_vec()).await, [101; 3]);
     }
 
     #[tokio::test]

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use getid_core::server::beat::{Credentials, Member};
+use getid_core::server::beat::Credentials;
 use getid_core::server::ledger::{
     LedgerCounts, LedgerPage, LedgerQuery, NumberAct, NumberAnswer, NumberRefusal, NumberRequest,
 };
@@ -19,17 +19,17 @@ use getid_core::server::{Key, SequenceRefusal};
 use tokio::sync::SemaphorePermit;
 use tokio::time::{Instant, sleep};
 
+use super::Sequences;
 use super::batcher::{BatchError, BatchLimits, Batcher};
+use super::beats::{counters_of, log_marked};
 use super::driver::HELD_FAILS_AFTER;
 use super::error::{SequenceError, refusal_of};
 use super::fetch::{FetchEndGuard, may_open};
 use super::notes::RowNote;
 use super::pool::{Health, StorePool};
 use super::table::CounterOpening;
-use super::{SequenceNotes, Sequences};
 use getid_store::sql::{
-    BATCH_MAX, BegunPeriod, LedgerNote, NUMBERS_MAX, NumberAnswers, NumberVerdict, OpenPeriodRequest, StoreError,
-    Verdict,
+    BegunPeriod, LedgerNote, NUMBERS_MAX, NumberAnswers, NumberVerdict, OpenPeriodRequest, StoreError, Verdict,
 };
 use getid_text::plural::counted;
 
@@ -118,16 +118,6 @@ struct NotedLedgers {
     ledgers: Option<(String, HashMap<String, u64>)>,
     /// First numbers that were not handed out.
     counters: HashMap<Key, i64>,
-}
-
-/// Result of a comparison of the noted ledgers with a store.
-pub(super) enum LedgersComparison {
-    /// The notes cannot be read.
-    Unread,
-    /// The row of the server does not permit it.
-    Refused,
-    /// All are compared.
-    Done,
 }
 
 impl Default for NumberQueue {
@@ -236,6 +226,8 @@ impl Sequences {
     /// Serves the requests about numbers over a connection of the store, until the server stops.
     pub(super) async fn serve_numbers(self: Arc<Self>, pool: Arc<StorePool>) {
         let batcher = &self.numbers.batcher;
+        // Of a shared store, notes are compared before anything is reserved.
+        let mut is_compared = pool.store.is_shared();
         loop {
             batcher.ready().await;
             if self.is_closed.load(Relaxed) {
@@ -260,7 +252,42 @@ impl Sequences {
             let Some((asks, replies)) = batcher.next() else { continue };
             let _running = FetchEndGuard::begin(&self);
             replies.send(self.number_batch(&pool, &slot, asks).await);
+            drop(slot);
+            if !is_compared && pool.is_up() {
+                is_compared = true;
+                let (own, pool) = (Arc::clone(&self), Arc::clone(&pool));
+                self.handle.spawn(async move { own.complete_ledgers(&pool).await });
+            }
         }
+    }
+
+    /// Completes the ledgers of a store that only this server uses, by its notes, page by page. A request completes the
+    /// ledger of its own counter only, and counters of ended periods have none.
+    async fn complete_ledgers(&self, pool: &Arc<StorePool>) {
+        let uuid = pool.about().map(|about| about.uuid.clone()).unwrap_or_default();
+        let (mut after, mut changed) = (String::new(), 0);
+        let Some(ledgers) = self.notes.ledgers(&uuid).await else { return };
+        while let Some(page) = self.notes.rows_after(&uuid, &after).await {
+            let counters = counters_of(&ledgers, &page.rows);
+            if !counters.is_empty() {
+                let compared = pool.run_job(move |mut connection| {
+                    Box::pin(async move {
+                        let compared = connection.compare_ledgers(None, &counters).await;
+                        (connection, compared)
+                    })
+                });
+                match compared.await {
+                    Ok(compared) => changed += compared.map_or(0, |compared| compared.raised),
+                    Err(error) => {
+                        tracing::warn!("ledgers of {} were not compared with the notes: {error}", pool.store.shown());
+                        return;
+                    }
+                }
+            }
+            let Some(last) = page.last else { break };
+            after = last;
+        }
+        log_marked(pool, changed);
     }
 
     /// Returns `None` if numbers can be handed out; else the reason for which requests are refused, if they do not wait
@@ -410,11 +437,7 @@ impl Sequences {
         for ask in requests {
             let name = ask.key.name();
             let changes = noted.ledgers.as_ref().and_then(|(_, ledgers)| ledgers.get(name).copied()).unwrap_or(0);
-            let note = notes.entry(name).or_insert_with(|| LedgerNote {
-                name: name.to_owned(),
-                changes,
-                counters: Vec::new(),
-            });
+            let note = notes.entry(name).or_insert_with(|| LedgerNote { changes, ..LedgerNote::of(name) });
             if let Some(next) = noted.counters.get(&ask.key)
                 && note.counters.iter().all(|(key, _)| *key != ask.key)
             {
@@ -462,32 +485,45 @@ impl Sequences {
                 continue;
             };
             let opened = if nth < OPENINGS_MIN || began.elapsed() < OPENING_TIME {
-                self.open_counter(pool, slot, &key, counter_opening).await
+                self.open_counter(pool, slot, &key, counter_opening, false).await
             } else {
                 Err(NumberError::Counter(SequenceRefusal::Store(format!("{nth} other periods are begun first").into())))
             };
-            match opened {
-                Ok(()) => again.extend(of_key),
-                Err(error) => of_key.into_iter().for_each(|at| results[at] = Some(Err(error.clone()))),
+            let Err(error) = opened else {
+                again.extend(of_key);
+                continue;
+            };
+            // An operator chooses where a counter continues whose row is lost.
+            let (raises, others): (Vec<usize>, Vec<usize>) =
+                of_key.into_iter().partition(|at| matches!(asks[*at].request.act, NumberAct::Raise { .. }));
+            others.into_iter().for_each(|at| results[at] = Some(Err(error.clone())));
+            if raises.is_empty() {
+                continue;
+            }
+            match self.open_counter(pool, slot, &key, counter_opening, true).await {
+                Ok(()) => again.extend(raises),
+                Err(error) => raises.into_iter().for_each(|at| results[at] = Some(Err(error.clone()))),
             }
         }
         again.sort_unstable();
         again
     }
 
+    /// Begins a counter, or finds its row. `restores_row`: a missing row is created although the counter has begun.
     async fn open_counter(
         &self,
         pool: &Arc<StorePool>,
         slot: &SemaphorePermit<'_>,
         key: &Key,
         counter_opening: &CounterOpening,
+        restores_row: bool,
     ) -> Result<(), NumberError> {
         let server: Option<Credentials> = pool.credentials().map_err(of_store)?;
         let is_begun = self.notes.begun(vec![key.clone()]).await == [true];
         let opening = self.opening(pool, server, key, counter_opening);
         let may_begin = !is_begun && may_open(pool, counter_opening);
         let (has_begun, from_unix_ms) = (opening.has_begun, opening.from_unix_ms);
-        let ask = OpenPeriodRequest { may_begin, ..opening };
+        let ask = OpenPeriodRequest { may_begin, restores_row, ..opening };
         let declaration = ask.declaration.clone();
         let opened = pool.run(slot, move |mut connection| {
             Box::pin(async move {
@@ -513,46 +549,6 @@ impl Sequences {
         }
         Ok(())
     }
-
-    /// Compares the noted ledgers with a store that may have lost writes.
-    pub(super) async fn compare_ledgers(
-        &self,
-        pool: &StorePool,
-        uuid: &str,
-        slots: &SemaphorePermit<'_>,
-    ) -> Result<LedgersComparison, StoreError> {
-        let Some(notes) = read_ledgers(&self.notes, pool, uuid).await else { return Ok(LedgersComparison::Unread) };
-        let mut marked = 0;
-        for page in notes.chunks(BATCH_MAX) {
-            let Some(credentials) = pool.member().as_ref().and_then(Member::comparing) else {
-                return Ok(LedgersComparison::Refused);
-            };
-            let page = page.to_vec();
-            let compared = pool.run(slots, move |mut connection| {
-                Box::pin(async move {
-                    let compared = connection.compare_ledgers(credentials, &page).await;
-                    (connection, compared)
-                })
-            });
-            let compared = compared.await?;
-            marked += compared.map_or(0, |compared| compared.raised);
-            if let Some(member) = &mut *pool.member() {
-                member.page_compared(compared.map(|compared| compared.beat));
-            }
-            if compared.is_none() {
-                return Ok(LedgersComparison::Refused);
-            }
-        }
-        if marked > 0 {
-            tracing::error!(
-                "sequence store {} lost changes of {}: their reserved and released numbers are unclear. NUMBER LEDGER \
-                 lists them, and NUMBER SETTLE settles each",
-                pool.store.shown(),
-                counted(marked as u64, "ledger")
-            );
-        }
-        Ok(LedgersComparison::Done)
-    }
 }
 
 /// Reason why a request was not decided.
@@ -560,12 +556,6 @@ impl Sequences {
 enum DecideError {
     Verdict(NumberVerdict),
     Store(StoreError),
-}
-
-async fn read_ledgers(notes: &SequenceNotes, pool: &StorePool, uuid: &str) -> Option<Vec<LedgerNote>> {
-    let ledgers = notes.ledgers(uuid).await;
-    pool.has_unread_notes.store(ledgers.is_none(), Relaxed);
-    ledgers
 }
 
 /// Returns true if a verdict may end once the counter's period is opened.

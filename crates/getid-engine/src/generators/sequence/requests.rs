@@ -139,11 +139,18 @@ pub(super) struct RequestKeys {
     lookups: Batcher<RequestScope, LookupOutcome>,
     claims: Batcher<RequestRow, ClaimOutcome>,
     /// Number of requests of each generator or sequence.
-    kept: Mutex<HashMap<String, u64>>,
+    kept: Mutex<HashMap<String, KeptRequests>>,
     found: AtomicU64,
     made: AtomicU64,
     refused: AtomicU64,
     removed: AtomicU64,
+}
+
+/// Requests of a generator or sequence.
+struct KeptRequests {
+    requests: u64,
+    /// Whether the log has a warning that they are near the maximum.
+    is_warned: bool,
 }
 
 impl Default for RequestKeys {
@@ -174,18 +181,21 @@ impl RequestKeys {
         }
     }
 
-    /// Notes the number of requests of a name. Logs when it gets near the maximum.
-    fn note_kept(&self, name: &str, requests: u64, max: u64) {
-        let is_near = |requests: u64| requests.saturating_mul(100) >= max.saturating_mul(WARNED_PERCENT);
+    /// Notes the number of requests of a name. Logs when it gets near the maximum. A warning that `may_warn` holds back
+    /// follows at the next number.
+    fn note_kept(&self, name: &str, requests: u64, max: u64, may_warn: impl FnOnce() -> bool) {
+        let is_near = requests.saturating_mul(100) >= max.saturating_mul(WARNED_PERCENT);
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = if let Some(before) = kept.get_mut(name) {
-            std::mem::replace(before, requests)
+        let was_warned = kept.get(name).is_some_and(|kept| kept.is_warned);
+        let warns = is_near && !was_warned && may_warn();
+        let now = KeptRequests { requests, is_warned: is_near && (was_warned || warns) };
+        if let Some(kept) = kept.get_mut(name) {
+            *kept = now;
         } else {
-            kept.insert(name.to_owned(), requests);
-            0
-        };
+            kept.insert(name.to_owned(), now);
+        }
         drop(kept);
-        if is_near(requests) && !is_near(before) {
+        if warns {
             let (requests, max) = (thousands(requests), thousands(max));
             tracing::warn!(
                 "'{name}' has {requests} kept requests (REQUEST), and 'request-max' allows {max}: further ones are \
@@ -246,7 +256,7 @@ impl Sequences {
     pub fn full_of_requests(&self, name: &str) -> Option<u64> {
         let max = self.settings().requests_max;
         let kept = self.requests.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.get(name).is_some_and(|kept| *kept >= max).then_some(max)
+        kept.get(name).is_some_and(|kept| kept.requests >= max).then_some(max)
     }
 
     /// Counts the answer to a request that was looked up or claimed.
@@ -264,8 +274,8 @@ impl Sequences {
         let RequestKeys { kept, found, made, refused, removed, .. } = &self.requests;
         let kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
         RequestsStatus {
-            kept: kept.values().sum(),
-            kept_most: kept.values().copied().max().unwrap_or(0),
+            kept: kept.values().map(|kept| kept.requests).sum(),
+            kept_most: kept.values().map(|kept| kept.requests).max().unwrap_or(0),
             max: self.settings().requests_max,
             found: found.load(Relaxed),
             made: made.load(Relaxed),
@@ -342,7 +352,7 @@ impl Sequences {
         let rows_max = self.settings().requests_max;
         let claimed = connection.claim_requests(server, &ClaimBatch { rows, rows_max }).await;
         let verdict = |(name, result): (&String, ClaimResult)| {
-            self.requests.note_kept(name, result.requests, rows_max);
+            self.requests.note_kept(name, result.requests, rows_max, || self.counts.may_warn(self.now_ms()));
             result.verdict
         };
         let claimed = claimed.map(|each| names.iter().zip(each).map(verdict).collect());
@@ -401,7 +411,7 @@ impl Sequences {
         let names: Vec<&String> = counts.iter().map(|(name, _)| name).collect();
         self.requests.kept.lock().unwrap_or_else(PoisonError::into_inner).retain(|name, _| names.contains(&name));
         for (name, requests) in &counts {
-            self.requests.note_kept(name, *requests, max);
+            self.requests.note_kept(name, *requests, max, || self.counts.may_warn(self.now_ms()));
         }
         Ok(())
     }

@@ -400,7 +400,7 @@ impl Sequences {
         let (own, key) = (Arc::clone(self), key.clone());
         self.on_driver(async move {
             let rows = own.rows(&key).await?;
-            if !rows.is_empty() && rows.iter().all(|(_, row)| row.state == RowState::Live) {
+            if !rows.is_empty() && rows.iter().all(|(_, row)| row.state != RowState::WentBack) {
                 return Err(SequenceError::Not(
                     "it is not marked, so there is nothing to confirm: SEQUENCE INFO shows the state of its rows"
                         .to_owned(),

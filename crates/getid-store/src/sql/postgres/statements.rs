@@ -107,7 +107,7 @@ CREATE TABLE IF NOT EXISTS getid_sequence (
   cache bigint NOT NULL DEFAULT 100 CHECK (cache BETWEEN 0 AND 10000000),
   max_value bigint NOT NULL DEFAULT 9000000000000000000 CHECK (max_value BETWEEN 0 AND 9000000000000000000),
   policy text NOT NULL DEFAULT '' CHECK (policy IN ('', 'wait', 'error')),
-  state text NOT NULL DEFAULT 'live' CHECK (state IN ('live', 'dropped', 'went-back')),
+  state text NOT NULL DEFAULT 'live' CHECK (state IN ('live', 'dropped', 'went-back', 'ledger')),
   created bigint NOT NULL DEFAULT 0,
   updated bigint NOT NULL DEFAULT 0,
   ends bigint NOT NULL DEFAULT 0 CHECK (ends >= 0),

@@ -39,7 +39,7 @@ CREATE TABLE getid_sequence (
   cache      INTEGER NOT NULL DEFAULT 100 CHECK (cache BETWEEN 0 AND 10000000),
   max_value  INTEGER NOT NULL DEFAULT 9000000000000000000 CHECK (max_value BETWEEN 0 AND 9000000000000000000),
   policy     TEXT    NOT NULL DEFAULT '' CHECK (policy IN ('', 'wait', 'error')),
-  state      TEXT    NOT NULL DEFAULT 'live' CHECK (state IN ('live', 'dropped', 'went-back')),
+  state      TEXT    NOT NULL DEFAULT 'live' CHECK (state IN ('live', 'dropped', 'went-back', 'ledger')),
   created    INTEGER NOT NULL DEFAULT 0,
   updated    INTEGER NOT NULL DEFAULT 0,
   ends       INTEGER NOT NULL DEFAULT 0 CHECK (ends >= 0),
