@@ -335,6 +335,7 @@ fn hostile_words_about_numbers_reveal_nothing() {
         admin.send(format!("{request}\r\n"));
         assert!(!admin.reply().starts_with(b"-"), "{request}");
     }
+    drop(admin);
     attack_server(&server, None, 64 << 20, || {
         for _ in 0..CLIENTS {
             let mut wire = server.connect();
@@ -355,6 +356,7 @@ fn hostile_words_about_numbers_reveal_nothing() {
             }
         }
     });
+    let mut admin = server.connect();
     admin.send("NUMBER LEDGER bill KEY hidden-key\r\n");
     let ledger = String::from_utf8(admin.reply()).unwrap();
     assert!(ledger.contains("B-HIDDEN-KEY-000001") && ledger.contains("reserved"), "{ledger}");

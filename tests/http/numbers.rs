@@ -6,11 +6,10 @@ use super::document::Document;
 use crate::support::eventually;
 use crate::support::http::HttpServer;
 
-/// A server with the gapless generators `invoice` and `bill`, which has series, and `ticket`, which has no ledger.
+/// A server with the gapless generator `invoice`, and `ticket`, which has no ledger.
 fn start() -> HttpServer {
     let invoice = "invoice serial R{yyyy}-{n:6} zone UTC reset never gapless";
-    let bill = "bill serial B-{key}-{n:6} zone UTC gapless";
-    HttpServer::start(&["--generator", invoice, "--generator", bill, "--generator", "ticket serial T{n:4}"])
+    HttpServer::start(&["--generator", invoice, "--generator", "ticket serial T{n:4}"])
 }
 
 /// A server and its document, for requests whose answers must fit the document.
@@ -21,7 +20,10 @@ struct Numbers {
 
 impl Numbers {
     fn start() -> Numbers {
-        let server = start();
+        Numbers::of(start())
+    }
+
+    fn of(server: HttpServer) -> Numbers {
         let document = Document::of(&server);
         Numbers { server, document }
     }
@@ -110,7 +112,9 @@ fn the_key_of_a_request_reserves_too() {
 
 #[test]
 fn a_number_of_a_series_is_settled_with_its_key() {
-    let numbers = Numbers::start();
+    let bill = "bill serial B-{key}-{n:6} zone UTC gapless";
+    let server = HttpServer::start(&["--generator", bill, "--generator", "ticket serial T{n:4}"]);
+    let numbers = Numbers::of(server);
     for (status, line, body, part) in [
         (200, "POST /v1/numbers/bill/reserve", r#"{"request":"a","key":"acme"}"#, "B-ACME-000001"),
         (404, "POST /v1/numbers/bill/commit", r#"{"request":"a","key":"other"}"#, "belongs to request 'a'"),

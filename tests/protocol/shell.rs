@@ -40,7 +40,8 @@ pub(crate) struct Options {
     pub(crate) series: bool,
     /// Whether there is a store for sequences.
     pub(crate) sequences: bool,
-    /// Whether there are the serial generators `receipt` and `bill`, which are gapless, and `ticket`. `bill` has series.
+    /// Whether there are the serial generators `receipt` and `bill`, which are gapless, and `ticket`. Only `bill` has
+    /// series.
     pub(crate) numbers: bool,
     /// Value of `client-query-buffer-limit`.
     pub(crate) request_bytes_max: usize,

@@ -203,9 +203,9 @@ fn text_of(value: &ReplyValue) -> String {
 
 /// Returns a text as a field of CSV, without control characters.
 ///
-/// A spreadsheet calculates a cell that begins with `=`, `+`, `-` or `@`, and some split lines at semicolons. So each of
-/// these characters, and an apostrophe, gets an apostrophe before it at the begin of the field and behind a semicolon,
-/// also behind blanks and quotes there. Without these apostrophes it is the text again.
+/// A spreadsheet calculates a cell that begins with `=`, `+`, `-` or `@`, and some split lines at semicolons. So each
+/// of these characters, and an apostrophe, gets an apostrophe before it at the begin of the field and behind a
+/// semicolon, also behind blanks and quotes there. Without these apostrophes it is the text again.
 pub fn csv_field(text: &str) -> String {
     let text = printable(text);
     let mut safe = String::with_capacity(text.len() + 1);

@@ -23,8 +23,8 @@ pub(super) enum NumberError {
     #[error("{endpoint}: {error}")]
     Page { endpoint: String, error: InvalidPage },
     #[error(
-        "{endpoint}: a page of the ledger is empty before the last one, or has the cursor of an earlier one, so the list \
-         has no end. Is the server a getid of this version?"
+        "{endpoint}: a page of the ledger is empty before the last one, or has the cursor of an earlier one, so the \
+         list has no end. Is the server a getid of this version?"
     )]
     Endless { endpoint: String },
     #[error("{}: {error}", .path.display())]

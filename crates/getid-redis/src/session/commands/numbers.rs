@@ -97,8 +97,8 @@ pub(super) fn settle(call: &mut Call<'_>) -> CommandResult {
     if !settles_all(call, &counter) {
         let name = counter.name();
         let text = format!(
-            "NOPERM NUMBER SETTLE settles numbers of all keys of generator '{name}', and this user has no pattern for all \
-             of them, such as ~{name}/*"
+            "NOPERM NUMBER SETTLE settles numbers of all keys of generator '{name}', and this user has no pattern for \
+             all of them, such as ~{name}/*"
         );
         return Err(ErrorReply::new(ErrorKind::NoPermission, text));
     }
