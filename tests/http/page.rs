@@ -395,7 +395,12 @@ fn commands_of_the_program_that_the_page_names_exist() {
 #[test]
 fn a_generator_is_explained_with_its_chart() {
     let words = ["--generator", "tweets twitter", "--generator", "feed redis-lua one-server 0"];
-    let counters = ["--generator", "bill serial INV-{yyyy}-{n:6} zone UTC", "--sequence-create", "on-first-use"];
+    let counters = [
+        ["--generator", "bill serial INV-{yyyy}-{n:6} zone UTC"],
+        ["--generator", "tenant serial T-{key}-{n:6} keys-max 5"],
+        ["--sequence-create", "on-first-use"],
+    ]
+    .concat();
     let server = HttpServer::start(&[&words[..], &counters].concat());
     assert!(ask(&server, &["GETID", "bill"]).starts_with('$'));
     let of = |name: &str| server.ask(&format!("GET /v1/status/generators/{name}"));
@@ -405,6 +410,13 @@ fn a_generator_is_explained_with_its_chart() {
     assert_eq!(of("feed").json()["request_fields"], json!(["shard"]));
     let bill = of("bill").json();
     assert_eq!((&bill["explanation"], &bill["counter"]["template"]), (&json!(null), &json!("INV-{yyyy}-{n:6}")));
+    assert_eq!((&bill["counter"]["keys"], &bill["counter"]["keys_max"]), (&json!(null), &json!(null)));
+    assert_eq!(of("tenant").json()["counter"]["keys"], json!(null));
+    for key in ["a", "b"] {
+        assert!(ask(&server, &["GETID", "tenant", "key", key]).starts_with('$'));
+    }
+    let tenant = of("tenant").json();
+    assert_eq!((&tenant["counter"]["keys"], &tenant["counter"]["keys_max"]), (&json!(2), &json!(5)));
     assert_eq!((&bill["counter"]["last"], &bill["counter"]["reset"]), (&json!("1"), &json!("year")));
     assert!(bill["counter"]["sequence"].as_str().unwrap().starts_with("bill@Y2"), "{bill}");
     let status = server.ask("GET /v1/status").json();

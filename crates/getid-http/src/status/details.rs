@@ -445,6 +445,10 @@ struct CounterDetails {
     last: Option<String>,
     /// Reserved values that are left.
     left: Option<u64>,
+    /// The number of its keys, as its store last reported it; null without series, and before the first report.
+    keys: Option<u64>,
+    /// The most keys that it may have; null without series.
+    keys_max: Option<u32>,
 }
 
 #[derive(JsonSchema, Serialize)]
@@ -499,6 +503,8 @@ impl GeneratorDetails {
             last: status.as_ref().and_then(|(_, status)| status.last_given).map(|value| value.to_string()),
             left: status.as_ref().map(|(_, status)| status.left),
             sequence: status.map(|(key, _)| key.to_string()),
+            keys: counter.series().and_then(|_| server.generators.sequences()?.keys_of(name)),
+            keys_max: counter.series().map(|series| series.keys_max),
         };
         Some(details(None, Some(counter), Vec::new()))
     }

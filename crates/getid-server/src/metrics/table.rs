@@ -703,7 +703,8 @@ const SEQUENCES: &[Metric] = &[
 
 #[rustfmt::skip]
 const NUMBERS: &[Metric] = &[
-    gauge("numbers_", "Numbers of each gapless generator by their state, up to 100,000 rows of a state, of all servers; at most 10 s old.",
+    gauge("numbers_", "Numbers of each gapless generator by their state, up to 100,000 rows of a state, of all \
+        servers; at most 10 s old.",
         sequences::ledger_lines)
         .export_parts("generator", NUMBER_PARTS),
 ];

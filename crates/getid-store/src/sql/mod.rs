@@ -256,8 +256,8 @@ pub trait Connection: Send {
         Box::pin(async { Ok(Some(Comparison::default())) })
     }
 
-    /// Returns a page of a ledger, of at most 1,000 rows. A page of one period of all series may have fewer rows than its
-    /// limit, or none, and a cursor nevertheless. Native tables only.
+    /// Returns a page of a ledger, of at most 1,000 rows. A page of one period of all series may have fewer rows than
+    /// its limit, or none, and a cursor nevertheless. Native tables only.
     fn ledger<'a>(&'a mut self, _query: &'a LedgerQuery) -> StoreFuture<'a, LedgerPage> {
         Box::pin(async { Ok(LedgerPage::default()) })
     }

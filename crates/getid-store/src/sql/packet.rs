@@ -190,8 +190,8 @@ pub(super) trait Dialect: Send + 'static {
     /// Clause after the name of a table that is read by its primary key. Without the index the statement would wait for
     /// locks of other rows.
     const BY_KEY: &'static str = "";
-    /// Clause after the name `getid_number` where rows in one state are read. Without the index the statement would read
-    /// all numbers of the generator, of which most are committed.
+    /// Clause after the name `getid_number` where rows in one state are read. Without the index the statement would
+    /// read all numbers of the generator, of which most are committed.
     const BY_STATE: &'static str = "";
     /// Clause after a SELECT that reads what is committed now, inside a transaction that has read before.
     const CURRENT: &'static str = "";
