@@ -49,6 +49,21 @@ fn every_directive_has_an_entry_with_its_default() {
 }
 
 #[test]
+fn directives_that_pages_name_exist() {
+    let pages = all().unwrap();
+    let mut named = 0;
+    for page in pages.iter().filter(|page| page.section == 7) {
+        let text = page.text.replace("\\-", "-");
+        let words = text.split(|char: char| !char.is_ascii_lowercase() && char != '-');
+        for word in words.filter(|word| ["sequence-", "claim-", "id-"].iter().any(|start| word.starts_with(start))) {
+            assert!(Directive::find(word).is_some(), "{} names {word}, which is no directive", page.file_name());
+            named += 1;
+        }
+    }
+    assert!(named > 3, "{named}");
+}
+
+#[test]
 fn pages_are_of_this_version_and_name_pages_that_exist() {
     let pages = all().unwrap();
     let mut names = 0;

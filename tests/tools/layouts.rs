@@ -559,6 +559,17 @@ fn a_generator_over_a_sequence_is_explained() {
     ] {
         assert!(text.contains(part), "{part:?} in\n{text}");
     }
+    for (words, order, limit) in [
+        (&["gapless"][..], "none", "the next request gets a released number, below later ones"),
+        (&["gapless", "released", "void"], "each server's IDs ascend", "a released number is void"),
+    ] {
+        let text = printed(&[&["layout", "serial", "R{n:6}"], words].concat());
+        let order = format!("\norder      {order}\n");
+        for part in [&order, limit, "while that is away, no number is given\n", "NUMBER LEDGER lists them\n"] {
+            assert!(text.contains(part), "{part:?} in\n{text}");
+        }
+        assert!(!text.contains("'cache 0'"), "{text}");
+    }
     let json: Value = serde_json::from_str(&printed(&["layout", "sequence", "format", "base62", "--json"])).unwrap();
     assert_eq!(
         (&json["kind"], &json["reset"], &json["example"]),

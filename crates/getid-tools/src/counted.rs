@@ -4,7 +4,8 @@ use std::fmt;
 
 use getid_core::Number;
 use getid_core::server::{
-    CivilTime, CounterDeclaration, CounterKind, CounterReading, Reset, Serial, Series, VALUE_MAX, counter_doc,
+    CivilTime, CounterDeclaration, CounterKind, CounterReading, ReleasedNumbers, Reset, Serial, Series, VALUE_MAX,
+    counter_doc,
 };
 use serde::Serialize;
 
@@ -132,7 +133,7 @@ impl CounterExplanation {
             max: max.to_string(),
             servers: "any number that share its store of sequences",
             time: time_text(serial),
-            ordered: has_ordered_texts(counter),
+            ordered: has_ordered_texts(counter) && counter.gapless() != Some(ReleasedNumbers::Reused),
             written: written(counter),
             limits: limits(counter, serial, reset),
             declaration: format!("generator {} {declared}", name.as_deref().unwrap_or("NAME")),
@@ -191,16 +192,13 @@ fn written(counter: &CounterDeclaration) -> String {
 
 /// Returns the limits of the generator that a user should know.
 fn limits(counter: &CounterDeclaration, serial: Option<&Serial>, reset: Reset) -> Vec<String> {
-    let mut limits = vec![
-        "each reservation is a write to the store of sequences: while that is away, IDs end with what is in memory"
-            .to_owned(),
-    ];
-    if let Some(Serial { cache, grows, template, gapless, .. }) = serial {
+    let released = serial.and_then(|serial| serial.gapless);
+    let away = if released.is_some() { "no number is given" } else { "IDs end with what is in memory" };
+    let mut limits = vec![format!("each reservation is a write to the store of sequences: while that is away, {away}")];
+    if let Some(Serial { cache, grows, template, .. }) = serial {
         limits.push(match cache {
-            _ if gapless.is_some() => {
-                "gapless: each number has a request and a state, and NUMBER LEDGER lists them; a store without an \
-                 answer gives none"
-                    .to_owned()
+            _ if released.is_some() => {
+                "gapless: each number has a request and a state, and NUMBER LEDGER lists them".to_owned()
             }
             0 => "'cache 0': a crash skips what was under way".to_owned(),
             cache => format!(
@@ -227,7 +225,13 @@ fn limits(counter: &CounterDeclaration, serial: Option<&Serial>, reset: Reset) -
             .push("a crash skips up to the sequence's 'cache', 100 unless SEQUENCE CREATE sets another one".to_owned());
     }
     if has_ordered_texts(counter) {
-        limits.push("over several servers order holds with 'cache 0' alone".to_owned());
+        limits.push(match released {
+            None => "over several servers order holds with 'cache 0' alone".to_owned(),
+            Some(ReleasedNumbers::Void) => "a released number is void, and no other request gets it".to_owned(),
+            Some(ReleasedNumbers::Reused) => {
+                "the next request gets a released number, below later ones ('released void' keeps the order)".to_owned()
+            }
+        });
     } else {
         limits.push("short codes do not sort as their numbers do".to_owned());
         limits.push(CODES_ARE_NO_SECRET.to_owned());

@@ -54,7 +54,7 @@ pub static TABLE: &[Command] =
         DECODEID,
         ENCODEID,
         row(Verb::Generators, "generators", 1, SLOW.and(CommandFlags::READONLY), NONE)
-            .docs("0.2.0", "generic", "List the named generators: kinds, layouts, capacities, ends and positions")
+            .docs("0.1.0", "generic", "List the named generators: kinds, layouts, capacities, ends and positions")
             .costs("O(N) where N is the number of generators"),
         // Also before a login: health checks have no password, and the reply reveals nothing else.
         row(Verb::IdReady, "idready", 1, FAST.and(CommandFlags::READONLY).and(CommandFlags::NO_AUTH), NONE).docs(

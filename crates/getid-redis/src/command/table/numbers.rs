@@ -4,7 +4,7 @@ use super::{
     Argument, Command, CommandFlags, KeyAccess, NONE, READ, READ_UPDATE, Verb, argument, help_row, one, row, token,
 };
 
-const SINCE: &str = "0.2.0";
+const SINCE: &str = "0.1.0";
 const GROUP: &str = "generic";
 
 const RESERVE: CommandFlags = CommandFlags::WRITE.and(CommandFlags::DENY_OOM);

@@ -5,7 +5,7 @@ use super::{
     argument, help_row, one, row, token,
 };
 
-const SINCE: &str = "0.2.0";
+const SINCE: &str = "0.1.0";
 const GROUP: &str = "generic";
 
 const GROW: CommandFlags = CommandFlags::WRITE.and(CommandFlags::DENY_OOM);

@@ -2,7 +2,7 @@
 
 use super::{Argument, Categories, Command, CommandFlags, KeyAccess, NONE, Verb, argument, help_row, one, row};
 
-const SINCE: &str = "0.2.0";
+const SINCE: &str = "0.1.0";
 const GROUP: &str = "generic";
 
 const GENERATOR: Argument = argument("name", "key");

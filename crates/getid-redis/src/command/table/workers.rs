@@ -5,7 +5,7 @@ use super::{
     token,
 };
 
-const SINCE: &str = "0.2.0";
+const SINCE: &str = "0.1.0";
 const GROUP: &str = "generic";
 
 const DANGEROUS: Categories = Categories::DANGEROUS;
