@@ -236,8 +236,8 @@ fn ended_periods_are_shown_and_then_removed() {
         0,
         &["a.b  ", "0.sqlite: counters of 2 generators are not listed: add --periods\n"],
     );
-    let is_generator = "'invoice' is a generator, whose counters have names of their own: `getid sequence list --periods \
-                        --pattern 'invoice[@/]*'` shows them";
+    let is_generator = "'invoice' is a generator, whose counters have names of their own: `getid sequence list \
+                        --periods --pattern 'invoice[@/]*'` shows them";
     for words in ["info invoice", "create invoice", "raise invoice 5"] {
         dir.check_parts(&format!("sequence {words}"), 1, &[is_generator]);
     }

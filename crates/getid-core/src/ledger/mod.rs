@@ -273,8 +273,8 @@ impl NumberRefusal {
             ),
             // The number itself may have another request, and another state.
             NumberRefusal::Settled { text, state: NumberState::Released } => format!(
-                "ERR request '{subject}' of generator '{name}' has released its number '{text}', and gets no other: choose \
-                 another request"
+                "ERR request '{subject}' of generator '{name}' has released its number '{text}', and gets no other: \
+                 choose another request"
             ),
             NumberRefusal::Settled { text, state } => {
                 let why = match state {

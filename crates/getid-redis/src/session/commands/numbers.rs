@@ -274,8 +274,8 @@ fn period(counter: &CounterDeclaration, text: &[u8]) -> Result<String, ErrorRepl
     let example = CivilDay::parse(EXAMPLE_DAY).and_then(|day| reset.period(CivilTime::at(day, 0)));
     Err(match example {
         Some(example) => format!(
-            "ERR '{shown}' cannot be the PERIOD: generator '{name}' has periods such as {example}, which the field period \
-             of its ledger shows"
+            "ERR '{shown}' cannot be the PERIOD: generator '{name}' has periods such as {example}, which the field \
+             period of its ledger shows"
         ),
         None => format!("ERR '{shown}' cannot be the PERIOD: the counter of generator '{name}' has none"),
     }

@@ -50,8 +50,8 @@ pub fn no_generator(name: &[u8], near: &[String]) -> ErrorReply {
     };
     if near.is_empty() && typed.eq_ignore_ascii_case("request") {
         let text = format!(
-            "ERR no generator '{typed}': the name of a generator is before the word REQUEST, and GETID has - for the unnamed \
-             one"
+            "ERR no generator '{typed}': the name of a generator is before the word REQUEST, and GETID has - for \
+             the unnamed one"
         );
         return ErrorReply::new(ErrorKind::NotFound, text);
     }
