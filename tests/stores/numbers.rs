@@ -284,7 +284,7 @@ pub(crate) fn a_plain_name_with_a_ledger_is_no_sequence(fixture: &dyn StoreFixtu
     // A sequence that has given nothing becomes the counter.
     db.create("fresh", "");
     let fresh = NumberRequest { key: key("fresh"), ..of_receipt(reserve("a")) };
-    assert_eq!(db.number(&[fresh.clone()], &[]).each, [Err(NumberVerdict::Row(Verdict::NoSuch))]);
+    assert_eq!(db.number(std::slice::from_ref(&fresh), &[]).each, [Err(NumberVerdict::Row(Verdict::NoSuch))]);
     db.open_period(&OpenPeriodRequest { key: key("fresh"), ..opening }).unwrap();
     assert_eq!(text(&mut db, fresh), "R000001");
     refuses_changes(&mut db, "fresh");

@@ -155,6 +155,7 @@ mod tests {
     use getid_engine::workers::WorkerError;
 
     #[test]
+    #[expect(clippy::too_many_lines, reason = "a table of sentences, each as both ports have it")]
     fn a_command_becomes_the_equivalent_request() {
         for (message, expected) in [
             (

@@ -150,17 +150,14 @@ pub(super) fn raise(args: &RaiseArgs, out: &mut dyn Write) -> Result<(), CliErro
         match changed {
             Ok(row) => {
                 raised += 1;
+                let place = if stores.count() > 1 { format!(" in {}", opened.store.shown()) } else { String::new() };
+                let next = row.next;
                 if args.json {
                     writeln!(out, "{}", json_of(&row, opened))?;
+                } else if was_past {
+                    writeln!(out, "'{key}' is past {last} already{place}: {next} is the next value")?;
                 } else {
-                    let place =
-                        if stores.count() > 1 { format!(" in {}", opened.store.shown()) } else { String::new() };
-                    let next = row.next;
-                    if was_past {
-                        writeln!(out, "'{key}' is past {last} already{place}: {next} is the next value")?;
-                    } else {
-                        writeln!(out, "raised '{key}'{place}: {next} is the next value")?;
-                    }
+                    writeln!(out, "raised '{key}'{place}: {next} is the next value")?;
                 }
             }
             Err(Verdict::NoSuch) if refused.is_none() => {

@@ -369,6 +369,7 @@ mod tests {
                     from_unix_ms: counter_opening.from_unix_ms,
                     has_begun: true,
                     redeclares: false,
+                    restores_row: false,
                     series: None,
                     server: None,
                 };

@@ -332,13 +332,7 @@ impl<L: Link> SqlConnection<L> {
             let ask = &asks[at];
             let found = generators.get(ask.key.name());
             let opening = reads.read(&done).and_then(|rows| {
-                let has_ledger = !done[reads.ledger].rows.is_empty();
-                if let Some(found) = found.filter(|_| has_ledger) {
-                    numbers::check_declaration(found, ask)?;
-                }
-                if let Some(counted) = reads.counted(&done) {
-                    return Err(numbers::cannot_begin(&ask.key, &counted));
-                }
+                reads.check_ledger(&done, found, ask)?;
                 let rows = FoundRows { has_key: rows.has_key || begun.contains(&ask.key.series_key()), ..rows };
                 let opening = native::apply_period_opening(found, &rows, ask, now)?;
                 Ok((rows.row.map(|row| row.version), opening))
@@ -656,9 +650,19 @@ impl OpeningReads {
         OpeningReads { recent, row, key_row, ledger, counted }
     }
 
-    /// Returns the period of a counter that has given numbers without the ledger that they shall have.
-    fn counted(&self, done: &[StatementResult]) -> Option<String> {
-        done[self.counted?].rows.first().map(|row| row.shown(0))
+    /// Fails if the declaration would end the generator's ledger, or begin one behind numbers that were given without it.
+    fn check_ledger(
+        &self,
+        done: &[StatementResult],
+        found: Option<&Generator>,
+        ask: &OpenPeriodRequest,
+    ) -> Result<(), Verdict> {
+        let has_ledger = !done[self.ledger].rows.is_empty();
+        if let Some(found) = found.filter(|_| has_ledger) {
+            numbers::check_declaration(found, ask)?;
+        }
+        let counted = self.counted.and_then(|at| done[at].rows.first());
+        counted.map_or(Ok(()), |row| Err(numbers::cannot_begin(&ask.key, &row.shown(0))))
     }
 
     fn read(&self, done: &[StatementResult]) -> Result<FoundRows, Verdict> {

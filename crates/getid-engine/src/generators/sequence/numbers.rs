@@ -496,7 +496,9 @@ impl Sequences {
             // An operator chooses where a counter continues whose row is lost.
             let (raises, others): (Vec<usize>, Vec<usize>) =
                 of_key.into_iter().partition(|at| matches!(asks[*at].request.act, NumberAct::Raise { .. }));
-            others.into_iter().for_each(|at| results[at] = Some(Err(error.clone())));
+            for at in others {
+                results[at] = Some(Err(error.clone()));
+            }
             if raises.is_empty() {
                 continue;
             }
