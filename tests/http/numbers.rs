@@ -231,7 +231,10 @@ fn hostile_requests_are_refused_with_a_short_answer() {
 #[test]
 fn the_details_count_the_numbers_of_each_ledger() {
     let numbers = Numbers::start();
-    let zeros = json!([{ "generator": "invoice", "reserved": 0, "overdue": 0, "released": 0, "unclear": 0 }]);
+    let zeros = json!([{
+        "generator": "invoice", "reserved": 0, "overdue": 0, "released": 0, "unclear": 0, "requests": 0,
+        "requests_released": 0
+    }]);
     eventually("the ledger is counted", || numbers.ask("GET /v1/status/details", &[], "").1["ledgers"] == zeros);
 }
 

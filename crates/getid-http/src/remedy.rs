@@ -248,8 +248,6 @@ mod tests {
             SequenceRefusal::NoSuch,
             SequenceRefusal::Dropped { last: 7 },
             SequenceRefusal::Ended { unix_ms: 7 },
-            SequenceRefusal::NoSeries,
-            SequenceRefusal::TooManySeries { max: 7 },
             SequenceRefusal::AtMax { max: 7 },
             SequenceRefusal::WentBack,
             SequenceRefusal::Lost { store: "gone".into() },
@@ -259,6 +257,8 @@ mod tests {
         ];
         let names = ["orders", "{a} #b", "makes", "SEQUENCE LIST", "invoice/ACME"];
         let sequences = names.iter().flat_map(|name| refusals.iter().map(move |refusal| (*name, refusal.of(name))));
+        let of_series = [SequenceRefusal::NoSeries, SequenceRefusal::TooManySeries { max: 7 }];
+        let sequences = sequences.chain(of_series.iter().map(|refusal| ("invoice", refusal.of("invoice/ACME"))));
         let operators = [
             SequenceError::Lower { last: 7 },
             SequenceError::TooMany { max: 7 },

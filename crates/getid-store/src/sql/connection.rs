@@ -650,7 +650,8 @@ impl OpeningReads {
         OpeningReads { recent, row, key_row, ledger, counted }
     }
 
-    /// Fails if the declaration would end the generator's ledger, or begin one behind numbers that were given without it.
+    /// Fails if the declaration would end the generator's ledger, or begin one behind numbers that were given without
+    /// it.
     fn check_ledger(
         &self,
         done: &[StatementResult],
