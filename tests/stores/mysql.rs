@@ -270,10 +270,13 @@ fn rights_and_tables_that_are_missing_are_named(server: &MariadbServer) {
     );
     server.sql(&store(&url, TableKind::Native).schema());
     server.sql(&store(&url, TableKind::Native).schema());
-    assert_refused(&url, &["UPDATE command denied", "GRANT SELECT, INSERT, UPDATE ON `ids`.* TO 'app'"]);
+    assert_refused(&url, &["UPDATE command denied", "GRANT SELECT, INSERT, UPDATE, DELETE ON `ids`.* TO 'app'"]);
     // A user without INSERT may still reserve from existing rows.
     server.sql("GRANT UPDATE ON ids.* TO app@localhost");
-    assert_refused(&url, &["INSERT command denied", "getid_beat", "GRANT SELECT, INSERT, UPDATE ON `ids`.* TO 'app'"]);
+    assert_refused(
+        &url,
+        &["INSERT command denied", "getid_beat", "GRANT SELECT, INSERT, UPDATE, DELETE ON `ids`.* TO 'app'"],
+    );
     server.sql("GRANT INSERT ON ids.getid_beat TO app@localhost");
     db(&server.url()).create("orders", "");
     let mut client = db(&url);
@@ -336,7 +339,11 @@ fn refused_logins_name_the_reason(server: &MariadbServer) {
         ),
         ("getid", "ids", ["rejects the login of 'getid': Access denied", "using password: NO", "", ""]),
         ("mine", "ids", ["rejects the login of 'mine': Access denied", "1698", "", ""]),
-        ("app:app-secret", "shut", ["'app' may not use the database 'shut'", "GRANT SELECT, INSERT, UPDATE", "", ""]),
+        (
+            "app:app-secret",
+            "shut",
+            ["'app' may not use the database 'shut'", "GRANT SELECT, INSERT, UPDATE, DELETE", "", ""],
+        ),
         ("root", "nowhere", ["no database 'nowhere'", "(error 1049)", "create it", ""]),
     ] {
         assert_refused(&server.url_of(login, database, ""), &expected);

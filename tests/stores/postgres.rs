@@ -171,7 +171,7 @@ fn rights_and_tables_that_are_missing_are_named(server: &PostgresServer) {
     );
     server.psql(&store(&url, TableKind::Native).schema());
     server.psql(&store(&url, TableKind::Native).schema());
-    assert_refused(&url, &["'app' may not SELECT the table getid_store", "GRANT SELECT, INSERT, UPDATE ON"]);
+    assert_refused(&url, &["'app' may not SELECT the table getid_store", "GRANT SELECT, INSERT, UPDATE, DELETE ON"]);
     server.psql(
         "GRANT SELECT, UPDATE ON getid_store, getid_beat, getid_generator, getid_number, getid_number_request TO app",
     );
@@ -179,7 +179,7 @@ fn rights_and_tables_that_are_missing_are_named(server: &PostgresServer) {
     assert_refused(&url, &["'app' may not UPDATE the table getid_sequence", "TO \"app\""]);
     // A user without INSERT may still reserve from existing rows.
     server.psql("GRANT UPDATE ON getid_sequence TO app");
-    assert_refused(&url, &["'app' may not INSERT the table getid_beat", "GRANT SELECT, INSERT, UPDATE ON"]);
+    assert_refused(&url, &["'app' may not INSERT the table getid_beat", "GRANT SELECT, INSERT, UPDATE, DELETE ON"]);
     server.psql("GRANT INSERT ON getid_beat TO app");
     db(&server.url()).create("orders", "");
     let mut client = db(&url);
@@ -198,7 +198,7 @@ fn rights_and_tables_that_are_missing_are_named(server: &PostgresServer) {
     client.open_period(&opening("invoice@Y20260101", "")).unwrap();
     // The documented rights suffice, for series, numbers and requests too.
     server.psql(
-        "GRANT SELECT, INSERT, UPDATE ON getid_beat, getid_generator, getid_number, getid_number_request, \
+        "GRANT SELECT, INSERT, UPDATE, DELETE ON getid_beat, getid_generator, getid_number, getid_number_request, \
          getid_request, getid_request_count, getid_sequence, getid_store TO app; GRANT DELETE ON getid_request TO app",
     );
     rights_suffice_for_numbers(&mut client);

@@ -222,7 +222,7 @@ const LEDGER: Endpoint = Endpoint {
     id: "listNumbers",
     summary: "List the states of all numbers, page by page",
     description: "In the order of key, period and number. Each number from 1 to the highest of a period is in one row; \
-                  a range of void numbers is one row.",
+                  a range of void or unclear numbers is one row.",
     access: EndpointAccess::Commands(&[("NUMBER LEDGER", "")]),
     parameters: &[
         GENERATOR,

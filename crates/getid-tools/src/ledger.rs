@@ -31,7 +31,7 @@ const FORMULA_BEGINS: [char; 9] = ['=', '+', '-', '@', '\'', '\u{ff1d}', '\u{ff0
 /// Characters of a server's word that an error shows.
 const SHOWN_CHARS_MAX: usize = 60;
 
-/// A row of a ledger: a number, or a range of void numbers.
+/// A row of a ledger: a number, or a range of void or unclear numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LedgerRow {
     /// First number.

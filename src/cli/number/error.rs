@@ -23,7 +23,7 @@ pub(super) enum NumberError {
     #[error("{endpoint}: {error}")]
     Page { endpoint: String, error: InvalidPage },
     #[error(
-        "{endpoint}: a page of the ledger is empty before the last one, or has the cursor of an earlier one, so the \
+        "{endpoint}: a page of the ledger has the cursor of an earlier one, or too many pages in a row are empty, so the \
          list has no end. Is the server a getid of this version?"
     )]
     Endless { endpoint: String },

@@ -23,7 +23,7 @@ The CSV begins with a line that names the generator, the selection, the server a
 that every number from 1 to the highest is in the list, or which are missing. Lines that begin with # are no rows.
 Without the last line the list is incomplete. Fields are quoted by RFC 4180; control characters are written as \\n or
 \\u{1b}; what a spreadsheet would calculate (=, +, -, @, also behind a semicolon) gets an apostrophe before it. A range
-of void numbers is one row, 5 to 9.
+of void or unclear numbers is one row, 5 to 9.
 
 Exit code 0: every number is in the list; 1: numbers are missing, or the server refused; 2: the command line is wrong,
 or the server was not reached. With --state nothing counts as missing.";
@@ -37,6 +37,9 @@ Examples:
 
 /// Rows of a page.
 const PAGE_ROWS: &str = "1000";
+
+/// Most empty pages in a row. A server looks for the numbers of one period in up to 10,000 rows a page.
+const EMPTY_PAGES_MAX: u32 = 10_000;
 
 /// Arguments of `getid number ledger`.
 #[derive(Args)]
@@ -216,6 +219,7 @@ fn export(args: &LedgerArgs, form: Form, out: &mut dyn Write) -> Result<bool, Cl
     }
     let mut audit = Audit::default();
     let mut cursors = CursorLoop::default();
+    let mut empty_pages = 0;
     loop {
         for row in &page.rows {
             write_row(row, form, out)?;
@@ -225,8 +229,8 @@ fn export(args: &LedgerArgs, form: Form, out: &mut dyn Write) -> Result<bool, Cl
         if page.next.is_empty() {
             break;
         }
-        // Only the last page may be empty.
-        if page.rows.is_empty() || cursors.is_repeated(&page.next) {
+        empty_pages = if page.rows.is_empty() { empty_pages + 1 } else { 0 };
+        if empty_pages > EMPTY_PAGES_MAX || cursors.is_repeated(&page.next) {
             return Err(NumberError::Endless { endpoint: server.endpoint() }.into());
         }
         let cursor = page.next;

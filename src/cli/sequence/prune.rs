@@ -19,7 +19,8 @@ Examples:
   getid sequence prune --through 2025-12-31
   getid sequence prune --through 2025-12-31 --yes --store postgres://owner@db/ids
 
-The user of the store needs the right to DELETE from getid_sequence, which a server does not.";
+Counters with numbers that are not settled stay, and so do ledgers. The user of the store needs the right to DELETE from
+getid_sequence, which a server does not need.";
 
 #[derive(Args)]
 pub(super) struct PruneArgs {

@@ -117,7 +117,7 @@ pub struct NumberRequest {
     pub declaration: Arc<CounterDeclaration>,
     /// The present time in the zone of the declaration.
     pub stamp: CivilTime,
-    /// User who asks.
+    /// ACL user that sends the request.
     pub user: String,
     /// Whether the user may act for the requests of others.
     pub is_admin: bool,
@@ -155,7 +155,7 @@ pub struct LedgerQuery {
     pub limit: u32,
 }
 
-/// A row of a ledger. A range of void numbers is one row.
+/// A row of a ledger. A range of void or unclear numbers is one row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LedgerRow {
     /// Key of the counter.

@@ -91,7 +91,7 @@ impl DateField {
         matches!(self, Year | ShortYear | WeekYear | FiscalYear)
     }
 
-    /// Returns the interval that a person means who writes the field.
+    /// Returns the interval after which a counter begins again by default if this is the finest field.
     pub(super) const fn reset(self, fiscal_start: FiscalStart) -> Reset {
         match self {
             DateField::Year | DateField::ShortYear | DateField::WeekYear => Reset::Year,

@@ -440,7 +440,7 @@ impl fmt::Display for SeriesCursor {
     }
 }
 
-/// A user who lists keys of series, and gets those that it may read.
+/// User of a `SERIES LIST`, which returns the keys that this user may read.
 #[derive(Clone, Debug)]
 pub struct SeriesReader(pub(super) Arc<User>);
 

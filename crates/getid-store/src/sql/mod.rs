@@ -343,7 +343,7 @@ pub struct LedgerNote {
 }
 
 impl LedgerNote {
-    /// Returns a note that says nothing about this ledger.
+    /// Returns the note of a ledger of which nothing was noted.
     pub fn of(name: &str) -> LedgerNote {
         LedgerNote { name: name.to_owned(), changes: 0, is_suspect: false, counters: Vec::new() }
     }

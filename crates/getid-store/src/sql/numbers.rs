@@ -206,8 +206,8 @@ pub(super) async fn page<L: Link>(link: &mut L, query: &LedgerQuery) -> Result<L
         let next = rows.last().filter(|_| rows.len() >= limit as usize).map(cursor_of);
         return Ok(LedgerPage { rows, next });
     };
-    // No index has the periods of all series together. So a bounded number of rows is read, and the cursor goes on
-    // behind the last of them. One statement reads both, so that no change of a state is between them.
+    // No index has the periods of all series together. So a bounded number of rows is read, and the cursor
+    // continues behind the last of them. One statement reads both, so that no change of a state is between them.
     let scanned = format!("SELECT {columns} FROM {table} WHERE {condition} {order} LIMIT");
     let is_period = L::compared("period", "=", period);
     let done = link.run(Packet::of(format!(

@@ -9,9 +9,6 @@ pub(super) enum TablePurpose {
     Records,
 }
 
-/// Permissions that are needed on the tables of either purpose.
-pub(super) const RIGHTS: &str = "SELECT, INSERT, UPDATE";
-
 impl TablePurpose {
     /// Returns the tables, as written in a GRANT.
     #[cfg(feature = "postgres")]
@@ -22,6 +19,14 @@ impl TablePurpose {
                  getid_sequence, getid_store"
             }
             TablePurpose::Records => "getid_record",
+        }
+    }
+
+    /// Returns the permissions that are needed on the tables. Request keys that have ended are deleted.
+    pub(super) fn rights(self) -> &'static str {
+        match self {
+            TablePurpose::Sequences => "SELECT, INSERT, UPDATE, DELETE",
+            TablePurpose::Records => "SELECT, INSERT, UPDATE",
         }
     }
 

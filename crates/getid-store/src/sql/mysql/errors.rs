@@ -12,7 +12,7 @@ use mysql_async::{DriverError, Error, IoError, ServerError};
 
 use crate::sql::StoreError;
 use crate::sql::packet::{Failure, PacketFailureKind};
-use crate::sql::purpose::{RIGHTS, TablePurpose};
+use crate::sql::purpose::TablePurpose;
 use getid_text::printable::printable_up_to;
 use getid_text::shell::shell_word;
 use getid_text::store_url::{ServerAddress, StoreTls, for_schema_command};
@@ -117,7 +117,8 @@ impl ErrorContext {
             ),
             1044 => format!(
                 "'{user}' may not use the database '{database}': {message}; \
-                 GRANT {RIGHTS}, CREATE ON `{database}`.* TO '{user}'"
+                 GRANT {}, CREATE ON `{database}`.* TO '{user}'",
+                self.purpose.rights()
             ),
             1049 => format!("{place} has no database '{database}': {message}; create it, or correct the name"),
             1040 | 1203 | 1226 => format!("{place} has its maximum of connections: {message}"),
@@ -157,7 +158,7 @@ impl ErrorContext {
         let url = shell_word(&for_schema_command(shown));
         match code {
             1205 => "; another transaction has held the row, or a table, for a second".to_owned(),
-            1142 | 1143 => format!("; GRANT {RIGHTS} ON `{database}`.* TO '{user}'"),
+            1142 | 1143 => format!("; GRANT {} ON `{database}`.* TO '{user}'", self.purpose.rights()),
             1146 => format!("; `{schema} --store {url}` prints the SQL that creates it"),
             1054 => {
                 format!("; this table is of another version, `{schema} --store {url}` prints it as it must be")
@@ -242,7 +243,7 @@ mod tests {
                 "db.example:3307 rejects the login of 'app': Access denied (error 1045); \
                                              check",
             ),
-            (server(1044, "Access denied"), "GRANT SELECT, INSERT, UPDATE, CREATE ON `ids`.* TO 'app'"),
+            (server(1044, "Access denied"), "GRANT SELECT, INSERT, UPDATE, DELETE, CREATE ON `ids`.* TO 'app'"),
             (server(1049, "Unknown database"), "has no database 'ids'"),
             (server(3159, "insecure"), "requires TLS"),
             (server(4000, "two\nlines"), "db.example:3307: two\\nlines (error 4000)"),

@@ -9,7 +9,7 @@ use std::error::Error as _;
 use tokio_postgres::error::{DbError, Severity, SqlState};
 
 use crate::sql::StoreError;
-use crate::sql::purpose::{RIGHTS, TablePurpose};
+use crate::sql::purpose::TablePurpose;
 use getid_text::printable::printable_up_to;
 use getid_text::store_url::{ServerAddress, StoreTls};
 
@@ -123,9 +123,9 @@ fn server_message(db: &DbError) -> String {
 }
 
 fn statement_remedy(code: &SqlState, purpose: TablePurpose) -> String {
-    let (tables, schema) = (purpose.tables(), purpose.schema_command());
+    let (tables, schema, rights) = (purpose.tables(), purpose.schema_command(), purpose.rights());
     if *code == SqlState::INSUFFICIENT_PRIVILEGE {
-        format!(": its owner may GRANT {RIGHTS} ON {tables} TO the user of the address")
+        format!(": its owner may GRANT {rights} ON {tables} TO the user of the address")
     } else if *code == SqlState::UNDEFINED_TABLE {
         format!(": '{schema} --store URL' prints the SQL that creates it")
     } else if *code == SqlState::UNDEFINED_COLUMN {

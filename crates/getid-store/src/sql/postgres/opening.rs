@@ -5,7 +5,7 @@ use super::link::PostgresLink;
 use super::{failures, statements};
 use crate::sql::native::COLUMNS;
 use crate::sql::packet::{Link as _, Packet, SqlRow};
-use crate::sql::purpose::{RIGHTS, TablePurpose};
+use crate::sql::purpose::TablePurpose;
 use crate::sql::{StoreError, StoreInfo, check_pinned};
 use getid_text::printable::printable_up_to;
 use getid_text::store_url::ServerAddress;
@@ -149,8 +149,9 @@ pub(super) fn check(
     let (ServerAddress { database, user, .. }, name) = (address, &table.name);
     if let Some((_, right)) = table.may.iter().zip(["SELECT", "INSERT", "UPDATE"]).find(|(may, _)| !**may) {
         return refused(format!(
-            "'{user}' may not {right} the table {name} of the database '{database}': its owner may GRANT {RIGHTS} ON {} \
-             TO \"{user}\"",
+            "'{user}' may not {right} the table {name} of the database '{database}': its owner may GRANT {} ON {} TO \
+             \"{user}\"",
+            purpose.rights(),
             purpose.tables()
         ));
     }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures numbers without gaps, and IDs of requests, over many connections of one server.
 
-    benches/numbers.py PORT [CONNECTIONS] [ROUNDS] [PID]
+    benches/gapless.py PORT [CONNECTIONS] [ROUNDS] [PID]
 
 The server declares `generator invoice serial "R{n:9}" gapless` and `generator order fork`. Each connection has one
 command in flight. A pair is NUMBER RESERVE and NUMBER COMMIT of one request. With the PID of the server, its CPU time
