@@ -365,7 +365,7 @@ impl State {
                 }
                 row.next = next;
             }
-            RowChange::Confirm => row.state = RowState::Live,
+            RowChange::Confirm { .. } => row.state = RowState::Live,
             RowChange::Expire(change) => {
                 row.ends_unix_ms = match change.decide(row.ends_unix_ms, now_unix_ms) {
                     EndDecision::Written(unix_ms) => unix_ms,

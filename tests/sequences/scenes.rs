@@ -444,7 +444,7 @@ async fn a_store_that_went_back_is_refused_marked_and_goes_on_after_a_confirmati
     let other = Server::start(vec![database.store(true)]);
     sleep(Duration::from_secs(3)).await;
     assert_eq!(other.incr("orders").await, Err(SequenceRefusal::WentBack));
-    server.sequences.confirm(&key("orders")).await.unwrap();
+    server.sequences.confirm(&key("orders"), false).await.unwrap();
     assert!(server.incr("orders").await.unwrap() >= had);
     sleep(Duration::from_secs(2)).await;
     assert!(other.incr("orders").await.unwrap() >= had);
@@ -480,7 +480,7 @@ async fn one_confirmation_is_enough_for_all_servers() {
         assert!(marked.state == RowState::WentBack && marked.next <= had, "{marked:?} and {had}");
         while most.incr("orders").await.is_ok() {}
         sleep(Duration::from_millis(100)).await;
-        first.sequences.confirm(&key("orders")).await.unwrap();
+        first.sequences.confirm(&key("orders"), false).await.unwrap();
         sleep(Duration::from_secs(2)).await;
         for server in [&most, &first] {
             assert!(server.incr("orders").await.unwrap() >= had);
@@ -560,7 +560,7 @@ async fn only_a_mark_can_be_confirmed() {
     let server = Server::start(vec![database.store(true)]);
     server.incr("orders").await.unwrap();
     let before = database.state().rows[&key("orders")].clone();
-    let error = server.sequences.confirm(&key("orders")).await.unwrap_err();
+    let error = server.sequences.confirm(&key("orders"), false).await.unwrap_err();
     assert!(error.of("orders").contains("sequence 'orders': it is not marked"), "{}", error.of("orders"));
     assert_eq!(database.state().rows[&key("orders")].generation, before.generation);
 }

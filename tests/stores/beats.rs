@@ -128,7 +128,7 @@ pub(crate) fn a_comparison_raises_what_is_lower(fixture: &dyn StoreFixture) {
     assert!(db.beat(&asks(1, kind)).is_done);
     let note =
         |name: &str, next: i64, created_unix_ms: i64| NotedRow { key: key(name), next, generation: 0, created_unix_ms };
-    db.change("renewed", &getid_store::sql::RowChange::Confirm).unwrap();
+    db.change("renewed", &getid_store::sql::RowChange::Confirm { has_ledger: false }).unwrap();
     let created = |db: &mut Db, name: &str| db.row(name).unwrap().created_unix_ms;
     let notes = [
         note("higher", 400, created(&mut db, "higher")),

@@ -17,12 +17,12 @@ use crate::beats::{
 };
 use crate::db::{Db, StoreFixture, ask, create, key, opening, range, spec};
 use crate::numbers::{
-    a_comparison_completes_quiet_ledgers, a_counter_with_a_ledger_is_changed_by_it_only,
-    a_ledger_begins_with_its_generator, a_ledger_is_read_page_by_page, a_ledger_that_went_back_is_unclear,
-    a_ledger_without_its_generator_waits_for_it, a_lost_counter_continues_above_a_raise,
-    a_plain_name_with_a_ledger_is_no_sequence, no_number_twice_by_two_connections,
-    numbers_are_kept_with_their_requests, one_period_of_all_series_is_found_step_by_step,
-    released_requests_are_bounded,
+    a_comparison_completes_quiet_ledgers, a_confirmed_counter_keeps_its_ledger,
+    a_counter_with_a_ledger_is_changed_by_it_only, a_ledger_begins_with_its_generator, a_ledger_is_read_page_by_page,
+    a_ledger_that_went_back_is_unclear, a_ledger_without_its_generator_waits_for_it,
+    a_lost_counter_continues_above_a_raise, a_plain_name_with_a_ledger_is_no_sequence,
+    no_number_twice_by_two_connections, numbers_are_kept_with_their_requests,
+    one_period_of_all_series_is_found_step_by_step, released_requests_are_bounded,
 };
 use crate::requests::{
     a_batch_of_claims_is_counted, a_claim_needs_the_row_of_its_server, a_request_keeps_its_first_reply,
@@ -90,6 +90,7 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     a_plain_name_with_a_ledger_is_no_sequence,
     a_lost_counter_continues_above_a_raise,
     a_comparison_completes_quiet_ledgers,
+    a_confirmed_counter_keeps_its_ledger,
     a_counter_with_a_ledger_is_changed_by_it_only,
     a_ledger_that_went_back_is_unclear,
     a_ledger_without_its_generator_waits_for_it,
@@ -418,7 +419,7 @@ fn nothing_is_given_back_after_a_change(fixture: &dyn StoreFixture) {
         ("altered", RowChange::Alter { spec: spec("cache 5"), next_from: 0 }),
         ("dropped", RowChange::Drop),
         ("went-back", RowChange::WentBack { had_next: 0 }),
-        ("confirmed", RowChange::Confirm),
+        ("confirmed", RowChange::Confirm { has_ledger: false }),
     ] {
         db.create(name, "");
         let reserved = db.reserve(name, 100).unwrap();
@@ -439,7 +440,7 @@ fn a_dropped_name_continues_above_its_position(fixture: &dyn StoreFixture) {
     assert_eq!(db.reserve_in("orders", 1), Err(refused()));
     assert_eq!(db.raise("orders", 500), Err(refused()));
     assert_eq!(db.change("orders", &RowChange::Drop), Err(refused()));
-    assert_eq!(db.change("orders", &RowChange::Confirm), Err(refused()));
+    assert_eq!(db.change("orders", &RowChange::Confirm { has_ledger: false }), Err(refused()));
     assert_eq!(db.change("orders", &RowChange::Alter { spec: spec(""), next_from: 0 }), Err(refused()));
     assert_eq!(db.create_of(&create("orders", "")), Err(refused()));
     assert_eq!((db.count(), db.list("", 10, true)), (0, Vec::new()));
@@ -586,7 +587,7 @@ fn a_row_that_went_back_gives_nothing_until_it_is_confirmed(fixture: &dyn StoreF
     assert_eq!(db.reserve("orders", 1), refused(305));
     let altered = db.change("orders", &RowChange::Alter { spec: spec(""), next_from: 0 }).unwrap();
     assert_eq!(altered.state, RowState::WentBack);
-    let row = db.change("orders", &RowChange::Confirm).unwrap();
+    let row = db.change("orders", &RowChange::Confirm { has_ledger: false }).unwrap();
     assert_eq!((row.state, row.next), (RowState::Live, 305));
     assert!(matches!(
         db.change("orders", &RowChange::HadMore { had_next: 500 }),

@@ -7,7 +7,7 @@ use getid_core::server::ledger::{
     LedgerCounts, LedgerQuery, LedgerRow, NumberAct, NumberAnswer, NumberRefusal, NumberRequest, NumberState,
 };
 use getid_core::server::{CivilTime, CounterDeclaration, EndChange, EndCondition, Reset};
-use getid_store::sql::{CreateRequest, LedgerNote, NumberVerdict, OpenPeriodRequest, RowChange, Verdict};
+use getid_store::sql::{CreateRequest, LedgerNote, NumberVerdict, OpenPeriodRequest, RowChange, RowState, Verdict};
 
 use crate::db::{Db, StoreFixture, create, key, opening, range};
 
@@ -313,13 +313,33 @@ pub(crate) fn a_lost_counter_continues_above_a_raise(fixture: &dyn StoreFixture)
             assert_eq!(text(&mut db, reserve("b")), "R2026-000010");
             vec![(1, 1, Reserved), (2, 3, Unclear), (4, 9, Void), (10, 10, Reserved)]
         } else {
-            db.change(&name, &RowChange::Confirm).unwrap();
+            db.change(&name, &RowChange::Confirm { has_ledger: false }).unwrap();
             assert_eq!(text(&mut db, reserve("b")), "R2026-000002");
             vec![(1, 1, Reserved), (2, 2, Reserved)]
         };
         assert_eq!(spans(&mut db), expected);
         refuses_changes(&mut db, &name);
     }
+}
+
+/// A counter of which the store has only a marked row continues when it is confirmed, and stays one with a ledger.
+pub(crate) fn a_confirmed_counter_keeps_its_ledger(fixture: &dyn StoreFixture) {
+    use NumberState::{Reserved, Unclear};
+    let name = reserve("").key.to_string();
+    let mut db = begun(fixture);
+    drop(db);
+    fixture
+        .sql(
+            "DELETE FROM getid_number; DELETE FROM getid_number_request; DELETE FROM getid_generator; \
+             UPDATE getid_sequence SET state = 'went-back', next = 51;",
+        )
+        .unwrap();
+    db = Db::open(fixture);
+    let confirmed = db.change(&name, &RowChange::Confirm { has_ledger: true }).unwrap();
+    assert_eq!(confirmed.state, RowState::Ledger);
+    db.open_period(&opening_of(WORDS)).unwrap();
+    assert_eq!(text(&mut db, reserve("a")), "R2026-000051");
+    assert_eq!(spans(&mut db), [(1, 50, Unclear), (51, 51, Reserved)]);
 }
 
 /// Numbers of counters without a request, and of ended periods, are unclear as far as the notes reach.

@@ -418,7 +418,7 @@ fn missing_features_of_these_tables_are_done_in_sql(server: &MariadbServer) {
         assert!(text.contains("SET step = 1000"), "{text}");
         let text = unsupported(db.change("orders", &RowChange::Drop));
         assert!(text.contains("note its max_id"), "{text}");
-        unsupported(db.change("orders", &RowChange::Confirm));
+        unsupported(db.change("orders", &RowChange::Confirm { has_ledger: false }));
         let change = EndChange { unix_ms: 4_000_000_000_000, condition: EndCondition::default() };
         let text = unsupported(db.change("orders", &RowChange::Expire(change)));
         assert!(text.contains("omit the expiry of 'orders'") && text.contains("sequence-table native"), "{text}");

@@ -196,7 +196,8 @@ async fn raise(server: &Server, sequences: &Arc<Sequences>, key: &Key, last: i64
 
 async fn confirm(server: &Server, sequences: &Arc<Sequences>, key: &Key) -> SequenceResult {
     let (counted, begins) = counted_by(server, key)?;
-    let confirmed = sequences.confirm(&counted).await.map(|_| changed(sequences));
+    let has_ledger = gapless(server, key).is_some();
+    let confirmed = sequences.confirm(&counted, has_ledger).await.map(|_| changed(sequences));
     confirmed.map_err(|error| error_reply(&error, key, begins))
 }
 

@@ -140,10 +140,11 @@ impl<L: Link> SqlConnection<L> {
             None => Err(Verdict::NoSuch),
             Some(Err(bad)) => Err(Verdict::BadRow(bad.to_string())),
             Some(Ok(row)) => {
-                let has_ledger = has_ledger || row.state == RowState::Ledger;
+                let is_declared = *change == RowChange::Confirm { has_ledger: true };
+                let has_ledger = has_ledger || is_declared || row.state == RowState::Ledger;
                 let after = match change {
                     _ if !has_ledger => native::apply_change(&row, change, locked.now),
-                    RowChange::Confirm => native::apply_change(&row, change, locked.now)
+                    RowChange::Confirm { .. } => native::apply_change(&row, change, locked.now)
                         .map(|after| SequenceRow { state: RowState::Ledger, ..after }),
                     _ => Err(numbers::has_ledger()),
                 };

@@ -618,7 +618,9 @@ pub struct Comparison {
 
 /// Returns true if the words of a declaration give its numbers a ledger.
 fn declares_ledger(declaration: &str) -> bool {
-    declaration.split(' ').any(|word| word == GAPLESS)
+    // Other generators may have the word as a value, such as a prefix.
+    let mut words = declaration.split(' ');
+    words.next() == Some("serial") && words.any(|word| word == GAPLESS)
 }
 
 fn no_generators() -> Verdict {
@@ -715,7 +717,10 @@ pub enum RowChange {
         had_next: i64,
     },
     /// Removes the mark. Of a gapless generator, no other change is possible.
-    Confirm,
+    Confirm {
+        /// Whether the generator is declared gapless. A store that lost all rows of the generator does not know it.
+        has_ledger: bool,
+    },
     /// Sets the end of the row, as [`EndChange::decide`] decides by the database's clock. [`Verdict::Ended`], or
     /// [`Verdict::EndKept`] if nothing is written.
     Expire(EndChange),

@@ -453,7 +453,7 @@ fn opened_row(
     let above = |spec: &Spec, next: i64| spec.next_from(next.max(ask.floor).max(highest).min(VALUE_MAX + 1));
     let counter_state = state_of_counter(&ask.declaration);
     let Some(row) = row else {
-        if !ask.may_begin && !ask.restores_row {
+        if !(ask.may_begin || ask.restores_row && ask.has_begun) {
             return Err(Verdict::NoSuch);
         }
         let row = new_row(&ask.key, ask.spec, now_unix_ms);
@@ -668,7 +668,7 @@ pub(super) fn apply_change(row: &SequenceRow, change: &RowChange, now_unix_ms: i
                 return Err(Verdict::Lower { row: Box::new(row.clone()) });
             }
         }
-        RowChange::Confirm => after.state = RowState::Live,
+        RowChange::Confirm { .. } => after.state = RowState::Live,
         RowChange::Expire(change) => {
             after.ends_unix_ms = match change.decide(row.ends_unix_ms, now_unix_ms) {
                 EndDecision::Written(unix_ms) => unix_ms,

@@ -329,13 +329,18 @@ impl Statements {
         }
         for ask in asks {
             let NumberAct::Settle { text, .. } = &ask.act else { continue };
-            let select = format!("SELECT {} FROM getid_number WHERE", number_columns(""));
+            let select = format!("SELECT {} FROM getid_number", number_columns(""));
             let name = literal(ask.key.name());
-            numbers.push(packet.add(format!("{select} name = {name} AND text = {}{}", L::text(text), L::CURRENT)));
+            numbers.push(packet.add(format!(
+                "{select} WHERE name = {name} AND text = {}{}",
+                L::text(text),
+                L::CURRENT
+            )));
             if let Some((key, number)) = place_in_text(&ask.declaration, ask.stamp, text) {
                 numbers.push(packet.add(format!(
-                    "{select} name = {name} AND state = 'unclear' AND request = '' AND series = {} \
+                    "{select}{} WHERE name = {name} AND state = 'unclear' AND request = '' AND series = {} \
                      AND period = {} AND number <= {number} AND last >= {number}{}",
+                    L::BY_STATE,
                     literal(key.series()),
                     literal(key.period()),
                     L::CURRENT

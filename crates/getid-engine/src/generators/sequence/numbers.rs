@@ -7,7 +7,7 @@
 //! Invariant: nothing is handed out while the store is in doubt, or other servers hold it.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -50,6 +50,9 @@ const NOTED_MAX: usize = 10_000;
 
 /// Interval at which a store that other servers hold is looked at again.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// Time after which ledgers that could not be completed are completed again, behind the next batch.
+const COMPLETE_AGAIN_AFTER: Duration = Duration::from_secs(10);
 
 /// Reason why a request about a number has no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -109,6 +112,8 @@ type NumberResult = Result<NumberAnswer, NumberError>;
 pub(super) struct NumberQueue {
     batcher: Batcher<NumberAsk, NumberResult>,
     noted: Mutex<NotedLedgers>,
+    /// Whether the ledgers of a store that only this server uses were completed, or are being completed.
+    is_completed: AtomicBool,
 }
 
 /// What is noted of ledgers, as far as it was read.
@@ -123,7 +128,7 @@ struct NotedLedgers {
 impl Default for NumberQueue {
     fn default() -> NumberQueue {
         let limits = BatchLimits { cost_max: NUMBERS_MAX, waiting_max: WAITING_MAX };
-        NumberQueue { batcher: Batcher::new(limits), noted: Mutex::default() }
+        NumberQueue { batcher: Batcher::new(limits), noted: Mutex::default(), is_completed: AtomicBool::new(false) }
     }
 }
 
@@ -227,7 +232,7 @@ impl Sequences {
     pub(super) async fn serve_numbers(self: Arc<Self>, pool: Arc<StorePool>) {
         let batcher = &self.numbers.batcher;
         // Of a shared store, notes are compared before anything is reserved.
-        let mut is_compared = pool.store.is_shared();
+        let is_own = !pool.store.is_shared();
         loop {
             batcher.ready().await;
             if self.is_closed.load(Relaxed) {
@@ -253,20 +258,24 @@ impl Sequences {
             let _running = FetchEndGuard::begin(&self);
             replies.send(self.number_batch(&pool, &slot, asks).await);
             drop(slot);
-            if !is_compared && pool.is_up() {
-                is_compared = true;
+            if is_own && pool.is_up() && !self.numbers.is_completed.swap(true, Relaxed) {
                 let (own, pool) = (Arc::clone(&self), Arc::clone(&pool));
-                self.handle.spawn(async move { own.complete_ledgers(&pool).await });
+                self.handle.spawn(async move {
+                    if !own.complete_ledgers(&pool).await {
+                        sleep(COMPLETE_AGAIN_AFTER).await;
+                        own.numbers.is_completed.store(false, Relaxed);
+                    }
+                });
             }
         }
     }
 
     /// Completes the ledgers of a store that only this server uses, by its notes, page by page. A request completes the
-    /// ledger of its own counter only, and counters of ended periods have none.
-    async fn complete_ledgers(&self, pool: &Arc<StorePool>) {
+    /// ledger of its own counter only, and counters of ended periods have none. Returns false if it failed.
+    async fn complete_ledgers(&self, pool: &Arc<StorePool>) -> bool {
         let uuid = pool.about().map(|about| about.uuid.clone()).unwrap_or_default();
         let (mut after, mut changed) = (String::new(), 0);
-        let Some(ledgers) = self.notes.ledgers(&uuid).await else { return };
+        let Some(ledgers) = self.notes.ledgers(&uuid).await else { return false };
         while let Some(page) = self.notes.rows_after(&uuid, &after).await {
             let counters = counters_of(&ledgers, &page.rows);
             if !counters.is_empty() {
@@ -280,7 +289,7 @@ impl Sequences {
                     Ok(compared) => changed += compared.map_or(0, |compared| compared.raised),
                     Err(error) => {
                         tracing::warn!("ledgers of {} were not compared with the notes: {error}", pool.store.shown());
-                        return;
+                        return false;
                     }
                 }
             }
@@ -288,6 +297,7 @@ impl Sequences {
             after = last;
         }
         log_marked(pool, changed);
+        true
     }
 
     /// Returns `None` if numbers can be handed out; else the reason for which requests are refused, if they do not wait
@@ -494,8 +504,11 @@ impl Sequences {
                 continue;
             };
             // An operator chooses where a counter continues whose row is lost.
-            let (raises, others): (Vec<usize>, Vec<usize>) =
-                of_key.into_iter().partition(|at| matches!(asks[*at].request.act, NumberAct::Raise { .. }));
+            let may_be_lost =
+                matches!(error, NumberError::Counter(SequenceRefusal::Lost { .. } | SequenceRefusal::BadRow(_)));
+            let (raises, others): (Vec<usize>, Vec<usize>) = of_key
+                .into_iter()
+                .partition(|at| may_be_lost && matches!(asks[*at].request.act, NumberAct::Raise { .. }));
             for at in others {
                 results[at] = Some(Err(error.clone()));
             }

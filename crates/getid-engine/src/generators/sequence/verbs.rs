@@ -354,7 +354,7 @@ impl Sequences {
             let alter = |index| RowChange::Alter { spec: own.spec_of_store(&spec, index), next_from };
             all_done(own.change_everywhere(&key, alter).await?)?;
             if rows.len() > 1 && !counts_alike {
-                all_done(own.change_everywhere(&key, |_| RowChange::Confirm).await?)?;
+                all_done(own.change_everywhere(&key, |_| RowChange::Confirm { has_ledger: false }).await?)?;
             }
             let rows = own.rows(&key).await?;
             own.view(&key, rows).ok_or(SequenceError::Refused(SequenceRefusal::NoSuch))
@@ -391,12 +391,12 @@ impl Sequences {
         .await
     }
 
-    /// Removes the mark of a store that went back.
+    /// Removes the mark of a store that went back. `has_ledger`: whether the counter's generator is gapless.
     ///
     /// # Errors
     ///
     /// No row is marked, or the store fails.
-    pub async fn confirm(self: &Arc<Self>, key: &Key) -> VerbResult<SequenceView> {
+    pub async fn confirm(self: &Arc<Self>, key: &Key, has_ledger: bool) -> VerbResult<SequenceView> {
         let (own, key) = (Arc::clone(self), key.clone());
         self.on_driver(async move {
             let rows = own.rows(&key).await?;
@@ -406,7 +406,7 @@ impl Sequences {
                         .to_owned(),
                 ));
             }
-            all_done(own.change_everywhere(&key, |_| RowChange::Confirm).await?)?;
+            all_done(own.change_everywhere(&key, |_| RowChange::Confirm { has_ledger }).await?)?;
             let rows = own.rows(&key).await?;
             own.view(&key, rows).ok_or(SequenceError::Refused(SequenceRefusal::NoSuch))
         })

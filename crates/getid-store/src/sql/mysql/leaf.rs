@@ -110,7 +110,7 @@ impl ForeignTable for Leaf {
                 "leaf_alloc has no tombstones, and a row that is created again begins at its start: note its max_id, \
                  then DELETE FROM leaf_alloc WHERE biz_tag = '{name}'"
             ),
-            RowChange::Confirm => "leaf_alloc has no mark to remove".to_owned(),
+            RowChange::Confirm { .. } => "leaf_alloc has no mark to remove".to_owned(),
             RowChange::Expire(_) | RowChange::Persist => format!(
                 "leaf_alloc has no column for the end of a row: omit the expiry of '{name}', or count it in getid's own tables \
                  (sequence-table native)"

@@ -159,7 +159,7 @@ impl ForeignTable for Tinyid {
                 "tiny_id_info has no tombstones, and a row that is created again begins at its start: note its max_id, \
                  then DELETE FROM tiny_id_info WHERE biz_type = '{name}'"
             ),
-            RowChange::Confirm => "tiny_id_info has no mark to remove".to_owned(),
+            RowChange::Confirm { .. } => "tiny_id_info has no mark to remove".to_owned(),
             RowChange::Expire(_) | RowChange::Persist => format!(
                 "tiny_id_info has no column for the end of a row: omit the expiry of '{name}', or count it in getid's own tables \
                  (sequence-table native)"
