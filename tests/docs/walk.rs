@@ -189,8 +189,17 @@ impl Walk {
         let _ = self.input.write_all(script.as_bytes());
         let exit = self.exits.recv_timeout(COMMAND_PATIENCE);
         let printed = fs::read_to_string(&output).unwrap_or_default().trim_end().to_owned();
-        let status = exit.unwrap_or_else(|error| panic!("{}: {error}:\n{commands}\n{printed}", self.page));
+        let status =
+            exit.unwrap_or_else(|error| panic!("{}: {error}:\n{commands}\n{printed}\n{}", self.page, self.logs()));
         Outcome { status: status.parse().expect("an exit status"), printed }
+    }
+
+    /// Returns the logs in the folder of the walk, for the message of a failure.
+    fn logs(&self) -> String {
+        let files = fs::read_dir(self.dir.path().join("walk")).into_iter().flatten().flatten();
+        let logs = files.map(|file| file.path()).filter(|path| path.extension().is_some_and(|kind| kind == "log"));
+        let shown = logs.map(|path| format!("{}:\n{}", path.display(), fs::read_to_string(&path).unwrap_or_default()));
+        shown.collect()
     }
 
     fn with_ports(&self, text: &str) -> String {
