@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use getid_core::server::ledger::LedgerCounts;
+use getid_engine::generators::sequence::is_near_request_max;
 use getid_text::plural::{counted, thousands};
 use tokio::time::MissedTickBehavior;
 
@@ -19,9 +20,6 @@ use crate::logging::throttle::throttled;
 
 /// Interval between two readings of a ledger's counts.
 const READ_EVERY: Duration = Duration::from_secs(10);
-
-/// Share of `request-max` at which the log warns, percent.
-const WARNED_PERCENT: u64 = 80;
 
 /// Counts of the ledgers as they were last read, by the names of their generators.
 #[derive(Debug, Default)]
@@ -95,8 +93,7 @@ fn log_changes(server: &Server, name: &str, before: Option<LedgerCounts>, now: L
 
 /// Logs that a ledger gets near `max` requests that released their numbers, once it does.
 fn log_released(server: &Server, name: &str, before: Option<LedgerCounts>, now: LedgerCounts, max: u64) {
-    let is_near =
-        |counts: LedgerCounts| counts.released_requests.saturating_mul(100) >= max.saturating_mul(WARNED_PERCENT);
+    let is_near = |counts: LedgerCounts| is_near_request_max(counts.released_requests, max);
     if is_near(now) && !before.is_some_and(is_near) {
         let (requests, max) = (thousands(now.released_requests), thousands(max));
         throttled!(

@@ -406,7 +406,7 @@ async fn read_counters<L: Link>(
     let rows = (!keys.is_empty()).then(|| packet.add(script::lock_rows_sql::<L>(keys.keys().copied())));
     let mut of_keys = Vec::new();
     for (key, reserves) in keys {
-        let (of_key, current) = (of_key(key), L::CURRENT);
+        let (of_key, current) = (is_row(key), L::CURRENT);
         let highest =
             packet.add(format!("SELECT last FROM getid_number WHERE {of_key} ORDER BY number DESC LIMIT 1{current}"));
         let released = packet.add(format!(
@@ -688,7 +688,7 @@ fn add_numbers<L: Link>(
         changed.entry((key, change)).or_default().push(number.to_string());
     }
     for ((key, change), numbers) in changed {
-        let (of_key, numbers) = (of_key(key), numbers.join(", "));
+        let (of_key, numbers) = (is_row(key), numbers.join(", "));
         packet.add(format!("UPDATE getid_number SET {change} WHERE {of_key} AND number IN ({numbers})"));
     }
     if !new.is_empty() {
@@ -734,12 +734,6 @@ fn add_requests<L: Link>(packet: &mut Packet, writes: &LedgerWrites) {
 /// Returns the columns of a row, each with a prefix.
 fn number_columns(prefix: &str) -> String {
     NUMBER_COLUMNS.map(|column| format!("{prefix}{column}")).join(", ")
-}
-
-/// Returns the condition that a row is one of this counter's.
-fn of_key(key: &Key) -> String {
-    let [name, series, period] = [key.name(), key.series(), key.period()].map(literal);
-    format!("name = {name} AND series = {series} AND period = {period}")
 }
 
 /// Returns a part of a key as a literal: no character of a key ends one.

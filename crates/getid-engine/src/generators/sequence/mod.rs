@@ -54,7 +54,7 @@ pub use self::numbers::NumberError;
 use self::numbers::NumberQueue;
 use self::pool::{StorePool, StoreUuids};
 use self::requests::RequestKeys;
-pub use self::requests::{RequestError, RequestsStatus};
+pub use self::requests::{RequestError, RequestsStatus, is_near_request_max};
 pub use self::status::{BUSIEST_MAX, LISTED_MAX, SequenceTotals, SequencesStatus, StoreStatus};
 pub use self::stop::StopReport;
 pub use self::table::CounterOpening;

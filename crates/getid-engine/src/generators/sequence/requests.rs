@@ -39,6 +39,11 @@ const REMOVALS_MAX: u32 = 100;
 /// Share of `request-max` at which a warning is logged, in percent.
 const WARNED_PERCENT: u64 = 80;
 
+/// Returns true if so many requests are close enough to `request-max` for a warning.
+pub fn is_near_request_max(requests: u64, max: u64) -> bool {
+    requests.saturating_mul(100) >= max.saturating_mul(WARNED_PERCENT)
+}
+
 /// Reason why a request is not looked up or claimed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RequestError {
@@ -184,7 +189,7 @@ impl RequestKeys {
     /// Notes the number of requests of a name. Logs when it gets near the maximum. A warning that `may_warn` holds back
     /// follows at the next number.
     fn note_kept(&self, name: &str, requests: u64, max: u64, may_warn: impl FnOnce() -> bool) {
-        let is_near = requests.saturating_mul(100) >= max.saturating_mul(WARNED_PERCENT);
+        let is_near = is_near_request_max(requests, max);
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let was_warned = kept.get(name).is_some_and(|kept| kept.is_warned);
         let warns = is_near && !was_warned && may_warn();
