@@ -34,7 +34,7 @@ class Worker:
 
     def lease(self):
         asked_at = now_ms()
-        id, token, not_before, not_after = self.client.execute_command(
+        id, token, not_before, not_after, _ = self.client.execute_command(
             "WORKERID", "LEASE", self.pool, "NAME", self.name)
         with self.lock:  # A new lease needs a new generator. A closed worker gives the id back unused.
             self.id, self.token, self.not_before, self.not_after = id, token, not_before, not_after

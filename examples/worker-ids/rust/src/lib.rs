@@ -100,7 +100,7 @@ fn connect(client: &Client, timeout: Duration) -> RedisResult<Connection> {
 
 fn lease(client: &Client, timeout: Duration, pool: &str, name: &str) -> RedisResult<(Lease, Option<u64>)> {
     let asked_at = now_ms();
-    let (id, token, not_before, not_after): (u16, String, u64, u64) =
+    let (id, token, not_before, not_after, _lease_ms): (u16, String, u64, u64, u64) =
         cmd("WORKERID").arg("LEASE").arg(pool).arg("NAME").arg(name).query(&mut connect(client, timeout)?)?;
     let generator = Generator::builder().instance(id).epoch(UNIX_EPOCH).build();
     let last = not_before.saturating_sub(1);
