@@ -554,6 +554,7 @@ fn worker_ids_are_leased_and_renewed() {
             return false;
         }
         granted = leased.json();
+        assert_eq!(granted["lease_ms"], 1000);
         let of_id = format!("POST /v1/workers/orders/leases/{}", granted["id"]);
         let last = granted["not_before"].as_u64().unwrap();
         let renewed = api.ask(&format!("{of_id}/renew"), &shown(&granted, last));

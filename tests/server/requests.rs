@@ -46,6 +46,7 @@ fn a_repeated_request_has_the_first_reply_over_lives_and_connections() {
         "GETID invoice REQUEST a",
         "MGETID 2 invoice REQUEST two",
         "SEQUENCE NEXT orders COUNT 1000 REQUEST a",
+        "SEQUENCE NEXT orders ABOVE 10 COUNT 3 REQUEST above",
     ];
     let first = commands.map(|command| reply(&mut wire, command));
     assert_eq!(first.iter().collect::<HashSet<_>>().len(), commands.len(), "{first:?}");
@@ -57,12 +58,14 @@ fn a_repeated_request_has_the_first_reply_over_lives_and_connections() {
     let server = Server::start_in(dir.path(), &GENERATORS);
     assert_eq!(commands.map(|command| reply(&mut server.connect(), command)), first);
     let mut wire = server.connect();
+    // A repetition has the range of the first request, whatever value it is to be above.
+    assert_eq!(reply(&mut wire, "SEQUENCE NEXT orders COUNT 3 ABOVE 999999 REQUEST above"), first[8]);
     assert_eq!(wire.ask("SEQUENCE NEXT orders COUNT 999 REQUEST a"), "-ERR request 'a' was made with other arguments");
     assert_eq!(wire.ask("MGETID 2 tweets REQUEST a"), "-ERR request 'a' was made with other arguments");
     let one = reply(&mut wire, "MGETID 1 tweets REQUEST a");
     assert_eq!(one.lines().nth(2), first[2].lines().next().map(|id| id.trim_start_matches(':')));
     assert_eq!((wire.info("requests_made"), wire.info("requests_refused")), ("0".to_owned(), "2".to_owned()));
-    assert_eq!(wire.info("requests_found"), "9");
+    assert_eq!(wire.info("requests_found"), "11");
 }
 
 #[test]

@@ -86,6 +86,7 @@ fn a_worker_id_is_leased_renewed_and_released() {
     let mut wire = server.connect();
     let granted = lease(&mut wire, "quick NAME api-1 TTL 300");
     assert!(granted.not_before <= now_ms() && granted.not_after <= now_ms() + 300_000, "{granted:?}");
+    assert_eq!([granted.lease_ms, lease(&mut wire, "quick").lease_ms], [300_000, 600_000], "TTL, or that of the pool");
     let Granted { id, token, not_after, .. } = &granted;
     eventually("a later end", || {
         let reply = send_request(&mut wire, &format!("WORKERID RENEW quick {id} {token} LAST {}", now_ms()));
