@@ -62,7 +62,10 @@ async fn a_value_that_no_server_has_had_skips_nothing_and_stops_no_one() {
     for nonsense in [VALUE_MAX, next, next + 1, VALUE_MAX - 1].repeat(25) {
         let refusal = range(&all[0], 100, Some(nonsense)).await.unwrap_err();
         assert_eq!(refusal, SequenceRefusal::NotGiven { above: nonsense });
-        assert!(refusal.of("orders").starts_with("TRYAGAIN sequence 'orders': its store has not given "), "{refusal:?}");
+        assert!(
+            refusal.of("orders").starts_with("TRYAGAIN sequence 'orders': its store has not given "),
+            "{refusal:?}"
+        );
     }
     assert_eq!((database.next("orders"), database.state().reservations), (next, reservations));
     assert_eq!(all[0].incr("orders").await, Ok(11), "the held values are there");

@@ -63,7 +63,8 @@ impl Sequences {
             return Ok(());
         }
         let view = self.inspect(key).await?;
-        let mut live = view.iter().flat_map(|view| &view.rows).filter(|(_, row)| row.state == RowState::Live).peekable();
+        let mut live =
+            view.iter().flat_map(|view| &view.rows).filter(|(_, row)| row.state == RowState::Live).peekable();
         if live.peek().is_none() || live.any(|(_, row)| value < row.next) {
             return Ok(());
         }
