@@ -73,6 +73,24 @@ async fn a_value_that_no_server_has_had_skips_nothing_and_stops_no_one() {
     assert_eq!(range(&all[0], 1, Some(next - 1)).await.map(|run| run.first), Ok(next));
 }
 
+/// The largest value that a server has reserved is plausible, and not an error: it costs what the server holds.
+#[tokio::test(start_paused = true)]
+async fn the_row_moves_by_one_reservation_for_each_request_and_others_go_on() {
+    let database = Database::new(1);
+    database.put("orders", &[]);
+    let all = servers(1, std::slice::from_ref(&database)).await;
+    let mut last = all[0].incr("orders").await.unwrap();
+    for _ in 0..50 {
+        sleep(Duration::from_secs(1)).await;
+        let (next, reservations) = (database.next("orders"), database.state().reservations);
+        let (own, other) = tokio::join!(range(&all[0], 1, Some(next - 1)), all[0].incr("orders"));
+        assert!(own.unwrap().first >= next && other.unwrap() > last);
+        last = all[0].incr("orders").await.unwrap();
+        assert!(database.state().reservations - reservations <= 1);
+        assert!(database.next("orders") - next <= 110, "the cache, and what was requested");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_value_of_a_missing_or_ended_sequence_gets_its_refusal() {
     let database = Database::new(1);
