@@ -68,6 +68,23 @@ fn a_repeated_request_has_the_first_reply_over_lives_and_connections() {
     assert_eq!(wire.info("requests_found"), "11");
 }
 
+/// Clients with a local supply request more under load, and do not know the setting.
+#[test]
+fn a_range_has_at_most_as_many_values_as_a_request_may_get() {
+    let server = Server::start(&["--sequence-incrby-max", "100"]);
+    let mut wire = server.connect();
+    assert_eq!(wire.ask("SEQUENCE CREATE orders"), "+OK");
+    let ranges = [
+        ("SEQUENCE NEXT orders COUNT 10000000", "*3\r\n:1\r\n:100\r\n:1\r\n"),
+        ("SEQUENCE NEXT orders COUNT 129 REQUEST r", "*3\r\n:101\r\n:200\r\n:1\r\n"),
+        ("SEQUENCE NEXT orders COUNT 129 REQUEST r", "*3\r\n:101\r\n:200\r\n:1\r\n"),
+        ("SEQUENCE NEXT orders COUNT 100 REQUEST r", "-ERR request 'r' was made with other arguments\r\n"),
+        ("SEQUENCE NEXT orders COUNT 129 ABOVE 200", "*3\r\n:201\r\n:300\r\n:1\r\n"),
+    ];
+    ranges.map(|(command, expected)| assert_eq!(reply(&mut wire, command), expected, "{command}"));
+    assert!(wire.ask("INCRBY orders 101").starts_with("-ERR 101 values of 'orders' are too many for one request"));
+}
+
 #[test]
 fn a_request_belongs_to_its_user_and_its_generator() {
     let server = Server::start(&GENERATORS);

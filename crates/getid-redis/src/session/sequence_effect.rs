@@ -373,7 +373,7 @@ pub enum SequenceEffect {
     Next {
         /// Name of the sequence.
         key: Key,
-        /// Number of values; fewer are answered if there are no more up to the max.
+        /// Number of values; fewer are answered if `sequence-incrby-max` is lower, or there are no more up to the max.
         values: u32,
         /// Value above which all of them are.
         above: Option<i64>,

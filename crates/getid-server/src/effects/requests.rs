@@ -15,9 +15,10 @@ use tokio::time::Instant;
 
 use super::EffectReply;
 use super::scripts::draw_run;
+use super::sequence::range_request;
 use crate::Server;
 use crate::error_replies::{of_counter, of_counter_draw, of_request, of_sequence, of_standby};
-use getid_engine::generators::sequence::{RangeRequest, Sequences};
+use getid_engine::generators::sequence::Sequences;
 use getid_redis::resp::{ErrorKind, ErrorReply, Value};
 use getid_redis::session::{
     REQUESTS_OFF, RequestEffect, RequestSource, counter_reply, named_reply, range_reply, unnamed_reply,
@@ -118,8 +119,7 @@ async fn draw(server: &Server, sequences: &Arc<Sequences>, effect: &RequestEffec
             counter_reply(counter, sealer, (stamp, series), &run)
         }
         RequestSource::Sequence { key, above } => {
-            let request = RangeRequest { values: effect.count, above: *above };
-            let run = sequences.next_range(key, request).await;
+            let run = sequences.next_range(key, range_request(server, effect.count, *above)).await;
             run.map(|run| range_reply(&run)).map_err(|error| of_sequence(&error, key.as_str()))
         }
     }

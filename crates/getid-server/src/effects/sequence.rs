@@ -70,7 +70,9 @@ pub(super) async fn perform(server: &Arc<Server>, effect: SequenceEffect, client
         SequenceEffect::ListSeries { name, after, count, reader } => {
             list_series(server, sequences, &name, after, count, &reader).await
         }
-        SequenceEffect::Next { key, values, above } => next(sequences, &key, RangeRequest { values, above }).await,
+        SequenceEffect::Next { key, values, above } => {
+            next(sequences, &key, range_request(server, values, above)).await
+        }
         SequenceEffect::Release { nonce, margin } => {
             let released = sequences.release(&nonce, margin).await.map(|()| Value::OK);
             released.map_err(|error| of_sequence_store(&error)).inspect(|_| {
@@ -422,6 +424,11 @@ async fn adopt(sequences: &Arc<Sequences>, key: &Key, table: String, id: i64) ->
         )
         .into(),
     ))
+}
+
+/// Returns the request for a range of `values`, or of as many as one request may get.
+pub(super) fn range_request(server: &Server, values: u32, above: Option<i64>) -> RangeRequest {
+    RangeRequest { values: values.min(server.config.get().sequences.incrby_max), above }
 }
 
 async fn next(sequences: &Arc<Sequences>, key: &Key, request: RangeRequest) -> SequenceResult {

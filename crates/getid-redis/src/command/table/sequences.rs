@@ -123,7 +123,7 @@ pub(super) const SEQUENCE: Command = row(Verb::Sequence, "sequence", -2, Command
             ])
             .help(&[
                 "NEXT <name> [COUNT <n>] [ABOVE <value>] [REQUEST <r> [FOR <seconds>]]",
-                "    Get <n> values (default: 1), fewer if there are no more: the first, the last, the increment.",
+                "    Get <n> values (default: 1) at most: the first, the last, the increment.",
                 "    All are above <value>. Repeated with the same <r>, it returns the same values.",
             ]),
         row(Verb::SequenceStores, "sequence|stores", -2, SLOW.and(CommandFlags::ADMIN), NONE)

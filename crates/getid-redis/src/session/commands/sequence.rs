@@ -222,7 +222,11 @@ pub(super) fn next(call: &mut Call<'_>) -> CommandResult {
         }
     }
     call.check_store()?;
-    let values = call.requested_values(count.unwrap_or(1), &key)?;
+    let count = count.unwrap_or(1);
+    // The server returns fewer values than are requested if `sequence-incrby-max` is lower.
+    let values = u32::try_from(count).ok().filter(|values| (1..=RESERVED_MAX).contains(values));
+    let values = values
+        .ok_or_else(|| format!("ERR COUNT is {count}, must be 1 to {RESERVED_MAX}: values of sequence '{key}'"))?;
     if let Some(value) = above.filter(|value| !(0..=VALUE_MAX).contains(value)) {
         return Err(format!("ERR ABOVE is {value}, must be 0 to {VALUE_MAX}: a value of sequence '{key}'").into());
     }
