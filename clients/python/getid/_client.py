@@ -519,6 +519,9 @@ class Client:
             return False
         try:
             reply = connection.request(one[1], min(REPLY_TIMEOUT_S, deadline - time.monotonic()))
+            if isinstance(reply, ServerError) and reply.code == "ERR" and len(one[1]) > 5:
+                # LAST is too far ahead for the server. Without it the id is free at the end of the lease.
+                return self._send_release(connection, (one[0], one[1][:5]), deadline)
         except ConnectionLost:
             return False
         if reply == "OK":
