@@ -263,7 +263,7 @@ class Client:
     # Processes.
 
     def _enter(self) -> None:
-        """Begins a call. In a forked child the client starts anew, with nothing of its parent."""
+        """Begins a call. In a forked child the client starts again, with nothing of its parent."""
         if self._pid == os.getpid():
             return
         # The parent's locks may be held for ever here, so the guard is a lock of this process.

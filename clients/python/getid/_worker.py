@@ -136,7 +136,7 @@ class Worker(Source):
             waiter = self._draw_or_queue(ids, 1, asyncio.get_running_loop())
             if waiter is None:
                 return ids[0]
-            await self._wait_async(waiter, max(0.0, deadline - time.monotonic()))
+            await self._wait_async(waiter, limit, deadline)
 
     def try_next(self) -> Optional[int]:
         """Returns the next ID if it can be made at once, else None. Never waits, and starts the lease."""
@@ -160,7 +160,7 @@ class Worker(Source):
                 return
             waiter = self._enqueue(Waiter(1))
             self._want()
-        self._wait(waiter, limit)
+        self._wait(waiter, limit, time.monotonic() + limit)
 
     def stats(self) -> dict[str, Any]:
         """Returns the counters of this object: ``values``, ``worker_id``, ``not_before_ms``, ``not_after_ms``,
@@ -191,7 +191,7 @@ class Worker(Source):
                 if len(ids) == n:
                     return ids
                 continue
-            self._wait(waiter, max(0.0, deadline - time.monotonic()))
+            self._wait(waiter, limit, deadline)
 
     def _draw_or_queue(self, ids: list[int], n: int, loop: Any) -> Optional[Waiter]:
         """Makes up to ``CHUNK`` of the missing IDs. Returns a waiter if none can be made now."""
@@ -462,7 +462,8 @@ class Worker(Source):
         return delay
 
     def _is_needed(self) -> bool:
-        return self._can_renew() and self._time_ns() // 1_000_000 < self._lease.not_after  # type: ignore[union-attr]
+        lease = self._lease
+        return lease is not None and not lease.is_lost and self._time_ns() // 1_000_000 < lease.not_after
 
     def _failure_event(self) -> str:
         return "renew_failed" if self._job == "RENEW" else "fetch_failed"
