@@ -201,6 +201,17 @@ class TestFresh(GetidTest):
         self.assertEqual(late[0](), 2)
         self.assertEqual(len(self.server.requests), 2)
 
+    def test_a_value_of_an_abandoned_call_serves_no_later_call(self) -> None:
+        sequence = self.client().sequence("serial", fresh=True)
+        self.server.script.append(self.server.gated(None))
+        first = start(lambda: sequence.next(timeout=0.2))
+        self.server.wait("COUNT 1")
+        late = start(sequence.next)
+        with self.assertRaises(Unavailable):
+            first()
+        self.server.open_gate()
+        self.assertEqual(late(), 2)
+
     def test_waiting_calls_share_a_fetch(self) -> None:
         sequence = self.client().sequence("serial", fresh=True)
         self.server.script.append(self.server.gated(None))
