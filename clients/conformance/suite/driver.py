@@ -7,6 +7,7 @@ import os
 import shlex
 import signal
 import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import Future
@@ -115,4 +116,6 @@ class Driver:
 def read_command(folder: str) -> List[str]:
     """Returns the command of a driver, the words of its file ``command``."""
     with open(os.path.join(folder, "command"), encoding="utf-8") as file:
-        return shlex.split(file.read(), comments=True)
+        words = shlex.split(file.read(), comments=True)
+    # The packages that this Python has, gevent among them, are those of the driver.
+    return [sys.executable, *words[1:]] if words[0] == "python3" else words
