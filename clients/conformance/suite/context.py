@@ -83,11 +83,11 @@ class Context:
         self.proxies: List[Proxy] = []
         self.servers: List[Server] = []
 
-    def own_server(self, folder: str, words: Optional[List[str]] = None, is_ready: bool = True) -> Server:
+    def own_server(self, folder: str, words: Optional[List[str]] = None, expected: str = "ready") -> Server:
         """Starts a server that this scene may kill."""
         server = Server(os.path.join(self.folder, folder), words)
         self.servers.append(server)
-        return server.start(is_ready)
+        return server.start(expected)
 
     def proxy(self, server: Optional[Server] = None) -> Proxy:
         """Starts a proxy before a server, by default the shared one."""

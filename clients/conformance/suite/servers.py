@@ -47,15 +47,15 @@ class Server:
         self._words = ["--id-machine-claim", "no", "--sequence-create", "on-first-use", *pools, *(words or [])]
         self.process: Optional[subprocess.Popen] = None
 
-    def start(self, is_ready: bool = True) -> "Server":
-        """Starts the server, and waits until it gives values (``is_ready``) or answers."""
+    def start(self, expected: str = "ready") -> "Server":
+        """Starts the server, and waits until it gives values (``ready``), or PING is answered with this first word."""
         ids = [] if "--server-id" in self._words else ["--id-generator", "id-range 10 shard-range 1 random-range 10"]
         ids += [] if "--server-id" in self._words else ["--server-id", self._id]
         command = [binary(), "serve", "--dir", self.folder, "--port", str(self.port), *ids, *self._words]
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
-        self._wait("PONG", "PING")
-        if is_ready:
+        self._wait("PONG" if expected == "ready" else expected, "PING")
+        if expected == "ready":
             self._wait(int, "INCR", "ready")
             for pool in POOLS:
                 self._wait("OK", "WORKERID", "INIT", pool, "NEW")
@@ -73,14 +73,14 @@ class Server:
             self.process = None
 
     def _wait(self, expected: Any, *words: str) -> None:
+        """Repeats a request until its reply is of the type ``expected``, or has it as its first word."""
         end = time.monotonic() + START_S
         reply: Any = None
         while time.monotonic() < end:
             try:
                 reply = self.ask(*words)
-                if reply == expected or (isinstance(expected, type) and isinstance(reply, expected)):
-                    return
-                if words[1:2] == ("INIT",) and "record" in str(reply) or "open" in str(reply):
+                is_reply = isinstance(reply, expected) if isinstance(expected, type) else str(reply).split(" ")[0] == expected
+                if is_reply:
                     return
             except (OSError, EOFError) as error:
                 reply = error
