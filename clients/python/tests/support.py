@@ -7,13 +7,13 @@ import threading
 import time
 import unittest
 from collections import deque
-from typing import Any, Callable, Optional
+from typing import Any, Callable
 from unittest import mock
 
 from getid import Client, Event, Layout
 from getid._clock import TestClock
 
-BOUND_S = 3.0
+BOUND_S = 30.0
 """Bound of a wait for an event. It is reached only by a test that fails."""
 
 NOW_MS = 1_795_000_000_000
@@ -36,6 +36,7 @@ class Log:
 
     def wait(self, fits: Callable[[Any], bool], count: int = 1) -> Any:
         """Returns the ``count``-th entry that fits, as soon as there is one."""
+
         def found() -> list[Any]:
             return [entry for entry in self.entries if fits(entry)]
 
@@ -55,7 +56,7 @@ class Server:
     returns one of them or None. Without an entry the reply is that of a well-behaved server.
     """
 
-    def __init__(self, clock: Optional[TestClock] = None, path: Optional[str] = None, tls: Any = None) -> None:
+    def __init__(self, clock: TestClock | None = None, path: str | None = None, tls: Any = None) -> None:
         self.clock = clock
         self.log = Log()
         self.script: deque[Any] = deque()
@@ -63,6 +64,7 @@ class Server:
         self.step = 1
         self.lease_ms = 30_000
         self.worker_id = 7
+        self.worker_step = 0
         self.lease_error = b""
         self.end = 0
         self.connections = 0
@@ -74,7 +76,9 @@ class Server:
         self._listener.bind(path or ("127.0.0.1", 0))
         self._listener.listen(64)
         self.port = 0 if path else self._listener.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._is_closed = False
+        self._accepting = threading.Thread(target=self._accept, daemon=True)
+        self._accepting.start()
 
     @property
     def url(self) -> str:
@@ -93,19 +97,28 @@ class Server:
 
     def gated(self, reply: Any) -> Callable[[Any], Any]:
         """Returns a script entry that replies once the gate is open."""
+
         def wait_and_reply(_: Any) -> Any:
             self._gate.wait(BOUND_S)
             return reply
+
         return wait_and_reply
 
     def close(self) -> None:
         self._gate.set()
-        for found in [self._listener, *self._sockets]:
-            try:
-                found.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
-            found.close()
+        self._is_closed = True
+        self._shut(self._listener)
+        # Else the thread would accept on the descriptor when another listener has its number.
+        self._accepting.join(BOUND_S)
+        self._listener.close()
+        for found in self._sockets:
+            self._shut(found)
+
+    def _shut(self, found: socket.socket) -> None:
+        try:
+            found.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
 
     def _accept(self) -> None:
         while True:
@@ -114,7 +127,7 @@ class Server:
                 if self._tls:
                     accepted = self._tls.wrap_socket(accepted, server_side=True)
             except OSError:
-                if self._listener.fileno() < 0:
+                if self._is_closed:
                     return
                 continue
             self.connections += 1
@@ -157,9 +170,10 @@ class Server:
             return self.values(int(arguments[4]))
         if arguments[:2] == ["WORKERID", "RELEASE"]:
             return b"+OK\r\n"
-        now_ms = self.clock.time_ns() // 1_000_000 if self.clock else NOW_MS
+        now_ms = (self.clock or time).time_ns() // 1_000_000
         if arguments[:2] == ["WORKERID", "LEASE"]:
             self.end = now_ms + self.lease_ms
+            self.worker_id += self.worker_step
             return lease(self.worker_id, now_ms, self.end, self.lease_ms)
         self.end = max(self.end, now_ms, int(arguments[6]) + 1) + self.lease_ms
         return b"*1\r\n:%d\r\n" % self.end
@@ -246,16 +260,23 @@ class GetidTest(unittest.TestCase):
     """Test with a frozen clock, a server and a client."""
 
     def setUp(self) -> None:
+        hook, threading.excepthook = threading.excepthook, self.note_failure
+        self.failed_threads: list[Any] = []
+        self.addCleanup(lambda: self.assertEqual(self.failed_threads, []))
+        self.addCleanup(setattr, threading, "excepthook", hook)
         self.clock = TestClock(frozen=True, wall_ms=NOW_MS)
         self.server = self.make_server()
         self.events = Log()
+
+    def note_failure(self, failure: Any) -> None:
+        self.failed_threads.append(failure.exc_value)
 
     def make_server(self, **options: Any) -> Server:
         server = Server(self.clock, **options)
         self.addCleanup(server.close)
         return server
 
-    def client(self, url: Optional[str] = None, **options: Any) -> Client:
+    def client(self, url: str | None = None, **options: Any) -> Client:
         options.setdefault("clock", self.clock)
         options.setdefault("on_event", self.events.add)
         options.setdefault("timeout", BOUND_S)
@@ -263,7 +284,7 @@ class GetidTest(unittest.TestCase):
         self.addCleanup(client.close, 0)
         return client
 
-    def due_in(self, source: Any) -> Optional[float]:
+    def due_in(self, source: Any) -> float | None:
         """Returns after how many seconds the object's next job begins."""
         due = source._due
         return None if due is None else round(due - self.clock.monotonic(), 6)

@@ -6,8 +6,7 @@ import threading
 import unittest
 from unittest import mock
 
-from getid import Client, Refused, Unavailable
-from getid import _client, _source
+from getid import Client, Refused, Unavailable, _client, _source
 
 from .support import BOUND_S, CLOSE, GetidTest, no_threads, run_together, span, start, until
 
@@ -56,7 +55,7 @@ class TestSegments(GetidTest):
             # No value of the reply is left over, so no prefetch follows.
             self.server.script.append(lambda arguments: self.server.values(1))
             sequence._due = 0.0
-            sequence._prefetch, prefetch = sequence._prefetch, sequence._prefetch
+            sequence._prefetch, _prefetch = sequence._prefetch, sequence._prefetch
             waiting = start(sequence.next)
             self.clock.shift()
             with mock.patch.object(sequence, "_is_low", lambda: False):
@@ -93,9 +92,21 @@ class TestSegments(GetidTest):
 
     def test_ranges_of_unexpected_form_close_the_connection(self) -> None:
         wrong = [
-            span(1, 18), span(1, 2, 0), span(1, 2, -1), span(5, 4), span(-1, 3), span(1, 4, 2), b"*2\r\n:1\r\n:2\r\n",
-            b"*3\r\n$1\r\n1\r\n$1\r\n2\r\n:1\r\n", b"$-1\r\n", b"*-1\r\n", b"+OK\r\n", b":5\r\n",
-            b"*3\r\n:1\r\n:2\r\n:1\r\n:9\r\n", (b"*3\r\n:1\r\n:2",), (b"",),
+            span(1, 18),
+            span(1, 2, 0),
+            span(1, 2, -1),
+            span(5, 4),
+            span(-1, 3),
+            span(1, 4, 2),
+            b"*2\r\n:1\r\n:2\r\n",
+            b"*3\r\n$1\r\n1\r\n$1\r\n2\r\n:1\r\n",
+            b"$-1\r\n",
+            b"*-1\r\n",
+            b"+OK\r\n",
+            b":5\r\n",
+            b"*3\r\n:1\r\n:2\r\n:1\r\n:9\r\n",
+            (b"*3\r\n:1\r\n:2",),
+            (b"",),
         ]
         for reply in wrong:
             with self.subTest(reply):
@@ -121,8 +132,13 @@ class TestAges(GetidTest):
 
     def test_age_is_the_larger_of_both_clocks(self) -> None:
         cases = {
-            (59_999, 59_999): 2, (60_000, 59_999): 18, (59_999, 60_000): 18, (0, 60_000): 18, (60_000, 1): 18,
-            (3_600_000, 1): 18, (0, 3_600_000): 18,
+            (59_999, 59_999): 2,
+            (60_000, 59_999): 18,
+            (59_999, 60_000): 18,
+            (0, 60_000): 18,
+            (60_000, 1): 18,
+            (3_600_000, 1): 18,
+            (0, 3_600_000): 18,
         }
         for (wall_ms, mono_ms), value in cases.items():
             with self.subTest(wall=wall_ms, mono=mono_ms):
@@ -184,6 +200,17 @@ class TestFresh(GetidTest):
         self.assertEqual(sequence.next(), 1)
         self.assertEqual(late[0](), 2)
         self.assertEqual(len(self.server.requests), 2)
+
+    def test_a_value_of_an_abandoned_call_serves_no_later_call(self) -> None:
+        sequence = self.client().sequence("serial", fresh=True)
+        self.server.script.append(self.server.gated(None))
+        first = start(lambda: sequence.next(timeout=0.2))
+        self.server.wait("COUNT 1")
+        late = start(sequence.next)
+        with self.assertRaises(Unavailable):
+            first()
+        self.server.open_gate()
+        self.assertEqual(late(), 2)
 
     def test_waiting_calls_share_a_fetch(self) -> None:
         sequence = self.client().sequence("serial", fresh=True)
@@ -262,15 +289,28 @@ class TestCalls(GetidTest):
         client = self.client()
         sequence = client.sequence("orders")
         wrong = [
-            lambda: sequence.take(0), lambda: sequence.take(1_000_001), lambda: sequence.take(1.0),
-            lambda: sequence.take(True), lambda: sequence.next(-1), lambda: sequence.next(86_401),
-            lambda: sequence.next(float("nan")), lambda: sequence.next("1"), lambda: sequence.warm_up(0),
-            lambda: client.sequence(""), lambda: client.sequence("a" * 129), lambda: client.sequence("\ud800"),
-            lambda: client.sequence(b"a"), lambda: client.sequence("a", hold=0.009),
-            lambda: client.sequence("a", hold=60.1), lambda: client.sequence("a", prefetch_max=-1),
-            lambda: client.sequence("a", prefetch_max=10_000_001), lambda: client.sequence("a", fresh=1),
-            lambda: client.sequence("orders", hold=5), lambda: Client("getid://a", timeout=-1),
-            lambda: Client("getid://a", on_event=5), lambda: Client("getid://a", tls=mock.Mock()),
+            lambda: sequence.take(0),
+            lambda: sequence.take(1_000_001),
+            lambda: sequence.take(1.0),
+            lambda: sequence.take(True),
+            lambda: sequence.next(-1),
+            lambda: sequence.next(86_401),
+            lambda: sequence.next(float("nan")),
+            lambda: sequence.next("1"),
+            lambda: sequence.warm_up(0),
+            lambda: client.sequence(""),
+            lambda: client.sequence("a" * 129),
+            lambda: client.sequence("\ud800"),
+            lambda: client.sequence(b"a"),
+            lambda: client.sequence("a", hold=0.009),
+            lambda: client.sequence("a", hold=60.1),
+            lambda: client.sequence("a", prefetch_max=-1),
+            lambda: client.sequence("a", prefetch_max=10_000_001),
+            lambda: client.sequence("a", fresh=1),
+            lambda: client.sequence("orders", hold=5),
+            lambda: Client("getid://a", timeout=-1),
+            lambda: Client("getid://a", on_event=5),
+            lambda: Client("getid://a", tls=mock.Mock()),
         ]
         for number, call in enumerate(wrong):
             with self.subTest(number), self.assertRaises((ValueError, TypeError)) as caught:
@@ -300,8 +340,14 @@ class TestErrors(GetidTest):
         return sequence, waiting
 
     def test_a_wait_of_10_ms_doubles_to_a_second(self) -> None:
-        for reply in (b"-BUSY x\r\n", b"-TRYAGAIN x\r\n", b"-EXHAUSTED x\r\n", b"-MISCONF x\r\n", CLOSE,
-                      b"-ERR max number of clients reached\r\n"):
+        for reply in (
+            b"-BUSY x\r\n",
+            b"-TRYAGAIN x\r\n",
+            b"-EXHAUSTED x\r\n",
+            b"-MISCONF x\r\n",
+            CLOSE,
+            b"-ERR max number of clients reached\r\n",
+        ):
             with self.subTest(reply):
                 self.events.entries.clear()
                 sequence, waiting = self.failing(*[reply] * 9)
@@ -348,11 +394,15 @@ class TestErrors(GetidTest):
 
     def test_unavailable_names_the_last_failure(self) -> None:
         self.server.script.append(b"-MISCONF the disk is full\r\n")
-        with self.assertRaisesRegex(Unavailable, f"127.0.0.1:{self.server.port}: MISCONF the disk is full"):
-            self.client().sequence("orders").next(timeout=0.2)
-        self.server.close()
-        with self.assertRaisesRegex(Unavailable, f"127.0.0.1:{self.server.port}: .*efused"):
-            self.client().sequence("orders").next(timeout=0.2)
+        sequence = self.client().sequence("orders")
+        for count, text in enumerate(("MISCONF the disk is full", "the server closed the connection", ".*efused"), 1):
+            sequence.try_next()
+            self.clock.shift(mono_ms=1000)
+            self.events.wait_event("fetch_failed", count)
+            with self.assertRaisesRegex(Unavailable, f"within 0 s: .*127.0.0.1:{self.server.port}: {text}"):
+                sequence.next(timeout=0)
+            self.server.close()
+            self.clock.shift(mono_ms=1000)
 
     def test_login(self) -> None:
         url = f"getid://us%20er:se%3Acret@127.0.0.1:{self.server.port}"
@@ -453,7 +503,7 @@ class TestServers(GetidTest):
         import tempfile
 
         with tempfile.TemporaryDirectory() as folder:
-            self.make_server(path=f"{folder}/g d").log
+            self.make_server(path=f"{folder}/g d")
             self.assertEqual(self.client(f"getid+unix://{folder}/g%20d").sequence("orders").next(), 1)
 
 
