@@ -212,7 +212,7 @@ impl Server {
                     output.write_all(&self.model(&arguments))?;
                 }
                 Step::Hang => self.wait_gate(),
-                Step::Close => return Ok(()),
+                Step::Close => return output.shutdown(Shutdown::Both),
                 Step::Model => output.write_all(&self.model(&arguments))?,
             }
         }
