@@ -1,0 +1,479 @@
+"""Worker: a leased worker id, and IDs made with it in process.
+
+An ID is made only in a unit of time of which the lease covers each millisecond. So two holders of one worker id never
+make the same ID, whatever their clocks show. Almost every call counts up inside the millisecond that was last checked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import socket
+import time
+from collections.abc import Iterator
+from os import getpid
+from typing import TYPE_CHECKING, Any
+
+from ._connection import Reply, ServerError
+from ._errors import ClockError, Refused, check_int
+from ._layout import Layout
+from ._sequence import TAKE_MAX
+from ._source import HELP_AFTER_S, Source, Waiter, unexpected
+
+if TYPE_CHECKING:
+    from ._client import Client
+
+HOLDER_BYTES_MAX = 64
+RETRY_FIRST_S = 1.0
+RETRY_LAST_S = 30.0
+RENEW_PAUSE_S = 1.0
+"""Shortest time between two renewals, in seconds."""
+
+JUMP_S = 1.0
+"""Distance by which the two clocks move apart before a renewal is due at once, in seconds."""
+
+TTL_MAX_S = 86_400
+
+CHUNK = 1000
+"""IDs that ``take`` makes under the lock in one piece."""
+
+LOST_CODES = ("EXPIRED", "REVOKED", "WRONGTOKEN")
+
+
+class Lease:
+    """A leased worker id and its interval of Unix milliseconds."""
+
+    def __init__(self, id: int, token: bytes, not_before: int, not_after: int, length_ms: int) -> None:
+        self.id = id
+        self.token = token
+        self.not_before = not_before
+        self.not_after = not_after
+        self.given_end = not_after
+        """End that a reply gave for what the server's clock shows, not for a LAST by this machine's clock."""
+
+        self.length_ms = length_ms
+        self.is_used = False
+        self.is_lost = False
+
+
+def holder_name(name: str | None = None) -> bytes:
+    """Returns the name of a holder as the server takes it: at most 64 bytes of printable ASCII, or none."""
+    whole = (socket.gethostname() if name is None else name).encode("utf-8", "surrogateescape")
+    cleaned = bytes(byte if 33 <= byte <= 126 else 95 for byte in whole)
+    if len(cleaned) <= HOLDER_BYTES_MAX:
+        return cleaned
+    return cleaned[:55] + b"-" + hashlib.sha256(whole).hexdigest()[:8].encode()
+
+
+class Worker(Source):
+    """IDs of a leased worker id, unique over all programs, ascending in this object. Made by :meth:`Client.worker`.
+
+    All methods may be called from several threads.
+    """
+
+    kind = "worker pool"
+
+    def __init__(self, client: Client, pool: str, layout: Layout, name: str | None, ttl: int | None) -> None:
+        self.layout = layout
+        self._holder = holder_name(name)
+        self._ttl = ttl
+        self._newest = -1
+        self._returned = 0
+        self._leases = 0
+        self._renewals = 0
+        self._time_ns = client._time_ns
+        self._counter_max = (1 << layout.counter) - 1
+        self._counter_step = 1 << layout.worker if layout.counter_first else 1
+        super().__init__(client, pool)
+
+    def _start_process(self) -> None:
+        super()._start_process()
+        self._lease: Lease | None = None
+        self._unfit: Lease | None = None
+        self._checked_ms = -1
+        self._unit = -1
+        self._counter = 0
+        self._base = 0
+        self._end_unit = 0
+        self._is_wanted = False
+        self._job = ""
+        self._job_lease: Lease | None = None
+        self._is_last_real = False
+        self._is_ahead = False
+        self._sent = self._renewed_at = self._tried_at = float("-inf")
+        self._lease_delay = RETRY_FIRST_S
+        self._drift: float | None = None
+        self._clock_ahead_ms = 0
+
+    def next(self, timeout: float | None = None) -> int:
+        """Returns the next ID, made in process in nearly all calls.
+
+        Waits for the server for at most ``timeout`` seconds, by default the client's. Raises ``Unavailable``,
+        ``Refused``, ``ClockError`` or ``Closed``.
+        """
+        if getpid() == self._pid:
+            with self._lock:
+                if self._time_ns() // 1_000_000 == self._checked_ms and self._counter < self._counter_max:
+                    self._counter += 1
+                    self._returned += 1
+                    return self._base + self._counter * self._counter_step
+        return self._take(1, timeout)[0]
+
+    __next__ = next
+
+    def __iter__(self) -> Iterator[int]:
+        return self
+
+    def take(self, n: int, timeout: float | None = None) -> list[int]:
+        """Returns ``n`` IDs, 1 to 1,000,000, ascending. Raises as :meth:`next` does."""
+        return self._take(check_int("n", n, 1, TAKE_MAX), timeout)
+
+    async def anext(self, timeout: float | None = None) -> int:
+        """Returns the next ID as :meth:`next` does, for asyncio: waits for a future of the running loop."""
+        limit = self._limit(timeout)
+        deadline = time.monotonic() + limit
+        ids: list[int] = []
+        while True:
+            waiter = self._draw_or_queue(ids, 1, asyncio.get_running_loop())
+            if waiter is None:
+                return ids[0]
+            await self._wait_async(waiter, limit, deadline)
+
+    def try_next(self) -> int | None:
+        """Returns the next ID if it can be made at once, else None. Never waits, and starts the lease."""
+        self._client._enter()
+        with self._lock:
+            self._check_open()
+            id = self._draw()
+            is_asking = self._due is not None and self._due <= self._client._monotonic()
+        if is_asking:
+            self._client._kick()
+        return id
+
+    def warm_up(self, n: int = 1, timeout: float | None = None) -> None:
+        """Waits until the worker id is leased. ``n`` has no meaning for a worker."""
+        check_int("n", n, 1, TAKE_MAX)
+        limit = self._limit(timeout)
+        self._client._enter()
+        with self._lock:
+            self._check_open()
+            if self._lease is not None:
+                return
+            waiter = self._enqueue(Waiter(1))
+            self._want()
+        self._wait(waiter, limit, time.monotonic() + limit)
+
+    def stats(self) -> dict[str, Any]:
+        """Returns the counters of this object: ``values``, ``worker_id``, ``not_before_ms``, ``not_after_ms``,
+        ``leases``, ``renewals``, ``failures`` and ``clock_ahead_ms``."""
+        self._client._enter()
+        with self._lock:
+            lease = self._lease
+            return {
+                "values": self._returned,
+                "worker_id": lease.id if lease else None,
+                "not_before_ms": lease.not_before if lease else None,
+                "not_after_ms": lease.not_after if lease else None,
+                "leases": self._leases,
+                "renewals": self._renewals,
+                "failures": self._failures,
+                "clock_ahead_ms": self._clock_ahead_ms,
+            }
+
+    # Calls.
+
+    def _take(self, n: int, timeout: float | None) -> list[int]:
+        limit = self._limit(timeout)
+        deadline = time.monotonic() + limit
+        ids: list[int] = []
+        while True:
+            waiter = self._draw_or_queue(ids, n, None)
+            if waiter is None:
+                if len(ids) == n:
+                    return ids
+                continue
+            self._wait(waiter, limit, deadline)
+
+    def _draw_or_queue(self, ids: list[int], n: int, loop: Any) -> Waiter | None:
+        """Makes up to ``CHUNK`` of the missing IDs. Returns a waiter if none can be made now."""
+        waiter = None
+        client = self._client
+        client._enter()
+        with self._lock:
+            self._check_open()
+            for _ in range(min(CHUNK, n - len(ids))):
+                id = self._draw()
+                if id is None:
+                    waiter = self._enqueue(Waiter(1, loop=loop))
+                    break
+                ids.append(id)
+            is_due = self._due is not None and self._client._monotonic() >= self._due
+            is_late = is_due and self._client._monotonic() - self._due > HELP_AFTER_S  # type: ignore[operator]
+        if waiter is None and is_due:
+            client._kick()
+            if is_late and loop is None:
+                client._help(self)
+        return waiter
+
+    def _draw(self) -> int | None:
+        """Returns an ID, or None if the lease covers no further unit. Starts what is due."""
+        lease, layout = self._lease, self.layout
+        if lease is None:
+            self._want()
+            return None
+        now_ms = self._time_ns() // 1_000_000
+        if now_ms != self._checked_ms:
+            self._check_clocks(now_ms)
+        unit = max((now_ms - layout.epoch_ms) // layout.unit_ms, self._unit)
+        counter = 0
+        if unit == self._unit:
+            counter = self._counter + 1
+            if counter > self._counter_max:
+                unit, counter = unit + 1, 0
+        if unit >= self._end_unit:
+            self._checked_ms = -1
+            self._check_range(unit)
+            self._want()
+            return None
+        if unit != self._unit:
+            self._base = layout.compose(unit, lease.id, 0)
+        self._unit = self._newest = unit
+        self._counter = counter
+        self._checked_ms = now_ms
+        self._clock_ahead_ms = 0
+        lease.is_used = True
+        self._returned += 1
+        return self._base + counter * self._counter_step
+
+    def _check_range(self, unit: int) -> None:
+        if unit >= 1 << self.layout.time:
+            raise Refused(f"{self}: the time of the layout ended: take one with a later epoch or more bits of time")
+
+    def _check_clocks(self, now_ms: int) -> None:
+        """Makes a renewal due at once if the wall clock was set. Compares both clocks."""
+        now = self._client._monotonic()
+        drift = now_ms / 1000 - now
+        if self._drift is not None and abs(drift - self._drift) > JUMP_S and self._can_renew():
+            self._client._schedule(self, max(now, self._tried_at + RENEW_PAUSE_S))
+        if self._drift is None or abs(drift - self._drift) > JUMP_S:
+            self._drift = drift
+
+    def _want(self) -> None:
+        """Starts the lease or renewal without which no ID can be made."""
+        self._is_wanted = True
+        if self._has_job:
+            return
+        now = self._client._monotonic()
+        due = max(now, self._retry_at)
+        if self._can_renew():
+            due = max(due, self._tried_at + RENEW_PAUSE_S)
+        if self._due is None or self._due > due:
+            self._client._schedule(self, due)
+
+    def _can_renew(self) -> bool:
+        return self._lease is not None and not self._lease.is_lost
+
+    def _last(self) -> int:
+        """Returns LAST: the last millisecond of the newest ID's unit."""
+        lease = self._lease
+        assert lease is not None
+        return self.layout.unit_end_ms(self._newest) if lease.is_used else lease.not_before - 1
+
+    def _forget(self) -> None:
+        self._lease = self._unfit = None
+        self._checked_ms = -1
+        self._is_last_real = False
+        self._tried_at = float("-inf")
+        self._drift = None
+        if not self._waiters:
+            self._due = None
+
+    def _stop(self) -> list[tuple[bytes, ...]]:
+        requests = []
+        if self._lease is not None and not self._lease.is_lost:
+            requests.append(self._release_of(self._lease, self._last()))
+        if self._unfit is not None:
+            requests.append(self._release_of(self._unfit, self._unfit.not_before - 1))
+        self._forget()
+        return requests
+
+    def _release_of(self, lease: Lease, last: int) -> tuple[bytes, ...]:
+        id, token = b"%d" % lease.id, lease.token
+        return (b"WORKERID", b"RELEASE", self.name.encode(), id, token, b"LAST", b"%d" % max(last, 0))
+
+    # Jobs.
+
+    def _begin(self, serial: int) -> tuple[bytes, ...] | None:
+        self._sent = self._client._monotonic()
+        self._job_lease = self._lease
+        if self._unfit is not None:
+            self._job = "RELEASE"
+            return self._release_of(self._unfit, self._unfit.not_before - 1)
+        if self._can_renew():
+            return self._begin_renewal()
+        if not self._waiters and not self._is_wanted:
+            return None
+        self._job = "LEASE"
+        request: tuple[bytes, ...] = (b"WORKERID", b"LEASE", self.name.encode())
+        if self._holder:
+            request += (b"NAME", self._holder)
+        if self._ttl is not None:
+            request += (b"TTL", b"%d" % self._ttl)
+        return request
+
+    def _begin_renewal(self) -> tuple[bytes, ...]:
+        self._job = "RENEW"
+        lease = self._lease
+        assert lease is not None
+        self._tried_at = self._sent
+        last = self._last()
+        now_ms = self._time_ns() // 1_000_000
+        self._is_ahead = now_ms >= lease.not_after and now_ms - 1 > last and not self._is_last_real
+        self._is_last_real = False
+        sent = now_ms - 1 if self._is_ahead else last
+        id, token = b"%d" % lease.id, lease.token
+        return (b"WORKERID", b"RENEW", self.name.encode(), id, token, b"LAST", b"%d" % max(sent, 0))
+
+    def _apply(self, reply: Reply) -> None:
+        if self._job == "RELEASE":
+            self._apply_release(reply)
+        elif self._job == "LEASE":
+            self._apply_lease(reply)
+        else:
+            self._apply_renewal(reply)
+
+    def _apply_release(self, reply: Reply) -> None:
+        if reply != "OK":
+            raise unexpected("WORKERID RELEASE", reply)
+        self._unfit = None
+        self._succeeded()
+        self._client._event("released", self.name)
+        if self._waiters:
+            self._want_now()
+
+    def _apply_lease(self, reply: Reply) -> None:
+        lease = self._parse_lease(reply)
+        self._succeeded()
+        self._lease_delay = RETRY_FIRST_S
+        self._is_wanted = False
+        if lease.id >= 1 << self.layout.worker:
+            self._refuse_unfit(lease)
+            return
+        self._lease = lease
+        self._leases += 1
+        layout = self.layout
+        first_unit = max(0, -((layout.epoch_ms - lease.not_before) // layout.unit_ms))
+        self._unit = max(self._newest, first_unit - 1)
+        self._counter = self._counter_max
+        self._set_end()
+        self._tried_at = float("-inf")
+        self._drift = None
+        self._check_clocks(self._time_ns() // 1_000_000)
+        self._client._event("leased", self.name)
+        self._schedule_renewal()
+        if self._time_ns() // 1_000_000 >= lease.not_after:
+            self._want_now()
+        else:
+            self._finish_all()
+
+    def _refuse_unfit(self, lease: Lease) -> None:
+        self._unfit, self._lease = lease, None
+        self._checked_ms = -1
+        bits = self.layout.worker
+        message = (
+            f"{self}: worker id {lease.id} does not fit the {bits} bits of the layout: "
+            f"set 'worker-pool {self.name} size {1 << bits}' on the server, or take a layout with more bits"
+        )
+        self._finish_all(lambda: Refused(message))
+        self._want_now()
+
+    def _want_now(self) -> None:
+        self._client._schedule(self, self._client._monotonic())
+
+    def _schedule_renewal(self) -> None:
+        lease = self._lease
+        assert lease is not None
+        self._renewed_at = self._sent
+        due = self._renewed_at + lease.length_ms / 3000
+        self._client._schedule(self, max(due, self._sent + RENEW_PAUSE_S))
+
+    def _set_end(self) -> None:
+        layout, lease = self.layout, self._lease
+        assert lease is not None
+        self._end_unit = min((lease.not_after - layout.epoch_ms) // layout.unit_ms, 1 << layout.time)
+        self._checked_ms = -1
+
+    def _apply_renewal(self, reply: Reply) -> None:
+        lease = self._lease
+        assert lease is not None
+        is_end = isinstance(reply, list) and len(reply) >= 1 and type(reply[0]) is int
+        if not is_end or reply[0] < lease.not_after:
+            raise unexpected("WORKERID RENEW", reply)
+        self._succeeded()
+        lease.not_after = reply[0]
+        if not self._is_ahead:
+            lease.given_end = lease.not_after
+        self._renewals += 1
+        self._is_wanted = False
+        self._set_end()
+        self._client._event("renewed", self.name)
+        self._schedule_renewal()
+        now_ms = self._time_ns() // 1_000_000
+        if now_ms < lease.not_after:
+            self._clock_ahead_ms = 0
+            self._finish_all()
+            return
+        difference = self._clock_ahead_ms = now_ms - lease.given_end
+        message = (
+            f"{self}: this machine's clock is at least {difference / 1000:.3f} s ahead of the server's, past the end "
+            f"of a lease that was just given: set the clock (timedatectl set-ntp true), or give the pool a lease that is "
+            f"longer than the difference"
+        )
+        self._client._event("clock", self.name, message, difference)
+        self._finish_all(lambda: ClockError(message, difference))
+
+    def _refuse(self, error: ServerError) -> bool:
+        if self._job == "RELEASE":
+            # Whatever the reason: the id is free at the end of its lease.
+            self._unfit = None
+            if self._waiters:
+                self._want_now()
+            return True
+        if self._job != "RENEW" or self._lease is None:
+            return False
+        if error.code in LOST_CODES:
+            self._lease.is_lost = True
+            self._failures += 1
+            self._last_failure = error.text
+            self._client._event("lease_lost", self.name, error.text)
+            if self._waiters:
+                self._want_now()
+            return True
+        if self._is_ahead:
+            self._is_last_real = True
+            self._want_now()
+            return True
+        return False
+
+    def _retry_delay(self, delay: float, can_lose: bool) -> float:
+        if self._job == "LEASE" and can_lose:
+            delay, self._lease_delay = self._lease_delay, min(2 * self._lease_delay, RETRY_LAST_S)
+        if self._job == "RENEW":
+            delay = max(delay, self._tried_at + RENEW_PAUSE_S - self._client._monotonic())
+        return delay
+
+    def _is_needed(self) -> bool:
+        lease = self._lease
+        return lease is not None and not lease.is_lost and self._time_ns() // 1_000_000 < lease.not_after
+
+    def _failure_event(self) -> str:
+        return "renew_failed" if self._job == "RENEW" else "fetch_failed"
+
+    def _parse_lease(self, reply: Reply) -> Lease:
+        if isinstance(reply, list) and len(reply) >= 5:
+            id, token, not_before, not_after, length_ms = reply[:5]
+            are_numbers = all(type(number) is int and number >= 0 for number in (id, not_before, not_after, length_ms))
+            if are_numbers and isinstance(token, bytes) and 0 < len(token) <= 256 and not_before < not_after:
+                return Lease(id, token, not_before, not_after, max(length_ms, 1))
+        shown = reply[:1] if isinstance(reply, list) else reply  # The token is secret.
+        raise unexpected("WORKERID LEASE", shown)
