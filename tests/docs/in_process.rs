@@ -1,5 +1,5 @@
-//! Runs the programs and recipes of `docs/in-process.md` as printed, each with the client packages of this repository and
-//! a server of its own.
+//! Runs the programs and recipes of `docs/in-process.md` as printed, each with the client packages of this repository
+//! and a server of its own.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
