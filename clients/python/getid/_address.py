@@ -66,7 +66,7 @@ def parse_url(url: Optional[str] = None) -> Target:
     names = hosts[:-1].split(",") if hosts.endswith("/") else hosts.split(",")
     if len(names) > HOSTS_MAX:
         raise ValueError(f"url has {len(names)} hosts, must have at most {HOSTS_MAX}")
-    addresses = [_address(name) for name in names]
+    addresses = [_address(name, number) for number, name in enumerate(names, 1)]
     if is_shuffled:
         random.SystemRandom().shuffle(addresses)
     return Target(tuple(addresses), scheme == "getids", user, password)
@@ -77,9 +77,11 @@ def _is_shuffled(query: str) -> bool:
     for option in filter(None, query.split("&")):
         name, _, value = option.partition("=")
         if name != "order":
-            raise ValueError(f"url has the unknown option {name!r}, must be 'order'")
+            # A '?' in a password that is not percent-encoded leads here, so only a plain word is shown.
+            found = repr(name) if name.isalpha() and "@" not in query else "(not shown)"
+            raise ValueError(f"url has the unknown option {found}, must be 'order=given'; write '%3F' for '?' in a login")
         if value != "given":
-            raise ValueError(f"option order of the url is {value!r}, must be 'given'")
+            raise ValueError("option order of the url has an unknown value, must be 'order=given'")
         is_shuffled = False
     return is_shuffled
 
@@ -106,18 +108,20 @@ def _unquote(part: str, text: str) -> bytes:
     return unquote_to_bytes(text)
 
 
-def _address(text: str) -> Address:
+def _address(text: str, number: int) -> Address:
+    # The texts are not shown: without an '@' a password would be taken for a port.
+    where = f"host {number} of the url"
     if text.startswith("["):
         host, separator, port = text[1:].partition("]")
         if not separator or (port and not port.startswith(":")):
-            raise ValueError(f"host {text!r} of the url is no IPv6 address, must be as in '[::1]:{PORT}'")
+            raise ValueError(f"{where} is no IPv6 address, must be as in '[::1]:{PORT}'")
         port = port[1:]
     else:
         host, _, port = text.partition(":")
     if not host:
-        raise ValueError(f"url has an empty host, must be as in 'getid://127.0.0.1:{PORT}'")
+        raise ValueError(f"{where} is empty, must be as in 'getid://127.0.0.1:{PORT}'")
     if ":" in port:
-        raise ValueError(f"host {text!r} of the url has several ':': write IPv6 addresses as '[::1]:{PORT}'")
-    if port and not (port.isascii() and port.isdigit() and 1 <= int(port[:6]) <= 65_535):
-        raise ValueError(f"port {port!r} of the url is not 1 to 65,535")
+        raise ValueError(f"{where} has several ':': write IPv6 addresses as '[::1]:{PORT}'")
+    if port and not (port.isascii() and port.isdigit() and len(port) <= 5 and 1 <= int(port) <= 65_535):
+        raise ValueError(f"{where} has a port that is not 1 to 65,535, must be as in 'getid://127.0.0.1:{PORT}'")
     return Address(host, int(port) if port else PORT)

@@ -24,15 +24,17 @@ from ._errors import TIMEOUT_MAX_S, GetidError, check_int, check_name, check_num
 from ._layout import Layout
 from ._sequence import HOLD_MAX_S, HOLD_MIN_S, PREFETCH_MAX, Sequence
 from ._source import NEXT_ADDRESS, REFUSED, Signal, Source, closed_error, remedy_of
-from ._worker import LOST_CODES, Worker
+from ._worker import TTL_MAX_S, Worker
 
 OBJECTS_MAX = 10_000
 EVENTS_MAX = 1000
 """Most events that wait for the callback; the oldest are dropped."""
 
-TTL_MAX_S = 86_400
 IDLE_S = 3600.0
 THREAD_RETRY_S = 1.0
+ROUNDING_S = 1e-6
+"""Bound of what sums of times are off by."""
+
 
 
 class Event(NamedTuple):
@@ -53,6 +55,10 @@ class Event(NamedTuple):
 
     difference_ms: int = 0
     """Of ``clock``: how far the clock is past the end of the lease."""
+
+
+class _NoRequest(Exception):
+    """A job found that nothing is needed any more."""
 
 
 _clients: weakref.WeakSet[Client] = weakref.WeakSet()
@@ -97,7 +103,7 @@ class Client:
         if on_event is not None and not callable(on_event):
             raise TypeError(f"on_event is {on_event!r}, must be callable")
         if tls is not None and not self._target.is_tls:
-            raise ValueError("tls is given and the url has no TLS: write 'getids://'")
+            raise ValueError("tls is given, so the url must begin with 'getids://'")
         self._on_event = on_event
         self._tls = tls
         clock = clock or SystemClock()
@@ -322,7 +328,7 @@ class Client:
         """Returns an object whose job begins now, or how long there is none."""
         if self._is_busy or self._is_closed:
             return None, IDLE_S
-        now = self._monotonic()
+        now = self._monotonic() + ROUNDING_S
         source: Optional[Source] = None
         delay = IDLE_S
         if only is not None:
@@ -407,6 +413,9 @@ class Client:
         try:
             reply = self._request(source, generation)
             failure = None
+        except _NoRequest:
+            failure = None
+            reply = _NoRequest
         except (ConnectionLost, LoginRefused) as error:
             failure = error
         finally:
@@ -415,10 +424,10 @@ class Client:
     def _request(self, source: Source, generation: int) -> Any:
         connection = self._connected(generation)
         with self._lock:
-            if generation != self._generation:
-                return None
-            request = source._begin(self._serial)
-        return None if request is None else connection.request(request)
+            request = source._begin(self._serial) if generation == self._generation else None
+        if request is None:
+            raise _NoRequest
+        return connection.request(request)
 
     def _connected(self, generation: int) -> Connection:
         with self._lock:
@@ -456,7 +465,7 @@ class Client:
         self._signal.set()
 
     def _apply(self, source: Source, reply: Any, failure: Any) -> None:
-        if failure is None and reply is not None and not isinstance(reply, ServerError):
+        if failure is None and reply is not _NoRequest and not isinstance(reply, ServerError):
             try:
                 source._apply(reply)
             except ConnectionLost as error:
@@ -530,9 +539,13 @@ def _background(reference: weakref.ref[Client], signal: Signal) -> None:
         client = reference()
         if client is None:
             return
-        delay = client._work()
+        delay = None
+        try:
+            delay = client._work()
+        finally:
+            if delay is None:
+                client._has_thread = False
         if delay is None:
-            client._has_thread = False
             return
         del client
         signal.wait(delay)

@@ -27,14 +27,14 @@ class TestClock(SystemClock):
     def __init__(self, frozen: bool = False, wall_ms: Optional[int] = None) -> None:
         self._frozen_ns = time.time_ns() if frozen else None
         self._wall_ns = 0
-        self._mono = 0.0
+        self._mono_ns = 0
         self._watchers: list[Callable[[], None]] = []
         if wall_ms is not None:
             self._wall_ns = wall_ms * 1_000_000 - (self._frozen_ns or time.time_ns())
 
     def monotonic(self) -> float:  # type: ignore[override]
         """Returns seconds that go back only by :meth:`shift`."""
-        return (1000.0 if self._frozen_ns is not None else time.monotonic()) + self._mono
+        return (1000.0 if self._frozen_ns is not None else time.monotonic()) + self._mono_ns / 1e9
 
     def time_ns(self) -> int:  # type: ignore[override]
         """Returns Unix time in nanoseconds."""
@@ -43,7 +43,7 @@ class TestClock(SystemClock):
     def shift(self, wall_ms: int = 0, mono_ms: int = 0) -> None:
         """Adds distances to the wall clock and to the monotonic clock, and wakes the clients."""
         self._wall_ns += wall_ms * 1_000_000
-        self._mono += mono_ms / 1000
+        self._mono_ns += mono_ms * 1_000_000
         for moved in list(self._watchers):
             moved()
 

@@ -83,7 +83,7 @@ class Sequence(Source):
         self._wall_ns = 0
         self._prefetch = min(PREFETCH_FIRST, self._prefetch_max)
         self._last_sent: Optional[float] = None
-        self._is_sized = False
+        self._is_sized = self._is_wanted = False
         self._durations: deque[float] = deque(maxlen=8)
         self._step = 1
         self._serial = self._job_serial = 0
@@ -125,7 +125,10 @@ class Sequence(Source):
         return waiter.ranges[0].start
 
     def try_next(self) -> Optional[int]:
-        """Returns the next value if one is in memory, else None. Never waits, and starts the fetch."""
+        """Returns the next value if one is in memory, else None. Never waits, and starts the fetch.
+
+        With ``fresh`` it always returns None, because a value serves only calls that wait for it.
+        """
         self._client._enter()
         with self._lock:
             self._check_open()
@@ -133,6 +136,7 @@ class Sequence(Source):
             self._check_ages()
             value = self._pop(1).start if self._segments else None
             if value is None and not self._fresh:
+                self._is_wanted = True
                 self._want()
             self._arm()
             is_asking = self._due is not None
@@ -333,6 +337,8 @@ class Sequence(Source):
         if self._prefetch_max and (need or self._is_low()):
             self._size_prefetch()
             count += self._prefetch
+        if self._is_wanted and not self._segments:
+            count = max(count, 1)
         warm_up = max((waiter.need for waiter in self._waiters if waiter.is_warm_up), default=0)
         return min(max(count, need + warm_up - self._held()), COUNT_MAX)
 
@@ -355,7 +361,7 @@ class Sequence(Source):
         self._check_ages()
         now = self._clock()
         self._durations.append(max(0.0, now - self._sent))
-        self._last_sent, self._is_sized = self._sent, False
+        self._last_sent, self._is_sized, self._is_wanted = self._sent, False, False
         self._fetches += 1
         self._serial, self._is_above_due = self._job_serial, False
         received = len(values)

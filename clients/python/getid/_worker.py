@@ -31,6 +31,8 @@ RENEW_PAUSE_S = 1.0
 JUMP_S = 1.0
 """Distance by which the two clocks move apart before a renewal is due at once, in seconds."""
 
+TTL_MAX_S = 86_400
+
 CHUNK = 1000
 """IDs that ``take`` makes under the lock in one piece."""
 
@@ -139,7 +141,7 @@ class Worker(Source):
         with self._lock:
             self._check_open()
             id = self._draw()
-            is_asking = self._due is not None
+            is_asking = self._due is not None and self._due <= self._client._monotonic()
         if is_asking:
             self._client._kick()
         return id
@@ -234,6 +236,7 @@ class Worker(Source):
         self._unit = self._newest = unit
         self._counter = counter
         self._checked_ms = now_ms
+        self._clock_ahead_ms = 0
         lease.is_used = True
         self._returned += 1
         return self._base + counter * self._counter_step
