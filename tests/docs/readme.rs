@@ -25,6 +25,13 @@ fn pages() -> Vec<String> {
         "packaging/README.md",
         "tests/README.md",
         "crates/getid-core/README.md",
+        "clients/README.md",
+        "clients/conformance/README.md",
+        "clients/python/README.md",
+        "clients/java/README.md",
+        "clients/go/README.md",
+        "clients/node/README.md",
+        "clients/rust/README.md",
     ];
     let mut pages: Vec<String> = beside.map(str::to_owned).to_vec();
     for folder in ["docs", "docs/walks"] {
@@ -192,6 +199,7 @@ const NO_DIRECTIVES: &[&str] = &[
     "fiscal-start",
     "fiscal-year",
     "forget-generator",
+    "getid-client",
     "getid-core",
     "getid-redis",
     "go-redis",
