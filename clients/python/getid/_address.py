@@ -79,7 +79,9 @@ def _is_shuffled(query: str) -> bool:
         if name != "order":
             # A '?' in a password that is not percent-encoded leads here, so only a plain word is shown.
             found = repr(name) if name.isalpha() and "@" not in query else "(not shown)"
-            raise ValueError(f"url has the unknown option {found}, must be 'order=given'; write '%3F' for '?' in a login")
+            raise ValueError(
+                f"url has the unknown option {found}, must be 'order=given': write '%3F' for '?' in a login"
+            )
         if value != "given":
             raise ValueError("option order of the url has an unknown value, must be 'order=given'")
         is_shuffled = False

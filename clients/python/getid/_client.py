@@ -263,7 +263,7 @@ class Client:
     # Processes.
 
     def _enter(self) -> None:
-        """Begins a call. In a forked child the client starts anew, with nothing of its parent."""
+        """Begins a call. In a forked child the client starts again, with nothing of its parent."""
         if self._pid == os.getpid():
             return
         # The parent's locks may be held for ever here, so the guard is a lock of this process.
@@ -519,6 +519,9 @@ class Client:
             return False
         try:
             reply = connection.request(one[1], min(REPLY_TIMEOUT_S, deadline - time.monotonic()))
+            if isinstance(reply, ServerError) and reply.code == "ERR" and len(one[1]) > 5:
+                # LAST is too far ahead for the server. Without it the id is free at the end of the lease.
+                return self._send_release(connection, (one[0], one[1][:5]), deadline)
         except ConnectionLost:
             return False
         if reply == "OK":

@@ -8,6 +8,7 @@ segment in a few instructions under the lock; the fields of that fast path are m
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from os import getpid
 from typing import TYPE_CHECKING, Any, Iterator, Optional
@@ -121,7 +122,7 @@ class Sequence(Source):
         limit = self._limit(timeout)
         waiter, is_done = self._start(1, asyncio.get_running_loop())
         if not is_done:
-            await self._wait_async(waiter, limit)
+            await self._wait_async(waiter, limit, time.monotonic() + limit)
         return waiter.ranges[0].start
 
     def try_next(self) -> Optional[int]:
@@ -159,7 +160,7 @@ class Sequence(Source):
             waiter = self._enqueue(Waiter(n, is_warm_up=True))
             self._want()
             self._arm()
-        self._wait(waiter, limit)
+        self._wait(waiter, limit, time.monotonic() + limit)
 
     def stats(self) -> dict[str, Any]:
         """Returns the counters of this object: ``values``, ``fetches``, ``failures``, ``dropped``, ``waits``,
@@ -184,7 +185,7 @@ class Sequence(Source):
         limit = self._limit(timeout)
         waiter, is_done = self._start(n, None)
         if not is_done:
-            self._wait(waiter, limit)
+            self._wait(waiter, limit, time.monotonic() + limit)
         return [value for values in waiter.ranges for value in values]
 
     def _start(self, n: int, loop: Optional[asyncio.AbstractEventLoop]) -> tuple[Waiter, bool]:

@@ -1,4 +1,4 @@
-"""Source: what sequences and workers have in common. Waiting calls, retries, and the job that the client runs for it."""
+"""Source: what sequences and workers have in common: waiting calls, retries, and the job that the client runs."""
 
 from __future__ import annotations
 
@@ -170,9 +170,8 @@ class Source:
         self._waiters.append(waiter)
         return waiter
 
-    def _wait(self, waiter: Waiter, limit: float) -> None:
+    def _wait(self, waiter: Waiter, limit: float, deadline: float) -> None:
         """Waits in this thread. Does the job itself where the background thread does not take it up."""
-        deadline = time.monotonic() + limit
         try:
             has_thread = self._client._kick()
             pause = HELP_AFTER_S if has_thread else 0.0
@@ -187,9 +186,10 @@ class Source:
             self._leave(waiter)
         self._check_waiter(waiter, limit)
 
-    async def _wait_async(self, waiter: Waiter, limit: float) -> None:
+    async def _wait_async(self, waiter: Waiter, limit: float, deadline: float) -> None:
         """Waits for a future of the running loop. Input and output stay on the background thread."""
-        timer = asyncio.get_running_loop().call_later(limit, _resolve, waiter.future)
+        left = max(0.0, deadline - time.monotonic())
+        timer = asyncio.get_running_loop().call_later(left, _resolve, waiter.future)
         try:
             self._client._kick()
             await waiter.future

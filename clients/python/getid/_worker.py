@@ -47,6 +47,9 @@ class Lease:
         self.token = token
         self.not_before = not_before
         self.not_after = not_after
+        self.given_end = not_after
+        """End that a reply gave for what the server's clock shows, not for a LAST by this machine's clock."""
+
         self.length_ms = length_ms
         self.is_used = False
         self.is_lost = False
@@ -133,7 +136,7 @@ class Worker(Source):
             waiter = self._draw_or_queue(ids, 1, asyncio.get_running_loop())
             if waiter is None:
                 return ids[0]
-            await self._wait_async(waiter, max(0.0, deadline - time.monotonic()))
+            await self._wait_async(waiter, limit, deadline)
 
     def try_next(self) -> Optional[int]:
         """Returns the next ID if it can be made at once, else None. Never waits, and starts the lease."""
@@ -157,7 +160,7 @@ class Worker(Source):
                 return
             waiter = self._enqueue(Waiter(1))
             self._want()
-        self._wait(waiter, limit)
+        self._wait(waiter, limit, time.monotonic() + limit)
 
     def stats(self) -> dict[str, Any]:
         """Returns the counters of this object: ``values``, ``worker_id``, ``not_before_ms``, ``not_after_ms``,
@@ -188,7 +191,7 @@ class Worker(Source):
                 if len(ids) == n:
                     return ids
                 continue
-            self._wait(waiter, max(0.0, deadline - time.monotonic()))
+            self._wait(waiter, limit, deadline)
 
     def _draw_or_queue(self, ids: list[int], n: int, loop: Any) -> Optional[Waiter]:
         """Makes up to ``CHUNK`` of the missing IDs. Returns a waiter if none can be made now."""
@@ -407,19 +410,23 @@ class Worker(Source):
             raise unexpected("WORKERID RENEW", reply)
         self._succeeded()
         lease.not_after = reply[0]  # type: ignore[index]
+        if not self._is_ahead:
+            lease.given_end = lease.not_after
         self._renewals += 1
         self._is_wanted = False
         self._set_end()
         self._client._event("renewed", self.name)
         self._schedule_renewal()
-        difference = self._time_ns() // 1_000_000 - lease.not_after
-        self._clock_ahead_ms = max(0, difference)
-        if difference < 0:
+        now_ms = self._time_ns() // 1_000_000
+        if now_ms < lease.not_after:
+            self._clock_ahead_ms = 0
             self._finish_all()
             return
+        difference = self._clock_ahead_ms = now_ms - lease.given_end
         message = (
-            f"{self}: this machine's clock is {difference / 1000:.3f} s past the end of the lease that the server just "
-            f"gave: set the clock (timedatectl set-ntp true), or give the pool a lease longer than the difference"
+            f"{self}: this machine's clock is at least {difference / 1000:.3f} s ahead of the server's, past the end of "
+            f"a lease that was just given: set the clock (timedatectl set-ntp true), or give the pool a lease that is "
+            f"longer than the difference"
         )
         self._client._event("clock", self.name, message, difference)
         self._finish_all(lambda: ClockError(message, difference))
@@ -455,7 +462,8 @@ class Worker(Source):
         return delay
 
     def _is_needed(self) -> bool:
-        return self._can_renew() and self._time_ns() // 1_000_000 < self._lease.not_after  # type: ignore[union-attr]
+        lease = self._lease
+        return lease is not None and not lease.is_lost and self._time_ns() // 1_000_000 < lease.not_after
 
     def _failure_event(self) -> str:
         return "renew_failed" if self._job == "RENEW" else "fetch_failed"

@@ -1,0 +1,36 @@
+"""Pre-fork server: the client is made before the fork, as by ``gunicorn --preload`` or uWSGI, and used after it.
+
+Each child has its own connection, values and lease. With gunicorn no hook is needed; a child that ends in good order may
+release its lease in ``worker_exit``: ``client.close()``.
+"""
+
+import os
+
+from getid import Client, Layout
+
+client = Client()
+orders = client.sequence("orders")
+ids = client.worker("orders", Layout.TWITTER)
+
+
+def application(environ, start_response):
+    """WSGI application: each request gets a number and an ID."""
+    start_response("200 OK", [("Content-Type", "text/plain")])
+    return [f"{os.getpid()} {orders.next()} {ids.next()}\n".encode()]
+
+
+def main() -> None:
+    print("before the fork", orders.next(), flush=True)
+    for _ in range(3):
+        if os.fork() == 0:
+            print("child", *[line.decode().strip() for line in application({}, lambda *_: None)], flush=True)
+            client.close()
+            os._exit(0)
+    for _ in range(3):
+        os.wait()
+    print("after the fork", orders.next())
+    client.close()
+
+
+if __name__ == "__main__":
+    main()
