@@ -18,9 +18,24 @@ fn path(below_the_root: &str) -> String {
     root().join(below_the_root).to_str().expect("text").to_owned()
 }
 
-/// Runs these sections of the page after its server is set up, with more environment variables.
+/// Runs a section of the page, with the commands by which a reader installs the package.
+fn check_first_program(section: &str) {
+    follow_here(&[section], &[], |_, _| {});
+}
+
+/// Runs sections of the page whose packages are installed already, with more environment variables.
 fn check(sections: &[&str], settings: &[(&str, &str)]) {
-    let (sources, python, target) = (path(""), path("clients/python"), path("target/ci/rust"));
+    let python = path("clients/python");
+    follow_here(
+        sections,
+        &[&[("PYTHONPATH", python.as_str()), ("PYTHONDONTWRITEBYTECODE", "1")], settings].concat(),
+        install,
+    );
+}
+
+/// Runs sections of the page after its server is set up.
+fn follow_here(sections: &[&str], settings: &[(&str, &str)], prepare: fn(&Path, &Path)) {
+    let (sources, target) = (path(""), path("target/ci/rust"));
     // The walk has a home of its own, and toolchains keep their files in the user's.
     let home = |variable: &str, folder: &str| {
         std::env::var(variable).unwrap_or_else(|_| format!("{}/{folder}", std::env::var("HOME").expect("a home")))
@@ -28,15 +43,13 @@ fn check(sections: &[&str], settings: &[(&str, &str)]) {
     let (cargo, rustup) = (home("CARGO_HOME", ".cargo"), home("RUSTUP_HOME", ".rustup"));
     let common = [
         ("SOURCES", sources.as_str()),
-        ("PYTHONPATH", &python),
-        ("PYTHONDONTWRITEBYTECODE", "1"),
         ("CARGO_HOME", &cargo),
         ("RUSTUP_HOME", &rustup),
         ("CARGO_TARGET_DIR", &target),
         ("GOPROXY", "off"),
     ];
     let sections = [&["Set up a server"], sections].concat();
-    follow_sections(PAGE, &sections, &["7890"], &[&common, settings].concat(), install);
+    follow_sections(PAGE, &sections, &["7890"], &[&common, settings].concat(), prepare);
 }
 
 /// Puts the Python and the packages of Node.js that tests use where a reader of the page has them.
@@ -58,33 +71,33 @@ fn install(folder: &Path, bin: &Path) {
 }
 
 #[test]
-#[ignore = "needs redis-cli, and python3 3.9 or later"]
+#[ignore = "needs redis-cli, and python3 3.9 or later with venv and pip"]
 fn python() {
-    check(&["Python"], &[]);
+    check_first_program("Python");
 }
 
 #[test]
 #[ignore = "needs redis-cli and a JDK, version 11 or later"]
 fn java() {
-    check(&["Java"], &[]);
+    check_first_program("Java");
 }
 
 #[test]
 #[ignore = "needs redis-cli and go"]
 fn go() {
-    check(&["Go"], &[]);
+    check_first_program("Go");
 }
 
 #[test]
-#[ignore = "needs redis-cli and node"]
+#[ignore = "needs redis-cli, and node with npm"]
 fn node() {
-    check(&["Node.js"], &[]);
+    check_first_program("Node.js");
 }
 
 #[test]
 #[ignore = "needs redis-cli, and a build of the Rust client"]
 fn rust() {
-    check(&["Rust"], &[]);
+    check_first_program("Rust");
 }
 
 #[test]
