@@ -72,9 +72,10 @@ pub(crate) fn follow_sections(
     prepare(&walk.folder, &walk.dir.path().join("bin"));
     let fences = fences(page);
     for section in sections {
-        let blocks: Vec<&Fence> = fences.iter().filter(|fence| fence.section == *section).collect();
-        assert!(!blocks.is_empty(), "{page} has no block under '{section}'");
-        blocks.into_iter().for_each(|fence| walk.block(fence));
+        assert!(fences.iter().any(|fence| fence.section == *section), "{page} has no block under '{section}'");
+        for fence in fences.iter().filter(|fence| fence.section == *section) {
+            walk.block(fence);
+        }
     }
 }
 
