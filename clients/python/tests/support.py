@@ -63,6 +63,7 @@ class Server:
         self.step = 1
         self.lease_ms = 30_000
         self.worker_id = 7
+        self.worker_step = 0
         self.lease_error = b""
         self.end = 0
         self.connections = 0
@@ -74,7 +75,9 @@ class Server:
         self._listener.bind(path or ("127.0.0.1", 0))
         self._listener.listen(64)
         self.port = 0 if path else self._listener.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._is_closed = False
+        self._accepting = threading.Thread(target=self._accept, daemon=True)
+        self._accepting.start()
 
     @property
     def url(self) -> str:
@@ -100,12 +103,19 @@ class Server:
 
     def close(self) -> None:
         self._gate.set()
-        for found in [self._listener, *self._sockets]:
-            try:
-                found.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
-            found.close()
+        self._is_closed = True
+        self._shut(self._listener)
+        # Else the thread would accept on the descriptor when another listener has its number.
+        self._accepting.join(BOUND_S)
+        self._listener.close()
+        for found in self._sockets:
+            self._shut(found)
+
+    def _shut(self, found: socket.socket) -> None:
+        try:
+            found.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
 
     def _accept(self) -> None:
         while True:
@@ -114,7 +124,7 @@ class Server:
                 if self._tls:
                     accepted = self._tls.wrap_socket(accepted, server_side=True)
             except OSError:
-                if self._listener.fileno() < 0:
+                if self._is_closed:
                     return
                 continue
             self.connections += 1
@@ -160,6 +170,7 @@ class Server:
         now_ms = (self.clock or time).time_ns() // 1_000_000
         if arguments[:2] == ["WORKERID", "LEASE"]:
             self.end = now_ms + self.lease_ms
+            self.worker_id += self.worker_step
             return lease(self.worker_id, now_ms, self.end, self.lease_ms)
         self.end = max(self.end, now_ms, int(arguments[6]) + 1) + self.lease_ms
         return b"*1\r\n:%d\r\n" % self.end

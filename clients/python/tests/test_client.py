@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 import unittest
+import warnings
 import weakref
 from pathlib import Path
 from unittest import mock
@@ -19,7 +20,7 @@ from unittest import mock
 from getid import Client, Closed, Unavailable
 from getid import _client
 
-from .support import BOUND_S, CLOSE, HANG, MS, NOW_MS, GetidTest, Log, start, until
+from .support import BOUND_S, CLOSE, HANG, MS, NOW_MS, GetidTest, Log, Server, start, until
 
 PACKAGE = Path(__file__).parent.parent
 
@@ -145,7 +146,8 @@ class TestClose(GetidTest):
                 client.worker("pool", MS, name="n").next()
                 self.server.script.extend(replies)
                 self.assertEqual(client.close(), released)
-        self.assertEqual(self.server.requests[-1].split()[-1], "END")
+        releases = [request for request in self.server.requests if "RELEASE" in request]
+        self.assertEqual(releases[-1], f"WORKERID RELEASE pool 7 {'t' * 32}")
 
     def test_releases_at_the_next_server(self) -> None:
         other = self.make_server()
@@ -225,7 +227,9 @@ class TestFork(GetidTest):
     def in_child(self, child) -> str:
         """Returns what a call in a forked child returned. The child ends by os._exit."""
         reading, writing = os.pipe()
-        pid = os.fork()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # Of a fork of a process with threads.
+            pid = os.fork()
         if pid == 0:
             try:
                 os.write(writing, repr(child()).encode())
@@ -467,29 +471,39 @@ class TestAsyncio(GetidTest):
 class TestExit(unittest.TestCase):
     """A program that ends without close(): at once, without a message and without output."""
 
-    def run_program(self, body: str, *options: str) -> str:
-        program = (
-            "import sys, threading\nfrom tests.support import *\n"
-            "server = Server()\nclient = Client(server.url, timeout=30)\n" + body +
-            "\nprint(len(server.requests), flush=True)\n"
-        )
+    def setUp(self) -> None:
+        self.server = Server()
+        self.addCleanup(self.server.close)
+
+    def run_program(self, body: str) -> str:
+        program = f"from getid import Client, Layout\nclient = Client('{self.server.url}', timeout=30)\n{body}\n"
         ran = subprocess.run(
-            [sys.executable, *options, "-c", program], cwd=PACKAGE, capture_output=True, text=True, timeout=60,
+            [sys.executable, "-c", program], cwd=PACKAGE, capture_output=True, text=True, timeout=60,
         )
         self.assertEqual((ran.returncode, ran.stderr), (0, ""))
         return ran.stdout
 
+    def commands(self) -> list[str]:
+        return [" ".join(request.split()[:2]) for request in self.server.requests if request != "END"]
+
     def test_idle(self) -> None:
-        body = "client.sequence('a').next()\nclient.worker('p', MS).next()"
-        self.assertEqual(self.run_program(body), "2\n")
+        self.run_program("client.sequence('a').next(), client.worker('p', Layout.TWITTER).next()")
+        self.assertEqual(self.commands(), ["SEQUENCE NEXT", "WORKERID LEASE"])
 
     def test_while_a_request_is_under_way(self) -> None:
-        body = "server.script.append(HANG)\nclient.sequence('a').try_next()\nserver.wait('NEXT')"
-        self.assertEqual(self.run_program(body), "1\n")
+        self.server.script.append(HANG)
+        self.run_program("client.sequence('a').try_next()\nwhile not client._is_busy: pass")
+        self.assertIn(self.commands(), ([], ["SEQUENCE NEXT"]))
 
     def test_in_an_exit_handler(self) -> None:
-        body = "import atexit\natexit.register(lambda: print(client.close()))\nclient.worker('p', MS).next()"
-        self.assertEqual(self.run_program(body), "1\nTrue\n")
+        body = "import atexit\natexit.register(lambda: print(client.close()))\nclient.worker('p', Layout.TWITTER).next()"
+        self.assertEqual(self.run_program(body), "True\n")
+        self.assertEqual(self.commands(), ["WORKERID LEASE", "WORKERID RELEASE"])
+
+    def test_the_first_call_is_in_an_exit_handler(self) -> None:
+        """From Python 3.12 on no thread can be started then: the call does the job itself."""
+        self.run_program("import atexit\natexit.register(lambda: client.sequence('a').next())")
+        self.assertEqual(self.commands(), ["SEQUENCE NEXT"])
 
 
 if __name__ == "__main__":
