@@ -1,18 +1,18 @@
 """asyncio: IDs in request handlers, without a blocked loop. With FastAPI:
 
-    from contextlib import asynccontextmanager
-    from fastapi import Depends, FastAPI
+from contextlib import asynccontextmanager
+from fastapi import Depends, FastAPI
 
-    @asynccontextmanager
-    async def lifespan(app):
-        yield
-        await asyncio.to_thread(client.close)
+@asynccontextmanager
+async def lifespan(app):
+    yield
+    await asyncio.to_thread(client.close)
 
-    app = FastAPI(lifespan=lifespan)
+app = FastAPI(lifespan=lifespan)
 
-    @app.post("/orders")
-    async def create(id: int = Depends(next_order)):
-        return {"id": str(id)}     # JavaScript reads integers above 2^53 wrong.
+@app.post("/orders")
+async def create(id: int = Depends(next_order)):
+    return {"id": str(id)}     # JavaScript reads integers above 2^53 wrong.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
 """First program: a value of a sequence, and an ID made with a leased worker id.
 
-    getid serve --dir /tmp/getid --worker-pool 'orders size 1024 lease 30s'
-    redis-cli -p 7890 WORKERID INIT orders NEW
-    redis-cli -p 7890 SEQUENCE CREATE orders
+getid serve --dir /tmp/getid --worker-pool 'orders size 1024 lease 30s'
+redis-cli -p 7890 WORKERID INIT orders NEW
+redis-cli -p 7890 SEQUENCE CREATE orders
 """
 
 from getid import Client, Layout

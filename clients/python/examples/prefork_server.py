@@ -1,8 +1,8 @@
 """Pre-fork server: the client is made before the fork, as by ``gunicorn --preload`` or uWSGI, and used after it.
 
 Each child has its own connection, values and lease. No hook is needed; with gunicorn a child may release its lease by
-``client.close()`` in ``worker_exit``. A call before the fork is harmless too, but Python 3.12 and later warn of a fork of
-a process that has threads, such as the client's.
+``client.close()`` in ``worker_exit``. A call before the fork is harmless too, but Python 3.12 and later warn of a fork
+of a process that has threads, such as the client's.
 """
 
 import os

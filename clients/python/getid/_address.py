@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 from dataclasses import dataclass, field
-from typing import Optional
 from urllib.parse import unquote_to_bytes
 
 PORT = 7890
@@ -33,8 +32,8 @@ class Target:
 
     addresses: tuple[Address, ...]
     is_tls: bool = False
-    user: Optional[bytes] = field(default=None, repr=False)
-    password: Optional[bytes] = field(default=None, repr=False)
+    user: bytes | None = field(default=None, repr=False)
+    password: bytes | None = field(default=None, repr=False)
 
     @property
     def login(self) -> tuple[bytes, ...]:
@@ -44,7 +43,7 @@ class Target:
         return (self.password,) if self.user is None else (self.user, self.password)
 
 
-def parse_url(url: Optional[str] = None) -> Target:
+def parse_url(url: str | None = None) -> Target:
     """Reads ``url``, else ``GETID_URL``, else the local server. The addresses are shuffled unless ``order=given``."""
     if url is None:
         url = os.environ.get("GETID_URL") or f"getid://127.0.0.1:{PORT}"
@@ -96,7 +95,7 @@ def _socket_target(rest: str) -> Target:
     return Target((Address(os.fsdecode(_unquote("path", path)), is_socket=True),), False, user, password)
 
 
-def _login(text: str) -> tuple[Optional[bytes], bytes]:
+def _login(text: str) -> tuple[bytes | None, bytes]:
     user, separator, password = text.partition(":")
     if not separator:
         raise ValueError("url has a user without a password, must be 'getid://user:password@host' or without '@'")

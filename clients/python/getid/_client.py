@@ -15,15 +15,15 @@ import threading
 import time
 import weakref
 from collections import deque
-from typing import Any, Callable, Iterator, NamedTuple, Optional, Union
+from typing import Any, Callable, NamedTuple
 
 from ._address import parse_url
 from ._clock import SystemClock
 from ._connection import CONNECT_TIMEOUT_S, REPLY_TIMEOUT_S, Connection, ConnectionLost, LoginRefused, ServerError
-from ._errors import TIMEOUT_MAX_S, GetidError, check_int, check_name, check_number
+from ._errors import TIMEOUT_MAX_S, check_int, check_name, check_number
 from ._layout import Layout
 from ._sequence import HOLD_MAX_S, HOLD_MIN_S, PREFETCH_MAX, Sequence
-from ._source import NEXT_ADDRESS, REFUSED, Signal, Source, closed_error, remedy_of
+from ._source import NEXT_ADDRESS, Signal, Source, closed_error, remedy_of
 from ._worker import TTL_MAX_S, Worker
 
 OBJECTS_MAX = 10_000
@@ -34,7 +34,6 @@ IDLE_S = 3600.0
 THREAD_RETRY_S = 1.0
 ROUNDING_S = 1e-6
 """Bound of what sums of times are off by."""
-
 
 
 class Event(NamedTuple):
@@ -92,11 +91,11 @@ class Client:
 
     def __init__(
         self,
-        url: Optional[str] = None,
+        url: str | None = None,
         timeout: float = 5.0,
-        on_event: Optional[Callable[[Event], Any]] = None,
-        tls: Optional[ssl.SSLContext] = None,
-        clock: Optional[SystemClock] = None,
+        on_event: Callable[[Event], Any] | None = None,
+        tls: ssl.SSLContext | None = None,
+        clock: SystemClock | None = None,
     ) -> None:
         self._target = parse_url(url)
         self.timeout = check_number("timeout", timeout, 0, TIMEOUT_MAX_S)
@@ -116,7 +115,7 @@ class Client:
         self._is_closed = False
         self._is_finished = False
         self._is_released = False
-        self._connection: Optional[Connection] = None
+        self._connection: Connection | None = None
         self._start_process()
         self._pid = os.getpid()
         _clients.add(self)
@@ -133,7 +132,7 @@ class Client:
         self._retired: list[Connection] = []
         self._events: deque[Event] = deque(maxlen=EVENTS_MAX)
         self._has_thread = False
-        self._thread_failed_at: Optional[float] = None
+        self._thread_failed_at: float | None = None
 
     # Objects.
 
@@ -154,7 +153,7 @@ class Client:
         assert isinstance(found, Sequence)
         return found
 
-    def worker(self, pool: str, layout: Layout, name: Optional[str] = None, ttl: Optional[int] = None) -> Worker:
+    def worker(self, pool: str, layout: Layout, name: str | None = None, ttl: int | None = None) -> Worker:
         """Returns the generator of IDs with a worker id of a pool, the same object each time.
 
         One pool serves one layout. ``name`` gets a program its last worker id back, by default the host's name.
@@ -208,7 +207,7 @@ class Client:
         return released
 
     def _stop_sources(self) -> list[tuple[str, tuple[bytes, ...]]]:
-        requests = []
+        requests: list[tuple[str, tuple[bytes, ...]]] = []
         for source in self._sources.values():
             requests.extend((source.name, request) for request in source._stop())
             source._finish_all(closed_error)
@@ -233,7 +232,7 @@ class Client:
     def __enter__(self) -> Client:
         return self
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __copy__(self) -> Client:
@@ -253,7 +252,7 @@ class Client:
             if self._connection is not None:
                 self._connection.close()
             self._signal.set()
-        except Exception:  # noqa: BLE001 - the interpreter may be ending, or __init__ failed
+        except Exception:
             pass
 
     @property
@@ -285,14 +284,14 @@ class Client:
                 source._pid = pid
             self._pid = pid
 
-    def _drop_connection(self) -> tuple[list[Any], Optional[Connection]]:
+    def _drop_connection(self) -> tuple[list[Any], Connection | None]:
         """Ends all jobs, under the lock. The thread that uses the connection closes its descriptor."""
         self._generation += 1
         woken, self._woken = self._woken, []
         connection, self._connection = self._connection, None
         return woken, connection
 
-    def _abort(self, woken: list[Any], connection: Optional[Connection]) -> None:
+    def _abort(self, woken: list[Any], connection: Connection | None) -> None:
         if connection is not None:
             connection.abort()
             with self._lock:
@@ -324,12 +323,12 @@ class Client:
         if self._on_event is not None:
             self._events.append(Event(event, self._address, name, reason, difference_ms))
 
-    def _take_due(self, only: Optional[Source]) -> tuple[Optional[Source], float]:
+    def _take_due(self, only: Source | None) -> tuple[Source | None, float]:
         """Returns an object whose job begins now, or how long there is none."""
         if self._is_busy or self._is_closed:
             return None, IDLE_S
         now = self._monotonic() + ROUNDING_S
-        source: Optional[Source] = None
+        source: Source | None = None
         delay = IDLE_S
         if only is not None:
             source = only if only._due is not None and only._due <= now else None
@@ -378,7 +377,7 @@ class Client:
         if found is not None:
             self._run(found, generation)
 
-    def _work(self) -> Optional[float]:
+    def _work(self) -> float | None:
         """Runs all jobs that are due. Returns the time until the next one, or None at the end of the client."""
         while True:
             self._deliver_events()
@@ -401,7 +400,7 @@ class Client:
                 event = self._events.popleft()
             try:
                 self._on_event(event)
-            except BaseException:  # noqa: BLE001 - a mistake of the callback ends neither thread nor client
+            except BaseException:
                 pass
             if self._pid != os.getpid():
                 return
@@ -438,9 +437,7 @@ class Client:
                 return connection
             if connection is not None:
                 self._retired.append(connection)
-            connection = self._connection = Connection(
-                self._target, self._target.addresses[self._index], self._tls
-            )
+            connection = self._connection = Connection(self._target, self._target.addresses[self._index], self._tls)
         connection.connect()
         with self._lock:
             if generation == self._generation:
@@ -476,9 +473,8 @@ class Client:
         elif isinstance(failure, LoginRefused):
             self._lose_connection(failure.error.text, True)
             self._apply_error(source, failure.error, False)
-        elif isinstance(reply, ServerError):
-            if not source._refuse(reply):
-                self._apply_error(source, reply, True)
+        elif isinstance(reply, ServerError) and not source._refuse(reply):
+            self._apply_error(source, reply, True)
         if isinstance(source, Sequence):
             source._settle()
             source._arm()

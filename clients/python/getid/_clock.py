@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Callable, Optional
+from typing import Callable
 
 
 class SystemClock:
@@ -24,7 +24,7 @@ class TestClock(SystemClock):
 
     __test__ = False
 
-    def __init__(self, frozen: bool = False, wall_ms: Optional[int] = None) -> None:
+    def __init__(self, frozen: bool = False, wall_ms: int | None = None) -> None:
         self._frozen_ns = time.time_ns() if frozen else None
         self._wall_ns = 0
         self._mono_ns = 0
@@ -32,11 +32,11 @@ class TestClock(SystemClock):
         if wall_ms is not None:
             self._wall_ns = wall_ms * 1_000_000 - (self._frozen_ns or time.time_ns())
 
-    def monotonic(self) -> float:  # type: ignore[override]
+    def monotonic(self) -> float:
         """Returns seconds that go back only by :meth:`shift`."""
         return (1000.0 if self._frozen_ns is not None else time.monotonic()) + self._mono_ns / 1e9
 
-    def time_ns(self) -> int:  # type: ignore[override]
+    def time_ns(self) -> int:
         """Returns Unix time in nanoseconds."""
         return (self._frozen_ns if self._frozen_ns is not None else time.time_ns()) + self._wall_ns
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import socket
 import ssl
 import time
-from typing import Any, Optional, Union
+from typing import Any
 
 from ._address import Address, Target
 
@@ -21,7 +21,8 @@ ARRAY_LENGTH_MAX = 1_000_000
 DEPTH_MAX = 4
 READ_BYTES = 16 * 1024
 
-Reply = Union[str, int, bytes, None, list, "ServerError"]
+Reply = Any
+"""A reply: ``str``, ``int``, ``bytes``, ``None``, ``list`` or :class:`ServerError`."""
 
 
 class ServerError:
@@ -56,7 +57,7 @@ class LoginRefused(Exception):
 class Connection:
     """One connection. Used by one thread at a time; :meth:`abort` may come from another one."""
 
-    def __init__(self, target: Target, address: Address, tls: Optional[ssl.SSLContext]) -> None:
+    def __init__(self, target: Target, address: Address, tls: ssl.SSLContext | None) -> None:
         self.address = address
         self._target = target
         self._tls = tls

@@ -45,25 +45,25 @@ class Layout:
     epoch_ms: int = 0
     counter_first: bool = False
 
-    TWITTER: ClassVar["Layout"]
+    TWITTER: ClassVar[Layout]
     """time 41, worker 10, counter 12; since 2010-11-04. Until 2080."""
 
-    SNOWFLAKE: ClassVar["Layout"]
+    SNOWFLAKE: ClassVar[Layout]
     """Another name of TWITTER."""
 
-    DISCORD: ClassVar["Layout"]
+    DISCORD: ClassVar[Layout]
     """time 41, worker 10, counter 12; since 2015-01-01 UTC. Until 2084."""
 
-    KEETS: ClassVar["Layout"]
+    KEETS: ClassVar[Layout]
     """time 41, worker 10, counter 12; since 2015-01-01 +08:00. Until 2084."""
 
-    ICICLE: ClassVar["Layout"]
+    ICICLE: ClassVar[Layout]
     """time 41, worker 10, counter 12; since 2016-02-18. Until 2085."""
 
-    SONYFLAKE: ClassVar["Layout"]
+    SONYFLAKE: ClassVar[Layout]
     """time 39 in units of 10 ms, counter 8, worker 16; since 2014-09-01 UTC. Until 2188."""
 
-    SONYFLAKE2: ClassVar["Layout"]
+    SONYFLAKE2: ClassVar[Layout]
     """SONYFLAKE since 2025-01-01 UTC. Until 2199."""
 
     def __post_init__(self) -> None:

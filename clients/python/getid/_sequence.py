@@ -10,11 +10,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
+from collections.abc import Iterator
 from os import getpid
-from typing import TYPE_CHECKING, Any, Iterator, Optional
+from typing import TYPE_CHECKING, Any
 
 from ._connection import Reply
-from ._errors import check_int, check_number
+from ._errors import check_int
 from ._source import BACKOFF_FIRST_S, BACKOFF_LAST_S, HELP_AFTER_S, Source, Waiter, unexpected
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ CHECK_S = 0.001
 class Segment:
     """A range of values, and when its request was sent by both clocks."""
 
-    __slots__ = ("next", "end", "step", "size", "sent", "sent_ns")
+    __slots__ = ("end", "next", "sent", "sent_ns", "size", "step")
 
     def __init__(self, values: range, sent: float, sent_ns: int) -> None:
         self.next = values.start
@@ -68,7 +69,7 @@ class Sequence(Source):
         self._prefetch_max = 0 if fresh else prefetch_max
         self._hold = hold
         self._fresh = fresh
-        self._newest: Optional[int] = None
+        self._newest: int | None = None
         self._returned = 0
         self._dropped = 0
         self._fetches = 0
@@ -83,7 +84,7 @@ class Sequence(Source):
         self._check_at = 0.0
         self._wall_ns = 0
         self._prefetch = min(PREFETCH_FIRST, self._prefetch_max)
-        self._last_sent: Optional[float] = None
+        self._last_sent: float | None = None
         self._is_sized = self._is_wanted = False
         self._durations: deque[float] = deque(maxlen=8)
         self._step = 1
@@ -94,7 +95,7 @@ class Sequence(Source):
         self._sent = 0.0
         self._sent_ns = 0
 
-    def next(self, timeout: Optional[float] = None) -> int:
+    def next(self, timeout: float | None = None) -> int:
         """Returns the next value, out of memory in nearly all calls.
 
         Waits for the server for at most ``timeout`` seconds, by default the client's. Raises ``Unavailable``,
@@ -113,11 +114,11 @@ class Sequence(Source):
     def __iter__(self) -> Iterator[int]:
         return self
 
-    def take(self, n: int, timeout: Optional[float] = None) -> list[int]:
+    def take(self, n: int, timeout: float | None = None) -> list[int]:
         """Returns ``n`` values, 1 to 1,000,000, ascending. Raises as :meth:`next` does."""
         return self._take(check_int("n", n, 1, TAKE_MAX), timeout)
 
-    async def anext(self, timeout: Optional[float] = None) -> int:
+    async def anext(self, timeout: float | None = None) -> int:
         """Returns the next value as :meth:`next` does, for asyncio: waits for a future of the running loop."""
         limit = self._limit(timeout)
         waiter, is_done = self._start(1, asyncio.get_running_loop())
@@ -125,7 +126,7 @@ class Sequence(Source):
             await self._wait_async(waiter, limit, time.monotonic() + limit)
         return waiter.ranges[0].start
 
-    def try_next(self) -> Optional[int]:
+    def try_next(self) -> int | None:
         """Returns the next value if one is in memory, else None. Never waits, and starts the fetch.
 
         With ``fresh`` it always returns None, because a value serves only calls that wait for it.
@@ -145,7 +146,7 @@ class Sequence(Source):
             self._client._kick()
         return value
 
-    def warm_up(self, n: int = 1, timeout: Optional[float] = None) -> None:
+    def warm_up(self, n: int = 1, timeout: float | None = None) -> None:
         """Waits until ``n`` values, 1 to 1,000,000, are in memory. With ``fresh`` it does nothing."""
         check_int("n", n, 1, TAKE_MAX)
         limit = self._limit(timeout)
@@ -181,14 +182,14 @@ class Sequence(Source):
 
     # Calls.
 
-    def _take(self, n: int, timeout: Optional[float]) -> list[int]:
+    def _take(self, n: int, timeout: float | None) -> list[int]:
         limit = self._limit(timeout)
         waiter, is_done = self._start(n, None)
         if not is_done:
             self._wait(waiter, limit, time.monotonic() + limit)
         return [value for values in waiter.ranges for value in values]
 
-    def _start(self, n: int, loop: Optional[asyncio.AbstractEventLoop]) -> tuple[Waiter, bool]:
+    def _start(self, n: int, loop: asyncio.AbstractEventLoop | None) -> tuple[Waiter, bool]:
         """Takes values out of memory, and queues the call if there are too few."""
         waiter = Waiter(n, loop=loop)
         client = self._client
@@ -291,7 +292,7 @@ class Sequence(Source):
 
     def _check_ages(self) -> None:
         """Drops segments that are too old by either clock, and all of them if the wall clock went back."""
-        now, now_ns = self._clock(), self._client._time_ns()
+        _now, now_ns = self._clock(), self._client._time_ns()
         went_back = now_ns < self._wall_ns
         self._wall_ns = now_ns
         while self._segments and (went_back or self._is_old(self._segments[0].sent, self._segments[0].sent_ns)):
@@ -315,7 +316,7 @@ class Sequence(Source):
 
     # Jobs.
 
-    def _begin(self, serial: int) -> Optional[tuple[bytes, ...]]:
+    def _begin(self, serial: int) -> tuple[bytes, ...] | None:
         self._settle()
         self._check_ages()
         self._count = self._wanted_count()
@@ -327,7 +328,7 @@ class Sequence(Source):
         self._arm()
         if not self._count:
             return None
-        request = (b"SEQUENCE", b"NEXT", self.name.encode(), b"COUNT", b"%d" % self._count)
+        request: tuple[bytes, ...] = (b"SEQUENCE", b"NEXT", self.name.encode(), b"COUNT", b"%d" % self._count)
         if self._newest is not None and (serial != self._serial or self._is_above_due):
             request += (b"ABOVE", b"%d" % self._newest)
         return request
@@ -417,7 +418,7 @@ class Sequence(Source):
     def _parse(self, reply: Reply) -> range:
         is_range = isinstance(reply, list) and len(reply) == 3 and all(type(part) is int for part in reply)
         if is_range:
-            first, last, step = reply  # type: ignore[misc]
+            first, last, step = reply
             if 0 <= first <= last <= VALUE_MAX and step >= 1 and (last - first) % step == 0:
                 values = range(first, last + 1, step)
                 if len(values) <= self._count:

@@ -6,7 +6,7 @@ import asyncio
 import threading
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any
 
 from ._connection import ConnectionLost, Reply, ServerError
 from ._errors import TIMEOUT_MAX_S, Closed, GetidError, Refused, Unavailable, check_number
@@ -52,7 +52,7 @@ class Signal:
         """Wakes the thread that waits, or the next one to wait."""
         try:
             self._lock.release()
-        except Exception:  # noqa: BLE001 - it is set already; the type of the error depends on gevent
+        except Exception:
             pass
 
     def wait(self, timeout: float) -> bool:
@@ -64,10 +64,20 @@ class Waiter:
     """A call that waits for ``need`` values."""
 
     __slots__ = (
-        "need", "ranges", "sent", "sent_ns", "is_warm_up", "is_sent", "is_done", "error", "future", "_signal", "_loop",
+        "_loop",
+        "_signal",
+        "error",
+        "future",
+        "is_done",
+        "is_sent",
+        "is_warm_up",
+        "need",
+        "ranges",
+        "sent",
+        "sent_ns",
     )  # fmt: skip
 
-    def __init__(self, need: int, is_warm_up: bool = False, loop: Optional[asyncio.AbstractEventLoop] = None) -> None:
+    def __init__(self, need: int, is_warm_up: bool = False, loop: asyncio.AbstractEventLoop | None = None) -> None:
         self.need = need
         self.ranges: list[range] = []
         self.sent = 0.0
@@ -75,7 +85,7 @@ class Waiter:
         self.is_warm_up = is_warm_up
         self.is_sent = False
         self.is_done = False
-        self.error: Optional[GetidError] = None
+        self.error: GetidError | None = None
         self._loop = loop
         self._signal = Signal() if loop is None else None
         self.future: Any = None if loop is None else loop.create_future()
@@ -115,7 +125,7 @@ class Source:
         """Sets what does not outlive a fork. The caller is the only thread that uses the object."""
         self._lock = self._client._lock
         self._waiters: deque[Waiter] = deque()
-        self._due: Optional[float] = None
+        self._due: float | None = None
         self._entry = 0
         self._has_job = False
         self._retry_at = 0.0
@@ -126,7 +136,7 @@ class Source:
 
     # What subclasses have. All but the last run under the lock.
 
-    def _begin(self, serial: int) -> Optional[tuple[bytes, ...]]:
+    def _begin(self, serial: int) -> tuple[bytes, ...] | None:
         """Returns the request that is needed now, or None."""
         raise NotImplementedError
 
@@ -159,7 +169,7 @@ class Source:
 
     # Waiting.
 
-    def _limit(self, timeout: Optional[float]) -> float:
+    def _limit(self, timeout: float | None) -> float:
         if timeout is None:
             return self._client.timeout
         return check_number("timeout", timeout, 0, TIMEOUT_MAX_S)
@@ -217,7 +227,7 @@ class Source:
             failure = self._last_failure or f"{self._client._address} has not replied yet"
             raise Unavailable(f"no value of {self} within {limit:g} s: {failure}")
 
-    def _finish_waiter(self, waiter: Waiter, error: Optional[GetidError] = None) -> None:
+    def _finish_waiter(self, waiter: Waiter, error: GetidError | None = None) -> None:
         waiter.is_done = True
         waiter.error = error
         self._client._woken.append(waiter)
@@ -235,7 +245,7 @@ class Source:
         self._retry_at = 0.0
         self._last_failure = ""
 
-    def _failed(self, remedy: str, reason: str, can_lose: bool, error: Optional[ServerError] = None) -> None:
+    def _failed(self, remedy: str, reason: str, can_lose: bool, error: ServerError | None = None) -> None:
         """Notes a failed job, and schedules the next try if a call waits for it."""
         self._failures += 1
         self._last_failure = reason

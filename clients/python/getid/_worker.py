@@ -10,14 +10,15 @@ import asyncio
 import hashlib
 import socket
 import time
+from collections.abc import Iterator
 from os import getpid
-from typing import TYPE_CHECKING, Any, Iterator, Optional
+from typing import TYPE_CHECKING, Any
 
 from ._connection import Reply, ServerError
 from ._errors import ClockError, Refused, check_int
 from ._layout import Layout
 from ._sequence import TAKE_MAX
-from ._source import HELP_AFTER_S, REFUSED, Source, Waiter, unexpected
+from ._source import HELP_AFTER_S, Source, Waiter, unexpected
 
 if TYPE_CHECKING:
     from ._client import Client
@@ -55,7 +56,7 @@ class Lease:
         self.is_lost = False
 
 
-def holder_name(name: Optional[str] = None) -> bytes:
+def holder_name(name: str | None = None) -> bytes:
     """Returns the name of a holder as the server takes it: at most 64 bytes of printable ASCII, or none."""
     whole = (socket.gethostname() if name is None else name).encode("utf-8", "surrogateescape")
     cleaned = bytes(byte if 33 <= byte <= 126 else 95 for byte in whole)
@@ -72,7 +73,7 @@ class Worker(Source):
 
     kind = "worker pool"
 
-    def __init__(self, client: Client, pool: str, layout: Layout, name: Optional[str], ttl: Optional[int]) -> None:
+    def __init__(self, client: Client, pool: str, layout: Layout, name: str | None, ttl: int | None) -> None:
         self.layout = layout
         self._holder = holder_name(name)
         self._ttl = ttl
@@ -87,8 +88,8 @@ class Worker(Source):
 
     def _start_process(self) -> None:
         super()._start_process()
-        self._lease: Optional[Lease] = None
-        self._unfit: Optional[Lease] = None
+        self._lease: Lease | None = None
+        self._unfit: Lease | None = None
         self._checked_ms = -1
         self._unit = -1
         self._counter = 0
@@ -96,15 +97,15 @@ class Worker(Source):
         self._end_unit = 0
         self._is_wanted = False
         self._job = ""
-        self._job_lease: Optional[Lease] = None
+        self._job_lease: Lease | None = None
         self._is_last_real = False
         self._is_ahead = False
         self._sent = self._renewed_at = self._tried_at = float("-inf")
         self._lease_delay = RETRY_FIRST_S
-        self._drift: Optional[float] = None
+        self._drift: float | None = None
         self._clock_ahead_ms = 0
 
-    def next(self, timeout: Optional[float] = None) -> int:
+    def next(self, timeout: float | None = None) -> int:
         """Returns the next ID, made in process in nearly all calls.
 
         Waits for the server for at most ``timeout`` seconds, by default the client's. Raises ``Unavailable``,
@@ -123,11 +124,11 @@ class Worker(Source):
     def __iter__(self) -> Iterator[int]:
         return self
 
-    def take(self, n: int, timeout: Optional[float] = None) -> list[int]:
+    def take(self, n: int, timeout: float | None = None) -> list[int]:
         """Returns ``n`` IDs, 1 to 1,000,000, ascending. Raises as :meth:`next` does."""
         return self._take(check_int("n", n, 1, TAKE_MAX), timeout)
 
-    async def anext(self, timeout: Optional[float] = None) -> int:
+    async def anext(self, timeout: float | None = None) -> int:
         """Returns the next ID as :meth:`next` does, for asyncio: waits for a future of the running loop."""
         limit = self._limit(timeout)
         deadline = time.monotonic() + limit
@@ -138,7 +139,7 @@ class Worker(Source):
                 return ids[0]
             await self._wait_async(waiter, limit, deadline)
 
-    def try_next(self) -> Optional[int]:
+    def try_next(self) -> int | None:
         """Returns the next ID if it can be made at once, else None. Never waits, and starts the lease."""
         self._client._enter()
         with self._lock:
@@ -149,7 +150,7 @@ class Worker(Source):
             self._client._kick()
         return id
 
-    def warm_up(self, n: int = 1, timeout: Optional[float] = None) -> None:
+    def warm_up(self, n: int = 1, timeout: float | None = None) -> None:
         """Waits until the worker id is leased. ``n`` has no meaning for a worker."""
         check_int("n", n, 1, TAKE_MAX)
         limit = self._limit(timeout)
@@ -181,7 +182,7 @@ class Worker(Source):
 
     # Calls.
 
-    def _take(self, n: int, timeout: Optional[float]) -> list[int]:
+    def _take(self, n: int, timeout: float | None) -> list[int]:
         limit = self._limit(timeout)
         deadline = time.monotonic() + limit
         ids: list[int] = []
@@ -193,7 +194,7 @@ class Worker(Source):
                 continue
             self._wait(waiter, limit, deadline)
 
-    def _draw_or_queue(self, ids: list[int], n: int, loop: Any) -> Optional[Waiter]:
+    def _draw_or_queue(self, ids: list[int], n: int, loop: Any) -> Waiter | None:
         """Makes up to ``CHUNK`` of the missing IDs. Returns a waiter if none can be made now."""
         waiter = None
         client = self._client
@@ -214,7 +215,7 @@ class Worker(Source):
                 client._help(self)
         return waiter
 
-    def _draw(self) -> Optional[int]:
+    def _draw(self) -> int | None:
         """Returns an ID, or None if the lease covers no further unit. Starts what is due."""
         lease, layout = self._lease, self.layout
         if lease is None:
@@ -302,7 +303,7 @@ class Worker(Source):
 
     # Jobs.
 
-    def _begin(self, serial: int) -> Optional[tuple[bytes, ...]]:
+    def _begin(self, serial: int) -> tuple[bytes, ...] | None:
         self._sent = self._client._monotonic()
         self._job_lease = self._lease
         if self._unfit is not None:
@@ -406,10 +407,10 @@ class Worker(Source):
         lease = self._lease
         assert lease is not None
         is_end = isinstance(reply, list) and len(reply) >= 1 and type(reply[0]) is int
-        if not is_end or reply[0] < lease.not_after:  # type: ignore[index]
+        if not is_end or reply[0] < lease.not_after:
             raise unexpected("WORKERID RENEW", reply)
         self._succeeded()
-        lease.not_after = reply[0]  # type: ignore[index]
+        lease.not_after = reply[0]
         if not self._is_ahead:
             lease.given_end = lease.not_after
         self._renewals += 1
@@ -424,8 +425,8 @@ class Worker(Source):
             return
         difference = self._clock_ahead_ms = now_ms - lease.given_end
         message = (
-            f"{self}: this machine's clock is at least {difference / 1000:.3f} s ahead of the server's, past the end of "
-            f"a lease that was just given: set the clock (timedatectl set-ntp true), or give the pool a lease that is "
+            f"{self}: this machine's clock is at least {difference / 1000:.3f} s ahead of the server's, past the end "
+            f"of a lease that was just given: set the clock (timedatectl set-ntp true), or give the pool a lease that is "
             f"longer than the difference"
         )
         self._client._event("clock", self.name, message, difference)

@@ -12,7 +12,8 @@ layout's epoch. ``fail(error)`` makes the next call raise an error.
 from __future__ import annotations
 
 import threading
-from typing import Any, Iterator, Optional
+from collections.abc import Iterator
+from typing import Any
 
 from ._errors import TIMEOUT_MAX_S, check_int, check_name, check_number
 from ._layout import Layout
@@ -37,7 +38,7 @@ class FakeSource:
     def _draw(self) -> int:
         raise NotImplementedError
 
-    def next(self, timeout: Optional[float] = None) -> int:
+    def next(self, timeout: float | None = None) -> int:
         """Returns the next value."""
         return self._take(1, timeout)[0]
 
@@ -46,24 +47,24 @@ class FakeSource:
     def __iter__(self) -> Iterator[int]:
         return self
 
-    def take(self, n: int, timeout: Optional[float] = None) -> list[int]:
+    def take(self, n: int, timeout: float | None = None) -> list[int]:
         """Returns ``n`` values, ascending."""
         return self._take(check_int("n", n, 1, TAKE_MAX), timeout)
 
-    async def anext(self, timeout: Optional[float] = None) -> int:
+    async def anext(self, timeout: float | None = None) -> int:
         """Returns the next value."""
         return self._take(1, timeout)[0]
 
-    def try_next(self) -> Optional[int]:
+    def try_next(self) -> int | None:
         """Returns the next value."""
         return self._take(1, None)[0]
 
-    def warm_up(self, n: int = 1, timeout: Optional[float] = None) -> None:
+    def warm_up(self, n: int = 1, timeout: float | None = None) -> None:
         """Does nothing, but raises what :meth:`FakeClient.fail` set."""
         check_int("n", n, 1, TAKE_MAX)
         self._client._check(timeout)
 
-    def _take(self, n: int, timeout: Optional[float]) -> list[int]:
+    def _take(self, n: int, timeout: float | None) -> list[int]:
         self._client._check(timeout)
         with self._client._lock:
             self._values += n
@@ -134,7 +135,7 @@ class FakeClient:
         self._lock = threading.Lock()
         self._sources: dict[tuple[str, str], tuple[Any, FakeSource]] = {}
         self._is_closed = False
-        self._error: Optional[BaseException] = None
+        self._error: BaseException | None = None
 
     def sequence(self, name: str, prefetch_max: int = 10_000, hold: float = 60.0, fresh: bool = False) -> FakeSequence:
         """Returns the fake sequence of a name, the same object each time."""
@@ -146,7 +147,7 @@ class FakeClient:
         assert isinstance(found, FakeSequence)
         return found
 
-    def worker(self, pool: str, layout: Layout, name: Optional[str] = None, ttl: Optional[int] = None) -> FakeWorker:
+    def worker(self, pool: str, layout: Layout, name: str | None = None, ttl: int | None = None) -> FakeWorker:
         """Returns the fake worker of a pool, the same object each time."""
         check_name("pool", pool)
         if not isinstance(layout, Layout):
@@ -181,7 +182,7 @@ class FakeClient:
         self._is_closed = True
         return True
 
-    def _check(self, timeout: Optional[float]) -> None:
+    def _check(self, timeout: float | None) -> None:
         if timeout is not None:
             check_number("timeout", timeout, 0, TIMEOUT_MAX_S)
         with self._lock:
@@ -194,7 +195,7 @@ class FakeClient:
     def __enter__(self) -> FakeClient:
         return self
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __copy__(self) -> FakeClient:

@@ -7,7 +7,7 @@ import threading
 import time
 import unittest
 from collections import deque
-from typing import Any, Callable, Optional
+from typing import Any, Callable
 from unittest import mock
 
 from getid import Client, Event, Layout
@@ -36,6 +36,7 @@ class Log:
 
     def wait(self, fits: Callable[[Any], bool], count: int = 1) -> Any:
         """Returns the ``count``-th entry that fits, as soon as there is one."""
+
         def found() -> list[Any]:
             return [entry for entry in self.entries if fits(entry)]
 
@@ -55,7 +56,7 @@ class Server:
     returns one of them or None. Without an entry the reply is that of a well-behaved server.
     """
 
-    def __init__(self, clock: Optional[TestClock] = None, path: Optional[str] = None, tls: Any = None) -> None:
+    def __init__(self, clock: TestClock | None = None, path: str | None = None, tls: Any = None) -> None:
         self.clock = clock
         self.log = Log()
         self.script: deque[Any] = deque()
@@ -96,9 +97,11 @@ class Server:
 
     def gated(self, reply: Any) -> Callable[[Any], Any]:
         """Returns a script entry that replies once the gate is open."""
+
         def wait_and_reply(_: Any) -> Any:
             self._gate.wait(BOUND_S)
             return reply
+
         return wait_and_reply
 
     def close(self) -> None:
@@ -266,7 +269,7 @@ class GetidTest(unittest.TestCase):
         self.addCleanup(server.close)
         return server
 
-    def client(self, url: Optional[str] = None, **options: Any) -> Client:
+    def client(self, url: str | None = None, **options: Any) -> Client:
         options.setdefault("clock", self.clock)
         options.setdefault("on_event", self.events.add)
         options.setdefault("timeout", BOUND_S)
@@ -274,7 +277,7 @@ class GetidTest(unittest.TestCase):
         self.addCleanup(client.close, 0)
         return client
 
-    def due_in(self, source: Any) -> Optional[float]:
+    def due_in(self, source: Any) -> float | None:
         """Returns after how many seconds the object's next job begins."""
         due = source._due
         return None if due is None else round(due - self.clock.monotonic(), 6)

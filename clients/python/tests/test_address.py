@@ -12,7 +12,9 @@ class TestAddress(unittest.TestCase):
         cases = {
             "getid://a": ([("a", 7890)], None, None),
             "getid://a:1,b,[::1]:65535,[::2]?order=given": (
-                [("a", 1), ("b", 7890), ("::1", 65535), ("::2", 7890)], None, None,
+                [("a", 1), ("b", 7890), ("::1", 65535), ("::2", 7890)],
+                None,
+                None,
             ),
             "getid://u:p@a/": ([("a", 7890)], b"u", b"p"),
             "getid://:p%40%2f@a": ([("a", 7890)], None, b"p@/"),
@@ -29,10 +31,26 @@ class TestAddress(unittest.TestCase):
 
     def test_refused_without_the_password(self) -> None:
         urls = [
-            "", "a:7890", "redis://secret@a", "getid://", "getid://a,,b", "getid://a:0", "getid://a:65536",
-            "getid://u:secret", "getid://u:secret:x", "getid://u:secret%@a", "getid://u:secret%zz@a", "getid://secret@a",
-            "getid://a?x=secret", "getid://u:pa?secret@a", "getid://a?order=secret", "getid+unix://secret",
-            "getid://[secret", "getid://[::1]secret", "getid://a:\u0663", "getid://" + "a," * 64 + "a",
+            "",
+            "a:7890",
+            "redis://secret@a",
+            "getid://",
+            "getid://a,,b",
+            "getid://a:0",
+            "getid://a:65536",
+            "getid://u:secret",
+            "getid://u:secret:x",
+            "getid://u:secret%@a",
+            "getid://u:secret%zz@a",
+            "getid://secret@a",
+            "getid://a?x=secret",
+            "getid://u:pa?secret@a",
+            "getid://a?order=secret",
+            "getid+unix://secret",
+            "getid://[secret",
+            "getid://[::1]secret",
+            "getid://a:\u0663",
+            "getid://" + "a," * 64 + "a",
             "getid://" + "a" * 20_000,
         ]
         for url in urls:

@@ -10,15 +10,13 @@ import pickle
 import subprocess
 import sys
 import threading
-import time
 import unittest
 import warnings
 import weakref
 from pathlib import Path
 from unittest import mock
 
-from getid import Client, Closed, Unavailable
-from getid import _client
+from getid import Client, Closed, Unavailable, _client
 
 from .support import BOUND_S, CLOSE, HANG, MS, NOW_MS, GetidTest, Log, Server, start, until
 
@@ -36,8 +34,10 @@ class TestClose(GetidTest):
         token = "t" * 32
         self.assertEqual(
             [request for request in self.server.requests if "RELEASE" in request],
-            [f"WORKERID RELEASE pool 7 {token} LAST {NOW_MS + 1}",
-             f"WORKERID RELEASE unused 7 {token} LAST {NOW_MS - 1}"],
+            [
+                f"WORKERID RELEASE pool 7 {token} LAST {NOW_MS + 1}",
+                f"WORKERID RELEASE unused 7 {token} LAST {NOW_MS - 1}",
+            ],
         )
         self.events.wait_event("released", 2)
         self.assertTrue(client.close())
@@ -50,9 +50,19 @@ class TestClose(GetidTest):
         worker.next()
         client.close()
         calls = [
-            sequence.next, sequence.try_next, lambda: sequence.take(2), sequence.warm_up, worker.next, worker.try_next,
-            lambda: worker.take(2), worker.warm_up, client.discard, lambda: client.sequence("x"),
-            lambda: client.worker("x", MS), lambda: asyncio.run(sequence.anext()), lambda: asyncio.run(worker.anext()),
+            sequence.next,
+            sequence.try_next,
+            lambda: sequence.take(2),
+            sequence.warm_up,
+            worker.next,
+            worker.try_next,
+            lambda: worker.take(2),
+            worker.warm_up,
+            client.discard,
+            lambda: client.sequence("x"),
+            lambda: client.worker("x", MS),
+            lambda: asyncio.run(sequence.anext()),
+            lambda: asyncio.run(worker.anext()),
         ]
         for number, call in enumerate(calls):
             with self.subTest(number), self.assertRaises(Closed):
@@ -138,8 +148,12 @@ class TestClose(GetidTest):
 
     def test_a_release_that_is_refused(self) -> None:
         for replies, released in (
-            ([b"-EXPIRED x\r\n"], True), ([b"-WRONGTOKEN x\r\n"], False), ([b"-MISCONF x\r\n"], False), ([CLOSE], False),
-            ([b"-ERR LAST\r\n", b"+OK\r\n"], True), ([b"-ERR LAST\r\n", b"-ERR x\r\n"], False),
+            ([b"-EXPIRED x\r\n"], True),
+            ([b"-WRONGTOKEN x\r\n"], False),
+            ([b"-MISCONF x\r\n"], False),
+            ([CLOSE], False),
+            ([b"-ERR LAST\r\n", b"+OK\r\n"], True),
+            ([b"-ERR LAST\r\n", b"-ERR x\r\n"], False),
         ):
             with self.subTest(replies):
                 client = self.client()
@@ -253,7 +267,7 @@ class TestFork(GetidTest):
         def child():
             return sequence.next(), worker.next(), sequence.stats()["held"], client.close(), client.close()
 
-        value, id, held, released, again = eval(self.in_child(child))
+        value, id, _, released, again = eval(self.in_child(child))
         self.assertEqual((value, released, again), (101, True, True))
         self.assertIn("ABOVE 100", self.server.wait("ABOVE"))
         self.assertEqual(MS.parts(id).worker, 8)
@@ -478,7 +492,11 @@ class TestExit(unittest.TestCase):
     def run_program(self, body: str) -> str:
         program = f"from getid import Client, Layout\nclient = Client('{self.server.url}', timeout=30)\n{body}\n"
         ran = subprocess.run(
-            [sys.executable, "-c", program], cwd=PACKAGE, capture_output=True, text=True, timeout=60,
+            [sys.executable, "-c", program],
+            cwd=PACKAGE,
+            capture_output=True,
+            text=True,
+            timeout=60,
         )
         self.assertEqual((ran.returncode, ran.stderr), (0, ""))
         return ran.stdout
@@ -496,7 +514,9 @@ class TestExit(unittest.TestCase):
         self.assertIn(self.commands(), ([], ["SEQUENCE NEXT"]))
 
     def test_in_an_exit_handler(self) -> None:
-        body = "import atexit\natexit.register(lambda: print(client.close()))\nclient.worker('p', Layout.TWITTER).next()"
+        body = (
+            "import atexit\natexit.register(lambda: print(client.close()))\nclient.worker('p', Layout.TWITTER).next()"
+        )
         self.assertEqual(self.run_program(body), "True\n")
         self.assertEqual(self.commands(), ["WORKERID LEASE", "WORKERID RELEASE"])
 

@@ -40,8 +40,14 @@ class Pipe(unittest.TestCase):
 
     def test_replies(self) -> None:
         cases = {
-            b"+OK\r\n": "OK", b":-12\r\n": -12, b":9223372036854775807\r\n": 2**63 - 1, b"$3\r\na\r\n\r\n": b"a\r\n",
-            b"$-1\r\n": None, b"*-1\r\n": None, b"*0\r\n": [], b"$0\r\n\r\n": b"",
+            b"+OK\r\n": "OK",
+            b":-12\r\n": -12,
+            b":9223372036854775807\r\n": 2**63 - 1,
+            b"$3\r\na\r\n\r\n": b"a\r\n",
+            b"$-1\r\n": None,
+            b"*-1\r\n": None,
+            b"*0\r\n": [],
+            b"$0\r\n\r\n": b"",
             b"*2\r\n:1\r\n*1\r\n+a\r\n": [1, ["a"]],
         }
         for sent, reply in cases.items():
@@ -54,11 +60,23 @@ class Pipe(unittest.TestCase):
 
     def test_closed_on_doubt(self) -> None:
         cases = {
-            b"": "closed", b"*2\r\n:1\r\n": "closed", b"$5\r\nab": "closed", b"!x\r\n": "begins with",
-            b":x\r\n": "integer", b":\r\n": "integer", b":" + b"9" * 20 + b"\r\n": "integer", b":+1\r\n": "integer",
-            b": 1\r\n": "integer", b"$-2\r\n": "bulk string", b"$1048577\r\n": "bulk string", b"*1000001\r\n": "array",
-            b"*1\r\n" * 5 + b":1\r\n": "nested", b"$1\r\nabc": "CRLF", b"+OK\r\n+OK\r\n": "behind",
-            b"+" + b"a" * 65_537 + b"\r\n": "line", b"+" + b"a" * 200_000: "line",
+            b"": "closed",
+            b"*2\r\n:1\r\n": "closed",
+            b"$5\r\nab": "closed",
+            b"!x\r\n": "begins with",
+            b":x\r\n": "integer",
+            b":\r\n": "integer",
+            b":" + b"9" * 20 + b"\r\n": "integer",
+            b":+1\r\n": "integer",
+            b": 1\r\n": "integer",
+            b"$-2\r\n": "bulk string",
+            b"$1048577\r\n": "bulk string",
+            b"*1000001\r\n": "array",
+            b"*1\r\n" * 5 + b":1\r\n": "nested",
+            b"$1\r\nabc": "CRLF",
+            b"+OK\r\n+OK\r\n": "behind",
+            b"+" + b"a" * 65_537 + b"\r\n": "line",
+            b"+" + b"a" * 200_000: "line",
         }
         for sent, text in cases.items():
             with self.subTest(sent[:20]), self.assertRaisesRegex(ConnectionLost, text):

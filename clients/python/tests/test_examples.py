@@ -26,7 +26,12 @@ class TestExamples(unittest.TestCase):
     def run_program(self, *command: str) -> str:
         environment = dict(os.environ, GETID_URL=self.server.url, PYTHONPATH=str(PACKAGE))
         ran = subprocess.run(
-            [sys.executable, *command], cwd=PACKAGE, env=environment, capture_output=True, text=True, timeout=60,
+            [sys.executable, *command],
+            cwd=PACKAGE,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
         )
         self.assertEqual((ran.returncode, ran.stderr), (0, ""))
         return ran.stdout

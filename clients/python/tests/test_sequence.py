@@ -6,8 +6,7 @@ import threading
 import unittest
 from unittest import mock
 
-from getid import Client, Refused, Unavailable
-from getid import _client, _source
+from getid import Client, Refused, Unavailable, _client, _source
 
 from .support import BOUND_S, CLOSE, GetidTest, no_threads, run_together, span, start, until
 
@@ -56,7 +55,7 @@ class TestSegments(GetidTest):
             # No value of the reply is left over, so no prefetch follows.
             self.server.script.append(lambda arguments: self.server.values(1))
             sequence._due = 0.0
-            sequence._prefetch, prefetch = sequence._prefetch, sequence._prefetch
+            sequence._prefetch, _prefetch = sequence._prefetch, sequence._prefetch
             waiting = start(sequence.next)
             self.clock.shift()
             with mock.patch.object(sequence, "_is_low", lambda: False):
@@ -93,9 +92,21 @@ class TestSegments(GetidTest):
 
     def test_ranges_of_unexpected_form_close_the_connection(self) -> None:
         wrong = [
-            span(1, 18), span(1, 2, 0), span(1, 2, -1), span(5, 4), span(-1, 3), span(1, 4, 2), b"*2\r\n:1\r\n:2\r\n",
-            b"*3\r\n$1\r\n1\r\n$1\r\n2\r\n:1\r\n", b"$-1\r\n", b"*-1\r\n", b"+OK\r\n", b":5\r\n",
-            b"*3\r\n:1\r\n:2\r\n:1\r\n:9\r\n", (b"*3\r\n:1\r\n:2",), (b"",),
+            span(1, 18),
+            span(1, 2, 0),
+            span(1, 2, -1),
+            span(5, 4),
+            span(-1, 3),
+            span(1, 4, 2),
+            b"*2\r\n:1\r\n:2\r\n",
+            b"*3\r\n$1\r\n1\r\n$1\r\n2\r\n:1\r\n",
+            b"$-1\r\n",
+            b"*-1\r\n",
+            b"+OK\r\n",
+            b":5\r\n",
+            b"*3\r\n:1\r\n:2\r\n:1\r\n:9\r\n",
+            (b"*3\r\n:1\r\n:2",),
+            (b"",),
         ]
         for reply in wrong:
             with self.subTest(reply):
@@ -121,8 +132,13 @@ class TestAges(GetidTest):
 
     def test_age_is_the_larger_of_both_clocks(self) -> None:
         cases = {
-            (59_999, 59_999): 2, (60_000, 59_999): 18, (59_999, 60_000): 18, (0, 60_000): 18, (60_000, 1): 18,
-            (3_600_000, 1): 18, (0, 3_600_000): 18,
+            (59_999, 59_999): 2,
+            (60_000, 59_999): 18,
+            (59_999, 60_000): 18,
+            (0, 60_000): 18,
+            (60_000, 1): 18,
+            (3_600_000, 1): 18,
+            (0, 3_600_000): 18,
         }
         for (wall_ms, mono_ms), value in cases.items():
             with self.subTest(wall=wall_ms, mono=mono_ms):
@@ -262,15 +278,28 @@ class TestCalls(GetidTest):
         client = self.client()
         sequence = client.sequence("orders")
         wrong = [
-            lambda: sequence.take(0), lambda: sequence.take(1_000_001), lambda: sequence.take(1.0),
-            lambda: sequence.take(True), lambda: sequence.next(-1), lambda: sequence.next(86_401),
-            lambda: sequence.next(float("nan")), lambda: sequence.next("1"), lambda: sequence.warm_up(0),
-            lambda: client.sequence(""), lambda: client.sequence("a" * 129), lambda: client.sequence("\ud800"),
-            lambda: client.sequence(b"a"), lambda: client.sequence("a", hold=0.009),
-            lambda: client.sequence("a", hold=60.1), lambda: client.sequence("a", prefetch_max=-1),
-            lambda: client.sequence("a", prefetch_max=10_000_001), lambda: client.sequence("a", fresh=1),
-            lambda: client.sequence("orders", hold=5), lambda: Client("getid://a", timeout=-1),
-            lambda: Client("getid://a", on_event=5), lambda: Client("getid://a", tls=mock.Mock()),
+            lambda: sequence.take(0),
+            lambda: sequence.take(1_000_001),
+            lambda: sequence.take(1.0),
+            lambda: sequence.take(True),
+            lambda: sequence.next(-1),
+            lambda: sequence.next(86_401),
+            lambda: sequence.next(float("nan")),
+            lambda: sequence.next("1"),
+            lambda: sequence.warm_up(0),
+            lambda: client.sequence(""),
+            lambda: client.sequence("a" * 129),
+            lambda: client.sequence("\ud800"),
+            lambda: client.sequence(b"a"),
+            lambda: client.sequence("a", hold=0.009),
+            lambda: client.sequence("a", hold=60.1),
+            lambda: client.sequence("a", prefetch_max=-1),
+            lambda: client.sequence("a", prefetch_max=10_000_001),
+            lambda: client.sequence("a", fresh=1),
+            lambda: client.sequence("orders", hold=5),
+            lambda: Client("getid://a", timeout=-1),
+            lambda: Client("getid://a", on_event=5),
+            lambda: Client("getid://a", tls=mock.Mock()),
         ]
         for number, call in enumerate(wrong):
             with self.subTest(number), self.assertRaises((ValueError, TypeError)) as caught:
@@ -300,8 +329,14 @@ class TestErrors(GetidTest):
         return sequence, waiting
 
     def test_a_wait_of_10_ms_doubles_to_a_second(self) -> None:
-        for reply in (b"-BUSY x\r\n", b"-TRYAGAIN x\r\n", b"-EXHAUSTED x\r\n", b"-MISCONF x\r\n", CLOSE,
-                      b"-ERR max number of clients reached\r\n"):
+        for reply in (
+            b"-BUSY x\r\n",
+            b"-TRYAGAIN x\r\n",
+            b"-EXHAUSTED x\r\n",
+            b"-MISCONF x\r\n",
+            CLOSE,
+            b"-ERR max number of clients reached\r\n",
+        ):
             with self.subTest(reply):
                 self.events.entries.clear()
                 sequence, waiting = self.failing(*[reply] * 9)
@@ -453,7 +488,7 @@ class TestServers(GetidTest):
         import tempfile
 
         with tempfile.TemporaryDirectory() as folder:
-            self.make_server(path=f"{folder}/g d").log
+            self.make_server(path=f"{folder}/g d")
             self.assertEqual(self.client(f"getid+unix://{folder}/g%20d").sequence("orders").next(), 1)
 
 

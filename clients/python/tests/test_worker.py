@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import unittest
 
-from getid import ClockError, Layout, Refused, Unavailable
+from getid import ClockError, Closed, Layout, Refused, Unavailable
 from getid._worker import holder_name
 
 from .support import CLOSE, MS, NOW_MS, GetidTest, lease, no_threads, start, until
@@ -261,8 +261,10 @@ class TestClock(WorkerTest):
         token = "t" * 32
         self.assertEqual(
             self.server.requests[1:],
-            [f"WORKERID RENEW pool 3 {token} LAST {NOW_MS + 3_600_000 - 1}",
-             f"WORKERID RENEW pool 3 {token} LAST {NOW_MS - 1}"],
+            [
+                f"WORKERID RENEW pool 3 {token} LAST {NOW_MS + 3_600_000 - 1}",
+                f"WORKERID RENEW pool 3 {token} LAST {NOW_MS - 1}",
+            ],
         )
         self.assertEqual(self.events.wait_event("clock").difference_ms, 3_569_995)
 
@@ -327,7 +329,7 @@ class TestLease(WorkerTest):
         self.events.wait_event("fetch_failed")
         self.assertEqual(self.due_in(other), 0.01)
         other._client.close(0)
-        with self.assertRaises(Exception):
+        with self.assertRaises(Closed):
             waiting()
 
     def test_a_lease_is_not_retried_without_a_call(self) -> None:
@@ -345,7 +347,10 @@ class TestLease(WorkerTest):
 
     def test_names(self) -> None:
         cases = {
-            "api-5d8f": b"api-5d8f", "a b\u00e9\n": b"a_b___", "": b"", "a" * 64: b"a" * 64,
+            "api-5d8f": b"api-5d8f",
+            "a b\u00e9\n": b"a_b___",
+            "": b"",
+            "a" * 64: b"a" * 64,
             "a" * 65: b"a" * 55 + b"-635361c4",
         }
         for name, cleaned in cases.items():
@@ -360,9 +365,14 @@ class TestLease(WorkerTest):
         worker = client.worker("pool", MS)
         self.assertIs(client.worker("pool", MS), worker)
         wrong = [
-            lambda: client.worker("pool", COARSE), lambda: client.worker("pool", MS, ttl=5),
-            lambda: client.worker("p", MS, ttl=0), lambda: client.worker("p", 5), lambda: client.worker("p", MS, name=5),
-            lambda: client.worker("p", MS, ttl=86_401), lambda: worker.take(0), lambda: worker.warm_up(0),
+            lambda: client.worker("pool", COARSE),
+            lambda: client.worker("pool", MS, ttl=5),
+            lambda: client.worker("p", MS, ttl=0),
+            lambda: client.worker("p", 5),
+            lambda: client.worker("p", MS, name=5),
+            lambda: client.worker("p", MS, ttl=86_401),
+            lambda: worker.take(0),
+            lambda: worker.warm_up(0),
         ]
         for number, call in enumerate(wrong):
             with self.subTest(number), self.assertRaises((ValueError, TypeError)):
