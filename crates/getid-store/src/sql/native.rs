@@ -567,8 +567,8 @@ pub(super) fn apply_creation(
     Ok(row)
 }
 
-/// Returns a row that begins at its start although the name was dropped. Fails while servers and clients may hold values
-/// of it.
+/// Returns a row that begins at its start although the name was dropped. Fails while servers and clients may hold
+/// values of it.
 fn restarted_row(
     row: &SequenceRow,
     new: &CreateRequest,
