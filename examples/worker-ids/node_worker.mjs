@@ -17,4 +17,4 @@ await client.close();
 
 const ascends = ids.every((id, index) => index === 0 || ids[index - 1] < id);
 console.log(String(ids[0]));
-console.log(`worker id ${(ids[0] >> 12n) & 1023n}: ${new Set(ids).size} different IDs, ascending: ${ascends}`);
+console.log(`worker id ${LAYOUT.parts(ids[0]).worker}: ${new Set(ids).size} different IDs, ascending: ${ascends}`);

@@ -15,6 +15,6 @@ fn main() -> Result<(), Error> {
 
     let ascends = ids.is_sorted_by(|one, next| one < next);
     println!("{}", ids[0]);
-    println!("worker id {}: {} different IDs, ascending: {ascends}", ids[0] >> 12 & 1023, ids.len());
+    println!("worker id {}: {} different IDs, ascending: {ascends}", LAYOUT.parts(ids[0])?.worker, ids.len());
     Ok(())
 }
