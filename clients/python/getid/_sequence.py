@@ -199,8 +199,7 @@ class Sequence(Source):
             self._check_open()
             self._settle()
             self._check_ages()
-            if not self._has_calls():
-                self._fill(waiter)
+            self._fill(waiter)  # Where a call waits already, no segment has a value.
             if waiter.need:
                 try:
                     self._enqueue(waiter)
@@ -217,9 +216,6 @@ class Sequence(Source):
             if is_late and loop is None:
                 client._help(self)
         return waiter, waiter.is_done
-
-    def _has_calls(self) -> bool:
-        return any(not waiter.is_warm_up for waiter in self._waiters)
 
     def _fill(self, waiter: Waiter) -> None:
         """Moves values from the segments to a call."""

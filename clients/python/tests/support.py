@@ -260,9 +260,16 @@ class GetidTest(unittest.TestCase):
     """Test with a frozen clock, a server and a client."""
 
     def setUp(self) -> None:
+        hook, threading.excepthook = threading.excepthook, self.note_failure
+        self.failed_threads: list[Any] = []
+        self.addCleanup(lambda: self.assertEqual(self.failed_threads, []))
+        self.addCleanup(setattr, threading, "excepthook", hook)
         self.clock = TestClock(frozen=True, wall_ms=NOW_MS)
         self.server = self.make_server()
         self.events = Log()
+
+    def note_failure(self, failure: Any) -> None:
+        self.failed_threads.append(failure.exc_value)
 
     def make_server(self, **options: Any) -> Server:
         server = Server(self.clock, **options)

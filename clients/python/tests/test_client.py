@@ -7,6 +7,7 @@ import copy
 import gc
 import os
 import pickle
+import ssl
 import subprocess
 import sys
 import threading
@@ -21,6 +22,25 @@ from getid import Client, Closed, Unavailable, _client
 from .support import BOUND_S, CLOSE, HANG, MS, NOW_MS, GetidTest, Log, Server, start, until
 
 PACKAGE = Path(__file__).parent.parent
+
+
+def in_child(child) -> str:
+    """Returns what a call in a forked child returned. The child ends by os._exit."""
+    reading, writing = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # Of a fork of a process with threads.
+        pid = os.fork()
+    if pid == 0:
+        try:
+            os.write(writing, repr(child()).encode())
+        except BaseException as error:
+            os.write(writing, f"error {error!r}".encode())
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as stream:
+        result = stream.read()
+    os.waitpid(pid, 0)
+    return result
 
 
 class TestClose(GetidTest):
@@ -238,24 +258,6 @@ class TestDiscard(GetidTest):
 
 @unittest.skipUnless(hasattr(os, "fork"), "no fork on this system")
 class TestFork(GetidTest):
-    def in_child(self, child) -> str:
-        """Returns what a call in a forked child returned. The child ends by os._exit."""
-        reading, writing = os.pipe()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # Of a fork of a process with threads.
-            pid = os.fork()
-        if pid == 0:
-            try:
-                os.write(writing, repr(child()).encode())
-            except BaseException as error:
-                os.write(writing, f"error {error!r}".encode())
-            os._exit(0)
-        os.close(writing)
-        with os.fdopen(reading) as stream:
-            result = stream.read()
-        os.waitpid(pid, 0)
-        return result
-
     def test_the_child_has_nothing_of_its_parent(self) -> None:
         client = Client(self.server.url, timeout=BOUND_S)
         self.addCleanup(client.close)
@@ -267,7 +269,7 @@ class TestFork(GetidTest):
         def child():
             return sequence.next(), worker.next(), sequence.stats()["held"], client.close(), client.close()
 
-        value, id, _, released, again = eval(self.in_child(child))
+        value, id, _, released, again = eval(in_child(child))
         self.assertEqual((value, released, again), (101, True, True))
         self.assertIn("ABOVE 100", self.server.wait("ABOVE"))
         self.assertEqual(MS.parts(id).worker, 8)
@@ -282,7 +284,7 @@ class TestFork(GetidTest):
         worker = client.worker("pool", MS, name="n")
         worker.next()
         connections = self.server.connections
-        self.assertEqual(self.in_child(client.close), "True")
+        self.assertEqual(in_child(client.close), "True")
         self.assertEqual(self.server.connections, connections)
         self.assertEqual(MS.parts(worker.next()).counter, 1)
         self.clock.shift(wall_ms=10_000, mono_ms=10_000)
@@ -297,7 +299,7 @@ class TestFork(GetidTest):
         self.server.wait("NEXT")
         client._lock.acquire()
         try:
-            result = self.in_child(lambda: (sequence.next(), client.close()))
+            result = in_child(lambda: (sequence.next(), client.close()))
         finally:
             client._lock.release()
         self.assertEqual(result, "(1, True)")
@@ -310,7 +312,7 @@ class TestFork(GetidTest):
         sequence = client.sequence("orders")
         sequence.next()
         with mock.patch.object(_client, "_clients", weakref.WeakSet()):
-            self.assertEqual(self.in_child(sequence.next), "18")
+            self.assertEqual(in_child(sequence.next), "18")
 
     def test_a_process_id_that_comes_back(self) -> None:
         """The hook notices it where the comparison cannot."""
@@ -323,14 +325,14 @@ class TestFork(GetidTest):
             with mock.patch.object(os, "getpid", lambda: pid):
                 return sequence.next()
 
-        self.assertEqual(self.in_child(child), "18")
+        self.assertEqual(in_child(child), "18")
 
     def test_a_fork_in_the_callback(self) -> None:
         results = []
 
         def fork(event) -> None:
             if event.event == "connected":
-                results.append(self.in_child(sequence.next))
+                results.append(in_child(sequence.next))
 
         client = self.client(on_event=fork, timeout=BOUND_S)
         sequence = client.sequence("orders")
@@ -349,10 +351,57 @@ class TestFork(GetidTest):
             return [value for join in joins for value in join()]
 
         def child():
-            return draw() + eval(self.in_child(draw))
+            return draw() + eval(in_child(draw))
 
-        values = eval(self.in_child(child)) + eval(self.in_child(child)) + draw()
+        values = eval(in_child(child)) + eval(in_child(child)) + draw()
         self.assertEqual(len(set(values)), 5 * 200)
+
+
+class TestTls(GetidTest):
+    PEM = PACKAGE / "tests" / "localhost.pem"
+
+    def setUp(self) -> None:
+        super().setUp()
+        server_context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        server_context.load_cert_chain(self.PEM)
+        self.server = self.make_server(tls=server_context)
+        self.url = f"getids://127.0.0.1:{self.server.port}"
+
+    def trusting(self, **options) -> Client:
+        return self.client(self.url, tls=ssl.create_default_context(cafile=self.PEM), **options)
+
+    def test_values(self) -> None:
+        client = self.trusting()
+        self.assertEqual(client.sequence("orders").next(), 1)
+        client.worker("pool", MS).next()
+        self.assertTrue(client.close())
+
+    def test_a_certificate_that_is_not_trusted(self) -> None:
+        client = self.client(self.url)
+        waiting = start(client.sequence("orders").next)
+        self.assertIn("certificate", self.events.wait_event("fetch_failed").reason)
+        client.close()
+        with self.assertRaises(Closed):
+            waiting()
+
+    def test_close_while_a_reply_is_awaited(self) -> None:
+        client = self.trusting()
+        self.server.script.append(HANG)
+        waiting = start(client.sequence("orders").next)
+        self.server.wait("NEXT")
+        client.close()
+        with self.assertRaises(Closed):
+            waiting()
+        until(lambda: not client._is_busy)
+
+    @unittest.skipUnless(hasattr(os, "fork"), "no fork on this system")
+    def test_a_child_leaves_the_connection_to_its_parent(self) -> None:
+        client = self.trusting(timeout=BOUND_S)
+        sequence = client.sequence("orders", prefetch_max=0)
+        self.assertEqual(sequence.next(), 1)
+        self.assertEqual(in_child(lambda: (sequence.next(), client.close())), "(2, True)")
+        self.assertEqual(sequence.next(), 3)
+        self.assertEqual([number for number, request in self.server.log.entries if "NEXT" in request], [1, 2, 1])
 
 
 class TestCopies(GetidTest):

@@ -201,6 +201,17 @@ class TestFresh(GetidTest):
         self.assertEqual(late[0](), 2)
         self.assertEqual(len(self.server.requests), 2)
 
+    def test_a_value_of_an_abandoned_call_serves_no_later_call(self) -> None:
+        sequence = self.client().sequence("serial", fresh=True)
+        self.server.script.append(self.server.gated(None))
+        first = start(lambda: sequence.next(timeout=0.2))
+        self.server.wait("COUNT 1")
+        late = start(sequence.next)
+        with self.assertRaises(Unavailable):
+            first()
+        self.server.open_gate()
+        self.assertEqual(late(), 2)
+
     def test_waiting_calls_share_a_fetch(self) -> None:
         sequence = self.client().sequence("serial", fresh=True)
         self.server.script.append(self.server.gated(None))
@@ -383,11 +394,15 @@ class TestErrors(GetidTest):
 
     def test_unavailable_names_the_last_failure(self) -> None:
         self.server.script.append(b"-MISCONF the disk is full\r\n")
-        with self.assertRaisesRegex(Unavailable, f"127.0.0.1:{self.server.port}: MISCONF the disk is full"):
-            self.client().sequence("orders").next(timeout=0.2)
-        self.server.close()
-        with self.assertRaisesRegex(Unavailable, f"127.0.0.1:{self.server.port}: .*efused"):
-            self.client().sequence("orders").next(timeout=0.2)
+        sequence = self.client().sequence("orders")
+        for count, text in enumerate(("MISCONF the disk is full", "the server closed the connection", ".*efused"), 1):
+            sequence.try_next()
+            self.clock.shift(mono_ms=1000)
+            self.events.wait_event("fetch_failed", count)
+            with self.assertRaisesRegex(Unavailable, f"within 0 s: .*127.0.0.1:{self.server.port}: {text}"):
+                sequence.next(timeout=0)
+            self.server.close()
+            self.clock.shift(mono_ms=1000)
 
     def test_login(self) -> None:
         url = f"getid://us%20er:se%3Acret@127.0.0.1:{self.server.port}"

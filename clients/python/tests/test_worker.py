@@ -100,6 +100,14 @@ class TestTime(WorkerTest):
         self.server.worker_id = 1023
         self.assertEqual(MS.parts(worker.next()).worker, 1023)
 
+    def test_an_id_that_does_not_fit_is_released_without_a_background_thread(self) -> None:
+        self.server.worker_id = 1024
+        with no_threads():
+            worker = self.worker()
+            with self.assertRaises(Refused):
+                worker.next()
+            self.assertIn("RELEASE", self.server.requests[-1])
+
     def test_the_layouts_time_ends(self) -> None:
         worker = self.worker(Layout(time=10, worker=10, counter=12, epoch_ms=NOW_MS - 1024))
         with self.assertRaisesRegex(Refused, "time of the layout ended"):
@@ -268,6 +276,12 @@ class TestClock(WorkerTest):
         )
         self.assertEqual(self.events.wait_event("clock").difference_ms, 3_569_995)
 
+    def test_warm_up_finds_it_too(self) -> None:
+        self.clock.shift(wall_ms=100_000)
+        self.server.script.extend([lease(3, NOW_MS, NOW_MS + 30_000), b"*1\r\n:%d\r\n" % (NOW_MS + 100_000)])
+        with self.assertRaises(ClockError):
+            self.worker().warm_up()
+
     def test_a_clock_ahead_that_the_server_accepts(self) -> None:
         self.clock.shift(wall_ms=40_000)
         self.server.script.append(lease(3, NOW_MS, NOW_MS + 30_000))
@@ -328,15 +342,31 @@ class TestLease(WorkerTest):
         waiting = start(other.next)
         self.events.wait_event("fetch_failed")
         self.assertEqual(self.due_in(other), 0.01)
+        self.assertEqual(self.events.wait_event("fetch_failed").object, "pool")
         other._client.close(0)
+        with self.assertRaises(Closed):
+            waiting()
+
+    def test_a_failed_connect_after_a_lost_reply_is_retried_soon(self) -> None:
+        self.server.script.append(CLOSE)
+        worker = self.worker()
+        waiting = start(worker.next)
+        self.events.wait_event("fetch_failed")
+        self.assertEqual(self.due_in(worker), 1.0)
+        self.server.close()
+        self.move(1000)
+        self.events.wait_event("fetch_failed", 2)
+        self.assertEqual(self.due_in(worker), 0.02)
+        worker._client.close(0)
         with self.assertRaises(Closed):
             waiting()
 
     def test_a_lease_is_not_retried_without_a_call(self) -> None:
         self.server.script.append(CLOSE)
         worker = self.worker()
-        with self.assertRaises(Unavailable):
-            worker.next(timeout=0.2)
+        self.assertIsNone(worker.try_next())
+        self.events.wait_event("fetch_failed")
+        self.assertIsNone(self.due_in(worker))
         self.assertEqual(sum("LEASE" in request for request in self.server.requests), 1)
         until(lambda: not worker._has_job)
         waiting = start(worker.next)
