@@ -7,13 +7,13 @@
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use crate::address::Target;
 use crate::clock::{Clock, TestClock};
-use crate::connection::{CONNECT_TIMEOUT, Connection, Failure, REPLY_TIMEOUT, Reply};
-use crate::core::{Release, Source, State, Supply};
+use crate::connection::{CONNECT_TIMEOUT, Connection, Failure, REPLY_TIMEOUT, Reply, Socket, Tick};
+use crate::core::{BACKOFF_FIRST, Release, Source, State, Supply, Wake};
 use crate::error::{Error, Result, check_name, check_timeout};
 use crate::event::{Event, EventKind};
 use crate::layout::Layout;
@@ -379,6 +379,7 @@ enum JobEnd {
 
 /// A client's state in one process.
 pub(crate) struct Process {
+    own: Weak<Process>,
     settings: Arc<Settings>,
     /// Number of forks before this process.
     forks: usize,
@@ -396,7 +397,8 @@ impl Process {
         let is_closed = parent.is_some_and(|parent| parent.is_closed.load(Ordering::Acquire));
         let state =
             State::new(settings.clock.clone(), Arc::clone(&settings.target), settings.listener.is_some(), is_closed);
-        let process = Process {
+        let process = Arc::new_cyclic(|own| Process {
+            own: Weak::clone(own),
             settings: Arc::clone(settings),
             forks,
             state: Mutex::new(state),
@@ -405,12 +407,12 @@ impl Process {
             descriptor: AtomicI32::new(-1),
             is_closed: AtomicBool::new(is_closed),
             is_abandoned: AtomicBool::new(false),
-        };
+        });
         settings.clock.watch(&process.signal);
         if let Some(parent) = parent {
             process.inherit(parent);
         }
-        Arc::new(process)
+        process
     }
 
     /// Takes over the objects of the parent process, and closes the descriptor of its connection.
@@ -449,7 +451,7 @@ impl Process {
         if connection.is_some() {
             self.close_connection(connection);
         }
-        woken.into_iter().for_each(crate::core::Wake::wake);
+        woken.into_iter().for_each(Wake::wake);
         self.signal.set();
     }
 
@@ -494,9 +496,8 @@ impl Process {
             if !self.deliver_events() {
                 return None;
             }
+            self.expire_calls();
             let mut state = self.state();
-            state.expire(Instant::now());
-            let woken = std::mem::take(&mut state.core.woken);
             if self.is_abandoned.load(Ordering::Acquire) || (state.is_finished && state.core.events.is_empty()) {
                 state.has_thread = false;
                 let (socket, connection) = (state.socket.take(), state.connection.take());
@@ -506,12 +507,20 @@ impl Process {
             }
             let found = state.take_due(None).map(|index| (index, state.core.generation, state.connection.take()));
             drop(state);
-            woken.into_iter().for_each(crate::core::Wake::wake);
             match found {
                 Ok((index, generation, connection)) => self.run_job(index, generation, connection),
                 Err(wake_at) => return Some(wake_at),
             }
         }
+    }
+
+    /// Ends the asynchronous calls whose time-out has passed.
+    fn expire_calls(&self) {
+        let mut state = self.state();
+        state.expire(Instant::now());
+        let woken = std::mem::take(&mut state.core.woken);
+        drop(state);
+        woken.into_iter().for_each(Wake::wake);
     }
 
     /// Calls the listener with each event. Returns whether this is still the process of the client.
@@ -539,7 +548,7 @@ impl Process {
             if Instant::now() >= deadline {
                 return;
             }
-            pause = if has_thread { (pause * 2).min(HELP_AFTER_MAX) } else { crate::core::BACKOFF_FIRST };
+            pause = if has_thread { (pause * 2).min(HELP_AFTER_MAX) } else { BACKOFF_FIRST };
         }
     }
 
@@ -582,7 +591,7 @@ impl Process {
         if is_lost {
             self.close_connection(connection);
         }
-        woken.into_iter().for_each(crate::core::Wake::wake);
+        woken.into_iter().for_each(Wake::wake);
         self.signal.set();
     }
 
@@ -611,7 +620,7 @@ impl Process {
     fn connect(&self, generation: u64) -> Result<Connection, Failure> {
         let address = self.state().core.address;
         let target = &self.settings.target;
-        let register = |socket: &Arc<crate::connection::Socket>| {
+        let register = |socket: &Arc<Socket>| {
             let mut state = self.state();
             let is_current = state.core.generation == generation;
             if is_current {
@@ -622,13 +631,23 @@ impl Process {
         };
         let deadline = Instant::now() + CONNECT_TIMEOUT;
         let tls = self.settings.tls.as_ref();
-        let connection = Connection::open(target, &target.addresses[address], tls, deadline, &register)?;
+        let connection = Connection::open(target, &target.addresses[address], tls, deadline, self.tick(), &register)?;
         let mut state = self.state();
         if state.core.generation == generation {
             state.core.serial += 1;
             state.core.event(EventKind::Connected, "", "", 0);
         }
         Ok(connection)
+    }
+
+    /// Returns what a connection calls while it waits for a reply.
+    fn tick(&self) -> Tick {
+        let own = Weak::clone(&self.own);
+        Box::new(move || {
+            if let Some(process) = own.upgrade() {
+                process.expire_calls();
+            }
+        })
     }
 
     // Release.
@@ -643,7 +662,8 @@ impl Process {
             }
             let address = &target.addresses[(first + step) % count];
             let connect_by = deadline.min(Instant::now() + CONNECT_TIMEOUT);
-            let opened = Connection::open(target, address, self.settings.tls.as_ref(), connect_by, &|_| true);
+            let opened =
+                Connection::open(target, address, self.settings.tls.as_ref(), connect_by, Box::new(|| ()), &|_| true);
             let Ok(mut connection) = opened else { continue };
             while let Some(release) = releases.pop() {
                 if !self.send_release(&mut connection, &release, deadline) {

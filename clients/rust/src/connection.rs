@@ -23,6 +23,8 @@ const ARRAY_LENGTH_MAX: i64 = 1_000_000;
 const DEPTH_MAX: usize = 4;
 /// Most bytes of a whole reply.
 const REPLY_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Time between two ticks while a reply is waited for.
+const TICK: Duration = Duration::from_millis(100);
 const READ_BYTES: usize = 16 * 1024;
 /// Most host names that are resolved at the same time in a process.
 const LOOKUPS_MAX: usize = 8;
@@ -70,11 +72,14 @@ pub(crate) fn unexpected(what: impl std::fmt::Display) -> Failure {
     Failure::Lost { reason: format!("unexpected reply: {what}"), is_connect: false }
 }
 
+/// Called again and again while a reply is waited for.
+pub(crate) type Tick = Box<dyn Fn() + Send + Sync>;
+
 /// Socket whose reads and writes end at its deadline, and which another thread can shut down.
-#[derive(Debug)]
 pub(crate) struct Socket {
     kind: SocketKind,
     deadline: Mutex<Instant>,
+    tick: Tick,
 }
 
 #[derive(Debug)]
@@ -95,8 +100,14 @@ macro_rules! with_stream {
 }
 
 impl Socket {
-    fn new(kind: SocketKind, deadline: Instant) -> Arc<Socket> {
-        Arc::new(Socket { kind, deadline: Mutex::new(deadline) })
+    /// Returns the error of a wait that has passed, or none before the deadline.
+    fn check_wait(&self, error: io::Error) -> io::Result<()> {
+        let is_timed_out = matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::WouldBlock);
+        if !is_timed_out || self.left().is_err() {
+            return Err(error);
+        }
+        (self.tick)();
+        Ok(())
     }
 
     /// Ends a read or write that another thread has under way. Sends no byte, also with TLS.
@@ -116,28 +127,34 @@ impl Socket {
         *self.deadline.lock().unwrap_or_else(PoisonError::into_inner) = deadline;
     }
 
-    fn left(&self) -> io::Result<Option<Duration>> {
+    fn left(&self) -> io::Result<Duration> {
         let deadline = *self.deadline.lock().unwrap_or_else(PoisonError::into_inner);
         let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(Some(left)) }
+        if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(left) }
     }
 }
 
 /// Reader and writer of a shared socket.
-#[derive(Debug)]
 pub(crate) struct SharedSocket(Arc<Socket>);
 
 impl Read for SharedSocket {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let left = self.0.left()?;
-        with_stream!(self.0, stream => { stream.set_read_timeout(left)?; (&*stream).read(buffer) })
+        loop {
+            let wait = self.0.left()?.min(TICK);
+            let read =
+                with_stream!(self.0, stream => { stream.set_read_timeout(Some(wait))?; (&*stream).read(buffer) });
+            match read {
+                Err(error) => self.0.check_wait(error)?,
+                read => return read,
+            }
+        }
     }
 }
 
 impl Write for SharedSocket {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let left = self.0.left()?;
-        with_stream!(self.0, stream => { stream.set_write_timeout(left)?; (&*stream).write(bytes) })
+        with_stream!(self.0, stream => { stream.set_write_timeout(Some(left))?; (&*stream).write(bytes) })
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -168,13 +185,15 @@ impl Connection {
         address: &Address,
         tls: Option<&TlsConfig>,
         deadline: Instant,
+        tick: Tick,
         register: &dyn Fn(&Arc<Socket>) -> bool,
     ) -> Result<Connection, Failure> {
         let lost = |error: &io::Error| Failure::Lost {
             reason: format!("connect to {address}: {}", reason_of(error)),
             is_connect: true,
         };
-        let socket = connect(address, deadline).map_err(|error| lost(&error))?;
+        let kind = connect(address, deadline).map_err(|error| lost(&error))?;
+        let socket = Arc::new(Socket { kind, deadline: Mutex::new(deadline), tick });
         if !register(&socket) {
             return Err(Failure::Lost { reason: "the client was closed".into(), is_connect: true });
         }
@@ -341,10 +360,10 @@ fn parse_length(what: &str, text: &[u8], max: i64) -> Result<Option<usize>, Fail
     Ok(usize::try_from(length).ok())
 }
 
-fn connect(address: &Address, deadline: Instant) -> io::Result<Arc<Socket>> {
+fn connect(address: &Address, deadline: Instant) -> io::Result<SocketKind> {
     let (host, port) = match address {
         Address::Tcp { host, port } => (host, *port),
-        Address::Unix(path) => return connect_unix(path, deadline),
+        Address::Unix(path) => return connect_unix(path),
     };
     let mut last = io::Error::other("the host name has no address");
     for place in resolve(host, port, deadline)? {
@@ -357,7 +376,7 @@ fn connect(address: &Address, deadline: Instant) -> io::Result<Arc<Socket>> {
                 stream.set_nodelay(true)?;
                 #[cfg(unix)]
                 crate::system::keep_alive(stream.as_fd());
-                return Ok(Socket::new(SocketKind::Tcp(stream), deadline));
+                return Ok(SocketKind::Tcp(stream));
             }
             Err(error) => last = error,
         }
@@ -366,12 +385,12 @@ fn connect(address: &Address, deadline: Instant) -> io::Result<Arc<Socket>> {
 }
 
 #[cfg(unix)]
-fn connect_unix(path: &std::path::Path, deadline: Instant) -> io::Result<Arc<Socket>> {
-    Ok(Socket::new(SocketKind::Unix(UnixStream::connect(path)?), deadline))
+fn connect_unix(path: &std::path::Path) -> io::Result<SocketKind> {
+    UnixStream::connect(path).map(SocketKind::Unix)
 }
 
 #[cfg(not(unix))]
-fn connect_unix(_: &std::path::Path, _: Instant) -> io::Result<Arc<Socket>> {
+fn connect_unix(_: &std::path::Path) -> io::Result<SocketKind> {
     Err(io::Error::other("this system has no Unix sockets: use getid://"))
 }
 

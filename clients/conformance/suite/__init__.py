@@ -1,0 +1,1 @@
+"""Conformance suite of the getid clients."""
