@@ -102,8 +102,8 @@ function readHost(text, where) {
   const found = text.startsWith("[") ? /^\[([0-9a-f:.%]+)\](?::(.*))?$/is.exec(text) : /^([^:]*)(?::(.*))?$/s.exec(text);
   if (!found) throw new TypeError(`${where} is no IPv6 address, must be as in '[::1]:${PORT}'`);
   const [, host, port = ""] = found;
-  if (!host) throw new TypeError(`${where} is empty, must be as in 'getid://127.0.0.1:${PORT}'`);
   if (port.includes(":")) throw new TypeError(`${where} has several ':': write IPv6 addresses as '[::1]:${PORT}'`);
+  if (!host) throw new TypeError(`${where} is empty, must be as in 'getid://127.0.0.1:${PORT}'`);
   if (port && !(/^\d{1,5}$/.test(port) && Number(port) >= 1 && Number(port) <= 65_535)) {
     throw new TypeError(`${where} has a port that is not 1 to 65,535, must be as in 'getid://127.0.0.1:${PORT}'`);
   }

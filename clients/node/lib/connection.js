@@ -36,16 +36,19 @@ class Connection {
   #target;
   #address;
   #tlsOptions;
+  #onIdleLoss;
   #socket = null;
   #pending = null;
   #reader = null;
   #isDestroyed = false;
   #isLoggedIn = false;
 
-  constructor(target, address, tlsOptions) {
+  /** `onIdleLoss(reason)` is called if the connection ends while no request is under way. */
+  constructor(target, address, tlsOptions, onIdleLoss = () => {}) {
     this.#target = target;
     this.#address = address;
     this.#tlsOptions = tlsOptions;
+    this.#onIdleLoss = onIdleLoss;
   }
 
   /** Whether a request can be sent. */
@@ -82,6 +85,7 @@ class Connection {
     if (this.#isDestroyed) return;
     this.#isDestroyed = true;
     this.#socket?.destroy();
+    if (this.#pending === null) this.#onIdleLoss(`${this.#address}: ${reason}`);
     this.#settle("reject", this.#lost(reason));
   }
 

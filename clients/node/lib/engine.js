@@ -216,7 +216,11 @@ class Engine {
 
   async #connect(generation) {
     this.#dropConnection("the connection was lost");
-    const connection = new Connection(this.#target, this.#target.addresses[this.index], this.#tlsOptions);
+    const connection = new Connection(this.#target, this.#target.addresses[this.index], this.#tlsOptions, (reason) => {
+      if (this.#connection !== connection) return;
+      this.#connection = null;
+      this.emit("disconnected", { reason });
+    });
     this.#connection = connection;
     await connection.connect();
     if (generation === this.#generation) {
@@ -257,8 +261,9 @@ class Engine {
   }
 
   #dropConnection(reason) {
-    this.#connection?.destroy(reason);
+    const connection = this.#connection;
     this.#connection = null;
+    connection?.destroy(reason);
   }
 
   // Release.
