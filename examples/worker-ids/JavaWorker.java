@@ -25,7 +25,7 @@ class JavaWorker {
             }
         }
         System.out.println(ids.first());
-        long id = ids.first() >> 12 & 1023;
+        int id = LAYOUT.workerOf(ids.first());
         System.out.println("worker id " + id + ": " + ids.size() + " different IDs, ascending: " + ascends);
     }
 }

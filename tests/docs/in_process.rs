@@ -4,8 +4,13 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
+use tempfile::TempDir;
+
+use crate::support::folder;
 use crate::support::postgres::PostgresServer;
+use crate::support::program::run;
 use crate::walk::follow_sections;
 
 const PAGE: &str = "docs/in-process.md";
@@ -14,40 +19,42 @@ fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-fn path(below_the_root: &str) -> String {
-    root().join(below_the_root).to_str().expect("text").to_owned()
+/// Runs a section of the page, with the commands by which a reader installs the package from its bare folder.
+fn check_first_program(section: &str, package: &str) {
+    let copy = copy_of(package);
+    follow_here(&[section], &[("SOURCES", copy.path().to_str().expect("text"))], |_, _| {});
 }
 
-/// Runs a section of the page, with the commands by which a reader installs the package.
-fn check_first_program(section: &str) {
-    follow_here(&[section], &[], |_, _| {});
+/// Copies the files of a package, without what builds and tests leave there.
+fn copy_of(package: &str) -> TempDir {
+    let copy = folder();
+    let mut git = Command::new("git");
+    git.current_dir(root()).args(["ls-files", "--cached", "--others", "--exclude-standard", "--", package]);
+    let files = run(&mut git, "");
+    assert!(!files.is_empty(), "{package} has no files");
+    for file in files.lines().filter(|file| root().join(file).is_file()) {
+        let to = copy.path().join(file);
+        fs::create_dir_all(to.parent().expect("a folder")).expect("a folder");
+        fs::copy(root().join(file), to).expect("copied");
+    }
+    copy
 }
 
 /// Runs sections of the page whose packages are installed already, with more environment variables.
 fn check(sections: &[&str], settings: &[(&str, &str)]) {
-    let python = path("clients/python");
-    follow_here(
-        sections,
-        &[&[("PYTHONPATH", python.as_str()), ("PYTHONDONTWRITEBYTECODE", "1")], settings].concat(),
-        install,
-    );
+    let python = root().join("clients/python");
+    let python = [("PYTHONPATH", python.to_str().expect("text")), ("PYTHONDONTWRITEBYTECODE", "1")];
+    follow_here(sections, &[&python, settings].concat(), install);
 }
 
 /// Runs sections of the page after its server is set up.
 fn follow_here(sections: &[&str], settings: &[(&str, &str)], prepare: fn(&Path, &Path)) {
-    let (sources, target) = (path(""), path("target/ci/rust"));
     // The walk has a home of its own, and toolchains keep their files in the user's.
     let home = |variable: &str, folder: &str| {
         std::env::var(variable).unwrap_or_else(|_| format!("{}/{folder}", std::env::var("HOME").expect("a home")))
     };
     let (cargo, rustup) = (home("CARGO_HOME", ".cargo"), home("RUSTUP_HOME", ".rustup"));
-    let common = [
-        ("SOURCES", sources.as_str()),
-        ("CARGO_HOME", &cargo),
-        ("RUSTUP_HOME", &rustup),
-        ("CARGO_TARGET_DIR", &target),
-        ("GOPROXY", "off"),
-    ];
+    let common = [("CARGO_HOME", cargo.as_str()), ("RUSTUP_HOME", &rustup), ("GOPROXY", "off")];
     let sections = [&["Set up a server"], sections].concat();
     follow_sections(PAGE, &sections, &["7890"], &[&common, settings].concat(), prepare);
 }
@@ -73,31 +80,31 @@ fn install(folder: &Path, bin: &Path) {
 #[test]
 #[ignore = "needs redis-cli, and python3 3.9 or later with venv and pip"]
 fn python() {
-    check_first_program("Python");
+    check_first_program("Python", "clients/python");
 }
 
 #[test]
 #[ignore = "needs redis-cli and a JDK, version 11 or later"]
 fn java() {
-    check_first_program("Java");
+    check_first_program("Java", "clients/java");
 }
 
 #[test]
 #[ignore = "needs redis-cli and go"]
 fn go() {
-    check_first_program("Go");
+    check_first_program("Go", "clients/go");
 }
 
 #[test]
 #[ignore = "needs redis-cli, and node with npm"]
 fn node() {
-    check_first_program("Node.js");
+    check_first_program("Node.js", "clients/node");
 }
 
 #[test]
 #[ignore = "needs redis-cli, and a build of the Rust client"]
 fn rust() {
-    check_first_program("Rust");
+    check_first_program("Rust", "clients/rust");
 }
 
 #[test]
