@@ -199,6 +199,7 @@ func (d *driver) run(c *command, draws *drawing) (object, error) {
 		return d.client(c).takeEvents(), nil
 	case "clock":
 		d.client(c).clock.Shift(time.Duration(c.WallMs)*time.Millisecond, time.Duration(c.MonoMs)*time.Millisecond)
+		time.Sleep(2 * time.Millisecond) // both clocks are compared once in a millisecond
 		return nil, nil
 	case "fork":
 		return object{"unsupported": true}, nil
