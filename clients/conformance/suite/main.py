@@ -7,7 +7,6 @@ import os
 import random
 import shutil
 import statistics
-import subprocess
 import tempfile
 import threading
 import time
@@ -17,6 +16,7 @@ from typing import List, NamedTuple, Optional
 
 from . import faults
 from .context import HERE, Context, NotSupported, Options
+from .driver import build
 from .scenes import SCENES, program
 from .servers import Server, binary
 
@@ -63,7 +63,7 @@ def main(words: Optional[List[str]] = None) -> int:
     with tempfile.TemporaryDirectory(prefix="getid-conformance-") as folder:
         for turn in range(given.repeat):
             options = options_of(given, turn)
-            build(options, options.package)
+            build(folder_of(options), options.package)
             place = os.path.join(folder, str(turn))
             if given.speed:
                 return speed(options, place)
@@ -79,14 +79,9 @@ def options_of(given: argparse.Namespace, turn: int) -> Options:
     return Options(given.language, os.path.abspath(package), seed, given.full or given.long, given.long, values)
 
 
-def build(options: Options, package: str) -> None:
-    """Runs the program ``build`` of a driver, where there is one, for a package."""
-    folder = os.path.join(HERE, "drivers", options.language)
-    if os.path.exists(os.path.join(folder, "build")):
-        environment = {**os.environ, "GETID_PACKAGE": package}
-        done = subprocess.run(["./build"], cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True)
-        if done.returncode != 0:
-            raise SystemExit(f"the driver of {options.language} was not built:\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
+def folder_of(options: Options) -> str:
+    """Returns the folder of the language's driver."""
+    return os.path.join(HERE, "drivers", options.language)
 
 
 def chosen(given: argparse.Namespace, language: str) -> List[str]:
@@ -163,7 +158,7 @@ def run_faults(given: argparse.Namespace, options: Options, folder: str) -> int:
         for i, fault in enumerate(found):
             place = os.path.join(folder, f"package{i}")
             fault.plant(options.package, place)
-            build(options, place)
+            build(folder_of(options), place)
             planted = options._replace(package=place)
             result = run_scene(fault.scene, planted, os.path.join(folder, f"fault{i}"), server, is_quiet=True)
             status |= result.is_good

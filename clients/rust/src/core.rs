@@ -490,10 +490,10 @@ impl State {
 
     /// Returns the next value if neither a request nor a comparison of the clocks is due.
     #[inline]
-    pub(crate) fn fast(&mut self, index: usize, clock: &Clock) -> Option<i64> {
+    pub(crate) fn fast(&mut self, index: usize) -> Option<i64> {
         match &mut self.sources[index].supply {
-            Supply::Sequence(sequence) => sequence.fast(clock.now()),
-            Supply::Worker(worker) => worker.fast(clock.wall_ms()),
+            Supply::Sequence(sequence) => sequence.fast(self.core.clock.now()),
+            Supply::Worker(worker) => worker.fast(self.core.clock.wall_ms()),
         }
     }
 

@@ -61,9 +61,16 @@ impl Supplier {
     #[inline]
     fn next(&self, timeout: Option<Duration>) -> Result<i64> {
         let process = self.handle.process()?;
-        if let Some(value) = process.state().fast(self.index, process.clock()) {
-            return Ok(value);
+        let value = process.state().fast(self.index);
+        match value {
+            Some(value) => Ok(value),
+            None => self.next_slowly(timeout),
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn next_slowly(&self, timeout: Option<Duration>) -> Result<i64> {
         self.take(1, timeout).map(|values| values[0])
     }
 
