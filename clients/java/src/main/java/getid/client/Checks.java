@@ -13,7 +13,7 @@ final class Checks {
 
     static long range(String argument, long value, long low, long high) {
         if (value < low || value > high) {
-            throw new IllegalArgumentException(String.format("%s is %,d, must be %,d to %,d", argument, value, low, high));
+            throw new IllegalArgumentException(String.format(java.util.Locale.ROOT, "%s is %,d, must be %,d to %,d", argument, value, low, high));
         }
         return value;
     }

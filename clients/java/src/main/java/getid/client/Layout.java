@@ -148,7 +148,7 @@ public final class Layout {
 
     @Override
     public String toString() {
-        return String.format("time %d worker %d counter %d unit %d ms epoch %d%s", time, worker, counter, unitMs, epochMs,
+        return String.format(java.util.Locale.ROOT, "time %d worker %d counter %d unit %d ms epoch %d%s", time, worker, counter, unitMs, epochMs,
                 isCounterFirst ? " counter first" : "");
     }
 }

@@ -124,7 +124,7 @@ final class Worker extends Source {
         }
         try {
             byte[] hash = MessageDigest.getInstance("SHA-256").digest(whole);
-            String end = String.format("-%02x%02x%02x%02x", hash[0], hash[1], hash[2], hash[3]);
+            String end = String.format(java.util.Locale.ROOT, "-%02x%02x%02x%02x", hash[0], hash[1], hash[2], hash[3]);
             byte[] cut = Arrays.copyOf(cleaned, HOLDER_BYTES_MAX);
             System.arraycopy(Connection.bytes(end), 0, cut, 55, 9);
             return cut;
@@ -426,7 +426,7 @@ final class Worker extends Source {
         unfit = found;
         lease = null;
         checkedMs = -1;
-        String message = String.format(
+        String message = String.format(java.util.Locale.ROOT,
                 "%s: worker id %d does not fit the %d bits of the layout: set 'worker-pool %s size %d' on the server, "
                         + "or take a layout with more bits",
                 this, found.id, layout.worker, name, 1L << layout.worker);
@@ -466,7 +466,7 @@ final class Worker extends Source {
         }
         long difference = nowMs - lease.givenEnd;
         clockAheadMs = difference;
-        String message = String.format(
+        String message = String.format(java.util.Locale.ROOT,
                 "%s: this machine's clock is at least %.3f s ahead of the server's, past the end of a lease that was just "
                         + "given: set the clock (timedatectl set-ntp true), or give the pool a lease that is longer than "
                         + "the difference",
