@@ -109,7 +109,8 @@ final class Tests {
     }
 
     void testReplyOfUnexpectedFormIsNeverUsed() throws Exception {
-        String[] replies = {"+OK\r\n", "*3\r\n:2\r\n:1\r\n:1\r\n", "*3\r\n:1\r\n:2\r\n:1\r\n", "*3\r\n:1\r\n:1\r\n:0\r\n",
+        String[] replies = {"+OK\r\n", "*3\r\n:2\r\n:1\r\n:1\r\n", "*3\r\n:1\r\n:2\r\n:1\r\n",
+            "*3\r\n:1\r\n:1\r\n:0\r\n",
             "$9999999\r\n", "*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n:1\r\n", "*3\r\n:1\r\n:1\r\n:1\r\n:9\r\n", "?\r\n",
             ":99999999999999999999\r\n", "*3\r\n:-1\r\n:-1\r\n:1\r\n", "\r\n"};
         try (FakeServer server = new FakeServer(); GetidClient client = builder(server).build()) {
