@@ -604,8 +604,9 @@ def tls(context: Context) -> None:
     for name in ("ca", "other"):
         subprocess.run(
             ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days",
-             "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout",
-             context.path(f"{name}.key"), "-out", context.path(f"{name}.crt")],
+             "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-addext",
+             "basicConstraints=critical,CA:FALSE", "-keyout", context.path(f"{name}.key"), "-out",
+             context.path(f"{name}.crt")],
             check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )
     port = str(free_port())

@@ -142,6 +142,9 @@ fn main() {
             }
             let mut output = std::io::stdout().lock();
             let _ = writeln!(output, "{}", Value::Object(answer)).and_then(|()| output.flush());
+            if command["do"] == "exit" {
+                std::process::exit(0);
+            }
         });
     }
 }
@@ -198,7 +201,7 @@ fn run(registry: &Shared, command: &Value) -> Answer {
         "fork" => fork_and_draw(registry, command),
         "counter" => Ok(json!({"ns": time_counter(number(command, "values").unwrap_or(1_000_000))})),
         "time" => time_next(&object(registry, command)?.object, number(command, "values").unwrap_or(1_000_000)),
-        "exit" => std::process::exit(0),
+        "exit" => Ok(json!({})),
         other => Err(usage(format!("unknown command {other}"))),
     }
 }
