@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -14,6 +16,7 @@ from . import judge
 from .context import COARSE, EVENT_S, HOUR_MS, LAYOUT, POLL_S, Context, Handle, NotSupported
 from .driver import HANG_S, Failed
 from .servers import binary, free_port
+from .wire import Reader, encode
 
 LEASE_MS = 30_000
 THIRD_MS = LEASE_MS // 3 + 1000
@@ -241,7 +244,7 @@ def wall_back(context: Context) -> None:
     handle.clock(-HOUR_MS)
     second = handle.next("s")
     if not first <= newest < second:
-        raise judge.Violation(f"value {second} was fetched before the clock went back; the newest one then was {newest}")
+        raise judge.Violation(f"value {second} was fetched before the clock went back, when the newest was {newest}")
     handle.clock(0, 61_000)
     newest = max(last for _, last, _ in judge.ranges_given(proxy.exchanges, context.name))
     third = handle.next("s")
@@ -279,7 +282,7 @@ def cancelled(context: Context) -> None:
     handle.sequence(context.name, prefetch_max=0)
     handle.sequence(context.name + "-other", "t", prefetch_max=0)
     values: List[int] = [handle.next("s")]
-    others: List[int] = [handle.next("t") + 0]
+    others: List[int] = [handle.next("t")]
     for _ in range(3):
         rule = proxy.rule(f"SEQUENCE NEXT {context.name} ", "hold")
         count = len(proxy.matching(f"SEQUENCE NEXT {context.name} "))
@@ -628,10 +631,8 @@ def tls(context: Context) -> None:
 @scene()
 def users(context: Context) -> None:
     """A user with the rights that are needed and no others; NOPERM, WRONGPASS and NOAUTH are raised at once."""
-    rules = ("on >p%40ss:w -@all ~users* ~main +sequence|next +workerid|lease +workerid|renew +workerid|release")
-    server = context.own_server("server", ["--user", "app " + rules.replace("%40", "@"), "--requirepass", "x"], "NOAUTH")
-    from .wire import Reader, encode
-
+    rules = ("on >p@ss:w -@all ~users* ~main +sequence|next +workerid|lease +workerid|renew +workerid|release")
+    server = context.own_server("server", ["--user", f"app {rules}", "--requirepass", "x"], "NOAUTH")
     with socket.create_connection(("127.0.0.1", server.port), EVENT_S) as sock:
         reader = Reader(sock)
         for words in (["AUTH", "x"], ["WORKERID", "INIT", "main", "NEW"], ["INCR", "users"], ["INCR", "secret"]):
@@ -692,7 +693,8 @@ def uwsgi(context: Context) -> None:
     app = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "drivers", "python", "prefork.py")
     env = {**os.environ, "GETID_PACKAGE": context.options.package, "GETID_NAME": context.name,
            "GETID_URL": f"getid://127.0.0.1:{context.server.port}"}
-    command = [program("uwsgi"), "--http-socket", f"127.0.0.1:{port}", "--master", "--processes", "3", "--wsgi-file", app]
+    options = ["--master", "--processes", "3", "--wsgi-file", app]
+    command = [program("uwsgi"), "--http-socket", f"127.0.0.1:{port}", *options]
     with open(context.path("uwsgi.log"), "wb") as log:
         process = subprocess.Popen(command, env=env, stdout=log, stderr=log)
     try:
@@ -720,9 +722,6 @@ def uwsgi(context: Context) -> None:
 
 def program(name: str) -> Optional[str]:
     """Returns the path of a program, beside this Python's or in the path, or that of a module. None without it."""
-    import importlib.util
-    import shutil
-
     beside = os.path.join(os.path.dirname(sys.executable), name)
     if os.path.isfile(beside):
         return beside

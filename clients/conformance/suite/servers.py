@@ -14,7 +14,12 @@ from .wire import ask
 
 START_S = 60.0
 POLL_S = 0.05
-POOLS = {"main": "size 1024 lease 30s", "coarse": "size 1024 lease 30s", "one": "size 1 lease 30s", "short": "size 64 lease 3s"}
+POOLS = {
+    "main": "size 1024 lease 30s",
+    "coarse": "size 1024 lease 30s",
+    "one": "size 1 lease 30s",
+    "short": "size 64 lease 3s",
+}
 """Pools of each server."""
 
 
@@ -79,8 +84,7 @@ class Server:
         while time.monotonic() < end:
             try:
                 reply = self.ask(*words)
-                is_reply = isinstance(reply, expected) if isinstance(expected, type) else str(reply).split(" ")[0] == expected
-                if is_reply:
+                if isinstance(reply, expected) if isinstance(expected, type) else str(reply).split()[0] == expected:
                     return
             except (OSError, EOFError) as error:
                 reply = error
