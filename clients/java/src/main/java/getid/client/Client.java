@@ -149,18 +149,11 @@ final class Client implements GetidClient {
     @Override
     public boolean close(Duration timeout) {
         long deadline = System.nanoTime() + Checks.timeout(timeout);
-        List<List<byte[]>> releases = new ArrayList<>();
-        boolean isFirst = locked(() -> !isClosed && (isClosed = true));
-        if (!isFirst) {
+        List<List<byte[]>> releases = locked(this::stop);
+        if (releases == null) {
             return isReleased;
         }
-        change(() -> {
-            for (Source source : sources.values()) {
-                releases.addAll(source.stop());
-                source.finishAll(ClosedException::new);
-            }
-            return dropConnection();
-        });
+        change(this::dropConnection);
         release(releases, deadline);
         withLock(() -> {
             isReleased = releases.isEmpty();
@@ -168,6 +161,21 @@ final class Client implements GetidClient {
         });
         signal.set();
         return releases.isEmpty();
+    }
+
+    /** Ends all objects. Returns the requests that release the leases, or null if the client was closed before. */
+    private List<List<byte[]>> stop() {
+        if (isClosed) {
+            return null;
+        }
+        isClosed = true;
+        generation++;
+        List<List<byte[]>> releases = new ArrayList<>();
+        for (Source source : sources.values()) {
+            releases.addAll(source.stop());
+            source.finishAll(ClosedException::new);
+        }
+        return releases;
     }
 
     void checkOpen() {

@@ -102,7 +102,7 @@ final class Sequence extends Source {
     @Override
     public OptionalLong tryNext() {
         if (sequenceOptions.isFresh) {
-            checkOpen();
+            client.checkOpen();
             return OptionalLong.empty();
         }
         return super.tryNext();

@@ -156,7 +156,7 @@ abstract class Source implements IdSource {
         Waiter waiter = Waiter.warmUp(n);
         lock.lock();
         try {
-            checkOpen();
+            client.checkOpen();
             waiter.isDone = isWarm(n);
             if (!waiter.isDone) {
                 enqueue(waiter);
@@ -176,7 +176,7 @@ abstract class Source implements IdSource {
         long late;
         lock.lock();
         try {
-            checkOpen();
+            client.checkOpen();
             draw(waiter);
             waiter.isDone = waiter.need == 0;
             if (!waiter.isDone) {
@@ -253,12 +253,6 @@ abstract class Source implements IdSource {
     }
 
     // Waiting.
-
-    final void checkOpen() {
-        if (client.isClosed) {
-            throw new ClosedException();
-        }
-    }
 
     private void enqueue(Waiter waiter) {
         if (waiters.size() >= WAITERS_MAX) {
