@@ -287,7 +287,7 @@ final class Tests {
                 check(2L, s.next());
                 clock.shift(shift[0], shift[1]);
                 CompletableFuture<Long> next = s.nextAsync();
-                server.take().range(101, 117);
+                server.take().range(101, 104);
                 check(101L, next.get());
                 check(15L, s.stats().get("dropped").longValue());
             }

@@ -16,6 +16,7 @@ final class WorkerTests {
         final GetidClient client = Tests.builder(server).clock(clock).build();
         final IdSource ids;
         final long begin = clock.millis();
+        private long probes;
 
         Leased(Layout layout, long notBefore, long length) throws Exception {
             ids = client.worker("p", layout);
@@ -48,7 +49,8 @@ final class WorkerTests {
             CompletableFuture<Long> probe = client.sequence("probe", options).nextAsync();
             FakeServer.Request request = server.take();
             Tests.check(true, request.text.startsWith("SEQUENCE NEXT probe"));
-            request.range(1, 1);
+            probes++;
+            request.range(probes, probes);
             probe.get();
         }
 
