@@ -141,6 +141,10 @@ final class Client implements GetidClient {
             for (Source source : sources.values()) {
                 source.forget();
                 source.arm();
+                source.isWanted = false;
+                if (source.waiters.isEmpty()) {
+                    unschedule(source);
+                }
             }
             return dropConnection();
         });
@@ -522,7 +526,7 @@ final class Client implements GetidClient {
             String pool = new String(request.get(2), StandardCharsets.UTF_8);
             withLock(() -> event(GetidEvent.Kind.RELEASED, pool, "", 0));
         }
-        return "OK".equals(reply) || code.equals("EXPIRED");
+        return "OK".equals(reply) || Worker.LOST.contains(code);
     }
 
     @Override

@@ -323,15 +323,18 @@ final class Sequence extends Source {
         noteFetch();
         long skipped = newest < first ? 0 : Math.min(received, (newest - first) / step + 1);
         long kept = received - skipped;
+        boolean isStale = isOld(sent, sentMs) || clock.millis() < sentMs;
         if (kept > 0) {
             newest = last;
-            droppedWait = BACKOFF_FIRST;
         }
-        boolean isStale = isOld(sent, sentMs) || clock.millis() < sentMs;
         dropped += isStale ? received : skipped;
         serve(kept > 0 && !isStale ? new Segment(first + skipped * step, kept, step, sent, sentMs) : null);
-        if (kept == 0) {
-            isAboveDue = true;
+        isAboveDue = kept == 0;
+        if (kept > 0 && !isStale) {
+            droppedWait = BACKOFF_FIRST;
+        } else {
+            lastFailure = client.address() + ": a fetch brought values that are "
+                    + (isStale ? "older than 'hold': make it longer" : "not above " + newest);
             retryAt = clock.nanos() + droppedWait;
             droppedWait = Math.min(2 * droppedWait, BACKOFF_LAST);
         }

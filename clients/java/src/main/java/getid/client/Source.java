@@ -154,11 +154,12 @@ abstract class Source implements IdSource {
 
     final void warmUpWithin(int n, long limit) {
         Waiter waiter = Waiter.warmUp(n);
+        boolean isWarm;
         lock.lock();
         try {
             client.checkOpen();
-            waiter.isDone = isWarm(n);
-            if (!waiter.isDone) {
+            isWarm = isWarm(n);
+            if (!isWarm) {
                 enqueue(waiter);
                 want();
             }
@@ -166,20 +167,22 @@ abstract class Source implements IdSource {
             arm();
             lock.unlock();
         }
-        if (!waiter.isDone) {
+        if (!isWarm) {
             waitFor(waiter, limit, System.nanoTime() + limit);
         }
     }
 
     /** Takes values for a call, and queues one that can wait if there are too few. Returns whether it has all. */
     private boolean start(Waiter waiter, boolean canWait) {
+        boolean isFilled;
         long late;
         lock.lock();
         try {
             client.checkOpen();
             draw(waiter);
-            waiter.isDone = waiter.need == 0;
-            if (!waiter.isDone) {
+            isFilled = waiter.need == 0;
+            waiter.isDone = isFilled;
+            if (!isFilled) {
                 if (canWait) {
                     enqueue(waiter);
                     waits++;
@@ -192,13 +195,13 @@ abstract class Source implements IdSource {
             arm();
             lock.unlock();
         }
-        if (late >= 0 && (waiter.isDone || !canWait)) {
-            client.kick();
-            if (late > HELP_AFTER && canWait && !waiter.isAsync()) {
+        if (late >= 0 && (isFilled || !canWait)) {
+            boolean hasThread = client.kick();
+            if (!hasThread && late > HELP_AFTER && canWait && !waiter.isAsync()) {
                 client.help(this);
             }
         }
-        return waiter.isDone;
+        return isFilled;
     }
 
     /** Call that returns a future. Woken by the thread that finishes it, and completed on the common pool. */

@@ -13,6 +13,7 @@ import java.nio.ByteBuffer;
 import java.nio.channels.SelectionKey;
 import java.nio.channels.Selector;
 import java.nio.channels.SocketChannel;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import javax.net.ssl.SSLContext;
 import javax.net.ssl.SSLParameters;
@@ -65,9 +66,10 @@ abstract class Transport {
         @Override
         void connect(long deadline) throws IOException {
             IOException last = null;
-            for (InetAddress found : InetAddress.getAllByName(address.host)) {
+            InetAddress[] all = InetAddress.getAllByName(address.host);
+            for (int i = 0; i < all.length; i++) {
                 try {
-                    open(found, deadline);
+                    open(all[i], deadline, all.length - i);
                     return;
                 } catch (IOException e) {
                     last = e;
@@ -77,12 +79,13 @@ abstract class Transport {
             throw last;
         }
 
-        private void open(InetAddress found, long deadline) throws IOException {
+        /** Connects to one of {@code share} places that are left, in its share of the time. */
+        private void open(InetAddress found, long deadline, int share) throws IOException {
             socket = raw = new Socket();
             if (isClosed) {
                 throw new IOException("the client was closed");
             }
-            raw.connect(new InetSocketAddress(found, address.port), left(deadline));
+            raw.connect(new InetSocketAddress(found, address.port), Math.max(1, left(deadline) / share));
             raw.setTcpNoDelay(true);
             raw.setKeepAlive(true);
             if (isTls) {
@@ -150,7 +153,7 @@ abstract class Transport {
                         .getMethod("of", String.class).invoke(null, path);
                 channel = (SocketChannel) SocketChannel.class.getMethod("open", ProtocolFamily.class)
                         .invoke(null, StandardProtocolFamily.valueOf("UNIX"));
-                channel.connect(place);
+                connectWithin(place, left(deadline));
             } catch (ReflectiveOperationException | IllegalArgumentException e) {
                 throw new IOException("Unix sockets need Java 16 or later, and a valid path");
             }
@@ -160,6 +163,17 @@ abstract class Transport {
             if (isClosed) {
                 close();
                 throw new IOException("the client was closed");
+            }
+        }
+
+        /** Connects. A full queue of the server would block it without end, so a timer closes the channel. */
+        private void connectWithin(SocketAddress place, int millis) throws IOException {
+            CompletableFuture<Void> timer = new CompletableFuture<>();
+            timer.completeOnTimeout(null, millis, TimeUnit.MILLISECONDS).thenRunAsync(this::close);
+            try {
+                channel.connect(place);
+            } finally {
+                timer.cancel(false);
             }
         }
 

@@ -31,6 +31,12 @@ final class Worker extends Source {
     /** Distance by which the two clocks move apart before a renewal is due at once. */
     static final long JUMP_MS = 1000;
 
+    /** First words of the errors by which a lease is over. */
+    static final List<String> LOST = List.of("EXPIRED", "REVOKED", "WRONGTOKEN");
+
+    /** Largest time of a lease, Unix milliseconds. */
+    static final long TIME_MAX = 1L << 50;
+
     private static final long NEVER = Long.MIN_VALUE / 4;
 
     private enum Job {
@@ -239,6 +245,11 @@ final class Worker extends Source {
         client.schedule(this, clock.nanos());
     }
 
+    /** Returns whether the next job is a renewal, also where its connection fails. */
+    private boolean isRenewing() {
+        return unfit == null && canRenew();
+    }
+
     private boolean canRenew() {
         return lease != null && !lease.isLost;
     }
@@ -256,9 +267,6 @@ final class Worker extends Source {
         isLastReal = false;
         triedAt = NEVER;
         hasDrift = false;
-        if (waiters.isEmpty()) {
-            client.unschedule(this);
-        }
     }
 
     @Override
@@ -389,7 +397,7 @@ final class Worker extends Source {
 
     private void applyRenewal(Object reply) throws ConnectionLost {
         long[] found = integers(reply, 0);
-        if (found == null || found[0] < lease.notAfter) {
+        if (found == null || found[0] < lease.notAfter || found[0] > TIME_MAX) {
             throw unexpected("WORKERID RENEW " + name, "an array with an end that is not before " + lease.notAfter);
         }
         succeeded();
@@ -426,7 +434,7 @@ final class Worker extends Source {
             unfit = null;
         } else if (job != Job.RENEW || lease == null) {
             return false;
-        } else if (List.of("EXPIRED", "REVOKED", "WRONGTOKEN").contains(error.code)) {
+        } else if (LOST.contains(error.code)) {
             lease.isLost = true;
             failures++;
             lastFailure = error.text;
@@ -446,7 +454,7 @@ final class Worker extends Source {
 
     @Override
     long retryDelay(long delay, boolean canLose) {
-        if (job == Job.RENEW) {
+        if (isRenewing()) {
             return Math.max(delay, triedAt + RENEW_PAUSE - clock.nanos());
         }
         if (job == Job.LEASE && canLose) {
@@ -464,14 +472,14 @@ final class Worker extends Source {
 
     @Override
     GetidEvent.Kind failureKind() {
-        return job == Job.RENEW ? GetidEvent.Kind.RENEW_FAILED : GetidEvent.Kind.FETCH_FAILED;
+        return isRenewing() ? GetidEvent.Kind.RENEW_FAILED : GetidEvent.Kind.FETCH_FAILED;
     }
 
     private Lease parseLease(Object reply) throws ConnectionLost {
         long[] found = integers(reply, 0, 2, 3, 4);
         Object token = found == null ? null : ((List<?>) reply).get(1);
         if (!(token instanceof byte[]) || ((byte[]) token).length < 1 || ((byte[]) token).length > 256
-                || found[1] >= found[2] || found[3] > TimeUnit.DAYS.toMillis(365)) {
+                || found[1] >= found[2] || found[2] > TIME_MAX || found[3] > TimeUnit.DAYS.toMillis(365)) {
             throw unexpected("WORKERID LEASE " + name,
                     "an id, a token, not_before, a later not_after and a length in ms");
         }

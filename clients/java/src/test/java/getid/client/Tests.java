@@ -350,4 +350,36 @@ final class Tests {
             check(3L, call.get());
         }
     }
+
+    void testDiscardDropsWhatIsQueued() throws Exception {
+        try (FakeServer server = new FakeServer(); GetidClient client = builder(server).build()) {
+            client.sequence("busy").nextAsync();
+            server.take();
+            client.sequence("queued").tryNext();
+            client.worker("queued", Layout.TWITTER).tryNext();
+            client.discard();
+            check(true, server.take().text.startsWith("SEQUENCE NEXT busy"));
+            client.sequence("probe").nextAsync();
+            client.close(Duration.ZERO);
+        }
+    }
+
+    void testRangeThatIsTooOldIsFollowedByAWait() throws Exception {
+        TestClock clock = TestClock.stopped();
+        try (FakeServer server = new FakeServer(); GetidClient client = builder(server).clock(clock).build()) {
+            CompletableFuture<Long> call = client.sequence("s").nextAsync();
+            FakeServer.Request late = server.take();
+            clock.shift(60_000, 60_000);
+            late.range(1, 17);
+            SequenceOptions fresh = SequenceOptions.DEFAULT.fresh();
+            CompletableFuture<Long> probe = client.sequence("probe", fresh).nextAsync();
+            FakeServer.Request request = server.take();
+            check(true, request.text.startsWith("SEQUENCE NEXT probe"));
+            request.range(5, 5);
+            check(5L, probe.get());
+            clock.shift(10, 10);
+            server.take().range(18, 18);
+            check(18L, call.get());
+        }
+    }
 }

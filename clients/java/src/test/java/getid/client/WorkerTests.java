@@ -133,6 +133,16 @@ final class WorkerTests {
         }
     }
 
+    void testReleaseOfALeaseThatIsOverIsDone() throws Exception {
+        for (String code : Worker.LOST) {
+            try (Leased one = new Leased(MILLIS, 0, 30_000)) {
+                CompletableFuture<Boolean> closed = CompletableFuture.supplyAsync(() -> one.client.close(Tests.LONG));
+                one.expect("WORKERID RELEASE p 7 to LAST " + (one.begin - 1)).reply("-" + code + " gone\r\n");
+                Tests.check(true, closed.get());
+            }
+        }
+    }
+
     void testUnitIsUsedOnlyIfTheLeaseCoversAllOfIt() throws Exception {
         // The units begin at 10, 20 and 30: the lease from 5 to 39 covers the first two.
         try (Leased one = new Leased(COARSE, 5, 34)) {
