@@ -166,6 +166,7 @@ type sequence struct {
 	prefetchMax int
 	segments    []*segment // at most two
 	wallSeen    int64
+	checkedAt   int64 // monotonic time at which the clocks were compared
 	prefetch    int
 	hasSent     bool
 	lastSent    int64
@@ -206,48 +207,46 @@ func (q *sequence) take(ctx context.Context, w *waiter) error {
 		return err
 	}
 	began, limit := time.Now(), q.limitOf(ctx)
-	isDue, err := q.start(w)
-	if err != nil {
-		return err
-	}
-	if !w.isDone {
+	isQueued, isDue, err := q.start(w)
+	if isQueued {
 		return q.wait(ctx, w, began, limit)
 	}
 	if isDue {
 		q.core.kick()
 	}
-	return nil
+	return err
 }
 
 // start takes values out of memory, and queues the call if there are too few. It returns whether a job is due.
-func (q *sequence) start(w *waiter) (isDue bool, err error) {
+func (q *sequence) start(w *waiter) (isQueued, isDue bool, err error) {
 	q.core.mu.Lock()
 	defer q.core.mu.Unlock()
 	if err := q.check(); err != nil {
-		return false, err
+		return false, false, err
 	}
 	defer q.arm()
 	q.checkAges()
+	isDone := false
 	if w.isWarmUp {
-		w.isDone = q.options.isFresh || q.held() >= int64(w.need)
+		isDone = q.options.isFresh || q.held() >= int64(w.need)
 	} else {
 		if !q.hasCalls() {
 			q.fill(w)
 		}
-		w.isDone = w.missing() == 0
+		isDone = w.missing() == 0
 	}
-	if w.isDone {
-		return q.position >= 0, nil
+	if isDone {
+		return false, q.position >= 0, nil
 	}
 	if err := q.enqueue(w); err != nil {
 		q.lose(w)
-		return false, err
+		return false, false, err
 	}
 	if !w.isWarmUp {
 		q.stats.Waits++
 	}
 	q.want()
-	return true, nil
+	return true, true, nil
 }
 
 func (q *sequence) tryNext() (int64, bool) {
@@ -358,7 +357,7 @@ func (q *sequence) arm() {
 	if !q.isAsking() && len(q.segments) == 1 && q.prefetchMax > 0 {
 		w.count = first.left - first.size/2 - 1
 	}
-	w.checkAt = q.clock.Mono() + checkEvery
+	w.checkAt = q.checkedAt + checkEvery
 	if end := first.sent + int64(q.options.hold); end < w.checkAt {
 		w.checkAt = end
 	}
@@ -372,7 +371,7 @@ func (q *sequence) checkAges() {
 	q.settle()
 	mono, wall := q.clock.Mono(), q.clock.Wall()
 	isBack := wall < q.wallSeen
-	q.wallSeen = wall
+	q.wallSeen, q.checkedAt = wall, mono
 	for len(q.segments) > 0 && (isBack || q.isOld(q.segments[0].sent, q.segments[0].wall, mono, wall)) {
 		q.stats.Dropped += q.segments[0].left
 		q.segments = q.segments[1:]
