@@ -221,6 +221,9 @@ func (c *Client) Discard() {
 	for _, o := range c.core.objects {
 		o.forget()
 		o.arm()
+		if len(o.common().waiters) == 0 {
+			c.core.unschedule(o)
+		}
 	}
 	connection := c.core.dropConnection()
 	c.core.mu.Unlock()
@@ -350,6 +353,12 @@ func (c *core) schedule(o object, due int64) {
 	heap.Push(&c.queue, o)
 }
 
+func (c *core) unschedule(o object) {
+	if s := o.common(); s.position >= 0 {
+		heap.Remove(&c.queue, s.position)
+	}
+}
+
 func (c *core) useAddress(index int) {
 	if index != c.index {
 		c.index = index
@@ -391,7 +400,7 @@ func (c *core) takeDue(only object) (object, time.Duration) {
 	if delay := time.Duration(s.due - c.clock.Mono()); delay > 0 {
 		return nil, shorter(delay, idle)
 	}
-	heap.Remove(&c.queue, s.position)
+	c.unschedule(found)
 	s.hasJob, c.isBusy = true, true
 	return found, 0
 }

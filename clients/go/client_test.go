@@ -142,6 +142,24 @@ func TestDiscardDropsValuesAndLeasesWithoutAMessage(t *testing.T) {
 	}
 }
 
+func TestDiscardTakesBackWhatIsNotSentYet(t *testing.T) {
+	c, err := New("getid://127.0.0.1:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.core.isStarted = true // no goroutine takes up the jobs
+	s, w := c.Sequence("s"), c.Worker("p", Twitter)
+	s.TryNext()
+	w.TryNext()
+	if len(c.core.queue) != 2 {
+		t.Fatalf("%d jobs", len(c.core.queue))
+	}
+	c.Discard()
+	if len(c.core.queue) != 0 || s.state.isWanted || w.state.isWanted {
+		t.Fatalf("%d jobs", len(c.core.queue))
+	}
+}
+
 func TestForgottenClientsEnd(t *testing.T) {
 	server := startServer(t)
 	func() {
@@ -176,10 +194,10 @@ func TestTheGoroutineBeginsAtFirstUseAndEndsAtClose(t *testing.T) {
 		t.Fatal("a goroutine without a use")
 	}
 	s.TryNext()
+	server.expect("SEQUENCE NEXT s COUNT *")
 	if !isWorking() {
 		t.Fatal("no goroutine")
 	}
-	server.expect("SEQUENCE NEXT s COUNT *")
 	if err := c.Close(context.Background()); err != nil {
 		t.Fatal(err)
 	}

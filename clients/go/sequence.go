@@ -164,7 +164,7 @@ type sequence struct {
 
 	options     sequenceOptions
 	prefetchMax int
-	segments    []*segment // at most two
+	segments    []*segment // at most two, and those that calls of WarmUp have added
 	wallSeen    int64
 	checkedAt   int64 // monotonic time at which the clocks were compared
 	prefetch    int
@@ -386,6 +386,7 @@ func (q *sequence) forget() {
 	q.settle()
 	q.stats.Dropped += q.held()
 	q.segments = nil
+	q.isWanted = false
 	for _, w := range q.waiters {
 		w.isSent = false
 		q.lose(w)
@@ -439,11 +440,6 @@ func (q *sequence) wantedCount() int {
 	}
 	if q.isWanted && len(q.segments) == 0 && count == 0 {
 		count = 1
-	}
-	if len(q.segments) > 1 && int64(warmUp) > q.held() {
-		// There is room for two segments.
-		q.stats.Dropped += q.segments[0].left
-		q.segments = q.segments[1:]
 	}
 	if lacking := missing + warmUp - int(q.held()); lacking > count && warmUp > 0 {
 		count = lacking

@@ -384,7 +384,7 @@ func (s *worker) arm() {}
 func (s *worker) forget() {
 	s.lease, s.unfit = nil, nil
 	s.checkAt, s.triedAt = never, never
-	s.isLastReal, s.hasDrift = false, false
+	s.isLastReal, s.hasDrift, s.isWanted = false, false, false
 }
 
 func (s *worker) stop() (requests [][]string) {
