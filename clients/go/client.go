@@ -170,8 +170,9 @@ func (c *Client) Sequence(name string, options ...SequenceOption) *Sequence {
 	return s
 }
 
-// Worker returns the generator of IDs with a worker id of a pool, the same object each time. One pool serves one layout.
-// If an argument is wrong, or the pool exists with other options, its Err and all of its calls return an ErrUsage.
+// Worker returns the generator of IDs with a worker id of a pool, the same object each time. One pool serves one
+// layout. If an argument is wrong, or the pool exists with other options, its Err and all of its calls return an
+// ErrUsage.
 func (c *Client) Worker(pool string, layout Layout, options ...WorkerOption) *Worker {
 	o := workerOptions{layout: layout.normalized()}
 	for _, set := range options {
@@ -640,7 +641,7 @@ func (c *core) sendRelease(to *connection, request []string) bool {
 			// LAST is too far ahead for the server. Without it the id is free at the end of the lease.
 			return c.sendRelease(to, request[:releaseLength])
 		}
-		return refusal.code() == "EXPIRED"
+		return isOver(refusal.code())
 	}
 	return reply == status("OK")
 }

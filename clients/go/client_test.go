@@ -80,7 +80,9 @@ func TestALateRenewalChangesNothingAfterClose(t *testing.T) {
 }
 
 func TestCloseReportsWhatIsNotReleased(t *testing.T) {
-	for raw, isReleased := range map[string]bool{"-NOPERM no\r\n": false, "-EXPIRED\r\n": true, "*0\r\n": false} {
+	for raw, isReleased := range map[string]bool{
+		"-NOPERM no\r\n": false, "-EXPIRED\r\n": true, "-WRONGTOKEN no\r\n": true, "*0\r\n": false,
+	} {
 		server := startServer(t)
 		c, _ := open(t, server)
 		giveLease(t, server, c.Worker("p", Twitter, WithName("n")), 7, startMs, startMs+30_000)

@@ -61,7 +61,8 @@ func TestHostileRepliesCloseTheConnection(t *testing.T) {
 	for _, raw := range []string{
 		"", "+OK", "+OK\n", "\r\n", "?\r\n", ":\r\n", ":1x\r\n", ":+1\r\n", ":9223372036854775808\r\n", "$\r\n", "$-2\r\n",
 		"$1048577\r\n", "$3\r\nabcd\r\n", "$3\r\nab", "*1000001\r\n", "*-2\r\n", "*1\r\n", "+OK\r\n+OK\r\n",
-		"*1\r\n*1\r\n*1\r\n*1\r\n*0\r\n", "+" + strings.Repeat("x", lineBytesMax) + "\r\n", strings.Repeat("x", lineBytesMax+10),
+		"*1\r\n*1\r\n*1\r\n*1\r\n*0\r\n", "+" + strings.Repeat("x", lineBytesMax) + "\r\n",
+		strings.Repeat("x", lineBytesMax+10),
 		"*17\r\n" + strings.Repeat(bulk, 17),
 	} {
 		reply, err := exchangeWith(t, raw)

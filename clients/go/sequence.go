@@ -40,8 +40,8 @@ func WithPrefetchMax(n int) SequenceOption { return func(o *sequenceOptions) { o
 // WithHold sets how long after its request a value is used: 10 ms to 60 s, by default 60 s.
 func WithHold(hold time.Duration) SequenceOption { return func(o *sequenceOptions) { o.hold = hold } }
 
-// WithFresh lets a value serve only calls that were waiting when its request was sent. Such calls share a request. It is
-// for serial numbers in the order of commits, and for timestamps.
+// WithFresh lets a value serve only calls that were waiting when its request was sent. Such calls share a request. It
+// is for serial numbers in the order of commits, and for timestamps.
 func WithFresh() SequenceOption { return func(o *sequenceOptions) { o.isFresh = true } }
 
 func (o sequenceOptions) check(name string) error {
@@ -70,9 +70,9 @@ type SequenceStats struct {
 	Fetch time.Duration
 }
 
-// Sequence is a local supply of values of one sequence, made by Client.Sequence. Each value comes once, and values ascend
-// in this object. All methods may be called by several goroutines; a copy is the same object. A value that a program
-// takes and does not use leaves a gap.
+// Sequence is a local supply of values of one sequence, made by Client.Sequence. Each value comes once, and values
+// ascend in this object. All methods may be called by several goroutines; a copy is the same object. A value that a
+// program takes and does not use leaves a gap.
 type Sequence struct {
 	noSerialization
 	state *sequence
@@ -486,19 +486,24 @@ func (q *sequence) apply(reply any) error {
 	q.checkAges()
 	q.noteFetch()
 	received := got.left
-	isDropped := !q.skipKnown(&got)
+	isKnown := !q.skipKnown(&got)
 	mono, wall := q.clock.Mono(), q.clock.Wall()
-	if q.isOld(got.sent, got.wall, mono, wall) || wall < got.wall {
+	isOld := q.isOld(got.sent, got.wall, mono, wall) || wall < got.wall
+	if isOld {
 		got.left = 0
+		took := time.Duration(larger(mono-got.sent, wall-got.wall))
+		q.lastFailure = fmt.Sprintf("a fetch took %v, and its values are held for %v: set a longer WithHold", took,
+			q.options.hold)
 	}
 	q.stats.Dropped += received - got.left
 	if got.left > 0 {
 		got.size = got.left
+		q.droppedWait = backoffFirst
 		q.segments = append(q.segments, &got)
 	}
 	q.serve(mono, wall)
-	if isDropped {
-		q.isAboveDue = true
+	q.isAboveDue = isKnown
+	if isKnown || isOld {
 		q.retryAt = mono + int64(q.droppedWait)
 		q.droppedWait = shorter(2*q.droppedWait, backoffLast)
 	}
@@ -530,7 +535,6 @@ func (q *sequence) skipKnown(got *segment) bool {
 		got.left -= skipped
 	}
 	q.newest = got.next + (got.left-1)*got.step
-	q.droppedWait = backoffFirst
 	return true
 }
 

@@ -143,6 +143,9 @@ func TestAReplyThatIsTooOldIsDropped(t *testing.T) {
 	request := server.expect("SEQUENCE NEXT s COUNT 1")
 	k.Shift(time.Second, 0)
 	request.replyRange(1, 1, 1)
+	waitFor(t, "a dropped value", func() bool { return s.Stats().Dropped == 1 })
+	server.expectNothing()
+	k.Shift(0, backoffFirst)
 	server.expect("SEQUENCE NEXT s COUNT 1").replyRange(2, 2, 1)
 	wait(t, call).check(t, 2)
 }
@@ -202,7 +205,8 @@ func TestUnexpectedRangesCloseTheConnection(t *testing.T) {
 }
 
 func TestErrorRepliesAreMetByTheirFirstWord(t *testing.T) {
-	for _, code := range []string{"TRYAGAIN", "BUSY", "EXHAUSTED", "MISCONF", "LOADING", "ERR max number of clients reached"} {
+	for _, code := range []string{"TRYAGAIN", "BUSY", "EXHAUSTED", "MISCONF", "LOADING",
+		"ERR max number of clients reached"} {
 		server := startServer(t)
 		c, k := open(t, server)
 		s := c.Sequence("s", WithPrefetchMax(0))

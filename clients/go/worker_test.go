@@ -192,7 +192,8 @@ func TestALostLeaseReplyWaitsASecond(t *testing.T) {
 
 func TestUnexpectedLeasesCloseTheConnectionAndHideTheToken(t *testing.T) {
 	for _, raw := range []string{
-		"+OK\r\n", "*1\r\n:1\r\n", "*5\r\n:1\r\n$3\r\ntok\r\n:9\r\n:9\r\n:1\r\n", "*5\r\n:-1\r\n$3\r\ntok\r\n:1\r\n:2\r\n:1\r\n",
+		"+OK\r\n", "*1\r\n:1\r\n",
+		"*5\r\n:1\r\n$3\r\ntok\r\n:9\r\n:9\r\n:1\r\n", "*5\r\n:-1\r\n$3\r\ntok\r\n:1\r\n:2\r\n:1\r\n",
 		"*5\r\n:1\r\n:3\r\n:1\r\n:2\r\n:1\r\n", "*5\r\n:1\r\n$3\r\ntok\r\n:1\r\n:9223372036854775807\r\n:1\r\n",
 		"*4\r\n:1\r\n$3\r\ntok\r\n:1\r\n:2\r\n", "*5\r\n:1\r\n$0\r\n\r\n:1\r\n:2\r\n:1\r\n",
 	} {

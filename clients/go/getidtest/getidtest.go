@@ -3,8 +3,8 @@
 //	orders := getidtest.New(1).Sequence("orders")
 //	value, err := orders.Next(ctx)                     // 1
 //
-// A sequence counts up from the start. A worker makes IDs with the worker id 0, from a time that begins one second after
-// the layout's epoch. Both are a getid.Source, as the real objects are.
+// A sequence counts up from the start. A worker makes IDs with the worker id 0, from a time that begins one second
+// after the layout's epoch. Both are a getid.Source, as the real objects are.
 package getidtest
 
 import (
