@@ -250,9 +250,7 @@ impl Object {
     fn add_to(&self, state: &mut State) {
         let newest = Arc::clone(&self.newest);
         let supply = match &self.kind {
-            Kind::Sequence(options) => {
-                Supply::Sequence(SequenceState::new(options.clone(), newest, state.core.clock.now()))
-            }
+            Kind::Sequence(options) => Supply::Sequence(SequenceState::new(*options, newest, state.core.clock.now())),
             Kind::Worker(layout, options) => Supply::Worker(WorkerState::new(*layout, options.clone(), newest)),
         };
         state.add(self.title(), &self.name, supply);
@@ -272,8 +270,10 @@ impl Object {
 /// List of objects that grows, and that a child of `fork` reads without a lock.
 #[derive(Debug)]
 struct ObjectList {
-    chunks: Box<[OnceLock<Box<[OnceLock<Object>]>>]>,
+    chunks: Box<[OnceLock<Chunk>]>,
 }
+
+type Chunk = Box<[OnceLock<Object>]>;
 
 impl ObjectList {
     fn new() -> ObjectList {

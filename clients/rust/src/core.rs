@@ -26,7 +26,7 @@ pub(crate) const BACKOFF_FIRST: Duration = Duration::from_millis(10);
 pub(crate) const BACKOFF_LAST: Duration = Duration::from_secs(1);
 const LOADING_WAIT: Duration = Duration::from_millis(200);
 /// Longest sleep of the background thread.
-const IDLE: Duration = Duration::from_secs(3600);
+const IDLE: Duration = Duration::from_hours(1);
 
 /// How an error reply is met.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

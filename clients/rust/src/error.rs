@@ -48,7 +48,7 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {}
 
 /// Longest time-out: one day.
-pub(crate) const TIMEOUT_MAX: Duration = Duration::from_secs(86_400);
+pub(crate) const TIMEOUT_MAX: Duration = Duration::from_hours(24);
 
 /// Longest name of a sequence or worker pool, in bytes.
 const NAME_BYTES_MAX: usize = 128;

@@ -69,7 +69,7 @@ impl FakeClient {
             return Err(Error::Closed);
         }
         let made = || FakeSequence(FakeSource::new(&self.state, self.start, None));
-        let (found, object) = state.sequences.entry(name.to_owned()).or_insert_with(|| (options.clone(), made()));
+        let (found, object) = state.sequences.entry(name.to_owned()).or_insert_with(|| (options, made()));
         if *found == options { Ok(object.clone()) } else { Err(other_options("sequence", name)) }
     }
 
@@ -78,6 +78,8 @@ impl FakeClient {
         self.worker_with(pool, layout, WorkerOptions::default())
     }
 
+    // The signature is that of `Client`.
+    #[allow(clippy::needless_pass_by_value)]
     /// Returns the fake worker of a pool. The options have no effect, but their ranges are checked.
     pub fn worker_with(&self, pool: &str, layout: Layout, options: WorkerOptions) -> Result<FakeWorker> {
         check_name("pool", pool)?;

@@ -17,7 +17,7 @@ use crate::error::{Error, Result, check_duration, check_number};
 const COUNT_MAX: u64 = 10_000_000;
 const PREFETCH_FIRST: u64 = 16;
 const PREFETCH_MAX: u64 = 10_000_000;
-const HOLD_MAX: Duration = Duration::from_secs(60);
+const HOLD_MAX: Duration = Duration::from_mins(1);
 const HORIZON: Duration = Duration::from_millis(100);
 /// Longest time for which calls compare one clock only.
 const CHECK: Duration = Duration::from_millis(1);
@@ -25,7 +25,7 @@ const CHECK: Duration = Duration::from_millis(1);
 const FETCHES_KEPT: usize = 8;
 
 /// Options of a sequence.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SequenceOptions {
     pub(crate) prefetch_max: u64,
     pub(crate) hold: Duration,
@@ -235,7 +235,7 @@ impl SequenceState {
         waiter.sent = sent;
         let id = waiter.id();
         self.waits += 1;
-        self.want(calls, core);
+        want(calls, core);
         Ok(Started::Waiting(id, signal))
     }
 
@@ -245,7 +245,7 @@ impl SequenceState {
         let value = if self.segments.is_empty() { None } else { Some(self.pop(calls, core, 1).first) };
         if value.is_none() && !self.options.is_fresh {
             self.is_wanted = true;
-            self.want(calls, core);
+            want(calls, core);
         }
         self.arm(calls, core);
         value
@@ -261,7 +261,7 @@ impl SequenceState {
             queued.map(|(waiter, signal)| Started::Waiting(waiter.id(), signal))
         };
         if matches!(started, Ok(Started::Waiting(..))) {
-            self.want(calls, core);
+            want(calls, core);
         }
         self.arm(calls, core);
         started
@@ -296,7 +296,7 @@ impl SequenceState {
             self.segments.pop_front();
         }
         if self.prefetch_max > 0 && self.is_low() {
-            self.want(calls, core);
+            want(calls, core);
         }
         span
     }
@@ -307,11 +307,6 @@ impl SequenceState {
             1 => self.segments[0].left * 2 <= self.segments[0].size,
             _ => false,
         }
-    }
-
-    fn want(&mut self, calls: &mut CallQueue, core: &mut Core) {
-        let due = calls.allowed_at(core.clock.now());
-        calls.schedule_by(core, due);
     }
 
     fn held(&self) -> u64 {
@@ -546,6 +541,12 @@ impl Segment {
         self.next = self.next.wrapping_add(self.step.wrapping_mul(count.cast_signed()));
         self.left -= count;
     }
+}
+
+/// Starts a fetch as soon as one is allowed.
+fn want(calls: &mut CallQueue, core: &mut Core) {
+    let due = calls.allowed_at(core.clock.now());
+    calls.schedule_by(core, due);
 }
 
 fn size_of(first: i64, last: i64, step: i64) -> u64 {

@@ -41,7 +41,7 @@ fn a_child_continues_above_its_parent_while_threads_hold_the_lock() {
             let (orders, is_ended) = (orders.clone(), Arc::clone(&is_ended));
             thread::spawn(move || {
                 while !is_ended.load(Ordering::Relaxed) {
-                    drop(orders.next())
+                    drop(orders.next());
                 }
             })
         })
@@ -54,7 +54,9 @@ fn a_child_continues_above_its_parent_while_threads_hold_the_lock() {
         }));
     }
     is_ended.store(true, Ordering::Relaxed);
-    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    for thread in threads {
+        thread.join().unwrap();
+    }
 }
 
 #[test]
