@@ -72,6 +72,9 @@ final class Driver {
             System.out.println(line);
             System.out.flush();
         }
+        if ("exit".equals(command.get("do"))) {
+            System.exit(0);
+        }
     }
 
     private static String errorOf(Throwable e) {
@@ -158,8 +161,7 @@ final class Driver {
             case "time":
                 return Map.of("ns", time(named.source, number(command, "values", 1)));
             case "exit":
-                System.exit(0);
-                return null;
+                return Map.of();
             default:
                 throw new IllegalArgumentException("do is " + command.get("do") + ", must be a command");
         }

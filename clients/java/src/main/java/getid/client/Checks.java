@@ -3,7 +3,9 @@ package getid.client;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 
-/** Checks of arguments. Each one fails with an {@link IllegalArgumentException} that names the argument and its range. */
+/**
+ * Checks of arguments. Each one fails with an {@link IllegalArgumentException} that names the argument and its range.
+ */
 final class Checks {
     static final int TAKE_MAX = 1_000_000;
     static final int NAME_BYTES_MAX = 128;
@@ -13,7 +15,8 @@ final class Checks {
 
     static long range(String argument, long value, long low, long high) {
         if (value < low || value > high) {
-            throw new IllegalArgumentException(String.format("%s is %,d, must be %,d to %,d", argument, value, low, high));
+            throw new IllegalArgumentException(String.format(
+                    java.util.Locale.ROOT, "%s is %,d, must be %,d to %,d", argument, value, low, high));
         }
         return value;
     }

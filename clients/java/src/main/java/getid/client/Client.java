@@ -19,10 +19,10 @@ import javax.net.ssl.SSLContext;
 /**
  * One connection, one background thread, and the objects that share them.
  *
- * <p>A job is one request for one object. The background thread runs the jobs, one after another; where it does not take
- * one up, a blocking call runs it in its own thread. {@code isBusy} marks the one thread that uses the connection. One lock
- * guards all state, and no input, output, wait or callback runs while it is held. Each job has the generation of its begin;
- * {@code close} and {@code discard} raise it, so that a late reply changes nothing.
+ * <p>A job is one request for one object. The background thread runs the jobs, one after another; where it does not
+ * take one up, a blocking call runs it in its own thread. {@code isBusy} marks the one thread that uses the connection.
+ * One lock guards all state, and no input, output, wait or callback runs while it is held. Each job has the generation
+ * of its begin; {@code close} and {@code discard} raise it, so that a late reply changes nothing.
  */
 final class Client implements GetidClient {
     static final int OBJECTS_MAX = 10_000;

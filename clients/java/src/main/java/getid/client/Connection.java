@@ -13,9 +13,9 @@ import javax.net.ssl.SSLContext;
 /**
  * Connection to one server by RESP2, closed on any doubt.
  *
- * <p>A reply is read to its end or the connection is closed, so no request ever reads the reply of another one. A reply is
- * a {@code String}, {@code Long}, {@code byte[]}, null, {@code List} or {@link ServerError}. One thread at a time uses a
- * connection; {@link #close} may come from another one.
+ * <p>A reply is read to its end or the connection is closed, so no request ever reads the reply of another one. A reply
+ * is a {@code String}, {@code Long}, {@code byte[]}, null, {@code List} or {@link ServerError}. One thread at a time
+ * uses a connection; {@link #close} may come from another one.
  */
 final class Connection {
     static final long CONNECT_TIMEOUT = TimeUnit.SECONDS.toNanos(1);
@@ -25,7 +25,9 @@ final class Connection {
     static final int ARRAY_LENGTH_MAX = 1_000_000;
     static final int DEPTH_MAX = 4;
 
-    /** Most bytes of one reply: those of a bulk string and its surroundings. The replies that are read have under 1 KiB. */
+    /**
+     * Most bytes of one reply: those of a bulk string and its surroundings. The replies that are read have under 1 KiB.
+     */
     static final int REPLY_BYTES_MAX = 16 * 1024 * 1024;
 
     final Target.Address address;
@@ -141,7 +143,8 @@ final class Connection {
                 int length = length("array", rest, ARRAY_LENGTH_MAX);
                 return length < 0 ? null : readArray(length, deadline, depth);
             default:
-                throw new IOException("unexpected reply: begins with '" + shorten(line) + "', must begin with one of + - : $ *");
+                throw new IOException("unexpected reply: begins with '" + shorten(line)
+                        + "', must begin with one of + - : $ *");
         }
     }
 

@@ -76,8 +76,8 @@ public interface GetidClient extends AutoCloseable {
     }
 
     /**
-     * Returns the generator of IDs with a leased worker id, the same object each time. Other options for one pool are an
-     * error.
+     * Returns the generator of IDs with a leased worker id, the same object each time. Other options for one pool are
+     * an error.
      *
      * @param pool name of the pool, 1 to 128 bytes; one pool serves one layout
      * @param layout layout of the IDs
@@ -94,8 +94,8 @@ public interface GetidClient extends AutoCloseable {
     void warmUp(Duration timeout);
 
     /**
-     * Drops all values and leases, and closes the connection, without a message: before a snapshot of the process. Calls
-     * that wait continue to wait.
+     * Drops all values and leases, and closes the connection, without a message: before a snapshot of the process.
+     * Calls that wait continue to wait.
      */
     void discard();
 
@@ -127,8 +127,8 @@ public interface GetidClient extends AutoCloseable {
          * Sets the servers. Without a call it is the environment variable {@code GETID_URL}, else
          * {@code getid://127.0.0.1:7890}.
          *
-         * @param url {@code getid://[user:password@]host[:port][,host[:port]...][?order=given]}, {@code getids://} for TLS,
-         *     or {@code getid+unix:///path} (Java 16 and later)
+         * @param url {@code getid://[user:password@]host[:port][,host[:port]...][?order=given]}, {@code getids://} for
+         * TLS,     or {@code getid+unix:///path} (Java 16 and later)
          * @return this builder
          */
         public Builder url(String url) {
@@ -159,8 +159,8 @@ public interface GetidClient extends AutoCloseable {
         }
 
         /**
-         * Sets a callback for events. It runs on the background thread without a lock; what it throws is ignored. It may
-         * call the client, but not wait for it.
+         * Sets a callback for events. It runs on the background thread without a lock; what it throws is ignored. It
+         * may call the client, but not wait for it.
          *
          * @param onEvent the callback
          * @return this builder

@@ -7,8 +7,8 @@ import java.util.concurrent.CompletableFuture;
 /**
  * A local supply of IDs: of a sequence, or made with a leased worker id.
  *
- * <p>Values are unique, and ascend in one object. All methods may be called from several threads, virtual ones included.
- * A value that a program takes and does not use leaves a gap. Calls throw {@link UnavailableException},
+ * <p>Values are unique, and ascend in one object. All methods may be called from several threads, virtual ones
+ * included. A value that a program takes and does not use leaves a gap. Calls throw {@link UnavailableException},
  * {@link RefusedException}, {@link ClosedException} and, for workers, {@link ClockException}.
  *
  * <p>An interrupted thread gets values that are in memory. A call that would wait throws {@code UnavailableException},
@@ -55,8 +55,8 @@ public interface IdSource {
     long[] take(int n, Duration timeout);
 
     /**
-     * Returns a future of the next value. It fails as {@link #next()} does, after the time-out of the client at the latest.
-     * A cancelled future leaves a gap at most.
+     * Returns a future of the next value. It fails as {@link #next()} does, after the time-out of the client at the
+     * latest. A cancelled future leaves a gap at most.
      *
      * @return the future
      */

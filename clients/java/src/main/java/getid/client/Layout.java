@@ -6,8 +6,8 @@ import java.util.Objects;
 /**
  * Layout of IDs: widths of the fields in bits, the unit of time and the epoch. Immutable.
  *
- * <p>The time is the highest field. The worker id lies above the counter; with {@link #counterFirst} the counter lies above
- * the worker id, as in Sonyflake. All fields have at most 63 bits together, so an ID fits a {@code BIGINT}.
+ * <p>The time is the highest field. The worker id lies above the counter; with {@link #counterFirst} the counter lies
+ * above the worker id, as in Sonyflake. All fields have at most 63 bits together, so an ID fits a {@code BIGINT}.
  */
 public final class Layout {
     /** Time 41, worker 10, counter 12 bits; since 2010-11-04. */
@@ -148,7 +148,8 @@ public final class Layout {
 
     @Override
     public String toString() {
-        return String.format("time %d worker %d counter %d unit %d ms epoch %d%s", time, worker, counter, unitMs, epochMs,
+        return String.format(java.util.Locale.ROOT, "time %d worker %d counter %d unit %d ms epoch %d%s", time,
+                worker, counter, unitMs, epochMs,
                 isCounterFirst ? " counter first" : "");
     }
 }

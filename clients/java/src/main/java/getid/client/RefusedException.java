@@ -19,7 +19,8 @@ public final class RefusedException extends GetidException {
     }
 
     /**
-     * Returns the first word of the error of the server, such as {@code "NOPERM"}; empty if the client found the reason.
+     * Returns the first word of the error of the server, such as {@code "NOPERM"}; empty if the client found the
+     * reason.
      *
      * @return the word
      */

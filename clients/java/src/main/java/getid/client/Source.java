@@ -12,7 +12,9 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Supplier;
 
-/** What sequences and workers have in common: waiting calls, retries, and the job. The client's lock guards all fields. */
+/**
+ * What sequences and workers have in common: waiting calls, retries, and the job. The client's lock guards all fields.
+ */
 abstract class Source implements IdSource {
     static final int WAITERS_MAX = 10_000;
     static final long BACKOFF_FIRST = TimeUnit.MILLISECONDS.toNanos(10);

@@ -161,6 +161,6 @@ final class Target {
     }
 
     private static IllegalArgumentException wrong(String text, Object... values) {
-        return new IllegalArgumentException("url has " + String.format(text, values));
+        return new IllegalArgumentException("url has " + String.format(java.util.Locale.ROOT, text, values));
     }
 }

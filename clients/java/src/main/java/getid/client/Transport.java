@@ -18,7 +18,9 @@ import javax.net.ssl.SSLContext;
 import javax.net.ssl.SSLParameters;
 import javax.net.ssl.SSLSocket;
 
-/** Bytes to and from one server, with deadlines by {@link System#nanoTime}. {@link #close} may come from another thread. */
+/**
+ * Bytes to and from one server, with deadlines by {@link System#nanoTime}. {@link #close} may come from another thread.
+ */
 abstract class Transport {
     abstract void connect(long deadline) throws IOException;
 

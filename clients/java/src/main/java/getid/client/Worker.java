@@ -124,7 +124,7 @@ final class Worker extends Source {
         }
         try {
             byte[] hash = MessageDigest.getInstance("SHA-256").digest(whole);
-            String end = String.format("-%02x%02x%02x%02x", hash[0], hash[1], hash[2], hash[3]);
+            String end = String.format(java.util.Locale.ROOT, "-%02x%02x%02x%02x", hash[0], hash[1], hash[2], hash[3]);
             byte[] cut = Arrays.copyOf(cleaned, HOLDER_BYTES_MAX);
             System.arraycopy(Connection.bytes(end), 0, cut, 55, 9);
             return cut;
@@ -426,7 +426,7 @@ final class Worker extends Source {
         unfit = found;
         lease = null;
         checkedMs = -1;
-        String message = String.format(
+        String message = String.format(java.util.Locale.ROOT,
                 "%s: worker id %d does not fit the %d bits of the layout: set 'worker-pool %s size %d' on the server, "
                         + "or take a layout with more bits",
                 this, found.id, layout.worker, name, 1L << layout.worker);
@@ -466,10 +466,10 @@ final class Worker extends Source {
         }
         long difference = nowMs - lease.givenEnd;
         clockAheadMs = difference;
-        String message = String.format(
-                "%s: this machine's clock is at least %.3f s ahead of the server's, past the end of a lease that was just "
-                        + "given: set the clock (timedatectl set-ntp true), or give the pool a lease that is longer than "
-                        + "the difference",
+        String message = String.format(java.util.Locale.ROOT,
+                "%s: this machine's clock is at least %.3f s ahead of the server's, past the end of a lease that "
+                        + "was just given: set the clock (timedatectl set-ntp true), or give the pool a lease that is "
+                        + "longer than the difference",
                 this, difference / 1e3);
         client.event(GetidEvent.Kind.CLOCK, name, message, difference);
         finishAll(() -> new ClockException(message, difference));
@@ -528,7 +528,8 @@ final class Worker extends Source {
         Object token = found == null ? null : ((List<?>) reply).get(1);
         if (!(token instanceof byte[]) || ((byte[]) token).length < 1 || ((byte[]) token).length > 256
                 || found[1] >= found[2] || found[3] > TimeUnit.DAYS.toMillis(365)) {
-            throw unexpected("WORKERID LEASE " + name, "an id, a token, not_before, a later not_after and a length in ms");
+            throw unexpected("WORKERID LEASE " + name,
+                    "an id, a token, not_before, a later not_after and a length in ms");
         }
         return new Lease(found[0], (byte[]) token, found[1], found[2], found[3]);
     }
