@@ -68,7 +68,8 @@ class Driver:
         except FutureTimeout:
             self.process.send_signal(signal.SIGQUIT)
             time.sleep(STACKS_S)
-            raise AssertionError(f"the driver hangs in {what}; stacks, where the language has them, are in its log")
+            message = f"the driver hangs in {what}; stacks, where the language has them, are in its log"
+            raise AssertionError(message) from None
 
     def fails(self, kind: str, do: str, **fields: Any) -> str:
         """Sends a command that must fail with this kind of error. Returns the message."""

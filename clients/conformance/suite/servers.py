@@ -52,7 +52,7 @@ class Server:
         self._words = ["--id-machine-claim", "no", "--sequence-create", "on-first-use", *pools, *(words or [])]
         self.process: Optional[subprocess.Popen] = None
 
-    def start(self, expected: str = "ready") -> "Server":
+    def start(self, expected: str = "ready") -> Server:
         """Starts the server, and waits until it gives values (``ready``), or PING is answered with this first word."""
         ids = [] if "--server-id" in self._words else ["--id-generator", "id-range 10 shard-range 1 random-range 10"]
         ids += [] if "--server-id" in self._words else ["--server-id", self._id]
