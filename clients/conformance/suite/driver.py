@@ -21,7 +21,7 @@ STACKS_S = 3.0
 
 
 class Failed(Exception):
-    """An error that a driver answered: ``kind`` is ``Unavailable``, ``Refused``, ``ClockError``, ``Closed``, ``Usage``."""
+    """An error that a driver answered; ``kind`` is the error of the protocol."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(f"{kind}: {message}")
@@ -36,7 +36,8 @@ class Driver:
         environment = environment_of(package, env)
         with open(log, "ab") as errors:
             self.process = subprocess.Popen(
-                [os.path.join(folder, "command")], cwd=folder, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors
+                [os.path.join(folder, "command")],
+                cwd=folder, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors,
             )
         self._lock = threading.Lock()
         self._waiting: Dict[int, Future] = {}
@@ -67,7 +68,8 @@ class Driver:
         except FutureTimeout:
             self.process.send_signal(signal.SIGQUIT)
             time.sleep(STACKS_S)
-            raise AssertionError(f"the driver hangs in {what}; stacks, where the language has them, are in its log")
+            message = f"the driver hangs in {what}; stacks, where the language has them, are in its log"
+            raise AssertionError(message) from None
 
     def fails(self, kind: str, do: str, **fields: Any) -> str:
         """Sends a command that must fail with this kind of error. Returns the message."""

@@ -7,16 +7,20 @@ import os
 import shutil
 from typing import Dict, List, NamedTuple, Tuple
 
-KEYS = ("name", "scene", "file")
+KEYS = ("name", "scene", "file", "error")
 IGNORED = shutil.ignore_patterns("__pycache__", "node_modules", "target", "build", ".git", "*.egg-info")
 
 
 class Fault(NamedTuple):
-    """A fault: in ``file`` of the package each old text is replaced by the new one; ``scene`` must fail then."""
+    """A fault: in ``file`` of the package each old text is replaced by the new one.
+
+    ``scene`` must fail then, with ``error`` in its message, so that a failure for another reason does not count.
+    """
 
     name: str
     scene: str
     file: str
+    error: str
     changes: List[Tuple[str, str]]
 
     def plant(self, package: str, folder: str) -> None:
@@ -40,9 +44,9 @@ def parse(path: str) -> Fault:
         head, *parts = file.read().split("--- old\n")
     changes = [part.split("--- new\n") for part in parts]
     fields: Dict[str, str] = dict(line.split(": ", 1) for line in head.splitlines() if ": " in line)
-    if not changes or sorted(fields) != sorted(KEYS) or any(len(change) != 2 or not change[0] for change in changes):
+    if not changes or sorted(fields) != sorted(KEYS) or not all(len(one) == 2 and one[0] for one in changes):
         raise SystemExit(f"{path}: must have {', '.join(KEYS)}, and '--- old' and '--- new' in turn")
-    return Fault(fields["name"], fields["scene"], fields["file"], [(old, new) for old, new in changes])
+    return Fault(*(fields[key] for key in KEYS), changes=[(old, new) for old, new in changes])
 
 
 def of_language(folder: str, language: str) -> List[Fault]:

@@ -6,7 +6,7 @@ import unittest
 
 from suite import faults
 
-TEXT = "name: n\nscene: fork\nfile: a.txt\n--- old\nb\n--- new\nx\ny\n--- old\nc\n--- new\n"
+TEXT = "name: n\nscene: fork\nfile: a.txt\nerror: e\n--- old\nb\n--- new\nx\ny\n--- old\nc\n--- new\n"
 
 
 class FaultTest(unittest.TestCase):
@@ -41,7 +41,7 @@ class FaultTest(unittest.TestCase):
 
     def test_bad_files(self):
         for text in ("", TEXT.replace("scene: fork\n", ""), TEXT.split("--- new")[0]):
-            with self.assertRaisesRegex(SystemExit, "must have name, scene, file"):
+            with self.assertRaisesRegex(SystemExit, "must have name, scene, file, error"):
                 self.parse(text)
 
 
