@@ -1,6 +1,6 @@
 "use strict";
 
-/** Supply: what sequences and workers have in common. Waiting calls, retries, and the job that the engine runs for it. */
+/** Supply: the common part of sequences and workers: waiting calls, retries, and the job that the engine runs. */
 
 const { Timer } = require("./clock.js");
 const { Closed, Refused, TIMEOUT_MAX_MS, Unavailable, checkNumber, checkOptions, grouped } = require("./errors.js");

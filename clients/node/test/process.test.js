@@ -18,12 +18,11 @@ const { FakeClient } = require("../testing.js");
 const { FakeServer, OK, counting, integers, lease, withClient } = require("./support.js");
 
 const INDEX = path.join(__dirname, "..", "index.js");
-const turn = () => new Promise(setImmediate);
 
 /** Runs a program, and returns what it printed once it has ended by itself. */
 async function run(url, source, ...options) {
-  const program = `const { Client, Layout } = require(${JSON.stringify(INDEX)}); const url = ${JSON.stringify(url)};${source}`;
-  const child = spawn(process.execPath, [...options, "-e", program], { stdio: ["ignore", "pipe", "inherit"] });
+  const head = `const { Client, Layout } = require(${JSON.stringify(INDEX)}); const url = ${JSON.stringify(url)};`;
+  const child = spawn(process.execPath, [...options, "-e", head + source], { stdio: ["ignore", "pipe", "inherit"] });
   let printed = "";
   child.stdout.on("data", (chunk) => (printed += chunk));
   const [code] = await once(child, "close");
@@ -68,7 +67,11 @@ test("a client that is dropped while a call waits is not collected, and later it
     })();`;
   const child = spawn(
     process.execPath,
-    ["--expose-gc", "-e", `const { Client } = require(${JSON.stringify(INDEX)}); const url = "${server.url}"; ${source}`],
+    [
+      "--expose-gc",
+      "-e",
+      `const { Client } = require(${JSON.stringify(INDEX)}); const url = "${server.url}"; ${source}`,
+    ],
     { stdio: ["ignore", "pipe", "inherit"] },
   );
   await server.request(1);
