@@ -148,6 +148,22 @@ test("no text of an object shows a password", () => {
   assert.match(texts[2], /Sequence 'orders' of Client of localhost:7890/);
 });
 
+test("a program whose tests replace its timers and clock keeps its client", () =>
+  withClient(
+    () => undefined,
+    {},
+    async ({ client }) => {
+      const names = ["setTimeout", "setImmediate", "clearTimeout", "queueMicrotask"];
+      const saved = names.map((name) => globalThis[name]);
+      for (const name of names) globalThis[name] = () => {};
+      try {
+        await assert.rejects(client.sequence("orders").next({ timeoutMs: 1 }), { name: "Unavailable" });
+      } finally {
+        names.forEach((name, index) => (globalThis[name] = saved[index]));
+      }
+    },
+  ));
+
 test("each thread has a client of its own", async () => {
   const server = await FakeServer.start(counting());
   const source = `
