@@ -21,6 +21,12 @@ async function check(client: Pick<Client, "sequence" | "worker" | "close">): Pro
   return client.close({ timeoutMs: 5 });
 }
 
+async function dispose(): Promise<bigint> {
+  await using client = new Client();
+  return client.sequence("a").next();
+}
+
+void dispose();
 void check(new Client());
 void check(new FakeClient({ start: 1n }));
 console.log(new Refused("no", "NOPERM").code.length, new ClockError("ahead", 5).differenceMs.toFixed());
