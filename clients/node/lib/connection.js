@@ -1,9 +1,9 @@
 "use strict";
 
 /**
- * Connection to one server, closed on any doubt: after a time-out, an end of stream, or bytes that were not expected. So
- * no request ever reads the reply of another one. The socket never keeps the program running; waiting calls do, by their
- * timers.
+ * Connection to one server, closed on any doubt: after a time-out, an end of stream, or bytes that were not expected.
+ * So no request ever reads the reply of another one. The socket never keeps the program running; waiting calls do, by
+ * their timers.
  */
 
 const dns = require("node:dns");
@@ -116,8 +116,9 @@ class Connection {
 
   #openOne(place) {
     return this.#wait(() => {
+      const servername = net.isIP(this.#address.host) ? "" : this.#address.host;
       const socket = this.#target.isTls
-        ? tls.connect({ servername: net.isIP(this.#address.host) ? "" : this.#address.host, ...this.#tlsOptions, ...place })
+        ? tls.connect({ servername, ...this.#tlsOptions, ...place })
         : net.connect(place);
       this.#socket?.destroy();
       this.#socket = socket;

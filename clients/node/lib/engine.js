@@ -8,7 +8,7 @@
  * the timer keeps the program running.
  */
 
-const { Timer } = require("./clock.js");
+const { Timer, queueMicrotask } = require("./clock.js");
 const { Connection, ConnectionLost, LoginRefused } = require("./connection.js");
 const { Closed } = require("./errors.js");
 const { ServerError } = require("./reply.js");

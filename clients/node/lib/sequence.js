@@ -3,8 +3,8 @@
 /**
  * SequenceSupply: a local supply of values of one sequence. It is a queue of segments, ranges that a reply brought.
  * Almost every call takes the next value of the first segment within the millisecond that was checked last; `until` is
- * the index in that segment up to which a call has nothing else to do. Values ascend, and no segment is used longer than
- * `holdMs`.
+ * the index in that segment up to which a call has nothing else to do. Values ascend, and no segment is used longer
+ * than `holdMs`.
  */
 
 const { checkInteger } = require("./errors.js");
@@ -174,7 +174,7 @@ class SequenceSupply extends Supply {
     }
   }
 
-  /** Takes up to `n` values of the first segment: it, the first index and their number. Starts a fetch if few are left. */
+  /** Takes up to `n` values: the segment, the first index and their number. Starts a fetch if few values are left. */
   pop(n) {
     const [segment] = this.segments;
     const count = Math.min(n, segment.left);

@@ -32,7 +32,7 @@ class Lease {
     this.token = token;
     this.notBefore = notBefore;
     this.notAfter = notAfter;
-    /** End that the server gave by its own clock. `notAfter` may be later, after a renewal with the time of this clock. */
+    /** End that the server gave by its own clock. `notAfter` is later after a renewal with the time of this clock. */
     this.serverEnd = notAfter;
     this.lengthMs = lengthMs;
     this.isUsed = false;
@@ -335,7 +335,7 @@ class WorkerSupply extends Supply {
   }
 
   reportClock(differenceMs) {
-    const difference = `this machine's clock is ${differenceMs / 1000} s past the end of the lease that the server gave`;
+    const difference = `this machine's clock is ${differenceMs / 1000} s past the end of the lease that was given`;
     const remedy = "set the clock (timedatectl set-ntp true), or give the pool a lease longer than the difference";
     const message = `${this}: ${difference}: ${remedy}`;
     this.engine.emit("clock", { object: this.name, reason: message, differenceMs });
