@@ -442,23 +442,21 @@ impl Process {
 
     /// Ends the connection, and wakes the calls that the caller has ended.
     fn abort(&self, mut state: MutexGuard<'_, State>) {
-        let (socket, connection) = (state.socket.take(), state.connection.take());
+        let (socket, connection) = (self.take_socket(&mut state), state.connection.take());
         let woken = std::mem::take(&mut state.core.woken);
         drop(state);
         if let Some(socket) = socket {
             socket.shut_down();
         }
-        if connection.is_some() {
-            self.close_connection(connection);
-        }
+        drop(connection);
         woken.into_iter().for_each(Wake::wake);
         self.signal.set();
     }
 
-    /// Closes the descriptor of a connection that no thread uses.
-    fn close_connection(&self, connection: Option<Connection>) {
+    /// Takes the socket for its end. A child does not close the descriptor from then on, as it may be another one soon.
+    fn take_socket(&self, state: &mut State) -> Option<Arc<Socket>> {
         self.descriptor.store(-1, Ordering::Release);
-        drop(connection);
+        state.socket.take()
     }
 
     // The background thread.
@@ -500,9 +498,9 @@ impl Process {
             let mut state = self.state();
             if self.is_abandoned.load(Ordering::Acquire) || (state.is_finished && state.core.events.is_empty()) {
                 state.has_thread = false;
-                let (socket, connection) = (state.socket.take(), state.connection.take());
-                drop((state, socket));
-                self.close_connection(connection);
+                let connection = (self.take_socket(&mut state), state.connection.take());
+                drop(state);
+                drop(connection);
                 return None;
             }
             let found = state.take_due(None).map(|index| (index, state.core.generation, state.connection.take()));
@@ -581,16 +579,14 @@ impl Process {
             let now = core.clock.now();
             source.calls.schedule(core, now);
         }
+        // The socket of an earlier generation was taken at its end.
+        let socket = if is_lost && is_current { self.take_socket(&mut state) } else { None };
         if !is_lost {
             state.connection = connection.take();
-        } else if is_current {
-            state.socket = None;
         }
         let woken = std::mem::take(&mut state.core.woken);
         drop(state);
-        if is_lost {
-            self.close_connection(connection);
-        }
+        drop((socket, connection));
         woken.into_iter().for_each(Wake::wake);
         self.signal.set();
     }

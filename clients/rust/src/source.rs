@@ -315,7 +315,7 @@ fn poll_draw(
     let process = supplier.handle.process()?;
     loop {
         let spans = match waiting {
-            // A child of `fork` begins anew: the call waits in its parent.
+            // A child of `fork` starts the call again: the first one waits in its parent.
             Some((waited, _)) if !Arc::ptr_eq(waited, process) => {
                 std::mem::forget(waiting.take());
                 continue;
