@@ -81,7 +81,9 @@ fn a_range_has_at_most_as_many_values_as_a_request_may_get() {
         ("SEQUENCE NEXT orders COUNT 100 REQUEST r", "-ERR request 'r' was made with other arguments\r\n"),
         ("SEQUENCE NEXT orders COUNT 129 ABOVE 200", "*3\r\n:201\r\n:300\r\n:1\r\n"),
     ];
-    ranges.map(|(command, expected)| assert_eq!(reply(&mut wire, command), expected, "{command}"));
+    for (command, expected) in ranges {
+        assert_eq!(reply(&mut wire, command), expected, "{command}");
+    }
     assert!(wire.ask("INCRBY orders 101").starts_with("-ERR 101 values of 'orders' are too many for one request"));
 }
 

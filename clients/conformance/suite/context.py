@@ -9,7 +9,7 @@ import time
 from typing import Any, Dict, List, NamedTuple, Optional
 
 from . import judge
-from .driver import Driver, read_command
+from .driver import Driver
 from .proxy import Proxy
 from .servers import Server
 
@@ -99,7 +99,7 @@ class Context:
         """Starts a driver."""
         folder = os.path.join(HERE, "drivers", self.options.language)
         log = self.path(f"driver{len(self.drivers)}.log")
-        driver = Driver(read_command(folder), folder, self.options.package, log, env)
+        driver = Driver(folder, self.options.package, log, env)
         self.drivers.append(driver)
         return driver
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import signal
 import subprocess
 import sys
@@ -12,16 +11,17 @@ import threading
 import time
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, Optional
 
 HANG_S = 120.0
 """Longest time of a command before the suite takes it for hung."""
 
+BUILD_S = 900.0
 STACKS_S = 3.0
 
 
 class Failed(Exception):
-    """An error that a driver answered: ``kind`` is ``Unavailable``, ``Refused``, ``ClockError``, ``Closed``, ``Usage``."""
+    """An error that a driver answered; ``kind`` is the error of the protocol."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(f"{kind}: {message}")
@@ -29,15 +29,15 @@ class Failed(Exception):
 
 
 class Driver:
-    """Starts the driver of a language. ``log`` gets its standard error."""
+    """Process of the driver in ``folder``. ``log`` gets its standard error."""
 
-    def __init__(self, command: List[str], folder: str, package: str, log: str, env: Optional[Dict[str, str]] = None):
+    def __init__(self, folder: str, package: str, log: str, env: Optional[Dict[str, str]] = None) -> None:
         self.log = log
-        environment = {**os.environ, "GETID_PACKAGE": package, **(env or {})}
-        environment.pop("GETID_URL", None)
+        environment = environment_of(package, env)
         with open(log, "ab") as errors:
             self.process = subprocess.Popen(
-                command, cwd=folder, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors
+                [os.path.join(folder, "command")],
+                cwd=folder, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors,
             )
         self._lock = threading.Lock()
         self._waiting: Dict[int, Future] = {}
@@ -61,14 +61,15 @@ class Driver:
         """Sends a command and waits for its answer. Raises ``Failed`` if it is an error."""
         return self.result(self.start(do, **fields), f"{do} {fields}")
 
-    def result(self, future: Future, what: str = "a command") -> Any:
+    def result(self, future: Future, what: str = "a command", seconds: float = HANG_S) -> Any:
         """Waits for an answer. If none comes, shows the stacks where the language can, and fails."""
         try:
-            return future.result(HANG_S)
+            return future.result(seconds)
         except FutureTimeout:
             self.process.send_signal(signal.SIGQUIT)
             time.sleep(STACKS_S)
-            raise AssertionError(f"the driver hangs in {what}; stacks, where the language has them, are in its log")
+            message = f"the driver hangs in {what}; stacks, where the language has them, are in its log"
+            raise AssertionError(message) from None
 
     def fails(self, kind: str, do: str, **fields: Any) -> str:
         """Sends a command that must fail with this kind of error. Returns the message."""
@@ -113,9 +114,19 @@ class Driver:
             future.set_exception(EOFError("the driver ended"))
 
 
-def read_command(folder: str) -> List[str]:
-    """Returns the command of a driver, the words of its file ``command``."""
-    with open(os.path.join(folder, "command"), encoding="utf-8") as file:
-        words = shlex.split(file.read(), comments=True)
-    # The packages that this Python has, gevent among them, are those of the driver.
-    return [sys.executable, *words[1:]] if words[0] == "python3" else words
+def environment_of(package: str, more: Optional[Dict[str, str]] = None) -> Dict[str, str]:
+    """Returns the environment of a driver's process."""
+    found = {**os.environ, "GETID_PACKAGE": package, "GETID_PYTHON": sys.executable, **(more or {})}
+    found.pop("GETID_URL", None)
+    return found
+
+
+def build(folder: str, package: str) -> None:
+    """Runs a driver without input once, in which it may build. Fails with what it wrote."""
+    command = [os.path.join(folder, "command")]
+    environment = environment_of(package)
+    done = subprocess.run(
+        command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=BUILD_S
+    )
+    if done.returncode != 0:
+        raise SystemExit(f"{command[0]} failed with status {done.returncode}:\n{(done.stdout + done.stderr)[-4000:]}")

@@ -191,5 +191,6 @@ def check_above(exchanges: Iterable[Exchange], name: str) -> None:
         if newest is not None and exchange.connection != connection:
             if above is None or int(above) < newest:
                 raise Violation(f"'{exchange.text}' on a new connection: must have ABOVE {newest}")
-        if isinstance(exchange.reply, list) and exchange.is_delivered and not exchange.action:
+        is_received = exchange.is_delivered and exchange.action in ("", "delay")
+        if isinstance(exchange.reply, list) and is_received:
             newest, connection = max(newest or 0, exchange.reply[1]), exchange.connection

@@ -14,7 +14,12 @@ from .wire import ask
 
 START_S = 60.0
 POLL_S = 0.05
-POOLS = {"main": "size 1024 lease 30s", "coarse": "size 1024 lease 30s", "one": "size 1 lease 30s", "short": "size 64 lease 3s"}
+POOLS = {
+    "main": "size 1024 lease 30s",
+    "coarse": "size 1024 lease 30s",
+    "one": "size 1 lease 30s",
+    "short": "size 64 lease 3s",
+}
 """Pools of each server."""
 
 
@@ -47,7 +52,7 @@ class Server:
         self._words = ["--id-machine-claim", "no", "--sequence-create", "on-first-use", *pools, *(words or [])]
         self.process: Optional[subprocess.Popen] = None
 
-    def start(self, expected: str = "ready") -> "Server":
+    def start(self, expected: str = "ready") -> Server:
         """Starts the server, and waits until it gives values (``ready``), or PING is answered with this first word."""
         ids = [] if "--server-id" in self._words else ["--id-generator", "id-range 10 shard-range 1 random-range 10"]
         ids += [] if "--server-id" in self._words else ["--server-id", self._id]
@@ -79,8 +84,7 @@ class Server:
         while time.monotonic() < end:
             try:
                 reply = self.ask(*words)
-                is_reply = isinstance(reply, expected) if isinstance(expected, type) else str(reply).split(" ")[0] == expected
-                if is_reply:
+                if isinstance(reply, expected) if isinstance(expected, type) else str(reply).split()[0] == expected:
                     return
             except (OSError, EOFError) as error:
                 reply = error

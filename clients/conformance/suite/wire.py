@@ -16,7 +16,7 @@ class Reader:
         self.raw = b""
 
     def read(self) -> Any:
-        """Returns the next value: str, int, bytes, list, None or a ValueError of an error reply. EOFError at the end."""
+        """Returns the next value, a ValueError for an error reply. Raises EOFError at the end."""
         self.raw = b""
         return self._read()
 

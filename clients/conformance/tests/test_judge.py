@@ -72,7 +72,8 @@ class Judge(unittest.TestCase):
     def test_above(self):
         first = exchange("SEQUENCE NEXT s COUNT 3", [1, 3, 1])
         judge.check_above([first, exchange("SEQUENCE NEXT s COUNT 3 ABOVE 3", [4, 6, 1], 2)], "s")
-        self.breaks("must have ABOVE 3", judge.check_above, [first, exchange("SEQUENCE NEXT s COUNT 3", [4, 6, 1], 2)], "s")
+        second = exchange("SEQUENCE NEXT s COUNT 3", [4, 6, 1], 2)
+        self.breaks("must have ABOVE 3", judge.check_above, [first, second], "s")
 
 
 if __name__ == "__main__":
