@@ -316,6 +316,19 @@ fn warm_up_fetches_what_later_calls_need() {
 }
 
 #[test]
+fn warm_up_ends_with_two_segments_of_a_server_that_gives_short_ranges() {
+    let fixture = Fixture::new();
+    for range in 0..9 {
+        fixture.server.then(Step::span(1 + range * 10, 10 + range * 10, 1));
+    }
+    let orders = fixture.client.sequence_with("orders", prefetch(0)).unwrap();
+    orders.warm_up(500).unwrap();
+    assert_eq!(fixture.server.requests("SEQUENCE").len(), 2);
+    // A call that waits gets all of its values.
+    assert_eq!(orders.take(50).unwrap(), (1..=50).collect::<Vec<_>>());
+}
+
+#[test]
 fn try_next_never_waits_and_starts_the_fetch() {
     let fixture = Fixture::new();
     let orders = fixture.client.sequence_with("orders", prefetch(0)).unwrap();
