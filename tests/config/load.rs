@@ -548,6 +548,7 @@ fn variables_of_container_platforms_are_ignored() {
         ("GETID_NAME", "/app/getid"),
         ("GETID_ENV_PATH", "/bin"),
         ("GETID_VERSION", "1.0"),
+        ("GETID_URL", "getid://127.0.0.1:7890"),
         ("GETID_TEST_BLESS", "1"),
         ("GETIDX", "1"),
     ];

@@ -6,6 +6,7 @@ mod arrows;
 mod container;
 mod examples;
 mod fleet_examples;
+mod in_process;
 mod language;
 mod manual;
 #[path = "../../packaging/manual/pages/mod.rs"]

@@ -25,6 +25,13 @@ fn pages() -> Vec<String> {
         "packaging/README.md",
         "tests/README.md",
         "crates/getid-core/README.md",
+        "clients/README.md",
+        "clients/conformance/README.md",
+        "clients/python/README.md",
+        "clients/java/README.md",
+        "clients/go/README.md",
+        "clients/node/README.md",
+        "clients/rust/README.md",
     ];
     let mut pages: Vec<String> = beside.map(str::to_owned).to_vec();
     for folder in ["docs", "docs/walks"] {
@@ -51,8 +58,9 @@ fn read(page: &str) -> String {
     std::fs::read_to_string(root().join(page)).unwrap_or_else(|error| panic!("{page}: {error}"))
 }
 
-/// A fenced block: its language, and its text.
+/// A fenced block: the heading above it, its language, and its text.
 pub(crate) struct Fence {
+    pub(crate) section: String,
     pub(crate) language: String,
     pub(crate) text: String,
 }
@@ -60,11 +68,15 @@ pub(crate) struct Fence {
 pub(crate) fn fences(page: &str) -> Vec<Fence> {
     let mut fences = Vec::new();
     let text = read(page);
+    let mut section = String::new();
     let mut lines = text.lines();
     while let Some(line) = lines.next() {
+        if line.starts_with('#') {
+            line.trim_start_matches(['#', ' ']).clone_into(&mut section);
+        }
         let Some(language) = line.strip_prefix("```") else { continue };
         let text: String = lines.by_ref().take_while(|line| *line != "```").flat_map(|line| [line, "\n"]).collect();
-        fences.push(Fence { language: language.to_owned(), text });
+        fences.push(Fence { section: section.clone(), language: language.to_owned(), text });
     }
     fences
 }
@@ -187,6 +199,7 @@ const NO_DIRECTIVES: &[&str] = &[
     "fiscal-start",
     "fiscal-year",
     "forget-generator",
+    "getid-client",
     "getid-core",
     "getid-redis",
     "go-redis",

@@ -19,7 +19,7 @@ fn files(folder: &Path, endings: &[&str], found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).expect("a folder") {
         let path = entry.expect("an entry").path();
         let name = path.file_name().expect("a name").to_str().expect("text");
-        if path.is_dir() && !name.starts_with('.') && !["target", "corpus"].contains(&name) {
+        if path.is_dir() && !name.starts_with('.') && !["target", "corpus", "build", "node_modules"].contains(&name) {
             files(&path, endings, found);
         } else if endings.iter().any(|ending| name.ends_with(ending)) {
             found.push(path);

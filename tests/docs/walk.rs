@@ -59,6 +59,26 @@ pub(crate) fn follow(page: &str, ports: &[&str], settings: &[(&str, &str)]) {
     }
 }
 
+/// Runs the blocks of these sections of a page, in this order. `prepare` gets the folder in which commands run, and a
+/// folder of the PATH.
+pub(crate) fn follow_sections(
+    page: &str,
+    sections: &[&str],
+    ports: &[&str],
+    settings: &[(&str, &str)],
+    prepare: impl FnOnce(&Path, &Path),
+) {
+    let mut walk = Walk::begin(page, ports, settings);
+    prepare(&walk.folder, &walk.dir.path().join("bin"));
+    let fences = fences(page);
+    for section in sections {
+        assert!(fences.iter().any(|fence| fence.section == *section), "{page} has no block under '{section}'");
+        for fence in fences.iter().filter(|fence| fence.section == *section) {
+            walk.block(fence);
+        }
+    }
+}
+
 impl Walk {
     /// Starts a shell in a new folder, with the program under test in its PATH.
     fn begin(page: &str, ports: &[&str], settings: &[(&str, &str)]) -> Walk {

@@ -374,6 +374,14 @@ fn sequences_are_made_counted_and_changed() {
     assert_eq!(api.json(200, &format!("GET {path}"), "")["name"], "{a.b} #c");
     assert_eq!(api.json(200, "POST /v1/sequences/orders/values?count=3", ""), json!({ "values": ["2", "3", "4"] }));
     assert_eq!(api.server.server.connect().ask("INCR orders"), ":5", "it is the same sequence");
+    assert_eq!(api.json(200, "POST /v1/sequences/orders/values?above=50", ""), json!({ "values": ["51"] }));
+    assert_eq!(
+        api.json(200, "POST /v1/sequences/orders/values?above=9&count=2", ""),
+        json!({ "values": ["52", "53"] })
+    );
+    assert_eq!(api.ask("POST /v1/sequences/short", r#"{"max":5}"#).status, 201);
+    assert_eq!(api.json(200, "POST /v1/sequences/short/values?count=3", ""), json!({ "values": ["1", "2", "3"] }));
+    assert_eq!(api.json(200, "POST /v1/sequences/short/values?count=3", ""), json!({ "values": ["4", "5"] }));
     assert_eq!(
         api.json(200, "POST /v1/sequences/odd:one/values?count=3", ""),
         json!({ "values": ["1003", "1013", "1023"] })
@@ -457,6 +465,9 @@ fn errors_of_requests_for_sequences_name_the_fault() {
         (400, "POST /v1/sequences/a%2Fb/values", "", "cannot be the name of a sequence"),
         (400, "POST /v1/sequences/orders/values?count=51", "", "expected an integer of 1 to 50"),
         (400, "POST /v1/sequences/orders/values?count=0", "", "expected an integer of 1 to 50"),
+        (400, "POST /v1/sequences/orders/values?above=-1", "", "expected an integer of 0 to 9000000000000000000"),
+        (400, "POST /v1/sequences/orders/values?above=9000000000000000001", "", "expected an integer of 0 to"),
+        (503, "POST /v1/sequences/orders/values?above=4711", "", "its store has not given 4711 to any server yet"),
         (400, "POST /v1/sequences/orders/values", "{}", "send no body"),
         (400, "PATCH /v1/sequences/orders", "", "names nothing to change"),
         (400, "PATCH /v1/sequences/orders", r#"{"last":50,"cache":1}"#, "two changes"),
@@ -554,6 +565,7 @@ fn worker_ids_are_leased_and_renewed() {
             return false;
         }
         granted = leased.json();
+        assert_eq!(granted["lease_ms"], 1000);
         let of_id = format!("POST /v1/workers/orders/leases/{}", granted["id"]);
         let last = granted["not_before"].as_u64().unwrap();
         let renewed = api.ask(&format!("{of_id}/renew"), &shown(&granted, last));

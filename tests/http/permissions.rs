@@ -10,7 +10,7 @@ use crate::support::{Wire, folder, seal_key_file};
 
 /// An HTTP request with its body, and the commands whose permission it needs: all commands separated by ` & `, and one
 /// of those separated by ` | `.
-const CASES: [(&str, &str, &str); 43] = [
+const CASES: [(&str, &str, &str); 44] = [
     ("POST /v1/ids/-", "", "GETID"),
     ("POST /v1/ids/-?count=2", "", "MGETID 2"),
     ("POST /v1/ids/tweets", "", "GETID tweets"),
@@ -33,6 +33,7 @@ const CASES: [(&str, &str, &str); 43] = [
     ("PATCH /v1/sequences/invoices", r#"{"cache":10}"#, "SEQUENCE ALTER invoices cache 10"),
     ("POST /v1/sequences/orders/values", "", "INCR orders"),
     ("POST /v1/sequences/invoices/values?count=2", "", "SEQUENCE NEXT invoices COUNT 2"),
+    ("POST /v1/sequences/invoices/values?above=0", "", "SEQUENCE NEXT invoices COUNT 1 ABOVE 0"),
     ("POST /v1/sequences/tweets/values", "", "INCR tweets"),
     // The generator has no series for keys, so nothing is reserved.
     ("POST /v1/numbers/bill/reserve", r#"{"request":"r","key":"k"}"#, "NUMBER RESERVE bill REQUEST r KEY k"),

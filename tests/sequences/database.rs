@@ -55,6 +55,8 @@ pub(crate) struct State {
     pub(crate) is_stopped: bool,
     /// Makes the answer to the next creation be lost, after it was done (`true`) or before.
     pub(crate) creations_lost: Option<bool>,
+    /// Pause after a drop with which the last row was to be created.
+    pub(crate) fresh_after_ms: Option<i64>,
     pub(crate) statements: u64,
     pub(crate) reservations: u64,
     random: Random,
@@ -77,6 +79,7 @@ impl Database {
             locked: Vec::new(),
             is_stopped: false,
             creations_lost: None,
+            fresh_after_ms: None,
             statements: 0,
             reservations: 0,
             random: Random(seed),
@@ -307,6 +310,7 @@ impl State {
     }
 
     fn create(&mut self, new: &CreateRequest) -> Result<SequenceRow, Verdict> {
+        self.fresh_after_ms = new.fresh_after_ms;
         let mut row = new_row(&new.key, new.spec, new.spec.next_from(new.spec.start.max(new.floor)));
         if let Some(old) = self.rows.get(&new.key) {
             if old.state != RowState::Dropped {

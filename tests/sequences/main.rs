@@ -12,6 +12,7 @@ mod losses;
 mod lost;
 mod memory;
 mod numbers;
+mod ranges;
 mod scenes;
 mod stories;
 #[path = "../support/mod.rs"]

@@ -88,10 +88,15 @@ fn an_operator_makes_changes_raises_and_drops_sequences(server: &Server) {
     talk(
         &mut wire,
         "SEQUENCE DROP orders => +OK
-         SEQUENCE CREATE orders START 5 FRESH => +OK
-         INCR orders => :5
-         INCR orders => :6",
+         SEQUENCE CREATE orders START 5 FRESH => -ERR sequence 'orders': it was dropped at ...
+         SEQUENCE CREATE other START 5 FRESH => +OK
+         INCR other => :5
+         INCR other => :6",
     );
+    let early = reply(&mut wire, &["SEQUENCE", "CREATE", "orders", "FRESH"]);
+    let left = early.split("servers and clients may have values of it for ").nth(1).expect(&early);
+    let left: u32 = left.split(' ').next().expect(&early).parse().expect(&early);
+    assert!((1..=60).contains(&left), "clients with a local supply have them for a minute: {early}");
     let stores = reply(&mut wire, &["SEQUENCE", "STORES"]);
     assert!(stores.contains("sqlite:") && stores.contains("$2 up"), "{stores}");
 }

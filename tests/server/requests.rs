@@ -46,6 +46,7 @@ fn a_repeated_request_has_the_first_reply_over_lives_and_connections() {
         "GETID invoice REQUEST a",
         "MGETID 2 invoice REQUEST two",
         "SEQUENCE NEXT orders COUNT 1000 REQUEST a",
+        "SEQUENCE NEXT orders ABOVE 10 COUNT 3 REQUEST above",
     ];
     let first = commands.map(|command| reply(&mut wire, command));
     assert_eq!(first.iter().collect::<HashSet<_>>().len(), commands.len(), "{first:?}");
@@ -57,12 +58,33 @@ fn a_repeated_request_has_the_first_reply_over_lives_and_connections() {
     let server = Server::start_in(dir.path(), &GENERATORS);
     assert_eq!(commands.map(|command| reply(&mut server.connect(), command)), first);
     let mut wire = server.connect();
+    // A repetition has the range of the first request, whatever value it is to be above.
+    assert_eq!(reply(&mut wire, "SEQUENCE NEXT orders COUNT 3 ABOVE 999999 REQUEST above"), first[8]);
     assert_eq!(wire.ask("SEQUENCE NEXT orders COUNT 999 REQUEST a"), "-ERR request 'a' was made with other arguments");
     assert_eq!(wire.ask("MGETID 2 tweets REQUEST a"), "-ERR request 'a' was made with other arguments");
     let one = reply(&mut wire, "MGETID 1 tweets REQUEST a");
     assert_eq!(one.lines().nth(2), first[2].lines().next().map(|id| id.trim_start_matches(':')));
     assert_eq!((wire.info("requests_made"), wire.info("requests_refused")), ("0".to_owned(), "2".to_owned()));
-    assert_eq!(wire.info("requests_found"), "9");
+    assert_eq!(wire.info("requests_found"), "11");
+}
+
+/// Clients with a local supply request more under load, and do not know the setting.
+#[test]
+fn a_range_has_at_most_as_many_values_as_a_request_may_get() {
+    let server = Server::start(&["--sequence-incrby-max", "100"]);
+    let mut wire = server.connect();
+    assert_eq!(wire.ask("SEQUENCE CREATE orders"), "+OK");
+    let ranges = [
+        ("SEQUENCE NEXT orders COUNT 10000000", "*3\r\n:1\r\n:100\r\n:1\r\n"),
+        ("SEQUENCE NEXT orders COUNT 129 REQUEST r", "*3\r\n:101\r\n:200\r\n:1\r\n"),
+        ("SEQUENCE NEXT orders COUNT 129 REQUEST r", "*3\r\n:101\r\n:200\r\n:1\r\n"),
+        ("SEQUENCE NEXT orders COUNT 100 REQUEST r", "-ERR request 'r' was made with other arguments\r\n"),
+        ("SEQUENCE NEXT orders COUNT 129 ABOVE 200", "*3\r\n:201\r\n:300\r\n:1\r\n"),
+    ];
+    for (command, expected) in ranges {
+        assert_eq!(reply(&mut wire, command), expected, "{command}");
+    }
+    assert!(wire.ask("INCRBY orders 101").starts_with("-ERR 101 values of 'orders' are too many for one request"));
 }
 
 #[test]

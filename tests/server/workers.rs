@@ -29,7 +29,7 @@ fn folder_with_open_pools() -> TempDir {
             let mut granted = String::new();
             eventually("the pool is open", || {
                 granted = send_request(&mut wire, &format!("WORKERID LEASE {pool}"));
-                granted.starts_with("*4")
+                granted.starts_with("*5")
             });
             let Granted { id, token, .. } = Granted::read(&granted);
             assert_eq!(send_request(&mut wire, &format!("WORKERID RELEASE {pool} {id} {token}")), "+OK\r\n");
@@ -52,6 +52,7 @@ struct Granted {
     token: String,
     not_before: u64,
     not_after: u64,
+    lease_ms: u64,
 }
 
 fn send_request(wire: &mut Wire, request: &str) -> String {
@@ -62,9 +63,10 @@ fn send_request(wire: &mut Wire, request: &str) -> String {
 impl Granted {
     fn read(reply: &str) -> Granted {
         let lines: Vec<&str> = reply.split("\r\n").collect();
-        let ["*4", id, "$32", token, from, until, ""] = lines.as_slice() else { panic!("{reply}") };
+        let ["*5", id, "$32", token, from, until, length, ""] = lines.as_slice() else { panic!("{reply}") };
         let number = |line: &str| line.strip_prefix(':').unwrap().parse().unwrap();
-        Granted { id: number(id), token: (*token).to_owned(), not_before: number(from), not_after: number(until) }
+        let [not_before, not_after, lease_ms] = [from, until, length].map(|line| number(line));
+        Granted { id: number(id), token: (*token).to_owned(), not_before, not_after, lease_ms }
     }
 }
 
@@ -84,6 +86,7 @@ fn a_worker_id_is_leased_renewed_and_released() {
     let mut wire = server.connect();
     let granted = lease(&mut wire, "quick NAME api-1 TTL 300");
     assert!(granted.not_before <= now_ms() && granted.not_after <= now_ms() + 300_000, "{granted:?}");
+    assert_eq!([granted.lease_ms, lease(&mut wire, "quick").lease_ms], [300_000, 600_000], "TTL, or that of the pool");
     let Granted { id, token, not_after, .. } = &granted;
     eventually("a later end", || {
         let reply = send_request(&mut wire, &format!("WORKERID RENEW quick {id} {token} LAST {}", now_ms()));
@@ -289,7 +292,7 @@ fn a_flood_of_leases_is_bounded_and_leaves_others_alone() {
                 for _ in 0..50 {
                     let reply = String::from_utf8(wire.reply()).unwrap();
                     let is_known =
-                        ["*4", "-EXHAUSTED", "-TRYAGAIN", "-BUSY"].iter().any(|word| reply.starts_with(word));
+                        ["*5", "-EXHAUSTED", "-TRYAGAIN", "-BUSY"].iter().any(|word| reply.starts_with(word));
                     assert!(is_known, "{reply}");
                 }
             });

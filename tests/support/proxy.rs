@@ -17,14 +17,6 @@ pub enum Target {
     Socket(PathBuf),
 }
 
-/// Receives each piece of traffic before the proxy passes it on. It may change bytes, and delays them until it returns.
-pub trait Tap: Send + Sync {
-    /// Called with bytes of a client; connections are numbered from 0.
-    fn request(&self, connection: usize, bytes: &mut [u8]);
-    /// Called with bytes of the server.
-    fn reply(&self, connection: usize, bytes: &mut [u8]);
-}
-
 /// A proxy on a new port. It ends with the process: tests of a binary are few.
 pub struct Proxy {
     pub port: u16,
@@ -33,7 +25,6 @@ pub struct Proxy {
 
 #[derive(Default)]
 struct State {
-    tap: Option<Arc<dyn Tap>>,
     /// A request ends the connection instead of being passed on.
     drops_requests: AtomicBool,
     /// A reply ends the connection instead of being passed on.
@@ -46,32 +37,23 @@ struct State {
 
 impl Proxy {
     pub fn to(target: Target) -> Proxy {
-        Proxy::start(target, State::default())
-    }
-
-    /// Starts a proxy that shows its traffic to `tap`.
-    pub fn tapped(target: Target, tap: Arc<dyn Tap>) -> Proxy {
-        Proxy::start(target, State { tap: Some(tap), ..State::default() })
-    }
-
-    fn start(target: Target, state: State) -> Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let proxy = Proxy { port: listener.local_addr().expect("its address").port(), state: Arc::new(state) };
+        let proxy = Proxy { port: listener.local_addr().expect("its address").port(), state: Arc::default() };
         let state = Arc::clone(&proxy.state);
         std::thread::spawn(move || {
-            for (connection, client) in listener.incoming().map_while(Result::ok).enumerate() {
+            for client in listener.incoming().map_while(Result::ok) {
                 let _ = client.set_nodelay(true);
                 match &target {
                     Target::Port(port) => {
                         let Ok(server) = TcpStream::connect(("127.0.0.1", *port)) else { continue };
                         let _ = server.set_nodelay(true);
                         let (Ok(back), Ok(end)) = (server.try_clone(), server.try_clone()) else { continue };
-                        join(&state, connection, client, server, back, move || drop(end.shutdown(Shutdown::Both)));
+                        join(&state, client, server, back, move || drop(end.shutdown(Shutdown::Both)));
                     }
                     Target::Socket(path) => {
                         let Ok(server) = UnixStream::connect(path) else { continue };
                         let (Ok(back), Ok(end)) = (server.try_clone(), server.try_clone()) else { continue };
-                        join(&state, connection, client, server, back, move || drop(end.shutdown(Shutdown::Both)));
+                        join(&state, client, server, back, move || drop(end.shutdown(Shutdown::Both)));
                     }
                 }
             }
@@ -109,7 +91,6 @@ impl Proxy {
 
 fn join<S: Read + Write + Send + 'static>(
     state: &Arc<State>,
-    connection: usize,
     client: TcpStream,
     server: S,
     back: S,
@@ -130,19 +111,17 @@ fn join<S: Read + Write + Send + 'static>(
     let (requests, replies) = (Arc::clone(state), Arc::clone(state));
     let (end_of_requests, end_of_replies) = (ends(&end), ends(&end));
     std::thread::spawn(move || {
-        let tap = |bytes: &mut [u8]| requests.tap.iter().for_each(|tap| tap.request(connection, bytes));
-        pass(client, server, &requests, &requests.drops_requests, tap);
+        pass(client, server, &requests, &requests.drops_requests);
         end_of_requests();
     });
     std::thread::spawn(move || {
-        let tap = |bytes: &mut [u8]| replies.tap.iter().for_each(|tap| tap.reply(connection, bytes));
-        pass(back, client_back, &replies, &replies.drops_replies, tap);
+        pass(back, client_back, &replies, &replies.drops_replies);
         end_of_replies();
     });
 }
 
 /// Passes bytes on until one side ends, or until bytes arrive while `drops` is set.
-fn pass(mut from: impl Read, mut to: impl Write, state: &State, drops: &AtomicBool, tap: impl Fn(&mut [u8])) {
+fn pass(mut from: impl Read, mut to: impl Write, state: &State, drops: &AtomicBool) {
     let mut bytes = [0; 16 * 1024];
     while let Ok(read @ 1..) = super::read(&mut from, &mut bytes) {
         while state.is_cut.load(Ordering::SeqCst) {
@@ -152,7 +131,6 @@ fn pass(mut from: impl Read, mut to: impl Write, state: &State, drops: &AtomicBo
             state.dropped.fetch_add(1, Ordering::SeqCst);
             return;
         }
-        tap(&mut bytes[..read]);
         if to.write_all(&bytes[..read]).is_err() {
             return;
         }

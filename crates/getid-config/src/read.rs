@@ -318,6 +318,8 @@ impl SourceReader<'_> {
 ///   `GETID_SERVICE_HOST`, `GETID_PORT=tcp://10.0.0.7:7890` and `GETID_PORT_7890_TCP_ADDR`, and for `getid-orders`
 ///   there is `GETID_ORDERS_...`. They must not make a start fail, or the server listen on port "tcp".
 /// - Images set `GETID_VERSION`.
+/// - `GETID_URL` is the address of the servers for programs with a client package, which may share an environment with
+///   a server.
 /// - `GETID_TEST_*` and `GETID_BENCH_*` control this project's own tests and benches.
 fn is_foreign_variable(variable: &str, value: &OsStr) -> bool {
     let described = |scheme: &str| value.as_encoded_bytes().starts_with(scheme.as_bytes());
@@ -331,6 +333,8 @@ fn is_foreign_variable(variable: &str, value: &OsStr) -> bool {
         })
         || (name.ends_with("_PORT") && (described("tcp://") || described("udp://")))
         || name.contains("_ENV_");
-    let is_tool = name == "_VERSION" || name == "_NAME" || name.starts_with("_TEST_") || name.starts_with("_BENCH_");
+    let is_tool = ["_VERSION", "_NAME", "_URL"].contains(&name.as_str())
+        || name.starts_with("_TEST_")
+        || name.starts_with("_BENCH_");
     is_link || is_tool
 }

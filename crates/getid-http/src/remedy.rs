@@ -249,6 +249,8 @@ mod tests {
             SequenceRefusal::Dropped { last: 7 },
             SequenceRefusal::Ended { unix_ms: 7 },
             SequenceRefusal::AtMax { max: 7 },
+            SequenceRefusal::NotGiven { above: 7 },
+            SequenceRefusal::NotAbove { above: 7, first: 6 },
             SequenceRefusal::WentBack,
             SequenceRefusal::Lost { store: "gone".into() },
             SequenceRefusal::TooLarge { values: 7, max: 6 },

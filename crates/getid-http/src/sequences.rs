@@ -32,7 +32,9 @@ const NAME: Schema = Schema::Text {
 const VALUE: Schema = Schema::Text { chars_min: 1, chars_max: 19, pattern: "^[0-9]+$" };
 
 /// A value in a request: programs may send a text or an integer.
-const ANY_VALUE: Schema = Schema::Either(&[&VALUE, &Schema::Integer { min: 0, max: VALUE_MAX }]);
+const ANY_POSITION: Schema = Schema::Integer { min: 0, max: VALUE_MAX };
+
+const ANY_VALUE: Schema = Schema::Either(&[&VALUE, &ANY_POSITION]);
 
 const APART: Schema = Schema::Integer { min: 1, max: INCREMENT_MAX as i64 };
 
@@ -326,11 +328,12 @@ const COUNT: Endpoint = Endpoint {
                   of one request are consecutive, 'increment' apart.",
     access: EndpointAccess::Commands(&[
         ("INCR", "without count, or with 1"),
-        ("SEQUENCE NEXT", "with a count above 1, or with an Idempotency-Key"),
+        ("SEQUENCE NEXT", "with a count above 1, with 'above', or with an Idempotency-Key"),
     ]),
     parameters: &[
         in_path("name", &NAME, "The sequence."),
         optional("count", &Schema::Count(|bounds| bounds.values), "The number of values; the default is 1."),
+        optional("above", &ANY_POSITION, "All values are above this one, which another server of the store gave."),
         KEPT_FOR,
         IDEMPOTENCY_KEY,
     ],
@@ -339,7 +342,7 @@ const COUNT: Endpoint = Endpoint {
         &Schema::Object(&[field(
             "values",
             &Schema::List { of: &VALUE, items_max: usize::MAX },
-            "The requested number of values.",
+            "The requested number of values; fewer, at least one, if there are no more up to the max.",
         )]),
         "The values.",
     )],
@@ -352,21 +355,29 @@ async fn count(PathName(name): PathName, request: ApiRequest, body: Body) -> Res
     let count = query.number("count").unwrap_or(1);
     let words = request.request_words(&query)?;
     request.body(body).await?;
-    let counted = count.to_string();
-    let next: [&[u8]; 5] = [b"SEQUENCE", b"NEXT", name.as_bytes(), b"COUNT", counted.as_bytes()];
+    let (counted, above) = (count.to_string(), query.number("above").map(|value| value.to_string()));
+    let mut next: Vec<&[u8]> = vec![b"SEQUENCE", b"NEXT", name.as_bytes(), b"COUNT", counted.as_bytes()];
+    if let Some(above) = &above {
+        next.extend([&b"ABOVE"[..], above.as_bytes()]);
+    }
     let reply = match words.get(1) {
         Some(key) => {
             let _under_way = request.begin_key(&name, key).await?;
             let args: Vec<_> = next.into_iter().chain(words.iter().map(String::as_bytes)).collect();
             request.run(&args).await?
         }
-        None if count == 1 => request.run(&[b"INCR", name.as_bytes()]).await?,
+        None if count == 1 && above.is_none() => request.run(&[b"INCR", name.as_bytes()]).await?,
         None => request.run(&next).await?,
     };
     let values: Vec<_> = match reply {
         OwnedFrame::Array { data, .. } => match data.as_slice() {
-            [OwnedFrame::Number { data: first, .. }, _, OwnedFrame::Number { data: increment, .. }] => {
-                (0..count).map(|index| first.saturating_add(index.saturating_mul(*increment)).to_string()).collect()
+            &[
+                OwnedFrame::Number { data: first, .. },
+                OwnedFrame::Number { data: last, .. },
+                OwnedFrame::Number { data: increment, .. },
+            ] => {
+                let values = (0..count).map(|index| first.saturating_add(index.saturating_mul(increment)));
+                values.take_while(|value| *value <= last).map(|value| value.to_string()).collect()
             }
             _ => return Err(Problem::stopping()),
         },

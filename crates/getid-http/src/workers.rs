@@ -151,6 +151,7 @@ const LEASE: Endpoint = Endpoint {
             field("token", &TOKEN, "The secret for renewals and the release."),
             field("not_before", &AMOUNT, "Unix ms: no IDs with an earlier time may be generated."),
             NOT_AFTER,
+            field("lease_ms", &AMOUNT, "The length of the lease, ms: renew when a third of it has passed."),
         ])),
         description: "The worker id is leased.",
     }],
@@ -176,6 +177,7 @@ async fn lease(PathName(pool): PathName, request: ApiRequest, body: Body) -> Res
         "token": data.get(1).and_then(reply::text_of),
         "not_before": number(2),
         "not_after": number(3),
+        "lease_ms": number(4),
     });
     Ok(reply::json(StatusCode::CREATED, &granted))
 }

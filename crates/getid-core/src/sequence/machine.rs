@@ -260,6 +260,8 @@ pub struct Sequence<T> {
     policy: Option<WaitPolicy>,
     /// Whether the end is that of the row under the known generations.
     is_end_known: bool,
+    /// Whether no store has more values up to the max than those that servers hold.
+    is_at_max: bool,
     /// Number of times that a new generation was found.
     changes: u16,
     asking: FetchState,
@@ -297,6 +299,7 @@ impl<T> Sequence<T> {
             cache: None,
             policy: None,
             is_end_known: false,
+            is_at_max: false,
             changes: 0,
             asking: FetchState::Idle,
             trouble: None,
@@ -349,6 +352,43 @@ impl<T> Sequence<T> {
             push(runs, run);
         }
         times
+    }
+
+    /// Gives the values of one range that are available now; `None` if the draw must wait. The range has `values`
+    /// values, or at least one if the store has no more up to the max.
+    pub fn draw_range(&mut self, now_ms: u64, values: u32) -> Option<Run> {
+        let (ask, mut runs) = (SequenceRequest { values, times: 1 }, Vec::new());
+        if self.draw(now_ms, ask, &mut runs) > 0 {
+            if self.has_waiters() || self.is_uncached() || self.has_ended(now_ms) {
+                return None;
+            }
+            self.take_rest(ask, &mut runs);
+        }
+        runs.pop()
+    }
+
+    /// Takes fewer values than a range has, if there are no more up to the max. Returns how many commands are left.
+    fn take_rest(&mut self, ask: SequenceRequest, runs: &mut Vec<Run>) -> u32 {
+        let next = if self.current.segment.left() > 0 { &self.current } else { &self.ahead };
+        let values = u32::try_from(next.segment.left()).unwrap_or(u32::MAX).min(ask.values);
+        if !self.is_at_max || values == 0 {
+            return ask.times;
+        }
+        self.take(SequenceRequest { values, ..ask }, runs)
+    }
+
+    /// Discards the held values up to `last`, which another server of the store gave to a client. Returns true if a
+    /// fetch is in flight, whose values may be lower as well.
+    ///
+    /// The row is not raised: `last` comes from a client.
+    pub fn discard_up_to(&mut self, last: i64) -> bool {
+        self.skip(last);
+        matches!(self.asking, FetchState::InFlight(_)) && !self.is_uncached()
+    }
+
+    /// Returns true if the store's row is known to be above `value`: this server has had a higher one.
+    pub fn is_above(&self, value: i64) -> bool {
+        value < self.floor
     }
 
     /// Checks whether a draw may wait for missing values. A draw that may not wait still causes a fetch, so that later
@@ -406,9 +446,18 @@ impl<T> Sequence<T> {
 
     /// Enqueues a draw for `asks`, which are not empty.
     pub fn join(&mut self, asks: Vec<SequenceRequest>, payload: T) -> WaiterId {
+        self.enqueue(asks, false, payload)
+    }
+
+    /// Enqueues a draw of one range, which may have fewer values at the max.
+    pub fn join_range(&mut self, values: u32, payload: T) -> WaiterId {
+        self.enqueue(alloc::vec![SequenceRequest { values, times: 1 }], true, payload)
+    }
+
+    fn enqueue(&mut self, asks: Vec<SequenceRequest>, is_range: bool, payload: T) -> WaiterId {
         let waiter = self.boundary();
         self.joined += 1;
-        self.waiting.get_or_insert_with(|| Box::new(WaitQueue::new())).join(waiter, asks, payload);
+        self.waiting.get_or_insert_with(|| Box::new(WaitQueue::new())).join(waiter, asks, is_range, payload);
         waiter
     }
 
@@ -594,6 +643,7 @@ impl<T> Sequence<T> {
         if held.segment.left() == 0 {
             (self.cache, self.policy) = (Some(OptCount::of(spec.cache.into())), spec.policy);
             self.used_share = spec.used_share(spec.max);
+            self.is_at_max = true;
             self.judged(now_ms, SequenceRefusal::AtMax { max: spec.max });
             return FetchVerdict::Yes;
         }
@@ -610,6 +660,7 @@ impl<T> Sequence<T> {
         self.fetched_ms = OptU64::of(now_ms);
         self.segment_values = u32::try_from(held.segment.left()).unwrap_or(u32::MAX);
         self.used_share = spec.used_share(last);
+        self.is_at_max = last.saturating_add(i64::from(increment)) > spec.max;
         let rest = spec.max.saturating_sub(last).unsigned_abs() / u64::from(increment.max(1));
         let share = if planted(Fault::OneServerHoldsTheRest) { rest } else { rest / SHARE_OF_REST };
         self.demand_max_log2 = u8::try_from(share.checked_ilog2().unwrap_or(0)).unwrap_or(63);
@@ -753,8 +804,9 @@ impl<T> Sequence<T> {
                 _ => None,
             };
             loop {
-                let take = |ask: SequenceRequest, runs: &mut Vec<Run>| {
-                    if has_ended { ask.times } else { self.take(ask, runs) }
+                let take = |ask: SequenceRequest, is_range: bool, runs: &mut Vec<Run>| {
+                    let left = if has_ended { ask.times } else { self.take(ask, runs) };
+                    if left > 0 && is_range && !has_ended { self.take_rest(ask, runs) } else { left }
                 };
                 waiting.serve(before, take, &mut |payload, runs| done(payload, Ok(runs)));
                 // There is too little for the draw whose turn it is. There may be enough for others.
@@ -811,7 +863,7 @@ impl<T> Sequence<T> {
             return false;
         }
         self.replace_generation(store, generation);
-        self.is_end_known = false;
+        (self.is_end_known, self.is_at_max) = (false, false);
         // Values of other stores are not given after the end.
         if self.generations_mut().is_none() {
             self.set_end(None);
@@ -851,6 +903,7 @@ impl<T> Sequence<T> {
         self.forget_end();
         (self.floor, self.last_given, self.version) = (next, OptU64::NONE, OptU64::NONE);
         (self.fetch_at, self.cache, self.used_share) = (None, None, SHARE_UNKNOWN);
+        self.is_at_max = false;
         self.changes = self.changes.wrapping_add(1);
         if matches!(self.trouble.as_deref(), Some(FetchTrouble::Verdict { .. })) {
             self.trouble = None;

@@ -34,6 +34,18 @@ pub enum SequenceRefusal {
         /// Largest allowed value.
         max: i64,
     },
+    /// A range is to be above a value that no store of the sequence has given to a server.
+    NotGiven {
+        /// The value.
+        above: i64,
+    },
+    /// The next range is not above a value, which another store has given.
+    NotAbove {
+        /// The value.
+        above: i64,
+        /// First value of the range, which is skipped.
+        first: i64,
+    },
     /// The row is lower than values that were given.
     WentBack,
     /// A generator's counter was begun, and its row is gone.
@@ -154,6 +166,17 @@ impl fmt::Display for NamedRefusal<'_> {
             SequenceRefusal::AtMax { max } => write!(
                 f,
                 "ERR sequence '{name}' has no more values up to its max {max}: 'SEQUENCE ALTER {word} max N' gives it more"
+            ),
+            SequenceRefusal::NotGiven { above } => write!(
+                f,
+                "TRYAGAIN sequence '{name}': its store has not given {above} to any server yet, so no range is above it. \
+                 If that value came from another store, send the request without ABOVE; 'SEQUENCE INFO {word}' shows how \
+                 far this one is"
+            ),
+            SequenceRefusal::NotAbove { above, first } => write!(
+                f,
+                "TRYAGAIN sequence '{name}': the next range begins at {first}, and not above {above}, which another of its \
+                 stores has given. The range is skipped: send the request again"
             ),
             SequenceRefusal::WentBack | SequenceRefusal::Lost { .. } => self.fmt_lost(f),
             SequenceRefusal::Newer { period } => write!(

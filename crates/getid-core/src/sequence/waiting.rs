@@ -29,6 +29,8 @@ pub(super) struct WaitQueue<T> {
 struct QueuedRequest<T> {
     arrival: WaiterId,
     asks: VecDeque<SequenceRequest>,
+    /// Whether it takes fewer values if there are no more up to the max.
+    is_range: bool,
     runs: Vec<Run>,
     payload: T,
 }
@@ -52,9 +54,10 @@ impl<T> WaitQueue<T> {
         runs.map(|run| u64::from(run.values) * u64::from(run.times)).sum()
     }
 
-    /// Enqueues a draw. `arrival` is larger than that of all waiting draws.
-    pub(super) fn join(&mut self, arrival: WaiterId, asks: Vec<SequenceRequest>, payload: T) {
-        self.waiters.push_back(QueuedRequest { arrival, asks: asks.into(), runs: Vec::new(), payload });
+    /// Enqueues a draw. `arrival` is larger than that of all waiting draws. A draw of a range takes fewer values if
+    /// there are no more up to the max.
+    pub(super) fn join(&mut self, arrival: WaiterId, asks: Vec<SequenceRequest>, is_range: bool, payload: T) {
+        self.waiters.push_back(QueuedRequest { arrival, asks: asks.into(), is_range, runs: Vec::new(), payload });
     }
 
     pub(super) fn leave(&mut self, waiter: WaiterId) -> Option<T> {
@@ -79,11 +82,11 @@ impl<T> WaitQueue<T> {
     }
 
     /// Serves draws that came before `before`, in rounds, while `take` leaves nothing over. `take` returns how many of
-    /// an ask's commands it could not serve.
+    /// an ask's commands it could not serve; its second argument is true for a draw of a range.
     pub(super) fn serve(
         &mut self,
         before: WaiterId,
-        mut take: impl FnMut(SequenceRequest, &mut Vec<Run>) -> u32,
+        mut take: impl FnMut(SequenceRequest, bool, &mut Vec<Run>) -> u32,
         done: &mut dyn FnMut(T, Vec<Run>),
     ) {
         loop {
@@ -103,7 +106,7 @@ impl<T> WaitQueue<T> {
                 continue;
             };
             let slice = if planted(Fault::LargeOneIsServedWhole) { ask.times } else { ask.times.min(SLICE) };
-            let left = take(SequenceRequest { times: slice, ..*ask }, &mut entry.runs);
+            let left = take(SequenceRequest { times: slice, ..*ask }, entry.is_range, &mut entry.runs);
             ask.times -= slice - left;
             if ask.times == 0 {
                 entry.asks.pop_front();

@@ -400,6 +400,69 @@ pub(crate) fn at_the_max_requests_that_fit_are_served() {
     assert_eq!(serve(&mut sequence, 6), [(1, Err(refusal.clone())), (2, Ok(vec![2, 3])), (3, Err(refusal))]);
 }
 
+/// A range of `values` is joined, fetched and served.
+fn fetched_range(sequence: &mut Sequence<u32>, values: u32, answer: Fetched) -> Vec<(u32, Vec<Run>)> {
+    sequence.join_range(values, 1);
+    sequence.begin_fetch(5, &POLICY).expect("a fetch");
+    sequence.fetched(6, answer);
+    let mut served = Vec::new();
+    sequence.serve(6, &mut |who, result| served.push((who, result.expect("no refusal"))));
+    served
+}
+
+fn run(first: i64, values: u32) -> Run {
+    Run { first, increment: 1, values, times: 1 }
+}
+
+#[test]
+fn a_range_has_fewer_values_if_there_are_no_more_up_to_the_max() {
+    for cache in [0, 100] {
+        let mut sequence = Sequence::new(0);
+        let spec = Spec { max: 3, cache, ..Spec::default() };
+        let segment = Segment { first: 1, last: 3, increment: 1 };
+        let answer = Fetched::Reserved { store: 0, segment, version: 1, generation: 1, spec, end: None };
+        assert_eq!(fetched_range(&mut sequence, 5, answer), [(1, vec![run(1, 3)])], "cache {cache}");
+        assert_eq!(sequence.draw_range(7, 5), None);
+    }
+    // Others have reserved the values up to the max: the store has none for this server.
+    let mut sequence = holding(2, 4);
+    let spec = Spec { max: 1_000, ..Spec::default() };
+    let segment = Segment::EMPTY;
+    let answer = Fetched::Reserved { store: 0, segment, version: 1, generation: 1, spec, end: None };
+    assert_eq!(sequence.draw_range(5, 5), None, "there may be more");
+    assert_eq!(fetched_range(&mut sequence, 5, answer), [(1, vec![run(2, 3)])]);
+    let mut sequence = holding(2, 4);
+    sequence.join(vec![SequenceRequest { values: 5, times: 1 }], 1);
+    sequence.begin_fetch(5, &POLICY).expect("a fetch");
+    sequence.fetched(6, Fetched::Reserved { store: 0, segment, version: 1, generation: 1, spec, end: None });
+    assert_eq!(serve(&mut sequence, 6), [(1, Err(SequenceRefusal::AtMax { max: 1_000 }))], "INCRBY needs all of them");
+    assert_eq!([sequence.draw_range(7, 2), sequence.draw_range(7, 5)], [Some(run(2, 2)), Some(run(4, 1))]);
+    sequence.set_generation(0, 2);
+    assert_eq!(sequence.draw_range(8, 5), None, "the new row may have more");
+}
+
+#[test]
+fn no_range_passes_waiting_draws() {
+    let mut sequence = holding(2, 4);
+    sequence.join(vec![SequenceRequest { values: 5, times: 1 }], 1);
+    assert_eq!(sequence.draw_range(5, 1), None);
+}
+
+#[test]
+fn values_up_to_that_of_another_server_are_skipped_and_no_more() {
+    let mut sequence = holding(2, 10);
+    assert!(!sequence.discard_up_to(5));
+    assert_eq!(sequence.draw_range(5, 2), Some(run(6, 2)));
+    assert!(!sequence.discard_up_to(0), "nothing goes back");
+    assert_eq!(sequence.draw_range(5, 2), Some(run(8, 2)));
+    assert!(sequence.is_above(10) && !sequence.is_above(11), "the row is known up to 10");
+    sequence.begin_fetch(5, &POLICY).expect("a fetch");
+    assert!(sequence.discard_up_to(VALUE_MAX), "values of the fetch in flight may be lower");
+    sequence.fetched(6, reserved(11, 110, 100));
+    assert!(!sequence.is_above(VALUE_MAX), "the value raises nothing");
+    assert_eq!(sequence.draw_range(7, 2), Some(run(11, 2)));
+}
+
 #[test]
 pub(crate) fn a_set_below_what_others_had_is_refused() {
     let mut sequence = Sequence::new(0);

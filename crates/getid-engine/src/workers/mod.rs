@@ -81,12 +81,14 @@ pub struct GrantedLease {
     pub not_before_ms: u64,
     /// End of the lease, exclusive, Unix ms.
     pub not_after_ms: u64,
+    /// Length of the lease and of each renewal, ms: renewals are due by it.
+    pub lease_ms: u64,
 }
 
 impl GrantedLease {
     fn new(id: u32, token: &LeaseToken, lease: &Lease) -> GrantedLease {
-        let Lease { not_before_ms, not_after_ms, .. } = *lease;
-        GrantedLease { id, token: token.text(), not_before_ms, not_after_ms }
+        let Lease { not_before_ms, not_after_ms, ttl_ms: lease_ms, .. } = *lease;
+        GrantedLease { id, token: token.text(), not_before_ms, not_after_ms, lease_ms }
     }
 }
 

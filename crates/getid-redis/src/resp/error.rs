@@ -106,7 +106,9 @@ impl From<&SequenceRefusal> for ErrorKind {
             | SequenceRefusal::BadRow(_) => ErrorKind::Conflict,
             SequenceRefusal::Contended(_) => ErrorKind::Contended,
             SequenceRefusal::TooLarge { .. } => ErrorKind::Invalid,
-            SequenceRefusal::WentBack
+            SequenceRefusal::NotGiven { .. }
+            | SequenceRefusal::NotAbove { .. }
+            | SequenceRefusal::WentBack
             | SequenceRefusal::Lost { .. }
             | SequenceRefusal::Newer { .. }
             | SequenceRefusal::Busy { .. }

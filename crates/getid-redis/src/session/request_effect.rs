@@ -53,7 +53,12 @@ pub enum RequestSource {
         series: String,
     },
     /// A sequence.
-    Sequence(Key),
+    Sequence {
+        /// Name of the sequence.
+        key: Key,
+        /// Value above which all values are.
+        above: Option<i64>,
+    },
 }
 
 /// Form of a reply with a kept request.

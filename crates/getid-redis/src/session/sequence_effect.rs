@@ -373,8 +373,10 @@ pub enum SequenceEffect {
     Next {
         /// Name of the sequence.
         key: Key,
-        /// Number of values.
+        /// Number of values; fewer are answered if `sequence-incrby-max` is lower, or there are no more up to the max.
         values: u32,
+        /// Value above which all of them are.
+        above: Option<i64>,
     },
     /// `SERIES CREATE`: answer `+OK`.
     CreateSeries(Key),

@@ -5,7 +5,7 @@ use std::fmt;
 /// Effects of `WORKERID`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WorkerEffect {
-    /// `LEASE`: answer the id, a token, the first millisecond, and the exclusive end.
+    /// `LEASE`: answer the id, a token, the first millisecond, the exclusive end, and the length in ms.
     Lease {
         /// Name of the pool.
         pool: String,

@@ -14,9 +14,10 @@ use getid_core::server::{CivilTime, CounterDeclaration, Run, SequenceRefusal};
 use tokio::time::Instant;
 
 use super::EffectReply;
-use super::scripts::{draw_run, take};
+use super::scripts::draw_run;
+use super::sequence::range_request;
 use crate::Server;
-use crate::error_replies::{of_counter, of_counter_draw, of_request, of_standby};
+use crate::error_replies::{of_counter, of_counter_draw, of_request, of_sequence, of_standby};
 use getid_engine::generators::sequence::Sequences;
 use getid_redis::resp::{ErrorKind, ErrorReply, Value};
 use getid_redis::session::{
@@ -117,7 +118,10 @@ async fn draw(server: &Server, sequences: &Arc<Sequences>, effect: &RequestEffec
             let sealer = settings.sealers.answering(counter.name());
             counter_reply(counter, sealer, (stamp, series), &run)
         }
-        RequestSource::Sequence(key) => Ok(range_reply(&take(sequences, key, effect.count).await?)),
+        RequestSource::Sequence { key, above } => {
+            let run = sequences.next_range(key, range_request(server, effect.count, *above)).await;
+            run.map(|run| range_reply(&run)).map_err(|error| of_sequence(&error, key.as_str()))
+        }
     }
 }
 

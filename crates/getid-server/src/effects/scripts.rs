@@ -1,4 +1,4 @@
-//! Known scripts, and ranges: values are drawn as a turn draws them, one request at a time.
+//! Known scripts: values are drawn as a turn draws them, one request at a time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,7 +41,7 @@ pub(super) async fn perform(server: &Arc<Server>, effect: ScriptEffect, client: 
 }
 
 /// Draws consecutive values of a sequence, with the wait of a turn.
-pub(super) async fn take(sequences: &Arc<Sequences>, key: &Key, values: u32) -> Result<Run, ErrorReply> {
+async fn take(sequences: &Arc<Sequences>, key: &Key, values: u32) -> Result<Run, ErrorReply> {
     let (name, hash) = (key.as_str(), hash_of(key.as_str().as_bytes()));
     let until = Instant::now() + Duration::from_millis(sequences.wait_ms());
     draw_run(sequences, (hash, name), values, until).await.map_err(|refusal| ErrorReply::of_sequence(&refusal, name))

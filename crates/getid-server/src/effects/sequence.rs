@@ -12,7 +12,7 @@ use crate::audit::AuditAction;
 use crate::error_replies::{of_counter, of_sequence, of_sequence_store, of_standby};
 use crate::registry::Client;
 use getid_engine::generators::sequence::{
-    CounterOpening, CreateOptions, RaiseReport, SequenceError, SequenceView, Sequences, StoreStatus,
+    CounterOpening, CreateOptions, RaiseReport, RangeRequest, SequenceError, SequenceView, Sequences, StoreStatus,
 };
 use getid_redis::resp::{ErrorReply, Value};
 use getid_redis::session::{SEQUENCES_OFF, SequenceEffect, SeriesCursor, SeriesReader};
@@ -70,7 +70,9 @@ pub(super) async fn perform(server: &Arc<Server>, effect: SequenceEffect, client
         SequenceEffect::ListSeries { name, after, count, reader } => {
             list_series(server, sequences, &name, after, count, &reader).await
         }
-        SequenceEffect::Next { key, values } => next(sequences, &key, values).await,
+        SequenceEffect::Next { key, values, above } => {
+            next(sequences, &key, range_request(server, values, above)).await
+        }
         SequenceEffect::Release { nonce, margin } => {
             let released = sequences.release(&nonce, margin).await.map(|()| Value::OK);
             released.map_err(|error| of_sequence_store(&error)).inspect(|_| {
@@ -424,8 +426,13 @@ async fn adopt(sequences: &Arc<Sequences>, key: &Key, table: String, id: i64) ->
     ))
 }
 
-async fn next(sequences: &Arc<Sequences>, key: &Key, values: u32) -> SequenceResult {
-    let run = super::scripts::take(sequences, key, values).await?;
+/// Returns the request for a range of `values`, or of as many as one request may get.
+pub(super) fn range_request(server: &Server, values: u32, above: Option<i64>) -> RangeRequest {
+    RangeRequest { values: values.min(server.config.get().sequences.incrby_max), above }
+}
+
+async fn next(sequences: &Arc<Sequences>, key: &Key, request: RangeRequest) -> SequenceResult {
+    let run = sequences.next_range(key, request).await.map_err(|error| of_sequence(&error, key.as_str()))?;
     let Run { first, increment, .. } = run;
     Ok(Value::Array([first, run.last_of(0), increment.into()].map(Value::Integer).to_vec()))
 }

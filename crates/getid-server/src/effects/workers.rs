@@ -43,6 +43,7 @@ async fn answer(workers: &Workers, effect: &WorkerEffect) -> Result<Value, Worke
                 Value::bulk(granted.token),
                 ms(granted.not_before_ms),
                 ms(granted.not_after_ms),
+                ms(granted.lease_ms),
             ])
         }
         WorkerEffect::Renew { pool, id, token, last_ms } => {

@@ -567,7 +567,8 @@ pub(super) fn apply_creation(
     Ok(row)
 }
 
-/// Returns a row that begins at its start although the name was dropped. Fails while servers may hold values of it.
+/// Returns a row that begins at its start although the name was dropped. Fails while servers and clients may hold
+/// values of it.
 fn restarted_row(
     row: &SequenceRow,
     new: &CreateRequest,
@@ -579,7 +580,8 @@ fn restarted_row(
         return Ok(fresh);
     }
     Err(Verdict::Unsupported(format!(
-        "it was dropped at {} a moment ago, and other servers may have values of it for {} s: FRESH succeeds after that",
+        "it was dropped at {} a moment ago, and servers and clients may have values of it for {} s: FRESH succeeds after \
+         that",
         last_of(row),
         (wait_ms + 999) / 1000
     )))

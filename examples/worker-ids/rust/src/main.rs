@@ -1,19 +1,20 @@
-//! A thousand IDs with a worker id that getid leases.
+//! A thousand IDs made in this process, with a worker id that getid leases (docs/worker-ids.md).
 
-use std::time::Duration;
-use std::{env, error, process};
+use getid_client::{Client, Error, Layout};
 
-use redis::Client;
-use worker_ids::Worker;
+// One pool serves one layout, so the programs of a team share these two.
+const POOL: &str = "orders";
+const LAYOUT: Layout = Layout::TWITTER;
 
-fn main() -> Result<(), Box<dyn error::Error>> {
-    let port = env::var("GETID_PORT").unwrap_or_else(|_| "7890".to_owned());
-    let client = Client::open(format!("redis://127.0.0.1:{port}/"))?;
-    let name = format!("rust-{}", process::id());
-    let worker = Worker::start(client, "orders", &name, Duration::from_secs(30), Duration::from_secs(5))?;
-    let ids = (0..1000).map(|_| worker.next()).collect::<Result<Vec<u64>, _>>()?;
-    worker.close()?;
+fn main() -> Result<(), Error> {
+    // The address is GETID_URL, by default getid://127.0.0.1:7890.
+    let client = Client::from_env()?;
+    let worker = client.worker(POOL, LAYOUT)?;
+    let ids = (0..1000).map(|_| worker.next()).collect::<Result<Vec<_>, _>>()?;
+    client.close()?;
+
     let ascends = ids.is_sorted_by(|one, next| one < next);
-    println!("worker id {}: {} different IDs, ascending: {ascends}", worker.id(), ids.len());
+    println!("{}", ids[0]);
+    println!("worker id {}: {} different IDs, ascending: {ascends}", LAYOUT.parts(ids[0])?.worker, ids.len());
     Ok(())
 }

@@ -6,7 +6,6 @@ mod fred_client;
 mod redis_sequences;
 mod redis_sync;
 mod redis_tokio;
-mod worker_race;
 mod yitter;
 
 use std::collections::HashSet;
@@ -26,9 +25,6 @@ async fn main() {
     let (client, named) = words.split_first().expect("the name of a client");
     if client == "redis-sequences" {
         return tokio::task::spawn_blocking(redis_sequences::check).await.expect("a passed check");
-    }
-    if client == "worker-race" {
-        return tokio::task::spawn_blocking(worker_race::run).await.expect("a clean end");
     }
     if client == "yitter" {
         return yitter::print();

@@ -24,6 +24,7 @@ mod keys;
 mod notes;
 mod numbers;
 mod pool;
+mod range;
 mod requests;
 mod status;
 mod stop;
@@ -53,6 +54,7 @@ pub use self::notes::SequenceNotes;
 pub use self::numbers::NumberError;
 use self::numbers::NumberQueue;
 use self::pool::{StorePool, StoreUuids};
+pub use self::range::RangeRequest;
 use self::requests::RequestKeys;
 pub use self::requests::{RequestError, RequestsStatus, is_near_request_max};
 pub use self::status::{BUSIEST_MAX, LISTED_MAX, SequenceTotals, SequencesStatus, StoreStatus};
@@ -319,16 +321,8 @@ impl Sequences {
         let joined = self.join(hash, name, left, runs).inspect_err(|_| self.counts.refused());
         async move {
             self.note_values(runs);
-            let Some((mut receiver, mut place)) = joined? else { return Ok(()) };
-            let result = match timeout_at(deadline, &mut receiver).await {
-                Ok(received) => received.unwrap_or(Err(SequenceRefusal::Closed)),
-                Err(_) => match place.leave(began.elapsed()) {
-                    Some(refusal) => Err(refusal),
-                    // It was served at the same moment.
-                    None => receiver.try_recv().unwrap_or(Err(SequenceRefusal::Closed)),
-                },
-            };
-            place.is_over = true;
+            let Some((receiver, place)) = joined? else { return Ok(()) };
+            let result = place.result(receiver, began, deadline).await;
             runs.extend(result.inspect_err(|_| self.counts.refused())?);
             self.note_values(runs);
             Ok(())
@@ -498,6 +492,25 @@ struct QueuedDraw<'a> {
 }
 
 impl QueuedDraw<'_> {
+    /// Waits for the result of the draw, which `began` at that time, until `deadline` at most.
+    async fn result(
+        mut self,
+        mut receiver: oneshot::Receiver<DrawResult>,
+        began: Instant,
+        deadline: Instant,
+    ) -> DrawResult {
+        let result = match timeout_at(deadline, &mut receiver).await {
+            Ok(received) => received.unwrap_or(Err(SequenceRefusal::Closed)),
+            Err(_) => match self.leave(began.elapsed()) {
+                Some(refusal) => Err(refusal),
+                // It was served at the same moment.
+                None => receiver.try_recv().unwrap_or(Err(SequenceRefusal::Closed)),
+            },
+        };
+        self.is_over = true;
+        result
+    }
+
     /// Leaves the queue, and returns the refusal for the draw. `None`: it was served before.
     fn leave(&mut self, waited: Duration) -> Option<SequenceRefusal> {
         self.is_over = true;

@@ -36,12 +36,18 @@ pub struct SequenceView {
     pub ended_unix_ms: Option<i64>,
 }
 
+/// Longest time for which a client with a local supply returns values after it requested them, seconds: the maximum of
+/// the option `hold` of getid's client packages. A dropped sequence begins again only after that time, because a client
+/// does not learn of the drop.
+const CLIENT_HOLD_S: u64 = 60;
+
 /// Conditions for the creation of a sequence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CreateOptions {
     /// Whether it may take the name of a dropped one, and continue above it.
     pub above_dropped: bool,
-    /// Whether it may take such a name and begin at its start, once no server can have values of the dropped one.
+    /// Whether it may take such a name and begin at its start, once no server and no client's supply can have values of
+    /// the dropped one.
     pub is_fresh: bool,
 }
 
@@ -142,8 +148,9 @@ impl Sequences {
         let mut there = None;
         for pool in &self.pools {
             let spec = self.spec_of_store(&spec, pool.index);
-            let ride_out_ms = i64::try_from(self.confirmed.ride_out_s()).unwrap_or(i64::MAX / 1000) * 1000;
-            let fresh_after_ms = how.is_fresh.then_some(ride_out_ms);
+            let held_s = self.confirmed.ride_out_s().saturating_add(CLIENT_HOLD_S);
+            let held_ms = i64::try_from(held_s).unwrap_or(i64::MAX / 1000).saturating_mul(1000);
+            let fresh_after_ms = how.is_fresh.then_some(held_ms);
             let above_dropped = how.above_dropped;
             let server = pool.credentials().map_err(SequenceError::from_store)?;
             let new = CreateRequest { key: key.clone(), spec, above_dropped, fresh_after_ms, floor, rows_max, server };

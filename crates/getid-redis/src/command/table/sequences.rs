@@ -114,11 +114,17 @@ pub(super) const SEQUENCE: Command = row(Verb::Sequence, "sequence", -2, Command
         row(Verb::SequenceNext, "sequence|next", -3, GROW.and(CommandFlags::FAST), NONE)
             .keys(&[one(2, READ_UPDATE)])
             .docs(SINCE, GROUP, "Get a range of values for a client's own cache")
-            .takes(&[KEY, argument("count", "integer").after("COUNT").optional(), REQUEST, FOR])
+            .takes(&[
+                KEY,
+                argument("count", "integer").after("COUNT").optional(),
+                argument("value", "integer").after("ABOVE").optional(),
+                REQUEST,
+                FOR,
+            ])
             .help(&[
-                "NEXT <name> [COUNT <n>] [REQUEST <r> [FOR <seconds>]]",
-                "    Get <n> values (default: 1): the first, the last, the increment. Repeated with the same",
-                "    <r>, it returns the same values.",
+                "NEXT <name> [COUNT <n>] [ABOVE <value>] [REQUEST <r> [FOR <seconds>]]",
+                "    Get <n> values (default: 1) at most: the first, the last, the increment.",
+                "    All are above <value>. Repeated with the same <r>, it returns the same values.",
             ]),
         row(Verb::SequenceStores, "sequence|stores", -2, SLOW.and(CommandFlags::ADMIN), NONE)
             .docs(SINCE, GROUP, "Show the stores of sequences, or release a server that a store waits for")

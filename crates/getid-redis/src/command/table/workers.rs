@@ -32,7 +32,8 @@ pub(super) const WORKERID: Command = row(Verb::WorkerId, "workerid", -2, Command
             ])
             .help(&[
                 "LEASE <pool> [NAME <instance>] [TTL <seconds>]",
-                "    Lease a worker id. Returns the id, a token, the first ms for IDs with it, and the end, exclusive.",
+                "    Lease a worker id. Returns the id, a token, the first ms for IDs with it, the end, exclusive, and",
+                "    the length of the lease in ms.",
             ]),
         row(Verb::WorkerIdRenew, "workerid|renew", -5, CommandFlags::WRITE, NONE)
             .keys(&[one(2, UPDATE)])

@@ -79,9 +79,14 @@ pub(super) fn of_counter(
 }
 
 /// Handles a request for a range of a sequence's values.
-pub(super) fn of_sequence(call: &mut Call<'_>, sequence: Key, values: u32, key: &RequestKey) -> CommandReply {
+pub(super) fn of_sequence(
+    call: &mut Call<'_>,
+    sequence: Key,
+    (values, above): (u32, Option<i64>),
+    key: &RequestKey,
+) -> CommandReply {
     let scope = RequestScope::new(call.client.user().name(), sequence.as_str(), &key.request);
-    let source = RequestSource::Sequence(sequence);
+    let source = RequestSource::Sequence { key: sequence, above };
     reply(RequestEffect::new(scope, key, values, &[], source, RequestForm::Range))
 }
 

@@ -1,6 +1,6 @@
 //! `SEQUENCE`: the operator's commands for sequences.
 
-use getid_core::server::{Key, NameWord, RESERVED_MAX, Spec};
+use getid_core::server::{Key, NameWord, RESERVED_MAX, Spec, VALUE_MAX};
 
 use super::keys::last_value;
 use super::{Call, CommandReply, CommandResult, LIST_COUNT, LIST_COUNT_MAX, NOT_AN_INTEGER, SYNTAX};
@@ -204,21 +204,36 @@ fn table_name(name: &[u8]) -> Result<String, ErrorReply> {
     Ok(name.to_owned())
 }
 
-/// Implements `SEQUENCE NEXT name [COUNT n] [REQUEST r [FOR seconds]]`.
+/// Implements `SEQUENCE NEXT name [COUNT n] [ABOVE value] [REQUEST r [FOR seconds]]`.
 pub(super) fn next(call: &mut Call<'_>) -> CommandResult {
     let key = call.sequence_at(2)?;
     let (words, request) = RequestKey::parse(call.args.behind(3), |_| false)?;
-    let count = match (words.get(0), words.get(1), words.len()) {
-        (None, ..) => Some(1),
-        (Some(word), Some(count), 2) if word.eq_ignore_ascii_case(b"count") => parse_integer(count),
-        _ => return Err(SYNTAX),
-    };
-    call.check_store()?;
-    let values = call.requested_values(count.ok_or(NOT_AN_INTEGER)?, &key)?;
-    if let Some(request) = request {
-        return Ok(super::requests::of_sequence(call, key, values, &request));
+    let (mut count, mut above) = (None, None);
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        let option = match word {
+            word if word.eq_ignore_ascii_case(b"count") => &mut count,
+            word if word.eq_ignore_ascii_case(b"above") => &mut above,
+            _ => return Err(SYNTAX),
+        };
+        let number = parse_integer(words.next().ok_or(SYNTAX)?).ok_or(NOT_AN_INTEGER)?;
+        if option.replace(number).is_some() {
+            return Err(SYNTAX);
+        }
     }
-    Ok(effect(SequenceEffect::Next { key, values }))
+    call.check_store()?;
+    let count = count.unwrap_or(1);
+    // The server returns fewer values than are requested if `sequence-incrby-max` is lower.
+    let values = u32::try_from(count).ok().filter(|values| (1..=RESERVED_MAX).contains(values));
+    let values = values
+        .ok_or_else(|| format!("ERR COUNT is {count}, must be 1 to {RESERVED_MAX}: values of sequence '{key}'"))?;
+    if let Some(value) = above.filter(|value| !(0..=VALUE_MAX).contains(value)) {
+        return Err(format!("ERR ABOVE is {value}, must be 0 to {VALUE_MAX}: a value of sequence '{key}'").into());
+    }
+    if let Some(request) = request {
+        return Ok(super::requests::of_sequence(call, key, (values, above), &request));
+    }
+    Ok(effect(SequenceEffect::Next { key, values, above }))
 }
 
 impl Call<'_> {

@@ -1,0 +1,3 @@
+module getid.local/client
+
+go 1.19

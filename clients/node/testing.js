@@ -1,0 +1,5 @@
+"use strict";
+
+const { FakeClient } = require("./lib/testing.js");
+
+module.exports = { FakeClient };

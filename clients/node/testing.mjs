@@ -1,0 +1,4 @@
+import testing from "./testing.js";
+
+export const { FakeClient } = testing;
+export default testing;
