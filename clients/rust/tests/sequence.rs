@@ -397,6 +397,30 @@ fn a_listener_that_panics_or_closes_the_client_does_no_harm() {
     assert_eq!(fixture.client.close(), Ok(true));
 }
 
+#[cfg(unix)]
+#[test]
+fn a_unix_socket_whose_server_does_not_accept_is_given_up() {
+    use std::os::unix::net::{UnixListener, UnixStream};
+
+    let path = std::env::temp_dir().join(format!("getid-client-{}.sock", std::process::id()));
+    let _ = std::fs::remove_file(&path);
+    let listener = UnixListener::bind(&path).unwrap();
+    // The backlog is full once a connect would block.
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let filler = path.clone();
+    thread::spawn(move || while sender.send(UnixStream::connect(&filler)).is_ok() {});
+    let mut streams = Vec::new();
+    while let Ok(stream) = receiver.recv_timeout(Duration::from_millis(300)) {
+        streams.push(stream);
+    }
+    let client = Client::connect(&format!("getid+unix://{}", path.display())).unwrap();
+    let error = client.sequence("orders").unwrap().next_timeout(Duration::from_millis(1100)).unwrap_err();
+    assert!(matches!(error, Error::Unavailable(_)), "{error}");
+    assert_eq!(client.close(), Ok(true));
+    drop((listener, receiver));
+    std::fs::remove_file(path).unwrap();
+}
+
 #[test]
 fn one_name_is_one_object_with_one_set_of_options() {
     let fixture = Fixture::new();
