@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use crate::address::Target;
 use crate::clock::{Clock, TestClock};
-use crate::connection::{CONNECT_TIMEOUT, Connection, Failure, REPLY_TIMEOUT, Reply, Socket, Tick};
+use crate::connection::{CONNECT_TIMEOUT, Connection, Failure, REPLY_TIMEOUT, Reply, Socket, Tick, unexpected};
 use crate::core::{BACKOFF_FIRST, Release, Source, State, Supply, Wake};
 use crate::error::{Error, Result, check_name, check_timeout};
 use crate::event::{Event, EventKind};
@@ -661,30 +661,39 @@ impl Process {
             let opened =
                 Connection::open(target, address, self.settings.tls.as_ref(), connect_by, Box::new(|| ()), &|_| true);
             let Ok(mut connection) = opened else { continue };
+            let mut left = Vec::new();
             while let Some(release) = releases.pop() {
-                if !self.send_release(&mut connection, &release, deadline) {
-                    releases.push(release);
-                    break;
+                match self.send_release(&mut connection, &release, deadline) {
+                    Ok(true) => {}
+                    Ok(false) => left.push(release),
+                    Err(_) => {
+                        left.push(release);
+                        break;
+                    }
                 }
             }
+            releases.append(&mut left);
         }
         releases.is_empty()
     }
 
-    fn send_release(&self, connection: &mut Connection, release: &Release, deadline: Instant) -> bool {
+    /// Returns whether a lease is over. Fails if the connection is lost.
+    fn send_release(&self, connection: &mut Connection, release: &Release, deadline: Instant) -> Result<bool, Failure> {
         for request in [&release.request, &release.without_last] {
-            let reply_by = deadline.min(Instant::now() + REPLY_TIMEOUT);
-            match connection.request(request, reply_by) {
-                Ok(Reply::Status(text)) if text == "OK" => {
+            match connection.request(request, deadline.min(Instant::now() + REPLY_TIMEOUT))? {
+                Reply::Status(text) if text == "OK" => {
                     self.state().core.event(EventKind::Released, &release.pool, "", 0);
-                    return true;
+                    return Ok(true);
                 }
-                Ok(Reply::Error(error)) if error.code() == "EXPIRED" => return true,
-                // The server refuses a LAST that is more than an hour past its time.
-                Ok(Reply::Error(error)) if error.code() == "ERR" => {}
-                _ => return false,
+                Reply::Error(error) => match error.code() {
+                    "EXPIRED" | "REVOKED" | "WRONGTOKEN" => return Ok(true),
+                    // The server refuses a LAST that is more than an hour past its time.
+                    "ERR" => {}
+                    _ => return Ok(false),
+                },
+                _ => return Err(unexpected("no OK to WORKERID RELEASE")),
             }
         }
-        false
+        Ok(false)
     }
 }

@@ -123,6 +123,8 @@ pub(crate) struct SequenceState {
     is_above_due: bool,
     dropped_wait: Duration,
     job_serial: u64,
+    /// Whether the last range had fewer values than its request asked for.
+    is_short: bool,
     count: u64,
     sent: Stamp,
     returned: u64,
@@ -157,6 +159,7 @@ impl SequenceState {
             is_above_due: false,
             dropped_wait: BACKOFF_FIRST,
             job_serial: 0,
+            is_short: false,
             count: 0,
             sent: Stamp { mono: now, wall_ns: 0 },
             returned: 0,
@@ -443,6 +446,7 @@ impl SequenceState {
         self.check_ages(core);
         self.note_fetch(core.clock.now());
         let received = size_of(first, last, step);
+        self.is_short = received < self.count;
         if let Some(newest) = self.newest.filter(|newest| first <= *newest) {
             let skipped = ((newest - first) / step + 1).min(received.cast_signed());
             first = first.wrapping_add(skipped.wrapping_mul(step));
@@ -507,7 +511,8 @@ impl SequenceState {
 
     fn is_served(&mut self, calls: &mut CallQueue, core: &mut Core, waiter: &mut Waiter) -> bool {
         if waiter.is_warm_up {
-            return self.held() >= waiter.need;
+            // A server that gives short ranges is not asked again and again: two segments are all there is then.
+            return self.held() >= waiter.need || (self.is_short && self.segments.len() > 1);
         }
         if self.options.is_fresh && !waiter.is_sent {
             return false;
