@@ -1,7 +1,7 @@
 "use strict";
 
 const assert = require("node:assert/strict");
-const { once } = require("node:events");
+const { getEventListeners, once } = require("node:events");
 const { test } = require("node:test");
 const { Client, Closed, Refused, Unavailable } = require("../index.js");
 const { FakeServer, OK, counting, error, integers, rejects, withClient } = require("./support.js");
@@ -116,6 +116,23 @@ test("the reply of a cancelled call serves later calls", async () => {
       assert.equal(server.requests.length, 1);
     },
   );
+});
+
+test("a cancelled call drops what it has got, and calls leave no listener at their signal", async () => {
+  const replies = [integers(1, 1, 1), integers(2, 3, 1)];
+  await withClient(() => replies.shift(), {}, async ({ client, server }) => {
+    const orders = client.sequence("orders", { prefetchMax: 0 });
+    const { signal } = new AbortController();
+    assert.equal(await orders.next({ signal }), 1n);
+    assert.equal(getEventListeners(signal, "abort").length, 0);
+    const controller = new AbortController();
+    const call = orders.take(5, { signal: controller.signal });
+    await server.request(3);
+    controller.abort();
+    await assert.rejects(call, { name: "AbortError" });
+    const { values, dropped } = orders.stats();
+    assert.deepEqual({ values, dropped }, { values: 1, dropped: 2 });
+  });
 });
 
 test("a call that is cancelled before it begins takes nothing", () =>
