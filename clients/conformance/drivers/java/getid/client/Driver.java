@@ -139,7 +139,7 @@ final class Driver {
                 opened.client.discard();
                 return Map.of();
             case "stats":
-                return named.source.stats().asMap();
+                return named.source.stats();
             case "events":
                 synchronized (opened.events) {
                     List<Object> events = new ArrayList<>(opened.events);

@@ -1,6 +1,7 @@
 package getid.client;
 
 import java.lang.ref.WeakReference;
+import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
@@ -42,7 +43,7 @@ final class Client implements GetidClient {
     private final Signal signal = new Signal();
 
     // Guarded by the lock.
-    List<Waiter> woken = new ArrayList<>();
+    final List<Waiter> woken = new ArrayList<>();
     int index;
     volatile boolean isClosed;
     private final Map<String, Source> sources = new HashMap<>();
@@ -53,8 +54,8 @@ final class Client implements GetidClient {
     private long serial;
     private boolean isBusy;
     private boolean isFinished;
-    private boolean isReleased;
-    private boolean hasThread;
+    private volatile boolean isReleased;
+    private volatile boolean hasThread;
     private boolean hasFailed;
     private long failedAt;
 
@@ -97,24 +98,10 @@ final class Client implements GetidClient {
     }
 
     private Source object(String key, Object options, Supplier<Source> make) {
-        Source found = find(key);
-        // A worker looks up the name of the host, so it is made without the lock.
-        Source made = found == null ? make.get() : null;
-        lock.lock();
-        try {
-            if (found == null) {
-                found = find(key);
-            }
-            if (found == null) {
-                if (sources.size() >= OBJECTS_MAX) {
-                    throw new IllegalArgumentException(
-                            "the client has " + OBJECTS_MAX + " objects, which is the most: use them again");
-                }
-                sources.put(key, made);
-                found = made;
-            }
-        } finally {
-            lock.unlock();
+        Source found = find(key, null);
+        if (found == null) {
+            // A worker looks up the name of the host, so it is made without the lock.
+            found = find(key, make.get());
         }
         if (!found.options.equals(options)) {
             throw new IllegalArgumentException(
@@ -123,89 +110,78 @@ final class Client implements GetidClient {
         return found;
     }
 
-    private Source find(String key) {
-        lock.lock();
-        try {
-            if (isClosed) {
-                throw new ClosedException();
+    /** Returns the object of a key. Without one it adds {@code made}, which may be null. */
+    private Source find(String key, Source made) {
+        return locked(() -> {
+            checkOpen();
+            if (made != null && sources.size() >= OBJECTS_MAX && !sources.containsKey(key)) {
+                throw new IllegalArgumentException(
+                        "the client has " + OBJECTS_MAX + " objects, which is the most: use them again");
             }
-            return sources.get(key);
-        } finally {
-            lock.unlock();
-        }
+            return sources.computeIfAbsent(key, ignored -> made);
+        });
     }
 
     @Override
     public void warmUp(Duration timeout) {
         long deadline = System.nanoTime() + Checks.timeout(timeout);
-        List<Source> all;
-        lock.lock();
-        try {
-            if (isClosed) {
-                throw new ClosedException();
-            }
-            all = new ArrayList<>(sources.values());
-        } finally {
-            lock.unlock();
-        }
+        List<Source> all = locked(() -> {
+            checkOpen();
+            return new ArrayList<>(sources.values());
+        });
         for (Source source : all) {
-            source.warmUp(1, Duration.ofNanos(Math.max(0, deadline - System.nanoTime())));
+            source.warmUpWithin(1, Math.max(0, deadline - System.nanoTime()));
         }
     }
 
     @Override
     public void discard() {
-        List<Waiter> waking;
-        Connection dropped;
-        lock.lock();
-        try {
-            if (isClosed) {
-                throw new ClosedException();
-            }
+        change(() -> {
+            checkOpen();
             for (Source source : sources.values()) {
                 source.forget();
                 source.arm();
             }
-            dropped = dropConnection();
-            waking = takeWoken();
-        } finally {
-            lock.unlock();
-        }
-        abort(dropped, waking);
+            return dropConnection();
+        });
     }
 
     @Override
     public boolean close(Duration timeout) {
         long deadline = System.nanoTime() + Checks.timeout(timeout);
-        List<Release> releases = new ArrayList<>();
-        List<Waiter> waking;
-        Connection dropped;
-        lock.lock();
-        try {
-            if (isClosed) {
-                return isReleased;
-            }
-            isClosed = true;
-            for (Source source : sources.values()) {
-                source.stop().forEach(request -> releases.add(new Release(source.name, request)));
-                source.finishAll(ClosedException::new);
-            }
-            dropped = dropConnection();
-            waking = takeWoken();
-        } finally {
-            lock.unlock();
+        List<List<byte[]>> releases = locked(this::stop);
+        if (releases == null) {
+            return isReleased;
         }
-        abort(dropped, waking);
+        change(this::dropConnection);
         release(releases, deadline);
-        lock.lock();
-        try {
+        withLock(() -> {
             isReleased = releases.isEmpty();
             isFinished = true;
-        } finally {
-            lock.unlock();
-        }
+        });
         signal.set();
         return releases.isEmpty();
+    }
+
+    /** Ends all objects. Returns the requests that release the leases, or null if the client was closed before. */
+    private List<List<byte[]>> stop() {
+        if (isClosed) {
+            return null;
+        }
+        isClosed = true;
+        generation++;
+        List<List<byte[]>> releases = new ArrayList<>();
+        for (Source source : sources.values()) {
+            releases.addAll(source.stop());
+            source.finishAll(ClosedException::new);
+        }
+        return releases;
+    }
+
+    void checkOpen() {
+        if (isClosed) {
+            throw new ClosedException();
+        }
     }
 
     /** Ends all jobs, under the lock. */
@@ -216,13 +192,33 @@ final class Client implements GetidClient {
         return dropped;
     }
 
-    private List<Waiter> takeWoken() {
-        List<Waiter> taken = woken;
-        woken = new ArrayList<>();
-        return taken;
+    // The lock.
+
+    <T> T locked(Supplier<T> body) {
+        lock.lock();
+        try {
+            return body.get();
+        } finally {
+            lock.unlock();
+        }
     }
 
-    private void abort(Connection dropped, List<Waiter> waking) {
+    void withLock(Runnable body) {
+        locked(() -> {
+            body.run();
+            return null;
+        });
+    }
+
+    /** Changes the state under the lock. Then closes the connection that the change returns, and wakes calls. */
+    private void change(Supplier<Connection> body) {
+        List<Waiter> waking = new ArrayList<>();
+        Connection dropped = locked(() -> {
+            Connection found = body.get();
+            waking.addAll(woken);
+            woken.clear();
+            return found;
+        });
         if (dropped != null) {
             dropped.close();
         }
@@ -275,14 +271,11 @@ final class Client implements GetidClient {
 
     /** Wakes the background thread. Returns whether there is one. */
     boolean kick() {
-        boolean isNew;
-        lock.lock();
-        try {
-            isNew = !hasThread && (!hasFailed || System.nanoTime() - failedAt > THREAD_RETRY);
-            hasThread |= isNew;
-        } finally {
-            lock.unlock();
-        }
+        boolean isNew = locked(() -> {
+            boolean canStart = !hasThread && (!hasFailed || System.nanoTime() - failedAt > THREAD_RETRY);
+            hasThread |= canStart;
+            return canStart;
+        });
         if (isNew) {
             startThread();
         }
@@ -299,14 +292,11 @@ final class Client implements GetidClient {
             thread.start();
         } catch (OutOfMemoryError e) {
             // The system has no room for a thread: blocking calls run the jobs.
-            lock.lock();
-            try {
+            withLock(() -> {
                 hasThread = false;
                 hasFailed = true;
                 failedAt = System.nanoTime();
-            } finally {
-                lock.unlock();
-            }
+            });
         }
     }
 
@@ -322,7 +312,7 @@ final class Client implements GetidClient {
                 delay = client.workDue();
             } finally {
                 if (delay < 0) {
-                    client.endThread();
+                    client.hasThread = false;
                 }
             }
             if (delay < 0) {
@@ -330,15 +320,6 @@ final class Client implements GetidClient {
             }
             client = null;
             signal.await(delay);
-        }
-    }
-
-    private void endThread() {
-        lock.lock();
-        try {
-            hasThread = false;
-        } finally {
-            lock.unlock();
         }
     }
 
@@ -369,13 +350,7 @@ final class Client implements GetidClient {
 
     private void deliverEvents() {
         while (onEvent != null) {
-            GetidEvent event;
-            lock.lock();
-            try {
-                event = events.poll();
-            } finally {
-                lock.unlock();
-            }
+            GetidEvent event = locked(events::poll);
             if (event == null) {
                 return;
             }
@@ -389,16 +364,15 @@ final class Client implements GetidClient {
 
     /** Runs the job of an object in this thread if it is due and not taken up. */
     void help(Source source) {
-        long begun;
-        lock.lock();
-        try {
-            if (!canTake(source)) {
-                return;
+        long begun = locked(() -> {
+            boolean canTake = canTake(source);
+            if (canTake) {
+                take(source);
             }
-            take(source);
-            begun = generation;
-        } finally {
-            lock.unlock();
+            return canTake ? generation : -1;
+        });
+        if (begun < 0) {
+            return;
         }
         // An interrupt would close the socket of a virtual thread, and the reply would be lost.
         boolean isInterrupted = Thread.interrupted();
@@ -418,7 +392,7 @@ final class Client implements GetidClient {
         ConnectionLost failure = new ConnectionLost("interrupted", false);
         try {
             Connection used = connected(begun);
-            List<byte[]> request = beginJob(source, begun);
+            List<byte[]> request = locked(() -> begun == generation ? source.begin(serial) : null);
             if (request != null) {
                 reply = used.request(request, Connection.REPLY_TIMEOUT);
                 hasReply = true;
@@ -428,15 +402,6 @@ final class Client implements GetidClient {
             failure = e;
         } finally {
             finish(source, begun, reply, hasReply, failure);
-        }
-    }
-
-    private List<byte[]> beginJob(Source source, long begun) {
-        lock.lock();
-        try {
-            return begun == generation ? source.begin(serial) : null;
-        } finally {
-            lock.unlock();
         }
     }
 
@@ -462,23 +427,18 @@ final class Client implements GetidClient {
             old.close();
         }
         made.connect(Connection.CONNECT_TIMEOUT);
-        lock.lock();
-        try {
+        withLock(() -> {
             if (begun == generation) {
                 serial++;
                 event(GetidEvent.Kind.CONNECTED, "", "", 0);
             }
-        } finally {
-            lock.unlock();
-        }
+        });
         return made;
     }
 
     private void finish(Source source, long begun, Object reply, boolean hasReply, ConnectionLost failure) {
-        List<Waiter> waking;
-        Connection lost = null;
-        lock.lock();
-        try {
+        change(() -> {
+            Connection lost = null;
             source.hasJob = false;
             if (begun == generation) {
                 lost = apply(source, reply, hasReply, failure);
@@ -487,11 +447,8 @@ final class Client implements GetidClient {
             }
             source.arm();
             isBusy = false;
-            waking = takeWoken();
-        } finally {
-            lock.unlock();
-        }
-        abort(lost, waking);
+            return lost;
+        });
     }
 
     /** Applies the end of a job. Returns the connection if it is to be closed. */
@@ -534,27 +491,16 @@ final class Client implements GetidClient {
 
     // Release.
 
-    /** A request that releases a lease. */
-    private static final class Release {
-        final String pool;
-        final List<byte[]> request;
-
-        Release(String pool, List<byte[]> request) {
-            this.pool = pool;
-            this.request = request;
-        }
-    }
-
     /** Sends the requests on a connection of its own, and removes those whose lease is over. */
-    private void release(List<Release> releases, long deadline) {
+    private void release(List<List<byte[]>> releases, long deadline) {
         int count = target.addresses.size();
         for (int step = 0; step < count && !releases.isEmpty() && deadline - System.nanoTime() > 0; step++) {
             Connection own = new Connection(target, target.addresses.get((index + step) % count), tls);
             try {
                 own.connect(Math.min(Connection.CONNECT_TIMEOUT, deadline - System.nanoTime()));
-                for (Release release : new ArrayList<>(releases)) {
-                    if (isOver(own, release, release.request, deadline)) {
-                        releases.remove(release);
+                for (List<byte[]> request : new ArrayList<>(releases)) {
+                    if (isOver(own, request, deadline)) {
+                        releases.remove(request);
                     }
                 }
             } catch (ConnectionLost e) {
@@ -565,20 +511,16 @@ final class Client implements GetidClient {
         }
     }
 
-    private boolean isOver(Connection own, Release release, List<byte[]> request, long deadline) throws ConnectionLost {
+    private boolean isOver(Connection own, List<byte[]> request, long deadline) throws ConnectionLost {
         Object reply = own.request(request, Math.min(Connection.REPLY_TIMEOUT, deadline - System.nanoTime()));
         String code = reply instanceof ServerError ? ((ServerError) reply).code : "";
         if (code.equals("ERR") && request.size() > 5) {
             // LAST is too far ahead for the server. Without it the id is free at the end of the lease.
-            return isOver(own, release, request.subList(0, 5), deadline);
+            return isOver(own, request.subList(0, 5), deadline);
         }
         if ("OK".equals(reply)) {
-            lock.lock();
-            try {
-                event(GetidEvent.Kind.RELEASED, release.pool, "", 0);
-            } finally {
-                lock.unlock();
-            }
+            String pool = new String(request.get(2), StandardCharsets.UTF_8);
+            withLock(() -> event(GetidEvent.Kind.RELEASED, pool, "", 0));
         }
         return "OK".equals(reply) || code.equals("EXPIRED");
     }

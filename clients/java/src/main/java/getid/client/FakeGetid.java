@@ -2,12 +2,15 @@ package getid.client;
 
 import java.time.Duration;
 import java.util.HashMap;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.OptionalLong;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.LongSupplier;
+import java.util.function.Supplier;
+import java.util.stream.LongStream;
 
 /**
  * Fake client for unit tests of programs, without a server.
@@ -48,12 +51,7 @@ public final class FakeGetid implements GetidClient {
      * @param error what the call throws, such as {@code new UnavailableException("down")}
      */
     public void failNext(GetidException error) {
-        lock.lock();
-        try {
-            this.error = Checks.present("error", error);
-        } finally {
-            lock.unlock();
-        }
+        locked(() -> this.error = Checks.present("error", error));
     }
 
     @Override
@@ -79,56 +77,55 @@ public final class FakeGetid implements GetidClient {
     }
 
     private IdSource object(String key, Object options, FakeSource made) {
-        lock.lock();
-        try {
-            if (isClosed) {
-                throw new ClosedException();
-            }
-            FakeSource found = sources.computeIfAbsent(key, ignored -> made);
-            if (!found.options.equals(options)) {
-                throw new IllegalArgumentException(
-                        key + " exists with other options: use the same ones, or another client");
-            }
-            return found;
-        } finally {
-            lock.unlock();
+        FakeSource found = locked(() -> {
+            checkOpen();
+            return sources.computeIfAbsent(key, ignored -> made);
+        });
+        if (!found.options.equals(options)) {
+            throw new IllegalArgumentException(
+                    key + " exists with other options: use the same ones, or another client");
         }
+        return found;
     }
 
     @Override
     public void warmUp(Duration timeout) {
         Checks.timeout(timeout);
-        check();
+        locked(this::check);
     }
 
     @Override
     public void discard() {
-        check();
+        locked(this::check);
     }
 
     @Override
     public boolean close(Duration timeout) {
         Checks.timeout(timeout);
-        lock.lock();
-        try {
-            isClosed = true;
-        } finally {
-            lock.unlock();
+        return locked(() -> isClosed = true);
+    }
+
+    private void checkOpen() {
+        if (isClosed) {
+            throw new ClosedException();
+        }
+    }
+
+    /** Fails if the client is closed, or by the error of {@link #failNext}. */
+    private boolean check() {
+        checkOpen();
+        GetidException found = error;
+        error = null;
+        if (found != null) {
+            throw found;
         }
         return true;
     }
 
-    private void check() {
+    private <T> T locked(Supplier<T> body) {
         lock.lock();
         try {
-            if (isClosed) {
-                throw new ClosedException();
-            }
-            GetidException found = error;
-            error = null;
-            if (found != null) {
-                throw found;
-            }
+            return body.get();
         } finally {
             lock.unlock();
         }
@@ -159,25 +156,13 @@ public final class FakeGetid implements GetidClient {
         }
 
         @Override
-        public long next(Duration timeout) {
-            return take(1, timeout)[0];
-        }
-
-        @Override
         public long[] take(int n) {
             Checks.count(n);
-            lock.lock();
-            try {
+            return locked(() -> {
                 check();
-                long[] taken = new long[n];
-                for (int i = 0; i < n; i++) {
-                    taken[i] = draw.getAsLong();
-                }
                 values += n;
-                return taken;
-            } finally {
-                lock.unlock();
-            }
+                return LongStream.generate(draw).limit(n).toArray();
+            });
         }
 
         @Override
@@ -203,27 +188,19 @@ public final class FakeGetid implements GetidClient {
         @Override
         public void warmUp(int n) {
             Checks.count(n);
-            check();
+            locked(FakeGetid.this::check);
         }
 
         @Override
-        public void warmUp(int n, Duration timeout) {
-            Checks.timeout(timeout);
-            warmUp(n);
-        }
-
-        @Override
-        public Stats stats() {
-            lock.lock();
-            try {
-                return isWorker
-                        ? Stats.of("values", values, "worker_id", 0, "not_before_ms", 0, "not_after_ms", Long.MAX_VALUE,
-                                "leases", 1, "renewals", 0, "failures", 0, "clock_ahead_ms", 0)
-                        : Stats.of("values", values, "fetches", 0, "failures", 0, "dropped", 0, "waits", 0, "held", 0,
-                                "prefetch", 0, "fetch_ms", null);
-            } finally {
-                lock.unlock();
-            }
+        public Map<String, Number> stats() {
+            Map<String, Number> stats = new LinkedHashMap<>();
+            stats.put("values", locked(() -> values));
+            List<String> others = isWorker
+                    ? List.of("worker_id", "not_before_ms", "not_after_ms", "leases", "renewals", "failures",
+                            "clock_ahead_ms")
+                    : List.of("fetches", "failures", "dropped", "waits", "held", "prefetch", "fetch_ms");
+            others.forEach(other -> stats.put(other, 0));
+            return stats;
         }
     }
 }

@@ -1,6 +1,7 @@
 package getid.client;
 
 import java.time.Duration;
+import java.util.Map;
 import java.util.OptionalLong;
 import java.util.concurrent.CompletableFuture;
 
@@ -35,7 +36,9 @@ public interface IdSource {
      * @param timeout longest wait, zero to one day
      * @return the value
      */
-    long next(Duration timeout);
+    default long next(Duration timeout) {
+        return take(1, timeout)[0];
+    }
 
     /**
      * Returns {@code n} ascending values. Waits at most the time-out of the client.
@@ -77,17 +80,14 @@ public interface IdSource {
     void warmUp(int n);
 
     /**
-     * Waits until {@code n} values are in memory, or the worker id is leased, at most {@code timeout}.
+     * Returns the counters of this object by name. Those of a sequence are {@code values} (returned), {@code fetches},
+     * {@code failures}, {@code dropped} (values fetched and never returned), {@code waits} (calls that waited),
+     * {@code held} (values in memory), {@code prefetch} (its size), and {@code fetch_ms} (the shortest of the last
+     * eight, null without one). Those of a worker are {@code values}, {@code worker_id}, {@code not_before_ms} and
+     * {@code not_after_ms} (null without a lease), {@code leases}, {@code renewals}, {@code failures} and
+     * {@code clock_ahead_ms}.
      *
-     * @param n number of values, 1 to 1,000,000; without a meaning for a worker
-     * @param timeout longest wait, zero to one day
+     * @return a copy of the counters
      */
-    void warmUp(int n, Duration timeout);
-
-    /**
-     * Returns the counters of this object.
-     *
-     * @return the counters
-     */
-    Stats stats();
+    Map<String, Number> stats();
 }

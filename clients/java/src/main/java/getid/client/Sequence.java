@@ -3,7 +3,9 @@ package getid.client;
 import java.util.ArrayDeque;
 import java.util.Collections;
 import java.util.Deque;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.OptionalLong;
 import java.util.concurrent.TimeUnit;
 
@@ -59,7 +61,6 @@ final class Sequence extends Source {
     private boolean hasFetched;
     private long lastSent;
     private boolean isSized;
-    private boolean isWanted;
     private boolean isAboveDue;
     private long serial;
     private long droppedWait = BACKOFF_FIRST;
@@ -73,7 +74,6 @@ final class Sequence extends Source {
     private long returned;
     private long dropped;
     private long fetches;
-    private long waits;
 
     Sequence(Client client, String name, SequenceOptions options) {
         super(client, name, options);
@@ -101,90 +101,43 @@ final class Sequence extends Source {
 
     @Override
     public OptionalLong tryNext() {
-        OptionalLong value = OptionalLong.empty();
-        boolean isAsking;
-        lock.lock();
-        try {
-            checkOpen();
-            settle();
-            checkAges();
-            if (!segments.isEmpty()) {
-                Waiter waiter = new Waiter(1, null);
-                fill(waiter);
-                value = OptionalLong.of(waiter.values[0]);
-            } else if (!sequenceOptions.isFresh) {
-                isWanted = true;
-                want();
-            }
-            arm();
-            isAsking = isDue;
-        } finally {
-            lock.unlock();
+        if (sequenceOptions.isFresh) {
+            client.checkOpen();
+            return OptionalLong.empty();
         }
-        if (isAsking) {
-            client.kick();
-        }
-        return value;
+        return super.tryNext();
     }
 
     @Override
-    public Stats stats() {
-        lock.lock();
-        try {
+    public Map<String, Number> stats() {
+        return client.locked(() -> {
             settle();
             arm();
-            Number fetchMs = durations.isEmpty() ? null : (Number) (shortest() / 1e6);
-            return Stats.of("values", returned, "fetches", fetches, "failures", failures, "dropped", dropped, "waits",
-                    waits, "held", held(), "prefetch", prefetch, "fetch_ms", fetchMs);
-        } finally {
-            lock.unlock();
-        }
+            Map<String, Number> stats = new LinkedHashMap<>();
+            stats.put("values", returned);
+            stats.put("fetches", fetches);
+            stats.put("failures", failures);
+            stats.put("dropped", dropped);
+            stats.put("waits", waits);
+            stats.put("held", held());
+            stats.put("prefetch", prefetch);
+            stats.put("fetch_ms", durations.isEmpty() ? null : (Number) (shortest() / 1e6));
+            return stats;
+        });
     }
 
     @Override
-    boolean start(Waiter waiter) {
-        boolean isAsking;
-        boolean isLate;
-        lock.lock();
-        try {
-            checkOpen();
-            settle();
-            checkAges();
-            fill(waiter); // Where a call waits already, no segment has a value.
-            waiter.isDone = waiter.need == 0;
-            if (!waiter.isDone) {
-                enqueue(waiter);
-                waits++;
-                want();
-            }
-            isAsking = isDue;
-            isLate = isDue && clock.nanos() - due > HELP_AFTER;
-        } finally {
-            arm();
-            lock.unlock();
-        }
-        if (waiter.isDone && isAsking) {
-            client.kick();
-            if (isLate && !waiter.isAsync()) {
-                client.help(this);
-            }
-        }
-        return waiter.isDone;
-    }
-
-    @Override
-    void checkWarm(Waiter waiter) {
+    void draw(Waiter waiter) {
         settle();
         checkAges();
-        try {
-            waiter.isDone = sequenceOptions.isFresh || held() >= waiter.need;
-            if (!waiter.isDone) {
-                enqueue(waiter);
-                want();
-            }
-        } finally {
-            arm();
-        }
+        fill(waiter); // Where a call waits already, no segment has a value.
+    }
+
+    @Override
+    boolean isWarm(int n) {
+        settle();
+        checkAges();
+        return sequenceOptions.isFresh || held() >= n;
     }
 
     // Segments.
@@ -217,7 +170,8 @@ final class Sequence extends Source {
         return segments.isEmpty() || (segments.size() == 1 && segments.getFirst().left * 2 <= segments.getFirst().size);
     }
 
-    private void want() {
+    @Override
+    void want() {
         if (!isDue && !hasJob) {
             client.schedule(this, Math.max(clock.nanos(), retryAt));
         }
@@ -294,12 +248,6 @@ final class Sequence extends Source {
         }
     }
 
-    @Override
-    List<List<byte[]>> stop() {
-        forget();
-        return Collections.emptyList();
-    }
-
     // Jobs.
 
     @Override
@@ -336,7 +284,7 @@ final class Sequence extends Source {
             sizePrefetch();
             wanted += prefetch;
         }
-        if (isWanted && segments.isEmpty()) {
+        if (isWanted && segments.isEmpty() && !sequenceOptions.isFresh) {
             wanted = Math.max(wanted, 1);
         }
         return Math.min(Math.max(wanted, need + warmUp - held()), COUNT_MAX);
@@ -446,26 +394,6 @@ final class Sequence extends Source {
         }
         fill(waiter);
         return waiter.need == 0;
-    }
-
-    @Override
-    boolean refuse(ServerError error) {
-        return false;
-    }
-
-    @Override
-    long retryDelay(long delay, boolean canLose) {
-        return delay;
-    }
-
-    @Override
-    boolean isNeeded() {
-        return false;
-    }
-
-    @Override
-    GetidEvent.Kind failureKind() {
-        return GetidEvent.Kind.FETCH_FAILED;
     }
 
     @Override

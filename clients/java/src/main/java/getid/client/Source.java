@@ -7,6 +7,7 @@ import java.util.Deque;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.OptionalLong;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.ReentrantLock;
@@ -31,6 +32,10 @@ abstract class Source implements IdSource {
     final Object options;
     Deque<Waiter> waiters = new ArrayDeque<>();
     long failures;
+    long waits;
+
+    /** Whether a call found too few values since the last fetch or lease. */
+    boolean isWanted;
 
     /** Whether a job begins at {@code due}. Set by the client alone, which keeps the object in its queue. */
     boolean isDue;
@@ -50,10 +55,16 @@ abstract class Source implements IdSource {
         this.options = options;
     }
 
-    // What subclasses have. All run under the lock, but start.
+    // What subclasses have. All of it runs under the lock.
 
-    /** Takes values for a call, and queues the call if there are too few. Returns whether it has all of them. */
-    abstract boolean start(Waiter waiter);
+    /** Moves values that are in memory to a call, and starts the job that is due by it. */
+    abstract void draw(Waiter waiter);
+
+    /** Starts the job that a waiting call needs. */
+    abstract void want();
+
+    /** Returns whether {@code n} values are in memory, or the lease. */
+    abstract boolean isWarm(int n);
 
     /** Returns the request that is needed now, or null. {@code serial} is the number of the connection. */
     abstract List<byte[]> begin(long serial);
@@ -61,41 +72,45 @@ abstract class Source implements IdSource {
     /** Applies the reply to the last request. Fails if it has an unexpected form. */
     abstract void apply(Object reply) throws ConnectionLost;
 
-    /** Returns whether an error reply was expected and is dealt with. */
-    abstract boolean refuse(ServerError error);
-
-    /** Returns the wait before the next try. {@code canLose}: the server may have done what was requested. */
-    abstract long retryDelay(long delay, boolean canLose);
-
-    /** Returns whether a failed job is tried again although no call waits. */
-    abstract boolean isNeeded();
-
     /** Drops the segments, or the lease. */
     abstract void forget();
-
-    /** Drops the segments or the lease for good. Returns the requests that release the lease. */
-    abstract List<List<byte[]>> stop();
-
-    abstract GetidEvent.Kind failureKind();
 
     /** Prepares the fast path after a change of the state. */
     void arm() {}
 
+    /** Returns whether an error reply was expected and is dealt with. */
+    boolean refuse(ServerError error) {
+        return false;
+    }
+
+    /** Returns the wait before the next try. {@code canLose}: the server may have done what was requested. */
+    long retryDelay(long delay, boolean canLose) {
+        return delay;
+    }
+
+    /** Returns whether a failed job is tried again although no call waits. */
+    boolean isNeeded() {
+        return false;
+    }
+
+    GetidEvent.Kind failureKind() {
+        return GetidEvent.Kind.FETCH_FAILED;
+    }
+
+    /** Drops the segments or the lease for good. Returns the requests that release the lease. */
+    List<List<byte[]>> stop() {
+        forget();
+        return List.of();
+    }
+
     /** Counts the values of a call that ended without all of them. */
     void dropValues(Waiter waiter) {}
-
-    abstract void checkWarm(Waiter waiter);
 
     // Calls.
 
     @Override
     public final String name() {
         return name;
-    }
-
-    @Override
-    public final long next(Duration timeout) {
-        return takeWithin(1, Checks.timeout(timeout))[0];
     }
 
     @Override
@@ -114,19 +129,20 @@ abstract class Source implements IdSource {
     }
 
     @Override
-    public final void warmUp(int n) {
-        warmUpWithin(Checks.count(n), client.timeout);
+    public OptionalLong tryNext() {
+        Waiter waiter = new Waiter(1, null);
+        return start(waiter, false) ? OptionalLong.of(waiter.values[0]) : OptionalLong.empty();
     }
 
     @Override
-    public final void warmUp(int n, Duration timeout) {
-        warmUpWithin(Checks.count(n), Checks.timeout(timeout));
+    public final void warmUp(int n) {
+        warmUpWithin(Checks.count(n), client.timeout);
     }
 
     final long[] takeWithin(int n, long limit) {
         long deadline = System.nanoTime() + limit;
         Waiter waiter = new Waiter(n, null);
-        while (!start(waiter)) {
+        while (!start(waiter, true)) {
             waitFor(waiter, limit, deadline);
             if (waiter.need == 0) {
                 break;
@@ -136,18 +152,53 @@ abstract class Source implements IdSource {
         return waiter.values;
     }
 
-    private void warmUpWithin(int n, long limit) {
+    final void warmUpWithin(int n, long limit) {
         Waiter waiter = Waiter.warmUp(n);
         lock.lock();
         try {
-            checkOpen();
-            checkWarm(waiter);
+            client.checkOpen();
+            waiter.isDone = isWarm(n);
+            if (!waiter.isDone) {
+                enqueue(waiter);
+                want();
+            }
         } finally {
+            arm();
             lock.unlock();
         }
         if (!waiter.isDone) {
             waitFor(waiter, limit, System.nanoTime() + limit);
         }
+    }
+
+    /** Takes values for a call, and queues one that can wait if there are too few. Returns whether it has all. */
+    private boolean start(Waiter waiter, boolean canWait) {
+        long late;
+        lock.lock();
+        try {
+            client.checkOpen();
+            draw(waiter);
+            waiter.isDone = waiter.need == 0;
+            if (!waiter.isDone) {
+                if (canWait) {
+                    enqueue(waiter);
+                    waits++;
+                }
+                isWanted = true;
+                want();
+            }
+            late = isDue ? clock.nanos() - due : -1;
+        } finally {
+            arm();
+            lock.unlock();
+        }
+        if (late >= 0 && (waiter.isDone || !canWait)) {
+            client.kick();
+            if (late > HELP_AFTER && canWait && !waiter.isAsync()) {
+                client.help(this);
+            }
+        }
+        return waiter.isDone;
     }
 
     /** Call that returns a future. Woken by the thread that finishes it, and completed on the common pool. */
@@ -172,7 +223,7 @@ abstract class Source implements IdSource {
 
         private void attempt() {
             try {
-                if (start(waiter)) {
+                if (start(waiter, true)) {
                     future.complete(waiter.values[0]);
                 } else {
                     client.kick();
@@ -203,13 +254,7 @@ abstract class Source implements IdSource {
 
     // Waiting.
 
-    final void checkOpen() {
-        if (client.isClosed) {
-            throw new ClosedException();
-        }
-    }
-
-    final void enqueue(Waiter waiter) {
+    private void enqueue(Waiter waiter) {
         if (waiters.size() >= WAITERS_MAX) {
             throw new UnavailableException(
                     WAITERS_MAX + " calls wait for " + this + " already: wait for some of them to return");
@@ -245,25 +290,18 @@ abstract class Source implements IdSource {
     }
 
     private UnavailableException unavailable(long limit, boolean isInterrupted) {
-        lock.lock();
-        try {
-            String failure = lastFailure.isEmpty() ? client.address() + " has not replied yet" : lastFailure;
-            String end = isInterrupted ? "the thread was interrupted" : "no value within " + limit / 1_000_000 + " ms";
-            return new UnavailableException(this + ": " + end + ": " + failure);
-        } finally {
-            lock.unlock();
-        }
+        String end = isInterrupted ? "the thread was interrupted" : "no value within " + limit / 1_000_000 + " ms";
+        String failure = client.locked(
+                () -> lastFailure.isEmpty() ? client.address() + " has not replied yet" : lastFailure);
+        return new UnavailableException(this + ": " + end + ": " + failure);
     }
 
     private void leave(Waiter waiter) {
-        lock.lock();
-        try {
+        client.withLock(() -> {
             if (!waiter.isDone && waiters.remove(waiter)) {
                 dropValues(waiter);
             }
-        } finally {
-            lock.unlock();
-        }
+        });
     }
 
     final void finish(Waiter waiter, GetidException error) {

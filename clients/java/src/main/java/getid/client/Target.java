@@ -1,17 +1,23 @@
 package getid.client;
 
-import java.io.ByteArrayOutputStream;
+import static java.nio.charset.StandardCharsets.ISO_8859_1;
+
+import java.net.URLDecoder;
 import java.nio.charset.StandardCharsets;
 import java.security.SecureRandom;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 
 /** All that a URL has: addresses in the order of use, the login, and whether TLS is used. */
 final class Target {
     static final int PORT = 7890;
     static final int URL_CHARS_MAX = 16_384;
     static final int HOSTS_MAX = 64;
+    private static final Pattern HOST =
+            Pattern.compile("(\\[(?<address>[^\\[\\]]+)\\]|(?<name>[^:\\[\\]]+))(:(?<port>[0-9]{1,5})?)?");
 
     /** One server: a host and a port, or the path of a Unix socket with port 0. */
     static final class Address {
@@ -115,49 +121,28 @@ final class Target {
         }
     }
 
-    // The texts are not shown: without an '@' a password would be taken for a port.
+    // The text is not shown: without an '@' a password would be taken for a port.
     private static Address readHost(String text, int number) {
-        boolean isBracketed = text.startsWith("[");
-        int end = isBracketed ? text.indexOf(']') + 1 : Math.max(text.indexOf(':'), -1);
-        if (end < 0) {
-            end = text.length();
-        }
-        String host = isBracketed && end > 0 ? text.substring(1, end - 1) : text.substring(0, end);
-        String port = text.substring(end);
-        if (isBracketed && end == 0) {
-            throw wrong("no IPv6 address as host %d, must be as in '[::1]:%d'", number, PORT);
-        }
-        if (host.isEmpty()) {
+        Matcher found = HOST.matcher(text);
+        int port = !found.matches() ? 0 : found.group("port") == null ? PORT : Integer.parseInt(found.group("port"));
+        if (text.isEmpty() || text.startsWith(":")) {
             throw wrong("an empty host %d, must be as in 'getid://127.0.0.1:%d'", number, PORT);
         }
-        if (port.isEmpty() || port.equals(":")) {
-            return new Address(host, PORT);
+        if (port < 1 || port > 65_535) {
+            throw wrong("a host %d that is not a name, or has a port that is not 1 to 65,535, must be as in "
+                    + "'127.0.0.1:%d' or '[::1]:%d'", number, PORT, PORT);
         }
-        if (!port.matches(":[0-9]{1,5}") || Integer.parseInt(port.substring(1)) - 1 >>> 16 != 0
-                || Integer.parseInt(port.substring(1)) > 65_535) {
-            throw wrong("a host %d with a port that is not 1 to 65,535, must be as in '127.0.0.1:%d' or '[::1]:%d'",
-                    number, PORT, PORT);
-        }
-        return new Address(host, Integer.parseInt(port.substring(1)));
+        return new Address(found.group("address") != null ? found.group("address") : found.group("name"), port);
     }
 
     private static byte[] decode(String part, String text) {
-        ByteArrayOutputStream decoded = new ByteArrayOutputStream();
-        byte[] bytes = text.getBytes(StandardCharsets.UTF_8);
-        for (int i = 0; i < bytes.length; i++) {
-            if (bytes[i] != '%') {
-                decoded.write(bytes[i]);
-                continue;
-            }
-            int high = i + 2 < bytes.length ? Character.digit(bytes[i + 1], 16) : -1;
-            int low = high < 0 ? -1 : Character.digit(bytes[i + 2], 16);
-            if (low < 0) {
-                throw wrong("a '%%' without two hex digits in its %s: write '%%25' for '%%'", part);
-            }
-            decoded.write(high << 4 | low);
-            i += 2;
+        try {
+            // A '+' is a '+' here, unlike in a form. ISO 8859-1 has a character for each byte.
+            String bytes = new String(text.replace("+", "%2B").getBytes(StandardCharsets.UTF_8), ISO_8859_1);
+            return URLDecoder.decode(bytes, ISO_8859_1).getBytes(ISO_8859_1);
+        } catch (IllegalArgumentException e) {
+            throw wrong("a '%%' without two hex digits in its %s: write '%%25' for '%%'", part);
         }
-        return decoded.toByteArray();
     }
 
     private static IllegalArgumentException wrong(String text, Object... values) {

@@ -8,8 +8,9 @@ import java.security.NoSuchAlgorithmException;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
+import java.util.LinkedHashMap;
 import java.util.List;
-import java.util.OptionalLong;
+import java.util.Map;
 import java.util.concurrent.TimeUnit;
 
 /**
@@ -30,9 +31,6 @@ final class Worker extends Source {
     /** Distance by which the two clocks move apart before a renewal is due at once. */
     static final long JUMP_MS = 1000;
 
-    /** IDs that {@code take} makes under the lock in one piece. */
-    static final int CHUNK = 1000;
-
     private static final long NEVER = Long.MIN_VALUE / 4;
 
     private enum Job {
@@ -42,7 +40,7 @@ final class Worker extends Source {
     }
 
     /** A leased worker id and its interval of Unix milliseconds. */
-    private static final class Lease {
+    static final class Lease {
         final long id;
         final byte[] token;
         final long notBefore;
@@ -80,9 +78,8 @@ final class Worker extends Source {
     private long unit = -1;
     private long newest = -1;
     private long endUnit;
-    private Lease lease;
+    Lease lease;
     private Lease unfit;
-    private boolean isWanted;
     private Job job = Job.LEASE;
     private boolean isAhead;
     private boolean isLastReal;
@@ -149,88 +146,36 @@ final class Worker extends Source {
     }
 
     @Override
-    public OptionalLong tryNext() {
-        Waiter waiter = new Waiter(1, null);
-        boolean isAsking;
-        lock.lock();
-        try {
-            checkOpen();
-            draw(waiter);
-            isAsking = isDue && clock.nanos() - due >= 0;
-        } finally {
-            lock.unlock();
-        }
-        if (isAsking) {
-            client.kick();
-        }
-        return waiter.need == 0 ? OptionalLong.of(waiter.values[0]) : OptionalLong.empty();
+    public Map<String, Number> stats() {
+        return client.locked(() -> {
+            Map<String, Number> stats = new LinkedHashMap<>();
+            stats.put("values", returned);
+            stats.put("worker_id", lease == null ? null : lease.id);
+            stats.put("not_before_ms", lease == null ? null : lease.notBefore);
+            stats.put("not_after_ms", lease == null ? null : lease.notAfter);
+            stats.put("leases", leases);
+            stats.put("renewals", renewals);
+            stats.put("failures", failures);
+            stats.put("clock_ahead_ms", clockAheadMs);
+            return stats;
+        });
     }
 
     @Override
-    public Stats stats() {
-        lock.lock();
-        try {
-            boolean has = lease != null;
-            return Stats.of("values", returned, "worker_id", has ? lease.id : null, "not_before_ms",
-                    has ? lease.notBefore : null, "not_after_ms", has ? lease.notAfter : null, "leases", leases,
-                    "renewals", renewals, "failures", failures, "clock_ahead_ms", clockAheadMs);
-        } finally {
-            lock.unlock();
-        }
+    boolean isWarm(int n) {
+        isWanted = true;
+        return lease != null;
     }
 
     @Override
-    boolean start(Waiter waiter) {
-        boolean canDraw = true;
-        while (canDraw && waiter.need > 0) {
-            canDraw = startChunk(waiter);
-        }
-        return canDraw;
-    }
-
-    /** Makes up to {@link #CHUNK} of the missing IDs. Queues the call and returns false if none can be made now. */
-    private boolean startChunk(Waiter waiter) {
-        boolean canDraw = true;
-        boolean isAsking;
-        boolean isLate;
-        lock.lock();
-        try {
-            checkOpen();
-            for (int i = 0; canDraw && waiter.need > 0 && i < CHUNK; i++) {
-                canDraw = draw(waiter);
-            }
-            if (!canDraw) {
-                enqueue(waiter);
-            }
-            isAsking = isDue && clock.nanos() - due >= 0;
-            isLate = isAsking && clock.nanos() - due > HELP_AFTER;
-        } finally {
-            lock.unlock();
-        }
-        if (canDraw && isAsking) {
-            client.kick();
-            if (isLate && !waiter.isAsync()) {
-                client.help(this);
-            }
-        }
-        return canDraw;
-    }
-
-    @Override
-    void checkWarm(Waiter waiter) {
-        waiter.isDone = lease != null;
-        if (!waiter.isDone) {
-            enqueue(waiter);
-            want();
+    void draw(Waiter waiter) {
+        while (waiter.need > 0 && lease != null && make(waiter)) {
+            continue;
         }
     }
 
-    /** Makes an ID and returns true, or starts what is due and returns false if the lease covers no further unit. */
-    private boolean draw(Waiter waiter) {
-        if (lease == null) {
-            want();
-            return false;
-        }
+    /** Makes an ID and returns true, or returns false if the lease covers no further unit. */
+    private boolean make(Waiter waiter) {
         long nowMs = clock.millis();
         if (nowMs != checkedMs) {
             checkClocks(nowMs);
@@ -247,7 +192,6 @@ final class Worker extends Source {
                 throw new RefusedException(
                         this + ": the time of the layout ended: take one with a later epoch or more bits of time", "");
             }
-            want();
             return false;
         }
         base = layout.compose(nextUnit, lease.id, 0);
@@ -277,8 +221,8 @@ final class Worker extends Source {
     }
 
     /** Starts the lease or renewal without which no ID can be made. */
-    private void want() {
-        isWanted = true;
+    @Override
+    void want() {
         if (hasJob) {
             return;
         }

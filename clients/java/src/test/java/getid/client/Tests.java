@@ -1,41 +1,48 @@
 package getid.client;
 
+import java.io.IOException;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 
-/** Unit tests: each method {@code test...} is one. Needs no server. */
+/** Unit tests: each method {@code test...} is one. Needs no server. An argument is a part of the names to run. */
 final class Tests {
-    private static final Duration LONG = Duration.ofMinutes(1);
+    static final Duration LONG = Duration.ofMinutes(1);
 
     public static void main(String[] arguments) throws Exception {
         int failed = 0;
         int passed = 0;
-        for (java.lang.reflect.Method method : Tests.class.getDeclaredMethods()) {
-            if (!method.getName().startsWith("test")) {
-                continue;
-            }
-            try {
-                method.invoke(new Tests());
-                passed++;
-            } catch (java.lang.reflect.InvocationTargetException e) {
-                failed++;
-                System.out.println("FAILED " + method.getName());
-                e.getCause().printStackTrace(System.out);
+        for (Class<?> suite : List.of(Tests.class, WorkerTests.class, ExampleTests.class)) {
+            for (Method method : suite.getDeclaredMethods()) {
+                if (!method.getName().startsWith("test") || !method.getName().contains(String.join("", arguments))) {
+                    continue;
+                }
+                try {
+                    method.invoke(suite.getDeclaredConstructor().newInstance());
+                    passed++;
+                } catch (InvocationTargetException e) {
+                    failed++;
+                    System.out.println("FAILED " + method.getName());
+                    e.getCause().printStackTrace(System.out);
+                }
             }
         }
         System.out.println(passed + " passed, " + failed + " failed");
-        System.exit(failed == 0 ? 0 : 1);
+        System.exit(failed == 0 && passed > 0 ? 0 : 1);
     }
 
-    private static void check(Object expected, Object found) {
+    static void check(Object expected, Object found) {
         if (!expected.equals(found)) {
             throw new AssertionError("expected " + expected + ", found " + found);
         }
     }
 
-    private static <T extends Throwable> T fails(Class<T> type, Runnable call) {
+    static <T extends Throwable> T fails(Class<T> type, Runnable call) {
         try {
             call.run();
         } catch (Throwable e) {
@@ -47,7 +54,22 @@ final class Tests {
         throw new AssertionError("expected " + type + ", found no error");
     }
 
-    private static GetidClient.Builder builder(FakeServer server) {
+    static <T extends Throwable> T fails(Class<T> type, CompletableFuture<?> call) {
+        return fails(type, () -> {
+            try {
+                call.get();
+            } catch (ExecutionException | InterruptedException e) {
+                throw Tests.<RuntimeException>unchecked(e);
+            }
+        });
+    }
+
+    @SuppressWarnings("unchecked")
+    private static <E extends Throwable> E unchecked(Throwable e) throws E {
+        throw (E) e;
+    }
+
+    static GetidClient.Builder builder(FakeServer server) {
         return GetidClient.builder().url(server.url()).timeout(LONG);
     }
 
@@ -251,6 +273,81 @@ final class Tests {
             check(Layout.SONYFLAKE.epochMs + 1000, Layout.SONYFLAKE.timeOf(id).toEpochMilli());
             fake.failNext(new UnavailableException("down"));
             fails(UnavailableException.class, () -> fake.sequence("s").next());
+        }
+    }
+
+    void testPauseOrClockThatGoesBackDropsValues() throws Exception {
+        for (int[] shift : new int[][] {{60_000, 60_000}, {60_000, 1}, {1, 60_000}, {-1, 1}}) {
+            TestClock clock = TestClock.stopped();
+            try (FakeServer server = new FakeServer(); GetidClient client = builder(server).clock(clock).build()) {
+                IdSource s = client.sequence("s");
+                CompletableFuture<Long> first = s.nextAsync();
+                server.take().range(1, 17);
+                check(1L, first.get());
+                check(2L, s.next());
+                clock.shift(shift[0], shift[1]);
+                CompletableFuture<Long> next = s.nextAsync();
+                server.take().range(101, 104);
+                check(101L, next.get());
+                check(15L, s.stats().get("dropped").longValue());
+            }
+        }
+    }
+
+    void testValuesAreHeldThroughAShortPause() throws Exception {
+        TestClock clock = TestClock.stopped();
+        try (FakeServer server = new FakeServer(); GetidClient client = builder(server).clock(clock).build()) {
+            IdSource s = client.sequence("s");
+            CompletableFuture<Long> first = s.nextAsync();
+            server.take().range(1, 17);
+            check(1L, first.get());
+            clock.shift(59_999, 59_999);
+            check(2L, s.next());
+        }
+    }
+
+    void testCallsPastTheBoundFailAtOnce() throws Exception {
+        try (FakeServer server = new FakeServer(); GetidClient client = builder(server).build()) {
+            IdSource s = client.sequence("s");
+            List<CompletableFuture<Long>> calls = new ArrayList<>();
+            for (int i = 0; i < Source.WAITERS_MAX; i++) {
+                calls.add(s.nextAsync());
+            }
+            fails(UnavailableException.class, s::next);
+            server.take();
+            client.close(Duration.ZERO);
+            for (CompletableFuture<Long> call : calls) {
+                check(true, fails(ExecutionException.class, call).getCause() instanceof ClosedException);
+            }
+        }
+    }
+
+    void testObjectsPastTheBoundAreAnError() throws Exception {
+        try (FakeServer server = new FakeServer(); GetidClient client = builder(server).build()) {
+            for (int i = 0; i < Client.OBJECTS_MAX; i++) {
+                client.sequence("s" + i);
+            }
+            fails(IllegalArgumentException.class, () -> client.sequence("one more"));
+            check("s7", client.sequence("s7").name());
+        }
+    }
+
+    void testReplyPastTheBoundsClosesTheConnection() throws Exception {
+        String bulk = "$1048576\r\n" + "x".repeat(1_048_576) + "\r\n";
+        String[] replies = {"+" + "x".repeat(Connection.LINE_BYTES_MAX + 1), "*1000001\r\n", "$1048577\r\n",
+            "*20\r\n" + bulk.repeat(17)};
+        try (FakeServer server = new FakeServer(); GetidClient client = builder(server).build()) {
+            CompletableFuture<Long> call = client.sequence("s").nextAsync();
+            for (String reply : replies) {
+                FakeServer.Request request = server.take();
+                try {
+                    request.reply(reply);
+                } catch (IOException e) {
+                    // The client hung up before the end.
+                }
+            }
+            server.take().range(3, 3);
+            check(3L, call.get());
         }
     }
 }
