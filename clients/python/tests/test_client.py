@@ -99,7 +99,7 @@ class TestClose(GetidTest):
         self.assertTrue(client.close())
         with self.assertRaises(Closed):
             waiting()
-        until(lambda: not client._is_busy and not client._retired)
+        until(lambda: client._job is None and not client._retired)
 
     def test_during_a_renewal_its_late_reply_changes_nothing(self) -> None:
         client = self.client()
@@ -113,14 +113,14 @@ class TestClose(GetidTest):
             reply = request(connection, arguments, *rest)
             if b"RENEW" in arguments:
                 found.set()
-                until(lambda: client._is_finished)
+                until(lambda: client._released is not None)
             return reply
 
         with mock.patch.object(_client.Connection, "request", late):
             self.clock.shift(wall_ms=10_000, mono_ms=10_000)
             self.assertTrue(found.wait(BOUND_S))
             self.assertTrue(client.close())
-            until(lambda: not client._is_busy)
+            until(lambda: client._job is None)
         self.assertIsNone(worker.stats()["not_after_ms"])
         self.assertEqual(worker.stats()["renewals"], 0)
         with self.assertRaises(Closed):
@@ -392,7 +392,7 @@ class TestTls(GetidTest):
         client.close()
         with self.assertRaises(Closed):
             waiting()
-        until(lambda: not client._is_busy)
+        until(lambda: client._job is None)
 
     @unittest.skipUnless(hasattr(os, "fork"), "no fork on this system")
     def test_a_child_leaves_the_connection_to_its_parent(self) -> None:
@@ -460,7 +460,7 @@ class TestEvents(GetidTest):
         waits = []
 
         def work():
-            waits.append(client._take_due(None)[1])
+            waits.append(client._take_due(_client.Job(), None))
 
         with client._lock:
             work()
@@ -559,7 +559,7 @@ class TestExit(unittest.TestCase):
 
     def test_while_a_request_is_under_way(self) -> None:
         self.server.script.append(HANG)
-        self.run_program("client.sequence('a').try_next()\nwhile not client._is_busy: pass")
+        self.run_program("client.sequence('a').try_next()\nwhile client._job is None: pass")
         self.assertIn(self.commands(), ([], ["SEQUENCE NEXT"]))
 
     def test_in_an_exit_handler(self) -> None:

@@ -54,10 +54,7 @@ class TestSegments(GetidTest):
             self.server.log.entries.clear()
             # No value of the reply is left over, so no prefetch follows.
             self.server.script.append(lambda arguments: self.server.values(1))
-            sequence._due = 0.0
-            sequence._prefetch, _prefetch = sequence._prefetch, sequence._prefetch
             waiting = start(sequence.next)
-            self.clock.shift()
             with mock.patch.object(sequence, "_is_low", lambda: False):
                 sizes.append(int(self.server.wait("NEXT").split()[-1]) - 1)
                 waiting()
