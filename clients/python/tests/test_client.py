@@ -230,6 +230,22 @@ class TestDiscard(GetidTest):
         self.assertGreater(id, newest)
         self.assertIn("ABOVE 100", self.server.wait("ABOVE"))
 
+    def test_drops_the_fetch_that_no_call_waits_for(self) -> None:
+        """Else a snapshot would have its values, and give them each time that it is resumed."""
+        frozen = threading.Event()
+        self.addCleanup(frozen.set)
+        with mock.patch.object(_client, "_background", lambda reference, signal: frozen.wait(BOUND_S)):
+            client = self.client()
+            sequence = client.sequence("orders")
+            sequence.take(16)  # Does the job itself. A prefetch is due.
+            self.assertIsNotNone(sequence._due)
+            client.discard()
+            self.assertIsNone(sequence._due)
+            self.assertIsNone(sequence.try_next())
+            client.discard()
+            self.assertIsNone(sequence._due)
+            self.assertFalse(sequence._is_wanted)
+
     def test_calls_that_wait_continue(self) -> None:
         client = self.client()
         sequence = client.sequence("orders")
@@ -339,6 +355,50 @@ class TestFork(GetidTest):
         sequence.next()
         until(lambda: bool(results))
         self.assertRegex(results[0], r"^\d+$")
+
+    def test_a_fork_in_the_middle_of_a_call(self) -> None:
+        """By a signal handler: the parent has the value that the interrupted call took."""
+        client = self.client(timeout=BOUND_S)
+        sequence, worker = client.sequence("orders"), client.worker("pool", MS, name="n")
+        self.server.worker_step = 1
+        for source, field in ((sequence, "_clock"), (worker, "_time_ns")):
+            for is_fast in (True, False):
+                with self.subTest(field, is_fast=is_fast):
+                    source.take(2)
+                    source.next()
+                    self.clock.shift(mono_ms=0 if is_fast else 2, wall_ms=0 if is_fast else 2)
+                    until(lambda: not source._has_job)
+                    clock, children = getattr(source, field), []
+
+                    def fork(clock=clock, children=children):
+                        if not children:
+                            children.append(0)
+                            with warnings.catch_warnings():
+                                warnings.simplefilter("ignore", DeprecationWarning)
+                                children.append(os.fork())
+                        return clock()
+
+                    reading, writing = os.pipe()
+                    setattr(source, field, fork)
+                    pid = os.getpid()
+                    try:
+                        value = source.next()
+                        if os.getpid() != pid:
+                            os.write(writing, str(value).encode())
+                    except BaseException as error:
+                        if os.getpid() == pid:
+                            raise
+                        os.write(writing, repr(error).encode())
+                    finally:
+                        if os.getpid() != pid:
+                            os._exit(0)
+                    setattr(source, field, clock)
+                    os.close(writing)
+                    with os.fdopen(reading) as stream:
+                        found = stream.read()
+                    os.waitpid(children[1], 0)
+                    self.assertRegex(found, r"^\d+$")
+                    self.assertNotEqual(int(found), value)
 
     def test_children_of_children_and_threads(self) -> None:
         client = Client(self.server.url, timeout=BOUND_S)
@@ -529,6 +589,28 @@ class TestAsyncio(GetidTest):
         self.assertIn(sequence.next(), (1, 2))
         task.cancel = None  # Its loop is closed, and asyncio would warn of it.
         task._log_destroy_pending = False
+
+    def test_a_call_that_is_collected_while_its_thread_holds_the_lock(self) -> None:
+        """The garbage collector runs at any place, so the end of such a call takes no lock."""
+        client = self.client()
+        sequence = client.sequence("orders", prefetch_max=0)
+        self.server.script.append(self.server.gated(None))
+
+        def collect() -> None:
+            loop = asyncio.new_event_loop()
+            coroutine = sequence.anext()
+            task = loop.create_task(coroutine)
+            loop.call_later(0, loop.stop)
+            loop.run_forever()
+            task._log_destroy_pending = False
+            loop.close()
+            with client._lock:
+                coroutine.close()
+
+        start(collect)()
+        self.server.open_gate()
+        until(lambda: not sequence._waiters)
+        self.assertIn(sequence.next(), (1, 2))
 
 
 class TestExit(unittest.TestCase):
