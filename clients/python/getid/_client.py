@@ -25,7 +25,7 @@ from ._layout import Layout
 from ._objects import Objects, closed_error
 from ._sequence import Sequence
 from ._source import NEXT_ADDRESS, Signal, Source, Waiter, remedy_of
-from ._worker import Worker
+from ._worker import LOST_CODES, Worker
 
 EVENTS_MAX = 1000
 """Most events that wait for the callback; the oldest are dropped."""
@@ -463,7 +463,7 @@ class Client(Objects[Sequence, Worker]):
         if reply == "OK":
             with self._lock:
                 self._event("released", one[0])
-        return reply == "OK" or (isinstance(reply, ServerError) and reply.code == "EXPIRED")
+        return reply == "OK" or (isinstance(reply, ServerError) and reply.code in LOST_CODES)
 
 
 def _wake(watcher: weakref.ref[Client]) -> None:

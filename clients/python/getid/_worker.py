@@ -28,6 +28,9 @@ RENEW_PAUSE_S = 1.0
 JUMP_S = 1.0
 """Distance by which the two clocks move apart before a renewal is due at once, in seconds."""
 
+TIME_MAX_MS = 1 << 50
+"""Latest time of a lease, in Unix milliseconds."""
+
 LOST_CODES = ("EXPIRED", "REVOKED", "WRONGTOKEN")
 
 
@@ -212,16 +215,18 @@ class Worker(Source):
 
     # Jobs.
 
+    def _next_job(self) -> str:
+        return "RELEASE" if self._unfit is not None else "RENEW" if self._can_renew() else "LEASE"
+
     def _begin(self, serial: int) -> tuple[bytes, ...] | None:
         self._sent = self._client._monotonic()
+        self._job = self._next_job()
         if self._unfit is not None:
-            self._job = "RELEASE"
             return self._request("RELEASE", self._unfit, self._unfit.not_before - 1)
-        if self._can_renew():
-            return self._begin_renewal()
+        if self._lease is not None and self._job == "RENEW":
+            return self._begin_renewal(self._lease)
         if not self._waiters and not self._is_wanted:
             return None
-        self._job = "LEASE"
         request: tuple[bytes, ...] = (b"WORKERID", b"LEASE", self.name.encode())
         if self._holder:
             request += (b"NAME", self._holder)
@@ -229,13 +234,9 @@ class Worker(Source):
             request += (b"TTL", b"%d" % self._ttl)
         return request
 
-    def _begin_renewal(self) -> tuple[bytes, ...]:
-        self._job = "RENEW"
-        lease = self._lease
-        assert lease is not None
+    def _begin_renewal(self, lease: Lease) -> tuple[bytes, ...]:
         self._tried_at = self._sent
-        last = self._last()
-        now_ms = self._time_ns() // 1_000_000
+        last, now_ms = self._last(), self._time_ns() // 1_000_000
         self._is_ahead = now_ms >= lease.not_after and now_ms - 1 > last and not self._is_last_real
         self._is_last_real = False
         return self._request("RENEW", lease, now_ms - 1 if self._is_ahead else last)
@@ -313,7 +314,7 @@ class Worker(Source):
         lease = self._lease
         assert lease is not None
         is_end = isinstance(reply, list) and len(reply) >= 1 and type(reply[0]) is int
-        if not is_end or reply[0] < lease.not_after:
+        if not is_end or not lease.not_after <= reply[0] <= TIME_MAX_MS:
             raise unexpected("WORKERID RENEW", reply)
         self._succeeded()
         lease.not_after = reply[0]
@@ -362,9 +363,10 @@ class Worker(Source):
         return False
 
     def _retry_delay(self, delay: float, can_lose: bool) -> float:
-        if self._job == "LEASE" and can_lose:
+        job = self._next_job()  # A failed connect came before the begin of the job.
+        if job == "LEASE" and can_lose:
             delay, self._lease_delay = self._lease_delay, min(2 * self._lease_delay, RETRY_LAST_S)
-        if self._job == "RENEW":
+        if job == "RENEW":
             delay = max(delay, self._tried_at + RENEW_PAUSE_S - self._client._monotonic())
         return delay
 
@@ -373,12 +375,12 @@ class Worker(Source):
         return lease is not None and not lease.is_lost and self._time_ns() // 1_000_000 < lease.not_after
 
     def _failure_event(self) -> str:
-        return "renew_failed" if self._job == "RENEW" else "fetch_failed"
+        return "renew_failed" if self._next_job() == "RENEW" else "fetch_failed"
 
     def _parse_lease(self, reply: Reply) -> Lease:
         if isinstance(reply, list) and len(reply) >= 5:
             id, token, not_before, not_after, length_ms = reply[:5]
-            are_numbers = all(type(number) is int and number >= 0 for number in (id, not_before, not_after, length_ms))
+            are_numbers = all(type(n) is int and 0 <= n <= TIME_MAX_MS for n in (id, not_before, not_after, length_ms))
             if are_numbers and isinstance(token, bytes) and 0 < len(token) <= 256 and not_before < not_after:
                 return Lease(id, token, not_before, not_after, max(length_ms, 1))
         shown = reply[:1] if isinstance(reply, list) else reply  # The token is secret.

@@ -169,7 +169,9 @@ class TestClose(GetidTest):
     def test_a_release_that_is_refused(self) -> None:
         for replies, released in (
             ([b"-EXPIRED x\r\n"], True),
-            ([b"-WRONGTOKEN x\r\n"], False),
+            ([b"-WRONGTOKEN x\r\n"], True),
+            ([b"-REVOKED x\r\n"], True),
+            ([b"-NOPERM x\r\n"], False),
             ([b"-MISCONF x\r\n"], False),
             ([CLOSE], False),
             ([b"-ERR LAST\r\n", b"+OK\r\n"], True),
