@@ -245,8 +245,8 @@ def wall_back(context: Context) -> None:
     handle.call("warm_up", object="s", n=100)
     first = handle.next("s")
     newest = max(last for _, last, _ in judge.ranges_given(proxy.exchanges, context.name))
-    # A draw may compare one clock only within the same millisecond.
-    handle.clock(-HOUR_MS, 2)
+    # The clocks are compared once in a millisecond of the one that a draw reads, which may be the monotonic one.
+    handle.clock(-HOUR_MS, 5)
     second = handle.next("s")
     if not first <= newest < second:
         raise judge.Violation(f"value {second} was fetched before the clock went back, when the newest was {newest}")
@@ -310,27 +310,46 @@ def cancelled(context: Context) -> None:
 @scene()
 def late_reply(context: Context) -> None:
     """A reply that comes after the reply time-out is read by no later request, of another object either."""
-    proxy = context.proxy()
-    handle = context.client(proxy)
-    names = [context.name, context.name + "-other"]
-    for object, name in zip("st", names):
-        handle.sequence(name, object, prefetch_max=0)
-    values = {"s": [handle.next("s")], "t": [handle.next("t")]}
-    # Apart, so that a value of one sequence is in no range of the other.
-    context.server.ask("SEQUENCE", "RAISE", names[1], "1000000")
-    handle.next("t")
-    rule = proxy.rule(f"SEQUENCE NEXT {names[0]} ", "hold")
-    handle.driver.fails("Unavailable", "next", object="s", timeout_ms=50)
-    waiting = handle.driver.start("next", object="t", timeout_ms=60_000)
-    # Both a new connection and a second request on the old one are the end of the reply time-out.
-    handle.wait_stats("s", "failures", 1)
-    rule.release()
-    values["t"].append(int(handle.driver.result(waiting, "next")["value"]))
-    for object in "ststst":
-        values[object].append(handle.next(object))
-    for object, name in zip("st", names):
-        judge.check_ascending(object, values[object])
-        judge.check_given(values[object], judge.ranges_given(proxy.exchanges, name))
+    names = {"s": context.name, "t": context.name + "-other"}
+    proxies = {object: context.proxy() for object in names}
+    handles = {object: context.client(proxies[object]) for object in names}
+    values = {(held, object): [] for held in names for object in names}
+
+    def draw(objects: str) -> None:
+        for held, handle in handles.items():
+            for object in objects:
+                values[held, object].append(handle.next(object))
+
+    for handle in handles.values():
+        for object, name in names.items():
+            handle.sequence(name, object, prefetch_max=0)
+    draw("s")
+    # Far above: a value of 't' is in no range of 's', which would take it for a new value.
+    context.server.ask("SEQUENCE", "RAISE", names["t"], "1000000")
+    draw("t")
+    waiting = [start_late(handles[held], names[held], held, object) for held, object in ("st", "ts")]
+    for (held, handle), (rule, calls) in zip(handles.items(), waiting):
+        # Both a new connection and a second request on the old one are the end of the reply time-out.
+        handle.wait_stats(held, "failures", 1)
+        rule.release()
+        for object, call in calls.items():
+            values[held, object].append(int(handle.driver.result(call, "next")["value"]))
+    draw("ststst")
+    for (held, object), found in values.items():
+        judge.check_ascending(object, found)
+        judge.check_given(found, judge.ranges_given(proxies[held].exchanges, names[object]))
+
+
+def start_late(handle: Handle, name: str, held: str, other: str):
+    """Starts calls of two objects, and holds the reply to the first one. Returns the rule and the calls' futures."""
+    assert handle.proxy is not None
+    rule = handle.proxy.rule(f"SEQUENCE NEXT {name} ", "hold")
+    count = len(handle.proxy.matching(f"SEQUENCE NEXT {name} "))
+    calls = {held: handle.driver.start("next", object=held, timeout_ms=60_000)}
+    handle.proxy.wait_request(f"SEQUENCE NEXT {name} ", count + 1)
+    handle.driver.fails("Unavailable", "next", object=held, timeout_ms=50)
+    calls[other] = handle.driver.start("next", object=other, timeout_ms=60_000)
+    return rule, calls
 
 
 @scene()
@@ -391,12 +410,13 @@ def close_under_way(context: Context) -> None:
         else:
             rule.release()
             handle.driver.result(closing, "close")
-        for draw in draws:
-            check_closed(handle, draw)
-        # The reply came after close() by now, or comes while these calls are made.
+        # The reply came after close() by now, or comes while these calls are made. They are made before the draws are
+        # waited for, which have no end if the client is open again.
         for _ in range(LATE_CALLS):
             for object in ("s", "w"):
                 handle.driver.fails("Closed", "next", object=object)
+        for draw in draws:
+            check_closed(handle, draw)
         assert handle.call("close", client="c")["released"] is True
         context.check_worker(proxy, "main", LAYOUT, f"w{i}.")
         if len(proxy.matching("WORKERID RELEASE")) != 1:
@@ -460,8 +480,12 @@ def answers(context: Context) -> None:
         handle.driver.fails("Refused", "next", object="s")
         values.append(handle.next("s"))
     proxy.rule("SEQUENCE NEXT", "error", times=1000, text="BUSY for long")
-    message = handle.driver.fails("Unavailable", "next", object="s", timeout_ms=100)
-    if "BUSY" not in message:
+    # A slow machine may have no reply within the first time-outs.
+    for timeout_ms in (100, 1000, 10_000):
+        message = handle.driver.fails("Unavailable", "next", object="s", timeout_ms=timeout_ms)
+        if "BUSY" in message:
+            break
+    else:
         raise AssertionError(f"'{message}' does not have the last failure")
     judge.check_ascending("values", values)
     judge.check_given(values, judge.ranges_given(proxy.exchanges, context.name))
@@ -497,26 +521,21 @@ def lost_leases(context: Context) -> None:
             context.server.ask("WORKERID", "REVOKE", "main", str(LAYOUT.worker_of(values[-1])))
         else:
             proxy.rule("WORKERID RENEW", "error", text=text)
-        count = len(proxy.matching("WORKERID RENEW"))
         handle.clock(THIRD_MS, THIRD_MS)
         values.append(handle.next("w"))
-        proxy.wait_request("WORKERID RENEW", count + 1)
-        proxy.wait("its reply", lambda found: found[-1].is_answered)
+        # Another renewal, after the step of the clock before, may have come first.
+        word = text.split()[0]
+        proxy.wait(f"the reply {word}", lambda found: any(str(one.reply).startswith(word) for one in found))
         leases = len(proxy.matching("WORKERID LEASE"))
-        # The lease may have been renewed while the clock was ahead, so its end is read.
-        end_ms = handle.call("stats", object="w")["not_after_ms"]
-        past_end_ms = max(LEASE_MS, end_ms - int(time.time() * 1000) - THIRD_MS + 1000)
-        handle.clock(past_end_ms, past_end_ms)
+        rule = proxy.rule("WORKERID LEASE", "hold")
+        past_ms = judge.leases_given(proxy.exchanges, "main")[-1].not_after - int(time.time() * 1000)
+        handle.clock(past_ms, past_ms)
         waiting = handle.driver.start("next", object="w", timeout_ms=60_000)
         proxy.wait_request("WORKERID LEASE", leases + 1)
-        # Back to the server's time: the new lease begins there.
-        handle.clock(-past_end_ms - THIRD_MS, 0)
-        try:
-            values.append(int(handle.driver.result(waiting, "next")["value"]))
-        except Failed as error:
-            if error.kind != "ClockError":
-                raise
-            values.append(handle.next("w"))
+        # Back to the server's time before the reply: the new lease begins there.
+        handle.clock(-past_ms - THIRD_MS, 0)
+        rule.release()
+        values.append(int(handle.driver.result(waiting, "next")["value"]))
     judge.check_unique({"worker": sorted(values)})
     judge.check_ascending("worker", values)
     context.check_worker(proxy, "main", LAYOUT, more=values)
@@ -571,7 +590,7 @@ def discard(context: Context) -> None:
 
 @scene()
 def end_of_program(context: Context) -> None:
-    """A program ends at once without close(), in the middle of draws, and sends nothing at its end."""
+    """A program ends at once without close(), and sends nothing at its end."""
     for do in ("input", "exit"):
         proxy = context.proxy()
         handle = context.client(proxy)
