@@ -366,12 +366,15 @@ fn connect(address: &Address, deadline: Instant) -> io::Result<SocketKind> {
         Address::Unix(path) => return connect_unix(path, deadline),
     };
     let mut last = io::Error::other("the host name has no address");
-    for place in resolve(host, port, deadline)? {
-        let left = deadline.saturating_duration_since(Instant::now());
+    let places = resolve(host, port, deadline)?;
+    for (index, place) in (0..).zip(&places) {
+        // An address that does not answer leaves time for the others.
+        let shares = u32::try_from(places.len()).unwrap_or(u32::MAX) - index;
+        let left = deadline.saturating_duration_since(Instant::now()) / shares;
         if left.is_zero() {
             return Err(ErrorKind::TimedOut.into());
         }
-        match TcpStream::connect_timeout(&place, left) {
+        match TcpStream::connect_timeout(place, left) {
             Ok(stream) => {
                 stream.set_nodelay(true)?;
                 #[cfg(unix)]

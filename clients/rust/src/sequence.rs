@@ -460,18 +460,24 @@ impl SequenceState {
         if !is_whole_dropped {
             self.newest = Some(last);
             self.kept.fetch_max(last, Ordering::Relaxed);
-            self.dropped_wait = BACKOFF_FIRST;
         }
-        if self.is_old(core, self.sent) || core.clock.wall_ns() < self.sent.wall_ns {
+        let is_old = self.is_old(core, self.sent);
+        if is_old || core.clock.wall_ns() < self.sent.wall_ns {
             kept = 0;
+        }
+        if is_old {
+            let hold = self.options.hold;
+            calls.last_failure = format!("values came later than their hold of {hold:?}: set a longer one");
         }
         self.dropped += received - kept;
         if kept > 0 {
             self.segments.push_back(Segment { next: first, left: kept, step, size: kept, sent: self.sent });
         }
         self.serve(calls, core);
-        if is_whole_dropped {
-            self.is_above_due = true;
+        self.is_above_due = is_whole_dropped;
+        if kept > 0 {
+            self.dropped_wait = BACKOFF_FIRST;
+        } else {
             calls.retry_at = Some(core.clock.now() + self.dropped_wait);
             self.dropped_wait = (2 * self.dropped_wait).min(BACKOFF_LAST);
         }

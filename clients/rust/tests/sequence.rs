@@ -69,10 +69,18 @@ fn a_value_that_was_fetched_for_too_long_is_not_returned() {
     let fixture = Fixture::new();
     fixture.server.then(Step::GatedModel);
     let orders = fixture.client.sequence_with("orders", prefetch(0)).unwrap();
-    let call = thread::spawn(move || orders.next());
+    let call = {
+        let orders = orders.clone();
+        thread::spawn(move || orders.next())
+    };
     fixture.server.wait("SEQUENCE", 1);
     fixture.server.pass(60_000);
     fixture.server.open_gate();
+    until(|| orders.stats().unwrap().fetches == 1);
+    assert_eq!(fixture.server.requests("SEQUENCE").len(), 1);
+    let error = orders.next_timeout(Duration::ZERO).unwrap_err();
+    assert!(error.to_string().contains("later than their hold of 60s"), "{error}");
+    fixture.server.pass(10);
     assert_eq!(call.join().unwrap(), Ok(2));
 }
 
