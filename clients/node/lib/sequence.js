@@ -245,6 +245,7 @@ class SequenceSupply extends Supply {
 
   forget() {
     this.dropSegments();
+    this.isWanted = false;
     for (const waiter of this.waiters) {
       waiter.isSent = false;
       this.dropParts(waiter);
@@ -310,15 +311,15 @@ class SequenceSupply extends Supply {
     this.isAboveDue = false;
     const skipped = this.skippedCount(first, step, size);
     const isOld = this.isOld(sent) || this.wallMs() < sent.wallMs;
-    if (skipped < size) {
-      this.newest = first + step * BigInt(size - 1);
-      this.droppedWaitMs = BACKOFF_FIRST_MS;
-    }
+    if (skipped < size) this.newest = first + step * BigInt(size - 1);
     const kept = isOld ? 0 : size - skipped;
+    if (kept > 0) this.droppedWaitMs = BACKOFF_FIRST_MS;
     this.dropped += size - kept;
     if (kept > 0) this.segments.push(new Segment(first + step * BigInt(skipped), step, kept, sent));
     this.serve();
-    if (skipped === size) this.waitForHigher();
+    if (skipped === size) this.isAboveDue = true;
+    if (kept === 0) this.waitLonger();
+    if (isOld) this.lastFailure = `a fetch took ${Math.round(this.durations.at(-1))} ms, holdMs is ${this.holdMs}`;
     if (this.waiters.size > 0) this.scheduleNow();
     this.arm();
   }
@@ -329,8 +330,8 @@ class SequenceSupply extends Supply {
     return Math.min(size, Number((this.newest - first) / step) + 1);
   }
 
-  waitForHigher() {
-    this.isAboveDue = true;
+  /** Makes the next fetch wait where a range was dropped whole. */
+  waitLonger() {
     this.retryAt = this.monotonicMs() + this.droppedWaitMs;
     this.droppedWaitMs = Math.min(2 * this.droppedWaitMs, BACKOFF_LAST_MS);
   }

@@ -46,7 +46,6 @@ class Supply {
     this.source = null;
     this.waiters = new Set();
     this.due = null;
-    this.entry = 0;
     this.hasJob = false;
     this.startedMs = 0;
     this.retryAt = 0;
@@ -86,6 +85,8 @@ class Supply {
     if (this.waiters.size >= WAITERS_MAX) {
       throw new Unavailable(`${grouped(WAITERS_MAX)} calls wait for ${this} already: wait for some of them to return`);
     }
+    // It may have been aborted between two waits of one call.
+    if (signal?.aborted) throw signal.reason;
     return new Promise((resolve, reject) => {
       const abort = () => this.fail(waiter, signal.reason);
       const timer = new Timer(deadline - monotonicMs(), () => this.fail(waiter, this.timeoutError(timeoutMs)));

@@ -214,6 +214,7 @@ class WorkerSupply extends Supply {
     this.checkedMs = -1;
     this.triedMs = -Infinity;
     this.isLastReal = false;
+    this.isWanted = false;
     this.drift = null;
   }
 
@@ -383,7 +384,7 @@ class WorkerSupply extends Supply {
   }
 
   failureEvent() {
-    return this.job === "RENEW" ? "renew_failed" : "fetch_failed";
+    return this.unfit === null && this.canRenew ? "renew_failed" : "fetch_failed";
   }
 }
 

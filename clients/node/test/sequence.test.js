@@ -120,19 +120,23 @@ test("the reply of a cancelled call serves later calls", async () => {
 
 test("a cancelled call drops what it has got, and calls leave no listener at their signal", async () => {
   const replies = [integers(1, 1, 1), integers(2, 3, 1)];
-  await withClient(() => replies.shift(), {}, async ({ client, server }) => {
-    const orders = client.sequence("orders", { prefetchMax: 0 });
-    const { signal } = new AbortController();
-    assert.equal(await orders.next({ signal }), 1n);
-    assert.equal(getEventListeners(signal, "abort").length, 0);
-    const controller = new AbortController();
-    const call = orders.take(5, { signal: controller.signal });
-    await server.request(3);
-    controller.abort();
-    await assert.rejects(call, { name: "AbortError" });
-    const { values, dropped } = orders.stats();
-    assert.deepEqual({ values, dropped }, { values: 1, dropped: 2 });
-  });
+  await withClient(
+    () => replies.shift(),
+    {},
+    async ({ client, server }) => {
+      const orders = client.sequence("orders", { prefetchMax: 0 });
+      const { signal } = new AbortController();
+      assert.equal(await orders.next({ signal }), 1n);
+      assert.equal(getEventListeners(signal, "abort").length, 0);
+      const controller = new AbortController();
+      const call = orders.take(5, { signal: controller.signal });
+      await server.request(3);
+      controller.abort();
+      await assert.rejects(call, { name: "AbortError" });
+      const { values, dropped } = orders.stats();
+      assert.deepEqual({ values, dropped }, { values: 1, dropped: 2 });
+    },
+  );
 });
 
 test("a call that is cancelled before it begins takes nothing", () =>
@@ -305,6 +309,8 @@ test("a reply that comes after holdMs is dropped", async () => {
       clock.shift({ monoMs: 60_000 });
       server.script = counting(100);
       peer.write(integers(1, 17, 1));
+      while (orders.stats().fetches < 1) await turn();
+      clock.shift({ monoMs: 10 });
       assert.equal(await call, 100n);
     },
   );
@@ -427,6 +433,40 @@ test("discard drops the values and the connection, and calls that wait continue"
     peer.write(integers(18, 40, 1));
     assert.equal(await call, 100n);
     assert.deepEqual(server.requests.at(-1).slice(5), ["ABOVE", "17"]);
+  });
+});
+
+test("discard ends fetches for which no call waits", () =>
+  withClient(counting(), {}, async ({ client, server }) => {
+    const orders = client.sequence("orders");
+    assert.equal(orders.tryNext(), null);
+    client.discard();
+    await turn();
+    assert.equal(await client.sequence("other", { prefetchMax: 0 }).next(), 1n);
+    assert.equal(orders.stats().held, 0);
+    assert.deepEqual(
+      server.requests.map((words) => words[2]),
+      ["other"],
+    );
+  }));
+
+test("a holdMs that is shorter than a fetch makes the next fetch wait, and is named", () => {
+  let clock = null;
+  const script = (words) => {
+    clock.shift({ monoMs: 15 });
+    return counting()(words);
+  };
+  return withClient(script, { isFrozen: true }, async (given) => {
+    clock = given.clock;
+    const orders = given.client.sequence("orders", { holdMs: 10 });
+    const call = rejects(orders.next({ timeoutMs: 60_000 }), Closed);
+    while (orders.stats().fetches < 1) await turn();
+    await rejects(orders.next({ timeoutMs: 1 }), Unavailable, /a fetch took 15 ms, holdMs is 10/);
+    assert.equal(given.server.requests.length, 1);
+    clock.shift({ monoMs: 10 });
+    await given.server.request(2);
+    await given.client.close();
+    await call;
   });
 });
 

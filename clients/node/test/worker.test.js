@@ -420,6 +420,33 @@ test("discard drops the lease without a message", () => {
   });
 });
 
+test("discard ends a lease for which no call waits", () =>
+  withClient(serving({ LEASE: lease(7, NOW, NOW + 30_000) }), FROZEN, async ({ client, server, events }) => {
+    assert.equal(client.worker("orders", Layout.TWITTER).tryNext(), null);
+    client.discard();
+    await client.worker("other", Layout.TWITTER).next();
+    await waitFor(events, "leased");
+    assert.deepEqual(
+      server.requests.map((words) => words[2]),
+      ["other"],
+    );
+  }));
+
+test("a signal that aborts between two waits of a call ends the call", () => {
+  const controller = new AbortController();
+  const script = (words) => {
+    if (words[1] === "RENEW") return undefined;
+    return lease(7, NOW, NOW + 1);
+  };
+  return withClient(script, FROZEN, async ({ client, server }) => {
+    const onLeased = client.worker("orders", new Layout({ time: 41, worker: 4, counter: 1 }));
+    const call = onLeased.take(3, { signal: controller.signal });
+    await server.request(1);
+    controller.abort(new Error("enough"));
+    await assert.rejects(call, /enough/);
+  });
+});
+
 test("tryNext starts the lease", () =>
   withClient(serving({ LEASE: lease(7, NOW, NOW + 30_000) }), FROZEN, async ({ client, events }) => {
     const worker = client.worker("orders", Layout.TWITTER);
