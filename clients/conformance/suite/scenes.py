@@ -15,7 +15,7 @@ from typing import Callable, Dict, List, NamedTuple, Optional
 from . import judge
 from .context import COARSE, EVENT_S, HOUR_MS, LAYOUT, POLL_S, Context, Handle, NotSupported
 from .driver import HANG_S, Failed
-from .servers import binary, free_port
+from .servers import Server, binary, free_port
 from .wire import Reader, encode
 
 LEASE_MS = 30_000
@@ -657,16 +657,28 @@ def tls(context: Context) -> None:
     assert handle.call("close", client="c")["released"] is True
 
 
+def prepare(server: Server, *requests: List[str]) -> None:
+    """Sends requests on one connection, each until the server is ready for it."""
+    with socket.create_connection(("127.0.0.1", server.port), EVENT_S) as sock:
+        reader = Reader(sock)
+        end = time.monotonic() + EVENT_S
+        for words in requests:
+            while True:
+                sock.sendall(encode([word.encode() for word in words]))
+                reply = reader.read()
+                if not isinstance(reply, ValueError):
+                    break
+                if time.monotonic() > end or str(reply).split()[0] not in ("LOADING", "TRYAGAIN", "MISCONF"):
+                    raise AssertionError(f"the server answered {' '.join(words)} by {reply}")
+                time.sleep(POLL_S)
+
+
 @scene()
 def users(context: Context) -> None:
     """A user with the rights that are needed and no others; NOPERM, WRONGPASS and NOAUTH are raised at once."""
     rules = ("on >p@ss:w -@all ~users* ~main +sequence|next +workerid|lease +workerid|renew +workerid|release")
     server = context.own_server("server", ["--user", f"app {rules}", "--requirepass", "x"], "NOAUTH")
-    with socket.create_connection(("127.0.0.1", server.port), EVENT_S) as sock:
-        reader = Reader(sock)
-        for words in (["AUTH", "x"], ["WORKERID", "INIT", "main", "NEW"], ["INCR", "users"], ["INCR", "secret"]):
-            sock.sendall(encode([word.encode() for word in words]))
-            assert not isinstance(reader.read(), ValueError), words
+    prepare(server, ["AUTH", "x"], ["INCR", "users"], ["INCR", "secret"], ["WORKERID", "INIT", "main", "NEW"])
     good, bad, none = (context.driver() for _ in range(3))
     for driver, login in ((good, "app:p%40ss%3Aw@"), (bad, "app:wrong@"), (none, "")):
         driver.call("open", client="c", url=f"getid://{login}127.0.0.1:{server.port}", timeout_ms=30_000)
