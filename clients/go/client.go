@@ -170,8 +170,9 @@ func (c *Client) Sequence(name string, options ...SequenceOption) *Sequence {
 	return s
 }
 
-// Worker returns the generator of IDs with a worker id of a pool, the same object each time. One pool serves one layout.
-// If an argument is wrong, or the pool exists with other options, its Err and all of its calls return an ErrUsage.
+// Worker returns the generator of IDs with a worker id of a pool, the same object each time. One pool serves one
+// layout. If an argument is wrong, or the pool exists with other options, its Err and all of its calls return an
+// ErrUsage.
 func (c *Client) Worker(pool string, layout Layout, options ...WorkerOption) *Worker {
 	o := workerOptions{layout: layout.normalized()}
 	for _, set := range options {
@@ -221,6 +222,9 @@ func (c *Client) Discard() {
 	for _, o := range c.core.objects {
 		o.forget()
 		o.arm()
+		if len(o.common().waiters) == 0 {
+			c.core.unschedule(o)
+		}
 	}
 	connection := c.core.dropConnection()
 	c.core.mu.Unlock()
@@ -350,6 +354,12 @@ func (c *core) schedule(o object, due int64) {
 	heap.Push(&c.queue, o)
 }
 
+func (c *core) unschedule(o object) {
+	if s := o.common(); s.position >= 0 {
+		heap.Remove(&c.queue, s.position)
+	}
+}
+
 func (c *core) useAddress(index int) {
 	if index != c.index {
 		c.index = index
@@ -391,7 +401,7 @@ func (c *core) takeDue(only object) (object, time.Duration) {
 	if delay := time.Duration(s.due - c.clock.Mono()); delay > 0 {
 		return nil, shorter(delay, idle)
 	}
-	heap.Remove(&c.queue, s.position)
+	c.unschedule(found)
 	s.hasJob, c.isBusy = true, true
 	return found, 0
 }
@@ -631,7 +641,7 @@ func (c *core) sendRelease(to *connection, request []string) bool {
 			// LAST is too far ahead for the server. Without it the id is free at the end of the lease.
 			return c.sendRelease(to, request[:releaseLength])
 		}
-		return refusal.code() == "EXPIRED"
+		return isOver(refusal.code())
 	}
 	return reply == status("OK")
 }

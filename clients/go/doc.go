@@ -1,5 +1,5 @@
-// Package getid returns unique IDs and sequence values of a getid server in process: a call takes a value out of memory,
-// and the server's promises hold.
+// Package getid returns unique IDs and sequence values of a getid server in process: a call takes a value out of
+// memory, and the server's promises hold.
 //
 //	client, err := getid.New("getid://127.0.0.1:7890")
 //	orders := client.Sequence("orders")

@@ -56,9 +56,13 @@ func timeoutError(ctx context.Context, subject string, limit time.Duration, fail
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return &Error{Kind: context.Canceled, text: "the call for " + subject + " was cancelled", cause: ctx.Err()}
 	}
+	var cause error
+	if _, has := ctx.Deadline(); has {
+		cause = context.DeadlineExceeded // also where the timer of the call was the first to end it
+	}
 	limit = limit.Round(time.Millisecond)
 	text := fmt.Sprintf("no value of %s within %v: %s", subject, limit, failure)
-	return &Error{Kind: ErrUnavailable, text: text, cause: ctx.Err()}
+	return &Error{Kind: ErrUnavailable, text: text, cause: cause}
 }
 
 func checkRange(argument string, value, low, high int64) error {

@@ -40,8 +40,8 @@ func WithPrefetchMax(n int) SequenceOption { return func(o *sequenceOptions) { o
 // WithHold sets how long after its request a value is used: 10 ms to 60 s, by default 60 s.
 func WithHold(hold time.Duration) SequenceOption { return func(o *sequenceOptions) { o.hold = hold } }
 
-// WithFresh lets a value serve only calls that were waiting when its request was sent. Such calls share a request. It is
-// for serial numbers in the order of commits, and for timestamps.
+// WithFresh lets a value serve only calls that were waiting when its request was sent. Such calls share a request. It
+// is for serial numbers in the order of commits, and for timestamps.
 func WithFresh() SequenceOption { return func(o *sequenceOptions) { o.isFresh = true } }
 
 func (o sequenceOptions) check(name string) error {
@@ -70,9 +70,9 @@ type SequenceStats struct {
 	Fetch time.Duration
 }
 
-// Sequence is a local supply of values of one sequence, made by Client.Sequence. Each value comes once, and values ascend
-// in this object. All methods may be called by several goroutines; a copy is the same object. A value that a program
-// takes and does not use leaves a gap.
+// Sequence is a local supply of values of one sequence, made by Client.Sequence. Each value comes once, and values
+// ascend in this object. All methods may be called by several goroutines; a copy is the same object. A value that a
+// program takes and does not use leaves a gap.
 type Sequence struct {
 	noSerialization
 	state *sequence
@@ -164,8 +164,9 @@ type sequence struct {
 
 	options     sequenceOptions
 	prefetchMax int
-	segments    []*segment // at most two
+	segments    []*segment // at most two, and those that calls of WarmUp have added
 	wallSeen    int64
+	checkedAt   int64 // monotonic time at which the clocks were compared
 	prefetch    int
 	hasSent     bool
 	lastSent    int64
@@ -206,48 +207,46 @@ func (q *sequence) take(ctx context.Context, w *waiter) error {
 		return err
 	}
 	began, limit := time.Now(), q.limitOf(ctx)
-	isDue, err := q.start(w)
-	if err != nil {
-		return err
-	}
-	if !w.isDone {
+	isQueued, isDue, err := q.start(w)
+	if isQueued {
 		return q.wait(ctx, w, began, limit)
 	}
 	if isDue {
 		q.core.kick()
 	}
-	return nil
+	return err
 }
 
 // start takes values out of memory, and queues the call if there are too few. It returns whether a job is due.
-func (q *sequence) start(w *waiter) (isDue bool, err error) {
+func (q *sequence) start(w *waiter) (isQueued, isDue bool, err error) {
 	q.core.mu.Lock()
 	defer q.core.mu.Unlock()
 	if err := q.check(); err != nil {
-		return false, err
+		return false, false, err
 	}
 	defer q.arm()
 	q.checkAges()
+	isDone := false
 	if w.isWarmUp {
-		w.isDone = q.options.isFresh || q.held() >= int64(w.need)
+		isDone = q.options.isFresh || q.held() >= int64(w.need)
 	} else {
 		if !q.hasCalls() {
 			q.fill(w)
 		}
-		w.isDone = w.missing() == 0
+		isDone = w.missing() == 0
 	}
-	if w.isDone {
-		return q.position >= 0, nil
+	if isDone {
+		return false, q.position >= 0, nil
 	}
 	if err := q.enqueue(w); err != nil {
 		q.lose(w)
-		return false, err
+		return false, false, err
 	}
 	if !w.isWarmUp {
 		q.stats.Waits++
 	}
 	q.want()
-	return true, nil
+	return true, true, nil
 }
 
 func (q *sequence) tryNext() (int64, bool) {
@@ -358,7 +357,7 @@ func (q *sequence) arm() {
 	if !q.isAsking() && len(q.segments) == 1 && q.prefetchMax > 0 {
 		w.count = first.left - first.size/2 - 1
 	}
-	w.checkAt = q.clock.Mono() + checkEvery
+	w.checkAt = q.checkedAt + checkEvery
 	if end := first.sent + int64(q.options.hold); end < w.checkAt {
 		w.checkAt = end
 	}
@@ -372,7 +371,7 @@ func (q *sequence) checkAges() {
 	q.settle()
 	mono, wall := q.clock.Mono(), q.clock.Wall()
 	isBack := wall < q.wallSeen
-	q.wallSeen = wall
+	q.wallSeen, q.checkedAt = wall, mono
 	for len(q.segments) > 0 && (isBack || q.isOld(q.segments[0].sent, q.segments[0].wall, mono, wall)) {
 		q.stats.Dropped += q.segments[0].left
 		q.segments = q.segments[1:]
@@ -387,6 +386,7 @@ func (q *sequence) forget() {
 	q.settle()
 	q.stats.Dropped += q.held()
 	q.segments = nil
+	q.isWanted = false
 	for _, w := range q.waiters {
 		w.isSent = false
 		q.lose(w)
@@ -441,11 +441,6 @@ func (q *sequence) wantedCount() int {
 	if q.isWanted && len(q.segments) == 0 && count == 0 {
 		count = 1
 	}
-	if len(q.segments) > 1 && int64(warmUp) > q.held() {
-		// There is room for two segments.
-		q.stats.Dropped += q.segments[0].left
-		q.segments = q.segments[1:]
-	}
 	if lacking := missing + warmUp - int(q.held()); lacking > count && warmUp > 0 {
 		count = lacking
 	}
@@ -491,19 +486,24 @@ func (q *sequence) apply(reply any) error {
 	q.checkAges()
 	q.noteFetch()
 	received := got.left
-	isDropped := !q.skipKnown(&got)
+	isKnown := !q.skipKnown(&got)
 	mono, wall := q.clock.Mono(), q.clock.Wall()
-	if q.isOld(got.sent, got.wall, mono, wall) || wall < got.wall {
+	isOld := q.isOld(got.sent, got.wall, mono, wall) || wall < got.wall
+	if isOld {
 		got.left = 0
+		took := time.Duration(larger(mono-got.sent, wall-got.wall))
+		q.lastFailure = fmt.Sprintf("a fetch took %v, and its values are held for %v: set a longer WithHold", took,
+			q.options.hold)
 	}
 	q.stats.Dropped += received - got.left
 	if got.left > 0 {
 		got.size = got.left
+		q.droppedWait = backoffFirst
 		q.segments = append(q.segments, &got)
 	}
 	q.serve(mono, wall)
-	if isDropped {
-		q.isAboveDue = true
+	q.isAboveDue = isKnown
+	if isKnown || isOld {
 		q.retryAt = mono + int64(q.droppedWait)
 		q.droppedWait = shorter(2*q.droppedWait, backoffLast)
 	}
@@ -535,7 +535,6 @@ func (q *sequence) skipKnown(got *segment) bool {
 		got.left -= skipped
 	}
 	q.newest = got.next + (got.left-1)*got.step
-	q.droppedWait = backoffFirst
 	return true
 }
 

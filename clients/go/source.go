@@ -164,7 +164,7 @@ func (s *source) enqueue(w *waiter) error {
 	return nil
 }
 
-// wait waits for a queued call. Where the background goroutine does not take up the job, it gets a goroutine of its own.
+// wait waits for a queued call. A job that the background goroutine does not take up gets a goroutine of its own.
 func (s *source) wait(ctx context.Context, w *waiter, began time.Time, limit time.Duration) error {
 	s.core.kick()
 	left := func() time.Duration { return limit - time.Since(began) }
@@ -202,7 +202,7 @@ func (s *source) leave(ctx context.Context, w *waiter, limit time.Duration) erro
 	}
 	for i, found := range s.waiters {
 		if found == w {
-			s.waiters = append(s.waiters[:i:i], s.waiters[i+1:]...)
+			s.waiters = append(s.waiters[:i], s.waiters[i+1:]...)
 			break
 		}
 	}

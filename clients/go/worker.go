@@ -164,8 +164,9 @@ const (
 
 // worker is the state of a Worker.
 //
-// An ID is made only in a unit of time of which the lease covers each millisecond, so two holders of one worker id never
-// make the same ID, whatever their clocks show. Almost every call counts up inside the millisecond that was last checked.
+// An ID is made only in a unit of time of which the lease covers each millisecond, so two holders of one worker id
+// never make the same ID, whatever their clocks show. Almost every call counts up inside the millisecond that was last
+// checked.
 type worker struct {
 	source
 	clock       *clock.Clock
@@ -369,6 +370,9 @@ func (s *worker) want() {
 
 func (s *worker) wantNow() { s.core.schedule(s, s.clock.Mono()) }
 
+// isRenewing reports whether the job is a renewal, also where its connect failed.
+func (s *worker) isRenewing() bool { return s.unfit == nil && s.canRenew() }
+
 func (s *worker) canRenew() bool { return s.lease != nil && !s.lease.isLost }
 
 // last returns LAST: the last millisecond of the newest ID's unit.
@@ -384,7 +388,7 @@ func (s *worker) arm() {}
 func (s *worker) forget() {
 	s.lease, s.unfit = nil, nil
 	s.checkAt, s.triedAt = never, never
-	s.isLastReal, s.hasDrift = false, false
+	s.isLastReal, s.hasDrift, s.isWanted = false, false, false
 }
 
 func (s *worker) stop() (requests [][]string) {
@@ -410,7 +414,7 @@ func (s *worker) requestOf(verb string, l *lease, last int64) []string {
 // Jobs.
 
 func (s *worker) failureEvent() EventKind {
-	if s.job == jobRenew {
+	if s.isRenewing() {
 		return RenewFailed
 	}
 	return FetchFailed
@@ -426,7 +430,7 @@ func (s *worker) retryDelay(delay time.Duration, canLose bool) time.Duration {
 	case s.job == jobLease && canLose:
 		delay = s.leaseDelay
 		s.leaseDelay = shorter(2*s.leaseDelay, leaseRetryMax)
-	case s.job == jobRenew:
+	case s.isRenewing():
 		delay = time.Duration(larger(int64(delay), s.triedAt+renewPause-s.clock.Mono()))
 	}
 	return delay
@@ -438,7 +442,7 @@ func (s *worker) begin(uint64) []string {
 	case s.unfit != nil:
 		s.job = jobRelease
 		return s.releaseOf(s.unfit, s.unfit.notBefore-1)
-	case s.canRenew():
+	case s.isRenewing():
 		return s.beginRenewal()
 	case len(s.waiters) == 0 && !s.isWanted:
 		return nil
@@ -577,13 +581,16 @@ func (s *worker) reportClock(aheadMs int64) {
 	s.finishAll(&Error{Kind: ErrClock, Difference: ahead, text: text})
 }
 
+// isOver reports whether an error to RENEW or RELEASE shows that the lease cannot be renewed any more.
+func isOver(code string) bool { return code == "EXPIRED" || code == "REVOKED" || code == "WRONGTOKEN" }
+
 func (s *worker) refuse(e *serverError) bool {
 	switch code := e.code(); {
 	case s.job == jobRelease:
 		s.unfit = nil // whatever the reason: the id is free at the end of its lease
 	case s.job != jobRenew || s.lease == nil:
 		return false
-	case code == "EXPIRED" || code == "REVOKED" || code == "WRONGTOKEN":
+	case isOver(code):
 		s.lease.isLost = true
 		s.failures++
 		s.lastFailure = e.text

@@ -1,3 +1,5 @@
+/// <reference lib="esnext.disposable" />
+
 /** Form in which an object returns values. */
 export type As = "bigint" | "string";
 
@@ -140,6 +142,8 @@ export declare class Client {
   discard(): void;
   /** Ends all calls and releases the leases, within `timeoutMs` (2000). Returns whether all leases were released. */
   close(options?: { timeoutMs?: number }): Promise<boolean>;
+  /** Closes the client at the end of a block with `await using`, where the runtime has `Symbol.asyncDispose`. */
+  [Symbol.asyncDispose](): Promise<void>;
 }
 
 /** Fields of a layout. */

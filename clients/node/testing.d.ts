@@ -10,4 +10,5 @@ export declare class FakeClient implements Pick<Client, "sequence" | "worker" | 
   fail(error: unknown): void;
   discard(): void;
   close(options?: { timeoutMs?: number }): Promise<boolean>;
+  [Symbol.asyncDispose](): Promise<void>;
 }

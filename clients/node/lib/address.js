@@ -25,8 +25,8 @@ class Address {
 }
 
 /**
- * Reads `url`, else `GETID_URL`, else the local server. Returns the `addresses` in the order of use, whether they use TLS,
- * and the arguments of `AUTH`. No message contains a login.
+ * Reads `url`, else `GETID_URL`, else the local server. Returns the `addresses` in the order of use, whether they use
+ * TLS, and the arguments of `AUTH`. No message contains a login.
  */
 function parseUrl(url = process.env.GETID_URL || `getid://127.0.0.1:${PORT}`) {
   if (typeof url !== "string") throw new TypeError(`url is ${show(url)}, must be a string such as 'getid://127.0.0.1'`);
@@ -99,7 +99,9 @@ function readHosts(text) {
 
 // The texts are not shown: without an '@' a password would be taken for a port.
 function readHost(text, where) {
-  const found = text.startsWith("[") ? /^\[([0-9a-f:.%]+)\](?::(.*))?$/is.exec(text) : /^([^:]*)(?::(.*))?$/s.exec(text);
+  const found = text.startsWith("[")
+    ? /^\[([0-9a-f:.%]+)\](?::(.*))?$/is.exec(text)
+    : /^([^:]*)(?::(.*))?$/s.exec(text);
   if (!found) throw new TypeError(`${where} is no IPv6 address, must be as in '[::1]:${PORT}'`);
   const [, host, port = ""] = found;
   if (port.includes(":")) throw new TypeError(`${where} has several ':': write IPv6 addresses as '[::1]:${PORT}'`);

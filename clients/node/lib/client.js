@@ -1,6 +1,6 @@
 "use strict";
 
-/** Client and its objects, as programs see them. All state is private, so a copy of an object fails at its first use. */
+/** Client and its objects, as programs see them. All state is private, so a copy of an object fails at first use. */
 
 const { inspect } = require("node:util");
 const { parseUrl } = require("./address.js");

@@ -2,12 +2,16 @@
 
 /** Clocks of the machine, one that a test moves, and a timer for programs that block their event loop. */
 
-const { performance } = require("node:perf_hooks");
+// Taken once, so that tests of a program that replace its timers and clock do not stop its client.
+const { clearImmediate, clearTimeout, setImmediate, setTimeout } = require("node:timers");
+
+const { queueMicrotask } = globalThis;
+const monotonicMs = performance.now.bind(performance);
 
 /** Clock of this machine: Unix milliseconds, and milliseconds that never go back. */
 const systemClock = Object.freeze({
   wallMs: Date.now,
-  monotonicMs: () => performance.now(),
+  monotonicMs,
   watch() {},
 });
 
@@ -21,7 +25,7 @@ class TestClock {
   constructor({ frozen = false, wallMs = Date.now() } = {}) {
     this.#frozen = frozen ? { wallMs, monoMs: 1_000_000 } : null;
     this.wallMs = () => (this.#frozen ? this.#frozen.wallMs : Date.now()) + this.#wallMs;
-    this.monotonicMs = () => (this.#frozen ? this.#frozen.monoMs : performance.now()) + this.#monoMs;
+    this.monotonicMs = () => (this.#frozen ? this.#frozen.monoMs : monotonicMs()) + this.#monoMs;
   }
 
   /** Adds distances to both clocks, and wakes the clients. */
@@ -64,4 +68,11 @@ class Timer {
   }
 }
 
-module.exports = { systemClock, TestClock, Timer };
+/** Resolves after the event loop has had a turn. */
+function nextTurn() {
+  return new Promise((resolve) => {
+    setImmediate(resolve);
+  });
+}
+
+module.exports = { TestClock, Timer, monotonicMs, nextTurn, queueMicrotask, systemClock };

@@ -1,9 +1,9 @@
 "use strict";
 
 /**
- * Connection to one server, closed on any doubt: after a time-out, an end of stream, or bytes that were not expected. So
- * no request ever reads the reply of another one. The socket never keeps the program running; waiting calls do, by their
- * timers.
+ * Connection to one server, closed on any doubt: after a time-out, an end of stream, or bytes that were not expected.
+ * So no request ever reads the reply of another one. The socket never keeps the program running; waiting calls do, by
+ * their timers.
  */
 
 const dns = require("node:dns");
@@ -94,15 +94,25 @@ class Connection {
     if (path !== null) return this.#openOne({ path });
     const places = net.isIP(host) ? [{ address: host }] : await this.#resolve(host);
     let failure = this.#lost("the host name has no address");
-    for (const { address } of places) {
+    for (const [index, { address }] of places.entries()) {
+      // One address that does not answer must not use up the time of the others.
+      const isLast = index === places.length - 1;
+      const timer = isLast ? null : new Timer(CONNECT_TIMEOUT_MS / places.length, () => this.#giveUpAddress()).unref();
       try {
         return await this.#openOne({ host: address, port });
       } catch (error) {
         failure = error;
         if (this.#isDestroyed) break;
+      } finally {
+        timer?.stop();
       }
     }
     throw failure;
+  }
+
+  #giveUpAddress() {
+    this.#socket?.destroy();
+    this.#settle("reject", this.#lost("an address of the host did not answer"));
   }
 
   #resolve(host) {
@@ -116,8 +126,9 @@ class Connection {
 
   #openOne(place) {
     return this.#wait(() => {
+      const servername = net.isIP(this.#address.host) ? "" : this.#address.host;
       const socket = this.#target.isTls
-        ? tls.connect({ servername: net.isIP(this.#address.host) ? "" : this.#address.host, ...this.#tlsOptions, ...place })
+        ? tls.connect({ servername, ...this.#tlsOptions, ...place })
         : net.connect(place);
       this.#socket?.destroy();
       this.#socket = socket;

@@ -8,7 +8,7 @@
  * the timer keeps the program running.
  */
 
-const { Timer } = require("./clock.js");
+const { Timer, queueMicrotask } = require("./clock.js");
 const { Connection, ConnectionLost, LoginRefused } = require("./connection.js");
 const { Closed } = require("./errors.js");
 const { ServerError } = require("./reply.js");
@@ -20,54 +20,6 @@ const DELAY_MAX_MS = 3_600_000;
 /** Bound of what sums of times are off by. */
 const ROUNDING_MS = 0.001;
 
-/** The supplies by the time at which their next job begins: a binary heap. Entries that were replaced are skipped. */
-class Queue {
-  #heap = [];
-  #entries = 0;
-
-  push(supply, due) {
-    this.#entries += 1;
-    supply.due = due;
-    supply.entry = this.#entries;
-    const heap = this.#heap;
-    let index = heap.push({ due, entry: this.#entries, supply }) - 1;
-    while (index > 0 && isBefore(heap[index], heap[(index - 1) >> 1])) index = this.#swap(index, (index - 1) >> 1);
-  }
-
-  /** Returns the first entry that is valid. */
-  peek() {
-    while (this.#heap.length > 0) {
-      const [{ supply, entry }] = this.#heap;
-      if (supply.entry === entry && supply.due !== null) return this.#heap[0];
-      this.#pop();
-    }
-    return null;
-  }
-
-  #pop() {
-    const heap = this.#heap;
-    const last = heap.pop();
-    if (heap.length === 0) return;
-    heap[0] = last;
-    for (let index = 0; ; ) {
-      const [left, right] = [2 * index + 1, 2 * index + 2];
-      const child = right < heap.length && isBefore(heap[right], heap[left]) ? right : left;
-      if (child >= heap.length || !isBefore(heap[child], heap[index])) return;
-      index = this.#swap(index, child);
-    }
-  }
-
-  #swap(from, to) {
-    const heap = this.#heap;
-    [heap[from], heap[to]] = [heap[to], heap[from]];
-    return to;
-  }
-}
-
-function isBefore(one, other) {
-  return one.due < other.due || (one.due === other.due && one.entry < other.entry);
-}
-
 class Engine {
   #target;
   #tlsOptions;
@@ -75,7 +27,6 @@ class Engine {
   #connection = null;
   #generation = 0;
   #serial = 0;
-  #queue = new Queue();
   #isBusy = false;
   #isKicked = false;
   #timer = null;
@@ -113,7 +64,7 @@ class Engine {
 
   /** Sets when the next job of a supply begins. */
   schedule(supply, due) {
-    this.#queue.push(supply, due);
+    supply.due = due;
     this.kick();
   }
 
@@ -131,7 +82,10 @@ class Engine {
   discard() {
     this.#generation += 1;
     this.#dropConnection("the client was discarded");
-    for (const supply of this.supplies.values()) supply.forget();
+    for (const supply of this.supplies.values()) {
+      supply.forget();
+      if (supply.waiters.size === 0) supply.due = null;
+    }
   }
 
   /** Stops all work without a message. */
@@ -181,11 +135,20 @@ class Engine {
     if (this.#isBusy || this.isClosed) return;
     this.#timer?.stop();
     this.#timer = null;
-    const first = this.#queue.peek();
+    const first = this.#firstDue();
     if (first === null) return;
     const delay = first.due - this.clock.monotonicMs();
-    if (delay <= ROUNDING_MS) this.#run(first.supply, this.#generation);
+    if (delay <= ROUNDING_MS) this.#run(first, this.#generation);
     else this.#timer = new Timer(Math.min(delay, DELAY_MAX_MS), () => this.#beginJob()).unref();
+  }
+
+  /** Returns the supply whose job begins first, or null. There are at most 10,000, and a job waits for a server. */
+  #firstDue() {
+    let first = null;
+    for (const supply of this.supplies.values()) {
+      if (supply.due !== null && (first === null || supply.due < first.due)) first = supply;
+    }
+    return first;
   }
 
   /** Sends the request of a supply and applies its reply. One job at a time uses the connection. */

@@ -7,9 +7,9 @@ const { checkBoolean, checkInteger, checkOptions, show } = require("./errors.js"
 const FIELDS = ["time", "worker", "counter", "unitMs", "epochMs", "counterFirst"];
 
 /**
- * Layout of IDs: widths of the fields in bits, the unit of time and the epoch. The time is the highest field. The worker
- * id lies above the counter; with `counterFirst` the counter lies above the worker id, as in Sonyflake. All fields have
- * at most 63 bits together, so an ID fits a `BIGINT`.
+ * Layout of IDs: widths of the fields in bits, the unit of time and the epoch. The time is the highest field. The
+ * worker id lies above the counter; with `counterFirst` the counter lies above the worker id, as in Sonyflake. All
+ * fields have at most 63 bits together, so an ID fits a `BIGINT`.
  */
 class Layout {
   constructor(fields) {
@@ -28,7 +28,8 @@ class Layout {
   /** Returns the ID of a unit of time since the epoch, a worker id and a counter. */
   compose(unit, worker, counter) {
     const [high, low, width] = this.counterFirst ? [counter, worker, this.worker] : [worker, counter, this.counter];
-    return (((BigInt(unit) << BigInt(this.worker + this.counter - width)) | BigInt(high)) << BigInt(width)) | BigInt(low);
+    const upper = (BigInt(unit) << BigInt(this.worker + this.counter - width)) | BigInt(high);
+    return (upper << BigInt(width)) | BigInt(low);
   }
 
   /** Returns the fields of an ID: `unixMs` (begin of its unit of time), `worker`, `counter` and `time` (a `Date`). */
@@ -53,7 +54,8 @@ class Layout {
 }
 
 const snowflake = (epochMs) => new Layout({ time: 41, worker: 10, counter: 12, epochMs });
-const sonyflake = (epochMs) => new Layout({ time: 39, worker: 16, counter: 8, unitMs: 10, epochMs, counterFirst: true });
+const sonyflakeFields = { time: 39, worker: 16, counter: 8, unitMs: 10, counterFirst: true };
+const sonyflake = (epochMs) => new Layout({ ...sonyflakeFields, epochMs });
 
 Layout.TWITTER = snowflake(1_288_834_974_657);
 Layout.SNOWFLAKE = Layout.TWITTER;

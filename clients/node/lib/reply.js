@@ -107,7 +107,8 @@ class ReplyReader {
   #readBulk() {
     const end = this.#offset + this.#bulk;
     if (this.#buffer.length < end + 2) return INCOMPLETE;
-    if (this.#buffer[end] !== 0x0d || this.#buffer[end + 1] !== 0x0a) throw new MalformedReply("a bulk string without end");
+    if (this.#buffer[end] !== 0x0d || this.#buffer[end + 1] !== 0x0a)
+      throw new MalformedReply("a bulk string without end");
     const bytes = this.#buffer.subarray(this.#offset, end);
     this.#offset = end + 2;
     this.#bulk = -1;

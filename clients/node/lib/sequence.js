@@ -3,8 +3,8 @@
 /**
  * SequenceSupply: a local supply of values of one sequence. It is a queue of segments, ranges that a reply brought.
  * Almost every call takes the next value of the first segment within the millisecond that was checked last; `until` is
- * the index in that segment up to which a call has nothing else to do. Values ascend, and no segment is used longer than
- * `holdMs`.
+ * the index in that segment up to which a call has nothing else to do. Values ascend, and no segment is used longer
+ * than `holdMs`.
  */
 
 const { checkInteger } = require("./errors.js");
@@ -174,7 +174,7 @@ class SequenceSupply extends Supply {
     }
   }
 
-  /** Takes up to `n` values of the first segment: it, the first index and their number. Starts a fetch if few are left. */
+  /** Takes up to `n` values: the segment, the first index and their number. Starts a fetch if few values are left. */
   pop(n) {
     const [segment] = this.segments;
     const count = Math.min(n, segment.left);
@@ -245,6 +245,7 @@ class SequenceSupply extends Supply {
 
   forget() {
     this.dropSegments();
+    this.isWanted = false;
     for (const waiter of this.waiters) {
       waiter.isSent = false;
       this.dropParts(waiter);
@@ -310,15 +311,15 @@ class SequenceSupply extends Supply {
     this.isAboveDue = false;
     const skipped = this.skippedCount(first, step, size);
     const isOld = this.isOld(sent) || this.wallMs() < sent.wallMs;
-    if (skipped < size) {
-      this.newest = first + step * BigInt(size - 1);
-      this.droppedWaitMs = BACKOFF_FIRST_MS;
-    }
+    if (skipped < size) this.newest = first + step * BigInt(size - 1);
     const kept = isOld ? 0 : size - skipped;
+    if (kept > 0) this.droppedWaitMs = BACKOFF_FIRST_MS;
     this.dropped += size - kept;
     if (kept > 0) this.segments.push(new Segment(first + step * BigInt(skipped), step, kept, sent));
     this.serve();
-    if (skipped === size) this.waitForHigher();
+    if (skipped === size) this.isAboveDue = true;
+    if (kept === 0) this.waitLonger();
+    if (isOld) this.lastFailure = `a fetch took ${Math.round(this.durations.at(-1))} ms, holdMs is ${this.holdMs}`;
     if (this.waiters.size > 0) this.scheduleNow();
     this.arm();
   }
@@ -329,8 +330,8 @@ class SequenceSupply extends Supply {
     return Math.min(size, Number((this.newest - first) / step) + 1);
   }
 
-  waitForHigher() {
-    this.isAboveDue = true;
+  /** Makes the next fetch wait where a range was dropped whole. */
+  waitLonger() {
     this.retryAt = this.monotonicMs() + this.droppedWaitMs;
     this.droppedWaitMs = Math.min(2 * this.droppedWaitMs, BACKOFF_LAST_MS);
   }

@@ -1,8 +1,8 @@
 "use strict";
 
-/** Supply: what sequences and workers have in common. Waiting calls, retries, and the job that the engine runs for it. */
+/** Supply: the common part of sequences and workers: waiting calls, retries, and the job that the engine runs. */
 
-const { Timer } = require("./clock.js");
+const { Timer, monotonicMs, nextTurn } = require("./clock.js");
 const { Closed, Refused, TIMEOUT_MAX_MS, Unavailable, checkNumber, checkOptions, grouped } = require("./errors.js");
 const { ConnectionLost } = require("./connection.js");
 
@@ -46,7 +46,6 @@ class Supply {
     this.source = null;
     this.waiters = new Set();
     this.due = null;
-    this.entry = 0;
     this.hasJob = false;
     this.startedMs = 0;
     this.retryAt = 0;
@@ -74,7 +73,7 @@ class Supply {
     }
     if (signal?.aborted) throw signal.reason;
     this.checkOpen();
-    return { timeoutMs, signal, deadline: performance.now() + timeoutMs };
+    return { timeoutMs, signal, deadline: monotonicMs() + timeoutMs };
   }
 
   checkOpen() {
@@ -86,9 +85,11 @@ class Supply {
     if (this.waiters.size >= WAITERS_MAX) {
       throw new Unavailable(`${grouped(WAITERS_MAX)} calls wait for ${this} already: wait for some of them to return`);
     }
+    // It may have been aborted between two waits of one call.
+    if (signal?.aborted) throw signal.reason;
     return new Promise((resolve, reject) => {
       const abort = () => this.fail(waiter, signal.reason);
-      const timer = new Timer(deadline - performance.now(), () => this.fail(waiter, this.timeoutError(timeoutMs)));
+      const timer = new Timer(deadline - monotonicMs(), () => this.fail(waiter, this.timeoutError(timeoutMs)));
       signal?.addEventListener("abort", abort, { once: true });
       waiter.resolve = resolve;
       waiter.reject = reject;
@@ -136,7 +137,7 @@ class Supply {
    */
   async giveTurn() {
     const since = this.hasJob ? this.startedMs : this.due;
-    if (since !== null && this.monotonicMs() - since > HELP_AFTER_MS) await new Promise(setImmediate);
+    if (since !== null && this.monotonicMs() - since > HELP_AFTER_MS) await nextTurn();
   }
 
   // Jobs.

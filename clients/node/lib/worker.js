@@ -32,7 +32,7 @@ class Lease {
     this.token = token;
     this.notBefore = notBefore;
     this.notAfter = notAfter;
-    /** End that the server gave by its own clock. `notAfter` may be later, after a renewal with the time of this clock. */
+    /** End that the server gave by its own clock. `notAfter` is later after a renewal with the time of this clock. */
     this.serverEnd = notAfter;
     this.lengthMs = lengthMs;
     this.isUsed = false;
@@ -214,6 +214,7 @@ class WorkerSupply extends Supply {
     this.checkedMs = -1;
     this.triedMs = -Infinity;
     this.isLastReal = false;
+    this.isWanted = false;
     this.drift = null;
   }
 
@@ -335,7 +336,7 @@ class WorkerSupply extends Supply {
   }
 
   reportClock(differenceMs) {
-    const difference = `this machine's clock is ${differenceMs / 1000} s past the end of the lease that the server gave`;
+    const difference = `this machine's clock is ${differenceMs / 1000} s past the end of the lease that was given`;
     const remedy = "set the clock (timedatectl set-ntp true), or give the pool a lease longer than the difference";
     const message = `${this}: ${difference}: ${remedy}`;
     this.engine.emit("clock", { object: this.name, reason: message, differenceMs });
@@ -383,7 +384,7 @@ class WorkerSupply extends Supply {
   }
 
   failureEvent() {
-    return this.job === "RENEW" ? "renew_failed" : "fetch_failed";
+    return this.unfit === null && this.canRenew ? "renew_failed" : "fetch_failed";
   }
 }
 

@@ -18,12 +18,11 @@ const { FakeClient } = require("../testing.js");
 const { FakeServer, OK, counting, integers, lease, withClient } = require("./support.js");
 
 const INDEX = path.join(__dirname, "..", "index.js");
-const turn = () => new Promise(setImmediate);
 
 /** Runs a program, and returns what it printed once it has ended by itself. */
 async function run(url, source, ...options) {
-  const program = `const { Client, Layout } = require(${JSON.stringify(INDEX)}); const url = ${JSON.stringify(url)};${source}`;
-  const child = spawn(process.execPath, [...options, "-e", program], { stdio: ["ignore", "pipe", "inherit"] });
+  const head = `const { Client, Layout } = require(${JSON.stringify(INDEX)}); const url = ${JSON.stringify(url)};`;
+  const child = spawn(process.execPath, [...options, "-e", head + source], { stdio: ["ignore", "pipe", "inherit"] });
   let printed = "";
   child.stdout.on("data", (chunk) => (printed += chunk));
   const [code] = await once(child, "close");
@@ -68,7 +67,11 @@ test("a client that is dropped while a call waits is not collected, and later it
     })();`;
   const child = spawn(
     process.execPath,
-    ["--expose-gc", "-e", `const { Client } = require(${JSON.stringify(INDEX)}); const url = "${server.url}"; ${source}`],
+    [
+      "--expose-gc",
+      "-e",
+      `const { Client } = require(${JSON.stringify(INDEX)}); const url = "${server.url}"; ${source}`,
+    ],
     { stdio: ["ignore", "pipe", "inherit"] },
   );
   await server.request(1);
@@ -144,6 +147,22 @@ test("no text of an object shows a password", () => {
   assert.ok(!texts.join().includes("secret"));
   assert.match(texts[2], /Sequence 'orders' of Client of localhost:7890/);
 });
+
+test("a program whose tests replace its timers and clock keeps its client", () =>
+  withClient(
+    () => undefined,
+    {},
+    async ({ client }) => {
+      const names = ["setTimeout", "setImmediate", "clearTimeout", "queueMicrotask"];
+      const saved = names.map((name) => globalThis[name]);
+      for (const name of names) globalThis[name] = () => {};
+      try {
+        await assert.rejects(client.sequence("orders").next({ timeoutMs: 1 }), { name: "Unavailable" });
+      } finally {
+        names.forEach((name, index) => (globalThis[name] = saved[index]));
+      }
+    },
+  ));
 
 test("each thread has a client of its own", async () => {
   const server = await FakeServer.start(counting());

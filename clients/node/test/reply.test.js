@@ -8,7 +8,15 @@ const read = (text) => new ReplyReader().feed(Buffer.from(text));
 
 test("reads each kind of reply, in whatever pieces it comes", () => {
   const text = "*7\r\n+OK\r\n:-9223372036854775808\r\n$4\r\na\r\nb\r\n$-1\r\n*-1\r\n*2\r\n:1\r\n*0\r\n-ERR no\r\n";
-  const expected = ["OK", -9223372036854775808n, Buffer.from("a\r\nb"), null, null, [1n, []], new ServerError("ERR no")];
+  const expected = [
+    "OK",
+    -9223372036854775808n,
+    Buffer.from("a\r\nb"),
+    null,
+    null,
+    [1n, []],
+    new ServerError("ERR no"),
+  ];
   for (let size = 1; size <= text.length; size += 1) {
     const reader = new ReplyReader();
     let whole;

@@ -1,7 +1,7 @@
 "use strict";
 
 const assert = require("node:assert/strict");
-const { once } = require("node:events");
+const { getEventListeners, once } = require("node:events");
 const { test } = require("node:test");
 const { Client, Closed, Refused, Unavailable } = require("../index.js");
 const { FakeServer, OK, counting, error, integers, rejects, withClient } = require("./support.js");
@@ -9,7 +9,10 @@ const { FakeServer, OK, counting, error, integers, rejects, withClient } = requi
 const turn = () => new Promise(setImmediate);
 
 /** Returns a script that takes its replies from `replies`, one for each request. */
-const replying = (...replies) => () => replies.shift();
+const replying =
+  (...replies) =>
+  () =>
+    replies.shift();
 
 test("returns values in order, out of memory", () =>
   withClient(counting(), {}, async ({ client, server }) => {
@@ -18,7 +21,10 @@ test("returns values in order, out of memory", () =>
     assert.deepEqual(values, [1n, 2n, 3n, 4n, 5n]);
     assert.deepEqual(server.requests, [["SEQUENCE", "NEXT", "orders", "COUNT", "17"]]);
     const { values: returned, fetches, held, waits, dropped } = orders.stats();
-    assert.deepEqual({ returned, fetches, held, waits, dropped }, { returned: 5, fetches: 1, held: 12, waits: 1, dropped: 0 });
+    assert.deepEqual(
+      { returned, fetches, held, waits, dropped },
+      { returned: 5, fetches: 1, held: 12, waits: 1, dropped: 0 },
+    );
   }));
 
 test("fetches a second segment when half of the first is left, and uses it second", () =>
@@ -48,8 +54,14 @@ test("calls that are made together share a fetch", () =>
   withClient(counting(), {}, async ({ client, server }) => {
     const orders = client.sequence("orders", { prefetchMax: 0 });
     const values = await Promise.all(Array.from({ length: 100 }, () => orders.next()));
-    assert.deepEqual(values, Array.from({ length: 100 }, (_, index) => BigInt(index + 1)));
-    assert.deepEqual(server.requests.map((words) => words[4]), ["100"]);
+    assert.deepEqual(
+      values,
+      Array.from({ length: 100 }, (_, index) => BigInt(index + 1)),
+    );
+    assert.deepEqual(
+      server.requests.map((words) => words[4]),
+      ["100"],
+    );
   }));
 
 test("takes large numbers of values, over several fetches", () =>
@@ -85,21 +97,46 @@ test("returns whole increments, values above 2^53 and strings", async () => {
 
 test("the reply of a cancelled call serves later calls", async () => {
   let peer = null;
-  await withClient((words, from) => void (peer = from), {}, async ({ client, server }) => {
-    const orders = client.sequence("orders");
-    const reason = new Error("not needed");
-    const controller = new AbortController();
-    const call = orders.next({ signal: controller.signal });
-    await server.request(1);
-    controller.abort(reason);
-    await assert.rejects(call, (failure) => failure === reason);
-    server.script = counting(100);
-    const later = orders.next();
-    peer.write(integers(1, 17, 1));
-    assert.equal(await later, 1n);
-    assert.equal(orders.tryNext(), 2n);
-    assert.equal(server.requests.length, 1);
-  });
+  await withClient(
+    (words, from) => void (peer = from),
+    {},
+    async ({ client, server }) => {
+      const orders = client.sequence("orders");
+      const reason = new Error("not needed");
+      const controller = new AbortController();
+      const call = orders.next({ signal: controller.signal });
+      await server.request(1);
+      controller.abort(reason);
+      await assert.rejects(call, (failure) => failure === reason);
+      server.script = counting(100);
+      const later = orders.next();
+      peer.write(integers(1, 17, 1));
+      assert.equal(await later, 1n);
+      assert.equal(orders.tryNext(), 2n);
+      assert.equal(server.requests.length, 1);
+    },
+  );
+});
+
+test("a cancelled call drops what it has got, and calls leave no listener at their signal", async () => {
+  const replies = [integers(1, 1, 1), integers(2, 3, 1)];
+  await withClient(
+    () => replies.shift(),
+    {},
+    async ({ client, server }) => {
+      const orders = client.sequence("orders", { prefetchMax: 0 });
+      const { signal } = new AbortController();
+      assert.equal(await orders.next({ signal }), 1n);
+      assert.equal(getEventListeners(signal, "abort").length, 0);
+      const controller = new AbortController();
+      const call = orders.take(5, { signal: controller.signal });
+      await server.request(3);
+      controller.abort();
+      await assert.rejects(call, { name: "AbortError" });
+      const { values, dropped } = orders.stats();
+      assert.deepEqual({ values, dropped }, { values: 1, dropped: 2 });
+    },
+  );
 });
 
 test("a call that is cancelled before it begins takes nothing", () =>
@@ -110,26 +147,48 @@ test("a call that is cancelled before it begins takes nothing", () =>
   }));
 
 test("a call that times out is Unavailable, and names the last failure", async () => {
-  await withClient(() => undefined, {}, async ({ client, server }) => {
-    const orders = client.sequence("orders");
-    await rejects(orders.next({ timeoutMs: 5 }), Unavailable, /within 5 ms: 127\.0\.0\.1:\d+ has not replied yet/);
-    server.script = counting();
-  });
-  await withClient(() => error("TRYAGAIN store is behind"), { timeoutMs: 30 }, async ({ client }) => {
-    await rejects(client.sequence("orders").next(), Unavailable, /within 30 ms: 127.*TRYAGAIN store is behind/);
-  });
+  await withClient(
+    () => undefined,
+    {},
+    async ({ client, server }) => {
+      const orders = client.sequence("orders");
+      await rejects(orders.next({ timeoutMs: 5 }), Unavailable, /within 5 ms: 127\.0\.0\.1:\d+ has not replied yet/);
+      server.script = counting();
+    },
+  );
+  await withClient(
+    () => error("TRYAGAIN store is behind"),
+    { timeoutMs: 30 },
+    async ({ client }) => {
+      await rejects(client.sequence("orders").next(), Unavailable, /within 30 ms: 127.*TRYAGAIN store is behind/);
+    },
+  );
 });
 
 test("errors that a repetition does not mend are Refused, to all calls that wait", () =>
-  withClient(() => error("NOPERM no rights"), {}, async ({ client, events }) => {
-    const orders = client.sequence("orders");
-    const calls = [orders.next(), orders.take(5), orders.warmUp(3)];
-    for (const call of calls) await rejects(call, Refused, /sequence 'orders': 127.*NOPERM no rights/);
-    await assert.rejects(orders.next(), { code: "NOPERM" });
-    assert.deepEqual(events.map(({ event }) => event), ["connected", "fetch_failed", "fetch_failed"]);
-  }));
+  withClient(
+    () => error("NOPERM no rights"),
+    {},
+    async ({ client, events }) => {
+      const orders = client.sequence("orders");
+      const calls = [orders.next(), orders.take(5), orders.warmUp(3)];
+      for (const call of calls) await rejects(call, Refused, /sequence 'orders': 127.*NOPERM no rights/);
+      await assert.rejects(orders.next(), { code: "NOPERM" });
+      assert.deepEqual(
+        events.map(({ event }) => event),
+        ["connected", "fetch_failed", "fetch_failed"],
+      );
+    },
+  ));
 
-for (const text of ["TRYAGAIN x", "BUSY x", "EXHAUSTED x", "MISCONF x", "LOADING x", "ERR max number of clients reached"]) {
+for (const text of [
+  "TRYAGAIN x",
+  "BUSY x",
+  "EXHAUSTED x",
+  "MISCONF x",
+  "LOADING x",
+  "ERR max number of clients reached",
+]) {
   test(`${text} is retried`, () =>
     withClient(replying(error(text), error(text), integers(1, 1, 1)), {}, async ({ client, server }) => {
       assert.equal(await client.sequence("orders").next(), 1n);
@@ -160,7 +219,10 @@ test("after a lost connection values are above the newest one", () =>
     server.script = () => replies.shift();
     await server.disconnect(events);
     assert.equal(await orders.next(), 2n);
-    assert.deepEqual(server.requests.slice(1).map((words) => words.slice(5)), Array(3).fill(["ABOVE", "1"]));
+    assert.deepEqual(
+      server.requests.slice(1).map((words) => words.slice(5)),
+      Array(3).fill(["ABOVE", "1"]),
+    );
     assert.equal(orders.stats().dropped, 2);
     server.script = counting(3);
     await orders.next();
@@ -237,48 +299,62 @@ test("drops the segments when the wall clock goes back", () =>
 
 test("a reply that comes after holdMs is dropped", async () => {
   let peer = null;
-  await withClient((words, from) => void (peer = from), { isFrozen: true }, async ({ client, server, clock }) => {
-    const orders = client.sequence("orders");
-    const call = orders.next();
-    await server.request(1);
-    clock.shift({ monoMs: 60_000 });
-    server.script = counting(100);
-    peer.write(integers(1, 17, 1));
-    assert.equal(await call, 100n);
-  });
+  await withClient(
+    (words, from) => void (peer = from),
+    { isFrozen: true },
+    async ({ client, server, clock }) => {
+      const orders = client.sequence("orders");
+      const call = orders.next();
+      await server.request(1);
+      clock.shift({ monoMs: 60_000 });
+      server.script = counting(100);
+      peer.write(integers(1, 17, 1));
+      while (orders.stats().fetches < 1) await turn();
+      clock.shift({ monoMs: 10 });
+      assert.equal(await call, 100n);
+    },
+  );
 });
 
 test("with fresh a value serves only calls that waited when its request was sent", async () => {
   let peer = null;
-  await withClient((words, from) => void (peer = from), {}, async ({ client, server }) => {
-    const orders = client.sequence("orders", { fresh: true });
-    const early = [orders.next(), orders.next()];
-    assert.deepEqual(await server.request(1), ["SEQUENCE", "NEXT", "orders", "COUNT", "2"]);
-    const late = orders.next();
-    peer.write(integers(1, 2, 1));
-    assert.deepEqual(await Promise.all(early), [1n, 2n]);
-    assert.deepEqual(await server.request(2), ["SEQUENCE", "NEXT", "orders", "COUNT", "1"]);
-    peer.write(integers(3, 3, 1));
-    assert.equal(await late, 3n);
-    assert.equal(orders.tryNext(), null);
-  });
+  await withClient(
+    (words, from) => void (peer = from),
+    {},
+    async ({ client, server }) => {
+      const orders = client.sequence("orders", { fresh: true });
+      const early = [orders.next(), orders.next()];
+      assert.deepEqual(await server.request(1), ["SEQUENCE", "NEXT", "orders", "COUNT", "2"]);
+      const late = orders.next();
+      peer.write(integers(1, 2, 1));
+      assert.deepEqual(await Promise.all(early), [1n, 2n]);
+      assert.deepEqual(await server.request(2), ["SEQUENCE", "NEXT", "orders", "COUNT", "1"]);
+      peer.write(integers(3, 3, 1));
+      assert.equal(await late, 3n);
+      assert.equal(orders.tryNext(), null);
+    },
+  );
 });
 
 test("with fresh the values of a cancelled call are dropped", async () => {
   let peer = null;
-  await withClient((words, from) => void (peer = from), {}, async ({ client, server }) => {
-    const orders = client.sequence("orders", { fresh: true });
-    const controller = new AbortController();
-    const call = orders.next({ signal: controller.signal });
-    await server.request(1);
-    controller.abort();
-    await assert.rejects(call, { name: "AbortError" });
-    const later = orders.next();
-    server.script = counting(2);
-    peer.write(integers(1, 1, 1));
-    assert.equal(await later, 2n);
-    assert.equal(orders.stats().dropped, 1);
-  });
+  await withClient(
+    (words, from) => void (peer = from),
+    {},
+    async ({ client, server }) => {
+      const orders = client.sequence("orders", { fresh: true });
+      const controller = new AbortController();
+      const call = orders.next({ signal: controller.signal });
+      await server.request(1);
+      controller.abort();
+      await assert.rejects(call, { name: "AbortError" });
+      const later = orders.next();
+      server.script = counting(2);
+      peer.write(integers(1, 1, 1));
+      assert.equal(await later, 2n);
+      assert.equal(orders.stats().dropped, 1);
+    },
+  );
 });
 
 test("tryNext returns null without values, and starts the fetch", () =>
@@ -310,22 +386,26 @@ test("nothing is sent before the first use", () =>
 
 test("close ends all calls, is idempotent, and a late reply changes nothing", async () => {
   let peer = null;
-  await withClient((words, from) => void (peer = from), {}, async ({ client, server }) => {
-    const orders = client.sequence("orders");
-    const calls = [orders.next(), orders.take(3), orders.warmUp(5)];
-    await server.request(1);
-    const closing = client.close();
-    peer.write(integers(1, 17, 1));
-    for (const call of calls) await rejects(call, Closed);
-    assert.equal(await closing, true);
-    assert.equal(await client.close(), true);
-    await server.quiet();
-    assert.throws(() => orders.tryNext(), Closed);
-    await rejects(orders.next(), Closed);
-    assert.throws(() => client.sequence("orders"), Closed);
-    assert.throws(() => client.discard(), Closed);
-    assert.equal(orders.stats().held, 0);
-  });
+  await withClient(
+    (words, from) => void (peer = from),
+    {},
+    async ({ client, server }) => {
+      const orders = client.sequence("orders");
+      const calls = [orders.next(), orders.take(3), orders.warmUp(5)];
+      await server.request(1);
+      const closing = client.close();
+      peer.write(integers(1, 17, 1));
+      for (const call of calls) await rejects(call, Closed);
+      assert.equal(await closing, true);
+      assert.equal(await client.close(), true);
+      await server.quiet();
+      assert.throws(() => orders.tryNext(), Closed);
+      await rejects(orders.next(), Closed);
+      assert.throws(() => client.sequence("orders"), Closed);
+      assert.throws(() => client.discard(), Closed);
+      assert.equal(orders.stats().held, 0);
+    },
+  );
 });
 
 test("after close no value of memory is returned", () =>
@@ -353,6 +433,40 @@ test("discard drops the values and the connection, and calls that wait continue"
     peer.write(integers(18, 40, 1));
     assert.equal(await call, 100n);
     assert.deepEqual(server.requests.at(-1).slice(5), ["ABOVE", "17"]);
+  });
+});
+
+test("discard ends fetches for which no call waits", () =>
+  withClient(counting(), {}, async ({ client, server }) => {
+    const orders = client.sequence("orders");
+    assert.equal(orders.tryNext(), null);
+    client.discard();
+    await turn();
+    assert.equal(await client.sequence("other", { prefetchMax: 0 }).next(), 1n);
+    assert.equal(orders.stats().held, 0);
+    assert.deepEqual(
+      server.requests.map((words) => words[2]),
+      ["other"],
+    );
+  }));
+
+test("a holdMs that is shorter than a fetch makes the next fetch wait, and is named", () => {
+  let clock = null;
+  const script = (words) => {
+    clock.shift({ monoMs: 15 });
+    return counting()(words);
+  };
+  return withClient(script, { isFrozen: true }, async (given) => {
+    clock = given.clock;
+    const orders = given.client.sequence("orders", { holdMs: 10 });
+    const call = rejects(orders.next({ timeoutMs: 60_000 }), Closed);
+    while (orders.stats().fetches < 1) await turn();
+    await rejects(orders.next({ timeoutMs: 1 }), Unavailable, /a fetch took 15 ms, holdMs is 10/);
+    assert.equal(given.server.requests.length, 1);
+    clock.shift({ monoMs: 10 });
+    await given.server.request(2);
+    await given.client.close();
+    await call;
   });
 });
 
@@ -422,14 +536,18 @@ test("a server that does not listen is Unavailable", async () => {
 });
 
 test("at most 10,000 calls wait for an object", () =>
-  withClient(() => undefined, {}, async ({ client }) => {
-    const orders = client.sequence("orders");
-    const calls = Array.from({ length: 10_000 }, () => orders.next());
-    await rejects(orders.next(), Unavailable, /10,000 calls wait/);
-    const ends = Promise.allSettled(calls);
-    await client.close();
-    assert.ok((await ends).every(({ reason }) => reason instanceof Closed));
-  }));
+  withClient(
+    () => undefined,
+    {},
+    async ({ client }) => {
+      const orders = client.sequence("orders");
+      const calls = Array.from({ length: 10_000 }, () => orders.next());
+      await rejects(orders.next(), Unavailable, /10,000 calls wait/);
+      const ends = Promise.allSettled(calls);
+      await client.close();
+      assert.ok((await ends).every(({ reason }) => reason instanceof Closed));
+    },
+  ));
 
 test("the same name is the same object, and other options are an error", () =>
   withClient(counting(), {}, async ({ client }) => {
@@ -453,7 +571,11 @@ test("wrong arguments are errors that name the argument, its value and its range
     await rejects(orders.take("5"), TypeError, /n is "5"/);
     await rejects(orders.next({ timeoutMs: -1 }), RangeError, /timeoutMs is -1, must be 0 to 86,400,000/);
     await rejects(orders.next({ timeoutMs: NaN }), TypeError, /timeoutMs/);
-    await rejects(orders.next({ timeout: 5 }), TypeError, /option "timeout" is unknown, must be one of timeoutMs, signal/);
+    await rejects(
+      orders.next({ timeout: 5 }),
+      TypeError,
+      /option "timeout" is unknown, must be one of timeoutMs, signal/,
+    );
     await rejects(orders.next(5), TypeError, /options are 5/);
     await rejects(orders.next({ signal: 5 }), TypeError, /no AbortSignal/);
     await rejects(orders.warmUp(2_000_000), RangeError, /n is 2000000/);

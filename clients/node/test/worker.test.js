@@ -27,7 +27,12 @@ async function waitFor(events, kind, count = 1) {
 test("makes ascending IDs with the leased worker id", () =>
   withClient(serving({ LEASE: lease(7, NOW, NOW + 30_000) }), FROZEN, async ({ client, server, clock }) => {
     const worker = client.worker("orders", Layout.TWITTER, { name: "api 1", ttlS: 30 });
-    assert.deepEqual(Layout.TWITTER.parts(await worker.next()), { unixMs: NOW, worker: 7, counter: 0, time: new Date(NOW) });
+    assert.deepEqual(Layout.TWITTER.parts(await worker.next()), {
+      unixMs: NOW,
+      worker: 7,
+      counter: 0,
+      time: new Date(NOW),
+    });
     assert.equal(Layout.TWITTER.parts(worker.tryNext()).counter, 1);
     clock.shift({ wallMs: 5, monoMs: 5 });
     const { unixMs, counter } = Layout.TWITTER.parts(await worker.next());
@@ -54,7 +59,10 @@ test("a full counter takes the next unit, ahead of the clock, and stops at the e
     assert.equal(worker.tryNext(), null);
     await waitFor(events, "renewed");
     assert.equal(lastOf(server.requests[1]), NOW + 2);
-    assert.deepEqual(await worker.take(4), [0, 1, 2, 3].map((counter) => layout.compose(NOW + 3, 3, counter)));
+    assert.deepEqual(
+      await worker.take(4),
+      [0, 1, 2, 3].map((counter) => layout.compose(NOW + 3, 3, counter)),
+    );
     assert.equal(worker.tryNext(), null);
     clock.shift({ wallMs: 10, monoMs: 10 });
     assert.equal(worker.tryNext(), null);
@@ -73,7 +81,10 @@ test("a coarse unit is used only if the lease covers all of it", () => {
   return withClient(script, FROZEN, async ({ client, server }) => {
     const worker = client.worker("orders", layout);
     const ids = await worker.take(4);
-    assert.deepEqual(ids.map((id) => layout.parts(id).unixMs), Array(4).fill(NOW + 1000));
+    assert.deepEqual(
+      ids.map((id) => layout.parts(id).unixMs),
+      Array(4).fill(NOW + 1000),
+    );
     assert.equal(worker.tryNext(), null);
     await client.close();
     assert.equal(lastOf(server.requests.at(-1)), NOW + 1999);
@@ -160,7 +171,10 @@ for (const code of ["EXPIRED", "REVOKED", "WRONGTOKEN"]) {
       assert.equal(server.requests.length, 2);
       clock.shift({ wallMs: 1, monoMs: 1 });
       assert.equal(Layout.TWITTER.parts(await worker.next()).worker, 8);
-      assert.deepEqual(server.requests.map((words) => words[1]), ["LEASE", "RENEW", "LEASE"]);
+      assert.deepEqual(
+        server.requests.map((words) => words[1]),
+        ["LEASE", "RENEW", "LEASE"],
+      );
     });
   });
 }
@@ -236,33 +250,41 @@ test("an id that does not fit the layout is released and an error", () => {
 });
 
 test("a failed LEASE is retried after 1, 2, 4 seconds", () =>
-  withClient(serving({ LEASE: error("EXHAUSTED all ids are leased") }), FROZEN, async ({ client, server, clock, events }) => {
-    const call = client.worker("orders", Layout.TWITTER).next({ timeoutMs: 60_000 });
-    await waitFor(events, "fetch_failed");
-    for (const [index, waitMs] of [1000, 2000, 4000].entries()) {
-      clock.shift({ monoMs: waitMs - 1 });
-      await turn();
-      assert.equal(server.requests.length, index + 1);
-      clock.shift({ monoMs: 1 });
-      await waitFor(events, "fetch_failed", index + 2);
-    }
-    const closed = rejects(call, Closed);
-    await client.close();
-    await closed;
-  }));
+  withClient(
+    serving({ LEASE: error("EXHAUSTED all ids are leased") }),
+    FROZEN,
+    async ({ client, server, clock, events }) => {
+      const call = client.worker("orders", Layout.TWITTER).next({ timeoutMs: 60_000 });
+      await waitFor(events, "fetch_failed");
+      for (const [index, waitMs] of [1000, 2000, 4000].entries()) {
+        clock.shift({ monoMs: waitMs - 1 });
+        await turn();
+        assert.equal(server.requests.length, index + 1);
+        clock.shift({ monoMs: 1 });
+        await waitFor(events, "fetch_failed", index + 2);
+      }
+      const closed = rejects(call, Closed);
+      await client.close();
+      await closed;
+    },
+  ));
 
 test("a lost reply of LEASE counts as a failed one", () =>
-  withClient((words, peer) => void peer.destroy(), FROZEN, async ({ client, server, clock, events }) => {
-    const call = rejects(client.worker("orders", Layout.TWITTER).next(), Closed);
-    await waitFor(events, "fetch_failed");
-    clock.shift({ monoMs: 999 });
-    await turn();
-    assert.equal(server.requests.length, 1);
-    clock.shift({ monoMs: 1 });
-    await server.request(2);
-    await client.close();
-    await call;
-  }));
+  withClient(
+    (words, peer) => void peer.destroy(),
+    FROZEN,
+    async ({ client, server, clock, events }) => {
+      const call = rejects(client.worker("orders", Layout.TWITTER).next(), Closed);
+      await waitFor(events, "fetch_failed");
+      clock.shift({ monoMs: 999 });
+      await turn();
+      assert.equal(server.requests.length, 1);
+      clock.shift({ monoMs: 1 });
+      await server.request(2);
+      await client.close();
+      await call;
+    },
+  ));
 
 test("LOADING of a LEASE is polled", () => {
   const replies = [error("LOADING standby"), lease(7, NOW, NOW + 30_000)];
@@ -276,7 +298,11 @@ test("LOADING of a LEASE is polled", () => {
 
 test("errors of LEASE are Refused", () =>
   withClient(serving({ LEASE: error("ERR no such pool") }), FROZEN, async ({ client }) => {
-    await rejects(client.worker("orders", Layout.TWITTER).next(), Refused, /worker pool 'orders': 127.*ERR no such pool/);
+    await rejects(
+      client.worker("orders", Layout.TWITTER).next(),
+      Refused,
+      /worker pool 'orders': 127.*ERR no such pool/,
+    );
   }));
 
 const malformed = [
@@ -317,17 +343,21 @@ test("a renewal that shortens the lease closes the connection", () => {
 });
 
 test("close releases the lease with the real LAST, on a connection of its own", () =>
-  withClient(serving({ LEASE: lease(7, NOW, NOW + 30_000), RELEASE: OK }), FROZEN, async ({ client, server, events }) => {
-    const worker = client.worker("orders", Layout.TWITTER);
-    await worker.take(5000);
-    assert.equal(await client.close(), true);
-    const words = ["WORKERID", "RELEASE", "orders", "7", "token", "LAST", String(NOW + 1)];
-    assert.deepEqual(server.requests.slice(1), [words]);
-    assert.equal(events.at(-1).event, "released");
-    await rejects(worker.next(), Closed);
-    assert.throws(() => worker.tryNext(), Closed);
-    assert.equal(worker.stats().workerId, null);
-  }));
+  withClient(
+    serving({ LEASE: lease(7, NOW, NOW + 30_000), RELEASE: OK }),
+    FROZEN,
+    async ({ client, server, events }) => {
+      const worker = client.worker("orders", Layout.TWITTER);
+      await worker.take(5000);
+      assert.equal(await client.close(), true);
+      const words = ["WORKERID", "RELEASE", "orders", "7", "token", "LAST", String(NOW + 1)];
+      assert.deepEqual(server.requests.slice(1), [words]);
+      assert.equal(events.at(-1).event, "released");
+      await rejects(worker.next(), Closed);
+      assert.throws(() => worker.tryNext(), Closed);
+      assert.equal(worker.stats().workerId, null);
+    },
+  ));
 
 test("a release that is refused because of LAST is sent without it", () => {
   const script = serving({
@@ -357,7 +387,10 @@ test("a renewal whose reply comes after close changes nothing", async () => {
     peer.write(integers(NOW + 40_000));
     assert.equal(await closing, true);
     await server.quiet();
-    assert.deepEqual(events.map(({ event }) => event), ["connected", "leased", "released"]);
+    assert.deepEqual(
+      events.map(({ event }) => event),
+      ["connected", "leased", "released"],
+    );
     assert.equal(worker.stats().renewals, 0);
     await rejects(worker.next(), Closed);
   });
@@ -380,7 +413,37 @@ test("discard drops the lease without a message", () => {
     assert.equal(worker.stats().workerId, null);
     await server.quiet();
     assert.equal(Layout.TWITTER.parts(await worker.next()).worker, 8);
-    assert.deepEqual(server.requests.map((words) => words[1]), ["LEASE", "LEASE"]);
+    assert.deepEqual(
+      server.requests.map((words) => words[1]),
+      ["LEASE", "LEASE"],
+    );
+  });
+});
+
+test("discard ends a lease for which no call waits", () =>
+  withClient(serving({ LEASE: lease(7, NOW, NOW + 30_000) }), FROZEN, async ({ client, server, events }) => {
+    assert.equal(client.worker("orders", Layout.TWITTER).tryNext(), null);
+    client.discard();
+    await client.worker("other", Layout.TWITTER).next();
+    await waitFor(events, "leased");
+    assert.deepEqual(
+      server.requests.map((words) => words[2]),
+      ["other"],
+    );
+  }));
+
+test("a signal that aborts between two waits of a call ends the call", () => {
+  const controller = new AbortController();
+  const script = (words) => {
+    if (words[1] === "RENEW") return undefined;
+    return lease(7, NOW, NOW + 1);
+  };
+  return withClient(script, FROZEN, async ({ client, server }) => {
+    const onLeased = client.worker("orders", new Layout({ time: 41, worker: 4, counter: 1 }));
+    const call = onLeased.take(3, { signal: controller.signal });
+    await server.request(1);
+    controller.abort(new Error("enough"));
+    await assert.rejects(call, /enough/);
   });
 });
 
@@ -393,10 +456,14 @@ test("tryNext starts the lease", () =>
   }));
 
 test("a call that times out is Unavailable", () =>
-  withClient(() => undefined, FROZEN, async ({ client }) => {
-    const call = client.worker("orders", Layout.TWITTER).next({ timeoutMs: 5 });
-    await rejects(call, Unavailable, /no value of worker pool 'orders' within 5 ms/);
-  }));
+  withClient(
+    () => undefined,
+    FROZEN,
+    async ({ client }) => {
+      const call = client.worker("orders", Layout.TWITTER).next({ timeoutMs: 5 });
+      await rejects(call, Unavailable, /no value of worker pool 'orders' within 5 ms/);
+    },
+  ));
 
 test("the time of a layout that ended is an error with a remedy", () => {
   const layout = new Layout({ time: 10, worker: 4, counter: 2 });
@@ -406,15 +473,19 @@ test("the time of a layout that ended is an error with a remedy", () => {
 });
 
 test("one pool serves one layout", () =>
-  withClient(() => undefined, FROZEN, async ({ client }) => {
-    const worker = client.worker("orders", Layout.TWITTER);
-    const { time, worker: bits, counter, epochMs } = Layout.TWITTER;
-    assert.equal(client.worker("orders", new Layout({ time, worker: bits, counter, epochMs })), worker);
-    assert.throws(() => client.worker("orders", Layout.DISCORD), /'orders' exists with other options/);
-    assert.throws(() => client.worker("orders", {}), /layout is an object, must be a Layout such as Layout.TWITTER/);
-    assert.throws(() => client.worker("orders", Layout.TWITTER, { ttlS: 0 }), /ttlS is 0/);
-    assert.throws(() => client.worker("orders", Layout.TWITTER, { name: 5 }), /name is 5/);
-  }));
+  withClient(
+    () => undefined,
+    FROZEN,
+    async ({ client }) => {
+      const worker = client.worker("orders", Layout.TWITTER);
+      const { time, worker: bits, counter, epochMs } = Layout.TWITTER;
+      assert.equal(client.worker("orders", new Layout({ time, worker: bits, counter, epochMs })), worker);
+      assert.throws(() => client.worker("orders", Layout.DISCORD), /'orders' exists with other options/);
+      assert.throws(() => client.worker("orders", {}), /layout is an object, must be a Layout such as Layout.TWITTER/);
+      assert.throws(() => client.worker("orders", Layout.TWITTER, { ttlS: 0 }), /ttlS is 0/);
+      assert.throws(() => client.worker("orders", Layout.TWITTER, { name: 5 }), /name is 5/);
+    },
+  ));
 
 test("the name of a holder is printable ASCII of at most 64 bytes", () => {
   assert.equal(holderName("api-1"), "api-1");

@@ -6,6 +6,7 @@ of a process that has threads, such as the client's.
 """
 
 import os
+import sys
 
 from getid import Client, Layout
 
@@ -20,15 +21,21 @@ def application(environ, start_response):
     return [f"{os.getpid()} {orders.next()} {ids.next()}\n".encode()]
 
 
+def show(process: str) -> None:
+    # One write for a line, because several processes have this output.
+    sys.stdout.write(f"{process} {application({}, lambda *_: None)[0].decode()}")
+    sys.stdout.flush()
+
+
 def main() -> None:
     for _ in range(3):
         if os.fork() == 0:
-            print("child", *[line.decode().strip() for line in application({}, lambda *_: None)], flush=True)
+            show("child")
             client.close()
             os._exit(0)
     for _ in range(3):
         os.wait()
-    print("parent", *[line.decode().strip() for line in application({}, lambda *_: None)])
+    show("parent")
     client.close()
 
 

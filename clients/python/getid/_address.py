@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import socket
 from dataclasses import dataclass, field
 from urllib.parse import unquote_to_bytes
 
@@ -59,6 +60,8 @@ def parse_url(url: str | None = None) -> Target:
     rest, _, query = rest.partition("?")
     is_shuffled = _is_shuffled(query)
     if scheme == "getid+unix":
+        if not hasattr(socket, "AF_UNIX"):
+            raise ValueError(f"this platform has no Unix sockets, the url must be as in 'getid://127.0.0.1:{PORT}'")
         return _socket_target(rest)
     login, separator, hosts = rest.rpartition("@")
     user, password = _login(login) if separator else (None, None)

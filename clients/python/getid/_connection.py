@@ -122,9 +122,11 @@ class Connection:
 
     def _open(self, deadline: float) -> None:
         last: Exception = ConnectionLost("the host name has no address")
-        for family, place in self._places():
+        places = self._places()
+        for index, (family, place) in enumerate(places):
+            share = _left(deadline) / (len(places) - index)  # The first address may be one without a route.
             try:
-                self._open_one(family, place, deadline)
+                self._open_one(family, place, time.monotonic() + share)
                 return
             except (OSError, ValueError) as error:
                 self.close()

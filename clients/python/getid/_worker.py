@@ -6,19 +6,15 @@ make the same ID, whatever their clocks show. Almost every call counts up inside
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import socket
-import time
-from collections.abc import Iterator
 from os import getpid
 from typing import TYPE_CHECKING, Any
 
 from ._connection import Reply, ServerError
-from ._errors import ClockError, Refused, check_int
+from ._errors import ClockError, Refused
 from ._layout import Layout
-from ._sequence import TAKE_MAX
-from ._source import HELP_AFTER_S, Source, Waiter, unexpected
+from ._source import Source, unexpected
 
 if TYPE_CHECKING:
     from ._client import Client
@@ -32,10 +28,8 @@ RENEW_PAUSE_S = 1.0
 JUMP_S = 1.0
 """Distance by which the two clocks move apart before a renewal is due at once, in seconds."""
 
-TTL_MAX_S = 86_400
-
-CHUNK = 1000
-"""IDs that ``take`` makes under the lock in one piece."""
+TIME_MAX_MS = 1 << 50
+"""Latest time of a lease, in Unix milliseconds."""
 
 LOST_CODES = ("EXPIRED", "REVOKED", "WRONGTOKEN")
 
@@ -78,9 +72,7 @@ class Worker(Source):
         self._holder = holder_name(name)
         self._ttl = ttl
         self._newest = -1
-        self._returned = 0
-        self._leases = 0
-        self._renewals = 0
+        self._leases = self._renewals = 0
         self._time_ns = client._time_ns
         self._counter_max = (1 << layout.counter) - 1
         self._counter_step = 1 << layout.worker if layout.counter_first else 1
@@ -95,12 +87,9 @@ class Worker(Source):
         self._counter = 0
         self._base = 0
         self._end_unit = 0
-        self._is_wanted = False
         self._job = ""
-        self._job_lease: Lease | None = None
-        self._is_last_real = False
-        self._is_ahead = False
-        self._sent = self._renewed_at = self._tried_at = float("-inf")
+        self._is_last_real = self._is_ahead = False
+        self._sent = self._tried_at = float("-inf")
         self._lease_delay = RETRY_FIRST_S
         self._drift: float | None = None
         self._clock_ahead_ms = 0
@@ -111,57 +100,17 @@ class Worker(Source):
         Waits for the server for at most ``timeout`` seconds, by default the client's. Raises ``Unavailable``,
         ``Refused``, ``ClockError`` or ``Closed``.
         """
-        if getpid() == self._pid:
+        pid = getpid()
+        if pid == self._pid:
             with self._lock:
                 if self._time_ns() // 1_000_000 == self._checked_ms and self._counter < self._counter_max:
                     self._counter += 1
                     self._returned += 1
-                    return self._base + self._counter * self._counter_step
+                    if pid == self._pid:  # Else a signal handler forked the process, and the parent has the ID.
+                        return self._base + self._counter * self._counter_step
         return self._take(1, timeout)[0]
 
     __next__ = next
-
-    def __iter__(self) -> Iterator[int]:
-        return self
-
-    def take(self, n: int, timeout: float | None = None) -> list[int]:
-        """Returns ``n`` IDs, 1 to 1,000,000, ascending. Raises as :meth:`next` does."""
-        return self._take(check_int("n", n, 1, TAKE_MAX), timeout)
-
-    async def anext(self, timeout: float | None = None) -> int:
-        """Returns the next ID as :meth:`next` does, for asyncio: waits for a future of the running loop."""
-        limit = self._limit(timeout)
-        deadline = time.monotonic() + limit
-        ids: list[int] = []
-        while True:
-            waiter = self._draw_or_queue(ids, 1, asyncio.get_running_loop())
-            if waiter is None:
-                return ids[0]
-            await self._wait_async(waiter, limit, deadline)
-
-    def try_next(self) -> int | None:
-        """Returns the next ID if it can be made at once, else None. Never waits, and starts the lease."""
-        self._client._enter()
-        with self._lock:
-            self._check_open()
-            id = self._draw()
-            is_asking = self._due is not None and self._due <= self._client._monotonic()
-        if is_asking:
-            self._client._kick()
-        return id
-
-    def warm_up(self, n: int = 1, timeout: float | None = None) -> None:
-        """Waits until the worker id is leased. ``n`` has no meaning for a worker."""
-        check_int("n", n, 1, TAKE_MAX)
-        limit = self._limit(timeout)
-        self._client._enter()
-        with self._lock:
-            self._check_open()
-            if self._lease is not None:
-                return
-            waiter = self._enqueue(Waiter(1))
-            self._want()
-        self._wait(waiter, limit, time.monotonic() + limit)
 
     def stats(self) -> dict[str, Any]:
         """Returns the counters of this object: ``values``, ``worker_id``, ``not_before_ms``, ``not_after_ms``,
@@ -182,89 +131,53 @@ class Worker(Source):
 
     # Calls.
 
-    def _take(self, n: int, timeout: float | None) -> list[int]:
-        limit = self._limit(timeout)
-        deadline = time.monotonic() + limit
-        ids: list[int] = []
-        while True:
-            waiter = self._draw_or_queue(ids, n, None)
-            if waiter is None:
-                if len(ids) == n:
-                    return ids
-                continue
-            self._wait(waiter, limit, deadline)
-
-    def _draw_or_queue(self, ids: list[int], n: int, loop: Any) -> Waiter | None:
-        """Makes up to ``CHUNK`` of the missing IDs. Returns a waiter if none can be made now."""
-        waiter = None
-        client = self._client
-        client._enter()
-        with self._lock:
-            self._check_open()
-            for _ in range(min(CHUNK, n - len(ids))):
-                id = self._draw()
-                if id is None:
-                    waiter = self._enqueue(Waiter(1, loop=loop))
-                    break
-                ids.append(id)
-            is_due = self._due is not None and self._client._monotonic() >= self._due
-            is_late = is_due and self._client._monotonic() - self._due > HELP_AFTER_S  # type: ignore[operator]
-        if waiter is None and is_due:
-            client._kick()
-            if is_late and loop is None:
-                client._help(self)
-        return waiter
-
-    def _draw(self) -> int | None:
-        """Returns an ID, or None if the lease covers no further unit. Starts what is due."""
+    def _draw(self, n: int) -> range:
+        """Returns up to ``n`` IDs of one unit, or none if the lease covers no further unit."""
         lease, layout = self._lease, self.layout
         if lease is None:
-            self._want()
-            return None
+            return range(0)
         now_ms = self._time_ns() // 1_000_000
         if now_ms != self._checked_ms:
             self._check_clocks(now_ms)
+        # What the fast path uses changes only while it is stopped, and after what LAST is made of.
+        self._checked_ms = -1
         unit = max((now_ms - layout.epoch_ms) // layout.unit_ms, self._unit)
-        counter = 0
-        if unit == self._unit:
-            counter = self._counter + 1
-            if counter > self._counter_max:
-                unit, counter = unit + 1, 0
+        counter = self._counter + 1 if unit == self._unit else 0
+        if counter > self._counter_max:
+            unit, counter = unit + 1, 0
         if unit >= self._end_unit:
-            self._checked_ms = -1
-            self._check_range(unit)
-            self._want()
-            return None
+            if unit >= 1 << layout.time:
+                raise Refused(f"{self}: the time of the layout ended: take one with a later epoch or more bits of time")
+            return range(0)
+        lease.is_used = True
+        self._newest = unit
+        count = min(n, self._counter_max - counter + 1)
         if unit != self._unit:
             self._base = layout.compose(unit, lease.id, 0)
-        self._unit = self._newest = unit
-        self._counter = counter
-        self._checked_ms = now_ms
+        self._unit, self._counter = unit, counter + count - 1
         self._clock_ahead_ms = 0
-        lease.is_used = True
-        self._returned += 1
-        return self._base + counter * self._counter_step
+        self._returned += count
+        self._checked_ms = now_ms
+        first, step = self._base + counter * self._counter_step, self._counter_step
+        return range(first, first + count * step, step)
 
-    def _check_range(self, unit: int) -> None:
-        if unit >= 1 << self.layout.time:
-            raise Refused(f"{self}: the time of the layout ended: take one with a later epoch or more bits of time")
+    def _is_warm(self, n: int) -> bool:
+        return self._lease is not None
 
     def _check_clocks(self, now_ms: int) -> None:
         """Makes a renewal due at once if the wall clock was set. Compares both clocks."""
         now = self._client._monotonic()
         drift = now_ms / 1000 - now
-        if self._drift is not None and abs(drift - self._drift) > JUMP_S and self._can_renew():
+        is_jump = self._drift is not None and abs(drift - self._drift) > JUMP_S
+        if is_jump and self._can_renew():
             self._client._schedule(self, max(now, self._tried_at + RENEW_PAUSE_S))
-        if self._drift is None or abs(drift - self._drift) > JUMP_S:
+        if is_jump or self._drift is None:
             self._drift = drift
 
     def _want(self) -> None:
-        """Starts the lease or renewal without which no ID can be made."""
-        self._is_wanted = True
         if self._has_job:
             return
-        now = self._client._monotonic()
-        due = max(now, self._retry_at)
+        due = max(self._client._monotonic(), self._retry_at)
         if self._can_renew():
             due = max(due, self._tried_at + RENEW_PAUSE_S)
         if self._due is None or self._due > due:
@@ -280,40 +193,40 @@ class Worker(Source):
         return self.layout.unit_end_ms(self._newest) if lease.is_used else lease.not_before - 1
 
     def _forget(self) -> None:
-        self._lease = self._unfit = None
+        super()._forget()
         self._checked_ms = -1
+        self._lease = self._unfit = None
         self._is_last_real = False
         self._tried_at = float("-inf")
         self._drift = None
-        if not self._waiters:
-            self._due = None
 
-    def _stop(self) -> list[tuple[bytes, ...]]:
+    def _release_requests(self) -> list[tuple[bytes, ...]]:
         requests = []
+        self._checked_ms = -1
         if self._lease is not None and not self._lease.is_lost:
-            requests.append(self._release_of(self._lease, self._last()))
+            requests.append(self._request("RELEASE", self._lease, self._last()))
         if self._unfit is not None:
-            requests.append(self._release_of(self._unfit, self._unfit.not_before - 1))
-        self._forget()
+            requests.append(self._request("RELEASE", self._unfit, self._unfit.not_before - 1))
         return requests
 
-    def _release_of(self, lease: Lease, last: int) -> tuple[bytes, ...]:
-        id, token = b"%d" % lease.id, lease.token
-        return (b"WORKERID", b"RELEASE", self.name.encode(), id, token, b"LAST", b"%d" % max(last, 0))
+    def _request(self, job: str, lease: Lease, last: int) -> tuple[bytes, ...]:
+        pool, id = self.name.encode(), b"%d" % lease.id
+        return (b"WORKERID", job.encode(), pool, id, lease.token, b"LAST", b"%d" % max(last, 0))
 
     # Jobs.
 
+    def _next_job(self) -> str:
+        return "RELEASE" if self._unfit is not None else "RENEW" if self._can_renew() else "LEASE"
+
     def _begin(self, serial: int) -> tuple[bytes, ...] | None:
         self._sent = self._client._monotonic()
-        self._job_lease = self._lease
+        self._job = self._next_job()
         if self._unfit is not None:
-            self._job = "RELEASE"
-            return self._release_of(self._unfit, self._unfit.not_before - 1)
-        if self._can_renew():
-            return self._begin_renewal()
+            return self._request("RELEASE", self._unfit, self._unfit.not_before - 1)
+        if self._lease is not None and self._job == "RENEW":
+            return self._begin_renewal(self._lease)
         if not self._waiters and not self._is_wanted:
             return None
-        self._job = "LEASE"
         request: tuple[bytes, ...] = (b"WORKERID", b"LEASE", self.name.encode())
         if self._holder:
             request += (b"NAME", self._holder)
@@ -321,18 +234,12 @@ class Worker(Source):
             request += (b"TTL", b"%d" % self._ttl)
         return request
 
-    def _begin_renewal(self) -> tuple[bytes, ...]:
-        self._job = "RENEW"
-        lease = self._lease
-        assert lease is not None
+    def _begin_renewal(self, lease: Lease) -> tuple[bytes, ...]:
         self._tried_at = self._sent
-        last = self._last()
-        now_ms = self._time_ns() // 1_000_000
+        last, now_ms = self._last(), self._time_ns() // 1_000_000
         self._is_ahead = now_ms >= lease.not_after and now_ms - 1 > last and not self._is_last_real
         self._is_last_real = False
-        sent = now_ms - 1 if self._is_ahead else last
-        id, token = b"%d" % lease.id, lease.token
-        return (b"WORKERID", b"RENEW", self.name.encode(), id, token, b"LAST", b"%d" % max(sent, 0))
+        return self._request("RENEW", lease, now_ms - 1 if self._is_ahead else last)
 
     def _apply(self, reply: Reply) -> None:
         if self._job == "RELEASE":
@@ -359,6 +266,7 @@ class Worker(Source):
         if lease.id >= 1 << self.layout.worker:
             self._refuse_unfit(lease)
             return
+        self._checked_ms = -1
         self._lease = lease
         self._leases += 1
         layout = self.layout
@@ -393,8 +301,7 @@ class Worker(Source):
     def _schedule_renewal(self) -> None:
         lease = self._lease
         assert lease is not None
-        self._renewed_at = self._sent
-        due = self._renewed_at + lease.length_ms / 3000
+        due = self._sent + lease.length_ms / 3000
         self._client._schedule(self, max(due, self._sent + RENEW_PAUSE_S))
 
     def _set_end(self) -> None:
@@ -407,7 +314,7 @@ class Worker(Source):
         lease = self._lease
         assert lease is not None
         is_end = isinstance(reply, list) and len(reply) >= 1 and type(reply[0]) is int
-        if not is_end or reply[0] < lease.not_after:
+        if not is_end or not lease.not_after <= reply[0] <= TIME_MAX_MS:
             raise unexpected("WORKERID RENEW", reply)
         self._succeeded()
         lease.not_after = reply[0]
@@ -456,9 +363,10 @@ class Worker(Source):
         return False
 
     def _retry_delay(self, delay: float, can_lose: bool) -> float:
-        if self._job == "LEASE" and can_lose:
+        job = self._next_job()  # A failed connect came before the begin of the job.
+        if job == "LEASE" and can_lose:
             delay, self._lease_delay = self._lease_delay, min(2 * self._lease_delay, RETRY_LAST_S)
-        if self._job == "RENEW":
+        if job == "RENEW":
             delay = max(delay, self._tried_at + RENEW_PAUSE_S - self._client._monotonic())
         return delay
 
@@ -467,12 +375,12 @@ class Worker(Source):
         return lease is not None and not lease.is_lost and self._time_ns() // 1_000_000 < lease.not_after
 
     def _failure_event(self) -> str:
-        return "renew_failed" if self._job == "RENEW" else "fetch_failed"
+        return "renew_failed" if self._next_job() == "RENEW" else "fetch_failed"
 
     def _parse_lease(self, reply: Reply) -> Lease:
         if isinstance(reply, list) and len(reply) >= 5:
             id, token, not_before, not_after, length_ms = reply[:5]
-            are_numbers = all(type(number) is int and number >= 0 for number in (id, not_before, not_after, length_ms))
+            are_numbers = all(type(n) is int and 0 <= n <= TIME_MAX_MS for n in (id, not_before, not_after, length_ms))
             if are_numbers and isinstance(token, bytes) and 0 < len(token) <= 256 and not_before < not_after:
                 return Lease(id, token, not_before, not_after, max(length_ms, 1))
         shown = reply[:1] if isinstance(reply, list) else reply  # The token is secret.

@@ -15,11 +15,9 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from ._errors import TIMEOUT_MAX_S, check_int, check_name, check_number
+from ._errors import TIMEOUT_MAX_S, check_int, check_number
 from ._layout import Layout
-from ._sequence import HOLD_MAX_S, HOLD_MIN_S, PREFETCH_MAX, TAKE_MAX
-from ._source import closed_error
-from ._worker import TTL_MAX_S
+from ._objects import TAKE_MAX, Objects, Unique, closed_error
 
 __all__ = ["FakeClient", "FakeSequence", "FakeWorker"]
 
@@ -27,7 +25,7 @@ START_MS = 1000
 """Time of a fake worker's first ID, in milliseconds after the layout's epoch."""
 
 
-class FakeSource:
+class FakeSource(Unique):
     """Base of :class:`FakeSequence` and :class:`FakeWorker`."""
 
     def __init__(self, client: FakeClient, name: str) -> None:
@@ -69,15 +67,6 @@ class FakeSource:
         with self._client._lock:
             self._values += n
             return [self._draw() for _ in range(n)]
-
-    def __copy__(self) -> Any:
-        return self
-
-    def __deepcopy__(self, memo: Any) -> Any:
-        return self
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        raise TypeError(f"{type(self).__name__} cannot be serialised: make a client in each process")
 
 
 class FakeSequence(FakeSource):
@@ -126,46 +115,21 @@ class FakeWorker(FakeSource):
         }
 
 
-class FakeClient:
+class FakeClient(Objects[FakeSequence, FakeWorker]):
     """Fake of :class:`getid.Client`. Its sequences count up from ``start``."""
 
     def __init__(self, start: int = 1) -> None:
+        super().__init__()
         self._start = check_int("start", start, 0, 1 << 62)
         self.timeout = 5.0
         self._lock = threading.Lock()
-        self._sources: dict[tuple[str, str], tuple[Any, FakeSource]] = {}
-        self._is_closed = False
         self._error: BaseException | None = None
 
-    def sequence(self, name: str, prefetch_max: int = 10_000, hold: float = 60.0, fresh: bool = False) -> FakeSequence:
-        """Returns the fake sequence of a name, the same object each time."""
-        check_name("name", name)
-        check_int("prefetch_max", prefetch_max, 0, PREFETCH_MAX)
-        check_number("hold", hold, HOLD_MIN_S, HOLD_MAX_S)
-        options = (prefetch_max, hold, fresh)
-        found = self._object(("sequence", name), options, FakeSequence(self, name, self._start))
-        assert isinstance(found, FakeSequence)
-        return found
+    def _make_sequence(self, name: str, *_: Any) -> FakeSequence:
+        return FakeSequence(self, name, self._start)
 
-    def worker(self, pool: str, layout: Layout, name: str | None = None, ttl: int | None = None) -> FakeWorker:
-        """Returns the fake worker of a pool, the same object each time."""
-        check_name("pool", pool)
-        if not isinstance(layout, Layout):
-            raise TypeError(f"layout is {layout!r}, must be a Layout such as Layout.TWITTER")
-        if ttl is not None:
-            check_int("ttl", ttl, 1, TTL_MAX_S)
-        found = self._object(("worker", pool), (layout, name, ttl), FakeWorker(self, pool, layout))
-        assert isinstance(found, FakeWorker)
-        return found
-
-    def _object(self, key: tuple[str, str], options: Any, made: FakeSource) -> FakeSource:
-        with self._lock:
-            if self._is_closed:
-                raise closed_error()
-            found_options, found = self._sources.setdefault(key, (options, made))
-        if found_options != options:
-            raise ValueError(f"{key[0]} '{key[1]}' exists with other options: use the same ones, or another client")
-        return found
+    def _make_worker(self, pool: str, layout: Layout, *_: Any) -> FakeWorker:
+        return FakeWorker(self, pool, layout)
 
     def fail(self, error: BaseException) -> None:
         """Makes the next call of an object raise ``error``, such as ``Unavailable("down")``."""
@@ -191,18 +155,3 @@ class FakeClient:
             error, self._error = self._error, None
         if error is not None:
             raise error
-
-    def __enter__(self) -> FakeClient:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def __copy__(self) -> FakeClient:
-        return self
-
-    def __deepcopy__(self, memo: Any) -> FakeClient:
-        return self
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        raise TypeError("FakeClient cannot be serialised: make a client in each process")

@@ -1,6 +1,7 @@
 """URLs."""
 
 import os
+import socket
 import unittest
 from unittest import mock
 
@@ -77,3 +78,13 @@ class TestAddress(unittest.TestCase):
         with mock.patch.dict(os.environ):
             os.environ.pop("GETID_URL", None)
             self.assertEqual(parse_url().addresses, (Address("127.0.0.1", 7890),))
+
+
+class TestPlatforms(unittest.TestCase):
+    @unittest.skipUnless(hasattr(socket, "AF_UNIX"), "this platform is the case itself")
+    def test_without_unix_sockets(self) -> None:
+        self.addCleanup(setattr, socket, "AF_UNIX", socket.AF_UNIX)
+        del socket.AF_UNIX
+        with self.assertRaisesRegex(ValueError, "this platform has no Unix sockets, the url must be as in 'getid://"):
+            parse_url("getid+unix:///run/getid.sock")
+        self.assertEqual(parse_url("getid://a").addresses, (Address("a", 7890),))

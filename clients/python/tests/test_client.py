@@ -99,7 +99,7 @@ class TestClose(GetidTest):
         self.assertTrue(client.close())
         with self.assertRaises(Closed):
             waiting()
-        until(lambda: not client._is_busy and not client._retired)
+        until(lambda: client._job is None and not client._retired)
 
     def test_during_a_renewal_its_late_reply_changes_nothing(self) -> None:
         client = self.client()
@@ -113,14 +113,14 @@ class TestClose(GetidTest):
             reply = request(connection, arguments, *rest)
             if b"RENEW" in arguments:
                 found.set()
-                until(lambda: client._is_finished)
+                until(lambda: client._released is not None)
             return reply
 
         with mock.patch.object(_client.Connection, "request", late):
             self.clock.shift(wall_ms=10_000, mono_ms=10_000)
             self.assertTrue(found.wait(BOUND_S))
             self.assertTrue(client.close())
-            until(lambda: not client._is_busy)
+            until(lambda: client._job is None)
         self.assertIsNone(worker.stats()["not_after_ms"])
         self.assertEqual(worker.stats()["renewals"], 0)
         with self.assertRaises(Closed):
@@ -169,7 +169,9 @@ class TestClose(GetidTest):
     def test_a_release_that_is_refused(self) -> None:
         for replies, released in (
             ([b"-EXPIRED x\r\n"], True),
-            ([b"-WRONGTOKEN x\r\n"], False),
+            ([b"-WRONGTOKEN x\r\n"], True),
+            ([b"-REVOKED x\r\n"], True),
+            ([b"-NOPERM x\r\n"], False),
             ([b"-MISCONF x\r\n"], False),
             ([CLOSE], False),
             ([b"-ERR LAST\r\n", b"+OK\r\n"], True),
@@ -229,6 +231,22 @@ class TestDiscard(GetidTest):
         self.assertEqual(MS.parts(id).worker, 8)
         self.assertGreater(id, newest)
         self.assertIn("ABOVE 100", self.server.wait("ABOVE"))
+
+    def test_drops_the_fetch_that_no_call_waits_for(self) -> None:
+        """Else a snapshot would have its values, and give them each time that it is resumed."""
+        frozen = threading.Event()
+        self.addCleanup(frozen.set)
+        with mock.patch.object(_client, "_background", lambda reference, signal: frozen.wait(BOUND_S)):
+            client = self.client()
+            sequence = client.sequence("orders")
+            sequence.take(16)  # Does the job itself. A prefetch is due.
+            self.assertIsNotNone(sequence._due)
+            client.discard()
+            self.assertIsNone(sequence._due)
+            self.assertIsNone(sequence.try_next())
+            client.discard()
+            self.assertIsNone(sequence._due)
+            self.assertFalse(sequence._is_wanted)
 
     def test_calls_that_wait_continue(self) -> None:
         client = self.client()
@@ -340,6 +358,50 @@ class TestFork(GetidTest):
         until(lambda: bool(results))
         self.assertRegex(results[0], r"^\d+$")
 
+    def test_a_fork_in_the_middle_of_a_call(self) -> None:
+        """By a signal handler: the parent has the value that the interrupted call took."""
+        client = self.client(timeout=BOUND_S)
+        sequence, worker = client.sequence("orders"), client.worker("pool", MS, name="n")
+        self.server.worker_step = 1
+        for source, field in ((sequence, "_clock"), (worker, "_time_ns")):
+            for is_fast in (True, False):
+                with self.subTest(field, is_fast=is_fast):
+                    source.take(2)
+                    source.next()
+                    self.clock.shift(mono_ms=0 if is_fast else 2, wall_ms=0 if is_fast else 2)
+                    until(lambda: not source._has_job)
+                    clock, children = getattr(source, field), []
+
+                    def fork(clock=clock, children=children):
+                        if not children:
+                            children.append(0)
+                            with warnings.catch_warnings():
+                                warnings.simplefilter("ignore", DeprecationWarning)
+                                children.append(os.fork())
+                        return clock()
+
+                    reading, writing = os.pipe()
+                    setattr(source, field, fork)
+                    pid = os.getpid()
+                    try:
+                        value = source.next()
+                        if os.getpid() != pid:
+                            os.write(writing, str(value).encode())
+                    except BaseException as error:
+                        if os.getpid() == pid:
+                            raise
+                        os.write(writing, repr(error).encode())
+                    finally:
+                        if os.getpid() != pid:
+                            os._exit(0)
+                    setattr(source, field, clock)
+                    os.close(writing)
+                    with os.fdopen(reading) as stream:
+                        found = stream.read()
+                    os.waitpid(children[1], 0)
+                    self.assertRegex(found, r"^\d+$")
+                    self.assertNotEqual(int(found), value)
+
     def test_children_of_children_and_threads(self) -> None:
         client = Client(self.server.url, timeout=BOUND_S)
         self.addCleanup(client.close)
@@ -392,7 +454,7 @@ class TestTls(GetidTest):
         client.close()
         with self.assertRaises(Closed):
             waiting()
-        until(lambda: not client._is_busy)
+        until(lambda: client._job is None)
 
     @unittest.skipUnless(hasattr(os, "fork"), "no fork on this system")
     def test_a_child_leaves_the_connection_to_its_parent(self) -> None:
@@ -460,7 +522,7 @@ class TestEvents(GetidTest):
         waits = []
 
         def work():
-            waits.append(client._take_due(None)[1])
+            waits.append(client._take_due(_client.Job(), None))
 
         with client._lock:
             work()
@@ -530,6 +592,28 @@ class TestAsyncio(GetidTest):
         task.cancel = None  # Its loop is closed, and asyncio would warn of it.
         task._log_destroy_pending = False
 
+    def test_a_call_that_is_collected_while_its_thread_holds_the_lock(self) -> None:
+        """The garbage collector runs at any place, so the end of such a call takes no lock."""
+        client = self.client()
+        sequence = client.sequence("orders", prefetch_max=0)
+        self.server.script.append(self.server.gated(None))
+
+        def collect() -> None:
+            loop = asyncio.new_event_loop()
+            coroutine = sequence.anext()
+            task = loop.create_task(coroutine)
+            loop.call_later(0, loop.stop)
+            loop.run_forever()
+            task._log_destroy_pending = False
+            loop.close()
+            with client._lock:
+                coroutine.close()
+
+        start(collect)()
+        self.server.open_gate()
+        until(lambda: not sequence._waiters)
+        self.assertIn(sequence.next(), (1, 2))
+
 
 class TestExit(unittest.TestCase):
     """A program that ends without close(): at once, without a message and without output."""
@@ -559,7 +643,7 @@ class TestExit(unittest.TestCase):
 
     def test_while_a_request_is_under_way(self) -> None:
         self.server.script.append(HANG)
-        self.run_program("client.sequence('a').try_next()\nwhile not client._is_busy: pass")
+        self.run_program("client.sequence('a').try_next()\nwhile client._job is None: pass")
         self.assertIn(self.commands(), ([], ["SEQUENCE NEXT"]))
 
     def test_in_an_exit_handler(self) -> None:

@@ -54,11 +54,8 @@ class TestSegments(GetidTest):
             self.server.log.entries.clear()
             # No value of the reply is left over, so no prefetch follows.
             self.server.script.append(lambda arguments: self.server.values(1))
-            sequence._due = 0.0
-            sequence._prefetch, _prefetch = sequence._prefetch, sequence._prefetch
-            waiting = start(sequence.next)
-            self.clock.shift()
             with mock.patch.object(sequence, "_is_low", lambda: False):
+                waiting = start(sequence.next)
                 sizes.append(int(self.server.wait("NEXT").split()[-1]) - 1)
                 waiting()
                 until(lambda: not sequence._has_job)
@@ -357,6 +354,15 @@ class TestErrors(GetidTest):
                     self.clock.shift(mono_ms=wait_ms)
                 self.assertGreater(waiting(), 0)
                 self.assertEqual(sequence.stats()["failures"], 9)
+
+    def test_a_server_without_room_for_another_connection(self) -> None:
+        """The server closes the connection behind its error."""
+        self.server.script.append((b"-ERR max number of clients reached\r\n",))
+        waiting = start(self.client().sequence("orders").next)
+        self.events.wait_event("fetch_failed")
+        self.clock.shift(mono_ms=10)
+        self.assertEqual(waiting(), 1)
+        self.assertEqual(self.server.connections, 2)
 
     def test_loading_is_polled(self) -> None:
         sequence, waiting = self.failing(*[b"-LOADING x\r\n"] * 3)

@@ -6,7 +6,7 @@ import random
 import unittest
 
 from getid import ClockError, Closed, Layout, Refused, Unavailable
-from getid._worker import holder_name
+from getid._worker import Lease, holder_name
 
 from .support import CLOSE, MS, NOW_MS, GetidTest, lease, no_threads, start, until
 
@@ -199,6 +199,17 @@ class TestRenewal(WorkerTest):
         self.events.wait_event("renew_failed", 21)
         self.assertIsNone(self.due_in(worker))
 
+    def test_a_renewal_without_a_connection(self) -> None:
+        """Its event is that of a renewal, although no request was made."""
+        self.server.close()
+        other = self.client().worker("pool", MS, name="n")
+        other._lease, other._job = Lease(7, b"t", NOW_MS, NOW_MS + 60_000, 30_000), "LEASE"
+        other._set_end()
+        with other._lock:
+            other._want_now()
+        other._client._kick()
+        self.events.wait_event("renew_failed")
+
     def test_a_lost_lease_is_used_to_its_end(self) -> None:
         for code in (b"EXPIRED", b"REVOKED", b"WRONGTOKEN"):
             with self.subTest(code):
@@ -241,7 +252,17 @@ class TestRenewal(WorkerTest):
 
     def test_replies_of_unexpected_form(self) -> None:
         good = [7, b"t", NOW_MS, NOW_MS + 30_000, 30_000]
-        wrong = [good[:4], [-1, *good[1:]], [7, b"", *good[2:]], [7, 5, *good[2:]], [7, b"t", 5, 5, 1], "OK", None, []]
+        wrong = [
+            good[:4],
+            [-1, *good[1:]],
+            [7, b"", *good[2:]],
+            [7, 5, *good[2:]],
+            [7, b"t", 5, 5, 1],
+            [7, b"t", 5, 1 << 51, 1],
+            "OK",
+            None,
+            [],
+        ]
         worker = self.worker()
         for reply in wrong:
             with self.subTest(reply), self.assertRaisesRegex(Exception, "unexpected") as caught:

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use crate::address::Target;
 use crate::clock::{Clock, TestClock};
-use crate::connection::{CONNECT_TIMEOUT, Connection, Failure, REPLY_TIMEOUT, Reply, Socket, Tick};
+use crate::connection::{CONNECT_TIMEOUT, Connection, Failure, REPLY_TIMEOUT, Reply, Socket, Tick, unexpected};
 use crate::core::{BACKOFF_FIRST, Release, Source, State, Supply, Wake};
 use crate::error::{Error, Result, check_name, check_timeout};
 use crate::event::{Event, EventKind};
@@ -442,23 +442,21 @@ impl Process {
 
     /// Ends the connection, and wakes the calls that the caller has ended.
     fn abort(&self, mut state: MutexGuard<'_, State>) {
-        let (socket, connection) = (state.socket.take(), state.connection.take());
+        let (socket, connection) = (self.take_socket(&mut state), state.connection.take());
         let woken = std::mem::take(&mut state.core.woken);
         drop(state);
         if let Some(socket) = socket {
             socket.shut_down();
         }
-        if connection.is_some() {
-            self.close_connection(connection);
-        }
+        drop(connection);
         woken.into_iter().for_each(Wake::wake);
         self.signal.set();
     }
 
-    /// Closes the descriptor of a connection that no thread uses.
-    fn close_connection(&self, connection: Option<Connection>) {
+    /// Takes the socket for its end. A child does not close the descriptor from then on, as it may be another one soon.
+    fn take_socket(&self, state: &mut State) -> Option<Arc<Socket>> {
         self.descriptor.store(-1, Ordering::Release);
-        drop(connection);
+        state.socket.take()
     }
 
     // The background thread.
@@ -500,9 +498,9 @@ impl Process {
             let mut state = self.state();
             if self.is_abandoned.load(Ordering::Acquire) || (state.is_finished && state.core.events.is_empty()) {
                 state.has_thread = false;
-                let (socket, connection) = (state.socket.take(), state.connection.take());
-                drop((state, socket));
-                self.close_connection(connection);
+                let connection = (self.take_socket(&mut state), state.connection.take());
+                drop(state);
+                drop(connection);
                 return None;
             }
             let found = state.take_due(None).map(|index| (index, state.core.generation, state.connection.take()));
@@ -581,16 +579,14 @@ impl Process {
             let now = core.clock.now();
             source.calls.schedule(core, now);
         }
+        // The socket of an earlier generation was taken at its end.
+        let socket = if is_lost && is_current { self.take_socket(&mut state) } else { None };
         if !is_lost {
             state.connection = connection.take();
-        } else if is_current {
-            state.socket = None;
         }
         let woken = std::mem::take(&mut state.core.woken);
         drop(state);
-        if is_lost {
-            self.close_connection(connection);
-        }
+        drop((socket, connection));
         woken.into_iter().for_each(Wake::wake);
         self.signal.set();
     }
@@ -665,30 +661,39 @@ impl Process {
             let opened =
                 Connection::open(target, address, self.settings.tls.as_ref(), connect_by, Box::new(|| ()), &|_| true);
             let Ok(mut connection) = opened else { continue };
+            let mut left = Vec::new();
             while let Some(release) = releases.pop() {
-                if !self.send_release(&mut connection, &release, deadline) {
-                    releases.push(release);
-                    break;
+                match self.send_release(&mut connection, &release, deadline) {
+                    Ok(true) => {}
+                    Ok(false) => left.push(release),
+                    Err(_) => {
+                        left.push(release);
+                        break;
+                    }
                 }
             }
+            releases.append(&mut left);
         }
         releases.is_empty()
     }
 
-    fn send_release(&self, connection: &mut Connection, release: &Release, deadline: Instant) -> bool {
+    /// Returns whether a lease is over. Fails if the connection is lost.
+    fn send_release(&self, connection: &mut Connection, release: &Release, deadline: Instant) -> Result<bool, Failure> {
         for request in [&release.request, &release.without_last] {
-            let reply_by = deadline.min(Instant::now() + REPLY_TIMEOUT);
-            match connection.request(request, reply_by) {
-                Ok(Reply::Status(text)) if text == "OK" => {
+            match connection.request(request, deadline.min(Instant::now() + REPLY_TIMEOUT))? {
+                Reply::Status(text) if text == "OK" => {
                     self.state().core.event(EventKind::Released, &release.pool, "", 0);
-                    return true;
+                    return Ok(true);
                 }
-                Ok(Reply::Error(error)) if error.code() == "EXPIRED" => return true,
-                // The server refuses a LAST that is more than an hour past its time.
-                Ok(Reply::Error(error)) if error.code() == "ERR" => {}
-                _ => return false,
+                Reply::Error(error) => match error.code() {
+                    "EXPIRED" | "REVOKED" | "WRONGTOKEN" => return Ok(true),
+                    // The server refuses a LAST that is more than an hour past its time.
+                    "ERR" => {}
+                    _ => return Ok(false),
+                },
+                _ => return Err(unexpected("no OK to WORKERID RELEASE")),
             }
         }
-        false
+        Ok(false)
     }
 }

@@ -26,8 +26,8 @@ const REPLY_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Time between two ticks while a reply is waited for.
 const TICK: Duration = Duration::from_millis(100);
 const READ_BYTES: usize = 16 * 1024;
-/// Most host names that are resolved at the same time in a process.
-const LOOKUPS_MAX: usize = 8;
+/// Most threads of a process that wait for calls of the system without a time-out.
+const HELPERS_MAX: usize = 8;
 
 /// Reply of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -363,15 +363,18 @@ fn parse_length(what: &str, text: &[u8], max: i64) -> Result<Option<usize>, Fail
 fn connect(address: &Address, deadline: Instant) -> io::Result<SocketKind> {
     let (host, port) = match address {
         Address::Tcp { host, port } => (host, *port),
-        Address::Unix(path) => return connect_unix(path),
+        Address::Unix(path) => return connect_unix(path, deadline),
     };
     let mut last = io::Error::other("the host name has no address");
-    for place in resolve(host, port, deadline)? {
-        let left = deadline.saturating_duration_since(Instant::now());
+    let places = resolve(host, port, deadline)?;
+    for (index, place) in (0..).zip(&places) {
+        // An address that does not answer leaves time for the others.
+        let shares = u32::try_from(places.len()).unwrap_or(u32::MAX) - index;
+        let left = deadline.saturating_duration_since(Instant::now()) / shares;
         if left.is_zero() {
             return Err(ErrorKind::TimedOut.into());
         }
-        match TcpStream::connect_timeout(&place, left) {
+        match TcpStream::connect_timeout(place, left) {
             Ok(stream) => {
                 stream.set_nodelay(true)?;
                 #[cfg(unix)]
@@ -385,36 +388,54 @@ fn connect(address: &Address, deadline: Instant) -> io::Result<SocketKind> {
 }
 
 #[cfg(unix)]
-fn connect_unix(path: &std::path::Path) -> io::Result<SocketKind> {
-    UnixStream::connect(path).map(SocketKind::Unix)
+fn connect_unix(path: &std::path::Path, deadline: Instant) -> io::Result<SocketKind> {
+    let path = path.to_owned();
+    run_until(deadline, move || UnixStream::connect(path).map(SocketKind::Unix))
 }
 
 #[cfg(not(unix))]
-fn connect_unix(_: &std::path::Path) -> io::Result<SocketKind> {
+fn connect_unix(_: &std::path::Path, _: Instant) -> io::Result<SocketKind> {
     Err(io::Error::other("this system has no Unix sockets: use getid://"))
 }
 
-/// Resolves a host name before `deadline`, in a thread of its own, because the system's resolver has no time-out.
+/// Resolves a host name before `deadline`.
 fn resolve(host: &str, port: u16, deadline: Instant) -> io::Result<Vec<SocketAddr>> {
-    static LOOKUPS: AtomicUsize = AtomicUsize::new(0);
     if let Ok(ip) = host.parse::<IpAddr>() {
         return Ok(vec![SocketAddr::new(ip, port)]);
     }
-    if LOOKUPS.fetch_add(1, Ordering::Relaxed) >= LOOKUPS_MAX {
-        LOOKUPS.fetch_sub(1, Ordering::Relaxed);
-        return Err(io::Error::other("the resolver of this system does not answer"));
+    let name = host.to_owned();
+    run_until(deadline, move || (name.as_str(), port).to_socket_addrs().map(Iterator::collect))
+}
+
+/// Runs a call of the system that has no time-out in a thread of its own, and waits for it until `deadline`.
+fn run_until<T: Send + 'static>(
+    deadline: Instant,
+    call: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    if !change_helpers(|count| if count < HELPERS_MAX { Some(count + 1) } else { None }) {
+        return Err(io::Error::other(format!("{HELPERS_MAX} calls of the system that do not return are under way")));
     }
     let (sender, receiver) = mpsc::channel();
-    let name = host.to_owned();
-    let lookup = move || {
-        let found = (name.as_str(), port).to_socket_addrs().map(Iterator::collect);
-        LOOKUPS.fetch_sub(1, Ordering::Relaxed);
-        let _ = sender.send(found);
+    let helper = move || {
+        let result = call();
+        change_helpers(|count| count.checked_sub(1));
+        let _ = sender.send(result);
     };
-    if let Err(error) = std::thread::Builder::new().name("getid-resolve".into()).spawn(lookup) {
-        LOOKUPS.fetch_sub(1, Ordering::Relaxed);
+    if let Err(error) = std::thread::Builder::new().name("getid-connect".into()).spawn(helper) {
+        change_helpers(|count| count.checked_sub(1));
         return Err(error);
     }
     let left = deadline.saturating_duration_since(Instant::now());
     receiver.recv_timeout(left).map_err(|_| io::Error::from(ErrorKind::TimedOut))?
+}
+
+/// Changes the number of helper threads of this process. Those of a parent do not count in its child.
+fn change_helpers(change: impl Fn(usize) -> Option<usize>) -> bool {
+    static HELPERS: AtomicUsize = AtomicUsize::new(0);
+    let forks = crate::system::forks() << 8;
+    let update = |found: usize| {
+        let count = if found & !0xff == forks { found & 0xff } else { 0 };
+        change(count).map(|count| forks | count)
+    };
+    HELPERS.fetch_update(Ordering::Relaxed, Ordering::Relaxed, update).is_ok()
 }

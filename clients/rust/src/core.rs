@@ -403,7 +403,7 @@ impl Source {
         let mut delay = calls.table_delay(core, remedy);
         let mut is_needed = false;
         if let Supply::Worker(worker) = &mut self.supply {
-            delay = worker.retry_delay(delay, can_lose, now);
+            delay = worker.retry_delay(delay, can_lose && remedy != Remedy::Refused, now);
             is_needed = worker.is_renewal_needed(core.clock.wall_ms());
         }
         calls.retry_at = Some(now + delay);

@@ -123,6 +123,8 @@ pub(crate) struct SequenceState {
     is_above_due: bool,
     dropped_wait: Duration,
     job_serial: u64,
+    /// Whether the last range had fewer values than its request asked for.
+    is_short: bool,
     count: u64,
     sent: Stamp,
     returned: u64,
@@ -157,6 +159,7 @@ impl SequenceState {
             is_above_due: false,
             dropped_wait: BACKOFF_FIRST,
             job_serial: 0,
+            is_short: false,
             count: 0,
             sent: Stamp { mono: now, wall_ns: 0 },
             returned: 0,
@@ -443,6 +446,7 @@ impl SequenceState {
         self.check_ages(core);
         self.note_fetch(core.clock.now());
         let received = size_of(first, last, step);
+        self.is_short = received < self.count;
         if let Some(newest) = self.newest.filter(|newest| first <= *newest) {
             let skipped = ((newest - first) / step + 1).min(received.cast_signed());
             first = first.wrapping_add(skipped.wrapping_mul(step));
@@ -456,18 +460,24 @@ impl SequenceState {
         if !is_whole_dropped {
             self.newest = Some(last);
             self.kept.fetch_max(last, Ordering::Relaxed);
-            self.dropped_wait = BACKOFF_FIRST;
         }
-        if self.is_old(core, self.sent) || core.clock.wall_ns() < self.sent.wall_ns {
+        let is_old = self.is_old(core, self.sent);
+        if is_old || core.clock.wall_ns() < self.sent.wall_ns {
             kept = 0;
+        }
+        if is_old {
+            let hold = self.options.hold;
+            calls.last_failure = format!("values came later than their hold of {hold:?}: set a longer one");
         }
         self.dropped += received - kept;
         if kept > 0 {
             self.segments.push_back(Segment { next: first, left: kept, step, size: kept, sent: self.sent });
         }
         self.serve(calls, core);
-        if is_whole_dropped {
-            self.is_above_due = true;
+        self.is_above_due = is_whole_dropped;
+        if kept > 0 {
+            self.dropped_wait = BACKOFF_FIRST;
+        } else {
             calls.retry_at = Some(core.clock.now() + self.dropped_wait);
             self.dropped_wait = (2 * self.dropped_wait).min(BACKOFF_LAST);
         }
@@ -507,7 +517,8 @@ impl SequenceState {
 
     fn is_served(&mut self, calls: &mut CallQueue, core: &mut Core, waiter: &mut Waiter) -> bool {
         if waiter.is_warm_up {
-            return self.held() >= waiter.need;
+            // A server that gives short ranges is not asked again and again: two segments are all there is then.
+            return self.held() >= waiter.need || (self.is_short && self.segments.len() > 1);
         }
         if self.options.is_fresh && !waiter.is_sent {
             return false;

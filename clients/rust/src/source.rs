@@ -14,9 +14,6 @@ use crate::layout::Layout;
 use crate::sequence::SequenceStats;
 use crate::worker::WorkerStats;
 
-/// Age of a job from which a call does it, where the background thread has not.
-const LATE: Duration = Duration::from_millis(50);
-
 /// Source of IDs: a [`Sequence`], a [`Worker`], or a fake of them, so that programs can take either.
 ///
 /// ```
@@ -111,11 +108,10 @@ impl Supplier {
         result.unwrap_or_else(|| Err(state.leave(self.index, id)))
     }
 
-    /// Wakes the background thread for a job that is due. A blocking call does a late one itself.
+    /// Wakes the background thread for a job that is due. Without a thread, a blocking call does the job itself.
     fn start_due_job(&self, process: &Arc<Process>, is_blocking: bool) {
         let due = process.state().sources[self.index].calls.due;
-        let Some(late) = due.and_then(|due| process.clock().now().checked_duration_since(due)) else { return };
-        if (!process.kick() || late > LATE) && is_blocking {
+        if due.is_some_and(|due| due <= process.clock().now()) && !process.kick() && is_blocking {
             process.help(self.index);
         }
     }
@@ -315,7 +311,7 @@ fn poll_draw(
     let process = supplier.handle.process()?;
     loop {
         let spans = match waiting {
-            // A child of `fork` begins anew: the call waits in its parent.
+            // A child of `fork` starts the call again: the first one waits in its parent.
             Some((waited, _)) if !Arc::ptr_eq(waited, process) => {
                 std::mem::forget(waiting.take());
                 continue;
@@ -336,11 +332,12 @@ fn poll_draw(
                         spans
                     }
                     Started::Waiting(id, _) => {
-                        *waiting = Some((Arc::clone(process), id));
                         if !process.kick() {
+                            process.state().leave(supplier.index, id);
                             let message = "the background thread cannot be started: use next() without async".into();
                             return Poll::Ready(Err(Error::Unavailable(message)));
                         }
+                        *waiting = Some((Arc::clone(process), id));
                         return Poll::Pending;
                     }
                 }

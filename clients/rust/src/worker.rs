@@ -20,6 +20,8 @@ const TTL_MAX_S: u64 = 86_400;
 const TOKEN_BYTES_MAX: usize = 256;
 const RETRY_FIRST: Duration = Duration::from_secs(1);
 const RETRY_LAST: Duration = Duration::from_secs(30);
+/// Latest end of a lease, Unix milliseconds, so that no sum of times overflows.
+const TIME_MS_MAX: i64 = 1 << 50;
 /// Shortest time between two renewals.
 const RENEW_PAUSE: Duration = Duration::from_secs(1);
 /// Distance by which the two clocks move apart before a renewal is due at once.
@@ -470,7 +472,7 @@ impl WorkerState {
         };
         let lease = self.lease.as_mut().ok_or_else(|| unexpected("a renewal without a lease"))?;
         let Some(&Reply::Integer(end)) =
-            end.filter(|end| matches!(end, Reply::Integer(end) if *end >= lease.not_after))
+            end.filter(|end| matches!(end, Reply::Integer(end) if (lease.not_after..=TIME_MS_MAX).contains(end)))
         else {
             return Err(unexpected("no end that is later to WORKERID RENEW"));
         };
@@ -589,6 +591,7 @@ fn parse_lease(reply: &Reply) -> Result<Lease, Failure> {
         && (1..=TOKEN_BYTES_MAX).contains(&token.len())
         && *id >= 0
         && (0..*not_after).contains(not_before)
+        && *not_after <= TIME_MS_MAX
         && let Ok(length_ms) = u64::try_from(*length_ms)
     {
         return Ok(Lease {

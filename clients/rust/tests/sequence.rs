@@ -69,10 +69,18 @@ fn a_value_that_was_fetched_for_too_long_is_not_returned() {
     let fixture = Fixture::new();
     fixture.server.then(Step::GatedModel);
     let orders = fixture.client.sequence_with("orders", prefetch(0)).unwrap();
-    let call = thread::spawn(move || orders.next());
+    let call = {
+        let orders = orders.clone();
+        thread::spawn(move || orders.next())
+    };
     fixture.server.wait("SEQUENCE", 1);
     fixture.server.pass(60_000);
     fixture.server.open_gate();
+    until(|| orders.stats().unwrap().fetches == 1);
+    assert_eq!(fixture.server.requests("SEQUENCE").len(), 1);
+    let error = orders.next_timeout(Duration::ZERO).unwrap_err();
+    assert!(error.to_string().contains("later than their hold of 60s"), "{error}");
+    fixture.server.pass(10);
     assert_eq!(call.join().unwrap(), Ok(2));
 }
 
@@ -316,6 +324,19 @@ fn warm_up_fetches_what_later_calls_need() {
 }
 
 #[test]
+fn warm_up_ends_with_two_segments_of_a_server_that_gives_short_ranges() {
+    let fixture = Fixture::new();
+    for range in 0..9 {
+        fixture.server.then(Step::span(1 + range * 10, 10 + range * 10, 1));
+    }
+    let orders = fixture.client.sequence_with("orders", prefetch(0)).unwrap();
+    orders.warm_up(500).unwrap();
+    assert_eq!(fixture.server.requests("SEQUENCE").len(), 2);
+    // A call that waits gets all of its values.
+    assert_eq!(orders.take(50).unwrap(), (1..=50).collect::<Vec<_>>());
+}
+
+#[test]
 fn try_next_never_waits_and_starts_the_fetch() {
     let fixture = Fixture::new();
     let orders = fixture.client.sequence_with("orders", prefetch(0)).unwrap();
@@ -382,6 +403,30 @@ fn a_listener_that_panics_or_closes_the_client_does_no_harm() {
     assert_eq!(orders.next(), Ok(1));
     assert_eq!(orders.take(100).unwrap().len(), 100);
     assert_eq!(fixture.client.close(), Ok(true));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_unix_socket_whose_server_does_not_accept_is_given_up() {
+    use std::os::unix::net::{UnixListener, UnixStream};
+
+    let path = std::env::temp_dir().join(format!("getid-client-{}.sock", std::process::id()));
+    let _ = std::fs::remove_file(&path);
+    let listener = UnixListener::bind(&path).unwrap();
+    // The backlog is full once a connect would block.
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let filler = path.clone();
+    thread::spawn(move || while sender.send(UnixStream::connect(&filler)).is_ok() {});
+    let mut streams = Vec::new();
+    while let Ok(stream) = receiver.recv_timeout(Duration::from_millis(300)) {
+        streams.push(stream);
+    }
+    let client = Client::connect(&format!("getid+unix://{}", path.display())).unwrap();
+    let error = client.sequence("orders").unwrap().next_timeout(Duration::from_millis(1100)).unwrap_err();
+    assert!(matches!(error, Error::Unavailable(_)), "{error}");
+    assert_eq!(client.close(), Ok(true));
+    drop((listener, receiver));
+    std::fs::remove_file(path).unwrap();
 }
 
 #[test]

@@ -198,6 +198,7 @@ fn a_lease_of_unexpected_form_closes_the_connection() {
         "*5\r\n:1\r\n$1\r\nt\r\n:9\r\n:9\r\n:1\r\n",
         "*5\r\n:1\r\n$1\r\nt\r\n:1\r\n:9\r\n:-1\r\n",
         "+OK\r\n",
+        "*5\r\n:1\r\n$1\r\nt\r\n:9223372036854775806\r\n:9223372036854775807\r\n:1\r\n",
     ] {
         let fixture = Fixture::new();
         fixture.server.then(Step::text(reply));
@@ -249,6 +250,30 @@ fn a_release_whose_last_is_refused_is_sent_without_it() {
     fixture.server.then(Step::error("ERR LAST is more than an hour past the server's time"));
     assert_eq!(fixture.client.close(), Ok(true));
     assert_eq!(fixture.server.wait("WORKERID RELEASE", 2), "WORKERID RELEASE orders 7 token");
+}
+
+#[test]
+fn all_leases_are_released_though_one_is_lost_or_refused() {
+    for (reply, is_released) in [("REVOKED x", true), ("NOPERM x", false)] {
+        let fixture = Fixture::new();
+        for pool in ["a", "b", "c"] {
+            fixture.client.worker(pool, ms_layout()).unwrap().next().unwrap();
+        }
+        fixture.server.then(Step::error(reply));
+        assert_eq!(fixture.client.close(), Ok(is_released), "{reply}");
+        assert_eq!(fixture.server.requests("WORKERID RELEASE").len(), 3);
+    }
+}
+
+#[test]
+fn a_renewal_to_a_time_out_of_range_closes_the_connection() {
+    let fixture = Fixture::new();
+    let worker = fixture.client.worker("orders", ms_layout()).unwrap();
+    worker.next().unwrap();
+    fixture.server.then(Step::text("*1\r\n:9223372036854775807\r\n"));
+    fixture.server.pass(10_000);
+    assert!(fixture.event("renew_failed", 1).reason.contains("unexpected reply"));
+    assert_eq!(next(&worker), (10_000, 7, 0));
 }
 
 #[test]

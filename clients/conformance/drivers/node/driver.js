@@ -127,7 +127,13 @@ async function abandon({ object, calls, after_ms: afterMs }) {
   const started = Array.from({ length: calls }, () => {
     const controller = new AbortController();
     const call = objects.get(object).object.next({ signal: controller.signal });
-    return { controller, call: call.then((value) => String(value), (error) => (error.name === "AbortError" ? null : error)) };
+    return {
+      controller,
+      call: call.then(
+        (value) => String(value),
+        (error) => (error.name === "AbortError" ? null : error),
+      ),
+    };
   });
   await sleep(afterMs);
   for (const { controller } of started) controller.abort();
@@ -152,7 +158,9 @@ function clock({ client, wall_ms: wallMs = 0, mono_ms: monoMs = 0 }) {
 
 function stats({ object }) {
   const snake = (name) => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
-  return Object.fromEntries(Object.entries(objects.get(object).object.stats()).map(([name, value]) => [snake(name), value]));
+  return Object.fromEntries(
+    Object.entries(objects.get(object).object.stats()).map(([name, value]) => [snake(name), value]),
+  );
 }
 
 /** Makes all copies that the runtime knows. Each of them has to fail, at once or at its first use. */
