@@ -42,7 +42,8 @@ final class ExampleTests {
                         request.range(1, Integer.parseInt(words[4]));
                         break;
                     case "LEASE":
-                        request.reply("*5\r\n:7\r\n$2\r\nto\r\n:" + now + "\r\n:" + (now + 600_000) + "\r\n:600000\r\n");
+                        request.reply("*5\r\n:7\r\n$2\r\nto\r\n:" + now + "\r\n:" + (now + 600_000)
+                                + "\r\n:600000\r\n");
                         break;
                     default:
                         request.reply("+OK\r\n");
