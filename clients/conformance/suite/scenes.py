@@ -599,12 +599,20 @@ def end_of_program(context: Context) -> None:
         handle.next("s")
         handle.next("w")
         if do == "exit":
-            handle.call("exit")
+            exit_program(handle)
         status = handle.driver.end()
         if status != 0:
             raise AssertionError(f"the program ended with status {status}")
         if proxy.matching("WORKERID RELEASE"):
             raise AssertionError("a program released its lease at its end, without close()")
+
+
+def exit_program(handle: Handle) -> None:
+    """Ends the program by its language's call for that. The answer may come before it, or not at all."""
+    try:
+        handle.call("exit")
+    except EOFError:
+        pass
 
 
 @scene()
