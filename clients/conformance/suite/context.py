@@ -67,6 +67,11 @@ class Handle(NamedTuple):
                 raise AssertionError(f"'{key}' of the stats is not {least}: {self.call('stats', object=object)}")
             time.sleep(POLL_S)
 
+    def close(self) -> None:
+        """Closes the client, which must release its leases. Time-outs of users are too short for a slow machine."""
+        if self.call("close", client="c", timeout_ms=TIMEOUT_MS)["released"] is not True:
+            raise AssertionError("close() did not release the lease")
+
     def clock(self, wall_ms: int, mono_ms: int = 0) -> None:
         """Moves the client's clocks."""
         self.call("clock", client="c", wall_ms=wall_ms, mono_ms=mono_ms)

@@ -13,7 +13,7 @@ import time
 from typing import Callable, Dict, List, NamedTuple, Optional
 
 from . import judge
-from .context import COARSE, EVENT_S, HOUR_MS, LAYOUT, POLL_S, Context, Handle, NotSupported
+from .context import COARSE, EVENT_S, HOUR_MS, LAYOUT, POLL_S, TIMEOUT_MS, Context, Handle, NotSupported
 from .driver import HANG_S, Failed
 from .servers import Server, binary, free_port
 from .wire import Reader, encode
@@ -379,7 +379,7 @@ def fork(context: Context) -> None:
     context.check_values("v", 200)
     context.check_values("w", 40_100)
     context.check_worker(proxy, "main", LAYOUT)
-    handle.call("close", client="c")
+    handle.close()
     if not any(exchange.words[4] == parent for exchange in proxy.matching("WORKERID RELEASE")):
         raise AssertionError("the parent did not release its lease")
 
@@ -403,7 +403,7 @@ def close_under_way(context: Context) -> None:
         if i % 2:
             handle.clock(THIRD_MS, THIRD_MS)
         proxy.wait_request(prefix, count + 1)
-        closing = handle.driver.start("close", client="c")
+        closing = handle.driver.start("close", client="c", timeout_ms=TIMEOUT_MS)
         if i < 2:
             handle.driver.result(closing, "close")
             rule.release()
@@ -417,7 +417,7 @@ def close_under_way(context: Context) -> None:
                 handle.driver.fails("Closed", "next", object=object)
         for draw in draws:
             check_closed(handle, draw)
-        assert handle.call("close", client="c")["released"] is True
+        handle.close()
         context.check_worker(proxy, "main", LAYOUT, f"w{i}.")
         if len(proxy.matching("WORKERID RELEASE")) != 1:
             raise AssertionError(f"a closed client sent {proxy.matching('WORKERID RELEASE')}")
@@ -443,8 +443,7 @@ def silent_renewal(context: Context) -> None:
     handle.clock(THIRD_MS, THIRD_MS)
     handle.driver.start("next", object="w")
     proxy.wait_request("WORKERID RENEW")
-    if handle.call("close", client="c", timeout_ms=20_000)["released"] is not True:
-        raise AssertionError("close() did not release the lease")
+    handle.close()
     proxy.wait_request("WORKERID RELEASE")
     context.check_worker(proxy, "main", LAYOUT, more=values)
 
@@ -458,7 +457,7 @@ def coarse(context: Context) -> None:
         handle.worker("coarse", COARSE, name="coarse", ttl_s=1)
         handle.next("w")
         check_no_end(handle.call("draw", object="w", threads=2, values=1000, file=context.path(f"w{i}")))
-        assert handle.call("close", client="c")["released"] is True
+        handle.close()
         handle.driver.end()
         context.check_worker(proxy, "coarse", COARSE, f"w{i}.")
     context.check_values("w", 8000)
@@ -501,7 +500,7 @@ def exhausted(context: Context) -> None:
     values = [first.next("w")]
     waiting = second.driver.start("next", object="w", timeout_ms=60_000)
     proxies[1].wait("EXHAUSTED", lambda found: any("EXHAUSTED" in str(one.reply) for one in found))
-    assert first.call("close", client="c")["released"] is True
+    first.close()
     values.append(int(second.driver.result(waiting, "next")["value"]))
     judge.check_ascending("worker", values)
     second.call("close", client="c")
@@ -599,12 +598,20 @@ def end_of_program(context: Context) -> None:
         handle.next("s")
         handle.next("w")
         if do == "exit":
-            handle.call("exit")
+            exit_program(handle)
         status = handle.driver.end()
         if status != 0:
             raise AssertionError(f"the program ended with status {status}")
         if proxy.matching("WORKERID RELEASE"):
             raise AssertionError("a program released its lease at its end, without close()")
+
+
+def exit_program(handle: Handle) -> None:
+    """Ends the program by its language's call for that. The answer may come before it, or not at all."""
+    try:
+        handle.call("exit")
+    except EOFError:
+        pass
 
 
 @scene()
@@ -654,7 +661,7 @@ def tls(context: Context) -> None:
     wrong = context.client(url=url, ca=context.path("other.crt"))
     wrong.sequence(context.name)
     wrong.driver.fails("Unavailable", "next", object="s", timeout_ms=500)
-    assert handle.call("close", client="c")["released"] is True
+    handle.close()
 
 
 def prepare(server: Server, *requests: List[str]) -> None:
@@ -692,7 +699,7 @@ def users(context: Context) -> None:
     if "wrong" in bad.fails("Refused", "next", object="s").replace("WRONGPASS", "").replace("invalid", "").split():
         raise AssertionError("an error has the password")
     none.fails("Refused", "next", object="s")
-    assert handle.call("close", client="c")["released"] is True
+    handle.close()
 
 
 @scene("python")
@@ -722,7 +729,7 @@ def gevent(context: Context) -> None:
     context.check_values("v", 4000)
     context.check_values("w", 800)
     context.check_worker(proxy, "main", LAYOUT)
-    assert handle.call("close", client="c")["released"] is True
+    handle.close()
 
 
 @scene("python", needs="uwsgi")
