@@ -262,20 +262,24 @@ class Sequence(Source):
         self._durations.append(max(0.0, now - self._sent))
         self._last_sent, self._is_sized, self._is_wanted = self._sent, False, False
         self._fetches += 1
-        self._serial, self._is_above_due = self._job_serial, False
+        self._serial = self._job_serial
         received = len(values)
         if self._newest is not None and values[0] <= self._newest:
             values = values[(self._newest - values.start) // values.step + 1 :]
+        self._is_above_due = not values
         if values:
             self._newest = values[-1]
-            self._dropped_wait = BACKOFF_FIRST_S
-        else:
-            self._is_above_due = True
-            self._retry_at = now + self._dropped_wait
-            self._dropped_wait = min(2 * self._dropped_wait, BACKOFF_LAST_S)
         segment = Segment(values, self._sent, self._sent_ns)
         if self._is_old(segment) or self._client._time_ns() < self._sent_ns:
             segment.next = segment.end
+            self._last_failure = (
+                f"a fetch took {now - self._sent:.3g} s, and values are held for {self._hold:g} s: set a longer hold"
+            )
+        if segment.left:
+            self._dropped_wait = BACKOFF_FIRST_S
+        else:
+            self._retry_at = now + self._dropped_wait
+            self._dropped_wait = min(2 * self._dropped_wait, BACKOFF_LAST_S)
         self._dropped += received - segment.left
         self._serve(segment)
         if self._waiters:

@@ -6,7 +6,7 @@ import threading
 import unittest
 from unittest import mock
 
-from getid import Client, Refused, Unavailable, _client, _source
+from getid import Client, Refused, Sequence, Unavailable, _client, _source
 
 from .support import BOUND_S, CLOSE, GetidTest, no_threads, run_together, span, start, until
 
@@ -161,14 +161,33 @@ class TestAges(GetidTest):
         """A reply that comes after the hold is not used: the process was paused."""
         sequence = self.client().sequence("orders")
         self.server.script.append(lambda _: self.clock.shift(wall_ms=60_000, mono_ms=60_000))
-        self.assertEqual(sequence.next(), 18)
+        waiting = start(sequence.next)
+        self.pass_wait(sequence, 1)
+        self.assertEqual(waiting(), 18)
         self.assertEqual(sequence.stats()["dropped"], 17)
+
+    def test_fetches_longer_than_the_hold_wait_and_are_named(self) -> None:
+        """A hold that no fetch keeps costs the server a request now and then, not one after the other."""
+        sequence = self.client(timeout=1).sequence("orders", hold=0.01)
+        self.server.script.append(lambda _: self.clock.shift(wall_ms=10, mono_ms=10))
+        with self.assertRaisesRegex(Unavailable, "a fetch took 0.01 s, and values are held for 0.01 s"):
+            sequence.next()
+        self.assertEqual(len(self.server.requests), 1)
+
+    def pass_wait(self, sequence: Sequence, requests: int) -> None:
+        """Lets the wait of 10 ms pass that follows a range that was dropped."""
+        self.server.wait("NEXT", requests)
+        until(lambda: not sequence._has_job and sequence._due is not None)
+        self.assertEqual(self.due_in(sequence), 0.01)
+        self.clock.shift(mono_ms=10)
 
     def test_values_that_a_call_collects_are_dropped_too(self) -> None:
         sequence = self.client().sequence("orders")
         sequence.warm_up(5)
         self.server.script.append(lambda _: self.clock.shift(wall_ms=60_000, mono_ms=60_000))
-        values = sequence.take(30)
+        waiting = start(lambda: sequence.take(30))
+        self.pass_wait(sequence, 2)
+        values = waiting()
         self.assertEqual(len(values), 30)
         self.assertGreater(values[0], 16)
 
