@@ -179,7 +179,9 @@ def paused(context: Context) -> None:
     handle = context.client(proxy)
     seconds = 60.0 if context.options.is_long else 5.0 if context.options.is_full else 1.5
     handle.sequence(context.name, hold_ms=1000)
-    handle.worker("short", ttl_s=1)
+    # A small counter: a fast language would make more IDs in the pause than the judge reads in a minute.
+    layout = LAYOUT._replace(counter=6)
+    handle.worker("short", layout, ttl_s=1)
     handle.call("warm_up", object="s", n=1000)
     handle.next("s")
     ids = [handle.next("w")]
@@ -192,7 +194,7 @@ def paused(context: Context) -> None:
         raise judge.Violation(f"value {value} was fetched before a pause of {seconds} s, longer than its hold of 1 s")
     check_no_end(stop_draw(handle, "w", draw, 100))
     context.check_values("w", 200)
-    context.check_worker(proxy, "short", LAYOUT, more=ids)
+    context.check_worker(proxy, "short", layout, more=ids)
 
 
 @scene()
