@@ -33,12 +33,14 @@ REQUESTS = [
     ("HTTP, POST /v1/ids/-?count=1", "POST", "/v1/ids/-?count=1", 1, False, 1.15),
     ("HTTP, POST /v1/ids/-?count=1, with a login", "POST", "/v1/ids/-?count=1", 1, True, None),
     ("HTTP, POST /v1/ids/-?count=100", "POST", "/v1/ids/-?count=100", 100, False, None),
+    ("HTTP, POST /v1/sequences/counter/values", "POST", "/v1/sequences/counter/values", 1, False, 1.15),
     ("HTTP, GET /livez", "GET", "/livez", 0, False, None),
 ]
 SCRAPES, VIEWERS, GETIDS = "HTTP, GET /metrics", "HTTP, viewers of the page", "HTTP, GETID beside the port"
 NAMES = [row[0] for row in REQUESTS] + [SCRAPES, VIEWERS, GETIDS]
 
 SEQUENCES = 1_000
+CREATES = ["--sequence-create", "on-first-use", "--sequence-wait-ms", "60000"]
 SCRAPE_MS_MAX = 20
 VIEWER_COUNT = 20
 VIEWER_SHARE_MAX = 0.5
@@ -109,7 +111,7 @@ def load(machine, server, port, method, path, seconds, logs_in):
 
 def measure_requests(machine, rows, seconds, results):
     kinds = [kind for kind in machine.options.kinds if kind != "redis"]
-    servers = {kind: start(machine, kind) for kind in kinds if kind != "null"}
+    servers = {kind: start(machine, kind, CREATES) for kind in kinds if kind != "null"}
     for name, method, path, ids, logs_in, _ in rows:
         own = [kind for kind in kinds if kind != "null" or ids]
         if "null" in own:
@@ -140,7 +142,7 @@ def scrape(connection):
 
 def measure_scrapes(machine, results):
     """Measures scrapes of a server with many sequences, all in memory."""
-    server, port = start(machine, "getid", ["--sequence-create", "on-first-use", "--sequence-wait-ms", "60000"])
+    server, port = start(machine, "getid", CREATES)
     with socket.create_connection(("127.0.0.1", server.port), timeout=START_PATIENCE_S) as connection:
         connection.sendall("".join(encode(["INCR", f"orders:{number}"]) for number in range(SEQUENCES)).encode())
         replies = b""

@@ -7,8 +7,8 @@
 //! This does not measure what a server could do without hyper or axum.
 //!
 //! `cargo build --profile dist --example null_http`, then `null_http --ids 100` prints the TCP port that the system
-//! picked, and answers `POST /v1/ids/{name}` with that many IDs until it is killed. `benches/compare --only HTTP` does
-//! all that.
+//! picked, and answers `POST /v1/ids/{name}` with that many IDs, and `POST /v1/sequences/{name}/values` with a value,
+//! until it is killed. `benches/compare --only HTTP` does all that.
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;
@@ -54,7 +54,9 @@ async fn serve(stream: TcpStream, router: Router) {
 fn run(ids: usize) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let router = Router::new().route("/v1/ids/{name}", post(answer)).with_state(body(ids));
+        let of = |path, text| Router::new().route(path, post(answer)).with_state(text);
+        let value = Bytes::from_static(b"{\"values\":[\"1000000\"]}");
+        let router = of("/v1/ids/{name}", body(ids)).merge(of("/v1/sequences/{name}/values", value));
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         writeln!(io::stdout(), "{}", listener.local_addr()?.port())?;
         io::stdout().flush()?;

@@ -94,10 +94,10 @@ class Machine:
         return [program, *([] if kind == "redis" else ["serve"]), "--port", str(port), "--bind", "127.0.0.1",
                 "--unixsocket", path, "--dir", folder, "--maxclients", str(self.clients_max), *more, *words]
 
-    def start(self, kind, words=(), cores=None):
-        """Starts getid or redis-server and waits until it answers."""
+    def start(self, kind, words=(), cores=None, folder=None):
+        """Starts getid or redis-server, in a new folder unless one is given, and waits until it answers."""
         for _ in range(5):
-            folder, port = self.new_folder(), free_port()
+            folder, port = folder or self.new_folder(), free_port()
             with open(os.path.join(folder, "log"), "wb") as log:
                 process = self.spawn(self.command(kind, port, folder, words), cores or self.options.server_cores,
                                      stdout=log, stderr=subprocess.STDOUT)
@@ -107,6 +107,24 @@ class Machine:
             self.end(process)
         with open(os.path.join(folder, "log"), errors="replace") as log:
             raise Failure(f"{kind} did not start:\n{log.read()}")
+
+    def first_answer_ms(self, kind, command, folder, words=()):
+        """Returns the milliseconds from exec to the first answer."""
+        for _ in range(5):
+            port = free_port()
+            with open(os.path.join(folder, "log"), "ab") as log:
+                # spawn returns when the new program is in place (its exec closes the pipe that spawn reads).
+                process = self.spawn(self.command(kind, port, folder, words), self.options.server_cores, stdout=log,
+                                     stderr=subprocess.STDOUT)
+            started = time.perf_counter()
+            try:
+                while process.poll() is None and time.perf_counter() < started + START_PATIENCE_S:
+                    with contextlib.suppress(OSError):
+                        if ask(port, command).startswith(b":"):
+                            return (time.perf_counter() - started) * 1000
+            finally:
+                self.end(process)
+        raise Failure(f"{kind} sends no first reply")
 
 
 def free_port():
