@@ -1,4 +1,4 @@
-//! Converts the IDs of a reply to JSON, the response to most requests of the HTTP port.
+//! Converts the IDs or values of a reply to JSON, the response to most requests of the HTTP port.
 //!
 //! Other replies become a tree of values first, and then text. For one ID that would take longer than all other work on
 //! it. So this converts bytes to bytes, with one allocation.
@@ -7,19 +7,23 @@ use super::problem::Problem;
 use super::reply;
 use getid_server::connection::LocalReply;
 
-const BEGIN: &[u8] = b"{\"ids\":[";
+/// Beginning of a response with IDs.
+pub(super) const IDS: &[u8] = b"{\"ids\":[";
+
+/// Beginning of a response with values of a sequence.
+pub(super) const VALUES: &[u8] = b"{\"values\":[";
 
 const END: &[u8] = b"]}";
 
 /// Bytes reserved for each ID: quotes, a comma, and the 20 digits of a large number.
 const ROOM_BYTES: usize = 23;
 
-/// Returns `{"ids":["..."]}` for a reply to `GETID` or `MGETID`.
+/// Returns `{"ids":["..."]}` for a reply to `GETID`, `MGETID` or `INCR`, if `begin` is [`IDS`].
 ///
 /// # Errors
 ///
 /// The problem of an error reply.
-pub(super) fn of_reply(whole: &LocalReply) -> Result<Vec<u8>, Problem> {
+pub(super) fn of_reply(begin: &[u8], whole: &LocalReply) -> Result<Vec<u8>, Problem> {
     let reply = &whole.bytes[..];
     // This process wrote the reply, so it is complete. Any other first byte is an error's.
     let (count, mut rest) = match reply.first() {
@@ -31,8 +35,8 @@ pub(super) fn of_reply(whole: &LocalReply) -> Result<Vec<u8>, Problem> {
         }
     };
     // An ID takes at least one byte of the reply, so a wrong count cannot reserve without a bound.
-    let mut json = Vec::with_capacity(count.min(reply.len()) * ROOM_BYTES + BEGIN.len() + END.len());
-    json.extend_from_slice(BEGIN);
+    let mut json = Vec::with_capacity(count.min(reply.len()) * ROOM_BYTES + begin.len() + END.len());
+    json.extend_from_slice(begin);
     for number in 0..count {
         let text;
         (text, rest) = next(rest).ok_or_else(Problem::stopping)?;
@@ -102,7 +106,7 @@ mod tests {
     use getid_redis::resp::ErrorKind;
 
     fn of_bytes(bytes: &[u8]) -> Result<Vec<u8>, Problem> {
-        of_reply(&LocalReply { bytes: bytes.to_vec(), error: Some(ErrorKind::NoPermission) })
+        of_reply(IDS, &LocalReply { bytes: bytes.to_vec(), error: Some(ErrorKind::NoPermission) })
     }
 
     #[track_caller]

@@ -1,8 +1,6 @@
 //! IDs: `POST /v1/ids/{name}?count=n`.
 
 use axum::body::Body;
-use axum::extract::Request;
-use axum::http;
 use axum::response::Response;
 use axum::routing::on;
 use getid_core::server::{NAME_BYTES_MAX, SERIES_BYTES_MAX};
@@ -75,16 +73,6 @@ pub(super) const DRAW: Endpoint = Endpoint {
     route: |filter| on(filter, draw),
 };
 
-/// Returns the name if this is a request for [`draw`] whose name is not escaped.
-///
-/// The router also leads to `draw`, including for escaped names. But it copies the name twice and builds a table of
-/// path parameters, which costs a tenth of the whole request.
-pub(super) fn plain_name(request: &Request) -> Option<&str> {
-    let name = request.uri().path().strip_prefix("/v1/ids/")?;
-    let is_plain = !name.is_empty() && !name.contains(['/', '%']);
-    (is_plain && *request.method() == http::Method::POST).then_some(name)
-}
-
 /// Returns `count` IDs of the generator `name`: `{"ids":["..."]}`.
 pub(super) async fn draw(PathName(name): PathName, request: ApiRequest, body: Body) -> Result<Response, Problem> {
     let query = request.query()?;
@@ -92,7 +80,7 @@ pub(super) async fn draw(PathName(name): PathName, request: ApiRequest, body: Bo
     let words = request.request_words(&query)?;
     let body = request.body(body).await?;
     if count == 1 && name == UNNAMED && body.is_empty() && words.is_empty() && key.is_none() {
-        return Ok(reply::json_text(id_list::of_reply(&request.run_bytes(GETID).await?)?));
+        return Ok(reply::json_text(id_list::of_reply(id_list::IDS, &request.run_bytes(GETID).await?)?));
     }
     let counted = count.to_string();
     let mut args: Vec<&[u8]> = if count == 1 { vec![b"GETID"] } else { vec![b"MGETID", counted.as_bytes()] };
@@ -116,7 +104,7 @@ pub(super) async fn draw(PathName(name): PathName, request: ApiRequest, body: Bo
         None => None,
     };
     let reply = request.run_bytes(&resp_request::encode(&args)).await?;
-    let ids = id_list::of_reply(&reply);
+    let ids = id_list::of_reply(id_list::IDS, &reply);
     Ok(reply::json_text(if name == UNNAMED { ids? } else { ids.map_err(|problem| of_named(problem, &name))? }))
 }
 

@@ -16,8 +16,8 @@ use super::endpoint::{
 use super::openapi::TAG_SEQUENCES;
 use super::problem::Problem;
 use super::remedy::escaped;
-use super::reply;
 use super::schema::{self, AMOUNT, Field, Schema, TEXT, field, maybe};
+use super::{id_list, reply, resp_request};
 
 pub(super) const ENDPOINTS: &[Endpoint] = &[LIST, GET, CREATE, CHANGE, COUNT];
 
@@ -318,7 +318,7 @@ async fn change(PathName(name): PathName, request: ApiRequest, body: Body) -> Re
     Ok(reply::json(StatusCode::OK, &json!({ "name": name, "effective_in_s": in_s })))
 }
 
-const COUNT: Endpoint = Endpoint {
+pub(super) const COUNT: Endpoint = Endpoint {
     method: Method::Post,
     path: "/v1/sequences/{name}/values",
     tag: TAG_SEQUENCES,
@@ -350,12 +350,18 @@ const COUNT: Endpoint = Endpoint {
     route: |filter| on(filter, count),
 };
 
-async fn count(PathName(name): PathName, request: ApiRequest, body: Body) -> Result<Response, Problem> {
+/// Returns the next values of the sequence `name`: `{"values":["..."]}`.
+pub(super) async fn count(PathName(name): PathName, request: ApiRequest, body: Body) -> Result<Response, Problem> {
     let query = request.query()?;
     let count = query.number("count").unwrap_or(1);
     let words = request.request_words(&query)?;
     request.body(body).await?;
-    let (counted, above) = (count.to_string(), query.number("above").map(|value| value.to_string()));
+    let above = query.number("above").map(|value| value.to_string());
+    if count == 1 && above.is_none() && words.is_empty() {
+        let reply = request.run_bytes(&resp_request::encode(&[b"INCR", name.as_bytes()])).await?;
+        return Ok(reply::json_text(id_list::of_reply(id_list::VALUES, &reply)?));
+    }
+    let counted = count.to_string();
     let mut next: Vec<&[u8]> = vec![b"SEQUENCE", b"NEXT", name.as_bytes(), b"COUNT", counted.as_bytes()];
     if let Some(above) = &above {
         next.extend([&b"ABOVE"[..], above.as_bytes()]);
@@ -366,7 +372,6 @@ async fn count(PathName(name): PathName, request: ApiRequest, body: Body) -> Res
             let args: Vec<_> = next.into_iter().chain(words.iter().map(String::as_bytes)).collect();
             request.run(&args).await?
         }
-        None if count == 1 && above.is_none() => request.run(&[b"INCR", name.as_bytes()]).await?,
         None => request.run(&next).await?,
     };
     let values: Vec<_> = match reply {
