@@ -7,6 +7,8 @@
 //!
 //! Pure: bytes in, a verdict out. A head may be scanned again with each byte that arrives.
 
+use memchr::{memchr, memchr_iter};
+
 use super::framing::Framing;
 
 /// The longest head, bytes.
@@ -125,7 +127,8 @@ fn end(bytes: &[u8], skipped: usize, scanned: usize) -> Result<Option<usize>, Re
     let mut line = None;
     // The first line of a complete head is parsed later, with the rest.
     let check = |line: Option<usize>| line.map_or(Ok(()), |end| first_line(&bytes[skipped..end]).map(drop));
-    for (at, _) in bytes.iter().enumerate().skip(scanned.max(skipped)).filter(|(_, byte)| **byte == b'\n') {
+    let from = scanned.max(skipped);
+    for at in memchr_iter(b'\n', &bytes[from..]).map(|at| from + at) {
         if at == skipped || bytes[at - 1] != b'\r' {
             check(line)?;
             // A client that does not speak HTTP gets that as the fault, not its line ends.
@@ -135,7 +138,7 @@ fn end(bytes: &[u8], skipped: usize, scanned: usize) -> Result<Option<usize>, Re
                 not_http(&bytes[skipped..at])
             });
         }
-        if line.is_none() && !bytes[skipped..scanned.max(skipped)].contains(&b'\n') {
+        if line.is_none() && !bytes[skipped..from].contains(&b'\n') {
             line = Some(at - 1);
         }
         if at >= skipped + 3 && bytes[at - 3..at - 1] == *b"\r\n" {
@@ -263,7 +266,7 @@ fn read(head: &[u8]) -> Result<Framing, RequestFault> {
 
 /// Removes and returns the first line; a rest without a line end counts as a line.
 fn line<'a>(rest: &mut &'a [u8]) -> &'a [u8] {
-    let end = rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len());
+    let end = memchr(b'\n', rest).unwrap_or(rest.len());
     let line = &rest[..end.saturating_sub(1)];
     *rest = rest.get(end + 1..).unwrap_or_default();
     line
@@ -273,10 +276,12 @@ fn field<'a>(line: &'a [u8], fields: &mut HeadFields<'a>, is_1_1: bool) -> Resul
     if matches!(line[0], b' ' | b'\t') {
         return Err(RequestFault::Folded);
     }
-    let colon = line.iter().position(|byte| *byte == b':').ok_or(RequestFault::Field)?;
+    let colon = memchr(b':', line).ok_or(RequestFault::Field)?;
     let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
-    let is_value_byte = |byte: &u8| *byte == b'\t' || (*byte >= b' ' && *byte != 0x7f);
-    if name.is_empty() || !name.iter().all(|byte| is_token(*byte)) || !line[colon + 1..].iter().all(is_value_byte) {
+    let is_value_byte = |byte: u8| (byte == b'\t') | ((byte >= b' ') & (byte != 0x7f));
+    // Without an early exit, so that it tests many bytes at once.
+    let is_value = line[colon + 1..].iter().fold(true, |all, byte| all & is_value_byte(*byte));
+    if name.is_empty() || !name.iter().all(|byte| is_token(*byte)) || !is_value {
         return Err(RequestFault::Field);
     }
     let mut once = |bit: u8, fault: RequestFault| {
