@@ -29,7 +29,9 @@ USED, IN_STORE = 10_000, 1_000_000
 # Of the names in the store: those in memory when the measurement begins.
 IN_MEMORY = 100_000
 # INCRs of a run over all names in the store. Each run brings as many further names into memory.
-STORED_REQUESTS = 20_000
+STORED_REQUESTS = 10_000
+# The names are brought into memory in each round, which may take half a minute.
+MEMORY_ROUNDS_MAX = 3
 REQUESTS_A_SECOND = {1: 60_000, 16: 400_000, 100: 800_000}
 
 # Depth, and the upper bounds for CPU time per INCR as a share of Redis's: of one name, of 10,000.
@@ -266,7 +268,7 @@ def postgres(machine):
 def measure_names(machine, selected, results):
     """Measures the memory of names that are used once each, and then lists them."""
     folder = folder_with(machine, IN_MEMORY)
-    for _ in range(machine.options.rounds):
+    for _ in range(min(machine.options.rounds, MEMORY_ROUNDS_MAX)):
         for kind in kinds_of(machine):
             server = machine.start(kind, CREATES, folder=folder) if kind == "getid" else machine.start(kind)
             # The first names also fill buffers and caches.
