@@ -1,6 +1,6 @@
 //! One client: its user, its permissions, and the settings of its connection.
 //!
-//! Invariant: `authenticated`, `is_guarded` and `getid` follow from the user and the settings; only
+//! Invariant: `authenticated`, `is_guarded`, `getid` and `mgetid` follow from the user and the settings; only
 //! [`ClientState::become_user`] sets them. Everything else that follows is read from the user and the settings, which
 //! connections share.
 
@@ -62,8 +62,9 @@ impl PermissionError {
     }
 }
 
-fn named_getid(settings: &Settings) -> Option<&'static Command> {
-    let command = settings.vocabulary.find(b"GETID").filter(|command| command.verb == Verb::GetId);
+/// Returns the command that draws IDs, if `name` is its name: `rename-command` may change it.
+fn own_named(settings: &Settings, name: &str, verb: Verb) -> Option<&'static Command> {
+    let command = settings.vocabulary.find(name.as_bytes()).filter(|command| command.verb == verb);
     command.filter(|_| settings.has_server_id)
 }
 
@@ -104,6 +105,8 @@ pub(super) struct ClientState {
     subscriptions: Option<Box<Subscriptions>>,
     /// GETID, if the command has its own name (`rename-command` may change it) and the user may run it.
     getid: Option<&'static Command>,
+    /// MGETID, on the same conditions.
+    mgetid: Option<&'static Command>,
 }
 
 impl ClientState {
@@ -126,6 +129,7 @@ impl ClientState {
             login_permits: 0,
             subscriptions: None,
             getid: None,
+            mgetid: None,
         };
         client.forget_login();
         client
@@ -306,10 +310,11 @@ impl ClientState {
         self.find_getid();
     }
 
-    /// Sets `getid`: whether GETID may take the fast path. A subscribed client in RESP2 may not.
+    /// Sets `getid` and `mgetid`: whether these commands may take the fast path. A subscribed client in RESP2 may not.
     fn find_getid(&mut self) {
         let may = |command: &&'static Command| self.user.may(command) && !self.is_limited_to_pubsub();
-        self.getid = named_getid(&self.settings).filter(may);
+        let find = |name, verb| own_named(&self.settings, name, verb).filter(may);
+        (self.getid, self.mgetid) = (find("GETID", Verb::GetId), find("MGETID", Verb::MGetId));
     }
 
     /// Sets the protocol of later replies.
@@ -426,6 +431,18 @@ impl ClientState {
             turn.push_each_id(count);
             self.view.set_last_command(command.full_name);
         }
+    }
+
+    /// Runs a request that is `MGETID` with this count, at least 1. Returns false, without a change, if it must be
+    /// checked.
+    #[inline]
+    pub(super) fn mgetid(&mut self, count: u32, turn: &mut Turn) -> bool {
+        let Some(command) = self.mgetid.filter(|_| count <= self.settings.id_mgetid_max) else { return false };
+        turn.commands += 1;
+        turn.tally.ids(Verb::MGetId, 1, 0);
+        turn.push_ids(count);
+        self.view.set_last_command(command.full_name);
+        true
     }
 
     /// Runs the requests at the start of `rest` that equal `request` byte for byte: it was checked, and its user may

@@ -268,6 +268,11 @@ impl Session {
                 self.client.getids(count, turn);
                 return Some(bytes);
             }
+            if let Some((count, bytes)) = fast_path::leading_mgetid(input)
+                && self.client.mgetid(count, turn)
+            {
+                return Some(bytes);
+            }
         }
         let mut decoder = self.unfinished.take().or_else(|| turn.decoder.take()).unwrap_or_default();
         let used = self.decode_request(&mut decoder, input, turn);
