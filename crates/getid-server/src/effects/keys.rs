@@ -306,11 +306,11 @@ async fn scan(server: &Server, sequences: &Arc<Sequences>, request: KeyScan) -> 
     let Some(after) = server.cursors.name_of(request.cursor) else {
         return Err("ERR invalid cursor: it is unknown or too old. Begin again with 0".into());
     };
-    let page = match request.is_of_type {
-        true => sequences.names(pattern.as_ref(), &after, request.count).await,
-        false => Ok(NamePage::default()),
+    let page = if request.is_of_type {
+        sequences.names(pattern.as_ref(), &after, request.count).await.map_err(|error| of_sequence(&error, "*"))?
+    } else {
+        NamePage::default()
     };
-    let page = page.map_err(|error| of_sequence(&error, "*"))?;
     let cursor = page.next.map_or(0, |next| server.cursors.of(&next));
     Ok(EffectReply::Chunks(Box::new(Page::new(Value::bulk(cursor.to_string()), listed(page.names), None))))
 }

@@ -238,9 +238,10 @@ impl<L: Link> SqlConnection<L> {
         }
         let counting = self.counting.take();
         let (after, before) = counting.as_ref().map_or(("", 0), |begun| (&begun.after, begun.rows));
-        packet.add(match L::COUNTS_IN_PARTS {
-            true => script::count_after_sql::<L>(after, COUNTED_PER_STATEMENT),
-            false => COUNT.to_owned(),
+        packet.add(if L::COUNTS_IN_PARTS {
+            script::count_after_sql::<L>(after, COUNTED_PER_STATEMENT)
+        } else {
+            COUNT.to_owned()
         });
         let done = self.link.run(packet).await?;
         let more = done[1].number().unwrap_or(0).unsigned_abs();
