@@ -211,7 +211,11 @@ fn describe_store(opened: &mut OpenStore<'_>, has_tokens: bool) -> Result<Vec<St
     let shown = opened.store.shown().to_owned();
     let about = opened.about().clone();
     let identity = if about.uuid.is_empty() { "not made yet".to_owned() } else { format!("store {}", about.uuid) };
-    let count = opened.read(|connection| connection.count())?;
+    let count = loop {
+        if let Some(count) = opened.read(|connection| connection.count())? {
+            break count;
+        }
+    };
     if let Some(key) = Key::new(ABSENT_SEQUENCE)
         && opened.read(|connection| connection.row(&key))?.is_none()
     {

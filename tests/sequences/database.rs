@@ -638,8 +638,8 @@ impl Connection for SimConnection {
         }))
     }
 
-    fn count(&mut self) -> StoreFuture<'_, u64> {
-        Box::pin(self.transact(|state| state.rows.len() as u64))
+    fn count(&mut self) -> StoreFuture<'_, Option<u64>> {
+        Box::pin(self.transact(|state| Some(state.rows.len() as u64)))
     }
 
     fn generators<'a>(&'a mut self, names: Option<&'a [String]>) -> StoreFuture<'a, Vec<Generator>> {

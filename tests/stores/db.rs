@@ -276,7 +276,13 @@ impl Db {
         let connection = self.connection.as_mut().unwrap();
         let listed = answered(|| self.runtime.block_on(in_time(connection.list(after, limit, periods))));
         assert_eq!(listed.bad, []);
-        listed.rows.iter().map(|row| row.key.to_string()).collect()
+        let names: Vec<String> = listed.rows.iter().map(|row| row.key.to_string()).collect();
+        if !periods {
+            let page = answered(|| self.runtime.block_on(in_time(connection.names(after, limit))));
+            let listed_alone: Vec<String> = page.names.iter().map(ToString::to_string).collect();
+            assert_eq!((&listed_alone, page.next), (&names, listed.next), "the names alone");
+        }
+        names
     }
 
     /// Returns one page of the listing, with all rows.
@@ -289,7 +295,7 @@ impl Db {
     #[track_caller]
     pub(crate) fn count(&mut self) -> u64 {
         let connection = self.connection.as_mut().unwrap();
-        answered(|| self.runtime.block_on(in_time(connection.count())))
+        answered(|| self.runtime.block_on(in_time(connection.count()))).expect("few rows are counted at once")
     }
 
     #[track_caller]

@@ -62,7 +62,11 @@ pub(super) fn text_of(reply: &ReplyFrame) -> Option<String> {
 /// Returns the value of this name in a map.
 pub(super) fn find<'a>(reply: &'a ReplyFrame, name: &str) -> Option<&'a ReplyFrame> {
     let OwnedFrame::Map { data, .. } = reply else { return None };
-    data.iter().find_map(|(own, value)| (text_of(own)? == name).then_some(value))
+    let is_named = |own: &ReplyFrame| match own {
+        OwnedFrame::BlobString { data, .. } | OwnedFrame::SimpleString { data, .. } => data == name.as_bytes(),
+        _ => false,
+    };
+    data.iter().find_map(|(own, value)| is_named(own).then_some(value))
 }
 
 /// Converts a reply to JSON by this schema: the schema's fields of a map, and integers as text where the schema has

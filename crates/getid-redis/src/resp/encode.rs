@@ -1,17 +1,14 @@
 //! Encoder of replies.
 //!
-//! A [`Value`] is a command's reply, with the types of RESP3. [`encode`] writes it in the client's protocol, by the
-//! frames of `redis-protocol`, and falls back for RESP2 as Redis does. Replies that are written millions of times a
-//! second (IDs, errors) have separate functions, which allocate nothing but the output.
+//! A [`Value`] is a command's reply, with the types of RESP3. [`encode`] writes it in the client's protocol, and falls
+//! back for RESP2 as Redis does. Replies that are written millions of times a second (IDs, errors) have separate
+//! functions. Nothing is allocated but the output: the frames of `redis-protocol`, which the tests compare with, took
+//! six tenths of the time of a long list.
 
 use std::borrow::Cow;
 
 use bytes::Bytes;
 use getid_core::server::is_unprintable;
-use redis_protocol::resp2::encode::encode_bytes as encode_resp2;
-use redis_protocol::resp2::types::{BytesFrame as Frame2, Resp2Frame as _};
-use redis_protocol::resp3::encode::complete::encode_bytes as encode_resp3;
-use redis_protocol::resp3::types::{BytesFrame as Frame3, Resp3Frame as _, VerbatimStringFormat};
 
 use super::ErrorReply;
 
@@ -70,8 +67,9 @@ impl Value {
     }
 
     /// Returns a map whose fields are named by bulk strings.
-    pub fn map<'a>(fields: impl IntoIterator<Item = (&'a str, Value)>) -> Value {
-        Value::Map(fields.into_iter().map(|(name, value)| (Value::from(name), value)).collect())
+    pub fn map(fields: impl IntoIterator<Item = (&'static str, Value)>) -> Value {
+        let name = |name: &'static str| Value::Bulk(Bytes::from_static(name.as_bytes()));
+        Value::Map(fields.into_iter().map(|(field, value)| (name(field), value)).collect())
     }
 }
 
@@ -89,24 +87,50 @@ impl From<i64> for Value {
 
 /// Appends `value` in a protocol.
 pub fn encode(value: &Value, protocol: Protocol, output: &mut Vec<u8>) {
-    let start = output.len();
-    let written = match protocol {
-        Protocol::Resp2 => {
-            let frame = resp2_frame(value);
-            output.resize(start + frame.encode_len(false), 0);
-            encode_resp2(&mut output[start..], &frame, false)
+    let is_resp3 = protocol == Protocol::Resp3;
+    let write_all = |values: &[Value], output: &mut Vec<u8>| values.iter().for_each(|v| encode(v, protocol, output));
+    match value {
+        Value::Simple(text) => {
+            output.push(b'+');
+            push_line(text.as_bytes(), output);
+            output.extend_from_slice(b"\r\n");
         }
-        Protocol::Resp3 => {
-            let frame = resp3_frame(value);
-            output.resize(start + frame.encode_len(false), 0);
-            encode_resp3(&mut output[start..], &frame, false)
+        Value::Error(error) => write_error(&error.text, output),
+        Value::Integer(number) => {
+            output.push(b':');
+            output.extend_from_slice(itoa::Buffer::new().format(*number).as_bytes());
+            output.extend_from_slice(b"\r\n");
         }
-    };
-    // It fails only if the buffer is too small.
-    let written = written.expect("a frame fits its computed length");
-    // The computed length has a byte too many for 999,999,999,999,999,999 and similar numbers: redis-protocol 6.0.0
-    // counts digits with a floating-point logarithm, which rounds up to the power of ten above.
-    output.truncate(start + written);
+        Value::Bulk(data) => write_bulk(data, output),
+        Value::Verbatim(data) => {
+            write_text_header(data.len(), protocol, output);
+            output.extend_from_slice(data);
+            output.extend_from_slice(b"\r\n");
+        }
+        Value::Null => write_null(protocol, output),
+        Value::Double(number) if is_resp3 => {
+            output.push(b',');
+            output.extend_from_slice(double_text(*number).as_bytes());
+            output.extend_from_slice(b"\r\n");
+        }
+        Value::Double(number) => write_bulk(double_text(*number).as_bytes(), output),
+        Value::Array(values) => {
+            write_array_header(values.len(), output);
+            write_all(values, output);
+        }
+        Value::Set(values) => {
+            write_header(if is_resp3 { b'~' } else { b'*' }, values.len(), output);
+            write_all(values, output);
+        }
+        Value::Map(fields) => {
+            let (kind, len) = if is_resp3 { (b'%', fields.len()) } else { (b'*', fields.len() * 2) };
+            write_header(kind, len, output);
+            for (name, value) in fields {
+                encode(name, protocol, output);
+                encode(value, protocol, output);
+            }
+        }
+    }
 }
 
 /// Appends an ID as the line `:<id>`.
@@ -220,48 +244,93 @@ fn push_line(text: &[u8], output: &mut Vec<u8>) {
     }
 }
 
-/// Returns a text as [`push_line`] appends it.
-fn line_of(text: &[u8]) -> String {
-    let mut line = Vec::with_capacity(text.len());
-    push_line(text, &mut line);
-    String::from_utf8_lossy(&line).into_owned()
-}
-
-fn resp2_frame(value: &Value) -> Frame2 {
-    match value {
-        Value::Simple(text) => Frame2::SimpleString(line_of(text.as_bytes()).into()),
-        Value::Error(error) => Frame2::Error(line_of(&error.text).into()),
-        Value::Integer(number) => Frame2::Integer(*number),
-        Value::Bulk(data) | Value::Verbatim(data) => Frame2::BulkString(data.clone()),
-        Value::Null => Frame2::Null,
-        Value::Double(number) => Frame2::BulkString(double_text(*number).into()),
-        Value::Array(values) | Value::Set(values) => Frame2::Array(values.iter().map(resp2_frame).collect()),
-        Value::Map(fields) => {
-            Frame2::Array(fields.iter().flat_map(|(name, value)| [resp2_frame(name), resp2_frame(value)]).collect())
-        }
-    }
-}
-
-fn resp3_frame(value: &Value) -> Frame3 {
-    match value {
-        Value::Simple(text) => Frame3::SimpleString { data: line_of(text.as_bytes()).into(), attributes: None },
-        Value::Error(error) => Frame3::SimpleError { data: line_of(&error.text).into(), attributes: None },
-        Value::Integer(number) => Frame3::Number { data: *number, attributes: None },
-        Value::Bulk(data) => Frame3::BlobString { data: data.clone(), attributes: None },
-        Value::Verbatim(data) => {
-            Frame3::VerbatimString { data: data.clone(), format: VerbatimStringFormat::Text, attributes: None }
-        }
-        Value::Null => Frame3::Null,
-        Value::Double(number) => Frame3::Double { data: *number, attributes: None },
-        Value::Array(values) => Frame3::Array { data: values.iter().map(resp3_frame).collect(), attributes: None },
-        Value::Map(fields) => Frame3::Map {
-            data: fields.iter().map(|(name, value)| (resp3_frame(name), resp3_frame(value))).collect(),
-            attributes: None,
-        },
-        Value::Set(values) => Frame3::Set { data: values.iter().map(resp3_frame).collect(), attributes: None },
-    }
-}
-
 fn double_text(number: f64) -> String {
     if number.is_nan() { "nan".to_owned() } else { number.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use redis_protocol::resp2::encode::encode_bytes as encode_resp2;
+    use redis_protocol::resp2::types::BytesFrame as Frame2;
+    use redis_protocol::resp3::encode::complete::encode_bytes as encode_resp3;
+    use redis_protocol::resp3::types::{BytesFrame as Frame3, VerbatimStringFormat};
+
+    /// Returns a text as [`push_line`] appends it.
+    fn line_of(text: &[u8]) -> String {
+        let mut line = Vec::with_capacity(text.len());
+        push_line(text, &mut line);
+        String::from_utf8_lossy(&line).into_owned()
+    }
+
+    fn resp2_frame(value: &Value) -> Frame2 {
+        match value {
+            Value::Simple(text) => Frame2::SimpleString(line_of(text.as_bytes()).into()),
+            Value::Error(error) => Frame2::Error(line_of(&error.text).into()),
+            Value::Integer(number) => Frame2::Integer(*number),
+            Value::Bulk(data) | Value::Verbatim(data) => Frame2::BulkString(data.clone()),
+            Value::Null => Frame2::Null,
+            Value::Double(number) => Frame2::BulkString(double_text(*number).into()),
+            Value::Array(values) | Value::Set(values) => Frame2::Array(values.iter().map(resp2_frame).collect()),
+            Value::Map(fields) => {
+                Frame2::Array(fields.iter().flat_map(|(name, value)| [resp2_frame(name), resp2_frame(value)]).collect())
+            }
+        }
+    }
+
+    fn resp3_frame(value: &Value) -> Frame3 {
+        match value {
+            Value::Simple(text) => Frame3::SimpleString { data: line_of(text.as_bytes()).into(), attributes: None },
+            Value::Error(error) => Frame3::SimpleError { data: line_of(&error.text).into(), attributes: None },
+            Value::Integer(number) => Frame3::Number { data: *number, attributes: None },
+            Value::Bulk(data) => Frame3::BlobString { data: data.clone(), attributes: None },
+            Value::Verbatim(data) => {
+                Frame3::VerbatimString { data: data.clone(), format: VerbatimStringFormat::Text, attributes: None }
+            }
+            Value::Null => Frame3::Null,
+            Value::Double(number) => Frame3::Double { data: *number, attributes: None },
+            Value::Array(values) => Frame3::Array { data: values.iter().map(resp3_frame).collect(), attributes: None },
+            Value::Map(fields) => Frame3::Map {
+                data: fields.iter().map(|(name, value)| (resp3_frame(name), resp3_frame(value))).collect(),
+                attributes: None,
+            },
+            Value::Set(values) => Frame3::Set { data: values.iter().map(resp3_frame).collect(), attributes: None },
+        }
+    }
+
+    /// Returns a value as `redis-protocol` encodes it.
+    fn encoded_by_frames(value: &Value, protocol: Protocol) -> Vec<u8> {
+        let mut output = vec![0; 10_000];
+        let written = match protocol {
+            Protocol::Resp2 => encode_resp2(&mut output, &resp2_frame(value), false),
+            Protocol::Resp3 => encode_resp3(&mut output, &resp3_frame(value), false),
+        };
+        output.truncate(written.unwrap());
+        output
+    }
+
+    #[test]
+    fn values_are_encoded_as_redis_protocol_does() {
+        let mut values = vec![
+            Value::OK,
+            Value::Simple("\r\na\rb\u{1b}ä\n".into()),
+            Value::error("ERR no\nsuch \u{202e}thing\r\n"),
+            Value::bulk("a\r\nb"),
+            Value::bulk(""),
+            Value::text("for\r\npeople"),
+            Value::Null,
+        ];
+        values.extend([0, -1, 999_999_999_999_999_999, i64::MAX, i64::MIN].map(Value::Integer));
+        values.extend([0.0, -1.5, 1e300, 0.1, f64::NAN, f64::INFINITY, f64::NEG_INFINITY].map(Value::Double));
+        values.push(Value::Array(values.clone()));
+        values.push(Value::Set(vec![Value::from("a"), Value::Integer(-1)]));
+        values.push(Value::map([("one", Value::Array(values.clone())), ("two", Value::Map(Vec::new()))]));
+        for value in values {
+            for protocol in [Protocol::Resp2, Protocol::Resp3] {
+                let mut output = b"before".to_vec();
+                encode(&value, protocol, &mut output);
+                assert_eq!(output.split_off(6), encoded_by_frames(&value, protocol), "{value:?} {protocol:?}");
+            }
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! The Redis protocol: bytes become requests, replies become bytes.
 //!
 //! The [`Decoder`] is our own: it is the hot path and the attack surface, and a request is only a flat array of
-//! strings. Replies other than IDs use the frames of `redis-protocol`.
+//! strings. [`encode`] is our own too: a list of 100,000 names has two million values.
 //!
 //! The module is pure: no clock, no socket, no `async`. Modules `command` and `session` execute requests.
 

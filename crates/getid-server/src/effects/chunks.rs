@@ -61,6 +61,38 @@ impl<I: ExactSizeIterator<Item = Value> + Send> ReplyChunks for Items<I> {
     }
 }
 
+/// A page of values: an array of the cursor that continues it, the values, and a rest if there is one.
+pub(super) struct Page<I> {
+    /// The cursor; `None` once it is written.
+    cursor: Option<Value>,
+    items: Items<I>,
+    rest: Option<Value>,
+}
+
+impl<I: ExactSizeIterator<Item = Value> + Send> Page<I> {
+    pub(super) fn new(cursor: Value, items: Items<I>, rest: Option<Value>) -> Page<I> {
+        Page { cursor: Some(cursor), items, rest }
+    }
+}
+
+impl<I: ExactSizeIterator<Item = Value> + Send> ReplyChunks for Page<I> {
+    fn write_next(&mut self, protocol: Protocol, output: &mut Vec<u8>) -> bool {
+        if let Some(cursor) = self.cursor.take() {
+            resp::write_array_header(2 + usize::from(self.rest.is_some()), output);
+            resp::encode(&cursor, protocol, output);
+        }
+        let has_more = self.items.write_next(protocol, output);
+        if let Some(rest) = self.rest.take_if(|_| !has_more) {
+            resp::encode(&rest, protocol, output);
+        }
+        has_more
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.items.memory_bytes
+    }
+}
+
 /// `CLIENT LIST`: one text whose length comes first. So each client is read twice: first its changing state is copied
 /// and its line measured, then the line is written.
 pub(super) struct ClientLines {
@@ -147,6 +179,15 @@ mod tests {
                 }
             }
             assert!(output == whole && count > 5, "{count} chunks");
+        }
+        for rest in [None, Some(Value::Array(vec![Value::from("unreadable")]))] {
+            let mut page = Page::new(Value::from("cursor"), Items::new(items.clone().into_iter(), 0), rest.clone());
+            let (mut output, mut whole) = (Vec::new(), Vec::new());
+            while page.write_next(Protocol::Resp2, &mut output) {}
+            let all: Vec<Value> =
+                [Value::from("cursor"), Value::Array(items.clone())].into_iter().chain(rest).collect();
+            resp::encode(&Value::Array(all), Protocol::Resp2, &mut whole);
+            assert!(output == whole);
         }
         let mut none = Vec::new();
         assert!(!Items::new(Vec::new().into_iter(), 0).write_next(Protocol::Resp2, &mut none));

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use getid_core::server::{EndChange, EndCondition, Key, NameWord, SequenceRefusal};
 
 use super::EffectReply;
-use super::chunks::Items;
+use super::chunks::{Items, Page};
 use crate::Server;
 use crate::audit::AuditAction;
 use crate::error_replies::of_sequence;
@@ -18,6 +18,7 @@ use getid_redis::resp::{ErrorReply, Value};
 use getid_redis::session::{
     EndTime, HashFields, HashQuery, KeyProperty, KeyScan, KeysEffect, SEQUENCES_OFF, SetCondition, SetSequence, TtlForm,
 };
+use getid_store::sql::NamePage;
 use getid_system::noise;
 use getid_text::glob::Pattern;
 use getid_text::name_hash::hash_of;
@@ -282,39 +283,36 @@ async fn names(server: &Server, sequences: &Arc<Sequences>, pattern: &[u8]) -> K
         )
         .into());
     }
-    let (mut found, mut after, mut bytes) = (Vec::new(), String::new(), 0);
+    let (mut found, mut after) = (Vec::new(), String::new());
     // More sequences may be created meanwhile.
     for _ in 0..=KEYS_MAX / PAGE_ROWS as usize {
-        let page =
-            sequences.list(Some(pattern.clone()), &after, PAGE_ROWS).await.map_err(|error| of_sequence(&error, "*"))?;
-        for row in page.rows {
-            bytes += row.key.as_str().len() + size_of::<Key>();
-            found.push(row.key);
-        }
+        let page = sequences.names(Some(&pattern), &after, PAGE_ROWS).await;
+        let page = page.map_err(|error| of_sequence(&error, "*"))?;
+        found.extend(page.names);
         let Some(next) = page.next else { break };
         after = next;
     }
-    Ok(EffectReply::Chunks(Box::new(Items::new(found.into_iter().map(|key| Value::from(key.as_str())), bytes))))
+    Ok(EffectReply::Chunks(Box::new(listed(found))))
+}
+
+/// Returns an array of names, which are made into values one after the other.
+fn listed(names: Vec<Key>) -> Items<impl ExactSizeIterator<Item = Value> + Send> {
+    let bytes = names.iter().map(|name| name.as_str().len() + size_of::<Key>()).sum();
+    Items::new(names.into_iter().map(|name| Value::from(name.as_str())), bytes)
 }
 
 async fn scan(server: &Server, sequences: &Arc<Sequences>, request: KeyScan) -> KeysResult {
     let pattern = request.pattern.as_deref().map(pattern_of).transpose()?;
-    let Some(mut after) = server.cursors.name_of(request.cursor) else {
+    let Some(after) = server.cursors.name_of(request.cursor) else {
         return Err("ERR invalid cursor: it is unknown or too old. Begin again with 0".into());
     };
-    let (mut found, mut left) = (Vec::new(), if request.is_of_type { request.count } else { 0 });
-    let mut cursor = 0;
-    while left > 0 {
-        let rows = left.min(PAGE_ROWS);
-        let page = sequences.list(pattern.clone(), &after, rows).await.map_err(|error| of_sequence(&error, "*"))?;
-        found.extend(page.rows.iter().map(|row| Value::from(row.key.as_str())));
-        left -= rows;
-        cursor = 0;
-        let Some(next) = page.next else { break };
-        cursor = server.cursors.of(&next);
-        after = next;
-    }
-    Ok(Value::Array(vec![Value::bulk(cursor.to_string()), Value::Array(found)]).into())
+    let page = if request.is_of_type {
+        sequences.names(pattern.as_ref(), &after, request.count).await.map_err(|error| of_sequence(&error, "*"))?
+    } else {
+        NamePage::default()
+    };
+    let cursor = page.next.map_or(0, |next| server.cursors.of(&next));
+    Ok(EffectReply::Chunks(Box::new(Page::new(Value::bulk(cursor.to_string()), listed(page.names), None))))
 }
 
 async fn size(sequences: &Arc<Sequences>) -> KeysResult {
@@ -329,11 +327,15 @@ async fn random(sequences: &Arc<Sequences>) -> KeysResult {
     let letters =
         bits.to_ne_bytes().into_iter().take(8).map(|byte| char::from(LETTERS[usize::from(byte) % LETTERS.len()]));
     let words: [String; 2] = [letters.collect(), String::new()];
-    for after in &words {
-        // Several rows, since one may be unreadable.
-        let page = sequences.list(None, after, 10).await.map_err(|error| of_sequence(&error, "*"))?;
-        if let Some(row) = page.rows.first() {
-            return Ok(Value::from(row.key.as_str()).into());
+    for mut after in words {
+        loop {
+            // Several, since a row may have a name that no sequence can have.
+            let page = sequences.names(None, &after, 10).await.map_err(|error| of_sequence(&error, "*"))?;
+            if let Some(name) = page.names.first() {
+                return Ok(Value::from(name.as_str()).into());
+            }
+            let Some(next) = page.next else { break };
+            after = next;
         }
     }
     Ok(Value::Null.into())

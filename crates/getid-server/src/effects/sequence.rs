@@ -5,6 +5,7 @@ use std::sync::Arc;
 use getid_core::server::beat::AwaitedServer;
 use getid_core::server::{CounterDeclaration, Key, Run, SequenceRefusal, SequenceStatus, Spec, WaitPolicy};
 
+use super::chunks::{Items, Page};
 use super::keys::pattern_of;
 use super::{EffectReply, numbers};
 use crate::Server;
@@ -21,9 +22,6 @@ use getid_text::timestamp;
 
 type SequenceResult = Result<Value, ErrorReply>;
 
-/// Number of rows in a page of a store.
-const PAGE_ROWS: u32 = 1000;
-
 pub(super) async fn perform(server: &Arc<Server>, effect: SequenceEffect, client: &Client) -> EffectReply {
     // A standby describes sequences, and changes them for operators; it gives no values.
     if matches!(effect, SequenceEffect::Next { .. })
@@ -39,7 +37,10 @@ pub(super) async fn perform(server: &Arc<Server>, effect: SequenceEffect, client
             made.inspect(|_| act("SEQUENCE CREATE", &key))
         }
         SequenceEffect::Info(key) => info(server, sequences, &key).await,
-        SequenceEffect::List { pattern, after, count, hidden } => list(sequences, pattern, after, count, &hidden).await,
+        SequenceEffect::List { pattern, after, count, hidden } => {
+            let listed = list(sequences, pattern, &after, count, hidden).await;
+            return listed.unwrap_or_else(|error| Value::Error(error).into());
+        }
         SequenceEffect::Alter { key, words } => {
             let altered = sequences.alter(&key, words).await.map(|_| changed(sequences));
             altered.map_err(|error| of_sequence(&error, key.as_str())).inspect(|_| act("SEQUENCE ALTER", &key))
@@ -336,28 +337,18 @@ fn of_row(row: &SequenceRow, store: &str) -> Value {
 async fn list(
     sequences: &Arc<Sequences>,
     pattern: Option<Vec<u8>>,
-    mut after: String,
+    after: &str,
     count: u32,
-    hidden: &[String],
-) -> SequenceResult {
+    hidden: Vec<String>,
+) -> Result<EffectReply, ErrorReply> {
     let pattern = pattern.as_deref().map(pattern_of).transpose()?;
-    let (mut found, mut unreadable, mut left) = (Vec::new(), Vec::new(), count);
-    while left > 0 {
-        let rows = left.min(PAGE_ROWS);
-        let page = sequences.list(pattern.clone(), &after, rows).await.map_err(|error| of_sequence(&error, "*"))?;
-        found.extend(page.rows.iter().map(|row| listed(row, hidden)));
-        unreadable.extend(page.bad.into_iter().map(|bad| Value::from(bad.error.as_str())));
-        left -= rows;
-        after = page.next.unwrap_or_default();
-        if after.is_empty() {
-            break;
-        }
-    }
-    let mut fields = vec![Value::from(after.as_str()), Value::Array(found)];
-    if !unreadable.is_empty() {
-        fields.push(Value::Array(unreadable));
-    }
-    Ok(Value::Array(fields))
+    let page = sequences.list(pattern.as_ref(), after, count).await.map_err(|error| of_sequence(&error, "*"))?;
+    let bytes = page.rows.iter().map(|row| row.key.as_str().len() + size_of::<SequenceRow>()).sum();
+    let items = Items::new(page.rows.into_iter().map(move |row| listed(&row, &hidden)), bytes);
+    let unreadable: Vec<_> = page.bad.into_iter().map(|bad| Value::from(bad.error.as_str())).collect();
+    let rest = Some(unreadable).filter(|all| !all.is_empty()).map(Value::Array);
+    let cursor = Value::from(page.next.as_deref().unwrap_or_default());
+    Ok(EffectReply::Chunks(Box::new(Page::new(cursor, items, rest))))
 }
 
 /// Answers a page of the keys of a generator's series that `reader` may read, after the cursor that continues it. A

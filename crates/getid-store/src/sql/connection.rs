@@ -16,16 +16,23 @@ use super::native::{self, COLUMNS, FoundRows, OtherRowsChange, PeriodOpening, Pr
 use super::numbers;
 use super::packet::{Link, Packet, PacketFailureKind, SqlRow, StatementResult};
 use super::requests;
-use super::script::{self, COUNT, by_key, is_row};
+use super::script::{self, COUNT, IS_SEQUENCE, by_key, is_row};
 use super::{
     BegunPeriod, Changes, ClaimBatch, ClaimResult, Comparison, Connection, CreateRequest, GENERATORS_MAX, Generator,
-    GiveBackRequest, LedgerNote, NotedRow, NumberAnswers, OpenPeriodRequest, PRUNED_MAX, PruneRequest, PruneResult,
-    Reservations, ReserveRequest, RowChange, RowPage, RowState, SequenceRow, StoreError, StoreFuture, StoreInfo,
-    TOKENS_MAX, Token, Verdict, declares_ledger, no_maximums,
+    GiveBackRequest, LedgerNote, NamePage, NotedRow, NumberAnswers, OpenPeriodRequest, PRUNED_MAX, PruneRequest,
+    PruneResult, Reservations, ReserveRequest, RowChange, RowPage, RowState, SequenceRow, StoreError, StoreFuture,
+    StoreInfo, TOKENS_MAX, Token, Verdict, declares_ledger, no_maximums,
 };
 
 /// Most rows of one answer.
 const ROWS_MAX: u32 = 1000;
+
+/// Number of rows that one statement counts in parts: some 20 ms. A count of a million can exceed a statement's
+/// deadline, after which the store counts as down.
+const COUNTED_PER_STATEMENT: u64 = 20_000;
+
+/// Most generators between whose names one page of sequences reads: two round trips each.
+const GENERATORS_PER_PAGE: usize = 16;
 
 /// Most begun periods that one transaction records. A declaration has at most 512 bytes, which MySQL gets as 1,024
 /// digits, so that 200 statements have less than 300 KiB: MySQL takes 1 MiB or more.
@@ -47,6 +54,17 @@ pub(super) trait ReserveLink: Link {
 pub(super) struct SqlConnection<L> {
     pub(super) link: L,
     counted: Option<RowCount>,
+    counting: Option<Counting>,
+}
+
+/// A count of rows that has begun.
+struct Counting {
+    /// Number of rows up to `after`.
+    rows: u64,
+    /// Number of the last change before the count began; `None` if the tables are absent.
+    change: Option<i64>,
+    /// Name of the last counted row.
+    after: String,
 }
 
 /// Number of rows at a moment. The number of changes since is an upper bound of the rows created since.
@@ -76,7 +94,7 @@ type WrittenRow = (Option<u64>, SequenceRow);
 
 impl<L: Link> SqlConnection<L> {
     pub(super) fn new(link: L) -> SqlConnection<L> {
-        SqlConnection { link, counted: None }
+        SqlConnection { link, counted: None, counting: None }
     }
 
     /// Begins a transaction and locks the store's row and these rows. Returns `None`, without a transaction, if there
@@ -196,22 +214,49 @@ impl<L: Link> SqlConnection<L> {
 }
 
 impl<L: Link> SqlConnection<L> {
-    /// Counts the rows. The number of changes is read first, so that none is missed.
+    /// Counts the rows.
     async fn count_rows(&mut self) -> Result<u64, StoreError> {
+        loop {
+            if let Some(rows) = self.count_on().await? {
+                return Ok(rows);
+            }
+        }
+    }
+
+    /// Counts some more rows. Returns the number of all once they are counted. The number of changes is read before the
+    /// first ones, so that none is missed.
+    async fn count_on(&mut self) -> Result<Option<u64>, StoreError> {
         let mut packet = Packet::of("SELECT changes FROM getid_store WHERE id = 1");
         if !L::IS_SHARED
+            && self.counting.is_none()
             && let Some(counted) = self.counted
         {
             // A file has no other writers, and a count of a million rows would take long.
             if self.link.run(packet.clone()).await?[0].number() == Some(counted.change) {
-                return Ok(counted.rows);
+                return Ok(Some(counted.rows));
             }
         }
-        packet.add(COUNT);
+        let counting = self.counting.take();
+        let (after, before) = counting.as_ref().map_or(("", 0), |begun| (&begun.after, begun.rows));
+        packet.add(if L::COUNTS_IN_PARTS {
+            script::count_after_sql::<L>(after, COUNTED_PER_STATEMENT)
+        } else {
+            COUNT.to_owned()
+        });
         let done = self.link.run(packet).await?;
-        let rows = done[1].number().unwrap_or(0).unsigned_abs();
-        self.counted = done[0].number().map(|change| RowCount { rows, change, is_stopped: false });
-        Ok(rows)
+        let more = done[1].number().unwrap_or(0).unsigned_abs();
+        let rows = before.saturating_add(more);
+        let change = counting.map_or_else(|| done[0].number(), |begun| begun.change);
+        match done[1].rows.first().and_then(|row| row.text(1)) {
+            Some(after) if more >= COUNTED_PER_STATEMENT => {
+                self.counting = Some(Counting { rows, change, after });
+                Ok(None)
+            }
+            _ => {
+                self.counted = change.map(|change| RowCount { rows, change, is_stopped: false });
+                Ok(Some(rows))
+            }
+        }
     }
 
     /// Returns an upper bound for the number of rows inside a transaction of [`Self::lock`], or a number that is not
@@ -232,6 +277,40 @@ impl<L: Link> SqlConnection<L> {
         let rows = self.link.run(packet).await?[0].number().unwrap_or(0).unsigned_abs();
         self.counted = Some(RowCount { rows, change: changes, is_stopped: L::IS_SHARED && rows >= limit });
         Ok(rows)
+    }
+
+    /// Returns these columns, of which the name is the first, of rows of sequences after a cursor, at most `limit`, and
+    /// the cursor of the next page. A generator may have millions of rows of keys and periods under its name, which no
+    /// statement reads: each ends before the name of a generator, and the next one begins behind it.
+    async fn sequences_after(
+        &mut self,
+        columns: &str,
+        after: &str,
+        limit: u32,
+    ) -> Result<(Vec<SqlRow>, Option<String>), StoreError> {
+        let [mut after, ..] = RowPage::cursor(after).map(str::to_owned);
+        let mut rows: Vec<SqlRow> = Vec::new();
+        for _ in 0..GENERATORS_PER_PAGE {
+            let generator = self.link.run(Packet::of(script::next_generator_sql::<L>(&after))).await?[0].text();
+            let left = limit.saturating_sub(u32::try_from(rows.len()).unwrap_or(u32::MAX));
+            let mut condition = format!("{} AND {IS_SEQUENCE}", L::compared("name", ">", &after));
+            if let Some(generator) = &generator {
+                condition = format!("{} AND {condition}", L::compared("name", "<", generator));
+            }
+            let mut packet = Packet::of(script::list_sql(columns, &condition, left));
+            if let Some(generator) = &generator {
+                packet.add(script::listed_sql::<L>(columns, generator));
+            }
+            rows.extend(self.link.run(packet).await?.into_iter().flat_map(|done| done.rows));
+            if rows.len() >= limit as usize {
+                rows.truncate(limit as usize);
+                let last = rows.last().and_then(|row| row.text(0));
+                return Ok((rows, last.map(|name| RowPage::cursor_of(&name, "", ""))));
+            }
+            let Some(generator) = generator else { return Ok((rows, None)) };
+            after = generator;
+        }
+        Ok((rows, Some(after)))
     }
 
     async fn compare_all(&mut self, server: Credentials, notes: &[NotedRow]) -> Result<Option<Comparison>, StoreError> {
@@ -466,13 +545,27 @@ impl<L: ReserveLink> Connection for SqlConnection<L> {
     fn list<'a>(&'a mut self, after: &'a str, limit: u32, periods: bool) -> StoreFuture<'a, RowPage> {
         Box::pin(async move {
             let limit = limit.min(ROWS_MAX);
-            let done = self.link.run(Packet::of(script::list_sql::<L>(after, limit, periods))).await?;
-            Ok(native::page_of(limit, done[0].rows.iter().map(RawRow::of)))
+            if periods {
+                let list = script::list_sql(COLUMNS, &L::is_after(RowPage::cursor(after)), limit);
+                return Ok(native::page_of(
+                    limit,
+                    self.link.run(Packet::of(list)).await?[0].rows.iter().map(RawRow::of),
+                ));
+            }
+            let (rows, next) = self.sequences_after(COLUMNS, after, limit).await?;
+            Ok(RowPage { next, ..native::page_of(limit, rows.iter().map(RawRow::of)) })
         })
     }
 
-    fn count(&mut self) -> StoreFuture<'_, u64> {
-        Box::pin(self.count_rows())
+    fn names<'a>(&'a mut self, after: &'a str, limit: u32) -> StoreFuture<'a, NamePage> {
+        Box::pin(async move {
+            let (rows, next) = self.sequences_after("name", after, limit.min(ROWS_MAX)).await?;
+            Ok(NamePage { names: rows.iter().filter_map(|row| Key::new(&row.text(0)?)).collect(), next })
+        })
+    }
+
+    fn count(&mut self) -> StoreFuture<'_, Option<u64>> {
+        Box::pin(self.count_on())
     }
 
     fn changes(&mut self, seen: Option<u64>) -> StoreFuture<'_, Changes> {
@@ -819,7 +912,7 @@ mod tests {
     use getid_core::server::Reset;
     use getid_core::server::beat::{BeatKind, Nonce};
 
-    use super::super::packet::{Dialect, Failure, LinkState, SentPacket};
+    use super::super::packet::{Cell, Dialect, Failure, LinkState, SentPacket};
     use super::*;
 
     /// A link that answers each statement with a function, and keeps what was sent.
@@ -832,6 +925,7 @@ mod tests {
 
     impl Dialect for ScriptedLink {
         const IS_SHARED: bool = true;
+        const COUNTS_IN_PARTS: bool = true;
         const BEGIN: &'static [&'static str] = &["BEGIN"];
         const NOW: &'static str = "0";
 
@@ -872,7 +966,7 @@ mod tests {
     }
 
     fn row(columns: &[&str]) -> StatementResult {
-        let row = SqlRow(columns.iter().map(|&text| Some(text.to_owned())).collect());
+        let row = SqlRow(columns.iter().map(|&text| Cell::Text(text.to_owned())).collect());
         StatementResult { affected: 0, rows: vec![row] }
     }
 
@@ -967,6 +1061,52 @@ mod tests {
         let all = connection.link.sent.concat();
         let updates: Vec<&String> = all.iter().filter(|sql| sql.starts_with("UPDATE")).collect();
         assert!(updates.is_sorted() && updates.len() == begun.len(), "{updates:?}");
+    }
+
+    #[tokio::test]
+    async fn a_list_reads_no_rows_of_periods() {
+        let mut connection = connection(|sql| match sql {
+            sql if sql.contains("getid_generator") && sql.contains("> 'b'") => row(&["d"]),
+            sql if sql.contains("getid_generator") && sql.contains("> 'd'") => StatementResult::default(),
+            sql if sql.contains("name < 'd'") => row(&["c"]),
+            sql if sql.contains("name = 'd'") => row(&["d"]),
+            sql if sql.contains("name > 'd'") => row(&["e"]),
+            sql => panic!("{sql}"),
+        });
+        let names = |page: NamePage| page.names.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let page = connection.names("b", 9).await.unwrap();
+        assert_eq!((page.next.as_deref(), names(page)), (None, ["c", "d", "e"].map(String::from).to_vec()));
+        let page = connection.names("b", 1).await.unwrap();
+        assert_eq!((page.next.clone().as_deref(), names(page)), (Some("c"), vec!["c".to_owned()]));
+        for sql in connection.link.sent.concat().iter().filter(|sql| sql.contains("getid_sequence")) {
+            assert!(sql.contains(IS_SEQUENCE) && sql.contains("name < 'd'") != sql.contains("'d' AND series"), "{sql}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_page_ends_after_some_generators_and_has_a_cursor() {
+        let mut connection = connection(|sql| match sql {
+            sql if sql.contains("getid_generator") => row(&["g"]),
+            _ => StatementResult::default(),
+        });
+        let page = connection.names("", 9).await.unwrap();
+        assert_eq!((page.names.len(), page.next.as_deref()), (0, Some("g")));
+        assert_eq!(connection.link.sent.len(), 2 * GENERATORS_PER_PAGE);
+    }
+
+    #[tokio::test]
+    async fn many_rows_are_counted_by_several_statements() {
+        let mut connection = connection(|sql| match sql {
+            sql if sql.starts_with("SELECT changes") => row(&["9"]),
+            sql if sql.contains("name > ''") => row(&[&COUNTED_PER_STATEMENT.to_string(), "m"]),
+            sql if sql.contains("name > 'm'") => row(&["3", "z"]),
+            sql => panic!("{sql}"),
+        });
+        for _ in 0..2 {
+            assert_eq!(connection.count().await.unwrap(), None);
+            assert_eq!(connection.count().await.unwrap(), Some(COUNTED_PER_STATEMENT + 3));
+        }
+        assert_eq!(connection.count_rows().await.unwrap(), COUNTED_PER_STATEMENT + 3);
     }
 
     #[tokio::test]

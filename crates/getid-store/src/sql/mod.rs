@@ -146,8 +146,17 @@ pub trait Connection: Send {
     /// omitted, and rows of periods too unless `periods` is true.
     fn list<'a>(&'a mut self, after: &'a str, limit: u32, periods: bool) -> StoreFuture<'a, RowPage>;
 
-    /// Returns the number of rows, without those of periods and dropped ones.
-    fn count(&mut self) -> StoreFuture<'_, u64>;
+    /// Lists names of rows as [`Connection::list`] does, without those of periods.
+    fn names<'a>(&'a mut self, after: &'a str, limit: u32) -> StoreFuture<'a, NamePage> {
+        Box::pin(async move {
+            let RowPage { rows, next, .. } = self.list(after, limit, false).await?;
+            Ok(NamePage { names: rows.into_iter().map(|row| row.key).collect(), next })
+        })
+    }
+
+    /// Counts some more rows, without those of periods and dropped ones. Returns the number of all once they are
+    /// counted: rows that are created or dropped meanwhile may be missing or included.
+    fn count(&mut self) -> StoreFuture<'_, Option<u64>>;
 
     /// Returns the rows whose generation has changed since `seen`, the `upto` of an earlier answer. With `None` only
     /// `upto` is returned.
@@ -783,6 +792,15 @@ pub struct RowPage {
     pub next: Option<String>,
 }
 
+/// A page of names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NamePage {
+    /// Names that sequences can have.
+    pub names: Vec<Key>,
+    /// Cursor of the next page; `None` after the last.
+    pub next: Option<String>,
+}
+
 /// A row that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnreadableRow {
@@ -802,25 +820,30 @@ impl RowPage {
         each: impl Iterator<Item = ([String; 3], Option<Result<SequenceRow, RowError>>)>,
     ) -> RowPage {
         let mut listed = RowPage::default();
-        let mut last = String::new();
         let mut left = limit;
         for ([name, series, period], row) in each {
             left = left.saturating_sub(1);
-            last = if !series.is_empty() || name.contains('/') {
-                format!("{name}/{series}@{period}")
-            } else if !period.is_empty() || name.contains('@') {
-                format!("{name}@{period}")
-            } else {
-                name.clone()
-            };
+            if left == 0 {
+                listed.next = Some(RowPage::cursor_of(&name, &series, &period)).filter(|last| !last.is_empty());
+            }
             match row {
                 Some(Ok(row)) => listed.rows.push(row),
                 Some(Err(bad)) => listed.bad.push(UnreadableRow { name, error: bad.to_string() }),
                 None => {}
             }
         }
-        listed.next = Some(last).filter(|last| left == 0 && !last.is_empty());
         listed
+    }
+
+    /// Returns the cursor that continues after a row, which may not be a valid one.
+    fn cursor_of(name: &str, series: &str, period: &str) -> String {
+        if !series.is_empty() || name.contains('/') {
+            format!("{name}/{series}@{period}")
+        } else if !period.is_empty() || name.contains('@') {
+            format!("{name}@{period}")
+        } else {
+            name.to_owned()
+        }
     }
 
     /// Splits a cursor, which may be any text, into name, series and period.

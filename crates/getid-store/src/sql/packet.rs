@@ -103,25 +103,41 @@ impl StatementResult {
     }
 
     /// Returns the text in the first column of the first row.
-    #[cfg(any(feature = "mysql", feature = "postgres"))]
     pub(super) fn text(&self) -> Option<String> {
         self.rows.first()?.text(0)
     }
 }
 
-/// A row of an answer: the text of each column, `None` for NULL.
+/// A row of an answer.
 #[derive(Clone, Debug)]
-pub(super) struct SqlRow(pub(super) Vec<Option<String>>);
+pub(super) struct SqlRow(pub(super) Vec<Cell>);
+
+/// A value in a row. MySQL and PostgreSQL send numbers as text.
+#[derive(Clone, Debug)]
+pub(super) enum Cell {
+    Null,
+    #[cfg_attr(not(feature = "sqlite"), expect(dead_code, reason = "numbers are texts"))]
+    Number(i64),
+    Text(String),
+}
 
 impl SqlRow {
     /// Returns the number in a column; `None` if it has none.
     pub(super) fn number(&self, column: usize) -> Option<i64> {
-        self.0.get(column)?.as_ref()?.parse().ok()
+        match self.0.get(column)? {
+            Cell::Null => None,
+            Cell::Number(number) => Some(*number),
+            Cell::Text(text) => text.parse().ok(),
+        }
     }
 
     /// Returns the text in a column; `None` for NULL.
     pub(super) fn text(&self, column: usize) -> Option<String> {
-        self.0.get(column)?.clone()
+        match self.0.get(column)? {
+            Cell::Null => None,
+            Cell::Number(number) => Some(number.to_string()),
+            Cell::Text(text) => Some(text.clone()),
+        }
     }
 
     /// Returns the text in a column, which is `NULL` for NULL.
@@ -175,6 +191,10 @@ pub(super) enum LinkState {
 pub(super) trait Dialect: Send + 'static {
     /// Whether other servers may use the same tables.
     const IS_SHARED: bool;
+
+    /// Whether rows are counted some at a time. The one connection of a file reserves nothing meanwhile; a database
+    /// does, and may sort its whole table for each part.
+    const COUNTS_IN_PARTS: bool = !Self::IS_SHARED;
     /// Statements that begin a transaction.
     const BEGIN: &'static [&'static str];
     /// Statements before those of a transaction that stays open between two packets, and after its end.

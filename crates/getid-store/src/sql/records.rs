@@ -19,7 +19,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::packet::{Link, Packet, PacketFailureKind, RecordDialect, SqlRow};
+use super::packet::{Cell, Link, Packet, PacketFailureKind, RecordDialect, SqlRow};
 use super::{OpenError, StoreError, StoreFuture};
 use crate::records::{
     self, DamagedRow, Key, LIST_MAX, RecordPage, RecordRow, RecordStore, RecordStoreError, RecordStoreInfo, Stamp,
@@ -157,7 +157,11 @@ impl<L: Link + RecordDialect> SqlRecordConnection<L> {
 
     /// Fails if the database takes no writes: reads from it may be outdated.
     fn check_writable(&self, row: Option<&SqlRow>) -> Result<(), StoreError> {
-        let is_on = |value: &Option<String>| value.as_ref().is_some_and(|value| !["0", "OFF", "f"].contains(&&**value));
+        let is_on = |value: &Cell| match value {
+            Cell::Null => false,
+            Cell::Number(number) => *number != 0,
+            Cell::Text(text) => !["0", "OFF", "f"].contains(&&**text),
+        };
         if row.is_some_and(|row| row.0.iter().any(is_on)) { Err(self.link.read_only_error()) } else { Ok(()) }
     }
 }

@@ -19,8 +19,7 @@ use super::beats::{self, BeatStatements};
 use super::native::{self, COLUMNS, GENERATOR_COLUMNS, RawRow, column, policy_word, state_word};
 use super::packet::{Dialect, Link, Packet, StatementResult};
 use super::{
-    Generator, GiveBackRequest, Reservation, Reservations, ReserveRequest, RowPage, SequenceRow, ServerBeat,
-    StoreError, Verdict,
+    Generator, GiveBackRequest, Reservation, Reservations, ReserveRequest, SequenceRow, ServerBeat, StoreError, Verdict,
 };
 
 /// Tries of a reservation whose row is changed by others.
@@ -164,6 +163,15 @@ pub(super) fn lock_store_sql<D: Dialect>() -> String {
 pub(super) const COUNT: &str =
     "SELECT COUNT(*) FROM getid_sequence WHERE series = '' AND period = '' AND state <> 'dropped'";
 
+/// Returns the query for the number of these rows after a name, up to `limit`, and the name of the last one.
+pub(super) fn count_after_sql<D: Dialect>(after: &str, limit: u64) -> String {
+    format!(
+        "SELECT COUNT(*), MAX(name) FROM (SELECT name FROM getid_sequence WHERE {} AND {IS_SEQUENCE} \
+         AND state <> 'dropped' ORDER BY name LIMIT {limit}) AS counted",
+        D::compared("name", ">", after)
+    )
+}
+
 /// Returns the query of [`COUNT`] that stops at `limit`: the row of the store is locked for as long as it runs.
 pub(super) fn count_up_to_sql(limit: u64) -> String {
     format!(
@@ -173,18 +181,27 @@ pub(super) fn count_up_to_sql(limit: u64) -> String {
     )
 }
 
-/// Returns the query of a list, from the cursor `after`.
-pub(super) fn list_sql<D: Dialect>(after: &str, limit: u32, periods: bool) -> String {
-    let key = RowPage::cursor(after);
-    let condition = if periods {
-        D::is_after(key)
-    } else {
-        format!("{} AND series = '' AND period = ''", D::compared("name", ">", key[0]))
-    };
+/// Condition that a row is a sequence's, and not a key's or a period's.
+pub(super) const IS_SEQUENCE: &str = "series = '' AND period = ''";
+
+/// Returns the query of these columns of a list.
+pub(super) fn list_sql(columns: &str, condition: &str, limit: u32) -> String {
     format!(
-        "SELECT {COLUMNS} FROM getid_sequence WHERE {condition} AND state <> 'dropped' \
+        "SELECT {columns} FROM getid_sequence WHERE {condition} AND state <> 'dropped' \
          ORDER BY name, series, period LIMIT {limit}"
     )
+}
+
+/// Returns the query of these columns of a sequence's row in a list. With a LIMIT, PostgreSQL would read the whole
+/// table: it expects many rows of this name without a key and a period.
+pub(super) fn listed_sql<D: Dialect>(columns: &str, name: &str) -> String {
+    let is_named = D::compared("name", "=", name);
+    format!("SELECT {columns} FROM getid_sequence WHERE {is_named} AND {IS_SEQUENCE} AND state <> 'dropped'")
+}
+
+/// Returns the query for the name of the first generator after this one.
+pub(super) fn next_generator_sql<D: Dialect>(after: &str) -> String {
+    format!("SELECT name FROM getid_generator WHERE {} ORDER BY name LIMIT 1", D::compared("name", ">", after))
 }
 
 /// Returns the query for the keys of a generator's series, after the key `after`, which is empty for the first ones.

@@ -1,6 +1,6 @@
 //! The sequences in memory, by name.
 //!
-//! A request finds its sequence by the hash that was computed when it was read, under the lock of one shard of 64. A
+//! A request finds its sequence by the hash that was computed when it was read, under the lock of one shard of 256. A
 //! sequence is here from the first request until it has been unused for long; one that only the store knows costs
 //! nothing.
 //!
@@ -20,8 +20,8 @@ use getid_store::sql::{BegunPeriod, SeriesBounds};
 use getid_text::name_hash::hash_of;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Number of shards, each with a lock.
-pub(super) const SHARDS: usize = 64;
+/// Number of shards, each with a lock. A sweep holds it for each 4,096 of [`ENTRIES_MAX`] sequences: a millisecond.
+pub(super) const SHARDS: usize = 256;
 
 /// Maximum number of sequences in memory: a third of a gigabyte.
 pub(super) const ENTRIES_MAX: usize = 1 << 20;

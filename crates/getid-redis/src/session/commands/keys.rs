@@ -16,8 +16,8 @@ use crate::session::sequence_effect::{
     TtlForm,
 };
 
-/// Default number of names that one `SCAN` reads, as in Redis.
-const SCAN_COUNT: u32 = 10;
+/// Default number of names that one `SCAN` reads, each time by a statement. Redis reads 10, out of its memory.
+const SCAN_COUNT: u32 = 100;
 /// Maximum number of names that one `SCAN` reads.
 const SCAN_COUNT_MAX: u32 = 1_000;
 

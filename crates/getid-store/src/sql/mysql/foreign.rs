@@ -164,10 +164,10 @@ impl<T: ForeignTable> Connection for ForeignConnection<T> {
         })
     }
 
-    fn count(&mut self) -> StoreFuture<'_, u64> {
+    fn count(&mut self) -> StoreFuture<'_, Option<u64>> {
         Box::pin(async {
             let count = format!("SELECT COUNT(*) FROM {} WHERE {}", T::TABLE, is_name(T::NAME));
-            Ok(self.link.run(Packet::of(count)).await?[0].number().unwrap_or(0).unsigned_abs())
+            Ok(Some(self.link.run(Packet::of(count)).await?[0].number().unwrap_or(0).unsigned_abs()))
         })
     }
 

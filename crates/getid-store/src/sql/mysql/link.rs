@@ -4,7 +4,7 @@ use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, DriverError, Error, Row, Value};
 
 use super::errors::ErrorContext;
-use crate::sql::packet::{Failure, Link, LinkState, SentPacket, SqlRow, StatementResult};
+use crate::sql::packet::{Cell, Failure, Link, LinkState, SentPacket, SqlRow, StatementResult};
 use crate::sql::{StoreError, StoreInfo};
 
 /// An open connection.
@@ -84,9 +84,9 @@ impl Link for MysqlLink {
 /// Returns the texts of a row, whatever their bytes.
 fn texts(row: Row) -> SqlRow {
     let text = |value: Value| match value {
-        Value::NULL => None,
-        Value::Bytes(bytes) => Some(String::from_utf8_lossy(&bytes).into_owned()),
-        value => Some(value.as_sql(true)),
+        Value::NULL => Cell::Null,
+        Value::Bytes(bytes) => Cell::Text(String::from_utf8_lossy(&bytes).into_owned()),
+        value => Cell::Text(value.as_sql(true)),
     };
     SqlRow(row.unwrap().into_iter().map(text).collect())
 }

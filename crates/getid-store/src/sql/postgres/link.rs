@@ -11,7 +11,7 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, SimpleColumn, SimpleQueryMessage, SimpleQueryRow};
 
 use super::failures::{self, unexpected};
-use crate::sql::packet::{Failure, Link, LinkState, PacketFailureKind, SentPacket, SqlRow, StatementResult};
+use crate::sql::packet::{Cell, Failure, Link, LinkState, PacketFailureKind, SentPacket, SqlRow, StatementResult};
 use crate::sql::purpose::TablePurpose;
 use crate::sql::{StoreError, StoreInfo};
 
@@ -119,7 +119,7 @@ fn texts(row: &SimpleQueryRow) -> Result<SqlRow, StoreError> {
                 column.name()
             ))
         })?;
-        Ok(text.map(str::to_owned))
+        Ok(text.map_or(Cell::Null, |text| Cell::Text(text.to_owned())))
     };
     row.columns().iter().enumerate().map(text).collect::<Result<_, _>>().map(SqlRow)
 }

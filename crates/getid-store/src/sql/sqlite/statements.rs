@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, Statement};
 
-use super::super::packet::{SentPacket, SqlRow, StatementResult, hex};
+use super::super::packet::{Cell, SentPacket, SqlRow, StatementResult, hex};
 use rusqlite::types::ValueRef;
 
 /// Statements that begin a transaction. It has the lock for writes from the start.
@@ -147,17 +147,24 @@ fn run_one(statement: &mut Statement<'_>) -> rusqlite::Result<StatementResult> {
     if columns == 0 {
         return Ok(StatementResult { affected: statement.execute([])? as u64, rows: Vec::new() });
     }
-    let texts = |row: &rusqlite::Row<'_>| (0..columns).map(|at| row.get_ref(at).map(cell)).collect::<Result<_, _>>();
-    let rows = statement.query_map([], |row| texts(row).map(SqlRow))?.collect::<Result<_, _>>()?;
+    let mut rows = Vec::new();
+    let mut found = statement.query([])?;
+    while let Some(row) = found.next()? {
+        let mut cells = Vec::with_capacity(columns);
+        for at in 0..columns {
+            cells.push(cell(row.get_ref(at)?));
+        }
+        rows.push(SqlRow(cells));
+    }
     Ok(StatementResult { affected: 0, rows })
 }
 
-/// Returns a value as text. SQLite permits texts that are not UTF-8: such a text must not hide other rows.
-fn cell(value: ValueRef<'_>) -> Option<String> {
+/// Returns a value. SQLite permits texts that are not UTF-8: such a text must not hide other rows.
+fn cell(value: ValueRef<'_>) -> Cell {
     match value {
-        ValueRef::Null => None,
-        ValueRef::Integer(number) => Some(number.to_string()),
-        ValueRef::Real(number) => Some(number.to_string()),
-        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
+        ValueRef::Null => Cell::Null,
+        ValueRef::Integer(number) => Cell::Number(number),
+        ValueRef::Real(number) => Cell::Text(number.to_string()),
+        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => Cell::Text(String::from_utf8_lossy(bytes).into_owned()),
     }
 }
