@@ -1073,11 +1073,11 @@ mod tests {
             sql if sql.contains("name > 'd'") => row(&["e"]),
             sql => panic!("{sql}"),
         });
-        let names = |page: NamePage| page.names.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let names = |page: &NamePage| page.names.iter().map(ToString::to_string).collect::<Vec<_>>();
         let page = connection.names("b", 9).await.unwrap();
-        assert_eq!((page.next.as_deref(), names(page)), (None, ["c", "d", "e"].map(String::from).to_vec()));
+        assert_eq!((page.next.as_deref(), names(&page)), (None, ["c", "d", "e"].map(String::from).to_vec()));
         let page = connection.names("b", 1).await.unwrap();
-        assert_eq!((page.next.clone().as_deref(), names(page)), (Some("c"), vec!["c".to_owned()]));
+        assert_eq!((page.next.as_deref(), names(&page)), (Some("c"), vec!["c".to_owned()]));
         for sql in connection.link.sent.concat().iter().filter(|sql| sql.contains("getid_sequence")) {
             assert!(sql.contains(IS_SEQUENCE) && sql.contains("name < 'd'") != sql.contains("'d' AND series"), "{sql}");
         }
