@@ -74,7 +74,7 @@ fn collections() {
 #[test]
 fn a_map_keeps_the_order_of_its_fields() {
     let names: Vec<String> = (0..100).map(|number| format!("field{number}")).collect();
-    let fields = Value::map(names.iter().map(|name| (name.as_str(), Value::Null)));
+    let fields = Value::Map(names.iter().map(|name| (Value::from(&**name), Value::Null)).collect());
     let resp3 = names.iter().map(|name| format!("${}\r\n{name}\r\n_\r\n", name.len())).collect::<Vec<_>>().concat();
     let resp2 = resp3.replace("_\r\n", "$-1\r\n");
     check(&fields, &format!("*200\r\n{resp2}"), &format!("%100\r\n{resp3}"));

@@ -452,7 +452,7 @@ fn answer_config(effect: &ConfigEffect) -> Value {
             let known = patterns.iter().filter(|name| !name.starts_with(b"no-such"));
             let names: BTreeMap<String, Value> =
                 known.map(|name| (String::from_utf8_lossy(name).into_owned(), Value::from("x"))).collect();
-            Value::map(names.iter().map(|(name, value)| (name.as_str(), value.clone())))
+            Value::Map(names.into_iter().map(|(name, value)| (Value::from(&*name), value)).collect())
         }
         // Starts from the built-in values each time.
         ConfigEffect::Set(pairs) => match Config::default().set(pairs) {
