@@ -148,6 +148,7 @@ impl Dialect for SqliteLink {
     const FOR_UPDATE: &'static str = "";
     const FOR_SHARE: &'static str = "";
     const BY_STATE: &'static str = " INDEXED BY getid_number_state";
+    const UPDATES_BY_LIST: bool = true;
     const HAS_TOKENS: Option<&'static str> = Some("SELECT 1 FROM sqlite_schema WHERE name = 'tiny_id_token'");
 
     fn text(text: &str) -> String {
