@@ -615,7 +615,8 @@ impl Connection for SimConnection {
                 let created = self
                     .transact(|state| {
                         let server = state.beaten(server)?;
-                        Ok(Reservations { server, each: new.iter().map(|new| state.create_and_reserve(new)).collect() })
+                        let each = new.iter().map(|new| state.create_and_reserve(new)).collect();
+                        Ok::<_, StoreError>(Reservations { server, each })
                     })
                     .await??;
                 if lost.is_none() {

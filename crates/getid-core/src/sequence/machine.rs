@@ -587,6 +587,14 @@ impl<T> Sequence<T> {
         }
     }
 
+    /// Fetches nothing before the next draw, if no values are left: the row was created for the last one, and a name
+    /// that is used once costs one fetch.
+    pub fn rest_after_creation(&mut self) {
+        if self.left() == 0 {
+            self.fetch_at = None;
+        }
+    }
+
     fn judged(&mut self, now_ms: u64, refusal: SequenceRefusal) {
         self.fetch_at = None;
         self.requested = 0;
@@ -655,7 +663,6 @@ impl<T> Sequence<T> {
             self.floor = last.saturating_add(i64::from(increment));
         }
         self.version = OptU64::of(version);
-        let is_first = self.cache.is_none();
         (self.cache, self.policy) = (Some(OptCount::of(spec.cache.into())), spec.policy);
         self.trouble = None;
         self.fetched_ms = OptU64::of(now_ms);
@@ -680,11 +687,7 @@ impl<T> Sequence<T> {
         } else {
             let fetches = self.rate.values_in(2 * u64::from(self.slowest_ms));
             let is_forgotten = planted(Fault::NothingIsFetchedAhead);
-            // A name that is used once costs one fetch: the draws that wait use up its first segment.
-            let waited = || self.waiting.as_ref().map_or(0, |queue| queue.missing().0);
-            let is_used_up = is_first && held.segment.left() <= waited();
-            let fetch_at = Some(OptCount::of((held.segment.left() / 2).max(fetches)));
-            self.fetch_at = fetch_at.filter(|_| !is_forgotten && !is_used_up);
+            self.fetch_at = Some(OptCount::of((held.segment.left() / 2).max(fetches))).filter(|_| !is_forgotten);
         }
         FetchVerdict::Yes
     }

@@ -305,8 +305,8 @@ pub const TOKENS_MAX: usize = 10_000;
 pub const BACKUP_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// Most sequences of one [`Connection::reserve`]. MySQL takes 1 MiB or more, and its statements have 1,080 bytes for
-/// each sequence, and 2 * 190 bytes that read the row: 0.75 MB.
-pub const BATCH_MAX: usize = 512;
+/// each sequence, and 2 * 190 bytes that read the row: 374 KB.
+pub const BATCH_MAX: usize = 256;
 
 /// Most requests of one [`Connection::find_requests`] or [`Connection::claim_requests`].
 pub const REQUESTS_MAX: usize = 256;

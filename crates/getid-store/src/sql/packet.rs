@@ -205,11 +205,10 @@ pub(super) trait Dialect: Send + 'static {
     /// Returns any text as a literal.
     fn text(text: &str) -> String;
 
-    /// Returns the condition that a row of `getid_sequence` has one of these keys.
-    fn is_one_of<'a>(keys: impl Iterator<Item = &'a Key>) -> String {
-        let keys = keys.map(|key| format!("('{}', '{}', '{}')", key.name(), key.series(), key.period()));
-        let keys = keys.collect::<Vec<_>>().join(", ");
-        if keys.is_empty() { "FALSE".to_owned() } else { format!("(name, series, period) IN (VALUES {keys})") }
+    /// Returns what follows FROM in a query for the rows of `getid_sequence` with these keys. Each row is found by the
+    /// primary key.
+    fn rows_of<'a>(keys: impl Iterator<Item = &'a Key>) -> String {
+        format!("getid_sequence WHERE (name, series, period) IN (VALUES {})", key_list(keys))
     }
 
     /// Returns queries that together return those of these names, of which there is one at least, that have numbers in
@@ -270,6 +269,13 @@ pub(super) trait Dialect: Send + 'static {
 
     /// Operator that divides integers.
     const DIV: &'static str = "/";
+}
+
+/// Returns keys as rows of a list. Without keys it has one that no row has.
+pub(super) fn key_list<'a>(keys: impl Iterator<Item = &'a Key>) -> String {
+    let keys = keys.map(|key| format!("('{}', '{}', '{}')", key.name(), key.series(), key.period()));
+    let keys: Vec<String> = keys.collect();
+    if keys.is_empty() { "('', '', '')".to_owned() } else { keys.join(", ") }
 }
 
 /// The dialect of records.

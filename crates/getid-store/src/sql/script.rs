@@ -74,7 +74,7 @@ async fn try_reserve<L: Link>(
     let before = packet.add(lock_rows_sql::<L>(keys()));
     let updates = reserve_sqls::<L>(left.iter().map(|at| &asks[*at]));
     let updates: Vec<usize> = updates.into_iter().map(|update| packet.add(update)).collect();
-    let after = packet.add(format!("SELECT {COLUMNS} FROM getid_sequence WHERE {}", L::is_one_of(keys())));
+    let after = packet.add(format!("SELECT {COLUMNS} FROM {}", L::rows_of(keys())));
     let done = link.run(packet).await?;
     let beaten = own.map(|own| own.read(&done)).transpose()?;
     let (before, after) = (by_key(&done[before]), by_key(&done[after]));
@@ -174,12 +174,7 @@ pub(super) fn give_back_sql<D: Dialect>(end: &GiveBackRequest, is_allowed: &str)
 
 /// Returns the query that locks and reads the rows of these keys.
 pub(super) fn lock_rows_sql<'a, D: Dialect>(keys: impl Iterator<Item = &'a Key>) -> String {
-    format!(
-        "SELECT {COLUMNS} FROM getid_sequence{} WHERE {} ORDER BY name, series, period{}",
-        D::BY_KEY,
-        D::is_one_of(keys),
-        D::FOR_UPDATE
-    )
+    format!("SELECT {COLUMNS} FROM {} ORDER BY name, series, period{}", D::rows_of(keys), D::FOR_UPDATE)
 }
 
 /// Returns the query that locks the row of the store, which each change of rows holds to its end.

@@ -58,6 +58,8 @@ struct PendingFetch {
     is_begun: bool,
     /// Whether the store has confirmed its row in this life.
     is_known: bool,
+    /// Whether its row was created with its reservation.
+    is_created: bool,
 }
 
 /// Answer to one fetch of a batch.
@@ -301,7 +303,17 @@ impl Sequences {
                     && counter_opening.as_ref().is_some_and(|counter_opening| may_open(pool, counter_opening));
                 cost += if counter_opening.is_some() { COUNTER_COST } else { 1 };
                 let (key, is_known) = (entry.key.clone(), entry.flags.is_known);
-                batch.push(PendingFetch { hash, key, fetch, counter_opening, may_begin, is_begun, is_known });
+                let is_created = false;
+                batch.push(PendingFetch {
+                    hash,
+                    key,
+                    fetch,
+                    counter_opening,
+                    may_begin,
+                    is_begun,
+                    is_known,
+                    is_created,
+                });
             } else {
                 let is_missing = self.rest(entry, hash, now_ms);
                 drop(shard);
@@ -352,6 +364,7 @@ impl Sequences {
                 // Any other answer may be for a row that exists.
                 let is_final =
                     matches!(created, Ok(Ok(_) | Err(Verdict::TooMany { .. })) | Err(StoreError::Unknown(_)));
+                batch[at].is_created = matches!(created, Ok(Ok(_)));
                 answers[at] = Some(created).filter(|_| is_final);
             }
         }
@@ -364,6 +377,7 @@ impl Sequences {
             let asked: Vec<&PendingFetch> = missing.iter().map(|at| &batch[*at]).collect();
             let created = self.create_for(pool, slot, &asked).await;
             for (at, created) in missing.into_iter().zip(created) {
+                batch[at].is_created = matches!(created, Ok(Ok(_)));
                 answers[at] = match created {
                     // Another server was faster.
                     Ok(Err(Verdict::Exists(_))) => None,
@@ -721,6 +735,9 @@ impl Sequences {
                 went_back = Some(floor);
             }
             deliveries.extend(self.apply_answer(entry, now_ms, again).1);
+        }
+        if asked.is_created {
+            entry.sequence.rest_after_creation();
         }
         let is_missing = self.rest(entry, asked.hash, now_ms);
         drop(shard);

@@ -26,8 +26,8 @@ impl Dialect for MysqlLink {
     const DIV: &'static str = "DIV";
 
     /// A comparison of several columns at a time would not use the index.
-    fn is_one_of<'a>(keys: impl Iterator<Item = &'a Key>) -> String {
-        script::or(keys.map(script::is_row))
+    fn rows_of<'a>(keys: impl Iterator<Item = &'a Key>) -> String {
+        format!("getid_sequence{} WHERE {}", Self::BY_KEY, script::or(keys.map(script::is_row)))
     }
 
     /// A list of literals would be a table without the collation of the column, and the index would not be used.
