@@ -107,6 +107,7 @@ impl Database {
                 above_dropped: false,
                 fresh_after_ms: None,
                 floor: 0,
+                values: 0,
                 rows_max: 0,
                 server: None,
             })
@@ -191,14 +192,23 @@ impl State {
     }
 
     fn reserve_as(&mut self, server: Option<Credentials>, asks: &[ReserveRequest]) -> Result<Reservations, StoreError> {
-        let beaten = match server {
-            None => None,
-            Some(server) => {
-                let beat = self.own_beat(server, ServerState::is_live).ok_or_else(not_allowed)?;
-                Some(ServerBeat { beat, instance: self.instance.to_string() })
-            }
-        };
-        Ok(Reservations { server: beaten, each: asks.iter().map(|ask| self.reserve(ask)).collect() })
+        let server = self.beaten(server)?;
+        Ok(Reservations { server, each: asks.iter().map(|ask| self.reserve(ask)).collect() })
+    }
+
+    /// Adds 1 to the beat of a server that reserves.
+    fn beaten(&mut self, server: Option<Credentials>) -> Result<Option<ServerBeat>, StoreError> {
+        let Some(server) = server else { return Ok(None) };
+        let beat = self.own_beat(server, ServerState::is_live).ok_or_else(not_allowed)?;
+        Ok(Some(ServerBeat { beat, instance: self.instance.to_string() }))
+    }
+
+    fn create_and_reserve(&mut self, new: &CreateRequest) -> Result<Reservation, Verdict> {
+        let row = self.create(new)?;
+        if new.values == 0 {
+            return Ok(Reservation::empty(row));
+        }
+        self.reserve(&ReserveRequest { key: new.key.clone(), values: new.values, floor: 0 })
     }
 
     fn compare(&mut self, server: Credentials, notes: &[NotedRow]) -> Option<Comparison> {
@@ -597,15 +607,16 @@ impl Connection for SimConnection {
         }))
     }
 
-    fn create_all<'a>(&'a mut self, new: &'a [CreateRequest]) -> StoreFuture<'a, Vec<Result<SequenceRow, Verdict>>> {
+    fn create_all<'a>(&'a mut self, new: &'a [CreateRequest]) -> StoreFuture<'a, Reservations> {
         Box::pin(async move {
             let server = new.first().and_then(|new| new.server);
             let lost = self.database.state().creations_lost.take();
             if lost != Some(false) {
                 let created = self
-                    .transact(|state| match server {
-                        Some(server) if state.own_beat(server, ServerState::is_live).is_none() => Err(not_allowed()),
-                        _ => Ok(new.iter().map(|new| state.create(new)).collect()),
+                    .transact(|state| {
+                        let server = state.beaten(server)?;
+                        let each = new.iter().map(|new| state.create_and_reserve(new)).collect();
+                        Ok::<_, StoreError>(Reservations { server, each })
                     })
                     .await??;
                 if lost.is_none() {

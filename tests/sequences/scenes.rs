@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use getid_core::server::{Key, Reset, SequenceRefusal, SequenceRequest, Spec};
@@ -89,14 +90,88 @@ async fn names_that_are_made_up_are_bounded() {
             crate::world::draw(&sequences, &format!("no:{number}"), &ask).await.1.unwrap_err()
         });
     }
-    let refusals = tasks.join_all().await;
-    let of = |kind: fn(&SequenceRefusal) -> bool| refusals.iter().filter(|refusal| kind(refusal)).count();
-    assert_eq!(of(|refusal| matches!(refusal, SequenceRefusal::BadRow(_))), 2_000, "there is room for 10,000");
-    assert!(of(|refusal| matches!(refusal, SequenceRefusal::NoSuch)) > 9_000);
+    for refusal in tasks.join_all().await {
+        assert_eq!(refusal, SequenceRefusal::NoSuch);
+    }
     assert!(server.sequences.totals().in_memory <= 4_096, "the number of kept verdicts is bounded");
     sleep(Duration::from_secs(2)).await;
     assert_eq!(server.sequences.totals().in_memory, 0);
     assert_eq!(server.incr("orders").await, Ok(1));
+    // Clients that end before they wait.
+    let (ask, mut runs, mut left) = ([SequenceRequest { values: 1, times: 1 }], Vec::new(), Vec::new());
+    let mut refused = |number: usize| {
+        let name = format!("no:{number}");
+        server.sequences.try_draw(hash_of(name.as_bytes()), &name, &mut ask.into_iter(), &mut runs, &mut left).is_err()
+    };
+    assert_eq!((0..150_000).find(|number| refused(*number)), Some(1 << 17));
+    sleep(Duration::from_mins(11)).await;
+    assert_eq!(server.sequences.totals().in_memory, 0);
+}
+
+/// An attacker's names wait in a queue of their own, for one of its turns at a time.
+#[tokio::test(start_paused = true)]
+async fn a_client_that_invents_names_stops_no_other() {
+    const TURN: usize = 128;
+    const TURNS: usize = 8;
+    let database = database(&[("orders", &["cache", "0"])]);
+    let settings = SequenceSettings { creates_on_first_use: true, ..settings() };
+    let server = Server::start_with(vec![database.store(false)], settings, SequenceNotes::default());
+    let (ask, is_over) = ([SequenceRequest { values: 1, times: 1 }], Arc::new(AtomicBool::new(false)));
+    let mut attackers = JoinSet::new();
+    for client in 0..8 {
+        let sequences = Arc::clone(&server.sequences);
+        attackers.spawn(async move {
+            for turn in 0..TURNS {
+                let mut draws = JoinSet::new();
+                for name in 0..TURN {
+                    let (sequences, name) = (Arc::clone(&sequences), format!("x:{client}:{turn}:{name}"));
+                    draws.spawn(async move { draw(&sequences, &name, &ask).await });
+                }
+                for (runs, result) in draws.join_all().await {
+                    assert_eq!((values_of(&runs), result), (vec![1], Ok(())));
+                }
+            }
+        });
+    }
+    let mut others = JoinSet::new();
+    let known: fn(i64) -> String = |_| "orders".to_owned();
+    let new: fn(i64) -> String = |nth| format!("new:{nth}");
+    for (name, statements_max) in [(known, 4), (new, 14)] {
+        let (sequences, database, is_over) = (Arc::clone(&server.sequences), Arc::clone(&database), is_over.clone());
+        others.spawn(async move {
+            let mut served = 0;
+            while !is_over.load(Relaxed) {
+                let before = database.state().statements;
+                let (runs, result) = draw(&sequences, &name(served), &ask).await;
+                assert_eq!((runs.len(), result), (1, Ok(())));
+                let statements = database.state().statements - before;
+                assert!(statements <= statements_max, "{} waited for {statements} statements", name(served));
+                served += 1;
+            }
+            served
+        });
+    }
+    attackers.join_all().await;
+    is_over.store(true, Relaxed);
+    assert!(others.join_all().await.iter().all(|served| *served > 2));
+    assert!(database.state().statements < 200, "names that wait together share a statement");
+}
+
+/// A name that is used once costs one statement, and leaves no value to give back.
+#[tokio::test(start_paused = true)]
+async fn a_name_that_is_used_once_costs_one_statement() {
+    let database = database(&[]);
+    let settings = SequenceSettings { creates_on_first_use: true, ..settings() };
+    let server = Server::start_with(vec![database.store(false)], settings, SequenceNotes::default());
+    sleep(Duration::from_secs(1)).await;
+    let before = database.state().statements;
+    assert_eq!(server.incr("new").await, Ok(1));
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!((database.next("new"), database.state().statements - before), (2, 1));
+    assert_eq!(server.incr("new").await, Ok(2));
+    assert!(database.next("new") > 100, "the second use fetches ahead");
+    assert_eq!(server.incr("new").await, Ok(3));
+    assert_eq!(database.state().reservations, 2);
 }
 
 #[tokio::test(start_paused = true)]

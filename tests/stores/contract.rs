@@ -74,6 +74,7 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     a_row_that_was_edited_is_refused_by_name,
     a_list_names_rows_that_cannot_be_read,
     rows_are_created_together,
+    a_creation_reserves_values_of_each_new_row,
     no_value_twice_by_two_connections,
     one_row_for_a_period_that_two_open,
     one_row_for_a_name_that_two_create,
@@ -1181,8 +1182,8 @@ fn rows_are_created_together(fixture: &dyn StoreFixture) {
     let [Ok(a), Err(Verdict::Exists(there)), Ok(gone), Ok(b), Err(Verdict::TooMany { max: 4 })] = &each[..] else {
         panic!("{each:?}")
     };
-    assert_eq!((there.key.as_str(), gone.generation, a.spec.cache), ("there", 2, 7));
-    assert_eq!([db.row("a").as_ref(), db.row("b").as_ref()], [Some(a), Some(b)]);
+    assert_eq!((there.key.as_str(), gone.row.generation, a.row.spec.cache), ("there", 2, 7));
+    assert_eq!([db.row("a").as_ref(), db.row("b").as_ref()], [Some(&a.row), Some(&b.row)]);
     assert_eq!((db.list("", 10, false).len(), db.count(), db.row("c")), (4, 4, None));
     let changes = db.changes(Some(seen));
     assert_eq!(changes.upto, seen + 3, "one for each row");
@@ -1190,6 +1191,41 @@ fn rows_are_created_together(fixture: &dyn StoreFixture) {
     assert_eq!(db.create_all(&["a", "there"].map(new)).iter().filter(|made| made.is_ok()).count(), 0);
     assert_eq!(db.changes(None).upto, seen + 3);
     assert_eq!(range(&db.reserve("b", 3).unwrap()), (1, 3));
+}
+
+fn a_creation_reserves_values_of_each_new_row(fixture: &dyn StoreFixture) {
+    let mut db = Db::open(fixture);
+    db.create("there", "");
+    db.create("gone", "");
+    db.change("gone", &RowChange::Drop).unwrap();
+    let new = |name: &str, options: &str, values| CreateRequest { values, rows_max: 5, ..create(name, options) };
+    let each = db.create_all(&[
+        new("b", "", 3),
+        new("there", "", 3),
+        new("a", "start 7 increment 10 offset 5", 2),
+        new("gone", "", 3),
+        new("short", "max 2", 9),
+        new("b", "", 1),
+        new("none", "", 0),
+        new("late", "", 1),
+    ]);
+    let [Ok(b), Err(Verdict::Exists(there)), Ok(a), Err(Verdict::Dropped { .. }), Ok(short), rest @ ..] = &each[..]
+    else {
+        panic!("{each:?}")
+    };
+    let [Err(Verdict::Exists(twice)), Ok(none), Err(Verdict::TooMany { max: 5 })] = rest else { panic!("{rest:?}") };
+    assert_eq!([range(b), range(a), range(short)], [(1, 3), (15, 25), (1, 2)]);
+    assert_eq!((b.found_next, a.found_next, none.is_empty()), (1, 15, true));
+    assert_eq!((there.next, twice.as_ref()), (1, &b.row), "nothing is reserved of a row that exists");
+    for made in [b, a, short, none] {
+        assert_eq!(db.row(made.row.key.as_str()).as_ref(), Some(&made.row));
+    }
+    assert_eq!((db.row("late"), db.row("there").unwrap().next), (None, 1));
+    assert_eq!(["b", "a", "none"].map(|name| db.reserve(name, 1).unwrap().first), [4, 35, 1]);
+    assert!(db.reserve("short", 1).unwrap().is_empty());
+    // Unused values go back, as after any reservation.
+    let row = db.row("a").unwrap();
+    assert!(db.give_back(&row, 35));
 }
 
 /// Runs two workers, concurrently where the store allows two connections.

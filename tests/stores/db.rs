@@ -237,9 +237,9 @@ impl Db {
     }
 
     #[track_caller]
-    pub(crate) fn create_all(&mut self, new: &[CreateRequest]) -> Vec<Result<SequenceRow, Verdict>> {
+    pub(crate) fn create_all(&mut self, new: &[CreateRequest]) -> Vec<Result<Reservation, Verdict>> {
         let connection = self.connection.as_mut().unwrap();
-        answered(|| self.runtime.block_on(in_time(connection.create_all(new))))
+        answered(|| self.runtime.block_on(in_time(connection.create_all(new)))).each
     }
 
     #[track_caller]
@@ -491,6 +491,7 @@ pub(crate) fn create(name: &str, options: &str) -> CreateRequest {
         above_dropped: false,
         fresh_after_ms: None,
         floor: 0,
+        values: 0,
         rows_max: 0,
         server: None,
     }

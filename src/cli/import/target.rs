@@ -123,6 +123,7 @@ fn import_into_store(
                 above_dropped: false,
                 fresh_after_ms: None,
                 floor: 0,
+                values: 0,
                 rows_max: 0,
                 server: None,
             };

@@ -108,6 +108,7 @@ pub(super) fn create(args: &CreateArgs, out: &mut dyn Write) -> Result<(), CliEr
             above_dropped: true,
             fresh_after_ms: None,
             floor,
+            values: 0,
             rows_max: 0,
             server: None,
         };

@@ -587,6 +587,14 @@ impl<T> Sequence<T> {
         }
     }
 
+    /// Fetches nothing before the next draw, if no values are left: the row was created for the last one, and a name
+    /// that is used once costs one fetch.
+    pub fn rest_after_creation(&mut self) {
+        if self.left() == 0 {
+            self.fetch_at = None;
+        }
+    }
+
     fn judged(&mut self, now_ms: u64, refusal: SequenceRefusal) {
         self.fetch_at = None;
         self.requested = 0;

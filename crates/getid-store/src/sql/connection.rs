@@ -3,7 +3,7 @@
 //! A change locks and reads rows in one packet, changes them by the functions of [`native`], and writes them in a
 //! second packet, which ends the transaction.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 
 use getid_core::server::beat::{BeatAnswer, BeatRequest, Credentials};
@@ -12,7 +12,9 @@ use getid_core::server::request_key::{RequestRow, RequestScope};
 use getid_core::server::{Key, Spec};
 
 use super::beats::{self, BeatStatements};
-use super::native::{self, COLUMNS, FoundRows, OtherRowsChange, PeriodOpening, PrunePlan, RawRow, column};
+use super::native::{
+    self, COLUMNS, FoundRows, GENERATOR_COLUMNS, OtherRowsChange, PeriodOpening, PrunePlan, RawRow, column,
+};
 use super::numbers;
 use super::packet::{Link, Packet, PacketFailureKind, SqlRow, StatementResult};
 use super::requests;
@@ -20,8 +22,8 @@ use super::script::{self, COUNT, IS_SEQUENCE, by_key, is_row};
 use super::{
     BegunPeriod, Changes, ClaimBatch, ClaimResult, Comparison, Connection, CreateRequest, GENERATORS_MAX, Generator,
     GiveBackRequest, LedgerNote, NamePage, NotedRow, NumberAnswers, OpenPeriodRequest, PRUNED_MAX, PruneRequest,
-    PruneResult, Reservations, ReserveRequest, RowChange, RowPage, RowState, SequenceRow, StoreError, StoreFuture,
-    StoreInfo, TOKENS_MAX, Token, Verdict, declares_ledger, no_maximums,
+    PruneResult, Reservation, Reservations, ReserveRequest, RowChange, RowPage, RowState, SequenceRow, ServerBeat,
+    StoreError, StoreFuture, StoreInfo, TOKENS_MAX, Token, Verdict, declares_ledger, no_maximums,
 };
 
 /// Most rows of one answer.
@@ -87,10 +89,12 @@ struct LockedRows {
     rows: BTreeMap<String, RawRow>,
     /// Names whose numbers have a ledger.
     with_ledger: BTreeSet<String>,
+    /// State of the requesting server.
+    server: Option<ServerBeat>,
 }
 
-/// A row that is written, with the version of the row before it, if it existed.
-type WrittenRow = (Option<u64>, SequenceRow);
+/// A reservation whose row is written, with the version of the row before it, if it existed.
+type WrittenRow = (Option<u64>, Reservation);
 
 impl<L: Link> SqlConnection<L> {
     pub(super) fn new(link: L) -> SqlConnection<L> {
@@ -112,42 +116,50 @@ impl<L: Link> SqlConnection<L> {
         let rows = packet.add(script::lock_rows_sql::<L>(keys.iter().copied()));
         let ledgers = LedgerReads::add::<L>(&mut packet, keys);
         let done = self.link.run(packet).await?;
-        if let Some(own) = own {
-            own.read(&done)?;
-        }
+        let server = own.map(|own| own.read(&done)).transpose()?;
         let Some(changes) = done[changes].number() else {
             self.link.rollback().await?;
             return absent::<L, _>(done[now].rows.is_empty(), None);
         };
         let (now, rows, with_ledger) = (done[now].number().unwrap_or(0), by_key(&done[rows]), ledgers.read(&done));
-        Ok(Some(LockedRows { changes, now, rows, with_ledger }))
+        Ok(Some(LockedRows { changes, now, rows, with_ledger, server }))
     }
 
-    async fn create_each(&mut self, new: &[CreateRequest]) -> Result<Vec<Result<SequenceRow, Verdict>>, StoreError> {
-        let Some(first) = new.first() else { return Ok(Vec::new()) };
-        let is_limited = first.rows_max > 0;
-        if is_limited && self.counted.is_none() {
+    async fn create_each(&mut self, new: &[CreateRequest]) -> Result<Reservations, StoreError> {
+        let Some(first) = new.first() else { return Ok(Reservations { server: None, each: Vec::new() }) };
+        let rows_max = new.iter().map(|new| new.rows_max).max().unwrap_or(0);
+        if rows_max > 0 && self.counted.is_none() {
             self.count_rows().await?;
         }
         let keys: Vec<&Key> = new.iter().map(|new| &new.key).collect();
         let locked = self.lock(first.server, &keys, true).await?;
         let Some(mut locked) = locked else { return Err(lost()) };
-        let mut there = if is_limited { self.count_up_to(first.rows_max, locked.changes).await? } else { 0 };
-        let mut decided = Vec::with_capacity(new.len());
+        let mut there = if rows_max > 0 { self.count_up_to(rows_max, locked.changes).await? } else { 0 };
+        let mut decided: Vec<Result<WrittenRow, Verdict>> = Vec::with_capacity(new.len());
+        let mut places = HashMap::with_capacity(new.len());
         for new in new {
+            if let Some(earlier) = places.insert(&new.key, decided.len()) {
+                decided.push(Err(match &decided[earlier] {
+                    Ok((_, made)) => Verdict::Exists(Box::new(made.row.clone())),
+                    Err(verdict) => verdict.clone(),
+                }));
+                continue;
+            }
             let made = match locked.rows.remove(new.key.as_str()).map(RawRow::read).transpose() {
                 // Its counter is opened by a server that declares it.
                 _ if locked.with_ledger.contains(new.key.name()) => Err(numbers::has_ledger()),
                 Err(bad) => Err(Verdict::BadRow(bad.to_string())),
                 Ok(found) => native::apply_creation(found.as_ref(), new, there, locked.now)
-                    .map(|after| (found.as_ref().map(|row| row.version), after)),
+                    .and_then(|row| native::first_reservation(row, new.values, locked.now))
+                    .map(|made| (found.as_ref().map(|row| row.version), made)),
             };
             there += u64::from(made.is_ok());
             decided.push(made);
         }
-        let is_more = |made: &Result<WrittenRow, Verdict>| made.as_ref().is_ok_and(|(_, row)| row.key.is_plain());
+        let is_more = |made: &Result<WrittenRow, Verdict>| made.as_ref().is_ok_and(|(_, made)| made.row.key.is_plain());
         let more = i64::try_from(decided.iter().filter(|made| is_more(made)).count()).unwrap_or(i64::MAX);
-        self.write_rows(locked.changes, decided, more).await
+        let each = self.write_rows(locked.changes, decided, more).await?;
+        Ok(Reservations { server: locked.server, each })
     }
 
     async fn change_one(&mut self, key: &Key, change: &RowChange) -> Result<Result<SequenceRow, Verdict>, StoreError> {
@@ -166,12 +178,12 @@ impl<L: Link> SqlConnection<L> {
                         .map(|after| SequenceRow { state: RowState::Ledger, ..after }),
                     _ => Err(numbers::has_ledger()),
                 };
-                after.map(|after| (Some(row.version), after))
+                after.map(|after| (Some(row.version), Reservation::empty(after)))
             }
         };
         let is_drop = *change == RowChange::Drop && decided.is_ok() && key.is_plain();
         let written = self.write_rows(locked.changes, vec![decided], -i64::from(is_drop)).await?.pop();
-        Ok(written.unwrap_or(Err(Verdict::NoSuch)))
+        Ok(written.unwrap_or(Err(Verdict::NoSuch)).map(|written| written.row))
     }
 
     /// Writes rows, and ends the transaction of [`Self::lock`]. `rows_more`: how many more rows are counted after it.
@@ -180,22 +192,29 @@ impl<L: Link> SqlConnection<L> {
         changes: i64,
         decided: Vec<Result<WrittenRow, Verdict>>,
         rows_more: i64,
-    ) -> Result<Vec<Result<SequenceRow, Verdict>>, StoreError> {
+    ) -> Result<Vec<Result<Reservation, Verdict>>, StoreError> {
         let mut packet = Packet::commit();
         let mut changed = changes;
+        let mut new = Vec::new();
         let mut each = Vec::with_capacity(decided.len());
         for decided in decided {
             each.push(decided.map(|(seen, after)| {
                 changed = changed.saturating_add(1);
-                (packet.add(script::write_sql(changed, seen, &after)), after)
+                let update = seen.map(|seen| packet.add(script::write_sql(changed, Some(seen), &after.row)));
+                if update.is_none() {
+                    new.push(script::new_row(&after.row, changed));
+                }
+                (update, after)
             }));
         }
+        let insert = (!new.is_empty()).then(|| packet.add(script::insert_sql(&new)));
         if packet.is_empty() {
             self.link.rollback().await?;
             return Ok(each.into_iter().map(|made| made.map(|(_, after)| after)).collect());
         }
         packet.add(format!("UPDATE getid_store SET changes = {changed} WHERE id = 1"));
         let done = self.link.run(packet).await?;
+        let is_inserted = insert.is_some_and(|at| done[at].affected == new.len() as u64);
         if let Some(counted) = self.counted.as_mut()
             && counted.change == changes
             && (!counted.is_stopped || rows_more >= 0)
@@ -203,11 +222,12 @@ impl<L: Link> SqlConnection<L> {
             counted.rows = counted.rows.saturating_add_signed(rows_more);
             counted.change = changed;
         }
-        let written = |(at, after): (usize, SequenceRow)| {
-            if done[at].affected == 1 {
+        let written = |(update, after): (Option<usize>, Reservation)| {
+            if update.map_or(is_inserted, |at| done[at].affected == 1) {
                 return Ok(after);
             }
-            Err(Verdict::BadRow(format!("the row of '{}' was changed at the same moment: try it again", after.key)))
+            let key = &after.row.key;
+            Err(Verdict::BadRow(format!("the row of '{key}' was changed at the same moment: try it again")))
         };
         Ok(each.into_iter().map(|made| made.and_then(written)).collect())
     }
@@ -338,7 +358,7 @@ impl<L: Link> SqlConnection<L> {
         let mut packet = Packet::commit();
         for row in &lost_rows {
             let created = if row.created_unix_ms == 0 { L::NOW } else { &row.created_unix_ms.to_string() };
-            packet.add(script::insert_sql(row, 0, created, L::NOW) + L::OR_NOTHING);
+            packet.add(script::insert_sql(&[script::inserted_row(row, 0, created, L::NOW)]) + L::OR_NOTHING);
         }
         for (key, next) in &raised {
             packet.add(format!(
@@ -525,7 +545,7 @@ impl<L: ReserveLink> Connection for SqlConnection<L> {
         Box::pin(self.give_back_all(server, ends))
     }
 
-    fn create_all<'a>(&'a mut self, new: &'a [CreateRequest]) -> StoreFuture<'a, Vec<Result<SequenceRow, Verdict>>> {
+    fn create_all<'a>(&'a mut self, new: &'a [CreateRequest]) -> StoreFuture<'a, Reservations> {
         Box::pin(self.create_each(new))
     }
 
@@ -772,26 +792,25 @@ impl OpeningReads {
 /// Statements that read which names have a ledger, by their places in the packet.
 struct LedgerReads {
     generators: usize,
-    of_names: Vec<(String, usize)>,
+    with_numbers: Vec<usize>,
 }
 
 impl LedgerReads {
     fn add<L: Link>(packet: &mut Packet, keys: &[&Key]) -> LedgerReads {
-        let mut names: Vec<String> = keys.iter().map(|key| key.name().to_owned()).collect();
+        let mut names: Vec<&str> = keys.iter().map(|key| key.name()).collect();
         names.dedup();
-        let generators = packet.add(script::generators_sql::<L>(Some(&names), ""));
-        let of_name = |name: String| {
-            let ledger = packet.add(numbers::has_ledger_sql::<L>(&name));
-            (name, ledger)
-        };
-        LedgerReads { generators, of_names: names.into_iter().map(of_name).collect() }
+        let listed = names.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
+        let generators =
+            packet.add(format!("SELECT {GENERATOR_COLUMNS} FROM getid_generator WHERE name IN ({listed})"));
+        let with_numbers = L::names_with_numbers_sql(&names).into_iter().map(|query| packet.add(query)).collect();
+        LedgerReads { generators, with_numbers }
     }
 
     fn read(self, done: &[StatementResult]) -> BTreeSet<String> {
         let generators = done[self.generators].rows.iter().map(Generator::of);
         let declared = generators.filter(Generator::has_ledger).map(|generator| generator.name);
-        let kept = self.of_names.into_iter().filter(|(_, ledger)| !done[*ledger].rows.is_empty());
-        declared.chain(kept.map(|(name, _)| name)).collect()
+        let kept = self.with_numbers.into_iter().flat_map(|at| &done[at].rows).filter_map(|row| row.text(0));
+        declared.chain(kept).collect()
     }
 }
 
@@ -1122,12 +1141,13 @@ mod tests {
             above_dropped: false,
             fresh_after_ms: None,
             floor: 0,
+            values: 0,
             rows_max: 2,
             server: None,
         };
         for _ in 0..3 {
             let made = connection.create_all(std::slice::from_ref(&new)).await.unwrap();
-            assert_eq!(made, [Err(Verdict::TooMany { max: 2 })]);
+            assert_eq!(made.each, [Err(Verdict::TooMany { max: 2 })]);
         }
         let counts = connection.link.sent.concat().iter().filter(|sql| sql.starts_with("SELECT COUNT")).count();
         assert_eq!(counts, 1);

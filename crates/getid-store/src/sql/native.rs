@@ -567,6 +567,15 @@ pub(super) fn apply_creation(
     Ok(row)
 }
 
+/// Returns the reservation of `values` values of a row that is created; of none if that is 0.
+pub(super) fn first_reservation(row: SequenceRow, values: u32, now_unix_ms: i64) -> Result<Reservation, Verdict> {
+    if values == 0 {
+        return Ok(Reservation::empty(row));
+    }
+    let ask = ReserveRequest { key: row.key.clone(), values, floor: 0 };
+    apply_reservation(&row, &ask, Some(now_unix_ms))
+}
+
 /// Returns a row that begins at its start although the name was dropped. Fails while servers and clients may hold
 /// values of it.
 fn restarted_row(

@@ -16,6 +16,8 @@ use std::fmt;
 use std::future::Future;
 use std::path::Path;
 
+use getid_core::server::Key;
+
 use super::{StoreError, StoreInfo};
 
 /// Statements that are sent together.
@@ -223,6 +225,23 @@ pub(super) trait Dialect: Send + 'static {
     /// Returns any text as a literal.
     fn text(text: &str) -> String;
 
+    /// Returns what follows FROM in a query for the rows of `getid_sequence` with these keys. Each row is found by the
+    /// primary key.
+    fn rows_of<'a>(keys: impl Iterator<Item = &'a Key>) -> String {
+        format!("getid_sequence WHERE (name, series, period) IN (VALUES {})", key_list(keys))
+    }
+
+    /// Returns queries that together return those of these names, of which there is one at least, that have numbers in
+    /// a ledger.
+    fn names_with_numbers_sql(names: &[&str]) -> Vec<String> {
+        let names: Vec<String> = names.iter().map(|name| format!("('{name}')")).collect();
+        vec![format!(
+            "SELECT asked.name FROM (SELECT '' AS name WHERE FALSE UNION ALL VALUES {}) AS asked \
+             WHERE EXISTS (SELECT 1 FROM getid_number WHERE getid_number.name = asked.name)",
+            names.join(", ")
+        )]
+    }
+
     /// Returns the comparison of a column of names with any text.
     fn compared(column: &str, operator: &str, with: &str) -> String {
         format!("{column} {operator} {}", Self::text(with))
@@ -262,11 +281,21 @@ pub(super) trait Dialect: Send + 'static {
     /// Returns the query of [`Connection::maximum`](super::Connection::maximum); `None` if there are no such tables.
     fn maximum_sql(table: &str, id: i64) -> Option<String>;
 
+    /// Whether one UPDATE can change the rows of a list, each in its own way, and return their keys.
+    const UPDATES_BY_LIST: bool = false;
+
     /// Functions for the largest and the smallest of some numbers.
     const GREATEST_LEAST: [&'static str; 2] = ["MAX", "MIN"];
 
     /// Operator that divides integers.
     const DIV: &'static str = "/";
+}
+
+/// Returns keys as rows of a list. Without keys it has one that no row has.
+pub(super) fn key_list<'a>(keys: impl Iterator<Item = &'a Key>) -> String {
+    let keys = keys.map(|key| format!("('{}', '{}', '{}')", key.name(), key.series(), key.period()));
+    let keys: Vec<String> = keys.collect();
+    if keys.is_empty() { "('', '', '')".to_owned() } else { keys.join(", ") }
 }
 
 /// The dialect of records.

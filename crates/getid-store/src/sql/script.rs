@@ -10,14 +10,14 @@
 //! Invariant: no statement creates a row by accident. A reservation is an UPDATE. Only creations, opened periods, and
 //! comparisons that find lost rows use INSERT.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use getid_core::server::beat::Credentials;
 use getid_core::server::{Key, RESERVED_MAX, VALUE_MAX};
 
 use super::beats::{self, BeatStatements};
 use super::native::{self, COLUMNS, GENERATOR_COLUMNS, RawRow, column, policy_word, state_word};
-use super::packet::{Dialect, Link, Packet, StatementResult};
+use super::packet::{Dialect, Link, Packet, SqlRow, StatementResult};
 use super::{
     Generator, GiveBackRequest, Reservation, Reservations, ReserveRequest, SequenceRow, ServerBeat, StoreError, Verdict,
 };
@@ -71,18 +71,25 @@ async fn try_reserve<L: Link>(
     let mut packet = Packet::transaction();
     let own = server.map(|server| BeatStatements::add::<L>(&mut packet, server, beats::LIVE));
     let before = packet.add(lock_rows_sql::<L>(keys()));
-    let first = before + 1;
-    for at in left {
-        packet.add(reserve_sql::<L>(&asks[*at]));
-    }
-    let after = packet.add(format!("SELECT {COLUMNS} FROM getid_sequence WHERE {}", any_of(keys())));
+    let updates = reserve_sqls::<L>(left.iter().map(|at| &asks[*at]));
+    let updates: Vec<usize> = updates.into_iter().map(|update| packet.add(update)).collect();
+    let after = packet.add(format!("SELECT {COLUMNS} FROM {}", L::rows_of(keys())));
     let done = link.run(packet).await?;
     let beaten = own.map(|own| own.read(&done)).transpose()?;
     let (before, after) = (by_key(&done[before]), by_key(&done[after]));
-    for (at, updated) in left.iter().zip(&done[first..]) {
+    let listed: BTreeSet<String> = match &updates[..] {
+        [update] if L::UPDATES_BY_LIST => done[*update].rows.iter().map(key_text).collect(),
+        _ => BTreeSet::new(),
+    };
+    for (nth, at) in left.iter().enumerate() {
         let ask = &asks[*at];
+        let is_updated = if L::UPDATES_BY_LIST {
+            listed.contains(ask.key.as_str())
+        } else {
+            updates.get(nth).is_some_and(|update| done[*update].affected == 1)
+        };
         answers[*at] = match (before.get(ask.key.as_str()), after.get(ask.key.as_str())) {
-            (Some(before), Some(after)) => answer_of(ask, before, after, updated.affected == 1),
+            (Some(before), Some(after)) => answer_of(ask, before, after, is_updated),
             _ => Some(Err(Verdict::NoSuch)),
         };
     }
@@ -111,10 +118,31 @@ fn answer_of(
     }
 }
 
-/// Returns the UPDATE of a reservation. It changes nothing if the row gives no values, or has none left.
-fn reserve_sql<D: Dialect>(ask: &ReserveRequest) -> String {
-    let values = ask.values.clamp(1, RESERVED_MAX);
-    let floor = ask.floor.clamp(0, VALUE_MAX + 1);
+/// Returns the UPDATE of each reservation, or one UPDATE for all, which returns the keys of the rows that it changes. A
+/// row that gives no values, or has none left, stays as it is.
+fn reserve_sqls<'a, D: Dialect>(asks: impl Iterator<Item = &'a ReserveRequest>) -> Vec<String> {
+    let numbers = |ask: &ReserveRequest| (ask.values.clamp(1, RESERVED_MAX), ask.floor.clamp(0, VALUE_MAX + 1));
+    if !D::UPDATES_BY_LIST {
+        let update = |ask: &ReserveRequest| {
+            let (values, floor) = numbers(ask);
+            reserve_sql::<D>(&values.to_string(), &floor.to_string(), "", &is_row(&ask.key))
+        };
+        return asks.map(update).collect();
+    }
+    let row = |ask: &ReserveRequest| {
+        let (key, (values, floor)) = (&ask.key, numbers(ask));
+        format!("('{}', '{}', '{}', {values}, {floor})", key.name(), key.series(), key.period())
+    };
+    let from = format!(
+        " FROM (SELECT '' AS of_name, '' AS of_series, '' AS of_period, 0 AS most, 0 AS lowest WHERE FALSE \
+         UNION ALL VALUES {})",
+        asks.map(row).collect::<Vec<_>>().join(", ")
+    );
+    let which = "name = of_name AND series = of_series AND period = of_period";
+    vec![reserve_sql::<D>("most", "lowest", &from, which) + " RETURNING name, series, period"]
+}
+
+fn reserve_sql<D: Dialect>(values: &str, floor: &str, list: &str, which: &str) -> String {
     let ([greatest, least], div) = (D::GREATEST_LEAST, D::DIV);
     // The formula of `Spec::next_from` for three numbers.
     let from = format!("{greatest}(next, start, {floor})");
@@ -122,11 +150,10 @@ fn reserve_sql<D: Dialect>(ask: &ReserveRequest) -> String {
     // MySQL assigns from left to right, so `next` comes last.
     format!(
         "UPDATE getid_sequence SET version = version + 1, updated = {}, next = {first} \
-         + {least}({values}, (max_value - {first}) {div} increment + 1) * increment \
-         WHERE {} AND state = 'live' AND increment > 0 AND offset_ BETWEEN 1 AND increment AND next >= 0 \
+         + {least}({values}, (max_value - {first}) {div} increment + 1) * increment{list} \
+         WHERE {which} AND state = 'live' AND increment > 0 AND offset_ BETWEEN 1 AND increment AND next >= 0 \
          AND {first} <= max_value AND (ends = 0 OR ends > {})",
         D::NOW,
-        is_row(&ask.key),
         D::NOW
     )
 }
@@ -146,12 +173,7 @@ pub(super) fn give_back_sql<D: Dialect>(end: &GiveBackRequest, is_allowed: &str)
 
 /// Returns the query that locks and reads the rows of these keys.
 pub(super) fn lock_rows_sql<'a, D: Dialect>(keys: impl Iterator<Item = &'a Key>) -> String {
-    format!(
-        "SELECT {COLUMNS} FROM getid_sequence{} WHERE {} ORDER BY name, series, period{}",
-        D::BY_KEY,
-        any_of(keys),
-        D::FOR_UPDATE
-    )
+    format!("SELECT {COLUMNS} FROM {} ORDER BY name, series, period{}", D::rows_of(keys), D::FOR_UPDATE)
 }
 
 /// Returns the query that locks the row of the store, which each change of rows holds to its end.
@@ -235,22 +257,22 @@ pub(super) fn write_generator_sql<D: Dialect>(generator: &Generator) -> String {
 
 /// Returns rows by their keys as text.
 pub(super) fn by_key(done: &StatementResult) -> BTreeMap<String, RawRow> {
-    let key = |RawRow { name, series, period, .. }: &RawRow| {
-        let slash = if series.is_empty() { "" } else { "/" };
-        let at = if period.is_empty() { "" } else { "@" };
-        format!("{name}{slash}{series}{at}{period}")
-    };
-    done.rows.iter().map(RawRow::of).map(|row| (key(&row), row)).collect()
+    done.rows.iter().map(|row| (key_text(row), RawRow::of(row))).collect()
+}
+
+/// Returns the text of the key in a row's first three columns.
+fn key_text(row: &SqlRow) -> String {
+    let [mut text, series, period] = [0, 1, 2].map(|at| row.shown(at));
+    for (mark, part) in [('/', series), ('@', period)].into_iter().filter(|(_, part)| !part.is_empty()) {
+        text.push(mark);
+        text.push_str(&part);
+    }
+    text
 }
 
 /// Returns the condition that a row has this key.
 pub(super) fn is_row(key: &Key) -> String {
     format!("name = '{}' AND series = '{}' AND period = '{}'", key.name(), key.series(), key.period())
-}
-
-/// Returns the condition that a row has one of these keys.
-fn any_of<'a>(keys: impl Iterator<Item = &'a Key>) -> String {
-    or(keys.map(is_row))
 }
 
 /// Joins conditions, of which one must be true.
@@ -259,12 +281,17 @@ pub(super) fn or(conditions: impl Iterator<Item = String>) -> String {
     if any.is_empty() { "FALSE".to_owned() } else { any.join(" OR ") }
 }
 
-/// Returns the INSERT of a row, with its times as expressions.
-pub(super) fn insert_sql(row: &SequenceRow, changed: i64, created: &str, updated: &str) -> String {
+/// Returns the INSERT of rows, each as [`inserted_row`] writes it.
+pub(super) fn insert_sql(rows: &[String]) -> String {
+    format!("INSERT INTO getid_sequence ({COLUMNS}, changed) VALUES {}", rows.join(", "))
+}
+
+/// Returns a row of an INSERT, with its times as expressions.
+pub(super) fn inserted_row(row: &SequenceRow, changed: i64, created: &str, updated: &str) -> String {
     let SequenceRow { key, next, version, generation, spec, state, ends_unix_ms, .. } = row;
     format!(
-        "INSERT INTO getid_sequence ({COLUMNS}, changed) VALUES ('{}', '{}', '{}', {next}, {}, {}, {}, {}, {}, {}, \
-         {}, '{}', '{}', {created}, {updated}, {ends_unix_ms}, {changed})",
+        "('{}', '{}', '{}', {next}, {}, {}, {}, {}, {}, {}, {}, '{}', '{}', {created}, {updated}, {ends_unix_ms}, \
+         {changed})",
         key.name(),
         key.series(),
         key.period(),
@@ -280,13 +307,16 @@ pub(super) fn insert_sql(row: &SequenceRow, changed: i64, created: &str, updated
     )
 }
 
+/// Returns a row of an INSERT, with its own times.
+pub(super) fn new_row(row: &SequenceRow, changed: i64) -> String {
+    inserted_row(row, changed, &row.created_unix_ms.to_string(), &row.updated_unix_ms.to_string())
+}
+
 /// Returns the statement that writes the whole row, over the one with this version, or as a new one.
 pub(super) fn write_sql(changed: i64, seen: Option<u64>, row: &SequenceRow) -> String {
     let SequenceRow { key, next, version, generation, spec, state, created_unix_ms, updated_unix_ms, ends_unix_ms } =
         row;
-    let Some(seen) = seen else {
-        return insert_sql(row, changed, &created_unix_ms.to_string(), &updated_unix_ms.to_string());
-    };
+    let Some(seen) = seen else { return insert_sql(&[new_row(row, changed)]) };
     format!(
         "UPDATE getid_sequence SET next = {next}, version = {}, generation = {}, changed = {changed}, start = {}, \
          increment = {}, offset_ = {}, cache = {}, max_value = {}, policy = '{}', state = '{}', \

@@ -100,6 +100,7 @@ impl Sequences {
         }
         for pool in &self.pools {
             tasks.spawn(Arc::clone(self).monitor(Arc::clone(pool)));
+            tasks.spawn(Arc::clone(self).serve_creations(Arc::clone(pool)));
         }
         if let [only] = &self.pools[..] {
             tasks.spawn(Arc::clone(self).serve_numbers(Arc::clone(only)));

@@ -33,6 +33,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Number of times such a row is read again.
 const LOOKS_MAX: usize = 10;
 
+/// Cost of a counter in a batch, in sequences: the statements that open its period are longer.
+const COUNTER_COST: usize = 8;
+
 /// Number of comparisons of a sequence's rows, repeated if one was altered meanwhile.
 const COMPARISONS_MAX: usize = 4;
 
@@ -53,10 +56,14 @@ struct PendingFetch {
     may_begin: bool,
     /// Whether the notes show that its row was begun.
     is_begun: bool,
+    /// Whether the store has confirmed its row in this life.
+    is_known: bool,
+    /// Whether its row was created with its reservation.
+    is_created: bool,
 }
 
 /// Answer to one fetch of a batch.
-type FetchAnswer = Result<Result<Reservation, Verdict>, StoreError>;
+pub(super) type FetchAnswer = Result<Result<Reservation, Verdict>, StoreError>;
 
 /// Reason why a sequence's rows in several stores were not compared.
 #[derive(Debug, thiserror::Error)]
@@ -79,11 +86,7 @@ impl Sequences {
         }
         self.counts.fetches.fetch_add(batch.len() as u64, Relaxed);
         self.look_up_begun(&mut batch).await;
-        let mut answers = self.reserve(pool, slot, &batch).await;
-        self.look_up_lost(&mut batch, &answers).await;
-        if self.settings().creates_on_first_use && self.pools.len() == 1 {
-            self.create_missing(pool, slot, &batch, &mut answers).await;
-        }
+        let answers = self.reserve_or_create(pool, slot, &mut batch).await;
         self.note_begun(&mut batch, &answers).await;
         let had = self.note(pool, &batch, &answers).await;
         let is_one = batch.len() == 1;
@@ -246,7 +249,7 @@ impl Sequences {
 
     /// Fails the queued fetches that only a store could serve, since none is up.
     pub(super) fn fail_queued_fetches(&self, reason: &Arc<str>) {
-        while let Some(hash) = self.fetch_queue.pop() {
+        while let Some(hash) = self.fetch_queue.pop_any() {
             let now_ms = self.now_ms();
             let mut shard = self.table.shard(hash);
             let Some(entry) = queued_entry(&mut shard, hash) else { continue };
@@ -274,18 +277,19 @@ impl Sequences {
     fn take_batch(&self, pool: &StorePool) -> Vec<PendingFetch> {
         let mut batch = Vec::new();
         let policy = self.policy();
-        let mut is_alone = false;
-        while batch.len() < BATCH_MAX
+        let (mut cost, mut is_alone) = (0, false);
+        let kind = self.fetch_queue.next_kind();
+        while cost < BATCH_MAX
             && !is_alone
             && !self.is_closed.load(Relaxed)
-            && let Some(hash) = self.fetch_queue.pop()
+            && let Some(hash) = self.fetch_queue.pop(kind)
         {
             let now_ms = self.now_ms();
             let mut shard = self.table.shard(hash);
             let Some(entry) = queued_entry(&mut shard, hash) else { continue };
             is_alone = entry.flags.is_alone;
             if is_alone && !batch.is_empty() {
-                self.fetch_queue.put_back(hash);
+                self.fetch_queue.put_back(kind, hash);
                 break;
             }
             entry.flags.is_queued = false;
@@ -297,7 +301,19 @@ impl Sequences {
                 let counter_opening = rare.and_then(|rare| rare.counter_opening.clone());
                 let may_begin = !is_begun
                     && counter_opening.as_ref().is_some_and(|counter_opening| may_open(pool, counter_opening));
-                batch.push(PendingFetch { hash, key: entry.key.clone(), fetch, counter_opening, may_begin, is_begun });
+                cost += if counter_opening.is_some() { COUNTER_COST } else { 1 };
+                let (key, is_known) = (entry.key.clone(), entry.flags.is_known);
+                let is_created = false;
+                batch.push(PendingFetch {
+                    hash,
+                    key,
+                    fetch,
+                    counter_opening,
+                    may_begin,
+                    is_begun,
+                    is_known,
+                    is_created,
+                });
             } else {
                 let is_missing = self.rest(entry, hash, now_ms);
                 drop(shard);
@@ -325,15 +341,73 @@ impl Sequences {
         }
     }
 
-    /// Marks sequences without a row that this server's notes know: the store was lost, or is another one.
-    async fn look_up_lost(&self, batch: &mut [PendingFetch], answers: &[FetchAnswer]) {
-        let missing = batch.iter_mut().zip(answers).filter(|(asked, answer)| {
-            matches!(answer, Ok(Err(Verdict::NoSuch))) && !asked.is_counter() && !asked.is_begun
-        });
-        let missing: Vec<_> = missing.map(|(asked, _)| asked).collect();
-        let keys = missing.iter().map(|asked| asked.key.clone()).collect();
-        for (asked, noted) in missing.into_iter().zip(self.notes.highest(keys).await) {
-            asked.is_begun = noted > 0;
+    /// Reserves for each fetch of the batch. With `sequence-create on-first-use` missing rows are created.
+    ///
+    /// A name that this life has not used is first created together with its reservation, unless it is noted. So a batch
+    /// of new names is one transaction. An existing row refuses that, and is reserved from.
+    async fn reserve_or_create(
+        &self,
+        pool: &StorePool,
+        slot: &SemaphorePermit<'_>,
+        batch: &mut [PendingFetch],
+    ) -> Vec<FetchAnswer> {
+        let creates = self.settings().creates_on_first_use && self.pools.len() == 1;
+        let mut answers: Vec<Option<FetchAnswer>> = vec![None; batch.len()];
+        let is_new = |at: &usize| creates && pool.is_native() && !batch[*at].is_known && batch[*at].is_creatable();
+        let new: Vec<usize> = (0..batch.len()).filter(is_new).collect();
+        let noted = self.notes.highest(new.iter().map(|at| batch[*at].key.clone()).collect()).await;
+        let new: Vec<usize> = new.into_iter().zip(noted).filter(|(_, noted)| *noted == 0).map(|(at, _)| at).collect();
+        if !new.is_empty() {
+            let asked: Vec<&PendingFetch> = new.iter().map(|at| &batch[*at]).collect();
+            let created = self.create_for(pool, slot, &asked).await;
+            for (at, created) in new.into_iter().zip(created) {
+                // Any other answer may be for a row that exists.
+                let is_final =
+                    matches!(created, Ok(Ok(_) | Err(Verdict::TooMany { .. })) | Err(StoreError::Unknown(_)));
+                batch[at].is_created = matches!(created, Ok(Ok(_)));
+                answers[at] = Some(created).filter(|_| is_final);
+            }
+        }
+        self.reserve_unanswered(pool, slot, batch, &mut answers).await;
+        let is_missing = |at: &usize| matches!(answers[*at], Some(Ok(Err(Verdict::NoSuch))));
+        let missing: Vec<usize> = (0..batch.len()).filter(is_missing).collect();
+        self.look_up_lost(batch, &missing).await;
+        let missing: Vec<usize> = missing.into_iter().filter(|at| creates && batch[*at].is_creatable()).collect();
+        if !missing.is_empty() {
+            let asked: Vec<&PendingFetch> = missing.iter().map(|at| &batch[*at]).collect();
+            let created = self.create_for(pool, slot, &asked).await;
+            for (at, created) in missing.into_iter().zip(created) {
+                batch[at].is_created = matches!(created, Ok(Ok(_)));
+                answers[at] = match created {
+                    // Another server was faster.
+                    Ok(Err(Verdict::Exists(_))) => None,
+                    Ok(answer) => Some(Ok(answer)),
+                    Err(error) => {
+                        tracing::warn!("creating the sequence '{}' failed: {error}", batch[at].key);
+                        Some(match error {
+                            StoreError::Refused(reason) | StoreError::Locked(reason) => {
+                                Ok(Err(Verdict::BadRow(format!("it was not made: {reason}"))))
+                            }
+                            // The row may exist: the next request finds out.
+                            unknown @ StoreError::Unknown(_) => Err(unknown),
+                        })
+                    }
+                };
+            }
+            self.reserve_unanswered(pool, slot, batch, &mut answers).await;
+        }
+        let none = || Err(StoreError::Unknown(format!("{}: a fetch has no answer", pool.store.shown())));
+        answers.into_iter().map(|answer| answer.unwrap_or_else(none)).collect()
+    }
+
+    /// Marks those of these fetches that this server's notes know: the row that they miss was lost, or the store is
+    /// another one.
+    async fn look_up_lost(&self, batch: &mut [PendingFetch], missing: &[usize]) {
+        let missing: Vec<usize> =
+            missing.iter().copied().filter(|at| !batch[*at].is_counter() && !batch[*at].is_begun).collect();
+        let keys = missing.iter().map(|at| batch[*at].key.clone()).collect();
+        for (at, noted) in missing.into_iter().zip(self.notes.highest(keys).await) {
+            batch[at].is_begun = noted > 0;
         }
     }
 
@@ -354,8 +428,24 @@ impl Sequences {
         }
     }
 
-    /// Reserves for each fetch of the batch in one statement. If that fails, each has its error.
-    async fn reserve(&self, pool: &StorePool, slot: &SemaphorePermit<'_>, batch: &[PendingFetch]) -> Vec<FetchAnswer> {
+    /// Reserves for the fetches without an answer.
+    async fn reserve_unanswered(
+        &self,
+        pool: &StorePool,
+        slot: &SemaphorePermit<'_>,
+        batch: &[PendingFetch],
+        answers: &mut [Option<FetchAnswer>],
+    ) {
+        let left: Vec<usize> = (0..batch.len()).filter(|at| answers[*at].is_none()).collect();
+        if !left.is_empty() {
+            let asked: Vec<&PendingFetch> = left.iter().map(|at| &batch[*at]).collect();
+            let each = self.reserve(pool, slot, &asked).await;
+            left.into_iter().zip(each).for_each(|(at, answer)| answers[at] = Some(answer));
+        }
+    }
+
+    /// Reserves for each of these fetches in one statement. If that fails, each has its error.
+    async fn reserve(&self, pool: &StorePool, slot: &SemaphorePermit<'_>, batch: &[&PendingFetch]) -> Vec<FetchAnswer> {
         let is_alone = self.pools.len() == 1;
         let had = if is_alone {
             vec![0; batch.len()]
@@ -395,11 +485,7 @@ impl Sequences {
                 self.note_keys(batch, &reserved.generators);
                 reserved.answers
             }
-            Ok(_) => {
-                let reason =
-                    format!("{}: a connection broke, or another instance of the database answers", pool.store.shown());
-                return vec![Err(StoreError::Unknown(reason)); batch.len()];
-            }
+            Ok(_) => return vec![Err(broken_connection(pool)); batch.len()],
             Err(error) => return vec![Err(error); batch.len()],
         };
         let mut sorted: Vec<_> = places.into_iter().zip(answers).collect();
@@ -408,7 +494,7 @@ impl Sequences {
     }
 
     /// Notes the numbers of keys that were read with a batch.
-    fn note_keys(&self, batch: &[PendingFetch], generators: &[Generator]) {
+    fn note_keys(&self, batch: &[&PendingFetch], generators: &[Generator]) {
         let openings =
             batch.iter().filter_map(|asked| Some((asked.key.name(), asked.counter_opening.as_ref()?.series?)));
         let mut last = "";
@@ -518,129 +604,43 @@ impl Sequences {
         Ok(())
     }
 
-    /// `sequence-create on-first-use`: creates missing sequences, and reserves for them again.
-    async fn create_missing(
+    /// Creates the rows of these fetches, and reserves the values of each. [`Verdict::Exists`]: the row is to be reserved
+    /// from. If the outcome is unknown, another connection looks up the rows.
+    async fn create_for(
         &self,
-        pool: &Arc<StorePool>,
+        pool: &StorePool,
         slot: &SemaphorePermit<'_>,
-        batch: &[PendingFetch],
-        answers: &mut [FetchAnswer],
-    ) {
-        let is_missing = |place: &usize| {
-            let asked = &batch[*place];
-            let is_counter = asked.is_begun || !asked.key.is_plain();
-            !is_counter && matches!(answers.get(*place), Some(Ok(Err(Verdict::NoSuch))))
-        };
-        let missing: Vec<usize> = (0..batch.len()).filter(is_missing).collect();
-        if missing.is_empty() {
-            return;
-        }
-        let keys: Vec<Key> = missing.iter().map(|place| batch[*place].key.clone()).collect();
-        let mut again = Vec::new();
-        for (place, made) in missing.into_iter().zip(self.create_rows(pool, slot, &keys).await) {
-            match made {
-                Ok(Ok(())) => again.push(place),
-                Ok(Err(verdict)) => answers[place] = Ok(Err(verdict)),
-                Err(error) => {
-                    tracing::warn!("creating the sequence '{}' failed: {error}", batch[place].key);
-                    answers[place] = match error {
-                        StoreError::Refused(reason) | StoreError::Locked(reason) => {
-                            Ok(Err(Verdict::BadRow(format!("it was not made: {reason}"))))
-                        }
-                        // The row may exist: the next request finds out.
-                        unknown @ StoreError::Unknown(_) => Err(unknown),
-                    };
-                }
-            }
-        }
-        let second: Vec<PendingFetch> =
-            again.iter().filter_map(|place| batch.get(*place)).map(PendingFetch::copy).collect();
-        if !second.is_empty() {
-            let second = self.reserve(pool, slot, &second).await;
-            again.into_iter().zip(second).for_each(|(place, answer)| answers[place] = answer);
-        }
-    }
-
-    /// Creates the rows of some sequences in one transaction. If the outcome is unknown, another connection looks up
-    /// the rows.
-    async fn create_rows(
-        &self,
-        pool: &Arc<StorePool>,
-        slot: &SemaphorePermit<'_>,
-        keys: &[Key],
-    ) -> Vec<Result<Result<(), Verdict>, StoreError>> {
-        let server = match pool.credentials() {
-            Ok(server) => server,
-            Err(error) => return vec![Err(error); keys.len()],
-        };
+        new: &[&PendingFetch],
+    ) -> Vec<FetchAnswer> {
         let settings = self.settings();
-        let new = |key: &Key| CreateRequest {
-            key: key.clone(),
+        let row = |asked: &&PendingFetch| CreateRequest {
+            key: asked.key.clone(),
             spec: settings.spec(),
             above_dropped: false,
             fresh_after_ms: None,
             floor: 0,
+            values: asked.fetch.values,
             rows_max: settings.rows_max,
-            server,
+            server: None,
         };
-        let new: Vec<CreateRequest> = keys.iter().map(new).collect();
-        let created = pool.run(slot, |mut connection| {
+        let created = self.create_rows(pool, slot, new.iter().map(row).collect()).await;
+        let Some(Err(unknown @ StoreError::Unknown(_))) = created.last() else { return created };
+        let keys: Vec<Key> = new.iter().map(|asked| asked.key.clone()).collect();
+        let found = pool.run(slot, |mut connection| {
             Box::pin(async move {
-                let created = connection.create_all(&new).await;
-                (connection, created)
+                let mut rows = Vec::with_capacity(keys.len());
+                for key in &keys {
+                    rows.push(connection.row(key).await);
+                }
+                (connection, Ok(rows))
             })
         });
-        match created.await {
-            Ok(each) => {
-                let made = |made| match made {
-                    // Another server may have been faster.
-                    Ok(_) | Err(Verdict::Exists(_)) => Ok(Ok(())),
-                    Err(verdict) => Ok(Err(verdict)),
-                };
-                each.into_iter().map(made).collect()
-            }
-            Err(unknown @ StoreError::Unknown(_)) => {
-                let asked = keys.to_vec();
-                let found = pool.run(slot, |mut connection| {
-                    Box::pin(async move {
-                        let mut rows = Vec::with_capacity(asked.len());
-                        for key in &asked {
-                            rows.push(connection.row(key).await);
-                        }
-                        (connection, Ok(rows))
-                    })
-                });
-                // A missing row may still be created by the statement whose answer was lost.
-                let made = |found| if matches!(found, Ok(Some(_))) { Ok(Ok(())) } else { Err(unknown.clone()) };
-                found.await.map_or_else(
-                    |_| vec![Err(unknown.clone()); keys.len()],
-                    |rows| rows.into_iter().map(made).collect(),
-                )
-            }
-            // One of the rows may be the reason.
-            Err(error) if keys.len() > 1 => self.create_one_by_one(pool, slot, keys, error).await,
-            Err(error) => vec![Err(error); keys.len()],
-        }
-    }
-
-    /// Creates the rows of a batch one by one, after the whole batch has failed with `error` and nothing was created.
-    async fn create_one_by_one(
-        &self,
-        pool: &Arc<StorePool>,
-        slot: &SemaphorePermit<'_>,
-        keys: &[Key],
-        error: StoreError,
-    ) -> Vec<Result<Result<(), Verdict>, StoreError>> {
-        let mut each = Vec::with_capacity(keys.len());
-        for key in keys {
-            each.extend(Box::pin(self.create_rows(pool, slot, std::slice::from_ref(key))).await);
-            // The row is not the reason, so the others would fail in the same way.
-            if matches!(each.last(), Some(Err(again)) if *again == error) {
-                each.resize(keys.len(), Err(error));
-                break;
-            }
-        }
-        each
+        // A missing row may still be created by the statement whose answer was lost.
+        let answer = |found| match found {
+            Ok(Some(row)) => Ok(Err(Verdict::Exists(Box::new(row)))),
+            _ => Err(unknown.clone()),
+        };
+        found.await.map_or_else(|_| created.clone(), |rows| rows.into_iter().map(answer).collect())
     }
 
     /// Notes the reservations for the next life. Returns for each the noted value if its row is lower; another server
@@ -651,7 +651,7 @@ impl Sequences {
         let reserved = |place: usize| answers.get(place)?.as_ref().ok()?.as_ref().ok();
         let had = (0..batch.len()).filter_map(|place| {
             // An empty reservation, at the max, holds nothing of the row: other servers may give values back.
-            let reserved = reserved(place).filter(|reserved| reserved.first <= reserved.last)?;
+            let reserved = reserved(place).filter(|reserved| !reserved.is_empty())?;
             Some((place, RowNote::of(&reserved.row, reserved.found_next, self.has_lanes())))
         });
         let (places, had): (Vec<usize>, Vec<RowNote>) = had.unzip();
@@ -735,6 +735,9 @@ impl Sequences {
                 went_back = Some(floor);
             }
             deliveries.extend(self.apply_answer(entry, now_ms, again).1);
+        }
+        if asked.is_created {
+            entry.sequence.rest_after_creation();
         }
         let is_missing = self.rest(entry, asked.hash, now_ms);
         drop(shard);
@@ -914,9 +917,16 @@ impl PendingFetch {
         self.counter_opening.is_some()
     }
 
-    fn copy(&self) -> PendingFetch {
-        PendingFetch { key: self.key.clone(), counter_opening: self.counter_opening.clone(), ..*self }
+    /// Returns true if a first use may create its row: it is a plain sequence, and its row is not known as lost.
+    fn is_creatable(&self) -> bool {
+        !self.is_counter() && !self.is_begun && self.key.is_plain()
     }
+}
+
+/// Returns the error of an answer with a beat that this server did not expect.
+pub(super) fn broken_connection(pool: &StorePool) -> StoreError {
+    let shown = pool.store.shown();
+    StoreError::Unknown(format!("{shown}: a connection broke, or another instance of the database answers"))
 }
 
 /// Guard that counts a fetch as ended when dropped.

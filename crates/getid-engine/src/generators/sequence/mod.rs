@@ -15,6 +15,7 @@ mod batcher;
 mod beats;
 mod begun;
 mod confirm;
+mod creation;
 mod driver;
 mod ends;
 mod error;
@@ -48,7 +49,7 @@ use tokio::time::{Instant, timeout_at};
 use self::confirm::Confirmations;
 pub use self::driver::StartError;
 pub use self::error::SequenceError;
-use self::fetch_queue::FetchQueue;
+use self::fetch_queue::{FetchKind, FetchQueue};
 use self::keys::KeyCounts;
 pub use self::notes::SequenceNotes;
 pub use self::numbers::NumberError;
@@ -373,12 +374,13 @@ impl Sequences {
         if entry.flags.is_queued || entry.flags.is_fetching {
             return;
         }
+        let kind = if entry.flags.is_known { FetchKind::Known } else { FetchKind::New };
         if entry.sequence.wants_fetch(now_ms) {
             entry.flags.is_queued = true;
-            self.fetch_queue.push(hash);
+            self.fetch_queue.push(kind, hash);
         } else if let Some(at_ms) = entry.sequence.retry_at_ms() {
             entry.flags.is_queued = true;
-            self.fetch_queue.push_later(at_ms, hash);
+            self.fetch_queue.push_later(at_ms, kind, hash);
         }
     }
 

@@ -571,7 +571,13 @@ SET beat = max(beat, excluded.beat), is_live = excluded.is_live, is_own = exclud
 
         pub(super) fn highest(&self, keys: &[Key]) -> rusqlite::Result<Vec<i64>> {
             self.transact(|transaction| {
-                let mut find = transaction.prepare_cached("SELECT coalesce(max(next), 0) FROM had WHERE key = ?1")?;
+                // The stores are few, and the primary key begins with them: a search by the key alone reads all notes.
+                let mut find = transaction.prepare_cached(
+                    "WITH RECURSIVE stores (store) AS (SELECT min(store) FROM had UNION ALL \
+                     SELECT (SELECT min(store) FROM had WHERE had.store > stores.store) FROM stores \
+                     WHERE stores.store IS NOT NULL) SELECT coalesce(max(next), 0) FROM stores \
+                     CROSS JOIN had ON had.store = stores.store AND had.key = ?1",
+                )?;
                 keys.iter().map(|key| find.query_row(params![key.as_str()], |row| row.get(0))).collect()
             })
         }

@@ -19,6 +19,7 @@ use getid_core::server::beat::{Credentials, Member};
 use tokio::sync::{Notify, Semaphore, SemaphorePermit, watch};
 use tokio::time::{Instant, timeout};
 
+use super::creation::{self, CreationQueue};
 use getid_store::sql::{Connection, Store, StoreError, StoreInfo, TableKind, same_store};
 use getid_system::clock::wall_unix_ms;
 use getid_system::patience::patience;
@@ -39,7 +40,7 @@ pub(super) const ABANDONED_MAX: usize = 4;
 
 /// Maximum number of jobs that wait for one store: one of each client with the default `maxclients`. A job whose client
 /// has timed out is not begun any more.
-const JOBS_MAX: usize = 10_000;
+pub(super) const JOBS_MAX: usize = 10_000;
 
 /// A running statement, with its connection.
 pub(super) type RunningStatement<T> =
@@ -83,6 +84,8 @@ pub(super) struct StorePool {
     /// Permit for jobs of fetches, which do not wait for clients' jobs.
     fetch_jobs: Semaphore,
     jobs_waiting: AtomicUsize,
+    /// Creations of rows that wait.
+    pub(super) creations: CreationQueue,
     idle: Mutex<Vec<Box<dyn Connection>>>,
     health: Mutex<Health>,
     about: Mutex<Option<StoreReport>>,
@@ -152,6 +155,7 @@ impl StorePool {
             jobs: Semaphore::new(1),
             fetch_jobs: Semaphore::new(1),
             jobs_waiting: AtomicUsize::new(0),
+            creations: creation::queue(),
             idle: Mutex::default(),
             health: Mutex::new(Health::Opening),
             about: Mutex::default(),
@@ -288,6 +292,12 @@ impl StorePool {
         queue: JobQueue,
         work: impl FnOnce(Box<dyn Connection>) -> RunningStatement<T>,
     ) -> Result<T, StoreError> {
+        let job = self.job(queue).await?;
+        self.run(&job.slot, work).await
+    }
+
+    /// Waits for the turn of a job, after earlier ones of its queue.
+    pub(super) async fn job(&self, queue: JobQueue) -> Result<Job<'_>, StoreError> {
         if let Some(reason) = self.down() {
             return Err(StoreError::Refused(reason.to_string()));
         }
@@ -300,7 +310,7 @@ impl StorePool {
             JobQueue::Fetches => &self.fetch_jobs,
         };
         let since = Instant::now();
-        let _turn = jobs.acquire().await.map_err(|_| closed())?;
+        let turn = jobs.acquire().await.map_err(|_| closed())?;
         if since.elapsed() >= REQUEST_DEADLINE {
             return Err(StoreError::Refused(format!(
                 "{}: its turn did not come within {} s",
@@ -312,8 +322,7 @@ impl StorePool {
         if let Some(reason) = self.down() {
             return Err(StoreError::Refused(reason.to_string()));
         }
-        let slot = self.slot().await?;
-        self.run(&slot, work).await
+        Ok(Job { slot: self.slot().await?, _turn: turn, _waiting: waiting })
     }
 
     /// Runs one statement, with a deadline.
@@ -466,6 +475,7 @@ impl StorePool {
         self.slots.close();
         self.jobs.close();
         self.fetch_jobs.close();
+        self.creations.close();
         lock(&self.idle).clear();
     }
 
@@ -492,6 +502,13 @@ fn closed() -> StoreError {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The turn of a job, with a connection.
+pub(super) struct Job<'a> {
+    pub(super) slot: SemaphorePermit<'a>,
+    _turn: SemaphorePermit<'a>,
+    _waiting: WaitingJobGuard<'a>,
 }
 
 /// Counts a waiting job, for as long as it lives.

@@ -26,8 +26,9 @@ pub(super) const SHARDS: usize = 256;
 /// Maximum number of sequences in memory: a third of a gigabyte.
 pub(super) const ENTRIES_MAX: usize = 1 << 20;
 
-/// Maximum number of names that may not exist as sequences, since clients can invent them.
-pub(super) const UNKNOWN_MAX: usize = 10_000;
+/// Maximum number of names that may not exist as sequences, since clients can invent them: 128 names of each turn of
+/// 1,024 clients, whose rows are being looked up or created.
+pub(super) const UNKNOWN_MAX: usize = 1 << 17;
 
 /// Result of a waiting draw.
 pub(super) type DrawResult = Result<Vec<Run>, SequenceRefusal>;

@@ -155,19 +155,10 @@ impl Sequences {
             let held_ms = i64::try_from(held_s).unwrap_or(i64::MAX / 1000).saturating_mul(1000);
             let fresh_after_ms = how.is_fresh.then_some(held_ms);
             let above_dropped = how.above_dropped;
-            let server = pool.credentials().map_err(SequenceError::from_store)?;
-            let new = CreateRequest { key: key.clone(), spec, above_dropped, fresh_after_ms, floor, rows_max, server };
-            let created = pool.run_job(move |mut connection| {
-                Box::pin(async move {
-                    let created = connection.create(&new).await;
-                    (connection, created)
-                })
-            });
-            match created.await.map_err(SequenceError::from_store)? {
-                Ok(row) => {
-                    self.beat_after_change(pool).await;
-                    rows.push((pool.index, row));
-                }
+            let (key, values, server) = (key.clone(), 0, None);
+            let new = CreateRequest { key, spec, above_dropped, fresh_after_ms, floor, values, rows_max, server };
+            match self.create_in(pool, new).await? {
+                Ok(row) => rows.push((pool.index, row)),
                 // One store of several may have failed the last time.
                 Err(Verdict::Exists(row)) => there = Some(row),
                 Err(verdict) => return Err(SequenceError::from_verdict(verdict)),
@@ -193,7 +184,8 @@ impl Sequences {
     /// A store does not answer: its row may be the highest.
     async fn next_anywhere(&self, key: &Key) -> VerbResult<i64> {
         let mut highest = self.noted_next(key).await;
-        for pool in self.pools.iter().filter(|pool| pool.is_native()) {
+        // A single store decides about its own row.
+        for pool in self.pools.iter().filter(|pool| self.has_lanes() && pool.is_native()) {
             // Its store decides about a dropped row.
             let row = row_of(JobQueue::Clients, pool, key).await?.filter(|row| row.state != RowState::Dropped);
             highest = highest.max(row.map_or(0, |row| row.next));

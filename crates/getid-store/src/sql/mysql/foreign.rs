@@ -129,9 +129,9 @@ impl<T: ForeignTable> Connection for ForeignConnection<T> {
         Box::pin(async { Ok(vec![false; ends.len()]) })
     }
 
-    fn create_all<'a>(&'a mut self, new: &'a [CreateRequest]) -> StoreFuture<'a, Vec<Result<SequenceRow, Verdict>>> {
+    fn create_all<'a>(&'a mut self, new: &'a [CreateRequest]) -> StoreFuture<'a, Reservations> {
         let verdict = |new: &CreateRequest| Err(Verdict::Unsupported(T::how_to_create(new.key.name())));
-        Box::pin(async move { Ok(new.iter().map(verdict).collect()) })
+        Box::pin(async move { Ok(Reservations { server: None, each: new.iter().map(verdict).collect() }) })
     }
 
     fn change<'a>(&'a mut self, key: &'a Key, change: &'a RowChange) -> StoreFuture<'a, Result<SequenceRow, Verdict>> {

@@ -1,8 +1,11 @@
 //! The dialect of MySQL and MariaDB, and the SQL of getid's own tables.
 
+use getid_core::server::Key;
+
 use super::link::MysqlLink;
 use crate::sql::connection::ReserveLink;
 use crate::sql::packet::{Dialect, RecordDialect, hex};
+use crate::sql::script;
 
 impl ReserveLink for MysqlLink {}
 
@@ -21,6 +24,17 @@ impl Dialect for MysqlLink {
     const OR_NOTHING: &'static str = " ON DUPLICATE KEY UPDATE version = version";
     const GREATEST_LEAST: [&'static str; 2] = ["GREATEST", "LEAST"];
     const DIV: &'static str = "DIV";
+
+    /// A comparison of several columns at a time would not use the index.
+    fn rows_of<'a>(keys: impl Iterator<Item = &'a Key>) -> String {
+        format!("getid_sequence{} WHERE {}", Self::BY_KEY, script::or(keys.map(script::is_row)))
+    }
+
+    /// A list of literals would be a table without the collation of the column, and the index would not be used.
+    fn names_with_numbers_sql(names: &[&str]) -> Vec<String> {
+        let of_name = |name| format!("SELECT name FROM getid_number WHERE name = '{name}' LIMIT 1{}", Self::CURRENT);
+        names.iter().map(of_name).collect()
+    }
 
     /// Hexadecimal digits cannot end a literal.
     fn text(text: &str) -> String {

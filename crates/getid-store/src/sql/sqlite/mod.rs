@@ -14,12 +14,13 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use getid_core::server::Key;
 use tokio::sync::oneshot;
 
 use self::file::SequenceFile;
 pub(super) use self::records::SqliteRecords;
 use super::connection::{ReserveLink, SqlConnection};
-use super::packet::{Dialect, Failure, Link, LinkState, SentPacket, StatementResult};
+use super::packet::{Dialect, Failure, Link, LinkState, SentPacket, StatementResult, key_list};
 use super::{Connection, Store, StoreError, StoreFuture, StoreInfo, TableKind};
 use getid_system::files::FileId;
 use getid_system::threads;
@@ -148,7 +149,17 @@ impl Dialect for SqliteLink {
     const FOR_UPDATE: &'static str = "";
     const FOR_SHARE: &'static str = "";
     const BY_STATE: &'static str = " INDEXED BY getid_number_state";
+    const UPDATES_BY_LIST: bool = true;
     const HAS_TOKENS: Option<&'static str> = Some("SELECT 1 FROM sqlite_schema WHERE name = 'tiny_id_token'");
+
+    /// A comparison of several columns with a list would read all rows.
+    fn rows_of<'a>(keys: impl Iterator<Item = &'a Key>) -> String {
+        format!(
+            "(SELECT '' AS of_name, '' AS of_series, '' AS of_period WHERE FALSE UNION ALL VALUES {}) \
+             CROSS JOIN getid_sequence ON name = of_name AND series = of_series AND period = of_period",
+            key_list(keys)
+        )
+    }
 
     fn text(text: &str) -> String {
         statements::text(text)
