@@ -1,10 +1,10 @@
 //! One client: its user, its permissions, and the settings of its connection.
 //!
-//! Invariant: `authenticated`, `is_guarded` and `getid` follow from the user and the settings; only
+//! Invariant: `authenticated`, `is_guarded`, `getid` and `takes_incr` follow from the user and the settings; only
 //! [`ClientState::become_user`] sets them. Everything else that follows is read from the user and the settings, which
 //! connections share.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use getid_seal::Sealer;
 
@@ -62,6 +62,9 @@ impl PermissionError {
     }
 }
 
+/// The row of INCR.
+static INCR: LazyLock<Option<&Command>> = LazyLock::new(|| command::rows().find(|row| row.verb == Verb::Incr));
+
 fn named_getid(settings: &Settings) -> Option<&'static Command> {
     let command = settings.vocabulary.find(b"GETID").filter(|command| command.verb == Verb::GetId);
     command.filter(|_| settings.has_server_id)
@@ -104,6 +107,8 @@ pub(super) struct ClientState {
     subscriptions: Option<Box<Subscriptions>>,
     /// GETID, if the command has its own name (`rename-command` may change it) and the user may run it.
     getid: Option<&'static Command>,
+    /// Whether INCR has its own name, and the user may run it with any name.
+    takes_incr: bool,
 }
 
 impl ClientState {
@@ -126,6 +131,7 @@ impl ClientState {
             login_permits: 0,
             subscriptions: None,
             getid: None,
+            takes_incr: false,
         };
         client.forget_login();
         client
@@ -306,10 +312,18 @@ impl ClientState {
         self.find_getid();
     }
 
-    /// Sets `getid`: whether GETID may take the fast path. A subscribed client in RESP2 may not.
+    /// Sets `getid` and `takes_incr`: whether they may take the fast path. A subscribed client in RESP2 may not.
     fn find_getid(&mut self) {
         let may = |command: &&'static Command| self.user.may(command) && !self.is_limited_to_pubsub();
         self.getid = named_getid(&self.settings).filter(may);
+        let incr = self.settings.vocabulary.find(b"INCR").filter(|command| command.verb == Verb::Incr);
+        self.takes_incr = incr.is_some() && self.may(Verb::Incr) && !self.is_limited_to_pubsub();
+    }
+
+    /// Returns INCR, if [`ClientState::takes_fast_path`] and the user may run it with any name.
+    #[inline]
+    pub(super) fn plain_incr(&self) -> Option<&'static Command> {
+        if self.takes_incr { *INCR } else { None }
     }
 
     /// Sets the protocol of later replies.
