@@ -37,6 +37,9 @@ impl<T: Transport> ClientConnection<T> {
             values.parts_mut().iter_mut().for_each(|part| part.refused = Some(SEQUENCES_OFF));
             return true;
         };
+        if draws.len() > 1 {
+            sequences.prefetch(draws.iter().map(|draw| draw.hash));
+        }
         let (now_ms, mut is_whole) = (sequences.clock_ms(), true);
         for (draw, part) in draws.iter().zip(values.parts_mut()) {
             let (name, asks) = (turn.sequence_name(draw), &mut turn.sequence_asks(draw));

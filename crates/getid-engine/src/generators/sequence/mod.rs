@@ -246,6 +246,11 @@ impl Sequences {
         self.clock.boot_ns() / 1_000_000
     }
 
+    /// Makes the draws from several sequences, with these hashes, wait less for memory.
+    pub fn prefetch(&self, hashes: impl Iterator<Item = u64>) {
+        self.table.prefetch(hashes);
+    }
+
     /// Gives values in memory for `asks`, in their order, and never waits. Asks without enough values go into `left`,
     /// the first of them perhaps with only a part of its commands.
     ///

@@ -291,6 +291,20 @@ impl Table {
         self.shards[index % SHARDS].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Reads the entries with these hashes into the processor's cache, those that are here.
+    ///
+    /// A lock waits for all reads before it, so a turn's draws would wait for memory one after the other. A prefetch is
+    /// not waited for.
+    pub(super) fn prefetch(&self, hashes: impl Iterator<Item = u64>) {
+        for hash in hashes {
+            let shard = self.shard(hash);
+            // Of the few that share the hash's highest bits, any does.
+            if let Some(entry) = shard.places.find(hash, |_| true).and_then(|&place| at(&shard.chunks, place)) {
+                prefetch(entry);
+            }
+        }
+    }
+
     /// Finds a sequence by its name, in its shard.
     #[inline]
     pub(super) fn find<'a>(shard: &'a mut Shard, hash: u64, name: &str) -> Option<&'a mut SequenceEntry> {
@@ -351,6 +365,23 @@ impl Table {
         self.unknown.fetch_sub(usize::from(!entry.flags.is_known), Relaxed);
     }
 }
+
+/// Reads what a draw needs of an entry into the processor's cache.
+#[cfg(target_arch = "x86_64")]
+#[expect(unsafe_code, reason = "a pipeline of 16 or 100 INCRs of 20,000 names takes an eighth less processor time")]
+fn prefetch(entry: &SequenceEntry) {
+    use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+
+    let line = std::ptr::from_ref(entry).cast::<i8>();
+    // SAFETY: a prefetch is a hint. It reads nothing into a register, and an address without memory is no fault.
+    unsafe {
+        _mm_prefetch::<_MM_HINT_T0>(line);
+        _mm_prefetch::<_MM_HINT_T0>(line.wrapping_add(64));
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn prefetch(_entry: &SequenceEntry) {}
 
 #[cfg(test)]
 mod tests {
