@@ -266,7 +266,8 @@ fn sequence(c: &mut Criterion) {
     let (mut runs, mut left) = (Vec::new(), Vec::new());
     let mut one = |(hash, name): &(u64, String)| {
         runs.clear();
-        let drawn = sequences.try_draw(*hash, name, &mut std::iter::once(ask), &mut runs, &mut left);
+        let drawn =
+            sequences.try_draw(sequences.clock_ms(), *hash, name, &mut std::iter::once(ask), &mut runs, &mut left);
         if drawn != Ok(DrawOutcome::All) {
             let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(5);
             let asks = std::mem::take(&mut left);

@@ -101,7 +101,8 @@ async fn names_that_are_made_up_are_bounded() {
     let (ask, mut runs, mut left) = ([SequenceRequest { values: 1, times: 1 }], Vec::new(), Vec::new());
     let mut refused = |number: usize| {
         let name = format!("no:{number}");
-        server.sequences.try_draw(hash_of(name.as_bytes()), &name, &mut ask.into_iter(), &mut runs, &mut left).is_err()
+        let (now_ms, hash) = (server.sequences.clock_ms(), hash_of(name.as_bytes()));
+        server.sequences.try_draw(now_ms, hash, &name, &mut ask.into_iter(), &mut runs, &mut left).is_err()
     };
     assert_eq!((0..150_000).find(|number| refused(*number)), Some(1 << 17));
     sleep(Duration::from_mins(11)).await;

@@ -85,7 +85,9 @@ pub(crate) async fn draw(
 ) -> (Vec<Run>, Result<(), SequenceRefusal>) {
     let hash = hash_of(name.as_bytes());
     let (mut runs, mut left) = (Vec::new(), Vec::new());
-    if let Err(refusal) = sequences.try_draw(hash, name, &mut asks.iter().copied(), &mut runs, &mut left) {
+    if let Err(refusal) =
+        sequences.try_draw(sequences.clock_ms(), hash, name, &mut asks.iter().copied(), &mut runs, &mut left)
+    {
         return (runs, Err(refusal));
     }
     if left.is_empty() {

@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 use alloc::format;
 use core::cmp::Ordering;
 use core::fmt;
+use core::hash::{Hash, Hasher};
 
 use crate::declaration::{NAME_BYTES_MAX, is_name};
 
@@ -27,10 +28,22 @@ pub const SEQUENCE_NAME_RULE: &str =
 ///
 /// No such name ends a quoted text in SQL, or equals another one after trailing blanks are cut.
 pub fn is_sequence_name(name: &str) -> bool {
-    let is_known = |byte: u8| byte.is_ascii_alphanumeric() || b"_.:-{}# ".contains(&byte);
     let is_in_range = (1..=NAME_BYTES_MAX).contains(&name.len());
-    is_in_range && name.bytes().all(is_known) && name.trim() == name && ![".", "..", "-"].contains(&name)
+    let is_known = name.bytes().all(|byte| NAME_BYTES[usize::from(byte)]);
+    let is_trimmed = !name.starts_with(' ') && !name.ends_with(' ');
+    is_in_range && is_known && is_trimmed && ![".", "..", "-"].contains(&name)
 }
+
+/// For each byte, whether a name of a sequence may have it. Each request checks a name, so this is a table.
+static NAME_BYTES: [bool; 256] = {
+    let (mut bytes, mut byte) = ([false; 256], 0_u8);
+    while byte < 128 {
+        bytes[byte as usize] =
+            byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b':' | b'-' | b'{' | b'}' | b'#' | b' ');
+        byte += 1;
+    }
+    bytes
+};
 
 /// A name as a word of a command in an error or a log line, which may be pasted into redis-cli or a shell: in double
 /// quotes if it has a character that one of them does not take as it is. No valid name has one that is special within
@@ -52,13 +65,39 @@ impl fmt::Display for NameWord<'_> {
 /// Its text is `name`, `name/SERIES`, `name@period` or `name/SERIES@period`: no name has a `/` or an `@`.
 ///
 /// Keys are in the order of names, then series, then periods, as databases have their rows.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Key(Box<str>);
+#[derive(Clone)]
+pub struct Key(KeyText);
+
+/// Longest text that needs no allocation, bytes: a million sequences in memory have a key each.
+const INLINE_BYTES_MAX: usize = 22;
+
+#[derive(Clone)]
+enum KeyText {
+    Inline { len: u8, bytes: [u8; INLINE_BYTES_MAX] },
+    Boxed(Box<str>),
+}
+
+impl KeyText {
+    fn new(text: &str) -> KeyText {
+        let mut bytes = [0; INLINE_BYTES_MAX];
+        match (bytes.get_mut(..text.len()), u8::try_from(text.len())) {
+            (Some(place), Ok(len)) => {
+                place.copy_from_slice(text.as_bytes());
+                KeyText::Inline { len, bytes }
+            }
+            _ => KeyText::Boxed(text.into()),
+        }
+    }
+}
 
 impl Key {
     /// Creates the key of the sequence of this name; `None` if the name is not valid.
     pub fn new(name: &str) -> Option<Key> {
-        is_sequence_name(name).then(|| Key(name.into()))
+        is_sequence_name(name).then(|| Key::of_text(name))
+    }
+
+    fn of_text(text: &str) -> Key {
+        Key(KeyText::new(text))
     }
 
     /// Creates the key of one period of a serial number, whose name is a generator's; `None` if name or period is not
@@ -79,7 +118,7 @@ impl Key {
         }
         let slash = if series.is_empty() { "" } else { "/" };
         let at = if period.is_empty() { "" } else { "@" };
-        Some(Key(format!("{name}{slash}{series}{at}{period}").into()))
+        Some(Key::of_text(&format!("{name}{slash}{series}{at}{period}")))
     }
 
     /// Parses the text of a key.
@@ -95,38 +134,62 @@ impl Key {
 
     /// Returns its name.
     pub fn name(&self) -> &str {
-        self.0.split(['/', '@']).next().unwrap_or_default()
+        self.as_str().split(['/', '@']).next().unwrap_or_default()
     }
 
     /// Returns the key of its series; empty if its generator has no series.
     pub fn series(&self) -> &str {
-        let rest = self.0.split('@').next().unwrap_or_default();
+        let rest = self.as_str().split('@').next().unwrap_or_default();
         rest.split_once('/').map_or("", |(_, series)| series)
     }
 
     /// Returns the key of its series alone, without a period.
     #[must_use]
     pub fn series_key(&self) -> Key {
-        Key(self.0.split('@').next().unwrap_or_default().into())
+        Key::of_text(self.as_str().split('@').next().unwrap_or_default())
     }
 
     /// Returns its period; empty for a sequence.
     pub fn period(&self) -> &str {
-        self.0.split_once('@').map_or("", |(_, period)| period)
+        self.as_str().split_once('@').map_or("", |(_, period)| period)
     }
 
     /// Returns its text.
     pub fn as_str(&self) -> &str {
-        &self.0
+        // It was made of a text.
+        str::from_utf8(self.as_bytes()).unwrap_or_default()
+    }
+
+    /// Returns the bytes of its text.
+    #[inline]
+    pub fn as_bytes(&self) -> &[u8] {
+        match &self.0 {
+            KeyText::Inline { len, bytes } => bytes.get(..usize::from(*len)).unwrap_or_default(),
+            KeyText::Boxed(text) => text.as_bytes(),
+        }
     }
 
     /// Returns true if it is the key of a sequence, or of a generator's only counter: it has no series and no period.
     pub fn is_plain(&self) -> bool {
-        !self.0.contains(['/', '@'])
+        !self.as_str().contains(['/', '@'])
     }
 
     fn parts(&self) -> [&str; 3] {
         [self.name(), self.series(), self.period()]
+    }
+}
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Key) -> bool {
+        self.as_bytes() == other.as_bytes()
+    }
+}
+
+impl Eq for Key {}
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_bytes().hash(state);
     }
 }
 
@@ -138,7 +201,7 @@ impl PartialOrd for Key {
 
 impl Ord for Key {
     fn cmp(&self, other: &Key) -> Ordering {
-        if self.0 == other.0 {
+        if self == other {
             return Ordering::Equal;
         }
         self.parts().cmp(&other.parts())
@@ -147,7 +210,13 @@ impl Ord for Key {
 
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Key").field(&self.as_str()).finish()
     }
 }
 
@@ -188,6 +257,17 @@ mod tests {
             assert_eq!(Key::parse(bad), None, "{bad}");
         }
         assert_eq!(Key::of("a", &"x".repeat(41), ""), None);
+    }
+
+    #[test]
+    fn a_key_of_any_length_is_small() {
+        assert!(size_of::<Key>() <= 24, "{}", size_of::<Key>());
+        for len in [1, 21, 22, 23, 128] {
+            let text = "k".repeat(len);
+            let (key, other) = (Key::new(&text).unwrap(), Key::new(&"l".repeat(len)).unwrap());
+            assert_eq!((key.as_str(), key.as_bytes()), (&*text, text.as_bytes()));
+            assert!(key == key.clone() && key < other, "{text}");
+        }
     }
 
     #[test]

@@ -148,7 +148,7 @@ pub struct SequenceStatus {
     pub used_share: Option<u16>,
     /// Values of the last reservation.
     pub segment_values: u32,
-    /// Time of the last reservation, by the clock of the arguments; `None` before the first.
+    /// Time of the last reservation, by the clock of the arguments, up to 63 ms early; `None` before the first.
     pub fetched_ms: Option<u64>,
     /// Duration of the last reservation, ms.
     pub fetch_took_ms: u32,
@@ -160,24 +160,41 @@ pub struct SequenceStatus {
     pub errors: u32,
 }
 
-/// A held segment, and the store that reserved it.
+/// A held segment, and the store that reserved it. The fields of [`Segment`] are its own, so that it has no gaps.
 #[derive(Clone, Copy, Debug)]
 struct HeldSegment {
-    segment: Segment,
+    first: i64,
+    last: i64,
+    increment: u32,
     store: u8,
 }
 
 impl HeldSegment {
-    const EMPTY: HeldSegment = HeldSegment { segment: Segment::EMPTY, store: 0 };
+    const EMPTY: HeldSegment = HeldSegment::of(Segment::EMPTY, 0);
+
+    const fn of(segment: Segment, store: u8) -> HeldSegment {
+        let Segment { first, last, increment } = segment;
+        HeldSegment { first, last, increment, store }
+    }
+
+    #[inline]
+    fn segment(&self) -> Segment {
+        Segment { first: self.first, last: self.last, increment: self.increment }
+    }
+
+    #[inline]
+    fn left(&self) -> u64 {
+        self.segment().left()
+    }
 }
 
 /// State of the fetch.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 enum FetchState {
     /// No fetch is under way.
     Idle,
     /// A fetch is under way.
-    InFlight(Box<FetchInFlight>),
+    InFlight(FetchInFlight),
     /// The last fetch failed: the next one is not before this time.
     Pausing { until_ms: u64 },
 }
@@ -199,16 +216,41 @@ enum FetchTrouble {
     Verdict { until_ms: u64, refusal: SequenceRefusal },
 }
 
-/// State of a sequence with rows in several stores, or with an end.
+/// State of a sequence that fetches, that draws wait for, or whose last fetch brought no values.
+#[derive(Debug)]
+struct BusyState<T> {
+    asking: FetchState,
+    trouble: Option<FetchTrouble>,
+    waiting: WaitQueue<T>,
+    /// Number of values missing for draws that may not wait.
+    requested: u32,
+}
+
+impl<T> BusyState<T> {
+    const fn new() -> BusyState<T> {
+        BusyState { asking: FetchState::Idle, trouble: None, waiting: WaitQueue::new(), requested: 0 }
+    }
+
+    fn is_over(&self) -> bool {
+        let is_idle = matches!(self.asking, FetchState::Idle);
+        is_idle && self.trouble.is_none() && self.waiting.is_empty() && self.requested == 0
+    }
+}
+
+/// State of a sequence with rows in several stores, with an end, or with failed fetches or many waits.
 #[derive(Debug, Default)]
 struct RareState {
     /// Generations of all stores, if there is more than one.
     generations: Option<[u64; STORES_MAX]>,
     /// End of the row; `None` if it has none, or it is unknown.
     end: Option<RowEnd>,
+    /// Number of fetches that failed.
+    errors: u32,
+    /// High half of the number of draws that ever waited.
+    joined_high: u32,
 }
 
-/// An optional number in 8 bytes: a hundred thousand sequences are held.
+/// An optional number in 8 bytes: a million sequences are held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct OptU64(u64);
 
@@ -222,6 +264,23 @@ impl OptU64 {
 
     fn get(self) -> Option<u64> {
         (self != OptU64::NONE).then_some(self.0)
+    }
+}
+
+/// A time in 4 bytes, in units of 64 ms: enough for eight years.
+#[derive(Clone, Copy, Debug)]
+struct CoarseTime(u32);
+
+impl CoarseTime {
+    const NONE: CoarseTime = CoarseTime(u32::MAX);
+
+    fn of(now_ms: u64) -> CoarseTime {
+        CoarseTime(u32::try_from(now_ms >> 6).unwrap_or(u32::MAX))
+    }
+
+    /// Returns the begin of the unit, ms.
+    fn get_ms(self) -> Option<u64> {
+        (self.0 != u32::MAX).then_some(u64::from(self.0) << 6)
     }
 }
 
@@ -242,46 +301,48 @@ impl OptCount {
 }
 
 /// State machine of one sequence on one server. `T` is the caller's data of each waiting draw.
+///
+/// A million of them are held, so what a quiet or ordinary sequence does not need is in boxes, and times and sizes for
+/// reports are coarse. A draw of one among many waits for memory more than for anything else: the fields that it needs
+/// are the first 96 bytes.
 #[derive(Debug)]
+#[repr(C)]
 pub struct Sequence<T> {
     current: HeldSegment,
-    ahead: HeldSegment,
+    /// The second segment; boxed, since segments of a store without other servers adjoin.
+    ahead: Option<Box<HeldSegment>>,
+    /// State that sequences have now and then.
+    busy: Option<Box<BusyState<T>>>,
+    /// State that few sequences have.
+    rare: Option<Box<RareState>>,
+    last_given: OptU64,
+    rate: Rate,
     /// Number of values left in both segments at which the next segment is fetched. `None`: nothing is fetched ahead.
     fetch_at: Option<OptCount>,
+    cache: Option<OptCount>,
     /// Lower bound above all values that this server has had.
     floor: i64,
-    last_given: OptU64,
     /// Version of the row, if it is certain that the row is as the last reservation left it.
     version: OptU64,
     generation: u64,
-    /// State that few sequences have.
-    rare: Option<Box<RareState>>,
-    cache: Option<OptCount>,
+    /// Low half of the number of draws that ever waited, so that no two have the same ticket.
+    joined: u32,
+    segment_values: u32,
+    /// Time of the last reservation's answer.
+    fetched: CoarseTime,
+    /// Number of times that a new generation was found.
+    changes: u16,
+    /// [`SequenceStatus::used_share`]; [`SHARE_UNKNOWN`] before the first reservation.
+    used_share: u16,
+    took_ms: u16,
+    slowest_ms: u16,
+    /// Binary logarithm of the values that demand may reserve at a time: a share of those up to the max.
+    demand_max_log2: u8,
     policy: Option<WaitPolicy>,
     /// Whether the end is that of the row under the known generations.
     is_end_known: bool,
     /// Whether no store has more values up to the max than those that servers hold.
     is_at_max: bool,
-    /// Number of times that a new generation was found.
-    changes: u16,
-    asking: FetchState,
-    trouble: Option<Box<FetchTrouble>>,
-    waiting: Option<Box<WaitQueue<T>>>,
-    /// Number of draws that ever waited, so that no two have the same ticket.
-    joined: u64,
-    /// Number of values missing for draws that may not wait.
-    requested: u32,
-    rate: Rate,
-    /// Time of the last reservation's answer.
-    fetched_ms: OptU64,
-    segment_values: u32,
-    /// Binary logarithm of the values that demand may reserve at a time: a share of those up to the max.
-    demand_max_log2: u8,
-    /// [`SequenceStatus::used_share`]; [`SHARE_UNKNOWN`] before the first reservation.
-    used_share: u16,
-    took_ms: u16,
-    slowest_ms: u16,
-    errors: u32,
 }
 
 impl<T> Sequence<T> {
@@ -289,32 +350,75 @@ impl<T> Sequence<T> {
     pub fn new(now_ms: u64) -> Sequence<T> {
         Sequence {
             current: HeldSegment::EMPTY,
-            ahead: HeldSegment::EMPTY,
-            fetch_at: None,
-            floor: 0,
+            ahead: None,
+            busy: None,
+            rare: None,
             last_given: OptU64::NONE,
+            rate: Rate::new(now_ms),
+            fetch_at: None,
+            cache: None,
+            floor: 0,
             version: OptU64::NONE,
             generation: 0,
-            rare: None,
-            cache: None,
-            policy: None,
-            is_end_known: false,
-            is_at_max: false,
-            changes: 0,
-            asking: FetchState::Idle,
-            trouble: None,
-            waiting: None,
             joined: 0,
-            requested: 0,
-            rate: Rate::new(now_ms),
-            fetched_ms: OptU64::NONE,
             segment_values: 0,
-            demand_max_log2: 63,
+            fetched: CoarseTime::NONE,
+            changes: 0,
             used_share: SHARE_UNKNOWN,
             took_ms: 0,
             slowest_ms: 0,
-            errors: 0,
+            demand_max_log2: 63,
+            policy: None,
+            is_end_known: false,
+            is_at_max: false,
         }
+    }
+
+    #[inline]
+    fn asking(&self) -> FetchState {
+        self.busy.as_deref().map_or(FetchState::Idle, |busy| busy.asking)
+    }
+
+    fn trouble(&self) -> Option<&FetchTrouble> {
+        self.busy.as_deref().and_then(|busy| busy.trouble.as_ref())
+    }
+
+    fn busy_mut(&mut self) -> &mut BusyState<T> {
+        self.busy.get_or_insert_with(|| Box::new(BusyState::new()))
+    }
+
+    /// Releases the memory of a fetch and its draws once they have ended.
+    fn forget_busy(&mut self) {
+        if self.busy.as_deref().is_some_and(BusyState::is_over) {
+            self.busy = None;
+        }
+    }
+
+    fn forget_trouble(&mut self) {
+        if let Some(busy) = &mut self.busy {
+            busy.trouble = None;
+        }
+        self.forget_busy();
+    }
+
+    fn forget_verdict(&mut self) {
+        if matches!(self.trouble(), Some(FetchTrouble::Verdict { .. })) {
+            self.forget_trouble();
+        }
+    }
+
+    #[inline]
+    fn ahead(&self) -> HeldSegment {
+        self.ahead.as_deref().copied().unwrap_or(HeldSegment::EMPTY)
+    }
+
+    /// Makes the second segment the first one.
+    fn advance(&mut self) {
+        self.current = self.ahead.take().map_or(HeldSegment::EMPTY, |ahead| *ahead);
+    }
+
+    fn held_mut(&mut self) -> impl Iterator<Item = &mut HeldSegment> {
+        core::iter::once(&mut self.current).chain(self.ahead.as_deref_mut())
     }
 
     /// Gives the values for one ask that are available now, and returns how many of its commands are left. No draw
@@ -332,19 +436,23 @@ impl<T> Sequence<T> {
     fn take(&mut self, ask: SequenceRequest, runs: &mut Vec<Run>) -> u32 {
         let mut times = ask.times;
         while times > 0 {
-            let fitting = self.current.segment.left() / u64::from(ask.values);
+            let mut segment = self.current.segment();
+            let left = segment.left();
+            // Nearly all commands ask for one value, and a division costs as much as the rest.
+            let fitting = if ask.values == 1 { left } else { left / u64::from(ask.values) };
             if fitting == 0 {
                 // The rest of the first segment is skipped only if the second has enough.
-                if self.ahead.segment.left() < u64::from(ask.values) {
+                if self.ahead().left() < u64::from(ask.values) {
                     break;
                 }
-                self.current = core::mem::replace(&mut self.ahead, HeldSegment::EMPTY);
+                self.advance();
                 continue;
             }
-            let increment = self.current.segment.increment;
+            let increment = segment.increment;
             let fitting = u32::try_from(fitting).unwrap_or(u32::MAX).min(times);
             let values = u64::from(fitting) * u64::from(ask.values);
-            let first = self.current.segment.take(values);
+            let first = segment.take(values);
+            self.current.first = segment.first;
             let run = Run { first, increment, values: ask.values, times: fitting };
             self.last_given = OptU64::of(run.last_of(fitting - 1).unsigned_abs());
             self.rate.add(values);
@@ -369,8 +477,8 @@ impl<T> Sequence<T> {
 
     /// Takes fewer values than a range has, if there are no more up to the max. Returns how many commands are left.
     fn take_rest(&mut self, ask: SequenceRequest, runs: &mut Vec<Run>) -> u32 {
-        let next = if self.current.segment.left() > 0 { &self.current } else { &self.ahead };
-        let values = u32::try_from(next.segment.left()).unwrap_or(u32::MAX).min(ask.values);
+        let next = if self.current.left() > 0 { self.current } else { self.ahead() };
+        let values = u32::try_from(next.left()).unwrap_or(u32::MAX).min(ask.values);
         if !self.is_at_max || values == 0 {
             return ask.times;
         }
@@ -383,7 +491,7 @@ impl<T> Sequence<T> {
     /// The row is not raised: `last` comes from a client.
     pub fn discard_up_to(&mut self, last: i64) -> bool {
         self.skip(last);
-        matches!(self.asking, FetchState::InFlight(_)) && !self.is_uncached()
+        matches!(self.asking(), FetchState::InFlight(_)) && !self.is_uncached()
     }
 
     /// Returns true if the store's row is known to be above `value`: this server has had a higher one.
@@ -404,7 +512,7 @@ impl<T> Sequence<T> {
         missing: &[SequenceRequest],
     ) -> Result<(), SequenceRefusal> {
         self.note_ended(now_ms);
-        match self.trouble.as_deref() {
+        match self.trouble() {
             Some(FetchTrouble::Verdict { until_ms, refusal })
                 if now_ms < *until_ms && !planted(Fault::VerdictIsNotBelieved) =>
             {
@@ -415,10 +523,11 @@ impl<T> Sequence<T> {
                     && now_ms.saturating_sub(*since_ms) >= FAILING_MS
                     && !planted(Fault::FailingStoreIsWaitedFor) =>
             {
+                let refusal = SequenceRefusal::Store(Arc::clone(reason));
                 if !planted(Fault::RefusedDrawWantsNothing) {
-                    self.requested = self.requested.max(1);
+                    self.request(1);
                 }
-                return Err(SequenceRefusal::Store(Arc::clone(reason)));
+                return Err(refusal);
             }
             _ => {}
         }
@@ -428,7 +537,7 @@ impl<T> Sequence<T> {
             WaitPolicy::Error if is_ahead && !planted(Fault::PolicyErrorWaits) => {
                 let values = missing.iter().map(|ask| u64::from(ask.values) * u64::from(ask.times)).sum::<u64>();
                 if !planted(Fault::RefusedDrawWantsNothing) {
-                    self.requested = self.requested.max(u32::try_from(values).unwrap_or(u32::MAX).min(RESERVED_MAX));
+                    self.request(u32::try_from(values).unwrap_or(u32::MAX).min(RESERVED_MAX));
                 }
                 Err(SequenceRefusal::Busy { waited_ms: 0 })
             }
@@ -436,9 +545,15 @@ impl<T> Sequence<T> {
         }
     }
 
+    /// Makes a fetch reserve at least so many values for draws that may not wait.
+    fn request(&mut self, values: u32) {
+        let busy = self.busy_mut();
+        busy.requested = busy.requested.max(values);
+    }
+
     /// Returns the refusal of a draw that has waited as long as it may.
     pub fn after_wait(&self, waited_ms: u64) -> SequenceRefusal {
-        match self.trouble.as_deref() {
+        match self.trouble() {
             Some(FetchTrouble::Failing { reason, .. }) => SequenceRefusal::Store(Arc::clone(reason)),
             _ => SequenceRefusal::Busy { waited_ms: waited_ms.max(1) },
         }
@@ -456,14 +571,22 @@ impl<T> Sequence<T> {
 
     fn enqueue(&mut self, asks: Vec<SequenceRequest>, is_range: bool, payload: T) -> WaiterId {
         let waiter = self.boundary();
-        self.joined += 1;
-        self.waiting.get_or_insert_with(|| Box::new(WaitQueue::new())).join(waiter, asks, is_range, payload);
+        self.joined = self.joined.wrapping_add(1);
+        if self.joined == 0 {
+            self.rare.get_or_insert_default().joined_high += 1;
+        }
+        self.busy_mut().waiting.join(waiter, asks, is_range, payload);
         waiter
+    }
+
+    /// Returns the number of draws that ever waited.
+    fn waits(&self) -> u64 {
+        u64::from(self.rare.as_deref().map_or(0, |rare| rare.joined_high)) << 32 | u64::from(self.joined)
     }
 
     /// Returns the ticket of the next draw that joins.
     fn boundary(&self) -> WaiterId {
-        WaiterId(self.joined)
+        WaiterId(self.waits())
     }
 
     /// Cancels a waiting draw; `None` if it was served or refused already. Values that it already got are lost.
@@ -473,21 +596,15 @@ impl<T> Sequence<T> {
         if planted(Fault::LeaverStays) {
             return None;
         }
-        let payload = self.waiting.as_mut()?.leave(waiter);
-        self.forget_empty_queue();
+        let payload = self.busy.as_mut()?.waiting.leave(waiter);
+        self.forget_busy();
         payload
-    }
-
-    fn forget_empty_queue(&mut self) {
-        if !self.has_waiters() {
-            self.waiting = None;
-        }
     }
 
     /// Returns true if a fetch should begin now.
     #[inline]
     pub fn wants_fetch(&self, now_ms: u64) -> bool {
-        match self.asking {
+        match self.asking() {
             FetchState::InFlight(_) => false,
             FetchState::Pausing { until_ms } if now_ms < until_ms => false,
             FetchState::Idle | FetchState::Pausing { .. } => self.lacks_values(),
@@ -495,8 +612,9 @@ impl<T> Sequence<T> {
     }
 
     /// Returns the end of a pause after which a fetch should begin.
+    #[inline]
     pub fn retry_at_ms(&self) -> Option<u64> {
-        match self.asking {
+        match self.asking() {
             FetchState::Pausing { until_ms } if self.lacks_values() => Some(until_ms),
             _ => None,
         }
@@ -504,13 +622,13 @@ impl<T> Sequence<T> {
 
     #[inline]
     fn lacks_values(&self) -> bool {
-        self.has_waiters()
-            || self.requested > 0
-            || self.fetch_at.is_some_and(|at| self.ahead.segment.left() == 0 && self.current.segment.left() <= at.get())
+        let is_asked = self.busy.as_deref().is_some_and(|busy| !busy.waiting.is_empty() || busy.requested > 0);
+        is_asked || self.fetch_at.is_some_and(|at| self.ahead().left() == 0 && self.current.left() <= at.get())
     }
 
+    #[inline]
     fn has_waiters(&self) -> bool {
-        self.waiting.as_ref().is_some_and(|queue| !queue.is_empty())
+        self.busy.as_deref().is_some_and(|busy| !busy.waiting.is_empty())
     }
 
     /// Begins a fetch, if one is wanted, and returns it. Pass its answer to [`Sequence::fetched`].
@@ -520,10 +638,11 @@ impl<T> Sequence<T> {
         }
         let lately = self.rate.unsampled();
         self.rate.sample(now_ms);
-        let (missing, largest) = self.waiting.as_ref().map_or((0, 0), |queue| queue.missing());
-        let missing = missing.saturating_add(core::mem::take(&mut self.requested).into());
+        let busy = self.busy_mut();
+        let (missing, largest) = busy.waiting.missing();
+        let missing = missing.saturating_add(core::mem::take(&mut busy.requested).into());
         let cache = self.cache.map_or(0, OptCount::get);
-        let is_failing = matches!(self.trouble.as_deref(), Some(FetchTrouble::Failing { .. }));
+        let is_failing = matches!(self.trouble(), Some(FetchTrouble::Failing { .. }));
         let values = if self.is_uncached() || self.cache.is_none() {
             // For an unknown sequence reserve no more than the waiting draws need: it may have `cache 0`.
             missing
@@ -534,16 +653,15 @@ impl<T> Sequence<T> {
             demand.max(cache).saturating_add(missing)
         };
         let values = u32::try_from(values).unwrap_or(u32::MAX).clamp(1, RESERVED_MAX).max(largest);
-        let before = self.boundary();
-        self.asking =
-            FetchState::InFlight(Box::new(FetchInFlight { since_ms: now_ms, values, before, changes: self.changes }));
+        let asked = FetchInFlight { since_ms: now_ms, values, before: self.boundary(), changes: self.changes };
+        self.busy_mut().asking = FetchState::InFlight(asked);
         Some(Fetch { values, floor: self.floor })
     }
 
     /// Returns the number of values that will be used while a segment is to last.
     fn by_demand(&self, now_ms: u64, lately: u64, policy: &SequencePolicy) -> u64 {
         let steady = self.rate.values_in(policy.ride_out_ms);
-        let is_short = self.fetched_ms.get().is_some_and(|fetched| now_ms.saturating_sub(fetched) < SHORT_MS);
+        let is_short = self.fetched.get_ms().is_some_and(|fetched| now_ms.saturating_sub(fetched) < SHORT_MS);
         let is_growing = is_short && !planted(Fault::SegmentsDoNotGrow);
         let grown = if is_growing { u64::from(self.segment_values).min(lately) * GROWTH } else { 0 };
         // A segment lasts for several fetches, whatever the policy.
@@ -552,23 +670,21 @@ impl<T> Sequence<T> {
 
     /// Handles the answer to the fetch in flight. Call [`Sequence::serve`] next.
     pub fn fetched(&mut self, now_ms: u64, answer: Fetched) -> FetchVerdict {
-        let asked = match core::mem::replace(&mut self.asking, FetchState::Idle) {
+        let asked = match self.asking() {
             FetchState::InFlight(asked) => asked,
             FetchState::Idle | FetchState::Pausing { .. } if planted(Fault::UninvitedAnswerIsUsed) => {
-                Box::new(FetchInFlight { since_ms: now_ms, values: 1, before: self.boundary(), changes: self.changes })
+                FetchInFlight { since_ms: now_ms, values: 1, before: self.boundary(), changes: self.changes }
             }
             // An answer without a fetch in flight is not used.
-            other => {
-                self.asking = other;
-                return FetchVerdict::Outdated;
-            }
+            FetchState::Idle | FetchState::Pausing { .. } => return FetchVerdict::Outdated,
         };
+        self.busy_mut().asking = FetchState::Idle;
         match answer {
             Fetched::Reserved { store, segment, version, generation, spec, end } => {
                 // Statements have deadlines of seconds, so the time fits.
                 self.took_ms = u16::try_from(now_ms.saturating_sub(asked.since_ms)).unwrap_or(u16::MAX);
                 self.slowest_ms = self.took_ms.max(self.slowest_ms - self.slowest_ms / 8);
-                let held = HeldSegment { segment, store };
+                let held = HeldSegment::of(segment, store);
                 let taken = self.reserved(now_ms, held, version, generation, spec, asked);
                 if taken == FetchVerdict::Yes {
                     self.note_end(end);
@@ -597,7 +713,6 @@ impl<T> Sequence<T> {
 
     fn judged(&mut self, now_ms: u64, refusal: SequenceRefusal) {
         self.fetch_at = None;
-        self.requested = 0;
         match refusal {
             // The row of the held values is gone, or cannot be trusted.
             SequenceRefusal::NoSuch | SequenceRefusal::Lost { .. } | SequenceRefusal::WentBack
@@ -613,24 +728,27 @@ impl<T> Sequence<T> {
             _ => {}
         }
         let until_ms = if planted(Fault::VerdictLastsForEver) { u64::MAX } else { now_ms + VERDICT_MS };
-        self.trouble = Some(Box::new(FetchTrouble::Verdict { until_ms, refusal }));
+        let busy = self.busy_mut();
+        (busy.requested, busy.trouble) = (0, Some(FetchTrouble::Verdict { until_ms, refusal }));
     }
 
     fn fail(&mut self, now_ms: u64, is_unknown: bool, reason: Arc<str>) {
-        self.errors = self.errors.saturating_add(1);
+        let rare = self.rare.get_or_insert_default();
+        rare.errors = rare.errors.saturating_add(1);
         // It may have been done: then the row is not as this server left it.
         if is_unknown && !planted(Fault::UnknownTailIsGivenBack) {
             self.version = OptU64::NONE;
         }
-        let (since_ms, times) = match self.trouble.as_deref() {
+        let (since_ms, times) = match self.trouble() {
             Some(FetchTrouble::Failing { since_ms, times, .. }) => (*since_ms, times.saturating_add(1)),
             _ => (now_ms, 1),
         };
         let (first_ms, last_ms) = BACK_OFF_MS;
         let first_ms = if planted(Fault::NoBackOff) { 0 } else { first_ms };
         let pause_ms = (first_ms << (times - 1).min(16)).min(last_ms);
-        self.trouble = Some(Box::new(FetchTrouble::Failing { since_ms, times, reason }));
-        self.asking = FetchState::Pausing { until_ms: now_ms + pause_ms };
+        let busy = self.busy_mut();
+        busy.trouble = Some(FetchTrouble::Failing { since_ms, times, reason });
+        busy.asking = FetchState::Pausing { until_ms: now_ms + pause_ms };
     }
 
     fn reserved(
@@ -640,15 +758,15 @@ impl<T> Sequence<T> {
         version: u64,
         generation: u64,
         spec: Spec,
-        asked: Box<FetchInFlight>,
+        asked: FetchInFlight,
     ) -> FetchVerdict {
-        let Segment { first, last, increment } = held.segment;
+        let HeldSegment { first, last, increment, .. } = held;
         if generation < self.generation_of(held.store) && !planted(Fault::OlderAnswerIsUsed) {
             self.version = OptU64::NONE;
             return if asked.changes == self.changes { self.backwards(asked) } else { FetchVerdict::Outdated };
         }
         self.set_generation(held.store, generation);
-        if held.segment.left() == 0 {
+        if held.left() == 0 {
             (self.cache, self.policy) = (Some(OptCount::of(spec.cache.into())), spec.policy);
             self.used_share = spec.used_share(spec.max);
             self.is_at_max = true;
@@ -664,9 +782,9 @@ impl<T> Sequence<T> {
         }
         self.version = OptU64::of(version);
         (self.cache, self.policy) = (Some(OptCount::of(spec.cache.into())), spec.policy);
-        self.trouble = None;
-        self.fetched_ms = OptU64::of(now_ms);
-        self.segment_values = u32::try_from(held.segment.left()).unwrap_or(u32::MAX);
+        self.busy_mut().trouble = None;
+        self.fetched = CoarseTime::of(now_ms);
+        self.segment_values = u32::try_from(held.left()).unwrap_or(u32::MAX);
         self.used_share = spec.used_share(last);
         self.is_at_max = last.saturating_add(i64::from(increment)) > spec.max;
         let rest = spec.max.saturating_sub(last).unsigned_abs() / u64::from(increment.max(1));
@@ -677,17 +795,19 @@ impl<T> Sequence<T> {
             self.throw_away();
         }
         self.hold(held);
-        if u64::from(self.requested) <= self.left() {
-            self.requested = 0;
+        let left = self.left();
+        let busy = self.busy_mut();
+        if u64::from(busy.requested) <= left {
+            busy.requested = 0;
         }
         if spec.cache == 0 {
             // Draws that came later need a fetch of their own.
             self.fetch_at = None;
-            self.asking = FetchState::InFlight(asked);
+            self.busy_mut().asking = FetchState::InFlight(asked);
         } else {
             let fetches = self.rate.values_in(2 * u64::from(self.slowest_ms));
             let is_forgotten = planted(Fault::NothingIsFetchedAhead);
-            self.fetch_at = Some(OptCount::of((held.segment.left() / 2).max(fetches))).filter(|_| !is_forgotten);
+            self.fetch_at = Some(OptCount::of((held.left() / 2).max(fetches))).filter(|_| !is_forgotten);
         }
         FetchVerdict::Yes
     }
@@ -754,100 +874,119 @@ impl<T> Sequence<T> {
         } else {
             self.set_generation(store, generation);
         }
-        if matches!(self.trouble.as_deref(), Some(FetchTrouble::Verdict { .. })) {
-            self.trouble = None;
-        }
+        self.forget_verdict();
         self.set_end(end);
         self.is_end_known = true;
         !is_next
     }
 
-    fn backwards(&mut self, asked: Box<FetchInFlight>) -> FetchVerdict {
-        self.asking = FetchState::InFlight(asked);
+    fn backwards(&mut self, asked: FetchInFlight) -> FetchVerdict {
+        self.busy_mut().asking = FetchState::InFlight(asked);
         FetchVerdict::Backwards { floor: self.floor }
     }
 
     /// Appends a segment to the held ones.
     fn hold(&mut self, held: HeldSegment) {
-        if self.current.segment.left() == 0 {
-            self.current = core::mem::replace(&mut self.ahead, HeldSegment::EMPTY);
+        if self.current.left() == 0 {
+            self.advance();
         }
-        let has_ahead = self.ahead.segment.left() > 0;
-        let end = if has_ahead { &mut self.ahead } else { &mut self.current };
-        if end.segment.left() == 0 {
+        let has_ahead = self.ahead().left() > 0;
+        let end = match self.ahead.as_deref_mut() {
+            Some(ahead) if has_ahead => ahead,
+            _ => &mut self.current,
+        };
+        if end.left() == 0 {
             *end = held;
         } else if end.store == held.store
-            && (end.segment.adjoins(&held.segment) || planted(Fault::JoinsWhatDoesNotAdjoin))
+            && (end.segment().adjoins(&held.segment()) || planted(Fault::JoinsWhatDoesNotAdjoin))
         {
-            end.segment.last = held.segment.last;
+            end.last = held.last;
         } else {
             if has_ahead {
                 // The waiting draw needs more than the first segment has left.
-                self.current = self.ahead;
+                self.advance();
             }
-            self.ahead = held;
+            self.ahead = Some(Box::new(held));
         }
-        if planted(Fault::SecondSegmentFirst) && self.ahead.segment.left() > 0 {
-            core::mem::swap(&mut self.current, &mut self.ahead);
+        if planted(Fault::SecondSegmentFirst)
+            && let Some(ahead) = self.ahead.as_deref_mut().filter(|ahead| ahead.left() > 0)
+        {
+            core::mem::swap(&mut self.current, ahead);
         }
     }
 
     /// Serves waiting draws from held values, in rounds of slices; after a verdict, refuses those that get none.
     pub fn serve(&mut self, now_ms: u64, done: &mut dyn FnMut(T, Result<Vec<Run>, SequenceRefusal>)) {
         self.note_ended(now_ms);
-        let before = match &self.asking {
-            // With `cache 0` the fetch was for the draws before it.
-            FetchState::InFlight(asked) if self.is_uncached() && self.current.segment.left() > 0 => {
-                let before = asked.before;
-                self.asking = FetchState::Idle;
-                if planted(Fault::ServesThoseWhoCameLater) { None } else { Some(before) }
-            }
-            _ => None,
-        };
-        if let Some(mut waiting) = self.waiting.take() {
-            let before = before.unwrap_or(self.boundary());
-            let has_ended = self.has_ended(now_ms);
-            let verdict = match self.trouble.as_deref() {
-                Some(FetchTrouble::Verdict { until_ms, refusal }) if now_ms < *until_ms => Some(refusal.clone()),
+        let is_uncached = self.is_uncached();
+        if let Some(mut busy) = self.busy.take() {
+            let before = match busy.asking {
+                // With `cache 0` the fetch was for the draws before it.
+                FetchState::InFlight(asked) if is_uncached && self.current.left() > 0 => {
+                    busy.asking = FetchState::Idle;
+                    if planted(Fault::ServesThoseWhoCameLater) { None } else { Some(asked.before) }
+                }
                 _ => None,
             };
-            loop {
-                let take = |ask: SequenceRequest, is_range: bool, runs: &mut Vec<Run>| {
-                    let left = if has_ended { ask.times } else { self.take(ask, runs) };
-                    if left > 0 && is_range && !has_ended { self.take_rest(ask, runs) } else { left }
-                };
-                waiting.serve(before, take, &mut |payload, runs| done(payload, Ok(runs)));
-                // There is too little for the draw whose turn it is. There may be enough for others.
-                let Some(refusal) = &verdict else { break };
-                if planted(Fault::MaxRefusesEverybody) {
-                    waiting.drain().for_each(|payload| done(payload, Err(refusal.clone())));
-                }
-                let Some(payload) = waiting.next_leaves() else { break };
-                done(payload, Err(refusal.clone()));
-            }
-            self.waiting = Some(waiting);
-            self.forget_empty_queue();
+            self.serve_waiting(now_ms, before.unwrap_or(self.boundary()), &mut busy, done);
+            self.busy = Some(busy);
+            self.forget_busy();
         }
-        if self.is_uncached() && !planted(Fault::KeepsTheRestOfCache0) {
+        if is_uncached && !planted(Fault::KeepsTheRestOfCache0) {
             self.throw_away();
+        }
+    }
+
+    fn serve_waiting(
+        &mut self,
+        now_ms: u64,
+        before: WaiterId,
+        busy: &mut BusyState<T>,
+        done: &mut dyn FnMut(T, Result<Vec<Run>, SequenceRefusal>),
+    ) {
+        let BusyState { waiting, trouble, .. } = busy;
+        let has_ended = self.has_ended(now_ms);
+        let verdict = match trouble {
+            Some(FetchTrouble::Verdict { until_ms, refusal }) if now_ms < *until_ms => Some(&*refusal),
+            _ => None,
+        };
+        loop {
+            let take = |ask: SequenceRequest, is_range: bool, runs: &mut Vec<Run>| {
+                let left = if has_ended { ask.times } else { self.take(ask, runs) };
+                if left > 0 && is_range && !has_ended { self.take_rest(ask, runs) } else { left }
+            };
+            waiting.serve(before, take, &mut |payload, runs| done(payload, Ok(runs)));
+            // There is too little for the draw whose turn it is. There may be enough for others.
+            let Some(refusal) = verdict else { break };
+            if planted(Fault::MaxRefusesEverybody) {
+                waiting.drain().for_each(|payload| done(payload, Err(refusal.clone())));
+            }
+            let Some(payload) = waiting.next_leaves() else { break };
+            done(payload, Err(refusal.clone()));
         }
     }
 
     /// Refuses all waiting draws: the server stops, or the store is gone.
     pub fn refuse(&mut self, refusal: &SequenceRefusal, done: &mut dyn FnMut(T, Result<Vec<Run>, SequenceRefusal>)) {
-        if let Some(waiting) = &mut self.waiting {
-            waiting.drain().for_each(|payload| done(payload, Err(refusal.clone())));
+        if let Some(busy) = &mut self.busy {
+            busy.waiting.drain().for_each(|payload| done(payload, Err(refusal.clone())));
         }
-        self.forget_empty_queue();
+        self.forget_busy();
+    }
+
+    /// Returns the held segment with the highest values.
+    fn end_segment(&self) -> HeldSegment {
+        let ahead = self.ahead();
+        if ahead.left() > 0 { ahead } else { self.current }
     }
 
     /// Returns the number of held values.
     fn left(&self) -> u64 {
-        self.current.segment.left() + self.ahead.segment.left()
+        self.current.left() + self.ahead().left()
     }
 
     fn throw_away(&mut self) {
-        (self.current, self.ahead) = (HeldSegment::EMPTY, HeldSegment::EMPTY);
+        (self.current, self.ahead) = (HeldSegment::EMPTY, None);
     }
 
     /// Returns the generation under which values of a store are valid.
@@ -881,9 +1020,7 @@ impl<T> Sequence<T> {
         }
         self.forget_store(store);
         // The verdict was about the former row.
-        if matches!(self.trouble.as_deref(), Some(FetchTrouble::Verdict { .. })) {
-            self.trouble = None;
-        }
+        self.forget_verdict();
         true
     }
 
@@ -913,20 +1050,16 @@ impl<T> Sequence<T> {
         (self.fetch_at, self.cache, self.used_share) = (None, None, SHARE_UNKNOWN);
         self.is_at_max = false;
         self.changes = self.changes.wrapping_add(1);
-        if matches!(self.trouble.as_deref(), Some(FetchTrouble::Verdict { .. })) {
-            self.trouble = None;
-        }
+        self.forget_verdict();
     }
 
     /// Discards the values of a store: its row may have changed unnoticed.
     pub fn forget_store(&mut self, store: u8) {
-        for held in [&mut self.current, &mut self.ahead] {
-            if held.store == store {
-                *held = HeldSegment::EMPTY;
-            }
+        for held in self.held_mut().filter(|held| held.store == store) {
+            *held = HeldSegment::EMPTY;
         }
-        if self.current.segment.left() == 0 {
-            self.current = core::mem::replace(&mut self.ahead, HeldSegment::EMPTY);
+        if self.current.left() == 0 {
+            self.advance();
         }
         self.version = OptU64::NONE;
     }
@@ -949,15 +1082,15 @@ impl<T> Sequence<T> {
     /// Skips the values up to `last`, if all of the row's end is held here and no other server has a part in it. Only
     /// for a store that is not shared. Returns false, and changes nothing, if it is not.
     pub fn skip_to(&mut self, last: i64) -> bool {
-        let held = if self.ahead.segment.left() > 0 { &self.ahead } else { &self.current };
-        let is_own = self.version.get().is_some() && matches!(self.asking, FetchState::Idle);
-        let is_end = (is_own || planted(Fault::SkipsWhatOthersHave)) && held.segment.left() > 0;
-        let is_known = self.cache.is_some_and(|cache| cache.get() > 0) && self.waiting.is_none();
-        let next = if self.current.segment.left() > 0 { &self.current.segment } else { &self.ahead.segment };
+        let held = self.end_segment();
+        let is_own = self.version.get().is_some() && matches!(self.asking(), FetchState::Idle);
+        let is_end = (is_own || planted(Fault::SkipsWhatOthersHave)) && held.left() > 0;
+        let is_known = self.cache.is_some_and(|cache| cache.get() > 0) && !self.has_waiters();
+        let next = if self.current.left() > 0 { self.current } else { self.ahead() };
         // While nothing was given here, other servers have had all lower values.
         let lowest = self.last_given().unwrap_or(next.first - i64::from(next.increment));
         let lowest = if planted(Fault::SkipGoesBack) { 0 } else { lowest };
-        if !is_end || !is_known || last > held.segment.last || last < lowest {
+        if !is_end || !is_known || last > held.last || last < lowest {
             return false;
         }
         self.skip(last);
@@ -967,13 +1100,10 @@ impl<T> Sequence<T> {
 
     /// Discards the values up to `last`.
     fn skip(&mut self, last: i64) {
-        for held in [&mut self.current, &mut self.ahead] {
-            let segment = &mut held.segment;
-            if last >= segment.first {
-                let increment = i64::from(segment.increment);
-                let steps = (last.min(segment.last) - segment.first) / increment + 1;
-                segment.first = segment.first.saturating_add(steps * increment);
-            }
+        for held in self.held_mut().filter(|held| last >= held.first) {
+            let increment = i64::from(held.increment);
+            let steps = (last.min(held.last) - held.first) / increment + 1;
+            held.first = held.first.saturating_add(steps * increment);
         }
     }
 
@@ -1005,11 +1135,11 @@ impl<T> Sequence<T> {
     /// Returns `None` unless the row's end is known to be this server's: with a fetch in flight or of unknown outcome
     /// it is not.
     pub fn give_back(&mut self) -> Option<Remainder> {
-        let is_settled = !matches!(self.asking, FetchState::InFlight(_)) || planted(Fault::GivesBackInFlight);
-        let end = if self.ahead.segment.left() > 0 { self.ahead } else { self.current };
-        let (version, values) = (self.version.get(), end.segment.left());
-        let first = self.current.segment;
-        let skipped = (self.ahead.segment.left() > 0 && first.left() > 0)
+        let is_settled = !matches!(self.asking(), FetchState::InFlight(_)) || planted(Fault::GivesBackInFlight);
+        let end = self.end_segment();
+        let (version, values) = (self.version.get(), end.left());
+        let first = self.current;
+        let skipped = (self.ahead().left() > 0 && first.left() > 0)
             .then(|| first.last.saturating_add(i64::from(first.increment)));
         if !planted(Fault::GivesBackAgain) {
             self.version = OptU64::NONE;
@@ -1025,7 +1155,7 @@ impl<T> Sequence<T> {
         let had_next = skipped.or(self.last_given().map(|last| last.saturating_add(1)));
         // These values may be reserved again.
         self.floor = had_next.unwrap_or(0);
-        Some(Remainder { store: end.store, version, next: end.segment.first, values, had_next })
+        Some(Remainder { store: end.store, version, next: end.first, values, had_next })
     }
 
     /// Makes the first segment be fetched before a request needs it, for a sequence of unknown state whose row has this
@@ -1039,7 +1169,7 @@ impl<T> Sequence<T> {
     /// Returns true if there was no request for long, and no fetch is under way.
     pub fn is_idle(&mut self, now_ms: u64) -> bool {
         self.rate.sample(now_ms);
-        let is_quiet = !self.has_waiters() && !matches!(self.asking, FetchState::InFlight(_));
+        let is_quiet = !self.has_waiters() && !matches!(self.asking(), FetchState::InFlight(_));
         is_quiet && self.rate.quiet_ms(now_ms) >= IDLE_MS
     }
 
@@ -1051,23 +1181,22 @@ impl<T> Sequence<T> {
     /// Returns its state for INFO.
     pub fn status(&mut self, now_ms: u64) -> SequenceStatus {
         self.rate.sample(now_ms);
-        let [current, ahead] = [self.current.segment, self.ahead.segment];
-        let end = if ahead.left() > 0 { ahead } else { current };
+        let end = self.end_segment();
         SequenceStatus {
             last_given: self.last_given(),
             reserved_until: (end.left() > 0).then_some(end.last),
-            left: self.left() + self.waiting.as_ref().map_or(0, |queue| queue.given()),
-            asked: if let FetchState::InFlight(asked) = &self.asking { asked.values } else { 0 },
+            left: self.left() + self.busy.as_deref().map_or(0, |busy| busy.waiting.given()),
+            asked: if let FetchState::InFlight(asked) = self.asking() { asked.values } else { 0 },
             used: self.rate.used(),
             per_s: self.rate.per_s(),
             is_uncached: self.is_uncached(),
             used_share: Some(self.used_share).filter(|&share| share != SHARE_UNKNOWN),
             segment_values: self.segment_values,
-            fetched_ms: self.fetched_ms.get(),
+            fetched_ms: self.fetched.get_ms(),
             fetch_took_ms: self.took_ms.into(),
-            waits: u32::try_from(self.joined).unwrap_or(u32::MAX),
-            waiting: self.waiting.as_ref().map_or(0, |queue| queue.len()),
-            errors: self.errors,
+            waits: u32::try_from(self.waits()).unwrap_or(u32::MAX),
+            waiting: self.busy.as_deref().map_or(0, |busy| busy.waiting.len()),
+            errors: self.rare.as_deref().map_or(0, |rare| rare.errors),
         }
     }
 
@@ -1096,4 +1225,42 @@ fn push(runs: &mut Vec<Run>, run: Run) {
         return;
     }
     runs.push(run);
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use super::*;
+
+    const ONE: SequenceRequest = SequenceRequest { values: 1, times: 1 };
+    const POLICY: SequencePolicy = SequencePolicy { ride_out_ms: 1_000, waits: WaitPolicy::Wait };
+
+    /// A fetch and its draws have boxes; a million sequences at rest have none.
+    #[test]
+    fn a_sequence_at_rest_needs_no_memory_beside_its_own() {
+        let mut sequence: Sequence<u8> = Sequence::new(0);
+        for now_ms in 0..1_000 {
+            if sequence.draw(now_ms, ONE, &mut Vec::new()) > 0 {
+                sequence.join(vec![ONE], 0);
+            }
+            if let Some(fetch) = sequence.begin_fetch(now_ms, &POLICY) {
+                let segment = Segment { first: fetch.floor.max(1), last: fetch.floor + 100, increment: 1 };
+                let (store, version, generation, spec, end) = (0, now_ms, 1, Spec::default(), None);
+                sequence.fetched(now_ms, Fetched::Reserved { store, segment, version, generation, spec, end });
+                sequence.serve(now_ms, &mut |_, _| {});
+                assert!(sequence.busy.is_none() && sequence.rare.is_none() && sequence.ahead.is_none(), "{sequence:?}");
+            }
+        }
+        assert!(sequence.used() >= 999);
+    }
+
+    #[test]
+    fn tickets_stay_in_order_when_the_low_half_of_their_number_begins_again() {
+        let mut sequence: Sequence<u8> = Sequence::new(0);
+        sequence.joined = u32::MAX;
+        let tickets = [1, 2].map(|payload| sequence.join(vec![ONE], payload));
+        assert!(tickets[0] < tickets[1] && sequence.boundary() > tickets[1], "{tickets:?}");
+        assert_eq!([1, 0].map(|at| sequence.leave(tickets[at])), [Some(2), Some(1)]);
+    }
 }

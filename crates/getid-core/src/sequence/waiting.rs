@@ -36,7 +36,7 @@ struct QueuedRequest<T> {
 }
 
 impl<T> WaitQueue<T> {
-    pub(super) fn new() -> WaitQueue<T> {
+    pub(super) const fn new() -> WaitQueue<T> {
         WaitQueue { waiters: VecDeque::new(), turn: 0 }
     }
 

@@ -322,7 +322,7 @@ fn the_share_of_the_max_is_that_of_all_servers() {
 
 #[test]
 pub(crate) fn one_is_small() {
-    assert!(size_of::<Sequence<Box<u8>>>() <= 232, "{}", size_of::<Sequence<Box<u8>>>());
+    assert!(size_of::<Sequence<Box<u8>>>() <= 144, "{}", size_of::<Sequence<Box<u8>>>());
 }
 
 const AT_ONCE: SequencePolicy = SequencePolicy { ride_out_ms: 10_000, waits: WaitPolicy::Error };

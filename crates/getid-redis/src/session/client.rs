@@ -1,10 +1,10 @@
 //! One client: its user, its permissions, and the settings of its connection.
 //!
-//! Invariant: `authenticated`, `is_guarded`, `getid` and `mgetid` follow from the user and the settings; only
-//! [`ClientState::become_user`] sets them. Everything else that follows is read from the user and the settings, which
-//! connections share.
+//! Invariant: `authenticated`, `is_guarded`, `getid`, `mgetid` and `takes_incr` follow from the user and the settings;
+//! only [`ClientState::become_user`] sets them. Everything else that follows is read from the user and the settings,
+//! which connections share.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use getid_seal::Sealer;
 
@@ -62,10 +62,12 @@ impl PermissionError {
     }
 }
 
-/// Returns the command that draws IDs, if `name` is its name: `rename-command` may change it.
+/// The row of INCR.
+static INCR: LazyLock<Option<&Command>> = LazyLock::new(|| command::rows().find(|row| row.verb == Verb::Incr));
+
+/// Returns the command of this verb, if `name` is its name: `rename-command` may change it.
 fn own_named(settings: &Settings, name: &str, verb: Verb) -> Option<&'static Command> {
-    let command = settings.vocabulary.find(name.as_bytes()).filter(|command| command.verb == verb);
-    command.filter(|_| settings.has_server_id)
+    settings.vocabulary.find(name.as_bytes()).filter(|command| command.verb == verb)
 }
 
 /// Returns the text of a key or channel for `ACL LOG`.
@@ -107,6 +109,8 @@ pub(super) struct ClientState {
     getid: Option<&'static Command>,
     /// MGETID, on the same conditions.
     mgetid: Option<&'static Command>,
+    /// Whether INCR has its own name, and the user may run it with any name.
+    takes_incr: bool,
 }
 
 impl ClientState {
@@ -130,6 +134,7 @@ impl ClientState {
             subscriptions: None,
             getid: None,
             mgetid: None,
+            takes_incr: false,
         };
         client.forget_login();
         client
@@ -310,11 +315,20 @@ impl ClientState {
         self.find_getid();
     }
 
-    /// Sets `getid` and `mgetid`: whether these commands may take the fast path. A subscribed client in RESP2 may not.
+    /// Sets `getid`, `mgetid` and `takes_incr`: whether these commands may take the fast path. A subscribed client in
+    /// RESP2 may not.
     fn find_getid(&mut self) {
-        let may = |command: &&'static Command| self.user.may(command) && !self.is_limited_to_pubsub();
-        let find = |name, verb| own_named(&self.settings, name, verb).filter(may);
-        (self.getid, self.mgetid) = (find("GETID", Verb::GetId), find("MGETID", Verb::MGetId));
+        let is_able = !self.is_limited_to_pubsub();
+        let may = |command: &&'static Command| is_able && self.settings.has_server_id && self.user.may(command);
+        let find = |name, verb| own_named(&self.settings, name, verb);
+        (self.getid, self.mgetid) = (find("GETID", Verb::GetId).filter(may), find("MGETID", Verb::MGetId).filter(may));
+        self.takes_incr = is_able && find("INCR", Verb::Incr).is_some() && self.may(Verb::Incr);
+    }
+
+    /// Returns INCR, if [`ClientState::takes_fast_path`] and the user may run it with any name.
+    #[inline]
+    pub(super) fn plain_incr(&self) -> Option<&'static Command> {
+        if self.takes_incr { *INCR } else { None }
     }
 
     /// Sets the protocol of later replies.

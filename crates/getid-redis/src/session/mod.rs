@@ -70,7 +70,7 @@ pub use worker_effect::{WorkerEffect, WorkerWord};
 
 use crate::acl::{Origin, Proof};
 use crate::command::{SERIES_WORD, Verb, split_series};
-use crate::resp::{self, DecodeStep, Decoder, ErrorReply, IdWriter, Protocol, ProtocolError, Value};
+use crate::resp::{self, Args, DecodeStep, Decoder, ErrorReply, IdWriter, Protocol, ProtocolError, Value};
 
 /// Draws of a turn beside the IDs of the unnamed generator.
 pub struct ExtraDraws<'a> {
@@ -254,8 +254,8 @@ impl Session {
         if turn.close { input.len() } else { used }
     }
 
-    /// Takes one request, or a run of plain `GETID`, and returns their length in bytes. Returns `None` if the input has
-    /// no complete request, or the turn must hold it.
+    /// Takes one request, or a run of plain `GETID` or of equal `INCR`, and returns their length in bytes. Returns
+    /// `None` if the input has no complete request, or the turn must hold it.
     #[inline]
     fn read_request(&mut self, input: &[u8], turn: &mut Turn) -> Option<usize> {
         if self.client.takes_fast_path()
@@ -267,6 +267,15 @@ impl Session {
             if count > 0 {
                 self.client.getids(count, turn);
                 return Some(bytes);
+            }
+            if let Some((spans, used)) = fast_path::leading_incr(input)
+                && let Some(command) = self.client.plain_incr()
+            {
+                let Session { transaction, client, .. } = self;
+                Call { command, args: Args::new(input, &spans), client, transaction, turn }.run();
+                let repeated =
+                    if turn.is_repeatable { client.repeats(&input[..used], &input[used..], turn) } else { 0 };
+                return Some(used + repeated);
             }
             if let Some((count, bytes)) = fast_path::leading_mgetid(input)
                 && self.client.mgetid(count, turn)

@@ -37,7 +37,10 @@ impl<T: Transport> ClientConnection<T> {
             values.parts_mut().iter_mut().for_each(|part| part.refused = Some(SEQUENCES_OFF));
             return true;
         };
-        let mut is_whole = true;
+        if draws.len() > 1 {
+            sequences.prefetch(draws.iter().map(|draw| draw.hash));
+        }
+        let (now_ms, mut is_whole) = (sequences.clock_ms(), true);
         for (draw, part) in draws.iter().zip(values.parts_mut()) {
             let (name, asks) = (turn.sequence_name(draw), &mut turn.sequence_asks(draw));
             if draw.is_counter() && !self.has_period(draw, name, part) {
@@ -45,7 +48,7 @@ impl<T: Transport> ClientConnection<T> {
             }
             let SequencePart { runs, left, period, .. } = part;
             let (hash, key) = period.as_ref().map_or((draw.hash, name), |period| (period.hash, &*period.key));
-            match sequences.try_draw(hash, key, asks, runs, left) {
+            match sequences.try_draw(now_ms, hash, key, asks, runs, left) {
                 Ok(DrawOutcome::All) => {}
                 Ok(DrawOutcome::Waits) => is_whole = false,
                 // The rest waits for values of the newer period.

@@ -56,7 +56,7 @@ pub(super) async fn draw_run(
 ) -> Result<Run, SequenceRefusal> {
     let (mut runs, mut left) = (Vec::new(), Vec::new());
     let mut asks = std::iter::once(SequenceRequest { values, times: 1 });
-    if sequences.try_draw(hash, key, &mut asks, &mut runs, &mut left)? == DrawOutcome::Waits {
+    if sequences.try_draw(sequences.clock_ms(), hash, key, &mut asks, &mut runs, &mut left)? == DrawOutcome::Waits {
         sequences.draw(hash, key, left, until, &mut runs).await?;
     }
     // One request is one run, which a successful draw returns.

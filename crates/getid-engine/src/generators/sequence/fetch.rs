@@ -965,7 +965,7 @@ pub(super) fn may_open(pool: &StorePool, counter_opening: &CounterOpening) -> bo
 }
 
 /// Returns the queued sequence with this hash.
-fn queued_entry(shard: &mut super::table::Shard, hash: u64) -> Option<&mut Box<SequenceEntry>> {
+fn queued_entry(shard: &mut super::table::Shard, hash: u64) -> Option<&mut SequenceEntry> {
     shard.find_mut(hash, |entry| entry.flags.is_queued && entry.hash() == hash)
 }
 

@@ -247,23 +247,30 @@ impl Sequences {
         self.clock.boot_ns() / 1_000_000
     }
 
+    /// Makes the draws from several sequences, with these hashes, wait less for memory.
+    pub fn prefetch(&self, hashes: impl Iterator<Item = u64>) {
+        self.table.prefetch(hashes);
+    }
+
     /// Gives values in memory for `asks`, in their order, and never waits. Asks without enough values go into `left`,
     /// the first of them perhaps with only a part of its commands.
     ///
-    /// `name` is a sequence's, or the text of a period's key; `hash` is its [`getid_text::name_hash::hash_of`].
+    /// `now_ms` is [`Sequences::clock_ms`], read once for all draws of a turn. `name` is a sequence's, or the text of a
+    /// period's key; `hash` is its [`getid_text::name_hash::hash_of`].
     ///
     /// # Errors
     ///
     /// The refusal for the asks in `left`. The values in `runs` were given nevertheless.
     pub fn try_draw(
         &self,
+        now_ms: u64,
         hash: u64,
         name: &str,
         asks: &mut dyn Iterator<Item = SequenceRequest>,
         runs: &mut Vec<Run>,
         left: &mut Vec<SequenceRequest>,
     ) -> Result<DrawOutcome, SequenceRefusal> {
-        let drawn = self.give(hash, name, asks, runs, left);
+        let drawn = self.give(now_ms, hash, name, asks, runs, left);
         self.note_values(runs);
         drawn.inspect_err(|_| self.counts.refused())
     }
@@ -271,15 +278,15 @@ impl Sequences {
     #[inline]
     fn give(
         &self,
+        now_ms: u64,
         hash: u64,
         name: &str,
         asks: &mut dyn Iterator<Item = SequenceRequest>,
         runs: &mut Vec<Run>,
         left: &mut Vec<SequenceRequest>,
     ) -> Result<DrawOutcome, SequenceRefusal> {
-        let now_ms = self.now_ms();
-        let given = self.may_give(now_ms);
         let mut shard = self.table.shard(hash);
+        let given = self.may_give(now_ms);
         let known = Table::find(&mut shard, hash, name);
         let (Ok(()), Some(entry)) = (&given, known) else {
             left.extend(asks);
@@ -457,7 +464,7 @@ impl Sequences {
         hash: u64,
         key: &str,
         counter_opening: CounterOpening,
-    ) -> Result<&'a mut Box<SequenceEntry>, SequenceRefusal> {
+    ) -> Result<&'a mut SequenceEntry, SequenceRefusal> {
         let is_there = Table::find(shard, hash, key).is_some();
         if !is_there {
             self.table.insert(shard, hash, key, self.now_ms()).map_err(no_room)?;

@@ -4,11 +4,15 @@
 //! sequence is here from the first request until it has been unused for long; one that only the store knows costs
 //! nothing.
 //!
+//! A million may be here, so one is 184 bytes with its name, and 200 with its share of the table. The entries of a
+//! shard are a dense list of chunks: there is no allocation for each, none moves when the list grows, and chunks are
+//! released as the list gets shorter. A hash table has their places in the list.
+//!
 //! Elsewhere: the use of an entry ([`super::Sequences`]), and its removal ([`super::sweep`]).
 //!
-//! Invariants: a name is here once, in the shard of its hash; `count` is the number of all.
+//! Invariants: a name is here once, in the shard of its hash; `count` is the number of all; all chunks but the last are
+//! full.
 
-use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -23,7 +27,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Number of shards, each with a lock. A sweep holds it for each 4,096 of [`ENTRIES_MAX`] sequences: a millisecond.
 pub(super) const SHARDS: usize = 256;
 
-/// Maximum number of sequences in memory: a third of a gigabyte.
+/// Maximum number of sequences in memory: a fifth of a gigabyte, if their names have 22 bytes at most.
 pub(super) const ENTRIES_MAX: usize = 1 << 20;
 
 /// Maximum number of names that may not exist as sequences, since clients can invent them: 128 names of each turn of
@@ -33,13 +37,14 @@ pub(super) const UNKNOWN_MAX: usize = 1 << 17;
 /// Result of a waiting draw.
 pub(super) type DrawResult = Result<Vec<Run>, SequenceRefusal>;
 
-/// One sequence in memory.
+/// One sequence in memory. What a draw needs is at the beginning, side by side.
+#[repr(C)]
 pub(super) struct SequenceEntry {
+    pub(super) flags: SequenceFlags,
     pub(super) key: Key,
     pub(super) sequence: Sequence<oneshot::Sender<DrawResult>>,
     /// Rare fields, only where one of them is needed.
     pub(super) rare: Option<Box<RareFields>>,
-    pub(super) flags: SequenceFlags,
 }
 
 /// Fields that few sequences have.
@@ -137,28 +142,110 @@ impl SequenceEntry {
     }
 }
 
-/// A part of the sequences, under one lock. They are boxed, so that a growing table moves pointers.
+/// Number of entries in a chunk: 3 KB.
+const CHUNK: usize = 16;
+
+/// Share of free places in the hash table, as a divisor, above which it shrinks.
+const SHRINK_BELOW: usize = 4;
+
+/// A part of the sequences, under one lock.
 #[derive(Default)]
 pub(super) struct Shard {
-    entries: HashTable<Box<SequenceEntry>>,
+    /// Places of the entries in the list, by hash.
+    places: HashTable<u32>,
+    chunks: Vec<Vec<SequenceEntry>>,
     /// Number of values given by sequences that have left memory.
     pub(super) given_by_removed: u64,
 }
 
-impl Deref for Shard {
-    type Target = HashTable<Box<SequenceEntry>>;
+/// Splits a place into the number of its chunk, and its index there.
+#[inline]
+fn split(place: u32) -> (usize, usize) {
+    let place = place as usize;
+    (place / CHUNK, place % CHUNK)
+}
+
+impl Shard {
+    /// Returns the entry with this hash for which `is_it` returns true.
+    #[inline]
+    pub(super) fn find_mut(
+        &mut self,
+        hash: u64,
+        is_it: impl FnMut(&SequenceEntry) -> bool,
+    ) -> Option<&mut SequenceEntry> {
+        let place = self.place_of(hash, is_it)?;
+        self.get_mut(place)
+    }
 
     #[inline]
-    fn deref(&self) -> &HashTable<Box<SequenceEntry>> {
-        &self.entries
+    fn place_of(&self, hash: u64, mut is_it: impl FnMut(&SequenceEntry) -> bool) -> Option<u32> {
+        self.places.find(hash, |&place| at(&self.chunks, place).is_some_and(&mut is_it)).copied()
+    }
+
+    #[inline]
+    fn get_mut(&mut self, place: u32) -> Option<&mut SequenceEntry> {
+        let (chunk, index) = split(place);
+        self.chunks.get_mut(chunk)?.get_mut(index)
+    }
+
+    /// Returns all entries.
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut SequenceEntry> {
+        self.chunks.iter_mut().flatten()
+    }
+
+    fn len(&self) -> usize {
+        self.chunks.last().map_or(0, |last| (self.chunks.len() - 1) * CHUNK + last.len())
+    }
+
+    /// Adds an entry, which has this hash.
+    fn push(&mut self, hash: u64, entry: SequenceEntry) {
+        // At most `entries_max`, which is below.
+        let place = u32::try_from(self.len()).unwrap_or(u32::MAX);
+        if self.chunks.last().is_none_or(|last| last.len() == CHUNK) {
+            self.chunks.push(Vec::with_capacity(CHUNK));
+        }
+        if let Some(last) = self.chunks.last_mut() {
+            last.push(entry);
+        }
+        let Shard { places, chunks, .. } = self;
+        places.insert_unique(hash, place, |&place| at(chunks, place).map_or(0, SequenceEntry::hash));
+    }
+
+    /// Removes the entry at this place, to which the last one moves.
+    fn remove(&mut self, place: u32) -> Option<SequenceEntry> {
+        let last_place = u32::try_from(self.len().checked_sub(1)?).ok()?;
+        let hash = at(&self.chunks, place)?.hash();
+        if let Ok(found) = self.places.find_entry(hash, |&found| found == place) {
+            found.remove();
+        }
+        let mut entry = self.chunks.last_mut()?.pop()?;
+        if self.chunks.last().is_some_and(Vec::is_empty) {
+            self.chunks.pop();
+        }
+        if place != last_place {
+            if let Some(moved) = self.places.find_mut(entry.hash(), |&moved| moved == last_place) {
+                *moved = place;
+            }
+            std::mem::swap(&mut entry, self.get_mut(place)?);
+        }
+        Some(entry)
+    }
+
+    /// Releases memory after many entries have left.
+    fn shrink(&mut self) {
+        let Shard { places, chunks, .. } = self;
+        if places.len() < places.capacity() / SHRINK_BELOW {
+            places.shrink_to(2 * places.len(), |&place| at(chunks, place).map_or(0, SequenceEntry::hash));
+            chunks.shrink_to(2 * chunks.len());
+        }
     }
 }
 
-impl DerefMut for Shard {
-    #[inline]
-    fn deref_mut(&mut self) -> &mut HashTable<Box<SequenceEntry>> {
-        &mut self.entries
-    }
+/// Returns the entry at a place.
+#[inline]
+fn at(chunks: &[Vec<SequenceEntry>], place: u32) -> Option<&SequenceEntry> {
+    let (chunk, index) = split(place);
+    chunks.get(chunk)?.get(index)
 }
 
 /// All sequences in memory.
@@ -205,21 +292,29 @@ impl Table {
         self.shards[index % SHARDS].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Reads the entries with these hashes into the processor's cache, those that are here.
+    ///
+    /// A lock waits for all reads before it, so a turn's draws would wait for memory one after the other. A prefetch is
+    /// not waited for.
+    pub(super) fn prefetch(&self, hashes: impl Iterator<Item = u64>) {
+        for hash in hashes {
+            let shard = self.shard(hash);
+            // Of the few that share the hash's highest bits, any does.
+            if let Some(entry) = shard.places.find(hash, |_| true).and_then(|&place| at(&shard.chunks, place)) {
+                prefetch(entry);
+            }
+        }
+    }
+
     /// Finds a sequence by its name, in its shard.
     #[inline]
-    pub(super) fn find<'a>(shard: &'a mut Shard, hash: u64, name: &str) -> Option<&'a mut Box<SequenceEntry>> {
-        shard.find_mut(hash, |entry| entry.key.as_str() == name)
+    pub(super) fn find<'a>(shard: &'a mut Shard, hash: u64, name: &str) -> Option<&'a mut SequenceEntry> {
+        shard.find_mut(hash, |entry| entry.key.as_bytes() == name.as_bytes())
     }
 
     /// Adds a sequence that is not in the table.
     #[cold]
-    pub(super) fn insert<'a>(
-        &self,
-        shard: &'a mut Shard,
-        hash: u64,
-        name: &str,
-        now_ms: u64,
-    ) -> Result<&'a mut Box<SequenceEntry>, InsertError> {
+    pub(super) fn insert(&self, shard: &mut Shard, hash: u64, name: &str, now_ms: u64) -> Result<(), InsertError> {
         let key = Key::parse(name).ok_or(InsertError::Name)?;
         if self.count() >= self.entries_max {
             return Err(InsertError::Entries);
@@ -229,8 +324,8 @@ impl Table {
         }
         self.count.fetch_add(1, Relaxed);
         self.unknown.fetch_add(1, Relaxed);
-        let entry = Box::new(SequenceEntry::new(key, now_ms));
-        Ok(shard.insert_unique(hash, entry, |entry| entry.hash()).into_mut())
+        shard.push(hash, SequenceEntry::new(key, now_ms));
+        Ok(())
     }
 
     /// Notes that the store has confirmed the row.
@@ -243,28 +338,104 @@ impl Table {
 
     /// Removes the sequences for which `leaves` returns true. Returns their number.
     pub(super) fn remove_where(&self, shard: &mut Shard, mut leaves: impl FnMut(&mut SequenceEntry) -> bool) -> usize {
-        let (mut removed, mut unknown, mut given) = (0, 0, 0);
-        shard.retain(|entry| {
-            let goes = leaves(entry);
-            removed += usize::from(goes);
-            given += if goes { entry.sequence.used() } else { 0 };
-            unknown += usize::from(goes && !entry.flags.is_known);
-            !goes
-        });
-        shard.given_by_removed += given;
-        self.count.fetch_sub(removed, Relaxed);
-        self.unknown.fetch_sub(unknown, Relaxed);
+        let (mut place, mut removed) = (0, 0);
+        while let Some(entry) = shard.get_mut(place) {
+            if leaves(entry) {
+                self.remove_at(shard, place);
+                removed += 1;
+            } else {
+                place += 1;
+            }
+        }
+        shard.shrink();
         removed
     }
 
     /// Removes the sequence with this hash, if `leaves` returns true.
-    pub(super) fn remove(&self, shard: &mut Shard, hash: u64, mut leaves: impl FnMut(&mut SequenceEntry) -> bool) {
-        let Ok(mut found) = shard.find_entry(hash, |entry| entry.hash() == hash) else { return };
-        if leaves(found.get_mut()) {
-            let (entry, _) = found.remove();
-            shard.given_by_removed += entry.sequence.used();
-            self.count.fetch_sub(1, Relaxed);
-            self.unknown.fetch_sub(usize::from(!entry.flags.is_known), Relaxed);
+    pub(super) fn remove(&self, shard: &mut Shard, hash: u64, leaves: impl FnOnce(&mut SequenceEntry) -> bool) {
+        let Some(place) = shard.place_of(hash, |entry| entry.hash() == hash) else { return };
+        if shard.get_mut(place).is_some_and(leaves) {
+            self.remove_at(shard, place);
         }
+    }
+
+    fn remove_at(&self, shard: &mut Shard, place: u32) {
+        let Some(entry) = shard.remove(place) else { return };
+        shard.given_by_removed += entry.sequence.used();
+        self.count.fetch_sub(1, Relaxed);
+        self.unknown.fetch_sub(usize::from(!entry.flags.is_known), Relaxed);
+    }
+}
+
+/// Reads what a draw needs of an entry into the processor's cache.
+#[cfg(target_arch = "x86_64")]
+#[expect(unsafe_code, reason = "a pipeline of 16 or 100 INCRs of 20,000 names takes an eighth less processor time")]
+fn prefetch(entry: &SequenceEntry) {
+    use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+
+    let line = std::ptr::from_ref(entry).cast::<i8>();
+    // SAFETY: a prefetch is a hint. It reads nothing into a register, and an address without memory is no fault.
+    unsafe {
+        _mm_prefetch::<_MM_HINT_T0>(line);
+        _mm_prefetch::<_MM_HINT_T0>(line.wrapping_add(64));
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn prefetch(_entry: &SequenceEntry) {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name_of(number: u32) -> String {
+        format!("counter:{number:012}")
+    }
+
+    #[test]
+    fn a_sequence_with_its_name_is_small() {
+        assert!(size_of::<SequenceEntry>() <= 184, "{}", size_of::<SequenceEntry>());
+    }
+
+    #[test]
+    fn names_are_found_while_others_come_and_go() {
+        let table = Table::new(ENTRIES_MAX);
+        let find = |name: &str| {
+            let hash = hash_of(name.as_bytes());
+            Table::find(&mut table.shard(hash), hash, name).is_some_and(|entry| entry.key.as_str() == name)
+        };
+        let insert = |number: u32| {
+            let name = name_of(number);
+            let hash = hash_of(name.as_bytes());
+            let mut shard = table.shard(hash);
+            table.insert(&mut shard, hash, &name, 0).unwrap();
+            table.note_known(Table::find(&mut shard, hash, &name).unwrap());
+        };
+        (0..10_000).for_each(insert);
+        assert_eq!(table.count(), 10_000);
+        // A third leaves, in the order of the list, and single ones in any order.
+        for index in 0..SHARDS {
+            let third = |entry: &mut SequenceEntry| entry.hash() % 3 == 0;
+            table.remove_where(&mut table.nth_shard(index), third);
+        }
+        let is_left = |number: u32| hash_of(name_of(number).as_bytes()) % 3 != 0;
+        (0..10_000).for_each(|number| assert_eq!(find(&name_of(number)), is_left(number), "{number}"));
+        for number in (0..10_000).step_by(7) {
+            let hash = hash_of(name_of(number).as_bytes());
+            table.remove(&mut table.shard(hash), hash, |_| true);
+        }
+        let is_left = |number: u32| is_left(number) && number % 7 != 0;
+        (0..10_000).for_each(|number| assert_eq!(find(&name_of(number)), is_left(number), "{number}"));
+        let left = (0..10_000).filter(|&number| is_left(number)).count();
+        let listed: usize = (0..SHARDS).map(|index| table.nth_shard(index).iter_mut().count()).sum();
+        assert_eq!((table.count(), listed), (left, left));
+        for index in 0..SHARDS {
+            let mut shard = table.nth_shard(index);
+            table.remove_where(&mut shard, |_| true);
+            assert_eq!((shard.len(), shard.chunks.len()), (0, 0), "no chunk is kept");
+            assert!(shard.places.capacity() < 16, "the hash table has shrunk");
+        }
+        insert(0);
+        assert!(find(&name_of(0)) && table.count() == 1);
     }
 }
