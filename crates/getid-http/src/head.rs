@@ -278,7 +278,7 @@ fn field<'a>(line: &'a [u8], fields: &mut HeadFields<'a>, is_1_1: bool) -> Resul
     }
     let colon = memchr(b':', line).ok_or(RequestFault::Field)?;
     let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
-    let is_value_byte = |byte: u8| (byte == b'\t') | ((byte >= b' ') & (byte != 0x7f));
+    let is_value_byte = |byte: u8| byte == b'\t' || byte >= b' ' && byte != 0x7f;
     // Without an early exit, so that it tests many bytes at once.
     let is_value = line[colon + 1..].iter().fold(true, |all, byte| all & is_value_byte(*byte));
     if name.is_empty() || !name.iter().all(|byte| is_token(*byte)) || !is_value {

@@ -74,16 +74,25 @@ pub(super) async fn perform(server: &Arc<Server>, effect: SequenceEffect, client
         SequenceEffect::Next { key, values, above } => {
             next(sequences, &key, range_request(server, values, above)).await
         }
-        SequenceEffect::Release { nonce, margin } => {
-            let released = sequences.release(&nonce, margin).await.map(|()| Value::OK);
-            released.map_err(|error| of_sequence_store(&error)).inspect(|_| {
-                server.audit(AuditAction::Sequence { what: "SEQUENCE STORES CONFIRM", name: &nonce }, client);
-            })
-        }
+        SequenceEffect::Release { nonce, margin } => release(server, sequences, &nonce, margin, client).await,
         SequenceEffect::Backup(name) => backup(server, sequences, &name, client).await,
         SequenceEffect::Stores => Ok(Value::Array(sequences.stores().iter().map(store).collect())),
     };
     outcome.unwrap_or_else(Value::Error).into()
+}
+
+/// Removes a server that never runs again from a shared store.
+async fn release(
+    server: &Server,
+    sequences: &Arc<Sequences>,
+    nonce: &str,
+    margin: u32,
+    client: &Client,
+) -> SequenceResult {
+    let released = sequences.release(nonce, margin).await.map(|()| Value::OK);
+    released
+        .map_err(|error| of_sequence_store(&error))
+        .inspect(|_| server.audit(AuditAction::Sequence { what: "SEQUENCE STORES CONFIRM", name: nonce }, client))
 }
 
 /// Copies the server's own store into a new file of its folder.

@@ -105,7 +105,9 @@ impl Sequences {
         mut new: Vec<CreateRequest>,
     ) -> Result<Vec<FetchAnswer>, StoreError> {
         let server = pool.credentials()?;
-        new.iter_mut().for_each(|new| new.server = server);
+        for request in &mut new {
+            request.server = server;
+        }
         let created = pool.run(slot, |mut connection| {
             Box::pin(async move {
                 let created = connection.create_all(&new).await;

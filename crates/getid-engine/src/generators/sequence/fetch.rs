@@ -697,20 +697,7 @@ impl Sequences {
             Ok(Ok(reserved)) => {
                 self.table.note_known(entry);
                 (went_back, found_next) = (had, reserved.found_next);
-                match had {
-                    Some(_) => Fetched::Refused(SequenceRefusal::WentBack),
-                    None if !self.confirmed.is_store_good(pool.index, now_ms) => Fetched::Failed {
-                        is_unknown: true,
-                        reason: format!("{}: changes by other servers could not be read", pool.store.shown()).into(),
-                    },
-                    None => self.check_row(pool, entry, &reserved).unwrap_or_else(|refusal| {
-                        // Requests are served from memory, and may not see the refusal for long.
-                        if self.counts.may_warn(now_ms) {
-                            tracing::error!("{}", refusal.of(asked.key.name()));
-                        }
-                        Fetched::Refused(refusal)
-                    }),
-                }
+                self.reserved(pool, entry, now_ms, &reserved, had)
             }
             Ok(Err(Verdict::NoSuch)) if self.creates_row(entry) && !asked.is_begun => {
                 self.create_in_background(&asked.key);
@@ -746,6 +733,31 @@ impl Sequences {
         if let Some(had_next) = went_back {
             self.mark_went_back(pool, &asked.key, had_next, found_next);
         }
+    }
+
+    /// Returns the result of a confirmed reservation. `had`: the noted value, if the row is lower.
+    fn reserved(
+        &self,
+        pool: &StorePool,
+        entry: &mut SequenceEntry,
+        now_ms: u64,
+        reserved: &Reservation,
+        had: Option<i64>,
+    ) -> Fetched {
+        if had.is_some() {
+            return Fetched::Refused(SequenceRefusal::WentBack);
+        }
+        if !self.confirmed.is_store_good(pool.index, now_ms) {
+            let reason = format!("{}: changes by other servers could not be read", pool.store.shown()).into();
+            return Fetched::Failed { is_unknown: true, reason };
+        }
+        self.check_row(pool, entry, reserved).unwrap_or_else(|refusal| {
+            // Requests are served from memory, and may not see the refusal for long.
+            if self.counts.may_warn(now_ms) {
+                tracing::error!("{}", refusal.of(entry.key.name()));
+            }
+            Fetched::Refused(refusal)
+        })
     }
 
     /// Returns the answer to a fetch whose reservation is below values already given.

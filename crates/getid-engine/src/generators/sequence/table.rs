@@ -415,16 +415,16 @@ mod tests {
         assert_eq!(table.count(), 10_000);
         // A third leaves, in the order of the list, and single ones in any order.
         for index in 0..SHARDS {
-            let third = |entry: &mut SequenceEntry| entry.hash() % 3 == 0;
+            let third = |entry: &mut SequenceEntry| entry.hash().is_multiple_of(3);
             table.remove_where(&mut table.nth_shard(index), third);
         }
-        let is_left = |number: u32| hash_of(name_of(number).as_bytes()) % 3 != 0;
+        let is_left = |number: u32| !hash_of(name_of(number).as_bytes()).is_multiple_of(3);
         (0..10_000).for_each(|number| assert_eq!(find(&name_of(number)), is_left(number), "{number}"));
         for number in (0..10_000).step_by(7) {
             let hash = hash_of(name_of(number).as_bytes());
             table.remove(&mut table.shard(hash), hash, |_| true);
         }
-        let is_left = |number: u32| is_left(number) && number % 7 != 0;
+        let is_left = |number: u32| is_left(number) && !number.is_multiple_of(7);
         (0..10_000).for_each(|number| assert_eq!(find(&name_of(number)), is_left(number), "{number}"));
         let left = (0..10_000).filter(|&number| is_left(number)).count();
         let listed: usize = (0..SHARDS).map(|index| table.nth_shard(index).iter_mut().count()).sum();
