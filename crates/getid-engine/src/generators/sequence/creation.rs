@@ -10,23 +10,12 @@ use std::sync::Arc;
 use tokio::sync::SemaphorePermit;
 use tokio::time::Instant;
 
-use super::batcher::{BatchError, BatchLimits, Batcher};
-use super::fetch::{FetchAnswer, broken_connection};
-use super::pool::{JOBS_MAX, JobQueue, REQUEST_DEADLINE, StorePool};
+use super::batcher::BatchError;
+use super::fetch::broken_connection;
+use super::pool::{FetchAnswer, JobQueue, REQUEST_DEADLINE, StorePool};
 use super::verbs::VerbResult;
 use super::{SequenceError, Sequences};
-use getid_store::sql::{BATCH_MAX, CreateRequest, SequenceRow, StoreError, Verdict};
-
-/// Bounds of a batch: the rows of one transaction, and as many waiting rows as jobs.
-const LIMITS: BatchLimits = BatchLimits { cost_max: BATCH_MAX, waiting_max: JOBS_MAX };
-
-/// The queue of creations in one store.
-pub(super) type CreationQueue = Batcher<CreateRequest, FetchAnswer>;
-
-/// Returns an empty queue.
-pub(super) fn queue() -> CreationQueue {
-    Batcher::new(LIMITS)
-}
+use getid_store::sql::{CreateRequest, SequenceRow, StoreError, Verdict};
 
 impl Sequences {
     /// Creates a row in one store, together with others that wait.

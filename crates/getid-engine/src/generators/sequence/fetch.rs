@@ -16,7 +16,7 @@ use tokio::time::sleep;
 use super::Sequences;
 use super::error::{SequenceError, refusal_of};
 use super::notes::RowNote;
-use super::pool::{JobQueue, StorePool};
+use super::pool::{FetchAnswer, JobQueue, StorePool};
 use super::table::{CounterOpening, SequenceEntry, Table};
 use super::verbs::row_of;
 use getid_store::sql::{
@@ -61,9 +61,6 @@ struct PendingFetch {
     /// Whether its row was created with its reservation.
     is_created: bool,
 }
-
-/// Answer to one fetch of a batch.
-pub(super) type FetchAnswer = Result<Result<Reservation, Verdict>, StoreError>;
 
 /// Reason why a sequence's rows in several stores were not compared.
 #[derive(Debug, thiserror::Error)]
@@ -343,8 +340,8 @@ impl Sequences {
 
     /// Reserves for each fetch of the batch. With `sequence-create on-first-use` missing rows are created.
     ///
-    /// A name that this life has not used is first created together with its reservation, unless it is noted. So a batch
-    /// of new names is one transaction. An existing row refuses that, and is reserved from.
+    /// A name that this life has not used is first created together with its reservation, unless it is noted. So a
+    /// batch of new names is one transaction. An existing row refuses that, and is reserved from.
     async fn reserve_or_create(
         &self,
         pool: &StorePool,
@@ -604,8 +601,8 @@ impl Sequences {
         Ok(())
     }
 
-    /// Creates the rows of these fetches, and reserves the values of each. [`Verdict::Exists`]: the row is to be reserved
-    /// from. If the outcome is unknown, another connection looks up the rows.
+    /// Creates the rows of these fetches, and reserves the values of each. [`Verdict::Exists`]: the row is to be
+    /// reserved from. If the outcome is unknown, another connection looks up the rows.
     async fn create_for(
         &self,
         pool: &StorePool,

@@ -19,8 +19,10 @@ use getid_core::server::beat::{Credentials, Member};
 use tokio::sync::{Notify, Semaphore, SemaphorePermit, watch};
 use tokio::time::{Instant, timeout};
 
-use super::creation::{self, CreationQueue};
-use getid_store::sql::{Connection, Store, StoreError, StoreInfo, TableKind, same_store};
+use super::batcher::{BatchLimits, Batcher};
+use getid_store::sql::{
+    BATCH_MAX, Connection, CreateRequest, Reservation, Store, StoreError, StoreInfo, TableKind, Verdict, same_store,
+};
 use getid_system::clock::wall_unix_ms;
 use getid_system::patience::patience;
 use getid_text::plural::counted;
@@ -40,7 +42,13 @@ pub(super) const ABANDONED_MAX: usize = 4;
 
 /// Maximum number of jobs that wait for one store: one of each client with the default `maxclients`. A job whose client
 /// has timed out is not begun any more.
-pub(super) const JOBS_MAX: usize = 10_000;
+const JOBS_MAX: usize = 10_000;
+
+/// Bounds of the creations that wait: the rows of one transaction, and as many waiting rows as jobs.
+const CREATION_LIMITS: BatchLimits = BatchLimits { cost_max: BATCH_MAX, waiting_max: JOBS_MAX };
+
+/// Answer to one reservation.
+pub(super) type FetchAnswer = Result<Result<Reservation, Verdict>, StoreError>;
 
 /// A running statement, with its connection.
 pub(super) type RunningStatement<T> =
@@ -85,7 +93,7 @@ pub(super) struct StorePool {
     fetch_jobs: Semaphore,
     jobs_waiting: AtomicUsize,
     /// Creations of rows that wait.
-    pub(super) creations: CreationQueue,
+    pub(super) creations: Batcher<CreateRequest, FetchAnswer>,
     idle: Mutex<Vec<Box<dyn Connection>>>,
     health: Mutex<Health>,
     about: Mutex<Option<StoreReport>>,
@@ -155,7 +163,7 @@ impl StorePool {
             jobs: Semaphore::new(1),
             fetch_jobs: Semaphore::new(1),
             jobs_waiting: AtomicUsize::new(0),
-            creations: creation::queue(),
+            creations: Batcher::new(CREATION_LIMITS),
             idle: Mutex::default(),
             health: Mutex::new(Health::Opening),
             about: Mutex::default(),
