@@ -284,8 +284,8 @@ async fn names(server: &Server, sequences: &Arc<Sequences>, pattern: &[u8]) -> K
         .into());
     }
     let (mut found, mut after) = (Vec::new(), String::new());
-    // More sequences may be created meanwhile.
-    for _ in 0..=KEYS_MAX / PAGE_ROWS as usize {
+    // More sequences may be created meanwhile. A page may be short, so pages are not counted.
+    while found.len() <= KEYS_MAX {
         let page = sequences.names(Some(&pattern), &after, PAGE_ROWS).await;
         let page = page.map_err(|error| of_sequence(&error, "*"))?;
         found.extend(page.names);
