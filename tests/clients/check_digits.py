@@ -53,7 +53,8 @@ def is_refused(text, name):
 def numbers(name):
     """Numbers of the server, in the neighbourhood of nine values of one to seventeen digits."""
     for power in range(1, 18, 2):
-        ids.execute_command("SEQUENCE", "RAISE", name, random.randrange(10 ** (power - 1), 10**power))
+        # Above the hundred numbers after the value before, since a sequence never goes back.
+        ids.execute_command("SEQUENCE", "RAISE", name, random.randrange(2 * 10 ** (power - 1), 10**power))
         yield from ids.execute_command("MGETID", 100, name)
 
 
