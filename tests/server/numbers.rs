@@ -328,9 +328,12 @@ fn a_restored_backup_leaves_unclear_numbers_to_an_administrator() {
     assert!(server.stop().success());
     let files: Vec<_> = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
     let has_end = |path: &PathBuf, end: &str| path.to_string_lossy().ends_with(end);
-    let store = files.iter().find(|path| has_end(path, ".sqlite") && path.to_string_lossy().contains("sequences-"));
+    let is_of_store = |path: &PathBuf| path.to_string_lossy().contains("sequences-");
+    let store = files.iter().find(|path| is_of_store(path) && has_end(path, ".sqlite"));
     let copy = files.iter().find(|path| has_end(path, "copy.backup"));
-    files.iter().filter(|path| has_end(path, ".sqlite-wal")).for_each(|path| fs::remove_file(path).unwrap());
+    // The notes may have a log of their own, and stay.
+    let logs = files.iter().filter(|path| is_of_store(path) && has_end(path, ".sqlite-wal"));
+    logs.for_each(|path| fs::remove_file(path).unwrap());
     fs::rename(copy.unwrap(), store.unwrap()).unwrap();
     let mut server = Server::start_in(dir.path(), &RECEIPT);
     let mut wire = server.connect();
