@@ -147,7 +147,7 @@ fn the_counter_of_redis_benchmark_may_be_missing() {
         )
     };
     for name in ["counter:__rand_int__", "counter:000000000440"] {
-        wire.send(&format!("{}PING\r\nMULTI\r\nINCR {name}\r\nEXEC\r\n", format!("INCR {name}\r\n").repeat(3)));
+        wire.send(format!("{}PING\r\nMULTI\r\nINCR {name}\r\nEXEC\r\n", format!("INCR {name}\r\n").repeat(3)));
         let lines: Vec<_> = (0..8).map(|_| wire.line()).collect();
         let text = missing(name);
         assert_eq!(lines, [&*text, &*text, &*text, "+PONG", "+OK", "+QUEUED", "*1", &*text]);
