@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
+use getid_core::server::NS_PER_MS;
 use getid_core::{Declaration, Layout};
 use serde::Serialize;
 
@@ -130,8 +131,9 @@ fn declared_span(declaration: &Declaration, from_unix_ms: i64, to_unix_ms: i64) 
     if !declaration.has_ordered_texts() {
         return Err(SpanError::Unordered(name.to_owned()));
     }
-    let from = layout.tick_at(i128::from(from_unix_ms) * NS_PER_MS);
-    let to = layout.tick_at((i128::from(to_unix_ms) + 1) * NS_PER_MS - 1).unwrap_or_else(|| layout.last_tick());
+    let from = layout.tick_at(i128::from(from_unix_ms) * i128::from(NS_PER_MS));
+    let to =
+        layout.tick_at((i128::from(to_unix_ms) + 1) * i128::from(NS_PER_MS) - 1).unwrap_or_else(|| layout.last_tick());
     let Some((lowest, highest)) = from.and_then(|from| layout.span(from, to)) else {
         return Err(SpanError::NoTime(name.to_owned()));
     };
@@ -141,8 +143,6 @@ fn declared_span(declaration: &Declaration, from_unix_ms: i64, to_unix_ms: i64) 
     }
     Ok((lowest, highest))
 }
-
-const NS_PER_MS: i128 = 1_000_000;
 
 /// The range of times that IDs can carry, Unix ms.
 struct TimeBounds {

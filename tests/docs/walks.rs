@@ -55,14 +55,17 @@ fn a_server_and_a_standby() {
     follow("docs/walks/pair.md", &ports, &patient);
 }
 
+/// Settings of the walks with a database: a segment may take the database longer than a request waits by default.
+const PATIENT: [(&str, &str); 1] = [("GETID_SEQUENCE_WAIT_MS", "60000")];
+
 #[test]
 #[ignore = "needs mariadb and curl"]
 fn from_leaf() {
-    follow("docs/walks/leaf.md", &["7890", "7880", "3307"], &[]);
+    follow("docs/walks/leaf.md", &["7890", "7880", "3307"], &PATIENT);
 }
 
 #[test]
 #[ignore = "needs mariadb and curl"]
 fn from_tinyid() {
-    follow("docs/walks/tinyid.md", &["7890", "7880", "3307"], &[]);
+    follow("docs/walks/tinyid.md", &["7890", "7880", "3307"], &PATIENT);
 }

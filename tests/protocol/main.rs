@@ -7,6 +7,7 @@ mod access;
 mod acl;
 mod acl_live;
 mod allocations;
+mod benchmark_live;
 mod errors_live;
 mod fuzz_corpus;
 mod keys;

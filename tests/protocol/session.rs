@@ -754,8 +754,8 @@ fn refused_requests_are_not_kept() {
     check_not_kept(
         &plain,
         b"",
-        &array_of(&[b"LPUSH", b"key", &large]),
-        &format!("-ERR unknown command 'LPUSH', with args beginning with: 'key' '{}' \r\n", "x".repeat(128 - 6)),
+        &array_of(&[b"LINSERT", b"key", &large]),
+        &format!("-ERR unknown command 'LINSERT', with args beginning with: 'key' '{}' \r\n", "x".repeat(128 - 6)),
     );
     check_not_kept(
         &plain,

@@ -158,12 +158,18 @@ async fn a_client_that_invents_names_stops_no_other() {
     assert!(database.state().statements < 200, "names that wait together share a statement");
 }
 
+/// Starts a server that creates rows on first use, with an empty database.
+fn creating_server(is_shared: bool) -> (Arc<Database>, Server) {
+    let database = database(&[]);
+    let settings = SequenceSettings { creates_on_first_use: true, ..settings() };
+    let server = Server::start_with(vec![database.store(is_shared)], settings, SequenceNotes::default());
+    (database, server)
+}
+
 /// A name that is used once costs one statement, and leaves no value to give back.
 #[tokio::test(start_paused = true)]
 async fn a_name_that_is_used_once_costs_one_statement() {
-    let database = database(&[]);
-    let settings = SequenceSettings { creates_on_first_use: true, ..settings() };
-    let server = Server::start_with(vec![database.store(false)], settings, SequenceNotes::default());
+    let (database, server) = creating_server(false);
     sleep(Duration::from_secs(1)).await;
     let before = database.state().statements;
     assert_eq!(server.incr("new").await, Ok(1));
@@ -587,9 +593,7 @@ async fn a_store_that_goes_back_while_it_is_used_is_refused() {
 /// Separate rows take a statement each, unless missing ones are created together.
 #[tokio::test(start_paused = true)]
 async fn a_thousand_new_names_at_once_are_all_made() {
-    let database = database(&[]);
-    let settings = SequenceSettings { creates_on_first_use: true, ..settings() };
-    let server = Server::start_with(vec![database.store(true)], settings, SequenceNotes::default());
+    let (database, server) = creating_server(true);
     sleep(Duration::from_millis(100)).await;
     let mut all = JoinSet::new();
     for n in 0..1000 {

@@ -272,6 +272,41 @@ fn names_are_listed_in_pages_and_each_once() {
     assert!(reply(&mut wire, &["RANDOMKEY"]).contains("seq:"));
 }
 
+/// A page of names ends after 16 generators, whatever its size.
+#[test]
+fn names_of_many_generators_are_listed_each_once() {
+    const NAMES: usize = 1700;
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start_in(dir.path(), &[]);
+    let mut wire = server.connect();
+    wire.send((0..NAMES).map(|number| array_of(&["SET", &format!("seq:{number:04}"), "1"])).collect::<String>());
+    assert!((0..NAMES).all(|_| wire.line() == "+OK"));
+    drop(wire);
+    assert!(server.stop().success());
+    let file = rusqlite::Connection::open(dir.path().join("sequences-0.sqlite")).unwrap();
+    let generators = "INSERT INTO getid_generator (name, declaration, reset) SELECT name, '', '' FROM getid_sequence";
+    assert_eq!(file.execute(generators, []).unwrap(), NAMES);
+    drop(file);
+    let server = Server::start_in(dir.path(), &[]);
+    let mut wire = server.connect();
+    let names = |reply: &str| -> Vec<String> {
+        reply.split(' ').filter(|word| word.starts_with("seq:")).map(str::to_owned).collect()
+    };
+    let all: Vec<String> = (0..NAMES).map(|number| format!("seq:{number:04}")).collect();
+    assert_eq!(names(&reply(&mut wire, &["KEYS", "*"])), all);
+    let (mut found, mut cursor) = (Vec::new(), "0".to_owned());
+    // Each page has a name.
+    for _ in 0..NAMES {
+        let page = reply(&mut wire, &["SCAN", &cursor, "COUNT", "1000"]);
+        found.extend(names(&page));
+        cursor = page.split(' ').nth(2).expect("a cursor").to_owned();
+        if cursor == "0" {
+            break;
+        }
+    }
+    assert_eq!(found, all);
+}
+
 #[test]
 fn misuse_is_bounded() {
     let server = Server::start(&[]);

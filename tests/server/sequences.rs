@@ -135,6 +135,32 @@ fn a_sequence_that_was_not_created_is_an_error_that_counts() {
     assert_eq!(wire.info("errorstat_ERR"), "count=7");
 }
 
+/// `redis-benchmark` ends at the first error. Its counter counts only if the sequence was created.
+#[test]
+fn the_counter_of_redis_benchmark_may_be_missing() {
+    let server = Server::start(&[]);
+    let mut wire = server.connect();
+    let missing = |name: &str| {
+        format!(
+            "+NOTSTORED an error for all but redis-benchmark: no such sequence '{name}': 'SEQUENCE CREATE {name}' makes \
+             it, and with 'sequence-create on-first-use' so does INCR"
+        )
+    };
+    for name in ["counter:__rand_int__", "counter:000000000440"] {
+        wire.send(format!("{}PING\r\nMULTI\r\nINCR {name}\r\nEXEC\r\n", format!("INCR {name}\r\n").repeat(3)));
+        let lines: Vec<_> = (0..8).map(|_| wire.line()).collect();
+        let text = missing(name);
+        assert_eq!(lines, [&*text, &*text, &*text, "+PONG", "+OK", "+QUEUED", "*1", &*text]);
+        for other in [format!("INCRBY {name} 1"), format!("HINCRBY {name} cur 1"), format!("INCR {name}0")] {
+            assert!(wire.ask(&other).starts_with("-ERR no such sequence"), "{other}");
+        }
+    }
+    assert!(wire.ask_bulk("INFO commandstats").contains("cmdstat_incr:calls=10,"));
+    assert_eq!(wire.info("errorstat_ERR"), "count=6");
+    assert_eq!([wire.ask("DBSIZE"), wire.ask("SEQUENCE CREATE counter:__rand_int__")], [":0", "+OK"]);
+    assert_eq!([wire.ask("INCR counter:__rand_int__"), wire.ask("INCR counter:__rand_int__")], [":1", ":2"]);
+}
+
 /// A remedy is a line that works, whatever the name has in it.
 #[test]
 fn remedies_work_for_names_with_blanks_and_braces() {

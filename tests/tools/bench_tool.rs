@@ -130,9 +130,10 @@ fn errors_are_counted() {
     assert_eq!(report["error_replies"], 30);
     assert_eq!(report["errors"]["ERR parameters error! argv[1] = 101"], 30);
 
-    let output = bench(&["--port", &server.port.to_string(), "-n", "5", "-c", "1", "--keep-going", "LPUSH", "a", "b"]);
+    let output =
+        bench(&["--port", &server.port.to_string(), "-n", "5", "-c", "1", "--keep-going", "LINSERT", "a", "b"]);
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.contains("5 error replies") && text.contains("5 times: ERR unknown command 'LPUSH'"), "{text}");
+    assert!(text.contains("5 error replies") && text.contains("5 times: ERR unknown command 'LINSERT'"), "{text}");
     assert_eq!(output.status.code(), Some(1));
 }
 

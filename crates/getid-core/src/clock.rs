@@ -25,7 +25,7 @@ use alloc::vec::Vec;
 use crate::checks::{Fault, Rare, planted, saw};
 use crate::clock_event::{ClockEvent, ClockFault, JUMP_MS_MAX, JUMP_STEADY_MS};
 use crate::save_point::SavePoint;
-use crate::time::{Epoch, Tick};
+use crate::time::{Epoch, NS_PER_MS, Tick};
 
 /// Difference between clocks that causes an event, ms. NTP itself slews smaller ones (RFC 5905, STEPT).
 const NOTICE_MS: u64 = 128;
@@ -44,7 +44,6 @@ const BACK_STEADY_NS: u64 = 1_000_000_000;
 /// Replaces a missing boot-time reading: R does not move until there is one.
 const NEVER_READ: u64 = u64::MAX;
 
-const NS_PER_MS: u64 = 1_000_000;
 const NOTICE_NS: u64 = NOTICE_MS * NS_PER_MS;
 const END_NS: u64 = Tick::END.0 * NS_PER_MS;
 

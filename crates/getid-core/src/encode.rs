@@ -16,9 +16,7 @@ use crate::fields::{Field, FieldLayout, FieldNotation, Role};
 use crate::layout::Layout;
 use crate::number::{Number, low_bits};
 use crate::printable::{QUOTED_MAX, Quoted};
-use crate::time::UtcMs;
-
-const NS_PER_MS: i128 = 1_000_000;
+use crate::time::{NS_PER_MS, UtcMs};
 
 /// Value of the fields for which none is given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -137,7 +135,7 @@ impl FieldLayout {
     }
 
     fn tick_of_ms(&self, unix_ms: i64, fill: Fill) -> Result<u64, EncodeError> {
-        let begin_ns = i128::from(unix_ms) * NS_PER_MS;
+        let begin_ns = i128::from(unix_ms) * i128::from(NS_PER_MS);
         let first = self.tick_at(begin_ns).ok_or_else(|| EncodeError::Time {
             unix_ms,
             first_unix_ms: self.epoch_unix_ms(),
@@ -145,7 +143,7 @@ impl FieldLayout {
         })?;
         Ok(match fill {
             Fill::Lowest => first,
-            Fill::Highest => self.tick_at(begin_ns + NS_PER_MS - 1).unwrap_or_else(|| self.last_tick()),
+            Fill::Highest => self.tick_at(begin_ns + i128::from(NS_PER_MS) - 1).unwrap_or_else(|| self.last_tick()),
         })
     }
 }
@@ -421,8 +419,8 @@ mod tests {
                 }
                 let tick = layout.tick_of(number).expect("a time");
                 let unit_ns = i128::from(layout.unit().ns());
-                let behind_ns = i128::from(unix_ms) * NS_PER_MS - layout.unix_ns(tick);
-                prop_assert!((-NS_PER_MS..unit_ns).contains(&behind_ns), "{layout}");
+                let behind_ns = i128::from(unix_ms) * i128::from(NS_PER_MS) - layout.unix_ns(tick);
+                prop_assert!((-i128::from(NS_PER_MS)..unit_ns).contains(&behind_ns), "{layout}");
             }
         }
     }

@@ -18,7 +18,7 @@ use core::net::Ipv4Addr;
 
 use crate::layout::{LOW_BITS, Layout};
 use crate::number::{Number, low_bits, low_bits_64, low_ones};
-use crate::time::TICK_BITS;
+use crate::time::{NS_PER_MS, TICK_BITS};
 use crate::unit::Unit;
 
 /// Most bits of an ID that is an integer.
@@ -39,8 +39,6 @@ pub const NOISE_BITS_MAX: u32 = 128;
 
 /// Most bits of a field that has its own value.
 pub const VALUE_BITS_MAX: u32 = 64;
-
-const NS_PER_MS: i128 = 1_000_000;
 
 /// Content of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -232,7 +230,7 @@ impl FieldLayout {
 
     /// Returns the Unix time at which a tick begins, ns.
     pub fn unix_ns(&self, tick: u64) -> i128 {
-        i128::from(self.epoch_unix_ms) * NS_PER_MS + i128::from(tick) * i128::from(self.unit.ns())
+        i128::from(self.epoch_unix_ms) * i128::from(NS_PER_MS) + i128::from(tick) * i128::from(self.unit.ns())
     }
 
     /// Returns the Unix time in ms at which a tick begins, rounded down; times above `i64::MAX` are clamped.
@@ -242,7 +240,7 @@ impl FieldLayout {
 
     /// Returns the tick at a Unix time in ns; `None` before the epoch or past the end.
     pub fn tick_at(&self, unix_ns: i128) -> Option<u64> {
-        let since = u128::try_from(unix_ns - i128::from(self.epoch_unix_ms) * NS_PER_MS).ok()?;
+        let since = u128::try_from(unix_ns - i128::from(self.epoch_unix_ms) * i128::from(NS_PER_MS)).ok()?;
         let tick = u64::try_from(since / u128::from(self.unit.ns())).ok()?;
         (tick <= self.last_tick()).then_some(tick)
     }
@@ -316,7 +314,7 @@ impl From<Layout> for FieldLayout {
 
 /// Returns a time in whole ms, rounded down; times above `i64::MAX` are clamped.
 fn whole_ms(unix_ns: i128) -> i64 {
-    i64::try_from(unix_ns.div_euclid(NS_PER_MS)).unwrap_or(i64::MAX)
+    i64::try_from(unix_ns.div_euclid(i128::from(NS_PER_MS))).unwrap_or(i64::MAX)
 }
 
 /// Reason why fields are not a valid layout.

@@ -54,6 +54,7 @@ pub use crate::serial::{
 };
 pub use crate::slots::Slots;
 pub use crate::status::{LineStatus, Status};
+pub use crate::time::NS_PER_MS;
 pub use crate::watermark::SAVE_SLACK_MS;
 #[doc(inline)]
 pub use crate::{beat, claim, ledger, request_key, worker};

@@ -8,6 +8,9 @@
 
 use core::fmt;
 
+/// Nanoseconds in a millisecond.
+pub const NS_PER_MS: u64 = 1_000_000;
+
 /// Width of a tick in an ID, bits. 2^42 ms last 139 years.
 pub(crate) const TICK_BITS: u32 = 42;
 /// The Unix time in milliseconds at which ticks start to count (`id-epoch`).

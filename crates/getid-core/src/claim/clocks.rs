@@ -1,7 +1,6 @@
 //! Time that has passed, measured by clocks of which each may be wrong.
 
-/// Nanoseconds of a millisecond.
-const NS_PER_MS: u64 = 1_000_000;
+use crate::time::NS_PER_MS;
 
 /// Three clocks of one machine, read together.
 ///

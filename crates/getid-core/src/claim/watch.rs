@@ -3,9 +3,7 @@
 use super::clocks::Clocks;
 use super::record::{ClaimSnapshot, Stamp};
 use crate::checks::{Fault, planted};
-use crate::time::Epoch;
-
-const NS_PER_MS: u64 = 1_000_000;
+use crate::time::{Epoch, NS_PER_MS};
 
 /// Longest time between two reads that counts as watched, ns; a quarter of the record's time-out if that is longer. A
 /// paused process has not watched.

@@ -1,12 +1,11 @@
 //! A machine's clocks, as functions of real time, which no program can read.
 
 use getid_core::Reading;
+use getid_core::server::NS_PER_MS;
 use getid_core::server::claim::Clocks;
 
 /// Beginning of real time, Unix ms.
 pub(crate) const START_UNIX_MS: i64 = 1_790_000_000_000;
-
-const NS_PER_MS: i64 = 1_000_000;
 
 /// Three clocks with separate rates.
 #[derive(Clone, Debug)]

@@ -8,14 +8,13 @@
 
 use std::sync::Arc;
 
+use getid_core::server::NS_PER_MS;
 use getid_core::{EncodeError, FieldLayout, Fill, NamedGenerator, Number, Role, Scheme, UtcMs};
 
 use super::ids::quoted;
 use super::named_ids::{OWN_NAMES, RENAMED_SUFFIX, no_text, number_value};
 use crate::resp::{ErrorKind, ErrorReply, Value};
 use getid_text::timestamp::TimeSpec;
-
-const NS_PER_MS: i128 = 1_000_000;
 
 /// Words of `ENCODEID` that are no fields, unless the generator has fields of these names.
 const HIGHEST: &str = "HIGHEST";
@@ -228,7 +227,7 @@ impl IdEncoding {
         let first = if since <= layout.epoch_unix_ms() {
             0
         } else {
-            layout.tick_at(i128::from(since) * NS_PER_MS).unwrap_or(u64::MAX)
+            layout.tick_at(i128::from(since) * i128::from(NS_PER_MS)).unwrap_or(u64::MAX)
         };
         if layout.tick_of(number).is_some_and(|tick| tick < first) {
             return Ok(());
@@ -321,7 +320,7 @@ mod tests {
             let layout = declaration.layout();
             let time = layout.shift_of(Role::Time).expect("a time");
             // Times of the next decades, which RFC 3339 can write. Constants have their own value.
-            let last = layout.tick_at(2_000_000_000_000 * NS_PER_MS).unwrap_or_else(|| layout.last_tick());
+            let last = layout.tick_at(2_000_000_000_000 * i128::from(NS_PER_MS)).unwrap_or_else(|| layout.last_tick());
             let mut number = Number::from(bits[0] % (u128::from(last) + 1)) << time;
             for (field, shift) in layout.places().filter(|(field, _)| field.role != Role::Time) {
                 let value = if let Role::Constant(value) = field.role { value.into() } else { bits[1] };

@@ -213,6 +213,10 @@ pub enum Verb {
     Expire,
     ExpireAt,
     ExpireTime,
+    FCall,
+    Function,
+    FunctionHelp,
+    FunctionLoad,
     Get,
     GetDel,
     GetEx,
@@ -245,6 +249,9 @@ pub enum Verb {
     MemoryPurge,
     MemoryStats,
     MemoryUsage,
+    LPop,
+    LPush,
+    LRange,
     MGet,
     Monitor,
     MSet,
@@ -280,6 +287,9 @@ pub enum Verb {
     RenameNx,
     Reset,
     Role,
+    RPop,
+    RPush,
+    SAdd,
     Scan,
     Script,
     ScriptExists,
@@ -316,6 +326,7 @@ pub enum Verb {
     SlowLogHelp,
     SlowLogLen,
     SlowLogReset,
+    SPop,
     StrLen,
     Subscribe,
     Time,
@@ -335,11 +346,14 @@ pub enum Verb {
     WorkerIdRelease,
     WorkerIdRenew,
     WorkerIdRevoke,
+    XAdd,
+    ZAdd,
+    ZPopMin,
 }
 
 impl Verb {
     /// Number of verbs; `verb as usize` is below it.
-    pub const COUNT: usize = Verb::WorkerIdRevoke as usize + 1;
+    pub const COUNT: usize = Verb::ZPopMin as usize + 1;
 
     /// Verbs whose replies are IDs, or values of sequences.
     pub const DRAWING_IDS: [Verb; 5] = [Verb::GetId, Verb::MGetId, Verb::Incr, Verb::IncrBy, Verb::HIncrBy];
@@ -698,34 +712,46 @@ impl Categories {
     pub const READ: Categories = Categories(1 << 1);
     /// Writes data.
     pub const WRITE: Categories = Categories(1 << 2);
-    /// About strings, the type of a sequence as a key.
-    pub const STRING: Categories = Categories(1 << 3);
-    /// About hashes, the other type of a sequence as a key.
-    pub const HASH: Categories = Categories(1 << 4);
+    /// About sets, which getid does not have.
+    pub const SET: Categories = Categories(1 << 3);
+    /// About sorted sets, which getid does not have.
+    pub const SORTED_SET: Categories = Categories(1 << 4);
+    /// About lists, which getid does not have.
+    pub const LIST: Categories = Categories(1 << 5);
+    /// About hashes, one type of a sequence as a key.
+    pub const HASH: Categories = Categories(1 << 6);
+    /// About strings, the other type of a sequence as a key.
+    pub const STRING: Categories = Categories(1 << 7);
+    /// About streams, which getid does not have.
+    pub const STREAM: Categories = Categories(1 << 8);
     /// Concerns channels.
-    pub const PUBSUB: Categories = Categories(1 << 5);
+    pub const PUBSUB: Categories = Categories(1 << 9);
     /// Meant for operators.
-    pub const ADMIN: Categories = Categories(1 << 6);
+    pub const ADMIN: Categories = Categories(1 << 10);
     /// Takes constant time.
-    pub const FAST: Categories = Categories(1 << 7);
+    pub const FAST: Categories = Categories(1 << 11);
     /// All commands that are not `FAST`.
-    pub const SLOW: Categories = Categories(1 << 8);
+    pub const SLOW: Categories = Categories(1 << 12);
     /// Can do harm, or reveals much.
-    pub const DANGEROUS: Categories = Categories(1 << 9);
+    pub const DANGEROUS: Categories = Categories(1 << 13);
     /// Concerns the connection itself.
-    pub const CONNECTION: Categories = Categories(1 << 10);
+    pub const CONNECTION: Categories = Categories(1 << 14);
     /// `MULTI` and its related commands.
-    pub const TRANSACTION: Categories = Categories(1 << 11);
+    pub const TRANSACTION: Categories = Categories(1 << 15);
     /// Concerns scripts.
-    pub const SCRIPTING: Categories = Categories(1 << 12);
+    pub const SCRIPTING: Categories = Categories(1 << 16);
 
     /// Names without their `@`, in Redis's order.
-    const NAMES: [&'static str; 13] = [
+    const NAMES: [&'static str; 17] = [
         "keyspace",
         "read",
         "write",
-        "string",
+        "set",
+        "sortedset",
+        "list",
         "hash",
+        "string",
+        "stream",
         "pubsub",
         "admin",
         "fast",

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::sync::{Arc, LazyLock};
 
-use getid_core::server::{CheckDigit, CounterDeclaration, CounterKind, CounterReading, Reset, counter_doc};
+use getid_core::server::{CheckDigit, CounterDeclaration, CounterKind, CounterReading, NS_PER_MS, Reset, counter_doc};
 use getid_core::{
     Declaration, FieldLayout, FieldNotation, Id, KindReaders, KindReading, Layout, NamedGenerator, Number, Role,
     most_plausible,
@@ -13,8 +13,6 @@ use super::ids::{SpanError, describe_id, quoted};
 use crate::resp::{ErrorKind, ErrorReply, Value};
 use getid_text::timestamp::{TimeSpec, format_rfc3339, plausibility};
 use getid_text::zone::shown_unix_ms;
-
-const NS_PER_MS: i128 = 1_000_000;
 
 /// Largest number of generators in which `DECODEID` without a name shows a reading.
 const READINGS_MAX: usize = 100;
@@ -336,13 +334,13 @@ fn span(layout: &FieldLayout, times: [TimeSpec; 2], now_unix_ms: i64) -> Result<
             }
         })
     };
-    let first_ns = |unix_ms: i64| i128::from(unix_ms) * NS_PER_MS;
+    let first_ns = |unix_ms: i64| i128::from(unix_ms) * i128::from(NS_PER_MS);
     if from > to {
         let [from, to] = [from, to].map(format_rfc3339);
         return Err(SpanError::Backwards { from, to });
     }
     // All ticks that begin in the last millisecond are included.
-    let ticks = (tick(from, first_ns(from))?, tick(to, first_ns(to) + NS_PER_MS - 1)?);
+    let ticks = (tick(from, first_ns(from))?, tick(to, first_ns(to) + i128::from(NS_PER_MS) - 1)?);
     // The caller has checked that the layout has time, so there is a span.
     Ok(layout.span(ticks.0, ticks.1).unwrap_or_default())
 }

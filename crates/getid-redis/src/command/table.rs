@@ -3,6 +3,7 @@
 //!
 //! A new command needs a row here, a [`Verb`], and its match arm in the session.
 
+mod benchmark;
 mod cluster;
 mod hashes;
 mod keys;
@@ -118,6 +119,18 @@ pub static TABLE: &[Command] =
         scripts::EVAL,
         scripts::EVALSHA,
         scripts::SCRIPT,
+        benchmark::LPUSH,
+        benchmark::RPUSH,
+        benchmark::LPOP,
+        benchmark::RPOP,
+        benchmark::LRANGE,
+        benchmark::SADD,
+        benchmark::SPOP,
+        benchmark::ZADD,
+        benchmark::ZPOPMIN,
+        benchmark::XADD,
+        benchmark::FCALL,
+        benchmark::FUNCTION,
         pubsub::SUBSCRIBE,
         pubsub::UNSUBSCRIBE,
         pubsub::PSUBSCRIBE,

@@ -8,6 +8,7 @@
 //! Invariant: every request gets exactly one reply, in the order of requests, and each turn's replies are written with
 //! the IDs drawn for that turn before the next one is read.
 
+mod benchmark;
 mod client;
 mod client_view;
 mod commands;
@@ -431,7 +432,7 @@ impl Session {
     fn write_values(&self, turn: &Turn, reply: &SequenceReply, values: &mut SequenceDrawResults, output: &mut Vec<u8>) {
         let draw = turn.sequence_draws().get(reply.draw as usize);
         match draw.and_then(|draw| self.client.settings.counters.get(draw.counter?)) {
-            None => values.write(reply, output),
+            None => values.write(reply, || draw.map_or("", |draw| turn.sequence_name(draw)), output),
             Some(counter) => {
                 let part = values.part(reply.draw as usize).expect("there is a part for each draw");
                 let sealer = self.client.settings.sealers.answering(counter.name());

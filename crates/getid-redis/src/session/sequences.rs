@@ -16,10 +16,11 @@ use getid_core::server::{CivilTime, CounterDeclaration, CounterKind, Run, Sequen
 use getid_core::{Format, Notation};
 use getid_seal::Sealer;
 
+use super::benchmark;
 use super::named::write_sealed;
 use super::tally::ErrorCode;
 use crate::command::{Verb, no_code};
-use crate::resp::{self, ErrorKind, ErrorReply, IdWriter};
+use crate::resp::{self, ErrorKind, ErrorReply, IdWriter, Protocol};
 
 /// Maximum number of sequences in one turn; a turn with this many ends.
 pub(super) const DRAWS_MAX: usize = 128;
@@ -301,9 +302,10 @@ impl SequenceDrawResults {
         }
     }
 
-    /// Appends one reply, or several equal ones.
-    pub(super) fn write(&mut self, reply: &SequenceReply, output: &mut Vec<u8>) {
-        self.part(reply.draw as usize).expect("there is a part for each draw").write(reply, output);
+    /// Appends one reply, or several equal ones, of the sequence that `name` returns.
+    #[inline]
+    pub(super) fn write<'a>(&mut self, reply: &SequenceReply, name: impl FnOnce() -> &'a str, output: &mut Vec<u8>) {
+        self.part(reply.draw as usize).expect("there is a part for each draw").write(reply, name, output);
     }
 }
 
@@ -389,9 +391,9 @@ impl SequencePart {
         0
     }
 
-    /// Appends one reply, or several equal ones.
+    /// Appends one reply, or several equal ones, of the sequence that `name` returns.
     #[inline]
-    fn write(&mut self, reply: &SequenceReply, output: &mut Vec<u8>) {
+    fn write<'a>(&mut self, reply: &SequenceReply, name: impl FnOnce() -> &'a str, output: &mut Vec<u8>) {
         let SequenceRequest { times, .. } = reply.ask;
         let missing = if times == 1 {
             // A single value gains nothing from a writer of runs.
@@ -401,7 +403,7 @@ impl SequencePart {
             output.reserve(times as usize * resp::ID_BYTES_MAX);
             self.each(times, |value| writer.write(value, output))
         };
-        if missing > 0 {
+        if missing > 0 && !self.write_note(reply.verb, name(), missing, output) {
             self.write_refused(reply.verb, missing, output);
         }
     }
@@ -459,6 +461,16 @@ impl SequencePart {
             Some(failed) => failed.calls += times,
             None => self.failed.push(FailedCalls { verb, calls: times, kind, code }),
         }
+    }
+
+    /// Appends the replies that `redis-benchmark` gets instead of the refusal. Returns false for other requests.
+    #[cold]
+    fn write_note(&self, verb: Verb, name: &str, times: u32, output: &mut Vec<u8>) -> bool {
+        let Some(note) = self.refused.as_ref().and_then(|error| benchmark::incr_reply(verb, name, error)) else {
+            return false;
+        };
+        (0..times).for_each(|_| resp::encode(&note, Protocol::Resp2, output));
+        true
     }
 
     #[cold]

@@ -567,13 +567,11 @@ impl<L: ReserveLink> Connection for SqlConnection<L> {
             let limit = limit.min(ROWS_MAX);
             if periods {
                 let list = script::list_sql(COLUMNS, &L::is_after(RowPage::cursor(after)), limit);
-                return Ok(native::page_of(
-                    limit,
-                    self.link.run(Packet::of(list)).await?[0].rows.iter().map(RawRow::of),
-                ));
+                let done = self.link.run(Packet::of(list)).await?;
+                return Ok(RowPage::new(limit, native::listed(&done[0].rows)));
             }
             let (rows, next) = self.sequences_after(COLUMNS, after, limit).await?;
-            Ok(RowPage { next, ..native::page_of(limit, rows.iter().map(RawRow::of)) })
+            Ok(RowPage::with_next(next, native::listed(&rows)))
         })
     }
 

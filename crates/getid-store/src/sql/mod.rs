@@ -827,22 +827,22 @@ pub struct UnreadableRow {
     pub error: String,
 }
 
+/// A row of a page with its name, series and period. The row is `None` if it is not a sequence's, and is not listed.
+pub type ListedRow = ([String; 3], Option<Result<SequenceRow, RowError>>);
+
 impl RowPage {
-    /// Builds a page from rows with their names, series and periods. The row is `None` if it is not a sequence's, and
-    /// is not listed.
-    ///
-    /// `each` has every row that the database returned: a page with fewer than `limit` is the last one.
-    pub fn new(
-        limit: u32,
-        each: impl Iterator<Item = ([String; 3], Option<Result<SequenceRow, RowError>>)>,
-    ) -> RowPage {
-        let mut listed = RowPage::default();
-        let mut left = limit;
-        for ([name, series, period], row) in each {
-            left = left.saturating_sub(1);
-            if left == 0 {
-                listed.next = Some(RowPage::cursor_of(&name, &series, &period)).filter(|last| !last.is_empty());
-            }
+    /// Builds a page from every row that the database returned: a page with fewer than `limit` is the last one.
+    pub fn new(limit: u32, each: impl Iterator<Item = ListedRow>) -> RowPage {
+        let each: Vec<ListedRow> = each.collect();
+        let last = each.last().filter(|_| each.len() >= limit as usize);
+        let next = last.map(|([name, series, period], _)| RowPage::cursor_of(name, series, period));
+        RowPage::with_next(next.filter(|next| !next.is_empty()), each.into_iter())
+    }
+
+    /// Builds a page from all of its rows and the cursor of the next page, `None` for the last one.
+    pub fn with_next(next: Option<String>, each: impl Iterator<Item = ListedRow>) -> RowPage {
+        let mut listed = RowPage { next, ..RowPage::default() };
+        for ([name, ..], row) in each {
             match row {
                 Some(Ok(row)) => listed.rows.push(row),
                 Some(Err(bad)) => listed.bad.push(UnreadableRow { name, error: bad.to_string() }),

@@ -49,7 +49,7 @@ use getid_core::server::{CivilDay, EndDecision, INCREMENT_MAX, Key, RESERVED_MAX
 
 use super::packet::SqlRow;
 use super::{
-    CreateRequest, Generator, NotedRow, OpenPeriodRequest, Reservation, ReserveRequest, RowChange, RowError, RowPage,
+    CreateRequest, Generator, ListedRow, NotedRow, OpenPeriodRequest, Reservation, ReserveRequest, RowChange, RowError,
     RowState, SequenceRow, SeriesBounds, Verdict, declares_ledger,
 };
 
@@ -190,10 +190,10 @@ impl RawRow {
     }
 }
 
-/// Returns a page of rows as read from a database.
-pub(super) fn page_of(limit: u32, rows: impl Iterator<Item = RawRow>) -> RowPage {
+/// Returns the rows of a page, as read from a database, with their names.
+pub(super) fn listed(rows: &[SqlRow]) -> impl Iterator<Item = ListedRow> {
     let listed = |row: RawRow| ([row.name.clone(), row.series.clone(), row.period.clone()], Some(row.read()));
-    RowPage::new(limit, rows.map(listed))
+    rows.iter().map(RawRow::of).map(listed)
 }
 
 /// Largest `next`: past the last possible value, with room for one more step.

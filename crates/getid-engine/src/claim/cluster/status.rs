@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use getid_core::server::NS_PER_MS;
 use getid_core::server::claim::{ClaimLoss, Clocks, StandbyReason};
 
 use super::ClusterClaim;
@@ -11,8 +12,6 @@ use crate::claim::SaveError;
 use crate::claim::status::{ClaimRole, ClaimStatus, HolderStatus, StoreUpkeep, TakeoverStatus};
 use getid_system::clock::Clock;
 use getid_text::printable::printable;
-
-const NS_PER_MS: u64 = 1_000_000;
 
 /// Distance of a standby's clock from the record's time above which it is logged, in ms. It includes the time to the
 /// store and back.

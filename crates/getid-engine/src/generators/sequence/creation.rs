@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::batcher::BatchError;
 use super::fetch::broken_connection;
-use super::pool::{FetchAnswer, JobQueue, REQUEST_DEADLINE, StorePool};
+use super::pool::{FetchAnswer, JobQueue, REQUEST_DEADLINE, StorePool, closed};
 use super::verbs::VerbResult;
 use super::{SequenceError, Sequences};
 use getid_store::sql::{CreateRequest, SequenceRow, StoreError, Verdict};
@@ -26,17 +26,15 @@ impl Sequences {
     ) -> VerbResult<Result<SequenceRow, Verdict>> {
         // A client has one creation at a time, so the order of their arrival is fair.
         let created = pool.creations.call("", 1, new, Instant::now() + REQUEST_DEADLINE).await;
-        let shown = pool.store.shown();
-        let created = created.unwrap_or_else(|error| match error {
-            BatchError::Busy { waiting } => {
-                Err(StoreError::Refused(format!("{shown}: {waiting} other requests wait for it")))
-            }
-            BatchError::Late => Err(StoreError::Refused(format!(
-                "{shown}: its turn did not come within {} s",
-                REQUEST_DEADLINE.as_secs()
-            ))),
-            BatchError::Unknown => Err(StoreError::Unknown(format!("{shown}: it has not answered in time"))),
-            BatchError::Closed => Err(StoreError::Refused("the server stops".to_owned())),
+        let created = created.unwrap_or_else(|error| {
+            Err(match error {
+                BatchError::Busy { waiting } => pool.busy(waiting),
+                BatchError::Late => pool.late(),
+                BatchError::Unknown => {
+                    StoreError::Unknown(format!("{}: it has not answered in time", pool.store.shown()))
+                }
+                BatchError::Closed => closed(),
+            })
         });
         created.map(|created| created.map(|made| made.row)).map_err(SequenceError::from_store)
     }

@@ -311,7 +311,7 @@ impl StorePool {
         }
         let waiting = WaitingJobGuard::join(&self.jobs_waiting);
         if queue == JobQueue::Clients && waiting.before >= JOBS_MAX {
-            return Err(StoreError::Refused(format!("{}: {JOBS_MAX} other requests wait for it", self.store.shown())));
+            return Err(self.busy(JOBS_MAX));
         }
         let jobs = match queue {
             JobQueue::Clients => &self.jobs,
@@ -320,17 +320,24 @@ impl StorePool {
         let since = Instant::now();
         let turn = jobs.acquire().await.map_err(|_| closed())?;
         if since.elapsed() >= REQUEST_DEADLINE {
-            return Err(StoreError::Refused(format!(
-                "{}: its turn did not come within {} s",
-                self.store.shown(),
-                REQUEST_DEADLINE.as_secs()
-            )));
+            return Err(self.late());
         }
         // So that jobs behind an unanswered statement do not wait for one each.
         if let Some(reason) = self.down() {
             return Err(StoreError::Refused(reason.to_string()));
         }
         Ok(Job { slot: self.slot().await?, _turn: turn, _waiting: waiting })
+    }
+
+    /// Returns the error of a request for which too many others wait.
+    pub(super) fn busy(&self, waiting: usize) -> StoreError {
+        StoreError::Refused(format!("{}: {waiting} other requests wait for it", self.store.shown()))
+    }
+
+    /// Returns the error of a request whose turn did not come in time.
+    pub(super) fn late(&self) -> StoreError {
+        let shown = self.store.shown();
+        StoreError::Refused(format!("{shown}: its turn did not come within {} s", REQUEST_DEADLINE.as_secs()))
     }
 
     /// Runs one statement, with a deadline.
@@ -504,7 +511,8 @@ fn connections_of(store: &dyn Store) -> usize {
     store.connections_max().clamp(1, 2)
 }
 
-fn closed() -> StoreError {
+/// Returns the error of a request to a server that stops.
+pub(super) fn closed() -> StoreError {
     StoreError::Refused("the server stops".to_owned())
 }
 

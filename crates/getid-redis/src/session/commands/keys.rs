@@ -491,6 +491,23 @@ fn refuse(call: &Call<'_>, why: &str, remedy: &str) -> CommandResult {
         .into())
 }
 
+/// Implements the commands of lists, sets, sorted sets, streams and functions, none of which exist.
+pub(super) fn refuse_structure(call: &mut Call<'_>) -> CommandResult {
+    let things = match call.command.group {
+        "list" => "lists",
+        "set" => "sets",
+        "sorted-set" => "sorted sets",
+        "stream" => "streams",
+        _ => "functions",
+    };
+    let command = call.command.full_name.replace('|', " ").to_ascii_uppercase();
+    Err(format!(
+        "ERR this server is getid, which has no {things}: GETID gives an id, and INCR name counts. Send {command} to a \
+         Redis server"
+    )
+    .into())
+}
+
 fn effect(effect: KeysEffect) -> CommandReply {
     CommandReply::Effect(Effect::Keys(effect))
 }

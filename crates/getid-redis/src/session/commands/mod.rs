@@ -34,6 +34,7 @@ pub(super) use sequences::HASH_FIELD;
 pub use sequences::SEQUENCES_OFF;
 pub use unknown::no_generator;
 
+use super::benchmark;
 use super::client::ClientState;
 use super::effect::{AclEffect, ClientEffect, ConfigEffect, Effect, IdsEffect, IntrospectEffect};
 use super::transaction::Transaction;
@@ -121,6 +122,18 @@ fn function(verb: Verb) -> fn(&mut Call<'_>) -> CommandResult {
         Verb::Rename | Verb::RenameNx => keys::rename,
         Verb::HGet | Verb::HMGet | Verb::HGetAll | Verb::HExists | Verb::HLen | Verb::HKeys | Verb::HVals => keys::hash,
         Verb::HSet => keys::hash_set,
+        Verb::FCall
+        | Verb::FunctionLoad
+        | Verb::LPop
+        | Verb::LPush
+        | Verb::LRange
+        | Verb::RPop
+        | Verb::RPush
+        | Verb::SAdd
+        | Verb::SPop
+        | Verb::XAdd
+        | Verb::ZAdd
+        | Verb::ZPopMin => keys::refuse_structure,
 
         Verb::SeriesCreate => series::create,
         Verb::SeriesList => series::list,
@@ -264,6 +277,7 @@ fn function(verb: Verb) -> fn(&mut Call<'_>) -> CommandResult {
         | Verb::Client
         | Verb::Cluster
         | Verb::Config
+        | Verb::Function
         | Verb::Latency
         | Verb::Memory
         | Verb::Number
@@ -277,6 +291,7 @@ fn function(verb: Verb) -> fn(&mut Call<'_>) -> CommandResult {
         | Verb::ClientHelp
         | Verb::CommandHelp
         | Verb::ConfigHelp
+        | Verb::FunctionHelp
         | Verb::LatencyHelp
         | Verb::MemoryHelp
         | Verb::NumberHelp
@@ -370,7 +385,10 @@ impl<'a> Call<'a> {
             Ok(CommandReply::Encoded(bytes)) => self.turn.push(bytes),
             Ok(CommandReply::Value(value)) => self.turn.push_value(&value, self.client.view.protocol),
             Ok(CommandReply::Effect(effect)) => self.turn.effect = Some(effect),
-            Err(error) => self.turn.push_error(&error),
+            Err(error) => match benchmark::reply(self.command.verb, self.args, &error) {
+                Some(value) => self.turn.push_value(&value, self.client.view.protocol),
+                None => self.turn.push_error(&error),
+            },
         }
     }
 

@@ -8,6 +8,7 @@ use super::series::requested_counter;
 use super::{Call, CommandReply, CommandResult, NOT_AN_INTEGER};
 use crate::command::{Verb, quoted};
 use crate::resp::{Args, ErrorKind, ErrorReply, parse_integer};
+use crate::session::benchmark;
 use crate::session::turn::{SEALED_COST, counter_cost};
 use getid_text::name_hash::hash_of;
 
@@ -77,8 +78,10 @@ fn values_of(call: &mut Call<'_>, at: usize) -> Result<u32, ErrorReply> {
 /// Counts the command as failed, and returns its error.
 #[cold]
 fn refused(call: &mut Call<'_>, error: impl Into<ErrorReply>) -> ErrorReply {
-    call.turn.tally.ids(call.command.verb, 1, 1);
-    error.into()
+    let error = error.into();
+    let is_failed = benchmark::reply(call.command.verb, call.args, &error).is_none();
+    call.turn.tally.ids(call.command.verb, 1, u32::from(is_failed));
+    error
 }
 
 /// Adds a request for values of the sequence that the first argument names.
