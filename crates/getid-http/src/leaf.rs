@@ -161,10 +161,7 @@ fn snowflake_generator(
     generators: &NamedGenerators,
     counters: &NamedCounters,
 ) -> Result<String, LeafFailure> {
-    let numbers = generators.find(key.as_bytes()).and_then(|index| generators.get(index));
-    let numbers = numbers.map(|(_, generator)| generator.declaration().is_integer());
-    let counter = counters.find(key.as_bytes()).and_then(|index| counters.get(index));
-    match numbers.or_else(|| counter.map(|counter| counter.is_integer())) {
+    match spring::gives_numbers(key, generators, counters) {
         Some(true) => return Ok(key.to_owned()),
         // Leaf's clients parse numbers, so an ID as text would be wasted.
         Some(false) => return Err(LeafFailure::NoSuchKey),

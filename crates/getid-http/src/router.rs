@@ -12,7 +12,7 @@ use super::endpoint::{Endpoint, HandlerState, Parameter};
 use super::problem::Problem;
 use super::schema::RequestBounds;
 use super::state::Http;
-use super::{leaf, table, tinyid};
+use super::{cosid, leaf, table, tinyid};
 use getid_text::printable::printable_up_to;
 use getid_text::suggest::is_near;
 
@@ -51,6 +51,11 @@ fn compat_routes(http: &Arc<Http>) -> Router {
     if apis.tinyid.is_some() {
         for path in ["/tinyid/", "/tinyid/{*rest}"] {
             router = router.route(path, any(tinyid::answer));
+        }
+    }
+    if apis.cosid.is_some() {
+        for path in ["/segments/{*rest}", "/machines/{*rest}", "/ids", "/ids/", "/ids/{*rest}"] {
+            router = router.route(path, any(cosid::answer));
         }
     }
     router.with_state(Arc::clone(http))

@@ -106,15 +106,8 @@ fn batch(parameters: &Parameters, incrby_max: u32) -> Result<u32, NotANumber> {
     if text.is_empty() {
         return Ok(1);
     }
-    let trimmed: String = text.chars().filter(|character| !character.is_whitespace()).collect();
-    let (sign, digits) = trimmed.strip_prefix('-').map_or(("", trimmed.as_str()), |digits| ("-", digits));
-    let hex = digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")).or_else(|| digits.strip_prefix('#'));
-    // Spring accepts the integers of Java, where 0x begins a hexadecimal one.
-    let number = match hex {
-        Some(hex) => i32::from_str_radix(&format!("{sign}{hex}"), 16),
-        None => trimmed.parse(),
-    };
-    let number = number.map_err(|_| NotANumber(trimmed))?;
+    let number = spring::integer(text).and_then(|number| i32::try_from(number).ok());
+    let number = number.ok_or_else(|| NotANumber(spring::without_blanks(text)))?;
     Ok(u32::try_from(number.max(0)).unwrap_or(0).min(BATCH_MAX).min(incrby_max))
 }
 

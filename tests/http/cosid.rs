@@ -1,0 +1,240 @@
+//! The paths of CosId's proxy server: their answers are those of that server.
+
+#![cfg(feature = "sqlite")]
+
+use std::sync::Arc;
+
+use getid_config::HttpApi;
+use getid_engine::claim::status::ClaimView;
+
+use crate::in_process::{InProcess, quick};
+use crate::recorded::{self, ok};
+use crate::support::http::{HttpServer, Response};
+use crate::support::standby::{WHY, standby};
+use crate::support::{folder, free_port, refused};
+
+/// Returns the status and the `code` of a failure, and checks that its `msg` has this text.
+#[track_caller]
+fn failure(response: &Response, text: &str) -> (u16, String) {
+    let body = response.json();
+    assert!(body["msg"].as_str().is_some_and(|msg| msg.contains(text)), "{response:?}");
+    assert_eq!(response.header("content-type"), Some("application/json"), "{response:?}");
+    assert!(body["errors"].as_array().is_some_and(Vec::is_empty), "{response:?}");
+    (response.status, body["code"].as_str().unwrap().to_owned())
+}
+
+#[test]
+fn recorded_conversations_match_byte_for_byte() {
+    let server = HttpServer::start(&["--http-api", "cosid"]);
+    recorded::play(&server, include_str!("recorded/cosid.txt"));
+}
+
+#[test]
+fn segments_are_those_of_cosids_redis_keys() {
+    let server = HttpServer::start(&["--http-api", "cosid"]);
+    let mut redis = server.server.connect();
+    assert_eq!(redis.ask("SETNX cosid:{shop.order}.adder 1000"), ":1");
+    assert_eq!(redis.ask("INCRBY cosid:{shop.order}.adder 10"), ":1010");
+    let mut http = server.connect();
+    assert_eq!(http.ask("POST /segments/distributor/shop/order?offset=0&step=10", &[], "").status, 200);
+    assert_eq!(http.ask("PATCH /segments/shop/order?step=100", &[], "").text(), "1110");
+    assert_eq!(redis.ask("INCRBY cosid:{shop.order}.adder 10"), ":1120");
+    // A namespace with a dot has the key that CosId gives it.
+    assert_eq!(http.ask("POST /segments/distributor/shop/eu.order?offset=5&step=10", &[], "").status, 200);
+    assert_eq!(http.ask("PATCH /segments/shop.eu/order?step=1", &[], "").text(), "6");
+}
+
+#[test]
+fn a_segment_without_a_distributor_is_an_error_unless_first_use_creates_it() {
+    let server = HttpServer::start(&["--http-api", "cosid"]);
+    let answer = server.ask("PATCH /segments/shop/order?step=10");
+    assert_eq!(failure(&answer, "no such sequence 'cosid:{shop.order}.adder'"), (500, "500".to_owned()));
+
+    let server = HttpServer::start(&["--http-api", "cosid", "--sequence-create", "on-first-use"]);
+    assert_eq!(server.ask("PATCH /segments/shop/order?step=10").text(), "10");
+}
+
+#[test]
+fn names_that_no_sequence_can_have_are_refused() {
+    let server = HttpServer::start(&["--http-api", "cosid"]);
+    let mut http = server.connect();
+    let long = "n".repeat(128);
+    for name in ["a%2Fb", "%E8%AE%A2", "%ff", "a%0D%0Ab", "%00", "a;b", &long] {
+        for line in [
+            format!("POST /segments/distributor/shop/{name}?offset=0&step=10"),
+            format!("PATCH /segments/shop/{name}?step=10"),
+        ] {
+            let answer = http.ask(&line, &[], "");
+            assert_eq!(failure(&answer, "1 to 128 bytes"), (400, "500".to_owned()), "{line}");
+        }
+    }
+    let answer = http.ask("PATCH /segments/shop/%zz?step=10", &[], "");
+    assert_eq!(failure(&answer, "404 NOT_FOUND"), (500, "500".to_owned()));
+    // The namespace cannot reach another one's sequence without the right to its name.
+    assert_eq!(http.ask("POST /segments/distributor/a%7D/b?offset=0&step=10", &[], "").status, 200);
+    assert_eq!(server.server.connect().ask("EXISTS cosid:{a}.b}.adder"), ":1");
+}
+
+#[test]
+fn a_segment_has_all_of_its_numbers_or_none() {
+    let server = HttpServer::start(&["--http-api", "cosid"]);
+    let mut redis = server.server.connect();
+    ok(&mut redis, "SEQUENCE CREATE cosid:{shop.far}.adder increment 2");
+    ok(&mut redis, "SEQUENCE CREATE cosid:{shop.short}.adder max 15");
+    let mut http = server.connect();
+    let answer = http.ask("PATCH /segments/shop/far?step=10", &[], "");
+    assert_eq!(failure(&answer, "are 2 apart"), (500, "500".to_owned()));
+    assert_eq!(http.ask("PATCH /segments/shop/short?step=10", &[], "").text(), "10");
+    let answer = http.ask("PATCH /segments/shop/short?step=10", &[], "");
+    assert_eq!(failure(&answer, "had 5 values left below its max"), (500, "500".to_owned()));
+    let answer = http.ask("PATCH /segments/shop/short?step=1", &[], "");
+    assert_eq!(failure(&answer, "max"), (500, "500".to_owned()));
+    let answer = http.ask("POST /segments/distributor/shop/high?offset=9000000000000000001&step=10", &[], "");
+    assert_eq!(failure(&answer, "9000000000000000000"), (400, "500".to_owned()));
+}
+
+#[test]
+fn ids_are_numbers_or_texts_of_the_generators() {
+    let words = ["--http-api", "cosid", "--generator", "tweets", "twitter", "--generator", "trace", "uuid7"];
+    let order = ["--generator", "order", "serial", "O{n:4}", "reset", "never"];
+    let server = HttpServer::start(&[&words[..], &order].concat());
+    let mut http = server.connect();
+    let mut number = |path: &str| {
+        let response = http.ask(&format!("GET {path}"), &[], "");
+        assert_eq!((response.status, response.header("content-type")), (200, Some("application/json")), "{path}");
+        response.text().parse::<u64>().unwrap()
+    };
+    let (first, second) = (number("/ids"), number("/ids"));
+    assert!(first < second);
+    assert!(number("/ids/tweets") < number("/ids/tweets"));
+    for (path, chars) in [("/ids/as-string", 18), ("/ids/as-string/tweets", 19), ("/ids/as-string/trace", 36)] {
+        let response = server.ask(&format!("GET {path}"));
+        let kind = response.header("content-type");
+        assert_eq!((response.status, kind), (200, Some("text/plain;charset=UTF-8")), "{path}");
+        assert_eq!(response.text().len(), chars, "{path}");
+    }
+    // A text is no number, and none was drawn.
+    for name in ["order", "trace"] {
+        let answer = server.ask(&format!("GET /ids/{name}"));
+        assert_eq!(failure(&answer, "request /ids/as-string/"), (400, "500".to_owned()), "{name}");
+    }
+    assert_eq!(server.ask("GET /ids/as-string/order").text(), "O0001");
+    for path in ["/ids/tweetz", "/ids/as-string/tweetz"] {
+        let answer = server.ask(&format!("GET {path}"));
+        assert_eq!(failure(&answer, "did you mean 'tweets'?"), (400, "500".to_owned()), "{path}");
+    }
+    let answer = HttpServer::start(&["--http-api", "cosid"]).ask("GET /ids/tweets");
+    assert_eq!(failure(&answer, "no generator 'tweets'"), (400, "500".to_owned()));
+}
+
+#[test]
+fn without_the_directive_there_are_no_such_paths() {
+    let server = HttpServer::start(&[]);
+    for line in ["POST /segments/distributor/a/b?offset=0&step=1", "PATCH /segments/a/b?step=1", "GET /ids"] {
+        let response = server.ask(line);
+        let kind = response.header("content-type");
+        assert_eq!((response.status, kind), (404, Some("application/problem+json")), "{line}");
+    }
+}
+
+#[test]
+fn a_user_of_its_own_needs_no_password_and_has_its_permissions() {
+    let words = ["--requirepass", "other", "--http-api", "cosid", "user", "shop"];
+    let user = ["--user", "shop", "on", ">secret", "~cosid:{shop.*", "+setnx", "+sequence|next", "+getid"];
+    let server = HttpServer::start(&[&words[..], &user].concat());
+    let mut http = server.connect();
+    assert_eq!(http.ask("POST /segments/distributor/shop/order?offset=0&step=10", &[], "").status, 200);
+    assert_eq!(http.ask("PATCH /segments/shop/order?step=10", &[], "").text(), "10");
+    assert_eq!(http.ask("GET /ids", &[], "").status, 200);
+    // The path ignores the login header, because its user is configured.
+    let wrong = ["Authorization: Bearer default:wrong"];
+    assert_eq!(http.ask("PATCH /segments/shop/order?step=10", &wrong, "").text(), "20");
+    for line in ["POST /segments/distributor/other/order?offset=0&step=10", "PATCH /segments/other/order?step=10"] {
+        let refused = http.ask(line, &[], "");
+        assert_eq!(failure(&refused, "permission"), (403, "403".to_owned()), "{line}");
+    }
+    // Changes of the user take effect at once, on a connection that has drawn before.
+    let mut redis = server.server.connect();
+    ok(&mut redis, "AUTH other");
+    ok(&mut redis, "ACL SETUSER shop -sequence|next");
+    assert_eq!(failure(&http.ask("PATCH /segments/shop/order?step=10", &[], ""), "permission").0, 403);
+    ok(&mut redis, "ACL SETUSER shop off");
+    let off = server.connect().ask("PATCH /segments/shop/order?step=10", &[], "");
+    assert_eq!(failure(&off, "the user 'shop' of http-api"), (503, "503".to_owned()));
+}
+
+#[test]
+fn without_a_user_the_paths_need_a_login() {
+    let mut server = HttpServer::start(&["--requirepass", "secret", "--http-api", "cosid"]);
+    server.server.wait_log("http-api cosid names no user, and the default user needs a password");
+    let mut http = server.connect();
+    for line in
+        ["POST /segments/distributor/shop/order?offset=0&step=10", "PATCH /segments/shop/order?step=1", "GET /ids"]
+    {
+        let refused = http.ask(line, &[], "");
+        assert_eq!(failure(&refused, "Authorization"), (401, "401".to_owned()), "{line}");
+        assert!(refused.header("www-authenticate").is_some_and(|scheme| scheme.starts_with("Basic ")));
+    }
+    let login = ["Authorization: Bearer secret"];
+    assert_eq!(http.ask("POST /segments/distributor/shop/order?offset=0&step=10", &login, "").status, 200);
+    assert_eq!(http.ask("PATCH /segments/shop/order?step=1", &login, "").text(), "1");
+    let error = refused(folder().path(), &["--http-api", "cosid", "user", "shop"], |_| {});
+    assert!(error.contains("http-api") && error.contains("shop"), "{error}");
+}
+
+#[test]
+fn a_server_without_sequences_names_the_reason() {
+    let mut server = HttpServer::start(&["--http-api", "cosid", "--sequence-store", "none"]);
+    server.server.wait_log("http-api cosid has no values");
+    for line in ["POST /segments/distributor/shop/order?offset=0&step=10", "PATCH /segments/shop/order?step=10"] {
+        assert_eq!(failure(&server.ask(line), "sequences are off"), (500, "500".to_owned()), "{line}");
+    }
+    assert_eq!(server.ask("GET /ids").status, 200);
+
+    // No database answers at this store's address.
+    let store = format!("mysql://getid:x@127.0.0.1:{}/ids", free_port());
+    let words = ["--http-api", "cosid", "--sequence-store", &store, "--sequence-wait-ms", "50"];
+    let server = HttpServer::start(&words);
+    for line in ["POST /segments/distributor/shop/order?offset=0&step=10", "PATCH /segments/shop/order?step=10"] {
+        let answer = server.ask(line);
+        assert_eq!(failure(&answer, "store"), (503, "503".to_owned()), "{line}");
+        assert_eq!(answer.header("retry-after"), Some("1"));
+    }
+}
+
+#[test]
+fn a_standby_gives_no_values() {
+    let claim = Arc::new(ClaimView::default());
+    claim.publish(standby());
+    let on = Some(HttpApi::default());
+    let server = InProcess::start_with(quick(), |config| config.http.apis.cosid = on, Some(&claim));
+    let answer = server.ask("PATCH /segments/shop/order?step=10");
+    assert_eq!(failure(&answer, WHY), (503, "503".to_owned()));
+    assert_eq!(answer.header("retry-after"), Some("1"));
+}
+
+#[test]
+fn a_page_of_another_site_changes_nothing() {
+    let server = HttpServer::start(&["--http-api", "cosid"]);
+    let create = "POST /segments/distributor/shop/order?offset=0&step=10";
+    for header in ["Origin: http://elsewhere.example", "Origin: null", "Sec-Fetch-Site: cross-site"] {
+        assert_eq!(server.ask_with(create, &[header], "").status, 403, "{header}");
+    }
+    // A site whose name was made to resolve to this server.
+    let own = ["Host: elsewhere.example", "Origin: http://elsewhere.example"];
+    assert_eq!(server.ask_with(create, &own, "").status, 421);
+    assert_eq!(server.server.connect().ask("EXISTS cosid:{shop.order}.adder"), ":0");
+    // A program names any host, and no origin.
+    assert_eq!(server.ask_with(create, &own[..1], "").status, 200);
+}
+
+#[test]
+fn a_large_body_is_not_read() {
+    let server = HttpServer::start(&["--http-api", "cosid"]);
+    let mut http = server.connect();
+    http.send(
+        b"POST /segments/distributor/shop/order?offset=0&step=10 HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n{",
+    );
+    let answer = http.response();
+    assert_eq!((answer.status, answer.header("connection")), (200, Some("close")), "{answer:?}");
+}
