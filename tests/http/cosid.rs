@@ -2,14 +2,18 @@
 
 #![cfg(feature = "sqlite")]
 
+use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 
 use getid_config::HttpApi;
 use getid_engine::claim::status::ClaimView;
+use getid_system::clock::wall_unix_ms;
 
 use crate::in_process::{InProcess, quick};
 use crate::recorded::{self, ok};
 use crate::support::http::{HttpServer, Response};
+use crate::support::program::run;
 use crate::support::standby::{WHY, standby};
 use crate::support::{folder, free_port, refused};
 
@@ -27,6 +31,109 @@ fn failure(response: &Response, text: &str) -> (u16, String) {
 fn recorded_conversations_match_byte_for_byte() {
     let server = HttpServer::start(&["--http-api", "cosid"]);
     recorded::play(&server, include_str!("recorded/cosid.txt"));
+}
+
+const POOLS: [&str; 4] = ["--worker-pool", "shop size 1024 lease 5m", "--worker-pool", "small size 2 lease 5m"];
+
+/// Starts a server with machine ids for two namespaces, and with these further words.
+fn start_with_machines(words: &[&str]) -> HttpServer {
+    let server = HttpServer::start(&[&["--http-api", "cosid"], words, &POOLS[..]].concat());
+    let mut redis = server.server.connect();
+    for pool in ["shop", "small"] {
+        ok(&mut redis, &format!("WORKERID INIT {pool} NEW"));
+    }
+    server
+}
+
+/// Parameters of a request for a machine id of ten bits.
+const SHORT_GUARD: &str = "machineBit=10&stable=false&safeGuardDuration=PT5M";
+
+#[test]
+fn recorded_conversations_about_machine_ids_match_byte_for_byte() {
+    recorded::play(&start_with_machines(&[]), include_str!("recorded/cosid_machines.txt"));
+}
+
+#[test]
+fn machine_ids_are_those_of_cosids_scripts() {
+    let server = start_with_machines(&[]);
+    let mut redis = server.server.connect();
+    let now = wall_unix_ms();
+    // `machine_id_distribute.lua` and `machine_id_guard.lua`.
+    let script = "EVALSHA abb225fa62a528a2bd6ba2b023aaeb3f832c8a18 1 {shop}";
+    assert_eq!(redis.ask(&format!("{script} a 1023 {now} {}", now - 300_000)), "*2");
+    assert_eq!([redis.line(), redis.line()], [":0".to_owned(), format!(":{now}")]);
+    let mut http = server.connect();
+    let state = http.ask(&format!("POST /machines/shop?instanceId=a&{SHORT_GUARD}"), &[], "").json();
+    assert!(state["machineId"] == 0 && state["lastTimeStamp"].as_i64() >= Some(now), "{state}");
+    let state = http.ask(&format!("POST /machines/shop?instanceId=b&{SHORT_GUARD}"), &[], "").json();
+    assert_eq!(state["machineId"], 1);
+    let now = wall_unix_ms();
+    let guard = "EVALSHA d3f3370f1163c867dbeea875b97779b29266f0fe 1 {shop}";
+    assert_eq!(redis.ask(&format!("{guard} b {now}")), ":1");
+    assert_eq!(http.ask("DELETE /machines/shop?instanceId=b&stable=false", &[], "").status, 200);
+    assert_eq!(redis.ask(&format!("{guard} b {now}")), ":0");
+}
+
+#[test]
+fn a_request_for_a_machine_id_that_cannot_be_served_names_the_remedy() {
+    let server = start_with_machines(&[]);
+    let mut http = server.connect();
+    let long = "i".repeat(2000);
+    for (path, status, text) in [
+        ("other?instanceId=a", 500, "no such worker pool 'other'"),
+        ("%E8%AE%A2?instanceId=a", 400, "worker pool"),
+        ("a%2Fb?instanceId=a", 400, "worker pool"),
+        ("shop?instanceId=", 400, "cosid.machine.instance-id"),
+        (&format!("shop?instanceId={long}"), 400, "cosid.machine.instance-id"),
+    ] {
+        let answer = http.ask(&format!("POST /machines/{path}&{SHORT_GUARD}"), &[], "");
+        assert_eq!(failure(&answer, text), (status, "500".to_owned()), "{path}");
+    }
+    let hour = "machineBit=10&stable=false&safeGuardDuration=PT1H";
+    let answer = http.ask(&format!("POST /machines/shop?instanceId=a&{hour}"), &[], "");
+    assert_eq!(failure(&answer, "safe-guard-duration"), (400, "500".to_owned()));
+    // Any bytes name an instance.
+    for instance in ["%00%ff", "a%0d%0aSet-Cookie:%20x", "%E8%AE%A2", "a|b"] {
+        let answer = http.ask(&format!("POST /machines/shop?instanceId={instance}&{SHORT_GUARD}"), &[], "");
+        assert_eq!(answer.status, 200, "{instance}: {answer:?}");
+    }
+    // A pool that was never declared as new has no ids yet.
+    let server = HttpServer::start(&[&["--http-api", "cosid"], &POOLS[..]].concat());
+    let answer = server.ask(&format!("POST /machines/shop?instanceId=a&{SHORT_GUARD}"));
+    assert_eq!(failure(&answer, "leases nothing before"), (503, "503".to_owned()));
+}
+
+#[test]
+fn machine_ids_need_rights_to_the_script_and_its_key() {
+    let user = ["user", "shop", "--user", "shop", "on", "~{shop}", "+evalsha"];
+    let server = start_with_machines(&user);
+    let mut http = server.connect();
+    assert_eq!(http.ask(&format!("POST /machines/shop?instanceId=a&{SHORT_GUARD}"), &[], "").status, 200);
+    for line in [
+        &format!("POST /machines/small?instanceId=a&{SHORT_GUARD}"),
+        "PATCH /machines/small?instanceId=a&stable=false&safeGuardDuration=PT5M",
+        "DELETE /machines/small?instanceId=a&stable=false",
+        "PATCH /segments/shop/order?step=1",
+    ] {
+        assert_eq!(failure(&http.ask(line, &[], ""), "permission"), (403, "403".to_owned()), "{line}");
+    }
+}
+
+#[test]
+#[ignore = "needs a JDK, version 11 or later"]
+fn javas_own_client_makes_the_calls_of_cosid_proxy() {
+    let server = start_with_machines(&[]);
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/CosidProxy.java");
+    let printed = run(Command::new("java").arg(program).arg(format!("http://127.0.0.1:{}", server.port)), "");
+    let expected = "segments: 2000 ids, 2000 different, above 1000: true\n\
+        never created: 500 500\n\
+        machines differ: true, one instance keeps its own: true\n\
+        guard after revert: 400 M-03\n\
+        revert after revert: 400 M-02\n\
+        a stable instance keeps its own: true\n\
+        all taken: 400 M-01\n\
+        no such namespace: 400 M-02\n";
+    assert_eq!(printed, expected);
 }
 
 #[test]
@@ -208,9 +315,16 @@ fn a_standby_gives_no_values() {
     claim.publish(standby());
     let on = Some(HttpApi::default());
     let server = InProcess::start_with(quick(), |config| config.http.apis.cosid = on, Some(&claim));
-    let answer = server.ask("PATCH /segments/shop/order?step=10");
-    assert_eq!(failure(&answer, WHY), (503, "503".to_owned()));
-    assert_eq!(answer.header("retry-after"), Some("1"));
+    for line in [
+        "PATCH /segments/shop/order?step=10",
+        &format!("POST /machines/shop?instanceId=a&{SHORT_GUARD}"),
+        "PATCH /machines/shop?instanceId=a&stable=false&safeGuardDuration=PT5M",
+        "DELETE /machines/shop?instanceId=a&stable=false",
+    ] {
+        let answer = server.ask(line);
+        assert_eq!(failure(&answer, WHY), (503, "503".to_owned()), "{line}");
+        assert_eq!(answer.header("retry-after"), Some("1"));
+    }
 }
 
 #[test]
