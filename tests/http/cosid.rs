@@ -123,7 +123,7 @@ fn machine_ids_need_rights_to_the_script_and_its_key() {
 #[ignore = "needs a JDK, version 11 or later"]
 fn javas_own_client_makes_the_calls_of_cosid_proxy() {
     let server = start_with_machines(&[]);
-    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/CosidProxy.java");
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/http/CosidProxy.java");
     let printed = run(Command::new("java").arg(program).arg(format!("http://127.0.0.1:{}", server.port)), "");
     let expected = "segments: 2000 ids, 2000 different, above 1000: true\n\
         never created: 500 500\n\

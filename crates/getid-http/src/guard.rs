@@ -74,7 +74,7 @@ fn is_by_page(path: &str, headers: &HeaderMap) -> bool {
 }
 
 /// Refuses methods that ask about the server or a way through it, and not about a path. With `OPTIONS` a browser asks
-/// whether a foreign page may send a request. Leaf's and Tinyid's paths answer as those servers do.
+/// whether a foreign page may send a request. Paths of other servers answer as those do.
 fn check_method(method: &Method, path: &str) -> Result<(), Problem> {
     let is_refused = matches!(*method, Method::TRACE | Method::CONNECT | Method::OPTIONS);
     if !is_refused || is_compat_path(path) {
