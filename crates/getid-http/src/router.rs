@@ -54,8 +54,9 @@ fn compat_routes(http: &Arc<Http>) -> Router {
         }
     }
     if apis.cosid.is_some() {
-        for path in ["/segments/{*rest}", "/machines/{*rest}", "/ids", "/ids/", "/ids/{*rest}"] {
-            router = router.route(path, any(cosid::answer));
+        router = router.route("/ids", any(cosid::answer));
+        for prefix in ["/segments/", "/machines/", "/ids/"] {
+            router = router.route(prefix, any(cosid::answer)).route(&format!("{prefix}{{*rest}}"), any(cosid::answer));
         }
     }
     router.with_state(Arc::clone(http))
