@@ -18,7 +18,6 @@ use axum::response::Response;
 use hyper::body::Body as _;
 
 use super::caller::Caller;
-use super::cosid;
 use super::credentials::Credentials;
 use super::problem::Problem;
 use getid_config::Config;
@@ -64,13 +63,17 @@ pub(super) fn is_compat_path(path: &str) -> bool {
     path.starts_with("/api/")
         || path.starts_with("/tinyid/")
         || path.starts_with("/decodeSnowflakeId")
-        || cosid::is_path(path)
+        || is_cosid_path(path)
+}
+
+fn is_cosid_path(path: &str) -> bool {
+    path.starts_with("/segments/") || path.starts_with("/machines/") || path == "/ids" || path.starts_with("/ids/")
 }
 
 /// Whether a page sent a request to a path that only programs use. CosId's paths decide who has a machine id, and its
 /// programs send no `Origin`, which browsers add to each change.
 fn is_by_page(path: &str, headers: &HeaderMap) -> bool {
-    cosid::is_path(path) && (headers.contains_key(ORIGIN) || headers.contains_key(SEC_FETCH_SITE))
+    is_cosid_path(path) && (headers.contains_key(ORIGIN) || headers.contains_key(SEC_FETCH_SITE))
 }
 
 /// Refuses methods that ask about the server or a way through it, and not about a path. With `OPTIONS` a browser asks

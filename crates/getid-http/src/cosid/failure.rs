@@ -1,7 +1,7 @@
 //! Failures, as bodies of CosId's `ErrorResponse`.
 //!
-//! CosId's server answers each mistake that its programs do not tell apart by the code 500: with status 400 if a value
-//! is refused, and with status 500 for all others, Spring's own included.
+//! CosId's programs know the codes `M-01` to `M-03`. Its server answers all other mistakes by the code 500: with status
+//! 400 if a value is refused, else with status 500, also for those that Spring finds.
 
 use std::borrow::Cow;
 
@@ -20,7 +20,7 @@ const MESSAGE_CHARS_MAX: usize = 1000;
 /// Characters of a parameter, a name or a path that an error quotes.
 const QUOTED_CHARS_MAX: usize = 64;
 
-/// `code` of a failure that CosId's programs do not tell apart from others.
+/// `code` of a failure without a code of its own.
 const UNKNOWN: &str = "500";
 
 /// Why a request failed: the status, and the fields of CosId's `ErrorResponse`.
@@ -76,7 +76,7 @@ impl CosidFailure {
     }
 
     pub(super) fn response(self) -> Response {
-        let body = ErrorBody { code: &self.code, msg: &self.message, errors: [] };
+        let body = CosidErrorBody { code: &self.code, msg: &self.message, errors: [] };
         // The status alone decides the headers of a problem.
         let mut response = Problem::new(self.status, String::new()).into_response();
         *response.body_mut() = Body::from(serde_json::to_vec(&body).unwrap_or_default());
@@ -107,7 +107,7 @@ pub(super) fn quoted(text: &str) -> String {
 
 /// A body of CosId's `ErrorResponse`, with its fields in their order.
 #[derive(Serialize)]
-struct ErrorBody<'a> {
+struct CosidErrorBody<'a> {
     code: &'a str,
     msg: &'a str,
     /// Always empty: only validated bodies have such errors, and CosId has none.

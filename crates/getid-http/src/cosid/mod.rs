@@ -1,5 +1,5 @@
-//! The paths of CosId's proxy server, answered as it answers them (`http-api cosid`): a program with CosId's
-//! `cosid-proxy` needs only another address.
+//! The paths of CosId's proxy server, answered as it answers them (`http-api cosid`): a program with CosId's module
+//! cosid-proxy needs only another address.
 //!
 //! A segment is taken from the sequence that has the name of CosId's Redis key, so programs that reach it over HTTP and
 //! over the Redis protocol share its values. A failure is a body of CosId's `ErrorResponse`: programs compare its
@@ -35,11 +35,6 @@ use getid_text::percent;
 
 /// The most parts of a path.
 const PARTS_MAX: usize = 4;
-
-/// Whether CosId's server answers this path.
-pub(super) fn is_path(path: &str) -> bool {
-    path.starts_with("/segments/") || path.starts_with("/machines/") || path == "/ids" || path.starts_with("/ids/")
-}
 
 /// A known path, with the decoded names in it.
 #[derive(Debug, PartialEq, Eq)]
@@ -146,12 +141,12 @@ impl CosidHandler<'_> {
             None => &[b"GETID"],
         };
         let reply = self.run(args).await.map_err(|problem| match (problem.kind, name) {
+            (Some(ErrorKind::Invalid | ErrorKind::Arity), Some(name)) if args.len() == 3 => CosidFailure::invalid(
+                &format!("the IDs of the generator '{name}' are texts: request /ids/as-string/{name}"),
+            ),
             (Some(ErrorKind::NotFound | ErrorKind::Arity), Some(name)) => {
                 CosidFailure::invalid(&of_named(problem, name).detail)
             }
-            (Some(ErrorKind::Invalid), Some(name)) if args.len() == 3 => CosidFailure::invalid(&format!(
-                "the IDs of the generator '{name}' are texts: request /ids/as-string/{name}"
-            )),
             _ => problem.into(),
         })?;
         let id = text_of(&reply).ok_or_else(CosidFailure::unexpected)?;
