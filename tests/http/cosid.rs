@@ -73,6 +73,15 @@ fn machine_ids_are_those_of_cosids_scripts() {
     assert_eq!(redis.ask(&format!("{guard} b {now}")), ":1");
     assert_eq!(http.ask("DELETE /machines/shop?instanceId=b&stable=false", &[], "").status, 200);
     assert_eq!(redis.ask(&format!("{guard} b {now}")), ":0");
+    // A stable instance keeps its id, however short the duration is.
+    let stable = "machineBit=10&stable=true&safeGuardDuration=PT5M";
+    let state = http.ask(&format!("POST /machines/shop?instanceId=c&{stable}"), &[], "").json();
+    let leases = server.ask(&format!("GET /v1/workers/shop/leases?from={}&limit=1", state["machineId"])).json();
+    assert_eq!(
+        (&leases["leases"][0]["name"], &leases["leases"][0]["state"]),
+        (&"c".into(), &"kept".into()),
+        "{leases}"
+    );
 }
 
 #[test]
