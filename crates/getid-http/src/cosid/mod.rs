@@ -94,7 +94,7 @@ pub(super) async fn answer(
     let parameters = CosidParameters::of_query(request.uri().query());
     let handler = CosidHandler { caller: &caller, user, headers: request.headers() };
     let response = handler.respond(request.uri().path(), request.method(), &parameters).await;
-    response.unwrap_or_else(|failure| failure.response())
+    response.unwrap_or_else(CosidFailure::response)
 }
 
 impl CosidHandler<'_> {
