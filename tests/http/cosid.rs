@@ -311,8 +311,14 @@ fn a_server_without_sequences_names_the_reason() {
     // No database answers at this store's address.
     let store = format!("mysql://getid:x@127.0.0.1:{}/ids", free_port());
     let words = ["--http-api", "cosid", "--sequence-store", &store, "--sequence-wait-ms", "50"];
-    let server = HttpServer::start(&words);
-    for line in ["POST /segments/distributor/shop/order?offset=0&step=10", "PATCH /segments/shop/order?step=10"] {
+    let server = HttpServer::start(&[&words[..], &POOLS].concat());
+    for line in [
+        "POST /segments/distributor/shop/order?offset=0&step=10",
+        "PATCH /segments/shop/order?step=10",
+        &format!("POST /machines/shop?instanceId=a&{SHORT_GUARD}"),
+        "PATCH /machines/shop?instanceId=a&stable=false&safeGuardDuration=PT5M",
+        "DELETE /machines/shop?instanceId=a&stable=false",
+    ] {
         let answer = server.ask(line);
         assert_eq!(failure(&answer, "store"), (503, "503".to_owned()), "{line}");
         assert_eq!(answer.header("retry-after"), Some("1"));
