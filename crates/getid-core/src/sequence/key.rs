@@ -22,7 +22,7 @@ pub fn is_series(series: &str) -> bool {
 
 /// End of a sentence about a valid name of a sequence, for errors.
 pub const SEQUENCE_NAME_RULE: &str =
-    "1 to 128 bytes of A-Z a-z 0-9 _ . : - { } #, blanks inside, @ after a {, and is not '.', '..' or '-'";
+    "1 to 128 bytes of A-Z a-z 0-9 _ . : - { } #, blanks inside, @ between { and }, and is not '.', '..' or '-'";
 
 /// Returns true if `name` is valid for a sequence, as [`SEQUENCE_NAME_RULE`] describes.
 ///
@@ -30,10 +30,12 @@ pub const SEQUENCE_NAME_RULE: &str =
 pub fn is_sequence_name(name: &str) -> bool {
     let is_in_range = (1..=NAME_BYTES_MAX).contains(&name.len());
     let is_known = |part: &str| part.bytes().all(|byte| NAME_BYTES[usize::from(byte)]);
-    // CosId counts in `cosid:{shop.order@2026}.adder`. Without the brace, `order@2026` is the key of a period.
+    // CosId counts in `cosid:{shop.order@2026}.adder`. Without the braces, `order@2026` is the key of a period.
     let is_grouped = || {
-        let parts = name.split_once('{');
-        parts.is_some_and(|(before, after)| is_known(before) && after.split('@').all(is_known))
+        let parts = name.split_once('{').and_then(|(before, rest)| Some((before, rest.rsplit_once('}')?)));
+        parts.is_some_and(|(before, (group, after))| {
+            is_known(before) && group.split('@').all(is_known) && is_known(after)
+        })
     };
     let is_trimmed = !name.starts_with(' ') && !name.ends_with(' ');
     is_in_range && (is_known(name) || is_grouped()) && is_trimmed && ![".", "..", "-"].contains(&name)
@@ -68,7 +70,7 @@ impl fmt::Display for NameWord<'_> {
 /// period, empty unless it counts the serial numbers of that period.
 ///
 /// Its text is `name`, `name/SERIES`, `name@period` or `name/SERIES@period`. No name has a `/`. A name may have an `@`
-/// after a `{`, which no generator's name has: such a text is a name without a period.
+/// between braces, which no generator's name has: such a text is a name without a period.
 ///
 /// Keys are in the order of names, then series, then periods, as databases have their rows.
 #[derive(Clone)]
@@ -286,6 +288,7 @@ mod tests {
             "a/\u{e9}",
             "a b/C",
             "a@b{",
+            "{a@b",
             "{a@b}/C",
         ] {
             assert_eq!(Key::parse(bad), None, "{bad}");

@@ -743,6 +743,19 @@ mod tests {
         assert!(kept[16..].iter().all(|is_kept| *is_kept), "{kept:?}");
     }
 
+    /// CosId counts each day under a name of its own.
+    #[tokio::test]
+    async fn names_with_a_date_are_no_periods_of_one_counter() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let notes = SequenceNotes::in_file(dir.path().join("notes"));
+        let days: Vec<Key> = (10..30).filter_map(|day| Key::new(&format!("cosid:{{a@202611{day}}}.adder"))).collect();
+        for key in &days {
+            let had = RowNote { key: key.clone(), ..had(1, 101, 0, 5).swap_remove(0) };
+            assert_eq!(notes.check("s", vec![had], None).await, [None]);
+        }
+        assert_eq!(notes.highest(days).await, [101; 20]);
+    }
+
     /// Each key of a generator has its own newest periods, in both kinds of notes.
     #[tokio::test]
     async fn the_newest_periods_of_each_key_are_kept() {
