@@ -59,11 +59,10 @@ public class CosidProxy {
     }
 
     int distribute(String namespace, int machineBit, String instance, boolean stable, Duration guard) throws Exception {
-        long before = System.currentTimeMillis();
         String text = body(send("POST", "/machines/" + namespace, "machineBit", Integer.toString(machineBit),
             "instanceId", instance, "stable", Boolean.toString(stable), "safeGuardDuration", guard.toString()));
         Matcher state = STATE.matcher(text);
-        if (!state.matches() || Long.parseLong(state.group(2)) < before) {
+        if (!state.matches() || Math.abs(Long.parseLong(state.group(2)) - System.currentTimeMillis()) > 3_600_000) {
             throw new IllegalStateException("no machine state of now: " + text);
         }
         return Integer.parseInt(state.group(1));

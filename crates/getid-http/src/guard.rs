@@ -18,6 +18,7 @@ use axum::response::Response;
 use hyper::body::Body as _;
 
 use super::caller::Caller;
+use super::compat::{COSID_PATHS, LEAF_PATHS, TINYID_PATHS, is_of};
 use super::credentials::Credentials;
 use super::problem::Problem;
 use getid_config::Config;
@@ -60,20 +61,13 @@ pub(super) fn check(request: &Request, caller: &Caller) -> Result<(), Problem> {
 
 /// Whether this is a path of another server, whose clients do not know this API.
 pub(super) fn is_compat_path(path: &str) -> bool {
-    path.starts_with("/api/")
-        || path.starts_with("/tinyid/")
-        || path.starts_with("/decodeSnowflakeId")
-        || is_cosid_path(path)
-}
-
-fn is_cosid_path(path: &str) -> bool {
-    path.starts_with("/segments/") || path.starts_with("/machines/") || path == "/ids" || path.starts_with("/ids/")
+    [LEAF_PATHS, TINYID_PATHS, COSID_PATHS].into_iter().any(|paths| is_of(path, paths))
 }
 
 /// Whether a page sent a request to a path that only programs use. CosId's paths decide who has a machine id, and its
 /// programs send no `Origin`, which browsers add to each change.
 fn is_by_page(path: &str, headers: &HeaderMap) -> bool {
-    is_cosid_path(path) && (headers.contains_key(ORIGIN) || headers.contains_key(SEC_FETCH_SITE))
+    is_of(path, COSID_PATHS) && (headers.contains_key(ORIGIN) || headers.contains_key(SEC_FETCH_SITE))
 }
 
 /// Refuses methods that ask about the server or a way through it, and not about a path. With `OPTIONS` a browser asks

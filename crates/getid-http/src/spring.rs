@@ -20,7 +20,7 @@ use getid_text::percent::decode_form;
 use getid_text::printable::printable_up_to;
 
 /// The longest message of this server, characters.
-const MESSAGE_CHARS_MAX: usize = 1000;
+pub(super) const MESSAGE_CHARS_MAX: usize = 1000;
 
 /// Characters of a name in the log.
 const NAME_CHARS_MAX: usize = 64;

@@ -47,6 +47,13 @@ pub(super) fn api_warnings(config: &Config, users: &Users) -> Vec<String> {
         warnings
             .push(format!("http-api {word} has no values: they are those of sequences, and sequence-store is none"));
     }
+    if apis.cosid.is_some() && config.sequence_stores().len() > 1 {
+        warnings.push(
+            "http-api cosid gives no segments: CosId takes every number of a segment, and with several sequence-store \
+             lines each store has others. Keep one of them"
+                .to_owned(),
+        );
+    }
     warnings
 }
 

@@ -12,10 +12,8 @@ use axum::response::{IntoResponse as _, Response};
 use serde::Serialize;
 
 use crate::problem::Problem;
+use crate::spring::MESSAGE_CHARS_MAX;
 use getid_text::printable::printable_up_to;
-
-/// The longest `msg`, characters.
-const MESSAGE_CHARS_MAX: usize = 1000;
 
 /// Characters of a parameter, a name or a path that an error quotes.
 const QUOTED_CHARS_MAX: usize = 64;

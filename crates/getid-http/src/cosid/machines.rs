@@ -1,17 +1,16 @@
 //! Machine ids: the operations of CosId's `MachineIdDistributor`, by the scripts that its programs run on a Redis.
 //!
-//! The server's own clock takes the place of the program's, as in CosId's server.
+//! The server's time takes the place of the program's, as in CosId's server: R, by which leases are measured.
 
 use axum::response::Response;
 use serde::Serialize;
 
 use super::failure::{CosidFailure, quoted};
-use super::handler::CosidHandler;
 use super::parameters::CosidParameters;
+use crate::compat::CompatCaller;
 use crate::problem::Problem;
 use crate::reply::{self, ReplyFrame, text_of};
 use getid_redis::resp::ErrorKind;
-use getid_system::clock::wall_unix_ms;
 
 /// SHA-1 of CosId's scripts, which `EVALSHA` replaces by their meaning: `machine_id_distribute.lua` and its siblings of
 /// 3.0.6 to 3.2.1.
@@ -42,6 +41,10 @@ struct Instance<'a> {
 impl Instance<'_> {
     fn read<'a>(namespace: &'a str, parameters: &CosidParameters) -> Result<Instance<'a>, CosidFailure> {
         let (id, is_stable) = (parameters.text("instanceId")?.into_owned(), parameters.boolean("stable")?);
+        if id.contains(char::REPLACEMENT_CHARACTER) {
+            // Two such names would be one instance.
+            return Err(CosidFailure::invalid("instanceId must be UTF-8"));
+        }
         Ok(Instance { namespace, id, is_stable })
     }
 
@@ -59,81 +62,89 @@ struct MachineState {
     last_time_stamp: i64,
 }
 
-impl CosidHandler<'_> {
-    /// Returns the machine id of an instance.
-    pub(super) async fn distribute(
-        &self,
-        namespace: &str,
-        parameters: &CosidParameters,
-    ) -> Result<Response, CosidFailure> {
-        let bits = parameters.small_integer("machineBit")?;
-        let instance = Instance::read(namespace, parameters)?;
-        let guard_ms = parameters.duration_ms("safeGuardDuration")?;
-        if bits <= 0 {
-            return Err(CosidFailure::invalid(&format!("machineBit:[{bits}] must be greater than 0!")));
-        }
-        if bits > MACHINE_BITS_MAX {
-            return Err(CosidFailure::invalid(&format!("machineBit:[{bits}] must be between 1 and 31!")));
-        }
-        let ids = 1_i64 << bits;
-        let now_ms = wall_unix_ms();
-        // The time up to which a silent instance loses its id; 0: never.
-        let guard_at = if instance.is_stable { 0 } else { now_ms.saturating_sub_unsigned(guard_ms).max(0) };
-        let [max_id, now, guard_at] = [ids - 1, now_ms, guard_at].map(|number| number.to_string());
-        let args = [instance.id.as_bytes(), max_id.as_bytes(), now.as_bytes(), guard_at.as_bytes()];
-        let reply = self.run_script(DISTRIBUTE_SHA1, &instance, &args).await?;
-        let ReplyFrame::Array { data, .. } = &reply else { return Err(CosidFailure::unexpected()) };
-        let numbers: Vec<i64> = data.iter().map_while(|number| text_of(number)?.parse().ok()).collect();
-        let [machine_id, last_time_stamp] = numbers[..] else { return Err(CosidFailure::unexpected()) };
-        if machine_id < 0 {
-            let text = instance.text();
-            let message = format!("InstanceId:[{text}] - distribution failed - totalMachineIds:[{ids}]");
-            return Err(CosidFailure::known(OVERFLOW, &message));
-        }
-        let state = MachineState { machine_id, last_time_stamp };
-        Ok(reply::json_text(serde_json::to_vec(&state).unwrap_or_default()))
+/// Returns the machine id of an instance.
+pub(super) async fn distribute(
+    caller: &CompatCaller<'_>,
+    namespace: &str,
+    parameters: &CosidParameters,
+) -> Result<Response, CosidFailure> {
+    let bits = parameters.small_integer("machineBit")?;
+    let instance = Instance::read(namespace, parameters)?;
+    let guard_ms = parameters.duration_ms("safeGuardDuration")?;
+    if bits <= 0 {
+        return Err(CosidFailure::invalid(&format!("machineBit:[{bits}] must be greater than 0!")));
     }
+    if bits > MACHINE_BITS_MAX {
+        return Err(CosidFailure::invalid(&format!("machineBit:[{bits}] must be between 1 and 31!")));
+    }
+    let ids = 1_i64 << bits;
+    let now_ms = caller.connection.server.issuer().reference_unix_ms();
+    // The time up to which a silent instance loses its id; 0: never.
+    let guard_at = if instance.is_stable { 0 } else { now_ms.saturating_sub_unsigned(guard_ms).max(0) };
+    let [max_id, now, guard_at] = [ids - 1, now_ms, guard_at].map(|number| number.to_string());
+    let args = [instance.id.as_bytes(), max_id.as_bytes(), now.as_bytes(), guard_at.as_bytes()];
+    let reply = run_script(caller, DISTRIBUTE_SHA1, &instance, &args).await?;
+    let ReplyFrame::Array { data, .. } = &reply else { return Err(CosidFailure::unexpected()) };
+    let numbers: Vec<i64> = data.iter().map_while(|number| text_of(number)?.parse().ok()).collect();
+    let [machine_id, last_time_stamp] = numbers[..] else { return Err(CosidFailure::unexpected()) };
+    if machine_id < 0 {
+        let text = instance.text();
+        let message = format!("InstanceId:[{text}] - distribution failed - totalMachineIds:[{ids}]");
+        return Err(CosidFailure::known(OVERFLOW, &message));
+    }
+    let state = MachineState { machine_id, last_time_stamp };
+    Ok(reply::json_text(serde_json::to_vec(&state).unwrap_or_default()))
+}
 
-    /// Notes that an instance is alive.
-    pub(super) async fn guard(&self, namespace: &str, parameters: &CosidParameters) -> Result<Response, CosidFailure> {
-        let instance = Instance::read(namespace, parameters)?;
-        parameters.duration_ms("safeGuardDuration")?;
-        if self.changes(GUARD_SHA1, &instance).await? {
-            return Ok(Response::default());
-        }
-        let text = format!(
-            "The machine id bound to the instance[{}]@[{}] has been lost!.",
-            instance.text(),
-            quoted(namespace)
-        );
-        Err(CosidFailure::known(LOST, &text))
+/// Notes that an instance is alive.
+pub(super) async fn guard(
+    caller: &CompatCaller<'_>,
+    namespace: &str,
+    parameters: &CosidParameters,
+) -> Result<Response, CosidFailure> {
+    let instance = Instance::read(namespace, parameters)?;
+    parameters.duration_ms("safeGuardDuration")?;
+    if changes(caller, GUARD_SHA1, &instance).await? {
+        return Ok(Response::default());
     }
+    let text =
+        format!("The machine id bound to the instance[{}]@[{}] has been lost!.", instance.text(), quoted(namespace));
+    Err(CosidFailure::known(LOST, &text))
+}
 
-    /// Takes the machine id of an instance back; a stable one keeps it.
-    pub(super) async fn revert(&self, namespace: &str, parameters: &CosidParameters) -> Result<Response, CosidFailure> {
-        let instance = Instance::read(namespace, parameters)?;
-        let sha1 = if instance.is_stable { REVERT_STABLE_SHA1 } else { REVERT_SHA1 };
-        if self.changes(sha1, &instance).await? {
-            return Ok(Response::default());
-        }
-        Err(not_found(&instance))
+/// Takes the machine id of an instance back; a stable one keeps it.
+pub(super) async fn revert(
+    caller: &CompatCaller<'_>,
+    namespace: &str,
+    parameters: &CosidParameters,
+) -> Result<Response, CosidFailure> {
+    let instance = Instance::read(namespace, parameters)?;
+    let sha1 = if instance.is_stable { REVERT_STABLE_SHA1 } else { REVERT_SHA1 };
+    if changes(caller, sha1, &instance).await? {
+        return Ok(Response::default());
     }
+    Err(not_found(&instance))
+}
 
-    /// Runs a script that changes the state of an instance. Returns false if the instance has none.
-    async fn changes(&self, sha1: &[u8], instance: &Instance<'_>) -> Result<bool, CosidFailure> {
-        let now = wall_unix_ms().to_string();
-        match self.run_script(sha1, instance, &[instance.id.as_bytes(), now.as_bytes()]).await {
-            Ok(reply) => text_of(&reply).map(|affected| affected != "0").ok_or_else(CosidFailure::unexpected),
-            // There are no machine ids of this namespace.
-            Err(Problem { kind: Some(ErrorKind::NotFound), .. }) => Err(not_found(instance)),
-            Err(problem) => Err(problem.into()),
-        }
+/// Runs a script that changes the state of an instance. Returns false if the instance has none.
+async fn changes(caller: &CompatCaller<'_>, sha1: &[u8], instance: &Instance<'_>) -> Result<bool, CosidFailure> {
+    let now = caller.connection.server.issuer().reference_unix_ms().to_string();
+    match run_script(caller, sha1, instance, &[instance.id.as_bytes(), now.as_bytes()]).await {
+        Ok(reply) => text_of(&reply).map(|affected| affected != "0").ok_or_else(CosidFailure::unexpected),
+        // There are no machine ids of this namespace.
+        Err(Problem { kind: Some(ErrorKind::NotFound), .. }) => Err(not_found(instance)),
+        Err(problem) => Err(problem.into()),
     }
+}
 
-    async fn run_script(&self, sha1: &[u8], instance: &Instance<'_>, args: &[&[u8]]) -> Result<ReplyFrame, Problem> {
-        let key = format!("{{{}}}", instance.namespace);
-        self.run(&[&[b"EVALSHA", sha1, b"1", key.as_bytes()], args].concat()).await
-    }
+async fn run_script(
+    caller: &CompatCaller<'_>,
+    sha1: &[u8],
+    instance: &Instance<'_>,
+    args: &[&[u8]],
+) -> Result<ReplyFrame, Problem> {
+    let key = format!("{{{}}}", instance.namespace);
+    caller.run(&[&[b"EVALSHA", sha1, b"1", key.as_bytes()], args].concat()).await
 }
 
 fn not_found(instance: &Instance<'_>) -> CosidFailure {

@@ -7,7 +7,6 @@
 //! status 500, and so does this one.
 
 mod failure;
-mod handler;
 mod machines;
 mod parameters;
 mod segments;
@@ -22,10 +21,11 @@ use axum::http::header::ALLOW;
 use axum::response::{IntoResponse as _, Response};
 
 use self::failure::CosidFailure;
-use self::handler::CosidHandler;
+use self::machines::{distribute, guard, revert};
 use self::parameters::CosidParameters;
-use self::segments::sequence_name;
+use self::segments::{create_distributor, next_max_id, sequence_name};
 use super::caller::Caller;
+use super::compat::CompatCaller;
 use super::ids::of_named;
 use super::reply::{self, text_of};
 use super::spring;
@@ -92,69 +92,67 @@ pub(super) async fn answer(
     let config = http.server.config.get();
     let user = config.http.apis.cosid.as_ref().and_then(|api| api.user.as_deref());
     let parameters = CosidParameters::of_query(request.uri().query());
-    let handler = CosidHandler { caller: &caller, user, headers: request.headers() };
-    let response = handler.respond(request.uri().path(), request.method(), &parameters).await;
+    let caller = CompatCaller { connection: &caller, user, headers: request.headers() };
+    let response = respond(&caller, request.uri().path(), request.method(), &parameters).await;
     response.unwrap_or_else(CosidFailure::response)
 }
 
-impl CosidHandler<'_> {
-    async fn respond(
-        &self,
-        path: &str,
-        method: &Method,
-        parameters: &CosidParameters,
-    ) -> Result<Response, CosidFailure> {
-        let requested = CosidPath::read(path).ok_or_else(|| CosidFailure::of_path(path))?;
-        if !requested.methods().contains(method) {
-            let supported = requested.methods().iter().map(Method::as_str).collect::<Vec<_>>().join(",");
-            return match *method {
-                Method::OPTIONS => Ok(([(ALLOW, format!("{supported},OPTIONS"))], Body::empty()).into_response()),
-                _ => Err(CosidFailure::of_method(method, &supported)),
-            };
-        }
-        match &requested {
-            CosidPath::Distributor(sequence) => self.create_distributor(sequence, parameters).await,
-            CosidPath::Segment(sequence) => self.next_max_id(sequence, parameters).await,
-            CosidPath::Machines(namespace) => match *method {
-                Method::POST => self.distribute(namespace, parameters).await,
-                Method::DELETE => self.revert(namespace, parameters).await,
-                _ => self.guard(namespace, parameters).await,
-            },
-            CosidPath::Id(name) => self.id(name.as_deref(), IdForm::Number).await,
-            CosidPath::IdText(name) => self.id(name.as_deref(), IdForm::Text).await,
-        }
-    }
-
-    /// Whether there is a generator of this name, and its IDs are no numbers.
-    fn gives_texts(&self, name: &str) -> bool {
-        let settings = self.caller.server.settings.get();
-        spring::gives_numbers(name, &settings.generators, &settings.counters)
-            .is_some_and(|are_numbers| !are_numbers || settings.sealers.answering(name).is_some())
-    }
-
-    /// Returns an ID of a generator; `None`: of the unnamed one.
-    async fn id(&self, name: Option<&str>, form: IdForm) -> Result<Response, CosidFailure> {
-        let args: &[&[u8]] = match name {
-            // The field `@`, which no generator has, prevents a draw, and the user's rights are still checked.
-            Some(name) if form == IdForm::Number && self.gives_texts(name) => &[b"GETID", name.as_bytes(), b"@"],
-            Some(name) => &[b"GETID", name.as_bytes()],
-            None => &[b"GETID"],
+async fn respond(
+    caller: &CompatCaller<'_>,
+    path: &str,
+    method: &Method,
+    parameters: &CosidParameters,
+) -> Result<Response, CosidFailure> {
+    let requested = CosidPath::read(path).ok_or_else(|| CosidFailure::of_path(path))?;
+    if !requested.methods().contains(method) {
+        let supported = requested.methods().iter().map(Method::as_str).collect::<Vec<_>>().join(",");
+        return match *method {
+            Method::OPTIONS => Ok(([(ALLOW, format!("{supported},OPTIONS"))], Body::empty()).into_response()),
+            _ => Err(CosidFailure::of_method(method, &supported)),
         };
-        let reply = self.run(args).await.map_err(|problem| match (problem.kind, name) {
-            (Some(ErrorKind::Invalid | ErrorKind::Arity), Some(name)) if args.len() == 3 => CosidFailure::invalid(
-                &format!("the IDs of the generator '{name}' are texts: request /ids/as-string/{name}"),
-            ),
-            (Some(ErrorKind::NotFound | ErrorKind::Arity), Some(name)) => {
-                CosidFailure::invalid(&of_named(problem, name).detail)
-            }
-            _ => problem.into(),
-        })?;
-        let id = text_of(&reply).ok_or_else(CosidFailure::unexpected)?;
-        Ok(match form {
-            IdForm::Number => reply::json_text(id.into_bytes()),
-            IdForm::Text => spring::text(self.headers, id),
-        })
     }
+    match &requested {
+        CosidPath::Distributor(sequence) => create_distributor(caller, sequence, parameters).await,
+        CosidPath::Segment(sequence) => next_max_id(caller, sequence, parameters).await,
+        CosidPath::Machines(namespace) => match *method {
+            Method::POST => distribute(caller, namespace, parameters).await,
+            Method::DELETE => revert(caller, namespace, parameters).await,
+            _ => guard(caller, namespace, parameters).await,
+        },
+        CosidPath::Id(name) => id(caller, name.as_deref(), IdForm::Number).await,
+        CosidPath::IdText(name) => id(caller, name.as_deref(), IdForm::Text).await,
+    }
+}
+
+/// Whether there is a generator of this name, and its IDs are no numbers.
+fn gives_texts(caller: &CompatCaller<'_>, name: &str) -> bool {
+    let settings = caller.connection.server.settings.get();
+    spring::gives_numbers(name, &settings.generators, &settings.counters)
+        .is_some_and(|are_numbers| !are_numbers || settings.sealers.answering(name).is_some())
+}
+
+/// Returns an ID of a generator; `None`: of the unnamed one.
+async fn id(caller: &CompatCaller<'_>, name: Option<&str>, form: IdForm) -> Result<Response, CosidFailure> {
+    let args: &[&[u8]] = match name {
+        // The field `@`, which no generator has, prevents a draw, and the user's rights are still checked.
+        Some(name) if form == IdForm::Number && gives_texts(caller, name) => &[b"GETID", name.as_bytes(), b"@"],
+        Some(name) => &[b"GETID", name.as_bytes()],
+        None => &[b"GETID"],
+    };
+    let reply = caller.run(args).await.map_err(|problem| match (problem.kind, name) {
+        (Some(ErrorKind::Invalid | ErrorKind::Arity), Some(name)) if args.len() == 3 => CosidFailure::invalid(
+            &format!("the IDs of the generator '{name}' are texts: request /ids/as-string/{name}"),
+        ),
+        (Some(ErrorKind::NotFound | ErrorKind::Arity), Some(name)) => {
+            CosidFailure::invalid(&of_named(problem, name).detail)
+        }
+        _ => problem.into(),
+    })?;
+    let id = text_of(&reply).ok_or_else(CosidFailure::unexpected)?;
+    Ok(match form {
+        IdForm::Number => reply::json_text(id.into_bytes()),
+        IdForm::Text => spring::text(caller.headers, id),
+    })
 }
 
 /// The form of an ID.

@@ -5,8 +5,8 @@
 use axum::response::Response;
 
 use super::failure::{CosidFailure, quoted};
-use super::handler::CosidHandler;
 use super::parameters::CosidParameters;
+use crate::compat::CompatCaller;
 use crate::reply::{self, ReplyFrame, text_of};
 
 /// Returns the name of the Redis key with which CosId counts the segments of a name.
@@ -14,40 +14,38 @@ pub(super) fn sequence_name(namespace: &str, name: &str) -> String {
     format!("cosid:{{{namespace}.{name}}}.adder")
 }
 
-impl CosidHandler<'_> {
-    /// Creates the sequence of a distributor, whose first segment begins above `offset`, if it does not exist.
-    pub(super) async fn create_distributor(
-        &self,
-        sequence: &str,
-        parameters: &CosidParameters,
-    ) -> Result<Response, CosidFailure> {
-        let (offset, step) = (parameters.integer("offset")?, parameters.integer("step")?);
-        if offset < 0 {
-            return Err(CosidFailure::invalid(&format!("offset:[{offset}] must be greater than or equal to 0!")));
-        }
-        check_step(step)?;
-        self.run(&[b"SETNX", sequence.as_bytes(), offset.to_string().as_bytes()]).await?;
-        Ok(Response::default())
+/// Creates the sequence of a distributor, whose first segment begins above `offset`, if it does not exist.
+pub(super) async fn create_distributor(
+    caller: &CompatCaller<'_>,
+    sequence: &str,
+    parameters: &CosidParameters,
+) -> Result<Response, CosidFailure> {
+    let (offset, step) = (parameters.integer("offset")?, parameters.integer("step")?);
+    if offset < 0 {
+        return Err(CosidFailure::invalid(&format!("offset:[{offset}] must be greater than or equal to 0!")));
     }
+    check_step(step)?;
+    caller.run(&[b"SETNX", sequence.as_bytes(), offset.to_string().as_bytes()]).await?;
+    Ok(Response::default())
+}
 
-    /// Returns the last value of the next segment, which has `step` values.
-    pub(super) async fn next_max_id(
-        &self,
-        sequence: &str,
-        parameters: &CosidParameters,
-    ) -> Result<Response, CosidFailure> {
-        let step = parameters.integer("step")?;
-        check_step(step)?;
-        let max = self.caller.server.config.get().sequences.incrby_max;
-        if step > i64::from(max) {
-            let message = format!("step:[{step}] is too large: sequence-incrby-max of this server allows {max}");
-            return Err(CosidFailure::invalid(&message));
-        }
-        let count = step.to_string();
-        let reply = self.run(&[b"SEQUENCE", b"NEXT", sequence.as_bytes(), b"COUNT", count.as_bytes()]).await?;
-        let max_id = max_id_of(&reply, step, sequence)?;
-        Ok(reply::json_text(max_id.to_string().into_bytes()))
+/// Returns the last value of the next segment, which has `step` values.
+pub(super) async fn next_max_id(
+    caller: &CompatCaller<'_>,
+    sequence: &str,
+    parameters: &CosidParameters,
+) -> Result<Response, CosidFailure> {
+    let step = parameters.integer("step")?;
+    check_step(step)?;
+    let max = caller.connection.server.config.get().sequences.incrby_max;
+    if step > i64::from(max) {
+        let message = format!("step:[{step}] is too large: sequence-incrby-max of this server allows {max}");
+        return Err(CosidFailure::invalid(&message));
     }
+    let count = step.to_string();
+    let reply = caller.run(&[b"SEQUENCE", b"NEXT", sequence.as_bytes(), b"COUNT", count.as_bytes()]).await?;
+    let max_id = max_id_of(&reply, step, sequence)?;
+    Ok(reply::json_text(max_id.to_string().into_bytes()))
 }
 
 fn check_step(step: i64) -> Result<(), CosidFailure> {
