@@ -218,3 +218,24 @@ fn segments_are_counted_in_groups_too() {
     let refused = reply(&mut wire, &["SETNX", "order@2026", "0"]);
     assert!(refused.starts_with("-ERR 'order@2026' cannot be the name of a sequence"), "{refused}");
 }
+
+#[test]
+fn segments_are_refused_where_others_own_numbers_of_them() {
+    let dir = folder();
+    let stores = ["one", "two"].map(|name| format!("sqlite:{}", dir.path().join(name).display()));
+    let server = Server::start(&["--sequence-store", &stores[0], "--sequence-store", &stores[1]]);
+    let refused = reply(&mut server.connect(), &["SETNX", "cosid:{shop.order}.adder", "0"]);
+    assert_eq!(
+        refused,
+        "-ERR sequence 'cosid:{shop.order}.adder' counts by 2, and CosId takes every number of a segment: give its \
+         servers one sequence-store, and the sequence increment 1\r\n"
+    );
+    assert_eq!(reply(&mut server.connect(), &["SETNX", "orders", "0"]), ":1\r\n");
+    let server = Server::start(&[]);
+    let mut wire = server.connect();
+    let name = "cosid:{shop.order}.adder";
+    assert_eq!(reply(&mut wire, &["SEQUENCE", "CREATE", name, "increment", "3"]), "+OK\r\n");
+    for words in [&["SETNX", name, "0"][..], &["EVALSHA", GENERATE, "1", name, "0", "10"]] {
+        assert!(reply(&mut wire, words).starts_with(&format!("-ERR sequence '{name}' counts by 3, and CosId")));
+    }
+}

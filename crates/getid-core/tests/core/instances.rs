@@ -21,13 +21,12 @@ fn asked(name: &str, guard_ms: Option<u64>, from_ms: u64) -> InstanceRequest<'_>
 /// Gives an instance its id, as a server does, and stores the lease.
 fn distribute(leases: &mut Leases, asked: &InstanceRequest<'_>, now_ms: u64) -> Result<(u32, u64), Option<NoLease>> {
     let own = leases.iter().find(|(_, lease)| lease.is_of_instance(asked.name)).map(|(id, lease)| (*id, lease.clone()));
-    let (id, lease) = match own {
-        Some((id, lease)) => (id, lease.begun_again(&RULES, id, asked, now_ms).map_err(|_| None)?),
-        None => {
-            let kept = leases.iter().map(|(id, lease)| (*id, Some(lease)));
-            let chosen = choose_for_instance(&RULES, &OPEN, kept, asked, now_ms).map_err(Some)?;
-            (chosen.id, chosen.lease)
-        }
+    let (id, lease) = if let Some((id, lease)) = own {
+        (id, lease.begun_again(&RULES, id, asked, now_ms).map_err(|_| None)?)
+    } else {
+        let kept = leases.iter().map(|(id, lease)| (*id, Some(lease)));
+        let chosen = choose_for_instance(&RULES, &OPEN, kept, asked, now_ms).map_err(Some)?;
+        (chosen.id, chosen.lease)
     };
     let from_ms = lease.not_before_ms;
     leases.insert(id, lease);

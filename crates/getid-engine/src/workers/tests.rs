@@ -79,13 +79,11 @@ impl RecordStore for FaultyStore {
     }
 
     fn list<'a>(&'a self, prefix: &'a str, after: &'a str, limit: usize) -> RecordFuture<'a, RecordPage> {
-        match self.away() {
-            Err(error) => Box::pin(async { error }),
-            Ok(()) => {
-                self.lists.fetch_add(1, Relaxed);
-                self.rows.list(prefix, after, limit)
-            }
+        if let Err(error) = self.away() {
+            return Box::pin(async { error });
         }
+        self.lists.fetch_add(1, Relaxed);
+        self.rows.list(prefix, after, limit)
     }
 
     fn write<'a>(&'a self, key: &'a Key, expect: Option<Stamp>, new: &'a RecordRow) -> RecordFuture<'a, WriteResult> {

@@ -7,6 +7,7 @@ use getid_core::server::{Key, Run, SequenceRefusal, SequenceRequest, Spec};
 use tokio::time::Instant;
 
 use super::EffectReply;
+use super::keys::check_segments;
 use crate::Server;
 use crate::audit::AuditAction;
 use crate::error_replies::{of_sequence, of_standby};
@@ -85,6 +86,7 @@ async fn count_from(
     client: &Client,
 ) -> ScriptResult {
     let failed = |error: SequenceError| of_sequence(&error, key.as_str());
+    check_segments(server, sequences, key).await?;
     if sequences.find(key).await.map_err(failed)?.is_none() {
         let spec = sequences.settings().spec();
         match sequences.create(key.clone(), spec, Some(last), CreateOptions::default()).await {

@@ -25,7 +25,7 @@ impl TestFleet {
     }
 }
 
-fn is_used_up<T: std::fmt::Debug>(result: Result<T, WorkerError>) -> bool {
+fn is_used_up<T>(result: &Result<T, WorkerError>) -> bool {
     matches!(result, Err(WorkerError::NoLease { why: NoLease::Exhausted { .. }, .. }))
 }
 
@@ -35,14 +35,14 @@ async fn an_instance_keeps_its_id_while_it_is_guarded() {
     assert_eq!(fleet.distribute(0, "a").await, Ok(0));
     assert_eq!(fleet.distribute(0, "b").await, Ok(1));
     assert_eq!(fleet.distribute(0, "a").await, Ok(0), "an instance has one id");
-    assert!(is_used_up(fleet.distribute(0, "c").await));
+    assert!(is_used_up(&fleet.distribute(0, "c").await));
     fleet.pass(GUARD_MS - 1);
     assert!(fleet.guard(0, "b").await);
-    assert!(is_used_up(fleet.distribute(0, "c").await));
+    assert!(is_used_up(&fleet.distribute(0, "c").await));
     fleet.pass(1);
     assert_eq!(fleet.distribute(0, "c").await, Ok(0), "'a' was silent for as long as it asked for");
     assert!(!fleet.guard(0, "a").await && !fleet.revert(0, "a").await && !fleet.guard(0, "nobody").await);
-    assert!(is_used_up(fleet.distribute(0, "a").await));
+    assert!(is_used_up(&fleet.distribute(0, "a").await));
     assert!(fleet.revert(0, "b").await && !fleet.guard(0, "b").await);
     fleet.pass(1);
     assert_eq!(fleet.distribute(0, "a").await, Ok(1));
@@ -67,7 +67,7 @@ async fn a_stable_instance_keeps_its_id_for_ever() {
     fleet.pass(1_000 * GUARD_MS);
     grow_old().await;
     for server in 0..2 {
-        assert!(is_used_up(fleet.distribute(server, "b").await));
+        assert!(is_used_up(&fleet.distribute(server, "b").await));
         let (_, leases) = fleet.servers[server].leases("orders", 0, 9).await.unwrap();
         assert_eq!((leases.len(), leases[0].state, &*leases[0].name), (1, "kept", "a"));
         assert!(fleet.guard(server, "a").await);
@@ -160,7 +160,7 @@ async fn two_ids_of_one_name_are_renewed_together() {
     fleet.pass(GUARD_MS - 1);
     assert!(fleet.guard(0, "a").await);
     fleet.pass(1);
-    assert!(is_used_up(fleet.distribute(0, "c").await));
+    assert!(is_used_up(&fleet.distribute(0, "c").await));
     assert!(fleet.revert(0, "a").await);
     fleet.pass(1);
     let free = [fleet.distribute(0, "c").await, fleet.distribute(0, "d").await];
@@ -187,11 +187,11 @@ async fn a_layout_with_fewer_ids_gets_one_of_those() {
     for (instance, id) in [("a", 0), ("b", 1), ("c", 2)] {
         assert_eq!(fleet.distribute(0, instance).await, Ok(id));
     }
-    assert!(is_used_up(fleet.servers[0].distribute("orders", &narrow("d")).await));
-    assert!(is_used_up(fleet.servers[0].distribute("orders", &narrow("c")).await), "its own id does not fit");
+    assert!(is_used_up(&fleet.servers[0].distribute("orders", &narrow("d")).await));
+    assert!(is_used_up(&fleet.servers[0].distribute("orders", &narrow("c")).await), "its own id does not fit");
     assert!(fleet.guard(0, "c").await);
     let none = MachineRequest { ids: 0, ..narrow("a") };
-    assert!(is_used_up(fleet.servers[0].distribute("orders", &none).await));
+    assert!(is_used_up(&fleet.servers[0].distribute("orders", &none).await));
 }
 
 #[tokio::test(start_paused = true)]
@@ -239,7 +239,7 @@ async fn names_without_an_id_take_no_memory_and_few_reads() {
     }
     assert!(fleet.store.lists.load(Relaxed) <= lists + 1);
     for number in 0..1_000 {
-        assert!(is_used_up(fleet.distribute(0, &format!("nobody-{number}")).await));
+        assert!(is_used_up(&fleet.distribute(0, &format!("nobody-{number}")).await));
     }
     assert_eq!(fleet.servers[0].pools()[0].leased, 2);
     assert_eq!(fleet.servers[0].leases("orders", 0, 9).await.unwrap().1.len(), 2);
