@@ -11,13 +11,7 @@ use crate::compat::CompatCaller;
 use crate::problem::Problem;
 use crate::reply::{self, ReplyFrame, text_of};
 use getid_redis::resp::ErrorKind;
-
-/// SHA-1 of CosId's scripts, which `EVALSHA` replaces by their meaning: `machine_id_distribute.lua` and its siblings of
-/// 3.0.6 to 3.2.1.
-const DISTRIBUTE_SHA1: &[u8] = b"abb225fa62a528a2bd6ba2b023aaeb3f832c8a18";
-const GUARD_SHA1: &[u8] = b"d3f3370f1163c867dbeea875b97779b29266f0fe";
-const REVERT_SHA1: &[u8] = b"72d5184b7ec1e4dbe0764750825570b6d9a972ea";
-const REVERT_STABLE_SHA1: &[u8] = b"c3bf4d20993e8e1d2207c6c136eb406b2f16f69c";
+use getid_redis::session::MachineScript;
 
 /// `ErrorResponse.MACHINE_ID_OVERFLOW`: all machine ids are taken.
 const OVERFLOW: &str = "M-01";
@@ -83,7 +77,7 @@ pub(super) async fn distribute(
     let guard_at = if instance.is_stable { 0 } else { now_ms.saturating_sub_unsigned(guard_ms).max(0) };
     let [max_id, now, guard_at] = [ids - 1, now_ms, guard_at].map(|number| number.to_string());
     let args = [instance.id.as_bytes(), max_id.as_bytes(), now.as_bytes(), guard_at.as_bytes()];
-    let reply = run_script(caller, DISTRIBUTE_SHA1, &instance, &args).await?;
+    let reply = run_script(caller, MachineScript::Distribute, &instance, &args).await?;
     let ReplyFrame::Array { data, .. } = &reply else { return Err(CosidFailure::unexpected()) };
     let numbers: Vec<i64> = data.iter().map_while(|number| text_of(number)?.parse().ok()).collect();
     let [machine_id, last_time_stamp] = numbers[..] else { return Err(CosidFailure::unexpected()) };
@@ -104,7 +98,7 @@ pub(super) async fn guard(
 ) -> Result<Response, CosidFailure> {
     let instance = Instance::read(namespace, parameters)?;
     parameters.duration_ms("safeGuardDuration")?;
-    if changes(caller, GUARD_SHA1, &instance).await? {
+    if changes(caller, MachineScript::Guard, &instance).await? {
         return Ok(Response::default());
     }
     let text =
@@ -119,17 +113,21 @@ pub(super) async fn revert(
     parameters: &CosidParameters,
 ) -> Result<Response, CosidFailure> {
     let instance = Instance::read(namespace, parameters)?;
-    let sha1 = if instance.is_stable { REVERT_STABLE_SHA1 } else { REVERT_SHA1 };
-    if changes(caller, sha1, &instance).await? {
+    let script = if instance.is_stable { MachineScript::RevertStable } else { MachineScript::Revert };
+    if changes(caller, script, &instance).await? {
         return Ok(Response::default());
     }
     Err(not_found(&instance))
 }
 
 /// Runs a script that changes the state of an instance. Returns false if the instance has none.
-async fn changes(caller: &CompatCaller<'_>, sha1: &[u8], instance: &Instance<'_>) -> Result<bool, CosidFailure> {
+async fn changes(
+    caller: &CompatCaller<'_>,
+    script: MachineScript,
+    instance: &Instance<'_>,
+) -> Result<bool, CosidFailure> {
     let now = caller.connection.server.issuer().reference_unix_ms().to_string();
-    match run_script(caller, sha1, instance, &[instance.id.as_bytes(), now.as_bytes()]).await {
+    match run_script(caller, script, instance, &[instance.id.as_bytes(), now.as_bytes()]).await {
         Ok(reply) => text_of(&reply).map(|affected| affected != "0").ok_or_else(CosidFailure::unexpected),
         // There are no machine ids of this namespace.
         Err(Problem { kind: Some(ErrorKind::NotFound), .. }) => Err(not_found(instance)),
@@ -139,12 +137,12 @@ async fn changes(caller: &CompatCaller<'_>, sha1: &[u8], instance: &Instance<'_>
 
 async fn run_script(
     caller: &CompatCaller<'_>,
-    sha1: &[u8],
+    script: MachineScript,
     instance: &Instance<'_>,
     args: &[&[u8]],
 ) -> Result<ReplyFrame, Problem> {
     let key = format!("{{{}}}", instance.namespace);
-    caller.run(&[&[b"EVALSHA", sha1, b"1", key.as_bytes()], args].concat()).await
+    caller.run(&[&[b"EVALSHA", script.sha1().as_bytes(), b"1", key.as_bytes()], args].concat()).await
 }
 
 fn not_found(instance: &Instance<'_>) -> CosidFailure {

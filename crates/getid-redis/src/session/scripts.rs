@@ -45,7 +45,7 @@ pub(super) enum SequenceScript {
 
 /// CosId's scripts of machine ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum MachineScript {
+pub enum MachineScript {
     /// `machine_id_distribute.lua`: the machine id of an instance.
     Distribute,
     /// `machine_id_guard.lua`: the instance lives.
@@ -54,6 +54,18 @@ pub(super) enum MachineScript {
     Revert,
     /// `machine_id_revert_stable.lua`: the instance ends, and its id stays its own.
     RevertStable,
+}
+
+impl MachineScript {
+    /// Returns the SHA-1 of the newest file, by which `EVALSHA` runs the script.
+    pub const fn sha1(self) -> &'static str {
+        match self {
+            MachineScript::Distribute => "abb225fa62a528a2bd6ba2b023aaeb3f832c8a18",
+            MachineScript::Guard => "d3f3370f1163c867dbeea875b97779b29266f0fe",
+            MachineScript::Revert => "72d5184b7ec1e4dbe0764750825570b6d9a972ea",
+            MachineScript::RevertStable => "c3bf4d20993e8e1d2207c6c136eb406b2f16f69c",
+        }
+    }
 }
 
 /// A known script.
@@ -70,6 +82,11 @@ pub(super) struct KnownScript {
 /// Returns the row of a file in CosId's `cosid-spring-redis/src/main/resources`.
 const fn cosid(meaning: ScriptMeaning, sha1: &'static str, args: usize) -> KnownScript {
     KnownScript { meaning, sha1, takes: [1, args], text: None }
+}
+
+/// Returns the row of the newest file of a script of machine ids.
+const fn machine(script: MachineScript, args: usize) -> KnownScript {
+    cosid(ScriptMeaning::Machine(script), script.sha1(), args)
 }
 
 pub(super) static KNOWN: [KnownScript; 10] = [
@@ -108,11 +125,11 @@ pub(super) static KNOWN: [KnownScript; 10] = [
     },
     // CosId 1.9.0 to 3.0.5, and 3.0.6 to 3.2.1, which never lowers the time of an instance that is started again.
     cosid(ScriptMeaning::Machine(MachineScript::Distribute), "bad2854510c56cf1ad461246e07b8a39f23739ec", 4),
-    cosid(ScriptMeaning::Machine(MachineScript::Distribute), "abb225fa62a528a2bd6ba2b023aaeb3f832c8a18", 4),
+    machine(MachineScript::Distribute, 4),
     // CosId 1.9.0 to 3.2.1.
-    cosid(ScriptMeaning::Machine(MachineScript::Guard), "d3f3370f1163c867dbeea875b97779b29266f0fe", 2),
-    cosid(ScriptMeaning::Machine(MachineScript::Revert), "72d5184b7ec1e4dbe0764750825570b6d9a972ea", 2),
-    cosid(ScriptMeaning::Machine(MachineScript::RevertStable), "c3bf4d20993e8e1d2207c6c136eb406b2f16f69c", 2),
+    machine(MachineScript::Guard, 2),
+    machine(MachineScript::Revert, 2),
+    machine(MachineScript::RevertStable, 2),
     // CosId 1.0.3 to 3.2.1. From 1.9.0 on, no class of CosId runs it.
     cosid(ScriptMeaning::Sequence(SequenceScript::CountFrom), "d91bb5bde37639c07cd90d1f2570ebd353cbf58c", 2),
 ];
