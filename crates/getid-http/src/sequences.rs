@@ -21,7 +21,7 @@ use super::{id_list, reply, resp_request};
 
 pub(super) const ENDPOINTS: &[Endpoint] = &[LIST, GET, CREATE, CHANGE, COUNT];
 
-/// A sequence's name. Blanks and the characters `{ } # @` need an escape in a path.
+/// A sequence's name. Blanks and the characters `{ } #` need an escape in a path.
 const NAME: Schema = Schema::Text {
     chars_min: 1,
     chars_max: NAME_BYTES_MAX,
