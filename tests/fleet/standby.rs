@@ -110,6 +110,41 @@ fn a_standby_reports_it_and_takes_over_from_a_stopped_holder() {
     assert!(log.contains("server-id 1"), "{log}");
 }
 
+/// CosId's instances, whose machine ids are in the claim store.
+#[test]
+fn machine_ids_stay_with_their_instances_over_a_takeover() {
+    const DISTRIBUTE: &str = "EVALSHA abb225fa62a528a2bd6ba2b023aaeb3f832c8a18 1 {shop}";
+    let fleet = Fleet::new(&["--new", "1"]);
+    let words = [&ID[..], &["--worker-pool", "shop size 8 lease 5m"]].concat();
+    let [holder, standby] = ["host-a", "host-b"].map(|name| {
+        let server = fleet.start(name, &words);
+        eventually("the server has its role", || {
+            let reply = server.server.connect().ask("GETID");
+            if name == "host-a" { reply.starts_with(':') } else { reply.contains("host-a") }
+        });
+        server
+    });
+    let (mut active, mut waiting) = (holder.server.connect(), standby.server.connect());
+    assert_eq!(active.ask("WORKERID INIT shop NEW"), "+OK");
+    // The time on the instances' clocks does not matter here: 0, and 300,000 ms as the safe time of the first one.
+    for (instance, times, id) in [("a", "300001 1", ":0"), ("b", "0 0", ":1")] {
+        assert_eq!(active.ask(&format!("{DISTRIBUTE} {instance} 1023 {times}")), "*2");
+        assert_eq!((active.line().as_str(), active.line().starts_with(":1")), (id, true));
+    }
+    for request in ["b 1023 0 0", "c 1023 0 0"] {
+        assert!(waiting.ask(&format!("{DISTRIBUTE} {request}")).starts_with("-LOADING standby for server-id 1"));
+    }
+    drop(active);
+    assert!(holder.server.stop().success());
+    eventually("the standby takes over", || gives_ids(&standby));
+    let guard = "EVALSHA d3f3370f1163c867dbeea875b97779b29266f0fe 1 {shop}";
+    assert_eq!([waiting.ask(&format!("{guard} a 1")), waiting.ask(&format!("{guard} c 1"))], [":1", ":0"]);
+    for (instance, id) in [("c", ":2"), ("b", ":1"), ("a", ":0")] {
+        assert_eq!(waiting.ask(&format!("{DISTRIBUTE} {instance} 1023 300001 1")), "*2");
+        assert_eq!((waiting.line().as_str(), waiting.line().starts_with(":1")), (id, true));
+    }
+}
+
 /// SHUTDOWN is refused only if unsaved IDs would be lost; a standby has none.
 #[test]
 fn a_standby_has_nothing_to_lose_by_shutdown() {

@@ -1,5 +1,6 @@
 //! Checks responses against `/openapi.json`.
 
+use getid_core::server::is_sequence_name;
 use serde_json::Value;
 
 use crate::support::http::{HttpServer, Response};
@@ -121,6 +122,13 @@ fn has_type(name: Option<&str>, value: &Value) -> bool {
     }
 }
 
+/// The pattern of sequences' names.
+const SEQUENCE_NAME: &str = concat!(
+    "^([A-Za-z0-9_.:{}#-]([A-Za-z0-9_.:{}# -]*[A-Za-z0-9_.:{}#-])?",
+    "|([A-Za-z0-9_.:{}#-][A-Za-z0-9_.:{}# -]*)?\\{[A-Za-z0-9_.:{}#@ -]*\\}",
+    "([A-Za-z0-9_.:{}# -]*[A-Za-z0-9_.:{}#-])?)$",
+);
+
 fn matches_pattern(pattern: &str, value: &Value) -> bool {
     let Some(text) = value.as_str() else { return true };
     match pattern {
@@ -128,10 +136,8 @@ fn matches_pattern(pattern: &str, value: &Value) -> bool {
         "^[A-Za-z0-9_.:-]+$" => {
             !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.:-".contains(&byte))
         }
-        "^[A-Za-z0-9_.:{}#-]([A-Za-z0-9_.:{}# -]*[A-Za-z0-9_.:{}#-])?$" => {
-            let is_known = |byte: u8| byte.is_ascii_alphanumeric() || b"_.:{}# -".contains(&byte);
-            !text.is_empty() && text.trim() == text && text.bytes().all(is_known)
-        }
+        // The words that a path cannot express match, too.
+        SEQUENCE_NAME => is_sequence_name(text) || [".", "..", "-"].contains(&text),
         "^[A-Za-z0-9_.-]+$" => {
             !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte))
         }

@@ -9,6 +9,7 @@ mod basics;
 mod bounds;
 mod coding;
 mod conformance;
+mod cosid;
 mod document;
 mod examples;
 mod guard;

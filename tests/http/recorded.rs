@@ -62,10 +62,12 @@ fn read(paragraph: &str) -> Option<Case<'_>> {
 /// Returns the body with each time replaced by `<ms>`.
 fn without_times(response: &Response) -> String {
     let text = response.text();
-    let Some((before, rest)) = text.split_once("\"timestamp\":1") else { return text };
+    let time =
+        ["\"timestamp\":1", "\"lastTimeStamp\":1"].into_iter().find_map(|name| text.split_once(name).zip(Some(name)));
+    let Some(((before, rest), name)) = time else { return text };
     let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
     assert_eq!(digits, 12, "Unix time in ms: {text}");
-    format!("{before}\"timestamp\":<ms>{}", &rest[digits..])
+    format!("{before}{}<ms>{}", name.trim_end_matches('1'), &rest[digits..])
 }
 
 /// Runs a command over the Redis port, which must reply `+OK`.

@@ -420,7 +420,7 @@ fn answer(effect: &Effect) -> Value {
         Effect::Number(effect) => numbers::answer(effect),
         Effect::Request(effect) => answer_request(effect),
         Effect::Script(effect) => keys::answer_script(effect),
-        Effect::Worker(_) => Value::error("ERR there are no worker pools"),
+        Effect::Worker(effect) => Value::text(format!("{effect:?}")),
         Effect::Shutdown(options) if options.abort => Value::error("ERR No shutdown in progress."),
         Effect::Shutdown(options) => Value::error(format!("ERR {options:?}")),
     }

@@ -9,6 +9,7 @@ mod basics;
 mod client_command;
 mod client_matrix;
 mod clock_faults;
+mod cosid;
 mod counters;
 mod disk;
 mod ends;

@@ -696,18 +696,18 @@ fn more_changes_than_one_answer_has(fixture: &dyn StoreFixture) {
 
 fn lists_are_read_page_by_page(fixture: &dyn StoreFixture) {
     let mut db = Db::open(fixture);
-    for name in ["b", "a", "a.b", "B", "c", "gone", "d"] {
+    for name in ["b", "a", "a.b", "B", "c", "gone", "{a@26}"] {
         db.create(name, "");
     }
     db.change("gone", &RowChange::Drop).unwrap();
     for period in ["a@Y20250101", "a@Y20260101", "c@M20260101"] {
         db.reserve_in(period, 1).unwrap();
     }
-    assert_eq!(db.list("", 100, false), ["B", "a", "a.b", "b", "c", "d"]);
+    assert_eq!(db.list("", 100, false), ["B", "a", "a.b", "b", "c", "{a@26}"]);
     assert_eq!(db.list("", 2, false), ["B", "a"]);
     assert_eq!(db.list("a", 2, false), ["a.b", "b"]);
     assert_eq!(db.list("aa", 1, false), ["b"], "after a name that is none");
-    assert_eq!(db.list("d", 2, false), [""; 0]);
+    assert_eq!(db.list("{a@26}", 2, false), [""; 0]);
     assert_eq!(db.list("", 0, false), [""; 0]);
     let mut all: Vec<String> = Vec::new();
     loop {
@@ -718,7 +718,7 @@ fn lists_are_read_page_by_page(fixture: &dyn StoreFixture) {
         }
         all.extend(page);
     }
-    assert_eq!(all, ["B", "a", "a@Y20250101", "a@Y20260101", "a.b", "b", "c", "c@M20260101", "d"]);
+    assert_eq!(all, ["B", "a", "a@Y20250101", "a@Y20260101", "a.b", "b", "c", "c@M20260101", "{a@26}"]);
     for odd in ["'", "\\", "%", "a'; DROP TABLE getid_sequence; --", "\u{7f}", "é", "@"] {
         db.list(odd, 10, true);
     }

@@ -389,9 +389,9 @@ const DIRECTIVES: &[Directive] = &[
     row("http-host", "", words((1, http::NAMES_MAX), "names of hosts", http::set_hosts,
         |values| values.config.http.hosts.clone()),
         "Names of this server in the header Host."),
-    row("http-api", "", words((1, 6), "leaf, tinyid, each with an optional 'user NAME' after it", http::set_apis,
-        http::api_words),
-        "APIs of other ID servers: leaf, tinyid.").at_start(),
+    row("http-api", "", words((1, 9), "leaf, tinyid, cosid, each with an optional 'user NAME' after it",
+        http::set_apis, http::api_words),
+        "APIs of other ID servers: leaf, tinyid, cosid.").at_start(),
 ];
 
 /// Largest `http-max-clients`: each connection has a descriptor, and some 20 KiB during a request.

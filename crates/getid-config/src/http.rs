@@ -15,7 +15,7 @@ const HOST_BYTES_MAX: usize = 253;
 
 const OPEN_WORDS: &[&str] = &["probes", "metrics"];
 
-const API_WORDS: &[&str] = &["leaf", "tinyid", "user"];
+const API_WORDS: &[&str] = &["leaf", "tinyid", "cosid", "user"];
 
 pub(super) fn set_bind(values: &mut ConfigValues, words: &[String]) -> Result<(), ValueError> {
     values.config.http.bind = addresses(words)?;
@@ -66,6 +66,7 @@ pub(super) fn set_apis(values: &mut ConfigValues, words: &[String]) -> Result<()
         let api = match word.to_ascii_lowercase().as_str() {
             "leaf" => &mut apis.leaf,
             "tinyid" => &mut apis.tinyid,
+            "cosid" => &mut apis.cosid,
             "user" => return Err(ValueError::HttpApiUser),
             _ => return Err(ValueError::Word { found: word.clone(), words: API_WORDS }),
         };
@@ -79,10 +80,8 @@ pub(super) fn set_apis(values: &mut ConfigValues, words: &[String]) -> Result<()
 }
 
 pub(super) fn api_words(values: &ConfigValues) -> Vec<String> {
-    let apis = [("leaf", &values.config.http.apis.leaf), ("tinyid", &values.config.http.apis.tinyid)];
     let mut words = Vec::new();
-    for (word, api) in apis {
-        let Some(api) = api else { continue };
+    for (word, api) in values.config.http.apis.on() {
         words.push(word.to_owned());
         words.extend(api.user.iter().flat_map(|user| ["user".to_owned(), user.clone()]));
     }

@@ -122,7 +122,7 @@ pub(super) enum ValueError {
         INSTANCE_NAME_BYTES_MAX
     )]
     InstanceName { found: String },
-    #[error("'user' must follow leaf or tinyid, and the name of an ACL user must follow it")]
+    #[error("'user' must follow leaf, tinyid or cosid, and the name of an ACL user must follow it")]
     HttpApiUser,
 }
 

@@ -320,12 +320,20 @@ pub struct HttpApis {
     pub leaf: Option<HttpApi>,
     /// The API of Tinyid.
     pub tinyid: Option<HttpApi>,
+    /// The API of CosId's proxy server.
+    pub cosid: Option<HttpApi>,
 }
 
 impl HttpApis {
+    /// Returns the APIs that are on, each with its word in `http-api`.
+    pub fn on(&self) -> impl Iterator<Item = (&'static str, &HttpApi)> {
+        let all = [("leaf", &self.leaf), ("tinyid", &self.tinyid), ("cosid", &self.cosid)];
+        all.into_iter().filter_map(|(word, api)| Some((word, api.as_ref()?)))
+    }
+
     /// Returns the users that the APIs name.
     pub fn users(&self) -> impl Iterator<Item = &str> {
-        [&self.leaf, &self.tinyid].into_iter().flatten().filter_map(|api| api.user.as_deref())
+        self.on().filter_map(|(_, api)| api.user.as_deref())
     }
 }
 

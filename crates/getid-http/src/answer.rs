@@ -171,7 +171,8 @@ impl RequestHandler {
             CloseAfter(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail))
         };
         let (parts, mut body) = request.into_parts();
-        // Leaf accepts any body without reading it; Tinyid treats a form that is too long as one without parameters.
+        // Leaf and CosId accept any body without reading it; Tinyid treats a form that is too long as one without
+        // parameters.
         let may_be_unread = guard::is_compat_path(parts.uri.path());
         let unread = |mut parts: axum::http::request::Parts| {
             if !may_be_unread {

@@ -18,6 +18,7 @@ use axum::response::Response;
 use hyper::body::Body as _;
 
 use super::caller::Caller;
+use super::compat::{COSID_PATHS, LEAF_PATHS, TINYID_PATHS, is_of};
 use super::credentials::Credentials;
 use super::problem::Problem;
 use getid_config::Config;
@@ -44,15 +45,15 @@ pub(super) fn check(request: &Request, caller: &Caller) -> Result<(), Problem> {
         check_protection(&config, caller)?;
     }
     // The page has no data: its script requests them, with a login or by a known name.
-    let (is_page, is_compat_path) = (path == "/", is_compat_path(path));
-    if !is_probe && !is_page && !is_compat_path {
+    let (is_page, is_exempt) = (path == "/", is_compat_path(path) && !is_by_page(path, headers));
+    if !is_probe && !is_page && !is_exempt {
         check_host(headers, &config, caller)?;
     }
-    if !is_compat_path {
+    if !is_exempt {
         check_coding(headers, request.body().is_end_stream())?;
     }
     let is_change = !matches!(*request.method(), Method::GET | Method::HEAD);
-    if is_change && !is_compat_path {
+    if is_change && !is_exempt {
         check_change(headers, request.body().is_end_stream(), &config.http.hosts)?;
     }
     Ok(())
@@ -60,11 +61,17 @@ pub(super) fn check(request: &Request, caller: &Caller) -> Result<(), Problem> {
 
 /// Whether this is a path of another server, whose clients do not know this API.
 pub(super) fn is_compat_path(path: &str) -> bool {
-    path.starts_with("/api/") || path.starts_with("/tinyid/") || path.starts_with("/decodeSnowflakeId")
+    [LEAF_PATHS, TINYID_PATHS, COSID_PATHS].into_iter().any(|paths| is_of(path, paths))
+}
+
+/// Whether a page sent a request to a path that only programs use. CosId's paths decide who has a machine id, and its
+/// programs send no `Origin`, which browsers add to each change.
+fn is_by_page(path: &str, headers: &HeaderMap) -> bool {
+    is_of(path, COSID_PATHS) && (headers.contains_key(ORIGIN) || headers.contains_key(SEC_FETCH_SITE))
 }
 
 /// Refuses methods that ask about the server or a way through it, and not about a path. With `OPTIONS` a browser asks
-/// whether a foreign page may send a request. Leaf's and Tinyid's paths answer as those servers do.
+/// whether a foreign page may send a request. Paths of other servers answer as those do.
 fn check_method(method: &Method, path: &str) -> Result<(), Problem> {
     let is_refused = matches!(*method, Method::TRACE | Method::CONNECT | Method::OPTIONS);
     if !is_refused || is_compat_path(path) {

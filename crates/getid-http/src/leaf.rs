@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use axum::Extension;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use axum::response::Response;
 use getid_core::server::{NamedCounters, NamedGenerators, is_sequence_name};
 use jiff::Timestamp;
@@ -16,6 +16,7 @@ use jiff::tz::TimeZone;
 use serde::Serialize;
 
 use super::caller::Caller;
+use super::compat::CompatCaller;
 use super::problem::Problem;
 use super::reply::ReplyFrame;
 use super::spring::{self, Parameters, log_invalid_name};
@@ -96,11 +97,11 @@ pub(super) async fn answer(
     }
     let config = http.server.config.get();
     let user = config.http.apis.leaf.as_ref().and_then(|api| api.user.as_deref());
-    let handler = LeafHandler { caller: &caller, user, headers };
+    let caller = CompatCaller { connection: &caller, user, headers };
     let result = match &requested {
-        LeafRequest::Segment(key) => handler.segment(key).await,
-        LeafRequest::Snowflake(key) => handler.snowflake(key).await,
-        LeafRequest::Decode => return decode(&handler, request.uri().query(), path).await,
+        LeafRequest::Segment(key) => segment(&caller, key).await,
+        LeafRequest::Snowflake(key) => snowflake(&caller, key).await,
+        LeafRequest::Decode => return decode(&caller, request.uri().query(), path).await,
     };
     match result {
         Ok(id) => spring::text(headers, id),
@@ -108,50 +109,36 @@ pub(super) async fn answer(
     }
 }
 
-/// The caller of a request, with its headers and the configured user.
-struct LeafHandler<'a> {
-    caller: &'a Caller,
-    user: Option<&'a str>,
-    headers: &'a HeaderMap,
+async fn segment(caller: &CompatCaller<'_>, key: &str) -> Result<String, (LeafFailure, Problem)> {
+    let result = caller.run(&[b"INCR", key.as_bytes()]).await.and_then(id_of);
+    result.map_err(|problem| {
+        log_invalid_name(&caller.connection.server, "Leaf's key", key);
+        let failure = if is_sequence_name(key) { LeafFailure::of_segment(&problem) } else { LeafFailure::NoSuchKey };
+        (failure, problem)
+    })
 }
 
-impl LeafHandler<'_> {
-    async fn run(&self, args: &[&[u8]]) -> Result<ReplyFrame, Problem> {
-        self.caller.run_as(self.user, self.headers, args).await
-    }
-
-    async fn segment(&self, key: &str) -> Result<String, (LeafFailure, Problem)> {
-        let result = self.run(&[b"INCR", key.as_bytes()]).await.and_then(id_of);
-        result.map_err(|problem| {
-            log_invalid_name(&self.caller.server, "Leaf's key", key);
-            let failure =
-                if is_sequence_name(key) { LeafFailure::of_segment(&problem) } else { LeafFailure::NoSuchKey };
-            (failure, problem)
-        })
-    }
-
-    async fn snowflake(&self, key: &str) -> Result<String, (LeafFailure, Problem)> {
-        let settings = self.caller.server.settings.get();
-        let requested = snowflake_generator(key, &settings.generators, &settings.counters);
-        // A sealed text would be wasted, as every ID as text.
-        let is_number = |name: &String| settings.sealers.answering(name).is_none();
-        let requested = requested.and_then(|name| Some(name).filter(is_number).ok_or(LeafFailure::NoSuchKey));
-        // An unknown key still runs a command, so that a standby or a missing login is refused first. The field `@`,
-        // which no generator has, prevents a draw.
-        let result = match &requested {
-            Ok(name) => self.run(&[b"GETID", name.as_bytes()]).await,
-            Err(_) => self.run(&[b"GETID", key.as_bytes(), b"@"]).await,
+async fn snowflake(caller: &CompatCaller<'_>, key: &str) -> Result<String, (LeafFailure, Problem)> {
+    let settings = caller.connection.server.settings.get();
+    let requested = snowflake_generator(key, &settings.generators, &settings.counters);
+    // A sealed text would be wasted, as every ID as text.
+    let is_number = |name: &String| settings.sealers.answering(name).is_none();
+    let requested = requested.and_then(|name| Some(name).filter(is_number).ok_or(LeafFailure::NoSuchKey));
+    // An unknown key still runs a command, so that a standby or a missing login is refused first. The field `@`,
+    // which no generator has, prevents a draw.
+    let result = match &requested {
+        Ok(name) => caller.run(&[b"GETID", name.as_bytes()]).await,
+        Err(_) => caller.run(&[b"GETID", key.as_bytes(), b"@"]).await,
+    };
+    let result = result.and_then(id_of);
+    result.map_err(|problem| {
+        let failure = if is_unavailable(&problem) {
+            LeafFailure::NotReady
+        } else {
+            requested.err().unwrap_or(LeafFailure::NothingLeft)
         };
-        let result = result.and_then(id_of);
-        result.map_err(|problem| {
-            let failure = if is_unavailable(&problem) {
-                LeafFailure::NotReady
-            } else {
-                requested.err().unwrap_or(LeafFailure::NothingLeft)
-            };
-            (failure, problem)
-        })
-    }
+        (failure, problem)
+    })
 }
 
 /// Returns the generator for a key of Leaf's snowflake mode: the one of its name, else the only one of kind `leaf`,
@@ -161,10 +148,7 @@ fn snowflake_generator(
     generators: &NamedGenerators,
     counters: &NamedCounters,
 ) -> Result<String, LeafFailure> {
-    let numbers = generators.find(key.as_bytes()).and_then(|index| generators.get(index));
-    let numbers = numbers.map(|(_, generator)| generator.declaration().is_integer());
-    let counter = counters.find(key.as_bytes()).and_then(|index| counters.get(index));
-    match numbers.or_else(|| counter.map(|counter| counter.is_integer())) {
+    match spring::gives_numbers(key, generators, counters) {
         Some(true) => return Ok(key.to_owned()),
         // Leaf's clients parse numbers, so an ID as text would be wasted.
         Some(false) => return Err(LeafFailure::NoSuchKey),
@@ -223,8 +207,8 @@ struct LeafDecodeError {
 /// Decodes an ID by Leaf's layout, whatever generators exist, with the time in this machine's zone.
 ///
 /// The reply contains nothing of this server, but it requires the right to run `DECODEID`.
-async fn decode(handler: &LeafHandler<'_>, query: Option<&str>, path: &str) -> Response {
-    if let Err(problem) = handler.run(&[b"DECODEID", b"0"]).await
+async fn decode(caller: &CompatCaller<'_>, query: Option<&str>, path: &str) -> Response {
+    if let Err(problem) = caller.run(&[b"DECODEID", b"0"]).await
         && let Some(response) = spring::refused(&problem, path)
     {
         return response;

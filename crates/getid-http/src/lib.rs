@@ -13,7 +13,7 @@
 //! - `endpoint` is a row of the `table` of endpoints; rows are beside their handlers. `router` and `openapi` are made
 //!   from the table, and `query`, `body` and `schema` parse requests by a row.
 //! - `idempotency` parses `Idempotency-Key`, the client's name for a request that it may repeat.
-//! - `leaf` and `tinyid` answer the paths of other servers in the format of Spring (`spring`).
+//! - `leaf`, `tinyid` and `cosid` answer the paths of other servers (`compat`) in the format of Spring (`spring`).
 //! - `page` is the page for people, and `status` its data; `problem` is every error response: RFC 9457.
 //!
 //! Invariant: no part of a request reaches a page, a header or the log unescaped.
@@ -26,6 +26,8 @@ mod bounds;
 mod buffer_memory;
 mod caller;
 mod coding;
+mod compat;
+mod cosid;
 pub mod credentials;
 mod decode;
 mod encode;

@@ -8,11 +8,12 @@ use axum::http::{Method, StatusCode, Uri};
 use axum::middleware::{Next, from_fn};
 use axum::routing::any;
 
+use super::compat::{COSID_PATHS, LEAF_PATHS, TINYID_PATHS};
 use super::endpoint::{Endpoint, HandlerState, Parameter};
 use super::problem::Problem;
 use super::schema::RequestBounds;
 use super::state::Http;
-use super::{leaf, table, tinyid};
+use super::{cosid, leaf, table, tinyid};
 use getid_text::printable::printable_up_to;
 use getid_text::suggest::is_near;
 
@@ -38,20 +39,24 @@ pub(super) fn router(http: &Arc<Http>) -> Router {
 }
 
 /// Returns the routes of other servers' paths that are answered here: all paths with their prefixes, since those
-/// servers have their own errors. They are not in the table, and so not in /openapi.json: their own documents describe
-/// them.
+/// servers have their own errors.
 fn compat_routes(http: &Arc<Http>) -> Router {
-    let mut router = Router::new();
     let apis = &http.server.config.get().http.apis;
-    if apis.leaf.is_some() {
-        for path in ["/api/", "/api/{*rest}", "/decodeSnowflakeId", "/decodeSnowflakeId/"] {
-            router = router.route(path, any(leaf::answer));
+    let all = [
+        (apis.leaf.is_some(), LEAF_PATHS, any(leaf::answer)),
+        (apis.tinyid.is_some(), TINYID_PATHS, any(tinyid::answer)),
+        (apis.cosid.is_some(), COSID_PATHS, any(cosid::answer)),
+    ];
+    let mut router = Router::new();
+    for (path, answer) in all
+        .into_iter()
+        .filter(|(is_on, ..)| *is_on)
+        .flat_map(|(_, paths, answer)| paths.iter().map(move |path| (*path, answer.clone())))
+    {
+        if path.ends_with('/') {
+            router = router.route(&format!("{path}{{*rest}}"), answer.clone());
         }
-    }
-    if apis.tinyid.is_some() {
-        for path in ["/tinyid/", "/tinyid/{*rest}"] {
-            router = router.route(path, any(tinyid::answer));
-        }
+        router = router.route(path, answer);
     }
     router.with_state(Arc::clone(http))
 }

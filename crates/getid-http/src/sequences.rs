@@ -25,7 +25,11 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[LIST, GET, CREATE, CHANGE, COUNT];
 const NAME: Schema = Schema::Text {
     chars_min: 1,
     chars_max: NAME_BYTES_MAX,
-    pattern: "^[A-Za-z0-9_.:{}#-]([A-Za-z0-9_.:{}# -]*[A-Za-z0-9_.:{}#-])?$",
+    pattern: concat!(
+        "^([A-Za-z0-9_.:{}#-]([A-Za-z0-9_.:{}# -]*[A-Za-z0-9_.:{}#-])?",
+        "|([A-Za-z0-9_.:{}#-][A-Za-z0-9_.:{}# -]*)?\\{[A-Za-z0-9_.:{}#@ -]*\\}",
+        "([A-Za-z0-9_.:{}# -]*[A-Za-z0-9_.:{}#-])?)$",
+    ),
 };
 
 /// A value in a response.

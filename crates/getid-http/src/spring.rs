@@ -1,4 +1,5 @@
-//! Common parts of Leaf and Tinyid: both answer as Spring Boot 1.5 does, including its error bodies.
+//! Common parts of Leaf, Tinyid and CosId, whose servers are programs of Spring Boot. The error bodies are those of its
+//! version 1.5, which Leaf and Tinyid have.
 
 use std::borrow::Cow;
 
@@ -7,7 +8,7 @@ use axum::extract::Request;
 use axum::http::header::{ACCEPT, ALLOW, CONTENT_TYPE, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
-use getid_core::server::{SEQUENCE_NAME_RULE, is_sequence_name};
+use getid_core::server::{NamedCounters, NamedGenerators, SEQUENCE_NAME_RULE, is_sequence_name};
 use serde::Serialize;
 
 use super::body::BODY_BYTES_MAX;
@@ -19,7 +20,7 @@ use getid_text::percent::decode_form;
 use getid_text::printable::printable_up_to;
 
 /// The longest message of this server, characters.
-const MESSAGE_CHARS_MAX: usize = 1000;
+pub(super) const MESSAGE_CHARS_MAX: usize = 1000;
 
 /// Characters of a name in the log.
 const NAME_CHARS_MAX: usize = 64;
@@ -127,6 +128,27 @@ pub(super) fn of_method(method: &Method, path: &str) -> Option<Response> {
             Some(response)
         }
     }
+}
+
+/// Parses an integer as Spring does: without blanks, and hexadecimal behind `0x` or `#`.
+pub(super) fn integer(text: &str) -> Option<i64> {
+    let trimmed = without_blanks(text);
+    let (sign, digits) = trimmed.strip_prefix('-').map_or(("", trimmed.as_str()), |digits| ("-", digits));
+    let hex = digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")).or_else(|| digits.strip_prefix('#'));
+    hex.map_or_else(|| trimmed.parse(), |hex| i64::from_str_radix(&format!("{sign}{hex}"), 16)).ok()
+}
+
+/// Returns the text without its white space, as an error of Spring quotes a number.
+pub(super) fn without_blanks(text: &str) -> String {
+    text.chars().filter(|character| !character.is_whitespace()).collect()
+}
+
+/// Whether the IDs of a generator are numbers; `None` if there is no such generator.
+pub(super) fn gives_numbers(name: &str, generators: &NamedGenerators, counters: &NamedCounters) -> Option<bool> {
+    let generator = generators.find(name.as_bytes()).and_then(|index| generators.get(index));
+    let numbers = generator.map(|(_, generator)| generator.declaration().is_integer());
+    let counter = counters.find(name.as_bytes()).and_then(|index| counters.get(index));
+    numbers.or_else(|| counter.map(|counter| counter.is_integer()))
 }
 
 /// A request's parameters, from the query and a form.

@@ -1,5 +1,5 @@
 //! The table of endpoints, from which the router and `/openapi.json` are made. There is no other list of paths, except
-//! for Leaf's and Tinyid's, which those servers define.
+//! for those of other servers (`compat`).
 
 use super::endpoint::Endpoint;
 use super::{decode, encode, generators, ids, metrics, numbers, openapi, page, probes, seals, sequences, workers};

@@ -13,12 +13,13 @@ use std::task::{Context, Poll};
 use axum::Extension;
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use axum::response::Response;
 use hyper::body::{Frame, SizeHint};
 use serde::Serialize;
 
 use super::caller::Caller;
+use super::compat::CompatCaller;
 use super::problem::Problem;
 use super::reply::{ReplyFrame, text_of};
 use super::spring::{self, Parameters, log_invalid_name};
@@ -86,7 +87,7 @@ pub(super) async fn answer(
     let parameters = Parameters::of(request).await;
     let config = http.server.config.get();
     let user = config.http.apis.tinyid.as_ref().and_then(|api| api.user.as_deref());
-    let handler = TinyidHandler { caller: &caller, user, headers: &headers, form };
+    let handler = TinyidHandler { caller: CompatCaller { connection: &caller, user, headers: &headers }, form };
     match requested {
         TinyidRequest::Ids => match batch(&parameters, config.sequences.incrby_max) {
             Ok(count) => handler.ids(&parameters, count).await,
@@ -106,15 +107,8 @@ fn batch(parameters: &Parameters, incrby_max: u32) -> Result<u32, NotANumber> {
     if text.is_empty() {
         return Ok(1);
     }
-    let trimmed: String = text.chars().filter(|character| !character.is_whitespace()).collect();
-    let (sign, digits) = trimmed.strip_prefix('-').map_or(("", trimmed.as_str()), |digits| ("-", digits));
-    let hex = digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")).or_else(|| digits.strip_prefix('#'));
-    // Spring accepts the integers of Java, where 0x begins a hexadecimal one.
-    let number = match hex {
-        Some(hex) => i32::from_str_radix(&format!("{sign}{hex}"), 16),
-        None => trimmed.parse(),
-    };
-    let number = number.map_err(|_| NotANumber(trimmed))?;
+    let number = spring::integer(text).and_then(|number| i32::try_from(number).ok());
+    let number = number.ok_or_else(|| NotANumber(spring::without_blanks(text)))?;
     Ok(u32::try_from(number.max(0)).unwrap_or(0).min(BATCH_MAX).min(incrby_max))
 }
 
@@ -176,11 +170,9 @@ struct ValueRun {
     increment: i64,
 }
 
-/// The caller of a request, with its headers, the configured user and the form of the response.
+/// The caller of a request, with the form of the response.
 struct TinyidHandler<'a> {
-    caller: &'a Caller,
-    user: Option<&'a str>,
-    headers: &'a HeaderMap,
+    caller: CompatCaller<'a>,
     form: ResponseForm,
 }
 
@@ -208,7 +200,7 @@ impl TinyidHandler<'_> {
         };
         let mut response = match self.form {
             ResponseForm::Full => spring::json(&()),
-            ResponseForm::Simple => spring::text(self.headers, String::new()),
+            ResponseForm::Simple => spring::text(self.caller.headers, String::new()),
         };
         *response.body_mut() = ValueWriter::body(run, self.form);
         response
@@ -225,7 +217,7 @@ impl TinyidHandler<'_> {
                 spring::json(&TinyidResponse { data: Some(segment), code: 200, message: "" })
             }
             Ok(TinyidSegment { max_id, loading_id, current_id, delta, remainder }) => {
-                spring::text(self.headers, format!("{current_id},{loading_id},{max_id},{delta},{remainder}"))
+                spring::text(self.caller.headers, format!("{current_id},{loading_id},{max_id},{delta},{remainder}"))
             }
             Err(failure) => self.failed(&failure),
         }
@@ -238,7 +230,7 @@ impl TinyidHandler<'_> {
         };
         match self.form {
             ResponseForm::Full => spring::json(&TinyidResponse::<()> { data: None, code, message }),
-            ResponseForm::Simple => spring::text(self.headers, String::new()),
+            ResponseForm::Simple => spring::text(self.caller.headers, String::new()),
         }
     }
 
@@ -246,7 +238,7 @@ impl TinyidHandler<'_> {
     async fn biz_type<'p>(&self, parameters: &'p Parameters) -> Result<Cow<'p, str>, TinyidFailure> {
         let biz_type = parameters.joined("bizType").unwrap_or_default();
         let token = parameters.joined("token").unwrap_or_default();
-        let Some(sequences) = self.caller.server.generators.sequences() else {
+        let Some(sequences) = self.caller.connection.server.generators.sequences() else {
             return Err(TinyidFailure::InvalidToken);
         };
         match sequences.may_visit(&token, &biz_type).await {
@@ -259,9 +251,9 @@ impl TinyidHandler<'_> {
     }
 
     async fn run(&self, biz_type: &str, args: &[&[u8]]) -> Result<ReplyFrame, TinyidFailure> {
-        let reply = self.caller.run_as(self.user, self.headers, args).await;
+        let reply = self.caller.run(args).await;
         reply.map_err(|problem| {
-            log_invalid_name(&self.caller.server, "Tinyid's bizType", biz_type);
+            log_invalid_name(&self.caller.connection.server, "Tinyid's bizType", biz_type);
             TinyidFailure::Message(message_of(&problem, biz_type))
         })
     }
@@ -296,7 +288,7 @@ impl TinyidHandler<'_> {
 
     /// Returns the number of values of a segment.
     async fn segment_values(&self, biz_type: &str) -> Result<u32, TinyidFailure> {
-        let reply = self.caller.run_as(self.user, self.headers, &[b"SEQUENCE", b"INFO", biz_type.as_bytes()]).await;
+        let reply = self.caller.run(&[b"SEQUENCE", b"INFO", biz_type.as_bytes()]).await;
         let cache = match reply {
             Ok(ReplyFrame::Map { data, .. }) => {
                 let cache = data.iter().find(|(name, _)| text_of(name).as_deref() == Some("cache"));
@@ -306,7 +298,7 @@ impl TinyidHandler<'_> {
             Ok(_) | Err(Problem { kind: Some(ErrorKind::NoSuchSequence), .. }) => 0,
             Err(problem) => return Err(TinyidFailure::Message(message_of(&problem, biz_type))),
         };
-        let most = self.caller.server.config.get().sequences.incrby_max;
+        let most = self.caller.connection.server.config.get().sequences.incrby_max;
         Ok(if cache == 0 { SEGMENT_VALUES } else { cache }.min(most))
     }
 }

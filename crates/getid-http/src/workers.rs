@@ -110,7 +110,7 @@ const LISTED: Schema = Schema::Named(
     &Schema::Object(&[
         field("id", &WORKER_ID, ""),
         field("name", &TEXT, "The holder's own name; empty if it sent none."),
-        field("state", &Schema::Word(&["held", "revoked", "over", "released"]), ""),
+        field("state", &Schema::Word(&["held", "kept", "revoked", "over", "released"]), ""),
         field("not_before", &AMOUNT, "Unix ms: no IDs with an earlier time may be generated."),
         NOT_AFTER,
         field("ttl_ms", &AMOUNT, "The duration of a renewal, ms."),

@@ -84,9 +84,9 @@ fn kind_of(error: &SequenceError) -> ErrorKind {
 pub fn of_workers(error: &WorkerError) -> ErrorReply {
     let kind = match error {
         WorkerError::NoSuchPool { .. } | WorkerError::NotLeased { .. } => ErrorKind::NotFound,
-        WorkerError::Lease { why: LeaseRefusal::LastAhead { .. }, .. } | WorkerError::NotNew { .. } => {
-            ErrorKind::Invalid
-        }
+        WorkerError::Lease { why: LeaseRefusal::LastAhead { .. }, .. }
+        | WorkerError::GuardTooLong { .. }
+        | WorkerError::NotNew { .. } => ErrorKind::Invalid,
         WorkerError::NoLease { why: NoLease::Exhausted { .. }, .. } | WorkerError::Lease { .. } => ErrorKind::Conflict,
         WorkerError::NoLease { why: NoLease::NotOpen { .. }, .. }
         | WorkerError::Busy

@@ -31,7 +31,7 @@ Examples:
 
 #[derive(Args)]
 pub(super) struct CreateArgs {
-    /// Its name: 1 to 128 of A-Z a-z 0-9 _ . : - { } # and blanks inside
+    /// Its name: 1 to 128 of A-Z a-z 0-9 _ . : - { } #, blanks inside, @ between { and }
     #[arg(value_name = "NAME")]
     name: String,
     /// Its options [default: 1, 2, 3, ... with cache 100]

@@ -33,21 +33,26 @@ pub(super) fn check_http_users(config: &Config, users: &Users) -> Result<(), Con
     })
 }
 
-/// Returns warnings about what keeps Leaf's and Tinyid's programs, which have no login, from being served.
+/// Returns warnings about what keeps the programs of other servers, which have no login, from being served.
 pub(super) fn api_warnings(config: &Config, users: &Users) -> Vec<String> {
     let apis = &config.http.apis;
     let mut warnings = Vec::new();
-    for (word, program, api) in [("leaf", "Leaf", &apis.leaf), ("tinyid", "Tinyid", &apis.tinyid)] {
-        if api.as_ref().is_some_and(|api| api.user.is_none()) && !users.default_user().is_open() {
-            warnings.push(format!(
-                "http-api {word} names no user, and the default user needs a password, which {program}'s programs do not \
-                 send: set 'http-api {word} user NAME', which logs them in as that user"
-            ));
-        }
+    for (word, _) in apis.on().filter(|(_, api)| api.user.is_none() && !users.default_user().is_open()) {
+        warnings.push(format!(
+            "http-api {word} names no user, and the default user needs a password, which programs of that API do not \
+             send: set 'http-api {word} user NAME', which logs them in as that user"
+        ));
     }
-    if apis.tinyid.is_some() && config.sequence_stores().is_empty() {
+    for (word, _) in apis.on().filter(|(word, _)| *word != "leaf" && config.sequence_stores().is_empty()) {
         warnings
-            .push("http-api tinyid has no values: its bizTypes are sequences, and sequence-store is none".to_owned());
+            .push(format!("http-api {word} has no values: they are those of sequences, and sequence-store is none"));
+    }
+    if apis.cosid.is_some() && config.sequence_stores().len() > 1 {
+        warnings.push(
+            "http-api cosid gives no segments: CosId takes every number of a segment, and with several sequence-store \
+             lines each store has others. Keep one of them"
+                .to_owned(),
+        );
     }
     warnings
 }

@@ -22,16 +22,23 @@ pub fn is_series(series: &str) -> bool {
 
 /// End of a sentence about a valid name of a sequence, for errors.
 pub const SEQUENCE_NAME_RULE: &str =
-    "1 to 128 bytes of A-Z a-z 0-9 _ . : - { } # and blanks inside, and is not '.', '..' or '-'";
+    "1 to 128 bytes of A-Z a-z 0-9 _ . : - { } #, blanks inside, @ between { and }, and is not '.', '..' or '-'";
 
 /// Returns true if `name` is valid for a sequence, as [`SEQUENCE_NAME_RULE`] describes.
 ///
 /// No such name ends a quoted text in SQL, or equals another one after trailing blanks are cut.
 pub fn is_sequence_name(name: &str) -> bool {
     let is_in_range = (1..=NAME_BYTES_MAX).contains(&name.len());
-    let is_known = name.bytes().all(|byte| NAME_BYTES[usize::from(byte)]);
+    let is_known = |part: &str| part.bytes().all(|byte| NAME_BYTES[usize::from(byte)]);
+    // CosId counts in `cosid:{shop.order@2026}.adder`. Without the braces, `order@2026` is the key of a period.
+    let is_grouped = || {
+        let parts = name.split_once('{').and_then(|(before, rest)| Some((before, rest.rsplit_once('}')?)));
+        parts.is_some_and(|(before, (group, after))| {
+            is_known(before) && group.split('@').all(is_known) && is_known(after)
+        })
+    };
     let is_trimmed = !name.starts_with(' ') && !name.ends_with(' ');
-    is_in_range && is_known && is_trimmed && ![".", "..", "-"].contains(&name)
+    is_in_range && (is_known(name) || is_grouped()) && is_trimmed && ![".", "..", "-"].contains(&name)
 }
 
 /// For each byte, whether a name of a sequence may have it. Each request checks a name, so this is a table.
@@ -62,11 +69,20 @@ impl fmt::Display for NameWord<'_> {
 /// A counter in a store: a name; the key of its series, empty unless its generator has one counter for each key; and a
 /// period, empty unless it counts the serial numbers of that period.
 ///
-/// Its text is `name`, `name/SERIES`, `name@period` or `name/SERIES@period`: no name has a `/` or an `@`.
+/// Its text is `name`, `name/SERIES`, `name@period` or `name/SERIES@period`. No name has a `/`. A name may have an `@`
+/// between braces, which no generator's name has: such a text is a name without a period.
 ///
 /// Keys are in the order of names, then series, then periods, as databases have their rows.
 #[derive(Clone)]
 pub struct Key(KeyText);
+
+/// Splits the text of a key at the `@` before its period.
+fn split_period(text: &str) -> (&str, Option<&str>) {
+    match text.split_once('@') {
+        Some((rest, period)) if !rest.contains('{') => (rest, Some(period)),
+        _ => (text, None),
+    }
+}
 
 /// Longest text that needs no allocation, bytes: a million sequences in memory have a key each.
 const INLINE_BYTES_MAX: usize = 22;
@@ -123,7 +139,7 @@ impl Key {
 
     /// Parses the text of a key.
     pub fn parse(text: &str) -> Option<Key> {
-        let (rest, period) = text.split_once('@').map_or((text, None), |(rest, period)| (rest, Some(period)));
+        let (rest, period) = split_period(text);
         let (name, series) = rest.split_once('/').map_or((rest, None), |(name, series)| (name, Some(series)));
         let is_empty = |part: Option<&str>| part.is_some_and(str::is_empty);
         if is_empty(period) || is_empty(series) {
@@ -134,24 +150,28 @@ impl Key {
 
     /// Returns its name.
     pub fn name(&self) -> &str {
-        self.as_str().split(['/', '@']).next().unwrap_or_default()
+        self.without_period().split('/').next().unwrap_or_default()
     }
 
     /// Returns the key of its series; empty if its generator has no series.
     pub fn series(&self) -> &str {
-        let rest = self.as_str().split('@').next().unwrap_or_default();
-        rest.split_once('/').map_or("", |(_, series)| series)
+        self.without_period().split_once('/').map_or("", |(_, series)| series)
     }
 
     /// Returns the key of its series alone, without a period.
     #[must_use]
     pub fn series_key(&self) -> Key {
-        Key::of_text(self.as_str().split('@').next().unwrap_or_default())
+        Key::of_text(self.without_period())
+    }
+
+    /// Returns its text without the period.
+    pub fn without_period(&self) -> &str {
+        split_period(self.as_str()).0
     }
 
     /// Returns its period; empty for a sequence.
     pub fn period(&self) -> &str {
-        self.as_str().split_once('@').map_or("", |(_, period)| period)
+        split_period(self.as_str()).1.unwrap_or_default()
     }
 
     /// Returns its text.
@@ -171,7 +191,7 @@ impl Key {
 
     /// Returns true if it is the key of a sequence, or of a generator's only counter: it has no series and no period.
     pub fn is_plain(&self) -> bool {
-        !self.as_str().contains(['/', '@'])
+        !self.as_str().contains('/') && self.period().is_empty()
     }
 
     fn parts(&self) -> [&str; 3] {
@@ -245,6 +265,7 @@ mod tests {
         for (text, parts) in [
             ("orders", ["orders", "", ""]),
             ("invoice@Y20260101", ["invoice", "", "Y20260101"]),
+            ("cosid:{a.b@2026}.adder", ["cosid:{a.b@2026}.adder", "", ""]),
             ("invoice/ACME", ["invoice", "ACME", ""]),
             ("invoice/ACME-1.b@H20261122T23", ["invoice", "ACME-1.b", "H20261122T23"]),
         ] {
@@ -253,7 +274,23 @@ mod tests {
             assert_eq!(Key::of(parts[0], parts[1], parts[2]), Some(key.clone()));
             assert_eq!(key.as_str(), text);
         }
-        for bad in ["", "/", "@", "a/", "a@", "/A", "a/@Y20260101", "a/B@", "a/B/C", "a/B@c@d", "a/\u{e9}", "a b/C"] {
+        for bad in [
+            "",
+            "/",
+            "@",
+            "a/",
+            "a@",
+            "/A",
+            "a/@Y20260101",
+            "a/B@",
+            "a/B/C",
+            "a/B@c@d",
+            "a/\u{e9}",
+            "a b/C",
+            "a@b{",
+            "{a@b",
+            "{a@b}/C",
+        ] {
             assert_eq!(Key::parse(bad), None, "{bad}");
         }
         assert_eq!(Key::of("a", &"x".repeat(41), ""), None);

@@ -35,7 +35,7 @@ pub enum NoLease {
         leased: u32,
         /// The names with the most leases.
         holders: Vec<Holders>,
-        /// When the next id falls free if it is not renewed, Unix ms.
+        /// When the next id falls free if it is not renewed, Unix ms; [`u64::MAX`] if all are kept for their names.
         next_free_ms: u64,
         /// R, Unix ms.
         now_ms: u64,
@@ -56,6 +56,11 @@ impl fmt::Display for NoLease {
                         "" => write!(f, ", {count} by holders without a name")?,
                         name => write!(f, ", {count} by '{name}'")?,
                     }
+                }
+                if *next_free_ms == u64::MAX {
+                    return f.write_str(
+                        "; none falls free by itself: WORKERID REVOKE ends the lease of a program that is gone",
+                    );
                 }
                 let in_ms = next_free_ms.saturating_sub(*now_ms);
                 write!(f, "; the next falls free in {in_ms} ms, unless it is renewed. ")?;
@@ -164,7 +169,8 @@ fn exhausted<'a>(rules: &PoolRules, kept: impl Iterator<Item = (u32, Option<&'a 
     let mut next_free_ms = u64::MAX;
     for (_, lease) in kept.filter(|(id, _)| *id < rules.size) {
         names.push(lease.filter(|lease| lease.is_live(now_ms)).map_or("", |lease| lease.name.as_str()));
-        next_free_ms = next_free_ms.min(lease.map_or(u64::MAX, |lease| lease.not_after_ms));
+        let ends = lease.filter(|lease| lease.state != LeaseState::Kept);
+        next_free_ms = next_free_ms.min(ends.map_or(u64::MAX, |lease| lease.not_after_ms));
     }
     let count_of = |names: &[&str]| u32::try_from(names.len()).unwrap_or(u32::MAX);
     let leased = count_of(&names);

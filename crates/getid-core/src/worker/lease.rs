@@ -81,6 +81,11 @@ impl PoolState {
 #[derive(Clone, Copy, Debug)]
 pub struct TokenDigest(pub [u8; 16]);
 
+impl TokenDigest {
+    /// Digest that no token has: the holder proves its lease by its name alone, as an instance of CosId does.
+    pub const NONE: TokenDigest = TokenDigest([0; 16]);
+}
+
 /// Compares in constant time: a nearly right digest takes as long as any other.
 impl PartialEq for TokenDigest {
     fn eq(&self, other: &TokenDigest) -> bool {
@@ -96,6 +101,8 @@ impl Eq for TokenDigest {}
 pub enum LeaseState {
     /// The lease may be renewed while it lasts.
     Held,
+    /// The id stays with the holder's name, also past the end of the lease, until it is given back or revoked.
+    Kept,
     /// The holder has given the lease back.
     Released,
     /// An operator has ended the lease: it lasts until its end, and is not renewed.
@@ -123,9 +130,13 @@ pub struct Lease {
 
 impl Lease {
     /// Returns true if a holder may make IDs by the lease, or may do so again without a request. That is so until R
-    /// reaches its end or it is released.
+    /// reaches its end or it is released. A kept lease has no end.
     pub fn is_live(&self, now_ms: u64) -> bool {
-        self.state != LeaseState::Released && now_ms < self.not_after_ms
+        match self.state {
+            LeaseState::Released => false,
+            LeaseState::Kept => true,
+            LeaseState::Held | LeaseState::Revoked => now_ms < self.not_after_ms,
+        }
     }
 
     /// Renews the lease: `last_ms` is the time of the newest ID that its holder has made.
@@ -147,7 +158,7 @@ impl Lease {
         match self.state {
             LeaseState::Released => return Err(LeaseRefusal::Released),
             LeaseState::Revoked => return Err(LeaseRefusal::Revoked { not_after_ms: self.not_after_ms }),
-            LeaseState::Held => {}
+            LeaseState::Held | LeaseState::Kept => {}
         }
         if now_ms >= self.not_after_ms {
             return Err(LeaseRefusal::Over { not_after_ms: self.not_after_ms, now_ms, is_leased_again: false });
@@ -206,7 +217,7 @@ pub(super) fn end_of(rules: &PoolRules, from_ms: u64, ttl_ms: u64, now_ms: u64) 
     wanted_ms.min(now_ms.saturating_add(rules.longest_ms))
 }
 
-fn check_last(last_ms: Option<u64>, now_ms: u64) -> Result<(), LeaseRefusal> {
+pub(super) fn check_last(last_ms: Option<u64>, now_ms: u64) -> Result<(), LeaseRefusal> {
     match last_ms {
         Some(last_ms) if last_ms > now_ms.saturating_add(LAST_AHEAD_MS_MAX) => {
             Err(LeaseRefusal::LastAhead { last_ms, now_ms })

@@ -16,10 +16,12 @@
 //! one.
 
 mod choice;
+mod instance;
 mod lease;
 mod refusal;
 
 pub use choice::{ChosenLease, Holders, LeaseRequest, NoLease, choose};
+pub use instance::{InstanceRequest, choose_for_instance};
 pub use lease::{
     HOLDER_NAME_BYTES_MAX, LAST_AHEAD_MS_MAX, LEASE_MS_MAX, LEASE_MS_MIN, Lease, LeaseState, POOL_SIZE_MAX, PoolRules,
     PoolState, TokenDigest,

@@ -5,6 +5,8 @@
 pub enum LeaseRefusal {
     /// The token belongs to no known lease of this id.
     WrongToken,
+    /// The lease is not that of the instance: another holder has the id, or the lease was given back or revoked.
+    OtherInstance,
     /// R has passed the lease's end.
     Over {
         /// End of the lease, Unix ms.
@@ -43,6 +45,7 @@ impl core::fmt::Display for LeaseRefusal {
             LeaseRefusal::WrongToken => f.write_str(
                 "the token is not that of its lease: send the one that WORKERID LEASE returned, or lease an id",
             ),
+            LeaseRefusal::OtherInstance => f.write_str("it is not leased to this instance: start it again"),
             LeaseRefusal::Over { not_after_ms, is_leased_again: true, .. } => {
                 write!(
                     f,

@@ -11,6 +11,7 @@ mod declarations;
 mod draw_orders;
 mod field_layouts;
 mod fork_model;
+mod instances;
 mod lanes;
 mod layout;
 mod ledger;

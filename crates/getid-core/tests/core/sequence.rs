@@ -610,13 +610,29 @@ fn rows_of_several_stores_have_no_value_in_common() {
 #[test]
 fn names_of_sequences_are_wider_than_those_of_generators() {
     let longest = "x".repeat(128);
-    for good in ["a", "orders:1", "cosid:{ns.name}.adder", "a b  c", "#1", "{}", "a-", "...", "--", &longest] {
+    for good in [
+        "a",
+        "orders:1",
+        "cosid:{ns.name}.adder",
+        "cosid:{a.b@26-11-28}.adder",
+        "{{@} @}#",
+        "a b  c",
+        "#1",
+        "{}",
+        "a-",
+        "...",
+        "--",
+        &longest,
+    ] {
         assert_eq!(Key::new(good).as_ref().map(Key::as_str), Some(good), "{good:?}");
     }
     let long = "x".repeat(129);
     for bad in
         ["", ".", "..", "-", " ", " a", "a ", "a@b", "a/b", "a\tb", "a'b", "a\\b", "a\"b", "\u{e9}", "a\u{a0}", &long]
     {
+        assert_eq!(Key::new(bad), None, "{bad:?}");
+    }
+    for bad in ["a@b{c}", "@{}", "{}@", "{a@b", "a/b{@}", "{a@\u{e9}}", "{@} "] {
         assert_eq!(Key::new(bad), None, "{bad:?}");
     }
     assert_eq!(Key::of_period("{a}", "2026"), None, "a period is a generator's");

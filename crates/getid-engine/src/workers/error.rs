@@ -28,6 +28,15 @@ pub enum WorkerError {
         /// Reason of the refusal.
         why: LeaseRefusal,
     },
+    /// An instance asks that its id stays its own for a silence that is longer than any lease of the pool.
+    GuardTooLong {
+        /// Name of the pool.
+        pool: String,
+        /// Silence that the instance asks for, ms.
+        guard_ms: u64,
+        /// Longest lease of the pool, ms.
+        longest_ms: u64,
+    },
     /// A request declared a pool new, and it is not new.
     NotNew {
         /// Name of the pool.
@@ -83,12 +92,18 @@ impl fmt::Display for WorkerError {
             WorkerError::Lease { pool, id, why } => {
                 let code = match why {
                     LeaseRefusal::WrongToken => "WRONGTOKEN",
-                    LeaseRefusal::Over { .. } | LeaseRefusal::Released => "EXPIRED",
+                    LeaseRefusal::Over { .. } | LeaseRefusal::Released | LeaseRefusal::OtherInstance => "EXPIRED",
                     LeaseRefusal::Revoked { .. } | LeaseRefusal::PoolSmaller { .. } => "REVOKED",
                     LeaseRefusal::LastAhead { .. } => "ERR",
                 };
                 write!(f, "{code} worker id {id} of pool '{pool}': {why}")
             }
+            WorkerError::GuardTooLong { pool, guard_ms, longest_ms } => write!(
+                f,
+                "ERR worker pool '{pool}' has leases of {longest_ms} ms at most, and the instance's \
+                 safe-guard-duration is {guard_ms} ms: set 'longest' of 'worker-pool {pool}' to twice that, 24h at \
+                 most, or shorten cosid.machine.guarder.safe-guard-duration"
+            ),
             WorkerError::NotNew { pool, why } => write!(f, "ERR worker pool '{pool}' {why}"),
             WorkerError::NotLeased { pool, id } => {
                 write!(

@@ -7,13 +7,15 @@
 //! nothing until every lease that may have been lost is over. For this, each server writes the pool's record about once
 //! a second while leases change.
 
+mod instances;
+
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use getid_core::server::worker::{
-    ChosenLease, Lease, LeaseRefusal, LeaseRequest, LeaseState, NoLease, POOL_SIZE_MAX, PoolRules, PoolState,
-    TokenDigest, choose,
+    ChosenLease, InstanceRequest, Lease, LeaseRefusal, LeaseRequest, LeaseState, NoLease, POOL_SIZE_MAX, PoolRules,
+    PoolState, TokenDigest, choose, choose_for_instance,
 };
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -39,6 +41,37 @@ const CONFLICTS: usize = 2;
 
 type StoredLease = (Lease, Stamp);
 
+pub(super) use self::instances::stored_name;
+
+/// A request for an id.
+enum Asked<'a> {
+    Token(LeaseRequest<'a>),
+    Instance(InstanceRequest<'a>),
+}
+
+impl Asked<'_> {
+    fn choose<'a>(
+        &self,
+        rules: &PoolRules,
+        pool: &PoolState,
+        leases: impl Iterator<Item = (u32, Option<&'a Lease>)> + Clone,
+        now_ms: u64,
+    ) -> Result<ChosenLease, NoLease> {
+        match self {
+            Asked::Token(asked) => choose(rules, pool, leases, asked, now_ms),
+            Asked::Instance(asked) => choose_for_instance(rules, pool, leases, asked, now_ms),
+        }
+    }
+
+    /// Returns true if the request made this lease.
+    fn has_made(&self, lease: &Lease) -> bool {
+        match self {
+            Asked::Token(asked) => lease.token == asked.token,
+            Asked::Instance(asked) => lease.is_of_instance(asked.name),
+        }
+    }
+}
+
 /// State and operations of one worker pool.
 pub(super) struct LeasePool {
     name: String,
@@ -50,6 +83,8 @@ pub(super) struct LeasePool {
     freed: Notify,
     /// Held during a read of the whole pool.
     looking: tokio::sync::Mutex<()>,
+    /// Held while an instance gets its id.
+    distributing: tokio::sync::Mutex<()>,
     pub(super) counts: LivePoolCounts,
 }
 
@@ -130,6 +165,7 @@ impl LeasePool {
             known: Mutex::default(),
             freed: Notify::new(),
             looking: tokio::sync::Mutex::default(),
+            distributing: tokio::sync::Mutex::default(),
             counts: LivePoolCounts::default(),
         }
     }
@@ -153,13 +189,19 @@ impl LeasePool {
     /// Leases an id.
     pub(super) async fn lease(&self, name: &str, ttl_ms: Option<u64>) -> Result<GrantedLease, WorkerError> {
         let token = LeaseToken::random();
-        let asked = LeaseRequest { name, ttl_ms, token: token.digest() };
+        let asked = Asked::Token(LeaseRequest { name, ttl_ms, token: token.digest() });
+        let (id, lease) = self.grant(&asked).await?;
+        Ok(GrantedLease::new(id, &token, &lease))
+    }
+
+    /// Leases an id that is free, and stores the lease.
+    async fn grant(&self, asked: &Asked<'_>) -> Result<(u32, Lease), WorkerError> {
         let mut conflicts = 0;
         let begun = Instant::now();
         for _ in 0..ATTEMPTS {
             // A store that went back grants no new lease.
             self.look_since(Some(begun)).await?;
-            let (ChosenLease { id, lease }, expect, busy) = match self.take(&asked) {
+            let (ChosenLease { id, lease }, expect, busy) = match self.take(asked) {
                 Ok(taken) => taken,
                 Err(NoLease::Exhausted { .. }) if self.list_again().await? => continue,
                 Err(why) => {
@@ -173,13 +215,13 @@ impl LeasePool {
                 WriteResult::Done => {
                     self.keep(id, lease.clone(), stamp);
                     self.counts.leased();
-                    return Ok(GrantedLease::new(id, &token, &lease));
+                    return Ok((id, lease));
                 }
                 WriteResult::Conflict(found) => {
                     // The record found is that of an earlier attempt, which was done late.
-                    if let Some(lease) = self.found(id, found.as_ref()).filter(|lease| lease.token == asked.token) {
+                    if let Some(lease) = self.found(id, found.as_ref()).filter(|lease| asked.has_made(lease)) {
                         self.counts.leased();
-                        return Ok(GrantedLease::new(id, &token, &lease));
+                        return Ok((id, lease));
                     }
                 }
             }
@@ -498,6 +540,7 @@ impl LeasePool {
     }
 
     async fn list(&self) -> Result<(), WorkerError> {
+        let begun = Instant::now();
         let prefix = format!("worker/{}/", self.name);
         let mut missing: HashMap<u32, u64> = {
             let known = self.known();
@@ -536,7 +579,7 @@ impl LeasePool {
             known.go_back();
         }
         known.is_listed = !known.went_back;
-        known.listed_at = Some(Instant::now());
+        known.listed_at = Some(begun);
         Ok(())
     }
 
@@ -604,7 +647,7 @@ impl LeasePool {
     }
 
     /// Chooses an id for a program, and reserves it for this request.
-    fn take(&self, asked: &LeaseRequest<'_>) -> Result<(ChosenLease, Option<Stamp>, BusyIdGuard<'_>), NoLease> {
+    fn take(&self, asked: &Asked<'_>) -> Result<(ChosenLease, Option<Stamp>, BusyIdGuard<'_>), NoLease> {
         let now_ms = self.host.now_ms();
         let mut known = self.known();
         let Some((record, _)) = known.record.filter(|_| !known.went_back) else {
@@ -614,7 +657,7 @@ impl LeasePool {
             let kept = entry.kept.as_ref().filter(|_| !entry.is_busy && !entry.is_broken);
             (*id, kept.map(|(lease, _)| lease))
         });
-        let chosen = choose(&self.rules, &record.pool, leases, asked, now_ms)?;
+        let chosen = asked.choose(&self.rules, &record.pool, leases, now_ms)?;
         let entry = known.leases.entry(chosen.id).or_default();
         entry.is_busy = true;
         let expect = entry.kept.as_ref().map(|(_, stamp)| *stamp);
@@ -697,6 +740,7 @@ impl LeaseView {
     fn new(id: u32, lease: &Lease, now_ms: u64) -> LeaseView {
         let state = match lease.state {
             LeaseState::Released => "released",
+            LeaseState::Kept => "kept",
             _ if now_ms >= lease.not_after_ms => "over",
             LeaseState::Revoked => "revoked",
             LeaseState::Held => "held",

@@ -18,14 +18,14 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use getid_core::server::worker::{Lease, PoolRules, TokenDigest};
+use getid_core::server::worker::{InstanceRequest, Lease, PoolRules, TokenDigest};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::{sleep, timeout};
 
 pub use self::counts::PoolCounts;
 pub use self::error::WorkerError;
-use self::lease_pool::LeasePool;
+use self::lease_pool::{LeasePool, stored_name};
 pub use self::record::is_holder_name;
 use getid_store::records::RecordStore;
 use getid_system::{io_threads, threads};
@@ -90,6 +90,28 @@ impl GrantedLease {
         let Lease { not_before_ms, not_after_ms, ttl_ms: lease_ms, .. } = *lease;
         GrantedLease { id, token: token.text(), not_before_ms, not_after_ms, lease_ms }
     }
+}
+
+/// A program's request for a machine id, which it proves by the name of its instance alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MachineRequest {
+    /// Name of the instance: any bytes.
+    pub instance: Vec<u8>,
+    /// Number of machine ids that its layout has: it takes one below.
+    pub ids: u32,
+    /// Silence after which another instance may get the id, ms; `None`: never.
+    pub guard_ms: Option<u64>,
+    /// Time on the instance's clock, Unix ms; `None`: R.
+    pub now_ms: Option<u64>,
+}
+
+/// Machine id of an instance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MachineId {
+    /// The machine id.
+    pub id: u32,
+    /// Unix time in ms before which the instance must not make an ID with it.
+    pub from_ms: u64,
 }
 
 /// Secret that authorizes a holder to renew or release its lease.
@@ -295,6 +317,46 @@ impl Workers {
     ) -> Result<(), WorkerError> {
         let lease_pool = self.find(pool)?;
         self.run(async move { lease_pool.release(id, token.digest(), last_ms).await }).await
+    }
+
+    /// Returns the machine id of an instance, which keeps it until [`Workers::revert`], or until it was silent for its
+    /// `guard_ms` and another instance gets the id.
+    ///
+    /// # Errors
+    ///
+    /// [`WorkerError`] for the reason of the refusal: [`NoLease::Exhausted`] if all ids are taken.
+    ///
+    /// [`NoLease::Exhausted`]: getid_core::server::worker::NoLease::Exhausted
+    pub async fn distribute(&self, pool: &str, request: &MachineRequest) -> Result<MachineId, WorkerError> {
+        let lease_pool = self.find(pool)?;
+        let name = stored_name(&request.instance);
+        let &MachineRequest { ids, guard_ms, .. } = request;
+        let from_ms = request.now_ms.unwrap_or_else(|| self.host.now_ms());
+        self.run(async move { lease_pool.distribute(&InstanceRequest { name: &name, ids, guard_ms, from_ms }).await })
+            .await
+    }
+
+    /// Reports that an instance lives, and its clock's time, or R. Returns false if it has no machine id.
+    ///
+    /// # Errors
+    ///
+    /// [`WorkerError`] for the reason of the refusal.
+    pub async fn guard(&self, pool: &str, instance: &[u8], last_ms: Option<u64>) -> Result<bool, WorkerError> {
+        let lease_pool = self.find(pool)?;
+        let (name, last_ms) = (stored_name(instance), last_ms.unwrap_or_else(|| self.host.now_ms()));
+        self.run(async move { lease_pool.guard(&name, last_ms).await }).await
+    }
+
+    /// Gives back the machine id of an instance, whose newest ID is not past its clock's time, or R. Returns false if
+    /// it has none.
+    ///
+    /// # Errors
+    ///
+    /// [`WorkerError`] for the reason of the refusal.
+    pub async fn revert(&self, pool: &str, instance: &[u8], last_ms: Option<u64>) -> Result<bool, WorkerError> {
+        let lease_pool = self.find(pool)?;
+        let (name, last_ms) = (stored_name(instance), last_ms.unwrap_or_else(|| self.host.now_ms()));
+        self.run(async move { lease_pool.revert(&name, last_ms).await }).await
     }
 
     /// Opens a pool at once, on an operator's assurance that no id of it was ever leased. An open pool does not change.

@@ -56,6 +56,7 @@ pub(super) fn pool_text(name: &str, record: &PoolRecord, stamp: Stamp) -> String
 pub(super) fn lease_text(pool: &str, id: u32, lease: &Lease, stamp: Stamp) -> String {
     let state = match lease.state {
         LeaseState::Held => "held",
+        LeaseState::Kept => "kept",
         LeaseState::Released => "released",
         LeaseState::Revoked => "revoked",
     };
@@ -102,8 +103,9 @@ pub(super) fn read_pool(name: &str, text: &str) -> Result<PoolRecord, RecordErro
 pub(super) fn read_lease(pool: &str, id: u32, text: &str) -> Result<Lease, RecordError> {
     let mut lines = BodyLines::of(text, KIND_LEASE, &id.to_string())?;
     lines.value("pool", pool, |found| (found == pool).then_some(()))?;
-    let state = lines.value("state", "held, released or revoked", |word| match word {
+    let state = lines.value("state", "held, kept, released or revoked", |word| match word {
         "held" => Some(LeaseState::Held),
+        "kept" => Some(LeaseState::Kept),
         "released" => Some(LeaseState::Released),
         "revoked" => Some(LeaseState::Revoked),
         _ => None,
@@ -218,7 +220,8 @@ mod tests {
     #[test]
     fn texts_read_back() {
         let nameless = Lease { name: String::new(), token_before: None, state: LeaseState::Held, ..lease() };
-        for lease in [lease(), nameless] {
+        let kept = Lease { token: TokenDigest::NONE, state: LeaseState::Kept, ..lease() };
+        for lease in [lease(), nameless, kept] {
             let text = lease_text("orders", 7, &lease, STAMP);
             assert_eq!(read_lease("orders", 7, &text), Ok(lease), "{text}");
         }

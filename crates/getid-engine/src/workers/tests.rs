@@ -1,5 +1,7 @@
 //! Tests of pools over a store in memory, with one or two servers.
 
+mod instances;
+
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
@@ -38,6 +40,7 @@ struct FaultyStore {
     delays: AtomicBool,
     delayed: Mutex<Option<(Key, Option<Stamp>, RecordRow)>>,
     writes: AtomicU64,
+    lists: AtomicU64,
 }
 
 impl FaultyStore {
@@ -76,10 +79,11 @@ impl RecordStore for FaultyStore {
     }
 
     fn list<'a>(&'a self, prefix: &'a str, after: &'a str, limit: usize) -> RecordFuture<'a, RecordPage> {
-        match self.away() {
-            Err(error) => Box::pin(async { error }),
-            Ok(()) => self.rows.list(prefix, after, limit),
+        if let Err(error) = self.away() {
+            return Box::pin(async { error });
         }
+        self.lists.fetch_add(1, Relaxed);
+        self.rows.list(prefix, after, limit)
     }
 
     fn write<'a>(&'a self, key: &'a Key, expect: Option<Stamp>, new: &'a RecordRow) -> RecordFuture<'a, WriteResult> {

@@ -53,6 +53,7 @@ pub use request_effect::{
     RequestEffect, RequestForm, RequestSource, counter_reply, named_reply, range_reply, unnamed_reply,
 };
 use reservations::TurnIds;
+pub use scripts::MachineScript;
 pub use sequence_effect::{
     EndTime, HashFields, HashQuery, KeyProperty, KeyScan, KeysEffect, ScriptEffect, SequenceEffect, SeriesCursor,
     SeriesReader, SetCondition, SetReply, SetSequence, TtlForm,

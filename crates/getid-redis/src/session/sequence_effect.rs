@@ -483,6 +483,15 @@ pub enum ScriptEffect {
         /// Number of values that each [`ScriptEffect::Allocate`] takes: the sequence's `cache`.
         allocation: u32,
     },
+    /// Makes a sequence at the value `last`, unless it exists: answer the last of the drawn values.
+    CountFrom {
+        /// Name of the sequence.
+        key: Key,
+        /// Value above which a new sequence counts.
+        last: i64,
+        /// Number of values.
+        values: u32,
+    },
     /// Takes as many values as the sequence's `cache`: answer the first one, and their number.
     Allocate(Key),
 }

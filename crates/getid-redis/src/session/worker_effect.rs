@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Effects of `WORKERID`.
+/// Effects of `WORKERID`, and of CosId's scripts of machine ids.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WorkerEffect {
     /// `LEASE`: answer the id, a token, the first millisecond, the exclusive end, and the length in ms.
@@ -35,6 +35,37 @@ pub enum WorkerEffect {
         token: WorkerWord,
         /// Time of the holder's newest ID, Unix ms.
         last_ms: Option<u64>,
+    },
+    /// Answer the machine id of an instance and the Unix time in ms at which it begins, or -1 twice if all are taken.
+    Distribute {
+        /// Name of the pool.
+        pool: String,
+        /// Name of the instance.
+        instance: Vec<u8>,
+        /// Number of machine ids that its layout has.
+        ids: u32,
+        /// Silence after which another instance may get the id, ms; `None`: never.
+        guard_ms: Option<u64>,
+        /// Time on the instance's clock, Unix ms.
+        now_ms: u64,
+    },
+    /// Renew the lease of an instance: answer 1, or 0 if it has none.
+    Guard {
+        /// Name of the pool.
+        pool: String,
+        /// Name of the instance.
+        instance: Vec<u8>,
+        /// Time on the instance's clock, Unix ms.
+        last_ms: u64,
+    },
+    /// Give back the machine id of an instance: answer 1, or 0 if it has none.
+    Revert {
+        /// Name of the pool.
+        pool: String,
+        /// Name of the instance.
+        instance: Vec<u8>,
+        /// Time on the instance's clock, Unix ms.
+        last_ms: u64,
     },
     /// `LIST`: answer a cursor, and a map for each lease.
     List {

@@ -160,11 +160,32 @@ async fn get_expire(
 
 /// Implements `SET`: makes or raises a sequence, and then sets its end, if the command has one.
 async fn set_to(server: &Server, sequences: &Arc<Sequences>, set: SetSequence, client: &Client) -> KeysResult {
+    if set.condition == SetCondition::New {
+        check_segments(server, sequences, &set.key).await?;
+    }
     let (is_set, old) = raise_to(server, sequences, &set, client).await?;
     if let Some(end) = set.end.filter(|_| is_set) {
         expire(server, sequences, &set.key, end, EndCondition::default(), client).await?;
     }
     Ok(set.reply.answer(is_set, old).into())
+}
+
+/// Fails if CosId cannot count by the sequence, which it creates at each start: it takes all numbers of a segment, of
+/// which others belong to other stores if they are more than 1 apart.
+pub(super) async fn check_segments(server: &Server, sequences: &Arc<Sequences>, key: &Key) -> Result<(), ErrorReply> {
+    if !(key.as_str().starts_with("cosid:{") && key.as_str().ends_with("}.adder")) {
+        return Ok(());
+    }
+    let found = sequences.inspect(key).await.map_err(|error| of_sequence(&error, key.as_str()))?;
+    let found = found.and_then(|view| view.rows.first().map(|(_, row)| row.spec.increment as usize));
+    match found.unwrap_or_else(|| server.config.get().sequences.stores.len()) {
+        0 | 1 => Ok(()),
+        increment => Err(format!(
+            "ERR sequence '{key}' counts by {increment}, and CosId takes every number of a segment: give its servers one \
+             sequence-store, and the sequence increment 1"
+        )
+        .into()),
+    }
 }
 
 /// Makes or raises a sequence. Returns whether that was done, and the value before.

@@ -7,6 +7,7 @@ use getid_core::server::{Key, Run, SequenceRefusal, SequenceRequest, Spec};
 use tokio::time::Instant;
 
 use super::EffectReply;
+use super::keys::check_segments;
 use crate::Server;
 use crate::audit::AuditAction;
 use crate::error_replies::{of_sequence, of_standby};
@@ -31,9 +32,12 @@ pub(super) async fn perform(server: &Arc<Server>, effect: ScriptEffect, client: 
         ScriptEffect::Init { key, first, allocation } => {
             let made = init(sequences, &key, first, allocation).await;
             if made == Ok(Value::Integer(1)) {
-                server.audit(AuditAction::Sequence { what: "EVAL that makes a sequence", name: key.as_str() }, client);
+                log_creation(server, &key, client);
             }
             made
+        }
+        ScriptEffect::CountFrom { key, last, values } => {
+            count_from(server, sequences, (&key, last), values, client).await
         }
         ScriptEffect::Allocate(key) => allocate(server, sequences, &key).await,
     };
@@ -71,6 +75,32 @@ async fn count(sequences: &Arc<Sequences>, key: &Key, values: u32, only_if_prese
         }
     }
     Ok(Value::Integer(take(sequences, key, values).await?.last_of(0)))
+}
+
+/// Draws values of a sequence, which begins above `last` if it is new.
+async fn count_from(
+    server: &Arc<Server>,
+    sequences: &Arc<Sequences>,
+    (key, last): (&Key, i64),
+    values: u32,
+    client: &Client,
+) -> ScriptResult {
+    let failed = |error: SequenceError| of_sequence(&error, key.as_str());
+    check_segments(server, sequences, key).await?;
+    if sequences.find(key).await.map_err(failed)?.is_none() {
+        let spec = sequences.settings().spec();
+        match sequences.create(key.clone(), spec, Some(last), CreateOptions::default()).await {
+            Ok(_) => log_creation(server, key, client),
+            // Another client was faster.
+            Err(SequenceError::Exists(_)) => {}
+            Err(error) => return Err(failed(error)),
+        }
+    }
+    count(sequences, key, values, false).await
+}
+
+fn log_creation(server: &Server, key: &Key, client: &Client) {
+    server.audit(AuditAction::Sequence { what: "EVAL that makes a sequence", name: key.as_str() }, client);
 }
 
 async fn init(sequences: &Arc<Sequences>, key: &Key, first: i64, allocation: u32) -> ScriptResult {

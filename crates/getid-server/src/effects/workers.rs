@@ -1,4 +1,4 @@
-//! `WORKERID`: worker ids for programs that make IDs themselves.
+//! `WORKERID`, and CosId's scripts of machine ids: worker ids for programs that make IDs themselves.
 
 use std::sync::Arc;
 
@@ -6,8 +6,10 @@ use super::EffectReply;
 use crate::Server;
 use crate::audit::AuditAction;
 use crate::error_replies::{of_standby, of_workers};
+use crate::logging::throttle::throttled;
 use crate::registry::Client;
-use getid_engine::workers::{LeaseToken, LeaseView, PoolView, WorkerError, Workers};
+use getid_core::server::worker::NoLease;
+use getid_engine::workers::{LeaseToken, LeaseView, MachineRequest, PoolView, WorkerError, Workers};
 use getid_redis::resp::{ErrorKind, ErrorReply, Value};
 use getid_redis::session::WorkerEffect;
 
@@ -19,11 +21,13 @@ const NO_POOLS: ErrorReply = ErrorReply::fixed(
 );
 
 pub(super) async fn perform(server: &Arc<Server>, effect: WorkerEffect, client: &Client) -> EffectReply {
-    let Some(workers) = server.workers() else { return Value::Error(NO_POOLS).into() };
+    let Some(workers) = server.workers() else {
+        return Value::Error(namespace_of(&effect).map_or(NO_POOLS, no_namespace)).into();
+    };
     if let Some(refusal) = server.generators.standby_refusal() {
         return Value::Error(of_standby(&refusal)).into();
     }
-    let outcome = answer(workers, &effect).await;
+    let outcome = answer(server, workers, &effect).await;
     match (&outcome, &effect) {
         (Ok(_), WorkerEffect::Init { pool }) => server.audit(AuditAction::WorkerIdInit { pool }, client),
         (Ok(_), WorkerEffect::Revoke { pool, id }) => {
@@ -31,10 +35,33 @@ pub(super) async fn perform(server: &Arc<Server>, effect: WorkerEffect, client: 
         }
         _ => {}
     }
-    outcome.unwrap_or_else(|error| Value::Error(of_workers(&error))).into()
+    let error_reply = |error| match (&error, namespace_of(&effect)) {
+        (WorkerError::NoSuchPool { .. }, Some(namespace)) => no_namespace(namespace),
+        _ => of_workers(&error),
+    };
+    outcome.unwrap_or_else(|error| Value::Error(error_reply(error))).into()
 }
 
-async fn answer(workers: &Workers, effect: &WorkerEffect) -> Result<Value, WorkerError> {
+/// Returns CosId's namespace, if the effect is that of a script of machine ids.
+fn namespace_of(effect: &WorkerEffect) -> Option<&str> {
+    match effect {
+        WorkerEffect::Distribute { pool, .. }
+        | WorkerEffect::Guard { pool, .. }
+        | WorkerEffect::Revert { pool, .. } => Some(pool),
+        _ => None,
+    }
+}
+
+/// Returns the error for a namespace of CosId without a pool, with settings that suit CosId's.
+fn no_namespace(namespace: &str) -> ErrorReply {
+    let text = format!(
+        "ERR no such worker pool '{namespace}', for the machine ids of CosId's namespace: 'worker-pool {namespace} size \
+         1024 lease 5m longest 10m' in the configuration, and a restart, make it"
+    );
+    ErrorReply::new(ErrorKind::NotFound, text)
+}
+
+async fn answer(server: &Server, workers: &Workers, effect: &WorkerEffect) -> Result<Value, WorkerError> {
     Ok(match effect {
         WorkerEffect::Lease { pool, name, ttl_ms } => {
             let granted = workers.lease(pool, name.clone(), *ttl_ms).await?;
@@ -56,6 +83,17 @@ async fn answer(workers: &Workers, effect: &WorkerEffect) -> Result<Value, Worke
             workers.release(pool, *id, token, *last_ms).await?;
             Value::OK
         }
+        WorkerEffect::Distribute { pool, instance, ids, guard_ms, now_ms } => {
+            let (instance, now_ms) = (instance.clone(), Some(*now_ms));
+            let request = MachineRequest { instance, ids: *ids, guard_ms: *guard_ms, now_ms };
+            distribute(server, workers, pool, &request).await?
+        }
+        WorkerEffect::Guard { pool, instance, last_ms } => {
+            Value::Integer(workers.guard(pool, instance, Some(*last_ms)).await?.into())
+        }
+        WorkerEffect::Revert { pool, instance, last_ms } => {
+            Value::Integer(workers.revert(pool, instance, Some(*last_ms)).await?.into())
+        }
         WorkerEffect::List { pool, from, count } => {
             let (next, leases) = workers.leases(pool, *from, *count as usize).await?;
             let cursor = next.map_or_else(String::new, |next| next.to_string());
@@ -68,6 +106,25 @@ async fn answer(workers: &Workers, effect: &WorkerEffect) -> Result<Value, Worke
         }
         WorkerEffect::Revoke { pool, id } => ms(workers.revoke(pool, *id).await?),
     })
+}
+
+/// Answers the machine id of an instance. If all are taken, CosId expects -1 twice, and the log has the reason.
+async fn distribute(
+    server: &Server,
+    workers: &Workers,
+    pool: &str,
+    request: &MachineRequest,
+) -> Result<Value, WorkerError> {
+    match workers.distribute(pool, request).await {
+        Ok(machine) => Ok(Value::Array(vec![Value::Integer(machine.id.into()), ms(machine.from_ms)])),
+        Err(error @ WorkerError::NoLease { why: NoLease::Exhausted { .. }, .. }) => {
+            let error = error.to_string();
+            let (_, reason) = error.split_once(' ').unwrap_or(("", &error));
+            throttled!(server.throttle, NoMachineId, "an instance of CosId got no machine id: {reason}");
+            Ok(Value::Array(vec![Value::Integer(-1); 2]))
+        }
+        Err(error) => Err(error),
+    }
 }
 
 fn ms(number: u64) -> Value {

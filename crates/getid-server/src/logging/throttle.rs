@@ -79,6 +79,8 @@ kinds! {
     Settings = WARN, 10, 1, "warnings about changes of settings were left out";
     /// A Leaf or Tinyid client requested a name that no sequence can have.
     UnservedName = WARN, 1, 3600, "requests of Leaf's and Tinyid's clients for names that no sequence can have";
+    /// An instance of CosId requested a machine id, and all of the pool are taken.
+    NoMachineId = WARN, 1, 60, "requests of CosId's instances found no free machine id";
     /// Reserved numbers of a gapless generator became overdue.
     NumberOverdue = WARN, 10, 3600, "gapless generators with overdue numbers";
     /// A restore made numbers of a gapless generator unclear.

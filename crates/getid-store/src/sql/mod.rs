@@ -48,7 +48,7 @@ use getid_core::server::beat::{BeatAnswer, BeatRequest, Credentials};
 use getid_core::server::checks::{Fault, planted};
 use getid_core::server::ledger::{LedgerCounts, LedgerPage, LedgerQuery, NumberAnswer, NumberRefusal, NumberRequest};
 use getid_core::server::request_key::{ClaimVerdict, RequestRow, RequestScope};
-use getid_core::server::{CivilDay, EndChange, GAPLESS, Key, Reset, Spec, VALUE_MAX};
+use getid_core::server::{CivilDay, EndChange, GAPLESS, Key, Reset, Spec, VALUE_MAX, is_sequence_name};
 
 pub use self::open::{open, open_all, open_records};
 pub use self::open_error::{OpenError, same_store};
@@ -856,7 +856,7 @@ impl RowPage {
     fn cursor_of(name: &str, series: &str, period: &str) -> String {
         if !series.is_empty() || name.contains('/') {
             format!("{name}/{series}@{period}")
-        } else if !period.is_empty() || name.contains('@') {
+        } else if !period.is_empty() || name.contains('@') && !is_sequence_name(name) {
             format!("{name}@{period}")
         } else {
             name.to_owned()
@@ -865,7 +865,9 @@ impl RowPage {
 
     /// Splits a cursor, which may be any text, into name, series and period.
     pub fn cursor(after: &str) -> [&str; 3] {
-        let Some((key, period)) = after.rsplit_once('@') else { return [after, "", ""] };
+        let Some((key, period)) = after.rsplit_once('@').filter(|_| !is_sequence_name(after)) else {
+            return [after, "", ""];
+        };
         let (name, series) = key.rsplit_once('/').unwrap_or((key, ""));
         [name, series, period]
     }

@@ -372,7 +372,10 @@ SET beat = max(beat, excluded.beat), is_live = excluded.is_live, is_own = exclud
 
     /// Removes the notes of older periods than the newest ones of a counter that is noted for the first time.
     fn forget_older(transaction: &Transaction<'_>, uuid: &str, key: &Key) -> rusqlite::Result<()> {
-        let Some((owner, period)) = key.as_str().split_once('@') else { return Ok(()) };
+        let (owner, period) = (key.without_period(), key.period());
+        if period.is_empty() {
+            return Ok(());
+        }
         // Periods of one reset begin with the same character, have the same length, and sort by time.
         let mut forget = transaction.prepare_cached(
             "DELETE FROM had WHERE store = ?1 AND key >= ?2 AND key < ?2 || '~' AND length(key) = ?3 AND key NOT IN \
@@ -382,11 +385,6 @@ SET beat = max(beat, excluded.beat), is_live = excluded.is_live, is_own = exclud
         let alike = format!("{owner}@{}", period.get(..1).unwrap_or_default());
         let length = i64::try_from(key.as_str().len()).unwrap_or(i64::MAX);
         forget.execute(params![uuid, alike, length, PERIODS_KEPT]).map(drop)
-    }
-
-    /// Returns the name, or the name and the key, whose periods are noted.
-    fn owner_of(key: &Key) -> &str {
-        key.as_str().split('@').next().unwrap_or_default()
     }
 
     pub(super) struct NotesFile {
@@ -598,7 +596,7 @@ SET beat = max(beat, excluded.beat), is_live = excluded.is_live, is_own = exclud
         pub(super) fn begun(&self, keys: &[Key]) -> rusqlite::Result<Vec<bool>> {
             self.transact(|transaction| {
                 let mut find = transaction.prepare_cached("SELECT 1 FROM begun WHERE name = ?1 AND period = ?2")?;
-                keys.iter().map(|key| find.exists([owner_of(key), key.period()])).collect()
+                keys.iter().map(|key| find.exists([key.without_period(), key.period()])).collect()
             })
         }
 
@@ -612,8 +610,8 @@ SET beat = max(beat, excluded.beat), is_live = excluded.is_live, is_own = exclud
                      ORDER BY period DESC LIMIT ?3)",
                 )?;
                 keys.iter().try_for_each(|key| {
-                    put.execute([owner_of(key), key.period()])?;
-                    forget.execute(params![owner_of(key), key.period(), PERIODS_KEPT]).map(drop)
+                    put.execute([key.without_period(), key.period()])?;
+                    forget.execute(params![key.without_period(), key.period(), PERIODS_KEPT]).map(drop)
                 })
             })
         }
@@ -743,6 +741,19 @@ mod tests {
         let kept = notes.begun(hours).await;
         assert_eq!(kept.iter().position(|is_kept| *is_kept), Some(16), "{kept:?}");
         assert!(kept[16..].iter().all(|is_kept| *is_kept), "{kept:?}");
+    }
+
+    /// CosId counts each day under a name of its own.
+    #[tokio::test]
+    async fn names_with_a_date_are_no_periods_of_one_counter() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let notes = SequenceNotes::in_file(dir.path().join("notes"));
+        let days: Vec<Key> = (10..30).filter_map(|day| Key::new(&format!("cosid:{{a@202611{day}}}.adder"))).collect();
+        for key in &days {
+            let had = RowNote { key: key.clone(), ..had(1, 101, 0, 5).swap_remove(0) };
+            assert_eq!(notes.check("s", vec![had], None).await, [None]);
+        }
+        assert_eq!(notes.highest(days).await, [101; 20]);
     }
 
     /// Each key of a generator has its own newest periods, in both kinds of notes.

@@ -16,6 +16,7 @@ mod connection;
 mod ids;
 mod introspect;
 mod keys;
+mod machines;
 mod numbers;
 mod pubsub;
 mod requests;

@@ -1,10 +1,11 @@
 //! `EVAL`, `EVALSHA` and `SCRIPT`: known scripts are replaced by their meaning; all others are refused.
 
-use super::{Call, CommandReply, CommandResult, NOT_AN_INTEGER, OK};
+use super::{Call, CommandReply, CommandResult, NOT_AN_INTEGER, OK, machines};
 use crate::resp::{ErrorKind, ErrorReply, Value, parse_integer};
 use crate::session::effect::Effect;
-use crate::session::scripts::{KnownScript, ScriptMeaning, by_sha1, by_text};
+use crate::session::scripts::{KnownScript, ScriptMeaning, SequenceScript, by_sha1, by_text};
 use crate::session::sequence_effect::ScriptEffect;
+use getid_core::server::{Key, VALUE_MAX};
 
 /// Redis's answer to an unknown SHA-1. Libraries then send the text.
 const NO_SCRIPT: ErrorReply = ErrorReply::fixed(ErrorKind::Invalid, "NOSCRIPT No matching script. Please use EVAL.");
@@ -12,8 +13,8 @@ const NO_SCRIPT: ErrorReply = ErrorReply::fixed(ErrorKind::Invalid, "NOSCRIPT No
 /// Number of hex digits of a SHA-1.
 const SHA1_DIGITS: usize = 40;
 
-const UNKNOWN: &str = "ERR only the counting scripts of django-redis (incr, decr) and Redisson (RIdGenerator) are \
-                       supported: use INCR, INCRBY or SEQUENCE NEXT instead";
+const UNKNOWN: &str = "ERR only the counting scripts of django-redis (incr, decr) and Redisson (RIdGenerator), and \
+                       those of CosId, are supported: use INCR, INCRBY, SEQUENCE NEXT or WORKERID LEASE instead";
 
 /// Implements `EVAL script numkeys key ... arg ...`.
 pub(super) fn eval(call: &mut Call<'_>) -> CommandResult {
@@ -45,33 +46,50 @@ fn key_count(call: &Call<'_>) -> Result<usize, ErrorReply> {
 }
 
 fn run(call: &mut Call<'_>, known: &KnownScript, keys: usize) -> CommandResult {
-    call.check_store()?;
     let [own_keys, own_args] = known.takes;
     let args = call.args.len() - 3 - keys;
     if [keys, args] != known.takes {
-        let script = format!("{:?}", known.meaning);
         return Err(format!(
-            "ERR script {script} takes {own_keys} keys and {own_args} other arguments, and got {keys} and {args}"
+            "ERR script {} takes {own_keys} keys and {own_args} other arguments, and got {keys} and {args}",
+            known.meaning
         )
         .into());
     }
+    match known.meaning {
+        ScriptMeaning::Sequence(script) => count(call, script, keys),
+        ScriptMeaning::Machine(script) => machines::run(call, script),
+    }
+}
+
+/// Runs a script that counts.
+fn count(call: &mut Call<'_>, script: SequenceScript, keys: usize) -> CommandResult {
+    call.check_store()?;
     let key = call.sequence_at(3)?;
     let number = |at: usize| parse_integer(call.args.get(3 + keys + at).unwrap_or_default()).ok_or(NOT_AN_INTEGER);
-    let effect = match known.meaning {
-        ScriptMeaning::Count | ScriptMeaning::CountIfPresent => {
+    let effect = match script {
+        SequenceScript::Count | SequenceScript::CountIfPresent => {
             let values = call.requested_values(number(0)?, &key)?;
-            ScriptEffect::Count { key, values, only_if_present: known.meaning == ScriptMeaning::CountIfPresent }
+            ScriptEffect::Count { key, values, only_if_present: script == SequenceScript::CountIfPresent }
         }
-        ScriptMeaning::Init => {
-            let (first, allocation) = (number(0)?, number(1)?);
-            if !(0..=getid_core::server::VALUE_MAX).contains(&first) {
-                return Err(format!("ERR sequence '{key}' cannot begin at {first}: its values are not negative").into());
-            }
+        SequenceScript::Init => {
+            let (first, allocation) = (begin(number(0)?, &key)?, number(1)?);
             ScriptEffect::Init { first, allocation: call.requested_values(allocation, &key)?, key }
         }
-        ScriptMeaning::Allocate => ScriptEffect::Allocate(key),
+        SequenceScript::CountFrom => {
+            let (last, values) = (begin(number(0)?, &key)?, number(1)?);
+            ScriptEffect::CountFrom { last, values: call.requested_values(values, &key)?, key }
+        }
+        SequenceScript::Allocate => ScriptEffect::Allocate(key),
     };
     Ok(CommandReply::Effect(Effect::Script(effect)))
+}
+
+/// Checks the value at which a script begins a sequence.
+fn begin(value: i64, key: &Key) -> Result<i64, ErrorReply> {
+    if (0..=VALUE_MAX).contains(&value) {
+        return Ok(value);
+    }
+    Err(format!("ERR sequence '{key}' cannot begin at {value}: its values are not negative").into())
 }
 
 /// Implements `SCRIPT LOAD script`.

@@ -134,7 +134,11 @@ pub(super) fn revoke(call: &mut Call<'_>) -> CommandResult {
 }
 
 fn pool(call: &Call<'_>) -> Result<String, ErrorReply> {
-    let name = call.arg(2);
+    pool_named(call.arg(2))
+}
+
+/// Checks the name of a pool.
+pub(super) fn pool_named(name: &[u8]) -> Result<String, ErrorReply> {
     let is_known = |byte: &u8| byte.is_ascii_alphanumeric() || b"_.-".contains(byte);
     let is_name = (1..=POOL_BYTES_MAX).contains(&name.len()) && name.iter().all(is_known);
     let text = str::from_utf8(name).ok().filter(|_| is_name);
@@ -152,6 +156,6 @@ fn worker_id(call: &Call<'_>) -> Result<u32, ErrorReply> {
     known.ok_or_else(|| format!("ERR {id} is not a worker id: expected 0 to {max}").into())
 }
 
-fn effect(effect: WorkerEffect) -> CommandReply {
+pub(super) fn effect(effect: WorkerEffect) -> CommandReply {
     CommandReply::Effect(Effect::Worker(effect))
 }
