@@ -70,6 +70,7 @@ use getid_redis::acl::{AclLog, LoginLimiter, LoginLog};
 use getid_redis::session::Settings;
 use getid_redis::stats::{LatencyEvents, SlowLog};
 use getid_system::usage;
+use getid_text::host_port::HostPort;
 
 /// State that the connections of a process share.
 pub struct Server {
@@ -130,6 +131,8 @@ pub struct Process {
     pub executable: String,
     /// `port`, or `tls-port` where that is 0, as in Redis; 0: no TCP.
     pub tcp_port: u16,
+    /// This server's address for clients (`announce-address`); `None` without a TCP port.
+    pub announced: Option<HostPort>,
 }
 
 impl Server {
