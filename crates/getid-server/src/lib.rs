@@ -29,6 +29,7 @@ pub mod intake;
 mod ledgers;
 pub mod listen;
 pub mod logging;
+pub mod master;
 pub mod metrics;
 pub mod monitor;
 mod output_limit;

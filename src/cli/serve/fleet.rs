@@ -49,9 +49,7 @@ impl FleetMember {
                 .map_err(ServeError::ClaimStore)
         };
         let view: Arc<ClaimView> = Arc::default();
-        if config.http.port != 0 {
-            view.set_lister(ClaimLister::new(open()?));
-        }
+        view.set_lister(ClaimLister::new(open()?));
         let upkeep = upkeep(store, &view);
         let fleet = FleetMember { view, hooks: Arc::default(), ends: Arc::default(), _upkeep: upkeep };
         let host = host::name();
