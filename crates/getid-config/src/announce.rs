@@ -59,7 +59,7 @@ impl Config {
         let host = match ips().find(|ip| !ip.is_unspecified() && !ip.is_loopback()) {
             Some(ip) => ip.to_string(),
             None if ips().any(|ip| ip.is_unspecified()) && !host_name.is_empty() => host_name.to_ascii_lowercase(),
-            None => ips().next()?.to_string(),
+            None => ips().find(|ip| !ip.is_unspecified())?.to_string(),
         };
         Some(HostPort { host, port })
     }

@@ -350,6 +350,8 @@ const DIRECTIVES: &[Directive] = &[
     row("announce-peers", "", words((1, announce::PEERS_MAX), "at most 16 hosts with or without ports",
         announce::set_peers, announce::peer_words),
         "Addresses of all servers with this server-id."),
+    row("cluster-emulation", "no", yes_no!(announce.cluster_emulation),
+        "Whether the server answers clients in cluster mode as a Redis Cluster with one master.").at_start(),
     // Sequences
     row("sequence-store", "", lines((1, 1), "one address", None, LineStyle::Values, stores::set, stores::lines),
         "Store of sequences; \"\": a file in dir, none: no sequences.").at_start().secrecy(Secrecy::Addresses),

@@ -363,6 +363,8 @@ pub struct AnnounceConfig {
     /// All servers with this server-id, with or without this one, at most 16; see [`Config::announced_peers`]
     /// (`announce-peers`).
     pub peers: Vec<HostMaybePort>,
+    /// Whether the server answers as a Redis Cluster with one master (`cluster-emulation`).
+    pub cluster_emulation: bool,
 }
 
 /// Longest name of a server, bytes: RFC 1035's limit of a host name.

@@ -68,7 +68,7 @@ use getid_engine::generators::Generators;
 use getid_engine::generators::time::Issuer;
 use getid_engine::workers::Workers;
 use getid_redis::acl::{AclLog, LoginLimiter, LoginLog};
-use getid_redis::session::Settings;
+use getid_redis::session::{ClusterSettings, Settings};
 use getid_redis::stats::{LatencyEvents, SlowLog};
 use getid_system::usage;
 use getid_text::host_port::HostPort;
@@ -190,10 +190,19 @@ impl Server {
         claim.on_role(move |role| {
             let Some(server) = server.upgrade() else { return };
             let is_standby = role == ClaimRole::Standby;
-            let Ok(()) = server
-                .settings
-                .update(|settings| Ok::<_, Infallible>(Settings { is_standby, ..Settings::clone(settings) }));
+            let moved_to = server.claim_redirect();
+            let Ok(()) = server.settings.update(|settings| {
+                let cluster = settings.cluster.as_ref().map(|_| ClusterSettings { moved_to });
+                Ok::<_, Infallible>(Settings { is_standby, cluster, ..Settings::clone(settings) })
+            });
         });
+    }
+
+    /// Returns the address of the holder to which a standby refers clients in cluster mode.
+    fn claim_redirect(&self) -> Option<HostPort> {
+        let status = self.claim().filter(|claim| claim.is_standby())?.status();
+        HostPort::parse(&status.holder.as_ref()?.address)
+            .filter(|holder| self.process.announced.as_ref() != Some(holder))
     }
 
     /// Returns the issuer of the unnamed generator, which has the server's clock, watermark and limits.
