@@ -2,6 +2,8 @@
 //! rights, the last day, commands and errors, pools of worker ids, lines of the log, and the claims of a fleet. The log
 //! and the claims require an administrative right.
 
+use std::time::Duration;
+
 use axum::http::HeaderMap;
 use getid_core::Role;
 use getid_core::server::CounterKind;

@@ -11,6 +11,7 @@ mod keys;
 mod numbers;
 mod requests;
 mod scripts;
+mod sentinel;
 mod sequence;
 mod shutdown;
 mod workers;
@@ -48,6 +49,7 @@ impl Server {
             Effect::Client(effect) => client::perform(self, effect, client).await,
             Effect::Config(effect) => config::perform(self, effect, client).await.into(),
             Effect::Introspect(effect) => introspect::perform(self, effect, client),
+            Effect::Sentinel(effect) => sentinel::perform(self, effect, client).await.into(),
             Effect::Acl(effect) => acl::perform(self, effect, client).await,
             Effect::Keys(effect) => keys::perform(self, effect, client).await,
             Effect::Sequence(effect) => sequence::perform(self, effect, client).await,
