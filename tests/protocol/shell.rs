@@ -18,8 +18,9 @@ use getid_redis::command::{
 use getid_redis::resp::{DecodeLimits, DecodeStep, Decoder, ErrorKind, ErrorReply, Value};
 use getid_redis::session::{
     AclEffect, ClientEffect, ClientFilter, ClientKind, ClusterSettings, ConfigEffect, CounterPeriod, Effect,
-    ExpiringNames, ExtraDraws, IdsEffect, IntrospectEffect, NamedDrawResults, RequestEffect, SequenceCommandSettings,
-    SequenceDrawResults, Session, Settings, TURN_IDS_MAX, Timing, Turn,
+    ExpiringNames, ExtraDraws, IdsEffect, IntrospectEffect, MasterName, NO_SUCH_MASTER, NamedDrawResults,
+    RequestEffect, SentinelEffect, SequenceCommandSettings, SequenceDrawResults, Session, Settings, TURN_IDS_MAX,
+    Timing, Turn,
 };
 use getid_seal::{SealKeys, Sealer, Sealers};
 use getid_text::host_port::HostPort;
@@ -441,6 +442,7 @@ fn answer(effect: &Effect) -> Value {
         Effect::Config(effect) => answer_config(effect),
         Effect::Introspect(effect) => answer_introspect(effect),
         Effect::Acl(_) | Effect::Cluster(_) => unreachable!("the shell carries it out"),
+        Effect::Sentinel(effect) => answer_sentinel(*effect),
         Effect::Keys(effect) => keys::answer(effect),
         Effect::Sequence(effect) => keys::answer_operator(effect),
         Effect::Number(effect) => numbers::answer(effect),
@@ -457,6 +459,28 @@ fn answer_request(effect: &RequestEffect) -> Value {
     let RequestEffect { scope, fingerprint, for_s, form, .. } = effect;
     let (owner, name, request, words) = (scope.owner(), scope.name(), scope.request(), fingerprint.as_str());
     Value::Simple(format!("{owner} {name} '{request}' ({words}) for {for_s}: {form:?}").into())
+}
+
+/// Answers as the holder of server-id 0.
+fn answer_sentinel(effect: SentinelEffect) -> Value {
+    let is_known = |name| matches!(name, MasterName::Own | MasterName::Of(0));
+    match effect {
+        SentinelEffect::Address(name) if is_known(name) => Value::Array(vec!["127.0.0.1".into(), "7890".into()]),
+        SentinelEffect::Address(_) => Value::NullArray,
+        SentinelEffect::Masters => Value::Array(vec![Value::map([("name", Value::from("getid"))])]),
+        SentinelEffect::MyId => Value::from("c9d01069952cfc4d423ef9d9d38295f5322601e3"),
+        SentinelEffect::Master(name)
+        | SentinelEffect::Replicas(name)
+        | SentinelEffect::Sentinels(name)
+        | SentinelEffect::CheckQuorum(name)
+            if !is_known(name) =>
+        {
+            Value::error(NO_SUCH_MASTER)
+        }
+        SentinelEffect::Master(name) => Value::map([("name", Value::bulk(name.to_string()))]),
+        SentinelEffect::Replicas(_) | SentinelEffect::Sentinels(_) => Value::Array(Vec::new()),
+        SentinelEffect::CheckQuorum(_) => Value::Simple("OK 1 usable Sentinels".into()),
+    }
 }
 
 fn answer_client(effect: &ClientEffect) -> Value {

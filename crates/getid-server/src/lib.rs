@@ -30,6 +30,8 @@ mod ledgers;
 pub mod listen;
 pub mod logging;
 pub mod master;
+pub mod master_events;
+mod master_watch;
 pub mod metrics;
 pub mod monitor;
 mod output_limit;
@@ -57,6 +59,7 @@ use crate::handshakes::Handshakes;
 use crate::ledgers::LedgerWatch;
 use crate::logging::Log;
 use crate::logging::throttle::LogThrottle;
+use crate::master_events::MasterEvents;
 use crate::metrics::Metrics;
 use crate::monitor::Monitors;
 use crate::pause::Pauses;
@@ -90,6 +93,10 @@ pub struct Server {
     pub tls: Option<Arc<tls::Acceptor>>,
     /// Clients that see every command.
     pub monitors: Arc<Monitors>,
+    /// Messages for subscribers about changes of masters.
+    pub master_events: Arc<MasterEvents>,
+    /// Notified when this server's claim has another holder or this server another role.
+    claim_changed: Notify,
     slow_log: Mutex<SlowLog>,
     /// Latency events for LATENCY.
     events: Mutex<LatencyEvents>,
@@ -159,6 +166,8 @@ impl Server {
             process,
             tls,
             monitors: Arc::default(),
+            master_events: Arc::default(),
+            claim_changed: Notify::new(),
             slow_log: Mutex::default(),
             events: Mutex::default(),
             acl_log: Mutex::default(),
@@ -187,14 +196,18 @@ impl Server {
     fn follow_claim(self: &Arc<Server>) {
         let Some(claim) = self.claim() else { return };
         let server = Arc::downgrade(self);
-        claim.on_role(move |role| {
+        claim.on_change(move |role| {
             let Some(server) = server.upgrade() else { return };
             let is_standby = role == ClaimRole::Standby;
             let moved_to = server.claim_redirect();
-            let Ok(()) = server.settings.update(|settings| {
-                let cluster = settings.cluster.as_ref().map(|_| ClusterSettings { moved_to });
-                Ok::<_, Infallible>(Settings { is_standby, cluster, ..Settings::clone(settings) })
-            });
+            let now = server.settings.get();
+            let cluster = now.cluster.as_ref().map(|_| ClusterSettings { moved_to });
+            if now.is_standby != is_standby || now.cluster != cluster {
+                let Ok(()) = server.settings.update(|settings| {
+                    Ok::<_, Infallible>(Settings { is_standby, cluster, ..Settings::clone(settings) })
+                });
+            }
+            server.claim_changed.notify_one();
         });
     }
 

@@ -68,11 +68,13 @@ impl Server {
     /// the holder and its hold has ended. `reached_at` is the address at which the requesting client reached this
     /// server.
     pub fn own_master(&self, reached_at: &ConnectionAddr) -> Option<Master> {
+        if self.claim().is_some() { self.claim_master() } else { Some(self.only_master(reached_at)) }
+    }
+
+    /// Returns the master of this server's server-id by its claim. `None` too without a claim store.
+    pub(crate) fn claim_master(&self) -> Option<Master> {
         let now_ms = self.issuer().clock().wall_unix_ms();
-        match self.claim() {
-            Some(claim) => holder_of(&claim.status(), now_ms.max(0).cast_unsigned()),
-            None => Some(self.only_master(reached_at)),
-        }
+        holder_of(&self.claim()?.status(), now_ms.max(0).cast_unsigned())
     }
 
     /// Returns this server, which has no claim store, as the master.

@@ -299,6 +299,16 @@ pub enum Verb {
     SeriesCreate,
     SeriesHelp,
     SeriesList,
+    Sentinel,
+    SentinelCkQuorum,
+    SentinelGetMasterAddrByName,
+    SentinelHelp,
+    SentinelMaster,
+    SentinelMasters,
+    SentinelMyId,
+    SentinelReplicas,
+    SentinelSentinels,
+    SentinelSlaves,
     Sequence,
     SequenceAdopt,
     SequenceAlter,
@@ -653,6 +663,9 @@ fn unknown_subcommand(container: &Command, name: &[u8]) -> ErrorReply {
              servers, and 'getid claim' moves a claim. Try CLUSTER HELP."
         )
         .into();
+    }
+    if let Some(text) = (container.verb == Verb::Sentinel).then(|| table::absent_sentinel(name)).flatten() {
+        return ErrorReply { kind: ErrorKind::UnknownCommand, text: text.into_bytes().into() };
     }
     let help = format!("'. Try {} HELP.", container.full_name.to_ascii_uppercase());
     let text = [b"ERR unknown subcommand '", quote(name, QUOTED_BYTES_MAX), help.as_bytes()].concat();

@@ -396,6 +396,13 @@ impl ClientState {
         self.find_getid();
     }
 
+    /// Appends a message for each of its subscriptions that matches the channel.
+    pub(super) fn deliver(&self, channel: &[u8], message: &[u8], output: &mut Vec<u8>) {
+        if let Some(all) = &self.subscriptions {
+            all.deliver(self.view.protocol, channel, message, output);
+        }
+    }
+
     /// Returns the memory of its subscriptions, bytes.
     pub(super) fn subscription_bytes(&self) -> usize {
         self.subscriptions.as_ref().map_or(0, |all| all.memory_bytes())

@@ -37,11 +37,11 @@ use client::ClientState;
 pub use client::NAME_BYTES_MAX;
 pub use client_view::ClientView;
 use commands::{Call, show_exec};
-pub use commands::{REQUESTS_OFF, SEQUENCES_OFF, no_generator};
+pub use commands::{NO_SUCH_MASTER, REQUESTS_OFF, SEQUENCES_OFF, no_generator};
 pub use draws::Draws;
 pub use effect::{
     AclEffect, ClientEffect, ClientFilter, ClientKill, ClientKind, ConfigEffect, Effect, IdsEffect, IntrospectEffect,
-    Pause, Shutdown, Unblock,
+    MasterName, Pause, SentinelEffect, Shutdown, Unblock,
 };
 use getid_core::Reservation;
 use getid_core::server::CounterDeclaration;
@@ -610,6 +610,12 @@ impl Session {
             Verb::MGetId => with_series(vec![b"MGETID".into(), values()], name),
             _ => vec![b"INCR".into(), name],
         }
+    }
+
+    /// Appends a message to the client, once for each channel and pattern of its subscriptions that matches `channel`.
+    /// Must not be called between a request and its reply.
+    pub fn deliver(&self, channel: &[u8], message: &[u8], output: &mut Vec<u8>) {
+        self.client.deliver(channel, message, output);
     }
 
     /// Returns the protocol in which to answer an effect piece by piece, where [`Session::reply`] answers at once;

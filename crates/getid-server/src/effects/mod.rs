@@ -12,6 +12,7 @@ mod keys;
 mod numbers;
 mod requests;
 mod scripts;
+mod sentinel;
 mod sequence;
 mod shutdown;
 mod workers;
@@ -50,6 +51,7 @@ impl Server {
             Effect::Cluster(query) => cluster::perform(self, query, client).await,
             Effect::Config(effect) => config::perform(self, effect, client).await.into(),
             Effect::Introspect(effect) => introspect::perform(self, effect, client),
+            Effect::Sentinel(effect) => sentinel::perform(self, effect, client).await.into(),
             Effect::Acl(effect) => acl::perform(self, effect, client).await,
             Effect::Keys(effect) => keys::perform(self, effect, client).await,
             Effect::Sequence(effect) => sequence::perform(self, effect, client).await,
