@@ -5,6 +5,7 @@ use crate::Server;
 use crate::logging::throttle::throttled;
 use crate::master::Master;
 use crate::registry::{Client, ConnectionAddr};
+use getid_engine::claim::status::ClaimRole;
 use getid_redis::resp::{ErrorKind, ErrorReply, Value};
 use getid_redis::session::{MasterName, NO_SUCH_MASTER, SentinelEffect};
 use getid_system::clock::Clock as _;
@@ -83,7 +84,7 @@ impl Found<'_> {
     /// Returns why this server does not know the master of its own server-id.
     fn why_unknown(&self) -> String {
         let status = self.server.claim().map(|claim| claim.status()).unwrap_or_default();
-        if status.is_waiting() || status.needs_operator {
+        if status.role == ClaimRole::Standby {
             return printable(status.reason()).into_owned();
         }
         let error = if status.error.is_empty() { "the hold has ended" } else { &status.error };
