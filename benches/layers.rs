@@ -198,6 +198,7 @@ fn turn(c: &mut Criterion) {
         protection: getid_redis::acl::Protection::Nothing,
         sealers: getid_seal::Sealers::default(),
         is_standby: false,
+        cluster: None,
         bulk_bytes_max: 512 << 20,
         request_bytes_max: 1 << 30,
         timing: Timing::default(),

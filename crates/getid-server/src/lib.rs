@@ -71,9 +71,10 @@ use getid_engine::generators::Generators;
 use getid_engine::generators::time::Issuer;
 use getid_engine::workers::Workers;
 use getid_redis::acl::{AclLog, LoginLimiter, LoginLog};
-use getid_redis::session::Settings;
+use getid_redis::session::{ClusterSettings, Settings};
 use getid_redis::stats::{LatencyEvents, SlowLog};
 use getid_system::usage;
+use getid_text::host_port::HostPort;
 
 /// State that the connections of a process share.
 pub struct Server {
@@ -138,6 +139,8 @@ pub struct Process {
     pub executable: String,
     /// `port`, or `tls-port` where that is 0, as in Redis; 0: no TCP.
     pub tcp_port: u16,
+    /// This server's address for clients (`announce-address`); `None` without a TCP port.
+    pub announced: Option<HostPort>,
 }
 
 impl Server {
@@ -196,13 +199,23 @@ impl Server {
         claim.on_change(move |role| {
             let Some(server) = server.upgrade() else { return };
             let is_standby = role == ClaimRole::Standby;
-            if server.settings.get().is_standby != is_standby {
-                let Ok(()) = server
-                    .settings
-                    .update(|settings| Ok::<_, Infallible>(Settings { is_standby, ..Settings::clone(settings) }));
+            let moved_to = server.claim_redirect();
+            let now = server.settings.get();
+            let cluster = now.cluster.as_ref().map(|_| ClusterSettings { moved_to });
+            if now.is_standby != is_standby || now.cluster != cluster {
+                let Ok(()) = server.settings.update(|settings| {
+                    Ok::<_, Infallible>(Settings { is_standby, cluster, ..Settings::clone(settings) })
+                });
             }
             server.claim_changed.notify_one();
         });
+    }
+
+    /// Returns the address of the holder to which a standby refers clients in cluster mode.
+    fn claim_redirect(&self) -> Option<HostPort> {
+        let status = self.claim().filter(|claim| claim.is_standby())?.status();
+        HostPort::parse(&status.holder.as_ref()?.address)
+            .filter(|holder| self.process.announced.as_ref() != Some(holder))
     }
 
     /// Returns the issuer of the unnamed generator, which has the server's clock, watermark and limits.

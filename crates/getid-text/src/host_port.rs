@@ -44,9 +44,7 @@ pub enum HostPortError {
         found: String,
     },
     /// An IPv6 address without brackets.
-    #[error(
-        "'{found}' is an IPv6 address without brackets, which may end in a port; must be such as [{ip}] or [{ip}]:7890"
-    )]
+    #[error("'{found}' is an IPv6 address without brackets; must be such as [{ip}] or [{ip}]:7890")]
     Brackets {
         /// The text.
         found: String,
@@ -74,7 +72,7 @@ impl HostPort {
         Some(HostPort { host, port: port? })
     }
 
-    /// Returns true if the address names the machine of whoever reads it.
+    /// Returns true if the address names the machine of its reader.
     pub fn is_loopback(&self) -> bool {
         is_loopback(&self.host)
     }
@@ -125,7 +123,7 @@ impl HostMaybePort {
         self.port
     }
 
-    /// Returns true if the host names the machine of whoever reads it.
+    /// Returns true if the host names the machine of its reader.
     pub fn is_loopback(&self) -> bool {
         is_loopback(&self.host)
     }

@@ -127,6 +127,9 @@ pub static TABLE: &[Command] =
         pubsub::PUNSUBSCRIBE,
         pubsub::PUBLISH,
         cluster::CLUSTER,
+        cluster::READONLY,
+        cluster::READWRITE,
+        cluster::ASKING,
         sentinel::SENTINEL,
         row(Verb::Acl, "acl", -2, CommandFlags::NONE, NONE)
             .docs("6.0.0", "server", "A container for Access List Control commands")

@@ -16,8 +16,9 @@ use super::subscriptions::{SubscriptionKind, SubscriptionLimit, Subscriptions};
 use super::transaction::Transaction;
 use super::turn::Turn;
 use crate::acl::{self, CommandSet, Context, Denial, DenialReason, Digest, Origin, Proof, User};
-use crate::command::{self, Command, CommandFlags, KEY_BYTES_MAX, Verb, quoted, series_name};
+use crate::command::{self, Command, CommandFlags, KEY_BYTES_MAX, Verb, key_slot, quoted, series_name};
 use crate::resp::{Args, DecodeLimits, ErrorKind, ErrorReply, Protocol};
+use getid_text::host_port::HostPort;
 
 /// Maximum length of a name that `CLIENT SETNAME` and `SETINFO` keep, bytes. Redis has no bound, and every `CLIENT
 /// LIST` shows the name.
@@ -111,6 +112,8 @@ pub(super) struct ClientState {
     mgetid: Option<&'static Command>,
     /// Whether INCR has its own name, and the user may run it with any name.
     takes_incr: bool,
+    /// Whether the client can go to another server, to which an error reply refers it.
+    pub(super) follows_redirects: bool,
 }
 
 impl ClientState {
@@ -135,6 +138,7 @@ impl ClientState {
             getid: None,
             mgetid: None,
             takes_incr: false,
+            follows_redirects: true,
         };
         client.forget_login();
         client
@@ -318,7 +322,7 @@ impl ClientState {
     /// Sets `getid`, `mgetid` and `takes_incr`: whether these commands may take the fast path. A subscribed client in
     /// RESP2 may not.
     fn find_getid(&mut self) {
-        let is_able = !self.is_limited_to_pubsub();
+        let is_able = !self.is_limited_to_pubsub() && self.moved_to().is_none();
         let may = |command: &&'static Command| is_able && self.settings.has_server_id && self.user.may(command);
         let find = |name, verb| own_named(&self.settings, name, verb);
         (self.getid, self.mgetid) = (find("GETID", Verb::GetId).filter(may), find("MGETID", Verb::MGetId).filter(may));
@@ -329,6 +333,22 @@ impl ClientState {
     #[inline]
     pub(super) fn plain_incr(&self) -> Option<&'static Command> {
         if self.takes_incr { *INCR } else { None }
+    }
+
+    /// Returns the holder to which this server refers clients in cluster mode.
+    fn moved_to(&self) -> Option<&HostPort> {
+        self.settings.cluster.as_ref().filter(|_| self.follows_redirects)?.moved_to.as_ref()
+    }
+
+    /// Returns the error that refers a client in cluster mode to the holder; `None` if this server serves the request.
+    /// Such a client follows `MOVED` if it has the slot of a key, and otherwise asks for the nodes after `CLUSTERDOWN`.
+    pub(super) fn redirect(&self, command: &Command, args: Args<'_>) -> Option<ErrorReply> {
+        let holder = self.moved_to().filter(|_| command.needs_claim())?;
+        let text = match command.keys_in(args).next() {
+            Some(key) => format!("MOVED {} {}:{}", key_slot(key.name), holder.host, holder.port),
+            None => format!("CLUSTERDOWN this server is a standby, and the holder is {holder}"),
+        };
+        Some(ErrorReply::new(ErrorKind::Standby, text))
     }
 
     /// Sets the protocol of later replies.

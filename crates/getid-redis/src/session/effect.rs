@@ -14,7 +14,7 @@ use super::number_effect::NumberEffect;
 use super::request_effect::RequestEffect;
 use super::sequence_effect::{KeysEffect, ScriptEffect, SequenceEffect};
 use super::worker_effect::WorkerEffect;
-use crate::command::{IdEncoding, IdReadings, NamedId};
+use crate::command::{ClusterQuery, IdEncoding, IdReadings, NamedId};
 use crate::resp::{ErrorKind, ErrorReply, parse_integer};
 use getid_text::timestamp::TimeSpec;
 
@@ -27,6 +27,8 @@ pub enum Effect {
     Client(ClientEffect),
     /// The command `CONFIG`.
     Config(ConfigEffect),
+    /// The command `CLUSTER`.
+    Cluster(ClusterQuery),
     /// Information about the server.
     Introspect(IntrospectEffect),
     /// The command `SENTINEL`.

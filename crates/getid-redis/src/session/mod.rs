@@ -59,7 +59,9 @@ pub use sequence_effect::{
 pub use sequences::{
     CounterPeriod, FailedCalls, SequenceDraw, SequenceDrawResults, SequencePart, SequenceReply, drop_front,
 };
-pub use settings::{EXPIRING_NAMES_MAX, ExpiringNames, NamePatternError, SequenceCommandSettings, Settings};
+pub use settings::{
+    ClusterSettings, EXPIRING_NAMES_MAX, ExpiringNames, NamePatternError, SequenceCommandSettings, Settings,
+};
 pub use tally::{Calls, ErrorCode, SlowCommand, Timing, TurnTally};
 pub use transaction::TRANSACTION_BYTES_MAX;
 use transaction::Transaction;
@@ -128,9 +130,11 @@ impl Session {
         self
     }
 
-    /// Sets the initial protocol of the client, and its library's name.
+    /// Sets the initial protocol of a client without a socket, and its library's name. Such a client cannot go to another
+    /// server.
     #[must_use]
     pub fn speaking(mut self, protocol: Protocol, library: &str) -> Session {
+        self.client.follows_redirects = false;
         self.client.set_protocol(protocol);
         self.client.view.names_mut().lib_name = library.into();
         self

@@ -4,6 +4,7 @@
 mod acl;
 mod chunks;
 mod client;
+mod cluster;
 mod config;
 mod ids;
 mod introspect;
@@ -47,6 +48,7 @@ impl Server {
         match effect {
             Effect::Ids(effect) => ids::perform(self, effect),
             Effect::Client(effect) => client::perform(self, effect, client).await,
+            Effect::Cluster(query) => cluster::perform(self, query, client).await,
             Effect::Config(effect) => config::perform(self, effect, client).await.into(),
             Effect::Introspect(effect) => introspect::perform(self, effect, client),
             Effect::Sentinel(effect) => sentinel::perform(self, effect, client).await.into(),

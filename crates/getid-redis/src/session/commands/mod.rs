@@ -11,6 +11,7 @@
 
 mod acl;
 mod client;
+mod cluster;
 mod config;
 mod connection;
 mod ids;
@@ -177,7 +178,10 @@ fn function(verb: Verb) -> fn(&mut Call<'_>) -> CommandResult {
         | Verb::ClusterReplicas
         | Verb::ClusterShards
         | Verb::ClusterSlaves
-        | Verb::ClusterSlots => introspect::cluster,
+        | Verb::ClusterSlots
+        | Verb::ReadOnly
+        | Verb::ReadWrite
+        | Verb::Asking => cluster::cluster,
 
         Verb::SentinelCkQuorum => sentinel::check_quorum,
         Verb::SentinelGetMasterAddrByName => sentinel::address,
