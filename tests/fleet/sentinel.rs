@@ -124,7 +124,7 @@ fn holder_and_standby_name_the_masters_of_all_server_ids() {
     let quorum = |server: &Server| server.connect().ask("SENTINEL ckquorum getid-1");
     let reached = "usable Sentinels. Quorum and failover authorization can be reached";
     assert_eq!((quorum(&holder), quorum(&standby)), (format!("+OK 2 {reached}"), format!("+OK 3 {reached}")));
-    // A process has the same id in both commands.
+    // A server has the same id in both commands.
     let id = holder.connect().ask_bulk("SENTINEL myid");
     let master = array(&mut standby.connect(), "SENTINEL master getid").unwrap();
     assert_eq!((field(&master, "runid"), id.len(), field(&master, "flags")), (id.as_str(), 40, "master"));
@@ -147,7 +147,7 @@ fn a_server_alone_answers_with_the_address_at_which_its_client_reached_it() {
         }
         assert_eq!(array(&mut wire, "SENTINEL get-master-addr-by-name getid-0"), None);
         let master = array(&mut wire, "SENTINEL master getid").unwrap();
-        assert_eq!((field(&master, "runid"), field(&master, "ip")), (wire.info("run_id").as_str(), ip));
+        assert_eq!((field(&master, "port"), field(&master, "ip")), (server.port.to_string().as_str(), ip));
     }
 }
 

@@ -142,7 +142,6 @@ mod tests {
     fn a_new_address_is_published_for_each_name_and_a_first_one_is_not() {
         let at = |address: &str| Master {
             server_id: 3,
-            node_id: String::new(),
             name: String::new(),
             address: HostPort::parse(address),
             since_unix_ms: 0,
