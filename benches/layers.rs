@@ -340,6 +340,7 @@ fn server(runtime: &tokio::runtime::Runtime) -> Arc<Server> {
         started_in: std::path::PathBuf::new(),
         executable: String::new(),
         tcp_port: 0,
+        announced: None,
     };
     let settings = Arc::new(session_settings(&config).expect("the default settings"));
     Server::new(config, settings, Generators::new(issuer), process, 1, None, log.expect("the log"))

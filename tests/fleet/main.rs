@@ -18,6 +18,8 @@ mod etcd;
 mod faulty;
 #[cfg(all(feature = "fleet", feature = "sqlite", feature = "mysql", feature = "postgres"))]
 mod gate;
+#[cfg(all(feature = "fleet", feature = "sqlite", feature = "postgres"))]
+mod sentinel;
 #[cfg(all(feature = "sqlite", feature = "mysql", feature = "postgres"))]
 mod sql;
 #[cfg(all(feature = "fleet", feature = "http", feature = "sqlite"))]

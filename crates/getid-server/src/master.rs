@@ -7,7 +7,6 @@
 //!
 //! Invariant: no server names itself as the master after its hold has ended, because another one may hold the claim.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,15 +26,10 @@ const OTHERS_WAIT_MAX: Duration = Duration::from_millis(50);
 /// Longest wait of a request for the first list: before it, other server-ids are unknown.
 const FIRST_WAIT_MAX: Duration = Duration::from_millis(300);
 
-/// Number of hexadecimal digits of a node id, as of Redis's run id.
-const NODE_ID_DIGITS: usize = 40;
-
 /// The server that gives the IDs of a server-id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Master {
     pub server_id: u32,
-    /// Id of the process: 40 hexadecimal digits, new at each start.
-    pub node_id: String,
     /// Name of the server, for error replies and the log.
     pub name: String,
     /// Address for clients; `None` if the server has not announced one.
@@ -51,11 +45,6 @@ pub struct Master {
 }
 
 impl Server {
-    /// Returns the id of this process among the nodes: 40 hexadecimal digits.
-    pub fn node_id(&self) -> String {
-        self.claim().map_or_else(|| self.process.run_id.clone(), |claim| node_id(&claim.status().instance))
-    }
-
     /// Returns this server's server-id. `None` with `server-id auto` while no claim is free.
     pub fn own_server_id(&self) -> Option<u32> {
         match self.claim() {
@@ -77,22 +66,17 @@ impl Server {
         holder_of(&self.claim()?.status(), now_ms.max(0).cast_unsigned())
     }
 
-    /// Returns this server, which has no claim store, as the master.
+    /// Returns this server, which has no claim store, as the master: at `announce-address`, or else at the address at
+    /// which the client reached it.
     fn only_master(&self, reached_at: &ConnectionAddr) -> Master {
         let address = match reached_at {
-            ConnectionAddr::Tcp(address) => {
+            ConnectionAddr::Tcp(address) if self.config.get().announce.address.is_none() => {
                 Some(HostPort { host: address.ip().to_canonical().to_string(), port: address.port() })
             }
-            ConnectionAddr::Unix(_) => {
-                let is_reachable = |ip: &IpAddr| !ip.is_unspecified();
-                let ip = self.config.get().bind.iter().map(|bind| bind.ip).find(is_reachable);
-                let port = Some(self.process.tcp_port).filter(|port| *port != 0);
-                ip.zip(port).map(|(ip, port)| HostPort { host: ip.to_string(), port })
-            }
+            _ => self.process.announced.clone(),
         };
         Master {
             server_id: self.issuer().identity().server_id,
-            node_id: self.node_id(),
             name: String::new(),
             address,
             since_unix_ms: 0,
@@ -126,7 +110,7 @@ async fn list(lister: &ClaimLister) -> Vec<ListedClaim> {
 /// Returns the master by the state of this server's own claim.
 fn holder_of(claim: &ClaimStatus, now_ms: u64) -> Option<Master> {
     let (server_id, holder) = (claim.server_id?, claim.holder.as_ref()?);
-    let HolderStatus { instance, name, address, since_unix_ms, until_unix_ms, .. } = holder;
+    let HolderStatus { name, address, since_unix_ms, until_unix_ms, .. } = holder;
     let is_this_server = claim.role == ClaimRole::Holder;
     if is_this_server && *until_unix_ms < now_ms {
         return None;
@@ -135,7 +119,6 @@ fn holder_of(claim: &ClaimStatus, now_ms: u64) -> Option<Master> {
     let seen_ms = until_unix_ms.saturating_sub(claim.timeout_ms * 3 / 4);
     Some(Master {
         server_id,
-        node_id: node_id(instance),
         name: name.clone(),
         address: HostPort::parse(address),
         since_unix_ms: *since_unix_ms,
@@ -149,7 +132,6 @@ fn holder_of(claim: &ClaimStatus, now_ms: u64) -> Option<Master> {
 fn listed(claim: &ListedClaim, now_ms: i64) -> Option<Master> {
     (claim.state == "held").then(|| Master {
         server_id: claim.server_id,
-        node_id: node_id(&claim.instance),
         name: claim.name.clone(),
         address: HostPort::parse(&claim.address),
         since_unix_ms: claim.since_unix_ms.max(0).cast_unsigned(),
@@ -161,18 +143,12 @@ fn listed(claim: &ListedClaim, now_ms: i64) -> Option<Master> {
     })
 }
 
-/// Returns the node id of a process with a claim: its 32 digits in the claim, with zeros behind.
-fn node_id(instance: &str) -> String {
-    format!("{instance:0<NODE_ID_DIGITS$}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn status(role: ClaimRole, address: &str) -> ClaimStatus {
         let holder = HolderStatus {
-            instance: "a".repeat(32),
             name: "host-a".to_owned(),
             address: address.to_owned(),
             since_unix_ms: 5_000,
@@ -187,7 +163,6 @@ mod tests {
         let own = |now_ms| holder_of(&status(ClaimRole::Holder, "[fd00::7]:7890"), now_ms);
         let master = own(11_500).unwrap();
         assert_eq!((master.address, master.silent_ms), (HostPort::parse("[fd00::7]:7890"), 0));
-        assert_eq!(master.node_id, "a".repeat(32) + "00000000");
         assert_eq!(own(11_501), None);
         let seen = holder_of(&status(ClaimRole::Standby, "10.1.0.7:7890"), 60_000).unwrap();
         assert_eq!((seen.silent_ms, seen.is_this_server), (50_000, false));

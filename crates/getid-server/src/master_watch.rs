@@ -87,14 +87,14 @@ struct Service {
 }
 
 impl Service {
-    /// Notes the present state. Returns the reason to close the clients, once for each end of the service: the claim is
-    /// lost, or the hold ended so long ago that another server may have taken it over.
+    /// Notes the present state. Returns the reason to close the clients, once for each: the hold ended so long ago that
+    /// another server may have taken the claim over, or the claim is lost.
     fn end(&mut self, role: ClaimRole, is_master: bool, timeout: Duration, now: Instant) -> Option<&'static str> {
         let was_holder = std::mem::replace(&mut self.is_holder, role == ClaimRole::Holder);
         if role == ClaimRole::Standby || is_master {
-            self.without_hold_since = None;
-            let was_closed = std::mem::take(&mut self.is_closed);
-            let is_lost = was_holder && role == ClaimRole::Standby && !was_closed;
+            (self.without_hold_since, self.is_closed) = (None, false);
+            // Also clients that connected after the hold had ended.
+            let is_lost = was_holder && role == ClaimRole::Standby;
             return is_lost.then_some("this server is a standby now");
         }
         let since = *self.without_hold_since.get_or_insert(now);
@@ -142,7 +142,6 @@ mod tests {
     fn a_new_address_is_published_for_each_name_and_a_first_one_is_not() {
         let at = |address: &str| Master {
             server_id: 3,
-            node_id: String::new(),
             name: String::new(),
             address: HostPort::parse(address),
             since_unix_ms: 0,
@@ -180,8 +179,8 @@ mod tests {
         // A short outage of the store, and a long one after which the claim is lost.
         assert!(!ends(Holder, true, 4) && !ends(Holder, false, 5) && !ends(Holder, false, 6) && !ends(Holder, true, 7));
         assert!(
-            !ends(Holder, false, 10) && ends(Holder, false, 12) && !ends(Holder, false, 20) && !ends(Standby, true, 21)
+            !ends(Holder, false, 10) && ends(Holder, false, 12) && !ends(Holder, false, 20) && ends(Standby, true, 21)
         );
-        assert!(!ends(Holder, true, 22) && ends(Standby, false, 23));
+        assert!(!ends(Standby, false, 22) && !ends(Holder, true, 23) && ends(Standby, false, 24));
     }
 }

@@ -69,8 +69,6 @@ pub struct ListedClaim {
     pub name: String,
     /// Host name of the holder's machine; empty without a holder.
     pub host: String,
-    /// Id of the holder's process: 32 hex digits; empty without a holder.
-    pub instance: String,
     /// Address at which clients reach the holder; empty if unknown.
     pub address: String,
     /// Time since which the claim is held or free, by the clock of its writer, in Unix ms.
@@ -175,7 +173,6 @@ impl ListedClaim {
                 state: state("held"),
                 name: holder.name,
                 host: holder.host,
-                instance: format!("{:032x}", holder.instance),
                 address: holder.address,
                 since_unix_ms: holder.since_unix_ms,
                 ..common

@@ -198,7 +198,7 @@ impl ClusterView {
 const ID_BYTES_MAX: usize = 128;
 
 /// Returns 40 hexadecimal digits for an address.
-fn node_id(address: &HostPort) -> String {
+pub fn node_id(address: &HostPort) -> String {
     let hash = digest(&SHA1_FOR_LEGACY_USE_ONLY, address.to_string().as_bytes());
     hash.as_ref().iter().fold(String::new(), |mut id, byte| {
         let _ = write!(id, "{byte:02x}");

@@ -19,7 +19,7 @@ mod table;
 
 use std::collections::HashSet;
 
-pub use cluster::{ClusterMaster, ClusterQuery, ClusterView};
+pub use cluster::{ClusterMaster, ClusterQuery, ClusterView, node_id};
 pub use describe::{command_docs, command_get_keys, command_help, command_info, command_list};
 pub use encode::{EncodedGenerator, IdEncoding};
 pub use ids::{IdArgumentError, SpanError, describe_span, parse_id, parse_span, parse_time, quoted};

@@ -5,6 +5,8 @@ use crate::Server;
 use crate::logging::throttle::throttled;
 use crate::master::Master;
 use crate::registry::{Client, ConnectionAddr};
+use getid_engine::claim::status::ClaimRole;
+use getid_redis::command::node_id;
 use getid_redis::resp::{ErrorKind, ErrorReply, Value};
 use getid_redis::session::{MasterName, NO_SUCH_MASTER, SentinelEffect};
 use getid_system::clock::Clock as _;
@@ -21,9 +23,13 @@ pub(super) async fn perform(server: &Server, effect: SentinelEffect, client: &Cl
         SentinelEffect::Master(name) => found.master_state(name),
         // A standby gives no IDs, and some libraries read from replicas.
         SentinelEffect::Replicas(name) => found.master(name).map(|_| Value::Array(Vec::new())),
-        SentinelEffect::Sentinels(name) => found.master(name).map(|_| found.sentinel_states(name)),
+        SentinelEffect::Sentinels(name) => {
+            found.master(name).map(|_| Value::Array(found.sentinels(name).iter().map(Sentinel::state).collect()))
+        }
         SentinelEffect::CheckQuorum(name) => found.check_quorum(name),
-        SentinelEffect::MyId => Ok(Value::from(server.node_id().as_str())),
+        SentinelEffect::MyId => {
+            Ok(Value::bulk(server.process.announced.as_ref().map_or_else(|| server.process.run_id.clone(), node_id)))
+        }
     };
     reply.unwrap_or_else(Value::Error)
 }
@@ -83,7 +89,7 @@ impl Found<'_> {
     /// Returns why this server does not know the master of its own server-id.
     fn why_unknown(&self) -> String {
         let status = self.server.claim().map(|claim| claim.status()).unwrap_or_default();
-        if status.is_waiting() || status.needs_operator {
+        if status.role == ClaimRole::Standby {
             return printable(status.reason()).into_owned();
         }
         let error = if status.error.is_empty() { "the hold has ended" } else { &status.error };
@@ -141,7 +147,7 @@ impl Found<'_> {
             ("name", name.to_string()),
             ("ip", address.host.clone()),
             ("port", address.port.to_string()),
-            ("runid", master.node_id.clone()),
+            ("runid", node_id(address)),
             ("flags", "master".to_owned()),
             ("link-pending-commands", number(0)),
             ("link-refcount", number(1)),
@@ -161,35 +167,25 @@ impl Found<'_> {
         ])
     }
 
-    /// Returns the other servers that answer for a name. `getid` has another meaning at servers of other server-ids.
-    fn sentinels(&self, name: MasterName) -> Vec<(&Master, &HostPort)> {
-        let others = if name == MasterName::Own { &[][..] } else { &self.others };
-        let all = self.own.iter().filter(|own| !own.is_this_server).chain(others);
-        all.filter_map(|master| master.address.as_ref().map(|address| (master, address))).collect()
-    }
-
-    /// Returns the state of each of the other servers that answer for a name.
-    fn sentinel_states(&self, name: MasterName) -> Value {
-        let state = |(master, address): (&Master, &HostPort)| {
-            let silent = master.silent_ms.to_string();
-            fields([
-                ("name", master.node_id.clone()),
-                ("ip", address.host.clone()),
-                ("port", address.port.to_string()),
-                ("runid", master.node_id.clone()),
-                ("flags", "sentinel".to_owned()),
-                ("link-pending-commands", "0".to_owned()),
-                ("link-refcount", "1".to_owned()),
-                ("last-ping-sent", "0".to_owned()),
-                ("last-ok-ping-reply", silent.clone()),
-                ("last-ping-reply", silent.clone()),
-                ("down-after-milliseconds", master.timeout_ms.to_string()),
-                ("last-hello-message", silent),
-                ("voted-leader", "?".to_owned()),
-                ("voted-leader-epoch", "0".to_owned()),
-            ])
+    /// Returns the other servers that answer for a name, each once. `getid` has another meaning at servers of other
+    /// server-ids.
+    fn sentinels(&self, name: MasterName) -> Vec<Sentinel> {
+        let holders = self.own.iter().chain(if name == MasterName::Own { &[][..] } else { &self.others });
+        let of_holder = |master: &Master| {
+            let Master { silent_ms, timeout_ms, .. } = *master;
+            Some(Sentinel { address: master.address.clone()?, silent_ms, timeout_ms })
         };
-        Value::Array(self.sentinels(name).into_iter().map(state).collect())
+        // Nothing is known of their health.
+        let peers = if self.server.claim().is_some() { self.server.config.get().announced_peers() } else { Vec::new() };
+        let peers = peers.into_iter().map(|address| Sentinel { address, silent_ms: 0, timeout_ms: 0 });
+        let mut all: Vec<Sentinel> = Vec::new();
+        for sentinel in holders.filter(|master| !master.is_this_server).filter_map(of_holder).chain(peers) {
+            let is_this_server = self.server.process.announced.as_ref() == Some(&sentinel.address);
+            if !is_this_server && all.iter().all(|other| other.address != sentinel.address) {
+                all.push(sentinel);
+            }
+        }
+        all
     }
 
     /// Returns `OK`, or an error if no standby could take over: the claim store does not answer.
@@ -204,6 +200,36 @@ impl Found<'_> {
         let usable = 1 + self.sentinels(name).len();
         let text = format!("OK {usable} usable Sentinels. Quorum and failover authorization can be reached");
         Ok(Value::Simple(text.into()))
+    }
+}
+
+/// Another server that answers `SENTINEL`.
+struct Sentinel {
+    address: HostPort,
+    silent_ms: u64,
+    timeout_ms: u64,
+}
+
+impl Sentinel {
+    /// Returns the state of the server.
+    fn state(&self) -> Value {
+        let silent = || self.silent_ms.to_string();
+        fields([
+            ("name", node_id(&self.address)),
+            ("ip", self.address.host.clone()),
+            ("port", self.address.port.to_string()),
+            ("runid", node_id(&self.address)),
+            ("flags", "sentinel".to_owned()),
+            ("link-pending-commands", "0".to_owned()),
+            ("link-refcount", "1".to_owned()),
+            ("last-ping-sent", "0".to_owned()),
+            ("last-ok-ping-reply", silent()),
+            ("last-ping-reply", silent()),
+            ("down-after-milliseconds", self.timeout_ms.to_string()),
+            ("last-hello-message", silent()),
+            ("voted-leader", "?".to_owned()),
+            ("voted-leader-epoch", "0".to_owned()),
+        ])
     }
 }
 
