@@ -62,8 +62,15 @@ impl Server {
 
     /// Returns the master of this server's server-id by its claim. `None` too without a claim store.
     pub(crate) fn claim_master(&self) -> Option<Master> {
-        let now_ms = self.issuer().clock().wall_unix_ms();
-        holder_of(&self.claim()?.status(), now_ms.max(0).cast_unsigned())
+        let now_ms = self.issuer().clock().wall_unix_ms().max(0).cast_unsigned();
+        let status = self.claim()?.status();
+        holder_of(&status, now_ms).filter(|_| may_serve(&status, now_ms))
+    }
+
+    /// Returns the holder of this server's claim, also if it is this server and its hold has ended.
+    pub(crate) fn claim_holder(&self) -> Option<Master> {
+        let now_ms = self.issuer().clock().wall_unix_ms().max(0).cast_unsigned();
+        holder_of(&self.claim()?.status(), now_ms)
     }
 
     /// Returns this server, which has no claim store, as the master: at `announce-address`, or else at the address at
@@ -107,14 +114,17 @@ async fn list(lister: &ClaimLister) -> Vec<ListedClaim> {
     Arc::unwrap_or_clone(list).claims
 }
 
-/// Returns the master by the state of this server's own claim.
+/// Returns false for a holder whose hold has ended.
+fn may_serve(claim: &ClaimStatus, now_ms: u64) -> bool {
+    let until_unix_ms = claim.holder.as_ref().map_or(0, |holder| holder.until_unix_ms);
+    claim.role == ClaimRole::Standby || until_unix_ms >= now_ms
+}
+
+/// Returns the holder by the state of this server's own claim.
 fn holder_of(claim: &ClaimStatus, now_ms: u64) -> Option<Master> {
     let (server_id, holder) = (claim.server_id?, claim.holder.as_ref()?);
     let HolderStatus { name, address, since_unix_ms, until_unix_ms, .. } = holder;
     let is_this_server = claim.role == ClaimRole::Holder;
-    if is_this_server && *until_unix_ms < now_ms {
-        return None;
-    }
     // A holder gives IDs for three quarters of the time-out after a beat.
     let seen_ms = until_unix_ms.saturating_sub(claim.timeout_ms * 3 / 4);
     Some(Master {
@@ -160,11 +170,13 @@ mod tests {
 
     #[test]
     fn a_holder_is_the_master_until_its_hold_ends_and_a_standby_names_it_for_longer() {
-        let own = |now_ms| holder_of(&status(ClaimRole::Holder, "[fd00::7]:7890"), now_ms);
-        let master = own(11_500).unwrap();
+        let own = status(ClaimRole::Holder, "[fd00::7]:7890");
+        let master = holder_of(&own, 11_500).unwrap();
         assert_eq!((master.address, master.silent_ms), (HostPort::parse("[fd00::7]:7890"), 0));
-        assert_eq!(own(11_501), None);
-        let seen = holder_of(&status(ClaimRole::Standby, "10.1.0.7:7890"), 60_000).unwrap();
+        assert_eq!((may_serve(&own, 11_500), may_serve(&own, 11_501)), (true, false));
+        let seen = status(ClaimRole::Standby, "10.1.0.7:7890");
+        assert!(may_serve(&seen, 60_000));
+        let seen = holder_of(&seen, 60_000).unwrap();
         assert_eq!((seen.silent_ms, seen.is_this_server), (50_000, false));
     }
 

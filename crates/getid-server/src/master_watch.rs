@@ -31,10 +31,10 @@ pub(super) async fn run(server: Arc<Server>) {
         // A notification in between is kept for the next round.
         let _ = timeout(OTHERS_EVERY, server.claim_changed.notified()).await;
         let status = claim.status();
-        let master = server.claim_master();
         let mut events = Vec::new();
-        if let Some(master) = &master {
-            events.extend(own.update(master, &[MasterName::Own, MasterName::Of(master.server_id)]));
+        // Also one whose hold has ended or has not begun: its successor is a change.
+        if let Some(holder) = server.claim_holder() {
+            events.extend(own.update(&holder, &[MasterName::Own, MasterName::Of(holder.server_id)]));
         }
         if server.master_events.has_subscribers() {
             for master in server.other_masters().await {
@@ -45,7 +45,7 @@ pub(super) async fn run(server: Arc<Server>) {
         }
         server.publish(events);
         let timeout = Duration::from_millis(status.timeout_ms);
-        if let Some(why) = service.end(status.role, master.is_some(), timeout, Instant::now()) {
+        if let Some(why) = service.end(status.role, server.claim_master().is_some(), timeout, Instant::now()) {
             server.close_clients_of_old_master(why);
         }
     }
