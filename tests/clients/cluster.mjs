@@ -5,11 +5,12 @@ import { createRequire } from 'node:module';
 import { setTimeout } from 'node:timers/promises';
 const require = createRequire(`${process.env.GETID_TEST_NODE_DIR}/`);
 
-const [host, port] = process.env.NODES.split(':');
+const nodes = process.env.NODES.split(',');
 const report = (error) => console.log('error', error.message);
 
 function ioredis() {
   const { Cluster } = require('ioredis');
+  const [host, port] = nodes[0].split(':');
   const client = new Cluster([{ host, port: Number(port) }], { redisOptions: { stringNumbers: true } });
   client.on('error', report);
   const values = (replies) => replies.map(([error, value]) => {
@@ -29,7 +30,8 @@ function ioredis() {
 async function nodeRedis() {
   const { createCluster, RESP_TYPES } = require('redis');
   const commandOptions = { typeMapping: { [RESP_TYPES.NUMBER]: String } };
-  const client = createCluster({ rootNodes: [{ url: `redis://${host}:${port}` }], commandOptions });
+  // It looks for other nodes at its root nodes only.
+  const client = createCluster({ rootNodes: nodes.map((node) => ({ url: `redis://${node}` })), commandOptions });
   client.on('error', report);
   client.on('node-error', report);
   await client.connect();

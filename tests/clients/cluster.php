@@ -30,17 +30,9 @@ while (true) {
     try {
         $client ??= connect($seeds);
         echo 'id getid ' . draw($client) . "\n";
-        // A later object begins with all nodes, as a list of seeds in a configuration has them.
-        $seeds = array_map(fn (array $node) => "$node[0]:$node[1]", array_merge(...slots($client)));
-    } catch (RedisClusterException $error) {
+    } catch (RedisException | RedisClusterException $error) {
         echo "error {$error->getMessage()}\n";
         $client = null;
     }
     usleep(20000);
-}
-
-/** Returns host and port of each node. */
-function slots(RedisCluster $client): array
-{
-    return array_map(fn (array $range) => array_slice($range, 2), $client->cluster('-', 'SLOTS'));
 }

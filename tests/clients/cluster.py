@@ -6,7 +6,7 @@ import time
 import redis
 from redis.cluster import ClusterNode, RedisCluster
 
-host, port = os.environ["NODES"].split(":")
+host, port = os.environ["NODES"].split(",")[0].split(":")
 client = RedisCluster(startup_nodes=[ClusterNode(host, int(port))])
 
 
@@ -30,8 +30,6 @@ def draw():
 while True:
     try:
         print("id getid", draw(), flush=True)
-    except redis.RedisError as error:
-        print("error", type(error).__name__, error, flush=True)
-    except redis.exceptions.RedisClusterException as error:
+    except (redis.RedisError, redis.exceptions.RedisClusterException) as error:
         print("error", type(error).__name__, error, flush=True)
     time.sleep(0.02)

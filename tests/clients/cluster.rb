@@ -2,7 +2,7 @@
 require 'redis'
 
 $stdout.sync = true
-CLIENT = Redis.new(cluster: ["redis://#{ENV.fetch('NODES')}"], timeout: 1)
+CLIENT = Redis.new(cluster: ["redis://#{ENV.fetch('NODES').split(',').first}"], timeout: 1)
 
 def draw
   first = CLIENT.call('GETID')
