@@ -75,7 +75,7 @@ fn holder_and_standby_name_the_same_master_and_replicas() {
     let mut wire = standby.connect();
     assert_eq!((wire.info("cluster_enabled"), wire.info("redis_mode")), ("1".to_owned(), "cluster".to_owned()));
 
-    // A new holder is the master at once, and the former one, which is not told of by any record, is its replica.
+    // A new holder is the master at once, and the former one, which no record names, is its replica.
     assert!(holder.stop().success());
     eventually("the standby takes over", || gives_ids(&standby));
     assert_eq!(nodes(&standby), [(b, "myself,master".to_owned()), (a, "slave".to_owned())]);
