@@ -12,6 +12,8 @@
 #![allow(clippy::too_many_lines, reason = "a test is one story from beginning to end")]
 
 mod claim;
+#[cfg(all(feature = "fleet", feature = "sqlite", feature = "postgres"))]
+mod cluster;
 mod contract;
 #[cfg(feature = "fleet")]
 mod etcd;

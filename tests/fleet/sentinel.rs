@@ -18,7 +18,7 @@ use crate::support::program::run;
 use crate::support::{PATIENCE, Server, Wire, eventually, folder, getid, in_time};
 
 /// Servers of one fleet, whose claims are in one store.
-struct Fleet {
+pub(crate) struct Fleet {
     /// Has the store, if it is a file.
     _dir: tempfile::TempDir,
     store: String,
@@ -26,14 +26,14 @@ struct Fleet {
 }
 
 /// Time-out for tests in which no holder is silent, however slow the machine is.
-const NEVER_SILENT: &str = "60000";
+pub(crate) const NEVER_SILENT: &str = "60000";
 
 /// The default of `claim-timeout-ms`.
-const DEFAULT_TIMEOUT: &str = "2000";
+pub(crate) const DEFAULT_TIMEOUT: &str = "2000";
 
 impl Fleet {
     /// Creates a fleet with the server-ids 0 and 1, in a file of this machine.
-    fn new(timeout_ms: &'static str) -> Fleet {
+    pub(crate) fn new(timeout_ms: &'static str) -> Fleet {
         let dir = folder();
         let store = format!("sqlite:{}", dir.path().join("claims").display());
         Fleet::at(dir, store, timeout_ms)
@@ -44,7 +44,7 @@ impl Fleet {
         Fleet { _dir: dir, store, timeout_ms }
     }
 
-    fn start(&self, name: &str, server_id: &str, words: &[&str]) -> Server {
+    pub(crate) fn start(&self, name: &str, server_id: &str, words: &[&str]) -> Server {
         let of_fleet = ["--claim-store", &self.store, "--claim-timeout-ms", self.timeout_ms];
         let own = [&of_fleet[..], &["--server-id", server_id, "--instance-name", name]].concat();
         Server::start(&[&own[..], words].concat())
@@ -66,7 +66,7 @@ impl Fleet {
     }
 }
 
-fn gives_ids(server: &Server) -> bool {
+pub(crate) fn gives_ids(server: &Server) -> bool {
     server.connect().ask("GETID").starts_with(':')
 }
 
@@ -182,7 +182,7 @@ fn a_holder_without_an_address_is_reported_with_the_remedy() {
 }
 
 /// A process that ends with the test.
-struct Killed(Child);
+pub(crate) struct Killed(pub(crate) Child);
 
 impl Drop for Killed {
     fn drop(&mut self) {
@@ -281,7 +281,7 @@ fn program_of(name: &str) -> PathBuf {
 }
 
 /// Returns a command that runs a program with these words.
-fn command(interpreter: impl AsRef<std::ffi::OsStr>, program: &str, words: &[&str]) -> Command {
+pub(crate) fn command(interpreter: impl AsRef<std::ffi::OsStr>, program: &str, words: &[&str]) -> Command {
     let mut command = Command::new(interpreter);
     command.arg(program_of(program)).args(words);
     command
@@ -318,7 +318,7 @@ const PREDIS: Library = Library { command: || command("php", "sentinel.php", &["
 const REDIGO: Library = Library { command: redigo, follows_events: false };
 
 /// A running program that draws IDs.
-struct Drawing {
+pub(crate) struct Drawing {
     _program: Killed,
     lines: mpsc::Receiver<String>,
     seen: Vec<String>,
@@ -336,13 +336,8 @@ impl Library {
     /// Starts to draw IDs of server-id 0, and waits for some.
     fn draw(&self, servers: &[&Server]) -> Drawing {
         let mut command = self.command(servers);
-        let mut program = command.args(["draw", "getid"]).stdout(Stdio::piped()).spawn().unwrap();
-        let output = BufReader::new(program.stdout.take().unwrap());
-        let (sender, lines) = mpsc::channel();
-        std::thread::spawn(move || output.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
-        let mut drawing = Drawing { _program: Killed(program), lines, seen: Vec::new(), last: 0 };
-        (0..5).for_each(|_| drawing.next_id());
-        drawing
+        command.args(["draw", "getid"]);
+        Drawing::begin(command)
     }
 
     /// Draws one ID of each server-id, by its name.
@@ -403,8 +398,19 @@ impl Library {
 }
 
 impl Drawing {
+    /// Starts the program, and waits for some IDs.
+    pub(crate) fn begin(mut command: Command) -> Drawing {
+        let mut program = command.stdout(Stdio::piped()).spawn().unwrap();
+        let output = BufReader::new(program.stdout.take().unwrap());
+        let (sender, lines) = mpsc::channel();
+        std::thread::spawn(move || output.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
+        let mut drawing = Drawing { _program: Killed(program), lines, seen: Vec::new(), last: 0 };
+        (0..5).for_each(|_| drawing.next_id());
+        drawing
+    }
+
     /// Waits for the next ID, which is larger than all before.
-    fn next_id(&mut self) {
+    pub(crate) fn next_id(&mut self) {
         let end = Instant::now() + PATIENCE;
         loop {
             let line = self.lines.recv_timeout(end.saturating_duration_since(Instant::now()));
@@ -420,7 +426,7 @@ impl Drawing {
     }
 
     /// Waits for an ID that `server` gave.
-    fn next_id_of(&mut self, server: &Server) {
+    pub(crate) fn next_id_of(&mut self, server: &Server) {
         let first =
             in_time("an ID of the new holder", || server.connect().ask("GETID").strip_prefix(':')?.parse().ok());
         while self.last <= first {

@@ -102,8 +102,8 @@ fn inputs() -> Vec<Input> {
 
 fn is_for_a_server(conversation: &Conversation) -> bool {
     let title = conversation.title.split_once(": ").unwrap().1;
-    let options = &conversation.options;
-    let needs_other_settings = options.refuses || options.renamed || options.generators || options.sequences;
+    let Options { refuses, renamed, generators, sequences, cluster, .. } = conversation.options;
+    let needs_other_settings = refuses || renamed || generators || sequences || cluster;
     !needs_other_settings && !ONLY_FAKE.contains(&title.split(" [").next().unwrap())
 }
 

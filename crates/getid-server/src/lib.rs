@@ -213,9 +213,8 @@ impl Server {
 
     /// Returns the address of the holder to which a standby refers clients in cluster mode.
     fn claim_redirect(&self) -> Option<HostPort> {
-        let status = self.claim().filter(|claim| claim.is_standby())?.status();
-        HostPort::parse(&status.holder.as_ref()?.address)
-            .filter(|holder| self.process.announced.as_ref() != Some(holder))
+        let holder = self.claim_master().filter(|holder| !holder.is_this_server)?.address?;
+        (self.process.announced.as_ref() != Some(&holder)).then_some(holder)
     }
 
     /// Returns the issuer of the unnamed generator, which has the server's clock, watermark and limits.

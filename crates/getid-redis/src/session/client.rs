@@ -340,14 +340,12 @@ impl ClientState {
         self.settings.cluster.as_ref().filter(|_| self.follows_redirects)?.moved_to.as_ref()
     }
 
-    /// Returns the error that refers a client in cluster mode to the holder; `None` if this server serves the request.
-    /// Such a client follows `MOVED` if it has the slot of a key, and otherwise asks for the nodes after `CLUSTERDOWN`.
+    /// Returns the error that refers a client in cluster mode to the holder; `None` if this server serves the request. The
+    /// slot of a request without a key is 0, because libraries follow no other error.
     pub(super) fn redirect(&self, command: &Command, args: Args<'_>) -> Option<ErrorReply> {
         let holder = self.moved_to().filter(|_| command.needs_claim())?;
-        let text = match command.keys_in(args).next() {
-            Some(key) => format!("MOVED {} {}:{}", key_slot(key.name), holder.host, holder.port),
-            None => format!("CLUSTERDOWN this server is a standby, and the holder is {holder}"),
-        };
+        let slot = command.keys_in(args).next().map_or(0, |key| key_slot(key.name));
+        let text = format!("MOVED {slot} {}:{}", holder.host, holder.port);
         Some(ErrorReply::new(ErrorKind::Standby, text))
     }
 
