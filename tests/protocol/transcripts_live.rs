@@ -18,7 +18,7 @@ const LAST: &[u8] = b"RESET\r\n";
 const LAST_REPLY: &[u8] = b"+RESET\r\n";
 
 /// Conversations about the fake shell alone.
-const ONLY_FAKE: [&str; 11] = [
+const ONLY_FAKE: [&str; 13] = [
     // Its replies are canned.
     "CLIENT ID, INFO and LIST",
     "TIME and CONFIG GET are effects",
@@ -31,6 +31,9 @@ const ONLY_FAKE: [&str; 11] = [
     "an id is decoded",
     "an id is decoded to a map in RESP3",
     "errors of invalid ids",
+    // It has an address of its own.
+    "the replies of a server whose name is known",
+    "an answer of SENTINEL comes in its place",
     // It does not stop.
     "SHUTDOWN is an effect",
     "renamed commands have their new names only",

@@ -84,18 +84,27 @@ struct Service {
     without_hold_since: Option<Instant>,
     /// Whether the clients were closed since then.
     is_closed: bool,
+    /// Time of the last loss of the claim.
+    lost_at: Option<Instant>,
 }
 
 impl Service {
-    /// Notes the present state. Returns the reason to close the clients, once for each: the hold ended so long ago that
-    /// another server may have taken the claim over, or the claim is lost.
+    /// Notes the present state. Returns the reason to close the clients: the claim is lost, or the hold ended so long
+    /// ago that another server may have taken it over. A client that asked for the master before a loss may connect
+    /// after it, so the reason is returned again for a time-out after the loss.
     fn end(&mut self, role: ClaimRole, is_master: bool, timeout: Duration, now: Instant) -> Option<&'static str> {
         let was_holder = std::mem::replace(&mut self.is_holder, role == ClaimRole::Holder);
-        if role == ClaimRole::Standby || is_master {
+        if role == ClaimRole::Standby {
             (self.without_hold_since, self.is_closed) = (None, false);
-            // Also clients that connected after the hold had ended.
-            let is_lost = was_holder && role == ClaimRole::Standby;
-            return is_lost.then_some("this server is a standby now");
+            if was_holder {
+                self.lost_at = Some(now);
+            }
+            let is_new = self.lost_at.is_some_and(|at| now.duration_since(at) <= timeout + OTHERS_EVERY);
+            return is_new.then_some("this server is a standby now");
+        }
+        if is_master {
+            (self.without_hold_since, self.is_closed) = (None, false);
+            return None;
         }
         let since = *self.without_hold_since.get_or_insert(now);
         let is_over = now.duration_since(since) >= timeout && !self.is_closed;
@@ -168,19 +177,31 @@ mod tests {
     }
 
     #[test]
-    fn clients_are_closed_once_for_each_end_of_the_service() {
+    fn clients_are_closed_once_for_a_long_end_of_the_hold_and_for_a_while_after_a_loss() {
         use ClaimRole::{Holder, Standby};
         let (mut service, begun, timeout) = (Service::default(), Instant::now(), Duration::from_secs(2));
-        let mut ends =
-            |role, is_master, at_s| service.end(role, is_master, timeout, begun + Duration::from_secs(at_s)).is_some();
-        // A standby has nothing to end, and a holder serves.
-        assert!(!ends(Standby, true, 0) && !ends(Holder, true, 1));
-        assert!(ends(Standby, true, 2) && !ends(Standby, true, 3));
-        // A short outage of the store, and a long one after which the claim is lost.
-        assert!(!ends(Holder, true, 4) && !ends(Holder, false, 5) && !ends(Holder, false, 6) && !ends(Holder, true, 7));
-        assert!(
-            !ends(Holder, false, 10) && ends(Holder, false, 12) && !ends(Holder, false, 20) && ends(Standby, true, 21)
-        );
-        assert!(!ends(Standby, false, 22) && !ends(Holder, true, 23) && ends(Standby, false, 24));
+        let steps = [
+            // A standby has nothing to end, and a holder serves.
+            (0, Standby, true, false),
+            (1, Holder, true, false),
+            // The claim is lost, and clients that connect a little later are closed too.
+            (2, Standby, true, true),
+            (3, Standby, true, true),
+            (5, Standby, true, true),
+            (6, Standby, true, false),
+            // A short outage of the store, and a long one after which the claim is lost.
+            (10, Holder, true, false),
+            (11, Holder, false, false),
+            (12, Holder, false, false),
+            (13, Holder, true, false),
+            (14, Holder, false, false),
+            (16, Holder, false, true),
+            (18, Holder, false, false),
+            (20, Standby, false, true),
+        ];
+        for (at_s, role, is_master, expected) in steps {
+            let ends = service.end(role, is_master, timeout, begun + Duration::from_secs(at_s)).is_some();
+            assert_eq!(ends, expected, "{at_s} s");
+        }
     }
 }

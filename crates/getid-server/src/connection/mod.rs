@@ -106,7 +106,7 @@ impl<T: Transport> ClientConnection<T> {
         } else {
             buffers.resume_unauthenticated(rest.as_deref());
         }
-        // Requests first: lines for monitors may come as fast as they are written, and one of the requests may be RESET.
+        // Requests first: lines of monitors may come as fast as they are written, and a request may be RESET.
         match poll_read(Pin::new(io), cx, &mut buffers.input) {
             Poll::Ready(Ok(n)) if n > 0 => {
                 buffers.work.reads += 1;
