@@ -198,6 +198,7 @@ fn turn(c: &mut Criterion) {
         protection: getid_redis::acl::Protection::Nothing,
         sealers: getid_seal::Sealers::default(),
         is_standby: false,
+        cluster: None,
         bulk_bytes_max: 512 << 20,
         request_bytes_max: 1 << 30,
         timing: Timing::default(),
@@ -339,6 +340,7 @@ fn server(runtime: &tokio::runtime::Runtime) -> Arc<Server> {
         started_in: std::path::PathBuf::new(),
         executable: String::new(),
         tcp_port: 0,
+        announced: None,
     };
     let settings = Arc::new(session_settings(&config).expect("the default settings"));
     Server::new(config, settings, Generators::new(issuer), process, 1, None, log.expect("the log"))

@@ -61,6 +61,7 @@ fn settings(needs_password: bool) -> Settings {
         timing: getid_redis::session::Timing::default(),
         sealers: getid_seal::Sealers::default(),
         is_standby: false,
+        cluster: None,
     }
 }
 

@@ -130,6 +130,7 @@ fn values_are_shown_as_they_were_set() {
         ("http-open", "metrics PROBES", "probes metrics"),
         ("http-open", "", ""),
         ("http-host", "IDs.example.com ids", "ids.example.com ids"),
+        ("announce-peers", "Ids-1 [FD00::7]:1", "ids-1 [fd00::7]:1"),
         ("protected-mode", "no", "no"),
         ("protected-mode", "Guarded", "guarded"),
         ("protected-mode", "yes", "yes"),
@@ -645,6 +646,7 @@ fn change_of(row: &'static Directive) -> BoxedStrategy<(String, String)> {
         "http-open" => "|probes|metrics|metrics probes".boxed(),
         // The value needs generators of these names.
         "http-ready" => Just(String::new()).boxed(),
+        "announce-peers" => "|Ids-1|10[.]1[.]0[.]7:[1-9][0-9]{3} \\[FD00::7\\]".boxed(),
         "http-host" => "|[a-z0-9.-]{1,9}|[A-Za-z_]{1,9} 192[.]0[.]2[.]1".boxed(),
         "id-borrow-policy" | "sequence-policy" => "wait|error".boxed(),
         "sequence-create" => "explicit|on-first-use".boxed(),

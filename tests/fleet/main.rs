@@ -12,12 +12,16 @@
 #![allow(clippy::too_many_lines, reason = "a test is one story from beginning to end")]
 
 mod claim;
+#[cfg(all(feature = "fleet", feature = "sqlite", feature = "postgres"))]
+mod cluster;
 mod contract;
 #[cfg(feature = "fleet")]
 mod etcd;
 mod faulty;
 #[cfg(all(feature = "fleet", feature = "sqlite", feature = "mysql", feature = "postgres"))]
 mod gate;
+#[cfg(all(feature = "fleet", feature = "sqlite", feature = "postgres"))]
+mod sentinel;
 #[cfg(all(feature = "sqlite", feature = "mysql", feature = "postgres"))]
 mod sql;
 #[cfg(all(feature = "fleet", feature = "http", feature = "sqlite"))]

@@ -66,6 +66,7 @@ impl InProcess {
             started_in: PathBuf::new(),
             executable: String::new(),
             tcp_port: 0,
+            announced: None,
         };
         let settings = Arc::new(session_settings(&config).unwrap());
         let server = Server::new(config, settings, generators, process, 2, None, log());

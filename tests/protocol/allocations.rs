@@ -39,6 +39,7 @@ fn allocations(input: &[u8]) -> u64 {
         timing: Timing::default(),
         sealers: getid_seal::Sealers::default(),
         is_standby: false,
+        cluster: None,
     });
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     // Enough IDs for the test: the keeper does not run during it.

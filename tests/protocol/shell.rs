@@ -12,14 +12,18 @@ use getid_core::{
     Alphabet, Declaration, Layout, NamedGenerator, RandomCycle, Reservation, Scheme, Slot, Tick, no_dates,
 };
 use getid_redis::acl::{Protection, Users};
-use getid_redis::command::{Vocabulary, describe_any_id, describe_named_id, describe_named_span, describe_span};
+use getid_redis::command::{
+    ClusterMaster, ClusterView, Vocabulary, describe_any_id, describe_named_id, describe_named_span, describe_span,
+};
 use getid_redis::resp::{DecodeLimits, DecodeStep, Decoder, ErrorKind, ErrorReply, Value};
 use getid_redis::session::{
-    AclEffect, ClientEffect, ClientFilter, ClientKind, ConfigEffect, CounterPeriod, Effect, ExpiringNames, ExtraDraws,
-    IdsEffect, IntrospectEffect, NamedDrawResults, RequestEffect, SequenceCommandSettings, SequenceDrawResults,
-    Session, Settings, TURN_IDS_MAX, Timing, Turn,
+    AclEffect, ClientEffect, ClientFilter, ClientKind, ClusterSettings, ConfigEffect, CounterPeriod, Effect,
+    ExpiringNames, ExtraDraws, IdsEffect, IntrospectEffect, MasterName, NO_SUCH_MASTER, NamedDrawResults,
+    RequestEffect, SentinelEffect, SequenceCommandSettings, SequenceDrawResults, Session, Settings, TURN_IDS_MAX,
+    Timing, Turn,
 };
 use getid_seal::{SealKeys, Sealer, Sealers};
+use getid_text::host_port::HostPort;
 
 /// The setup of a session for a conversation.
 #[derive(Clone, Debug)]
@@ -43,6 +47,10 @@ pub(crate) struct Options {
     /// Whether there are the serial generators `receipt` and `bill`, which are gapless, and `ticket`. Only `bill` has
     /// series.
     pub(crate) numbers: bool,
+    /// Whether it emulates a Redis Cluster.
+    pub(crate) cluster: bool,
+    /// Whether it is a standby of [`holder`].
+    pub(crate) standby: bool,
     /// Value of `client-query-buffer-limit`.
     pub(crate) request_bytes_max: usize,
 }
@@ -59,6 +67,8 @@ impl Default for Options {
             series: false,
             sequences: false,
             numbers: false,
+            cluster: false,
+            standby: false,
             request_bytes_max: 1 << 30,
         }
     }
@@ -90,11 +100,17 @@ pub(crate) fn settings(options: &Options) -> Settings {
         timing: Timing::default(),
         sealers: if options.sealed { sealers() } else { Sealers::default() },
         is_standby: false,
+        cluster: options.cluster.then(|| ClusterSettings { moved_to: options.standby.then(holder) }),
     };
     let settings = if options.sealed { settings.with_counters(Arc::new(counters())) } else { settings };
     let settings = if options.numbers { settings.with_counters(Arc::new(gapless_serials())) } else { settings };
     let settings = if options.series { settings.with_counters(Arc::new(keyed_serials())) } else { settings };
     settings.with_generators(Arc::new(if options.generators { generators() } else { NamedGenerators::default() }))
+}
+
+/// Returns the address of the holder, of which a standby is a replica.
+pub(crate) fn holder() -> HostPort {
+    HostPort { host: "10.1.0.7".to_owned(), port: 7890 }
 }
 
 /// Generators of many kinds; draws from `broken` are refused.
@@ -269,11 +285,22 @@ impl Shell {
         if let Some(effect) = self.turn.effect.take() {
             let answer = match effect {
                 Effect::Acl(effect) => self.acl(&effect),
+                Effect::Cluster(query) => self.cluster_view().reply(&query),
                 effect => answer(&effect),
             };
             self.session.reply(&answer, output);
         }
         self.closed |= self.turn.close;
+    }
+
+    /// Returns the nodes: [`holder`], this server where it is a standby, and a third one with a name.
+    fn cluster_view(&self) -> ClusterView {
+        let standby = HostPort { host: "fd00::8".to_owned(), port: 7891 };
+        let third = HostPort { host: "ids-3.example.com".to_owned(), port: 7890 };
+        let is_standby = self.settings.cluster.as_ref().is_some_and(|cluster| cluster.moved_to.is_some());
+        let own = if is_standby { standby.clone() } else { holder() };
+        let master = ClusterMaster { address: holder(), epoch: 1_795_219_200_000 };
+        ClusterView::new(Some(&own), Ok(master), &[holder(), standby, third], "")
     }
 
     /// Changes users as a server does, without a log or a file.
@@ -414,7 +441,8 @@ fn answer(effect: &Effect) -> Value {
         Effect::Client(effect) => answer_client(effect),
         Effect::Config(effect) => answer_config(effect),
         Effect::Introspect(effect) => answer_introspect(effect),
-        Effect::Acl(_) => unreachable!("the shell carries it out"),
+        Effect::Acl(_) | Effect::Cluster(_) => unreachable!("the shell carries it out"),
+        Effect::Sentinel(effect) => answer_sentinel(*effect),
         Effect::Keys(effect) => keys::answer(effect),
         Effect::Sequence(effect) => keys::answer_operator(effect),
         Effect::Number(effect) => numbers::answer(effect),
@@ -431,6 +459,28 @@ fn answer_request(effect: &RequestEffect) -> Value {
     let RequestEffect { scope, fingerprint, for_s, form, .. } = effect;
     let (owner, name, request, words) = (scope.owner(), scope.name(), scope.request(), fingerprint.as_str());
     Value::Simple(format!("{owner} {name} '{request}' ({words}) for {for_s}: {form:?}").into())
+}
+
+/// Answers as the holder of server-id 0.
+fn answer_sentinel(effect: SentinelEffect) -> Value {
+    let is_known = |name| matches!(name, MasterName::Own | MasterName::Of(0));
+    match effect {
+        SentinelEffect::Address(name) if is_known(name) => Value::Array(vec!["127.0.0.1".into(), "7890".into()]),
+        SentinelEffect::Address(_) => Value::NullArray,
+        SentinelEffect::Masters => Value::Array(vec![Value::map([("name", Value::from("getid"))])]),
+        SentinelEffect::MyId => Value::from("c9d01069952cfc4d423ef9d9d38295f5322601e3"),
+        SentinelEffect::Master(name)
+        | SentinelEffect::Replicas(name)
+        | SentinelEffect::Sentinels(name)
+        | SentinelEffect::CheckQuorum(name)
+            if !is_known(name) =>
+        {
+            Value::error(NO_SUCH_MASTER)
+        }
+        SentinelEffect::Master(name) => Value::map([("name", Value::bulk(name.to_string()))]),
+        SentinelEffect::Replicas(_) | SentinelEffect::Sentinels(_) => Value::Array(Vec::new()),
+        SentinelEffect::CheckQuorum(_) => Value::Simple("OK 1 usable Sentinels".into()),
+    }
 }
 
 fn answer_client(effect: &ClientEffect) -> Value {
@@ -559,6 +609,8 @@ fn read_line(line: &str, place: &str, all: &mut Vec<Conversation>) {
                     conversation.options.generators = true;
                 }
                 "sequences" => conversation.options.sequences = true,
+                "cluster" => conversation.options.cluster = true,
+                "standby" => (conversation.options.cluster, conversation.options.standby) = (true, true),
                 _ => panic!("{place}: unknown mark '{mark}'"),
             }
         }

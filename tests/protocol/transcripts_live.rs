@@ -18,7 +18,7 @@ const LAST: &[u8] = b"RESET\r\n";
 const LAST_REPLY: &[u8] = b"+RESET\r\n";
 
 /// Conversations about the fake shell alone.
-const ONLY_FAKE: [&str; 11] = [
+const ONLY_FAKE: [&str; 13] = [
     // Its replies are canned.
     "CLIENT ID, INFO and LIST",
     "TIME and CONFIG GET are effects",
@@ -31,6 +31,9 @@ const ONLY_FAKE: [&str; 11] = [
     "an id is decoded",
     "an id is decoded to a map in RESP3",
     "errors of invalid ids",
+    // It has an address of its own.
+    "the replies of a server whose name is known",
+    "an answer of SENTINEL comes in its place",
     // It does not stop.
     "SHUTDOWN is an effect",
     "renamed commands have their new names only",
@@ -99,8 +102,8 @@ fn inputs() -> Vec<Input> {
 
 fn is_for_a_server(conversation: &Conversation) -> bool {
     let title = conversation.title.split_once(": ").unwrap().1;
-    let options = &conversation.options;
-    let needs_other_settings = options.refuses || options.renamed || options.generators || options.sequences;
+    let Options { refuses, renamed, generators, sequences, cluster, .. } = conversation.options;
+    let needs_other_settings = refuses || renamed || generators || sequences || cluster;
     !needs_other_settings && !ONLY_FAKE.contains(&title.split(" [").next().unwrap())
 }
 

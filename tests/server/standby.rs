@@ -60,6 +60,7 @@ impl ClaimTestServer {
             started_in: PathBuf::new(),
             executable: String::new(),
             tcp_port: 0,
+            announced: None,
         };
         let settings = Arc::new(session_settings(&config).expect("the default settings"));
         let claim = Arc::new(ClaimView::default());

@@ -127,6 +127,7 @@ pub(crate) fn server(runtime: &Runtime, config: Config, tls: Option<Arc<tls::Acc
         started_in: PathBuf::new(),
         executable: String::new(),
         tcp_port: 0,
+        announced: None,
     };
     let settings = Arc::new(session_settings(&config).expect("the default settings"));
     let io_threads = config.io_threads;

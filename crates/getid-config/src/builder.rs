@@ -7,6 +7,7 @@ use std::collections::hash_map::{Entry, HashMap};
 use getid_core::server::is_name;
 use getid_core::{LOW_BITS, Layout, LayoutError};
 
+use super::announce;
 use super::claim;
 use super::conflicts;
 use super::directive::{Directive, Secrecy, known_names};
@@ -212,14 +213,17 @@ impl Builder {
         self.check_layout();
         self.report(conflicts::conflicts(&self.values.config));
         self.check_generators();
-        for conflicts_of in [stores::conflicts, claim::conflicts, workers::conflicts, http::conflicts] {
+        for conflicts_of in
+            [stores::conflicts, claim::conflicts, announce::conflicts, workers::conflicts, http::conflicts]
+        {
             self.report(conflicts_of(&self.values.config));
         }
         self.warn(stores::warnings(&self.values.config));
         if !self.any_refused(&["claim-store"]) {
             self.warn(claim::warnings(&self.values.config));
+            self.warn(announce::warnings(&self.values.config));
             if self.values.config.claim.store.is_none() {
-                self.warn_unused(&["claim-", "instance-name"], "has no effect: claim-store is file");
+                self.warn_unused(&["claim-", "instance-name", "announce-peers"], "has no effect: claim-store is file");
             }
         }
         if self.values.config.http.port == 0 && !self.any_refused(&["http-port"]) {

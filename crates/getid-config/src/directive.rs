@@ -9,6 +9,7 @@ use getid_core::LOW_BITS;
 use getid_core::server::RESERVED_MAX;
 use getid_redis::session::EXPIRING_NAMES_MAX;
 
+use super::announce;
 use super::claim;
 use super::enums::{
     BorrowPolicy, LogFormat, LogLevel, SequenceCreate, SequencePolicy, SequenceTable, StateKind, Supervised,
@@ -343,6 +344,14 @@ const DIRECTIVES: &[Directive] = &[
     row("instance-name", "", custom("one name", claim::set_name,
         |values| values.config.claim.instance_name.clone().unwrap_or_default()),
         "This server's name in its claim; \"\": the host's.").at_start(),
+    row("announce-address", "", custom("one host with or without a port", announce::set_address,
+        announce::address_text),
+        "This server's address for clients; \"\": one of bind, or the host's name.").at_start(),
+    row("announce-peers", "", words((1, announce::PEERS_MAX), "at most 16 hosts with or without ports",
+        announce::set_peers, announce::peer_words),
+        "Addresses of all servers with this server-id."),
+    row("cluster-emulation", "no", yes_no!(announce.cluster_emulation),
+        "Whether the server answers clients in cluster mode as a Redis Cluster with one master.").at_start(),
     // Sequences
     row("sequence-store", "", lines((1, 1), "one address", None, LineStyle::Values, stores::set, stores::lines),
         "Store of sequences; \"\": a file in dir, none: no sequences.").at_start().secrecy(Secrecy::Addresses),

@@ -7,6 +7,7 @@
 //! Invariant: a [`Config`] is always valid, every value is in its range, and all fit together, so downstream code does
 //! not check again. Whether the surroundings fit it (an existing folder, a free port) is for the server to check.
 
+mod announce;
 mod builder;
 mod change;
 mod claim;
@@ -61,8 +62,9 @@ pub use self::server_id::ordinal;
 pub use self::value_error::{counter_help, declaration_help, kind_meant};
 use self::values::ConfigValues;
 pub use self::values::{
-    BindAddr, ClaimConfig, ClientMemory, Config, HttpApi, HttpApis, HttpConfig, HttpOpen, INSTANCE_NAME_BYTES_MAX,
-    OutputBufferLimit, OutputBufferLimits, POOLS_MAX, STORES_MAX, SequenceConfig, ServerIdSource, UserLine, WorkerPool,
+    AnnounceConfig, BindAddr, ClaimConfig, ClientMemory, Config, HttpApi, HttpApis, HttpConfig, HttpOpen,
+    INSTANCE_NAME_BYTES_MAX, OutputBufferLimit, OutputBufferLimits, POOLS_MAX, STORES_MAX, SequenceConfig,
+    ServerIdSource, UserLine, WorkerPool,
 };
 use getid_seal::Sealers;
 use getid_text::glob::Pattern;

@@ -8,6 +8,7 @@ use super::conf_syntax::SyntaxError;
 use super::values::{INSTANCE_NAME_BYTES_MAX, POOL_NAME_BYTES_MAX, POOLS_MAX};
 use getid_redis::acl::{RuleError, SetUserError};
 use getid_redis::session::NamePatternError;
+use getid_text::host_port::HostPortError;
 use getid_text::printable::printable_up_to;
 use getid_text::store_url::StoreUrlError;
 use getid_text::suggest::did_you_mean;
@@ -122,6 +123,10 @@ pub(super) enum ValueError {
         INSTANCE_NAME_BYTES_MAX
     )]
     InstanceName { found: String },
+    #[error(transparent)]
+    Announced(#[from] HostPortError),
+    #[error("{found} is given twice, must be in the line once")]
+    PeerTwice { found: String },
     #[error("'user' must follow leaf, tinyid or cosid, and the name of an ACL user must follow it")]
     HttpApiUser,
 }

@@ -16,6 +16,7 @@ use super::enums::{
 use getid_redis::acl::{Origin, Protection};
 use getid_redis::session::ExpiringNames;
 use getid_seal::Sealers;
+use getid_text::host_port::HostMaybePort;
 use getid_text::store_url::StoreUrl;
 
 /// A struct, and its value in which nothing is set.
@@ -184,6 +185,8 @@ unset! {
         pub id_max_clock_jump_ms: u64,
         /// Claims of server-ids: their store, and the rules of a takeover (`claim-...`, `instance-name`).
         pub claim: ClaimConfig,
+        /// Addresses for clients (`announce-...`).
+        pub announce: AnnounceConfig,
         /// Pools of worker ids for programs (`worker-pool`), at most [`POOLS_MAX`](super::POOLS_MAX), with distinct
         /// names.
         pub worker_pools: Vec<WorkerPool>,
@@ -358,6 +361,18 @@ pub struct ClaimConfig {
     pub takes_any: bool,
     /// This server's name; `None` for the host's (`instance-name`).
     pub instance_name: Option<String>,
+}
+
+/// Addresses that this server gives to clients which ask where servers are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AnnounceConfig {
+    /// This server's address; `None` for one out of `bind`, see [`Config::announced_address`] (`announce-address`).
+    pub address: Option<HostMaybePort>,
+    /// All servers with this server-id, with or without this one, at most 16; see [`Config::announced_peers`]
+    /// (`announce-peers`).
+    pub peers: Vec<HostMaybePort>,
+    /// Whether the server answers as a Redis Cluster with one master (`cluster-emulation`).
+    pub cluster_emulation: bool,
 }
 
 /// Longest name of a server, bytes: RFC 1035's limit of a host name.

@@ -20,7 +20,7 @@ use crate::logging::throttle::{Suppressed, throttled};
 use crate::metrics::Counter;
 use crate::registry::{Admission, ConnectionAddr, SocketInfo, StopMode};
 use crate::transport::Movable;
-use crate::{Server, housekeeping, ledgers, tls};
+use crate::{Server, housekeeping, ledgers, master_watch, tls};
 use getid_redis::acl::Origin;
 use getid_redis::session::Session;
 use getid_system::io_threads::IoThreads;
@@ -66,6 +66,7 @@ impl ClientAcceptor {
         }
         server.metrics.memory_startup.store(server.metrics.sample_memory(), Relaxed);
         tasks.spawn(housekeeping::run(Arc::clone(server)));
+        tasks.spawn(master_watch::run(Arc::clone(server)));
         tasks.spawn(ledgers::run(Arc::clone(server)));
 
         server.stop_requested().await;

@@ -2,6 +2,7 @@
 
 use super::Server;
 use crate::logging::throttle::throttled;
+use crate::master_events::MissedMessages;
 use crate::metrics::Counter;
 use crate::output_limit::CutOffReason;
 use crate::registry::Client;
@@ -67,6 +68,18 @@ impl Server {
             self.throttle,
             OutputLimit,
             "client {} at {} is closed with {pending_bytes} bytes of unread output: {reason}",
+            client.id,
+            client.peer
+        );
+    }
+
+    /// Logs that a subscriber is closed because it missed messages, at a limited rate.
+    #[cold]
+    pub(super) fn note_missed(&self, _: MissedMessages, client: &Client) {
+        throttled!(
+            self.throttle,
+            SubscriberMissed,
+            "client {} at {} is closed: it did not read its messages for so long that some are no longer kept",
             client.id,
             client.peer
         );

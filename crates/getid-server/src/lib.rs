@@ -29,6 +29,9 @@ pub mod intake;
 mod ledgers;
 pub mod listen;
 pub mod logging;
+pub mod master;
+pub mod master_events;
+mod master_watch;
 pub mod metrics;
 pub mod monitor;
 mod output_limit;
@@ -56,6 +59,7 @@ use crate::handshakes::Handshakes;
 use crate::ledgers::LedgerWatch;
 use crate::logging::Log;
 use crate::logging::throttle::LogThrottle;
+use crate::master_events::MasterEvents;
 use crate::metrics::Metrics;
 use crate::monitor::Monitors;
 use crate::pause::Pauses;
@@ -67,9 +71,10 @@ use getid_engine::generators::Generators;
 use getid_engine::generators::time::Issuer;
 use getid_engine::workers::Workers;
 use getid_redis::acl::{AclLog, LoginLimiter, LoginLog};
-use getid_redis::session::Settings;
+use getid_redis::session::{ClusterSettings, Settings};
 use getid_redis::stats::{LatencyEvents, SlowLog};
 use getid_system::usage;
+use getid_text::host_port::HostPort;
 
 /// State that the connections of a process share.
 pub struct Server {
@@ -88,6 +93,10 @@ pub struct Server {
     pub tls: Option<Arc<tls::Acceptor>>,
     /// Clients that see every command.
     pub monitors: Arc<Monitors>,
+    /// Messages for subscribers about changes of masters.
+    pub master_events: Arc<MasterEvents>,
+    /// Notified when this server's claim has another holder or this server another role.
+    claim_changed: Notify,
     slow_log: Mutex<SlowLog>,
     /// Latency events for LATENCY.
     events: Mutex<LatencyEvents>,
@@ -130,6 +139,8 @@ pub struct Process {
     pub executable: String,
     /// `port`, or `tls-port` where that is 0, as in Redis; 0: no TCP.
     pub tcp_port: u16,
+    /// This server's address for clients (`announce-address`); `None` without a TCP port.
+    pub announced: Option<HostPort>,
 }
 
 impl Server {
@@ -155,6 +166,8 @@ impl Server {
             process,
             tls,
             monitors: Arc::default(),
+            master_events: Arc::default(),
+            claim_changed: Notify::new(),
             slow_log: Mutex::default(),
             events: Mutex::default(),
             acl_log: Mutex::default(),
@@ -183,13 +196,25 @@ impl Server {
     fn follow_claim(self: &Arc<Server>) {
         let Some(claim) = self.claim() else { return };
         let server = Arc::downgrade(self);
-        claim.on_role(move |role| {
+        claim.on_change(move |role| {
             let Some(server) = server.upgrade() else { return };
             let is_standby = role == ClaimRole::Standby;
-            let Ok(()) = server
-                .settings
-                .update(|settings| Ok::<_, Infallible>(Settings { is_standby, ..Settings::clone(settings) }));
+            let moved_to = server.claim_redirect();
+            let now = server.settings.get();
+            let cluster = now.cluster.as_ref().map(|_| ClusterSettings { moved_to });
+            if now.is_standby != is_standby || now.cluster != cluster {
+                let Ok(()) = server.settings.update(|settings| {
+                    Ok::<_, Infallible>(Settings { is_standby, cluster, ..Settings::clone(settings) })
+                });
+            }
+            server.claim_changed.notify_one();
         });
+    }
+
+    /// Returns the address of the holder to which a standby refers clients in cluster mode.
+    fn claim_redirect(&self) -> Option<HostPort> {
+        let holder = self.claim_master().filter(|holder| !holder.is_this_server)?.address?;
+        (self.process.announced.as_ref() != Some(&holder)).then_some(holder)
     }
 
     /// Returns the issuer of the unnamed generator, which has the server's clock, watermark and limits.

@@ -22,7 +22,7 @@ use getid_engine::generators::{random_cycle, sequence};
 use getid_redis::acl::{PASSWORD_BYTES_MAX, Protection, SetUserError, Users};
 use getid_redis::command::Vocabulary;
 use getid_redis::resp::Value;
-use getid_redis::session::{SequenceCommandSettings, Settings, turn_ids_max};
+use getid_redis::session::{ClusterSettings, SequenceCommandSettings, Settings, turn_ids_max};
 use getid_system::usage;
 
 /// Returns the settings of a new server's sessions. The random cycle is new at each start, so that two lives, or two
@@ -70,6 +70,7 @@ fn settings_of(
         expiring: Arc::clone(&config.sequences.expiring),
         timing: timing(config),
         is_standby: false,
+        cluster: config.announce.cluster_emulation.then(ClusterSettings::default),
     }
 }
 
@@ -279,7 +280,8 @@ impl Server {
             let (scheme, generators) = (Arc::clone(&settings.scheme), Arc::clone(&settings.generators));
             let changed = settings_of(&new, settings.vocabulary.clone(), scheme, generators, users);
             let (has_server_id, is_standby) = (settings.has_server_id, settings.is_standby);
-            Ok::<_, Infallible>(Settings { has_server_id, is_standby, ..changed })
+            let cluster = settings.cluster.clone();
+            Ok::<_, Infallible>(Settings { has_server_id, is_standby, cluster, ..changed })
         });
         let Ok(()) = self.config.update(|_| Ok::<_, Infallible>(new));
     }

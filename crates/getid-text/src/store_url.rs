@@ -160,10 +160,19 @@ impl StoreUrl {
     pub fn is_in_clear(&self) -> bool {
         match &self.kind {
             StoreKind::Sqlite { .. } => false,
+            StoreKind::Mysql(server) | StoreKind::Postgres(server) => server.tls == StoreTls::No && !self.is_local(),
+            StoreKind::Etcd(etcd) => etcd.tls == StoreTls::No && !self.is_local(),
+        }
+    }
+
+    /// Whether the store is on this machine, by its address.
+    pub fn is_local(&self) -> bool {
+        match &self.kind {
+            StoreKind::Sqlite { .. } => true,
             StoreKind::Mysql(server) | StoreKind::Postgres(server) => {
-                server.tls == StoreTls::No && server.socket.is_none() && !is_loopback(&server.host)
+                server.socket.is_some() || is_loopback(&server.host)
             }
-            StoreKind::Etcd(etcd) => etcd.tls == StoreTls::No && !etcd.is_local(),
+            StoreKind::Etcd(etcd) => etcd.is_local(),
         }
     }
 

@@ -17,7 +17,6 @@ use getid_engine::claim::status::ClaimView;
 use getid_engine::claim::status::StoreUpkeep;
 use getid_engine::claim::{AcquiredClaim, Claim as _};
 use getid_server::Server;
-use getid_server::listen::Listener;
 #[cfg(feature = "fleet")]
 use getid_store::records::RecordStoreError;
 #[cfg(feature = "fleet")]
@@ -44,16 +43,13 @@ impl FleetMember {
     pub(super) async fn begin(
         config: &Config,
         store: &StoreUrl,
-        listeners: &[Listener],
     ) -> Result<(FleetMember, AcquiredClaim<ClusterClaim<SystemClock>>), ServeError> {
         let open = || {
             open_record_store(store, &config.state_dir, deadline(config.claim.timeout_ms))
                 .map_err(ServeError::ClaimStore)
         };
         let view: Arc<ClaimView> = Arc::default();
-        if config.http.port != 0 {
-            view.set_lister(ClaimLister::new(open()?));
-        }
+        view.set_lister(ClaimLister::new(open()?));
         let upkeep = upkeep(store, &view);
         let fleet = FleetMember { view, hooks: Arc::default(), ends: Arc::default(), _upkeep: upkeep };
         let host = host::name();
@@ -65,7 +61,7 @@ impl FleetMember {
             layout: config.layout,
             server_id: (!config.server_id_auto()).then_some(config.server_id),
             name: config.claim.instance_name.clone().unwrap_or_else(|| host.clone()),
-            address: address(config, listeners, &host),
+            address: config.announced_address(&host).map_or_else(String::new, |address| address.to_string()),
             host,
             timeout_ms: config.claim.timeout_ms,
             takes_any: config.claim.takes_any,
@@ -177,15 +173,4 @@ fn upkeep(store: &StoreUrl, view: &Arc<ClaimView>) -> JoinSet<()> {
 #[cfg(not(feature = "fleet"))]
 fn upkeep(_store: &StoreUrl, _view: &Arc<ClaimView>) -> JoinSet<()> {
     JoinSet::new()
-}
-
-/// Returns the address of this server for clients on other machines: an address that it listens on, or its host.
-fn address(config: &Config, listeners: &[Listener], host: &str) -> String {
-    let Some(port) = listeners.iter().find_map(Listener::port) else { return String::new() };
-    let ips = || config.bind.iter().map(|bind| bind.ip);
-    match ips().find(|ip| !ip.is_unspecified() && !ip.is_loopback()) {
-        Some(ip) => std::net::SocketAddr::new(ip, port).to_string(),
-        None if ips().any(|ip| ip.is_unspecified()) && !host.is_empty() => format!("{host}:{port}"),
-        None => ips().next().map_or_else(String::new, |ip| std::net::SocketAddr::new(ip, port).to_string()),
-    }
 }

@@ -32,6 +32,7 @@ use getid_server::logging::{Log, LogOptions, SYSLOG_SOCKET, SyslogOptions};
 use getid_server::tls;
 use getid_server::{Process, Server, settings};
 use getid_system::clock::{Clock as _, SystemClock};
+use getid_system::host;
 use getid_system::io_threads::{self, IoThreads};
 use getid_system::usage;
 
@@ -124,7 +125,7 @@ impl PreparedServer {
         let mut opening = StartResources { listeners, http, io_threads, tls, identity, fleet: None };
         match (config.id_state, &config.claim.store) {
             (_, Some(store)) => {
-                let (fleet, claim) = FleetMember::begin(config, store, &opening.listeners).await?;
+                let (fleet, claim) = FleetMember::begin(config, store).await?;
                 opening.fleet = Some(fleet);
                 // The claim is large.
                 Box::pin(self.serve(opening, claim)).await
@@ -214,6 +215,7 @@ impl PreparedServer {
             started_in: started_in.clone(),
             executable: std::env::current_exe().map_or_else(|_| String::new(), |path| path.display().to_string()),
             tcp_port: listeners.iter().find_map(Listener::port).unwrap_or(0),
+            announced: self.startup.config.announced_address(&host::name()),
         }
     }
 }

@@ -1,8 +1,9 @@
-//! The claims of a claim store, as the page shows them.
+//! The claims of a claim store, as the page shows them and `SENTINEL` looks up the servers of other server-ids.
 //!
-//! A request for the list starts a read in the background, at most one in `LIST_EVERY` for all requests. A store that
-//! does not answer delays no request longer than `WAIT`. The last list stays, with the error beside it. The reads have
-//! their own connections, apart from those of the beats. They grant nothing, and no decision depends on them.
+//! A request for the list names the greatest age of a list that it accepts. It starts a read in the background if the
+//! last list is older, at most one at a time for all requests. A store that does not answer delays no request longer
+//! than its [`ListLimits::wait_max`]. The last list stays, with the error beside it. The reads have their own
+//! connections, apart from those of the beats. They grant nothing: no ID depends on them.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,11 +16,14 @@ use tokio::time::{Instant, timeout};
 use super::fleet::{ClaimRecord, Holding};
 use getid_store::records::{CLAIMS, LIST_MAX, RecordRow, RecordStore, RecordStoreError};
 
-/// Age of a list above which a request starts another read.
-const LIST_EVERY: Duration = Duration::from_secs(5);
-
-/// Longest wait of a request for a read.
-const WAIT: Duration = Duration::from_millis(300);
+/// Limits of one request for a list.
+#[derive(Clone, Copy, Debug)]
+pub struct ListLimits {
+    /// Age of a list above which the request starts another read.
+    pub age_max: Duration,
+    /// Longest wait of the request for a read.
+    pub wait_max: Duration,
+}
 
 /// Most claims in a list: 1024 of them are about 400 KB of JSON.
 pub(crate) const CLAIMS_MAX: usize = 1024;
@@ -83,13 +87,13 @@ impl ClaimLister {
         ClaimLister { store, latest: Arc::default(), turn: Arc::default() }
     }
 
-    /// Returns the claims of the store, at most `LIST_EVERY` old. If the store does not answer within `WAIT`, the last
-    /// list is returned. `now_unix_ms` reads the wall clock.
-    pub async fn list(&self, now_unix_ms: impl Fn() -> i64 + Send + 'static) -> Arc<ClaimList> {
-        if !self.is_fresh() {
+    /// Returns the claims of the store within `limits`. If the store does not answer in time, the last list is
+    /// returned. `now_unix_ms` reads the wall clock.
+    pub async fn list(&self, limits: ListLimits, now_unix_ms: impl Fn() -> i64 + Send + 'static) -> Arc<ClaimList> {
+        if !self.is_fresh(limits) {
             if let Ok(turn) = Arc::clone(&self.turn).try_lock_owned() {
                 // Another request's read may have ended since.
-                if !self.is_fresh() {
+                if !self.is_fresh(limits) {
                     let (store, latest) = (Arc::clone(&self.store), Arc::clone(&self.latest));
                     tokio::spawn(async move {
                         refresh(&*store, &latest, now_unix_ms).await;
@@ -97,7 +101,7 @@ impl ClaimLister {
                     });
                 }
             }
-            let _ = timeout(WAIT, self.turn.lock()).await;
+            let _ = timeout(limits.wait_max, self.turn.lock()).await;
         }
         let latest = locked(&self.latest).as_ref().map(|(_, list)| Arc::clone(list));
         latest.unwrap_or_else(|| {
@@ -106,8 +110,8 @@ impl ClaimLister {
         })
     }
 
-    fn is_fresh(&self) -> bool {
-        locked(&self.latest).as_ref().is_some_and(|(at, _)| at.elapsed() < LIST_EVERY)
+    fn is_fresh(&self, limits: ListLimits) -> bool {
+        locked(&self.latest).as_ref().is_some_and(|(at, _)| at.elapsed() < limits.age_max)
     }
 }
 
@@ -192,6 +196,8 @@ mod tests {
         memory::MemoryStore,
     };
 
+    const LIMITS: ListLimits = ListLimits { age_max: Duration::from_secs(5), wait_max: Duration::from_millis(300) };
+
     #[tokio::test(start_paused = true)]
     async fn claims_are_sorted_by_id_and_read_once_for_all_requests() {
         let store = Arc::new(MemoryStore::default());
@@ -212,16 +218,16 @@ mod tests {
         let row = RecordRow { stamp: Stamp { writer: 1, beat: 1 }, text: "no record".to_owned() };
         store.write(&Key::of_claim(3), None, &row).await.unwrap();
         let lister = ClaimLister::new(Arc::clone(&store) as _);
-        let list = lister.list(|| 7).await;
+        let list = lister.list(LIMITS, || 7).await;
         let seen: Vec<_> =
             list.claims.iter().map(|claim| (claim.server_id, claim.state, claim.name.as_str())).collect();
         assert_eq!(seen, [(2, "free", ""), (3, "unreadable", ""), (10, "held", "host-b")]);
         assert_eq!((list.claims[2].written_unix_ms, list.claims[0].written_unix_ms), (Some(1_795_000_000_500), None));
         assert_eq!((list.read_unix_ms, list.has_more, &list.error), (Some(7), false, &None));
         put(11, None).await;
-        assert!(Arc::ptr_eq(&list, &lister.list(|| 8).await));
-        tokio::time::advance(LIST_EVERY).await;
-        assert_eq!(lister.list(|| 9).await.claims.len(), 4);
+        assert!(Arc::ptr_eq(&list, &lister.list(LIMITS, || 8).await));
+        tokio::time::advance(LIMITS.age_max).await;
+        assert_eq!(lister.list(LIMITS, || 9).await.claims.len(), 4);
     }
 
     /// The behaviour of the next reads of an [`UnreliableStore`].
@@ -282,21 +288,21 @@ mod tests {
         let store = Arc::new(UnreliableStore { claims: 2, mood: Mutex::new(StoreState::Hangs) });
         let first = ClaimLister::new(Arc::clone(&store) as _);
         let begun = Instant::now();
-        let list = first.list(|| 1).await;
-        assert_eq!((begun.elapsed(), list.claims.len(), list.read_unix_ms), (WAIT, 0, None));
+        let list = first.list(LIMITS, || 1).await;
+        assert_eq!((begun.elapsed(), list.claims.len(), list.read_unix_ms), (LIMITS.wait_max, 0, None));
         assert_eq!(list.error.as_deref(), Some("the claim store has not answered yet"));
 
         *store.mood.lock().unwrap() = StoreState::Answers;
         let lister = ClaimLister::new(Arc::clone(&store) as _);
-        assert_eq!(lister.list(|| 2).await.claims.len(), 2);
+        assert_eq!(lister.list(LIMITS, || 2).await.claims.len(), 2);
         for (mood, waits, error) in [
             (StoreState::Fails, Duration::ZERO, Some("connection refused")),
-            (StoreState::Hangs, WAIT, Some("connection refused")),
+            (StoreState::Hangs, LIMITS.wait_max, Some("connection refused")),
         ] {
             *store.mood.lock().unwrap() = mood;
-            tokio::time::advance(LIST_EVERY).await;
+            tokio::time::advance(LIMITS.age_max).await;
             let begun = Instant::now();
-            let list = lister.list(|| 3).await;
+            let list = lister.list(LIMITS, || 3).await;
             assert_eq!((begun.elapsed(), list.claims.len(), list.read_unix_ms), (waits, 2, Some(2)));
             assert_eq!(list.error.as_deref(), error);
         }
@@ -307,7 +313,7 @@ mod tests {
         let lister =
             ClaimLister::new(Arc::new(UnreliableStore { claims: 1010, mood: Mutex::new(StoreState::Answers) }));
         let clock = std::sync::atomic::AtomicI64::new(0);
-        let list = lister.list(move || clock.fetch_add(1, std::sync::atomic::Ordering::Relaxed)).await;
+        let list = lister.list(LIMITS, move || clock.fetch_add(1, std::sync::atomic::Ordering::Relaxed)).await;
         let second = list.claims.iter().filter(|claim| claim.read_unix_ms == 1).count();
         assert_eq!((list.claims.len(), second, list.read_unix_ms), (1010, 1010 - LIST_MAX, Some(1)));
     }

@@ -16,14 +16,14 @@ pub struct ClaimView {
     is_standby: AtomicBool,
     status: Mutex<Arc<ClaimStatus>>,
     upkeep: Mutex<StoreUpkeep>,
-    listener: OnceLock<RoleListener>,
+    listener: OnceLock<ChangeListener>,
     lister: OnceLock<ClaimLister>,
 }
 
-/// Callback for each change of the role.
-struct RoleListener(Box<dyn Fn(ClaimRole) + Send + Sync>);
+/// Callback for each change of the role or the holder.
+struct ChangeListener(Box<dyn Fn(ClaimRole) + Send + Sync>);
 
-impl fmt::Debug for RoleListener {
+impl fmt::Debug for ChangeListener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Listener")
     }
@@ -41,14 +41,15 @@ impl ClaimView {
         Arc::clone(&self.status.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Sets the status, and calls the listener if the role changed.
+    /// Sets the status, and calls the listener if the role or the holder changed.
     pub fn publish(&self, mut status: ClaimStatus) {
         status.upkeep = *self.upkeep.lock().unwrap_or_else(PoisonError::into_inner);
-        let role = status.role;
-        *self.status.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(status);
+        let (role, status) = (status.role, Arc::new(status));
+        let before =
+            std::mem::replace(&mut *self.status.lock().unwrap_or_else(PoisonError::into_inner), Arc::clone(&status));
         let was_standby = self.is_standby.swap(role == ClaimRole::Standby, Relaxed);
-        if was_standby != (role == ClaimRole::Standby)
-            && let Some(RoleListener(listener)) = self.listener.get()
+        if (was_standby != (role == ClaimRole::Standby) || !before.has_holder_of(&status))
+            && let Some(ChangeListener(listener)) = self.listener.get()
         {
             listener(role);
         }
@@ -69,10 +70,10 @@ impl ClaimView {
         self.lister.get()
     }
 
-    /// Calls `listener` with the present role, and at each change of it, on the driver's thread. It must not block.
-    /// Works once.
-    pub fn on_role(&self, listener: impl Fn(ClaimRole) + Send + Sync + 'static) {
-        let RoleListener(listener) = self.listener.get_or_init(|| RoleListener(Box::new(listener)));
+    /// Calls `listener` with the present role, and at each change of the role or the holder, on the driver's thread. It
+    /// must not block. Works once.
+    pub fn on_change(&self, listener: impl Fn(ClaimRole) + Send + Sync + 'static) {
+        let ChangeListener(listener) = self.listener.get_or_init(|| ChangeListener(Box::new(listener)));
         listener(self.status().role);
     }
 
@@ -95,6 +96,12 @@ pub struct StandbyRefusal {
 }
 
 impl ClaimStatus {
+    /// Returns true if `other` has the same server-id, holder and address.
+    fn has_holder_of(&self, other: &ClaimStatus) -> bool {
+        let key = |holder: &HolderStatus| (holder.instance.clone(), holder.address.clone());
+        self.server_id == other.server_id && self.holder.as_ref().map(key) == other.holder.as_ref().map(key)
+    }
+
     /// Returns true for a standby that takes over without help.
     pub fn is_waiting(&self) -> bool {
         self.role == ClaimRole::Standby && !self.needs_operator

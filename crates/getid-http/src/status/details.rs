@@ -2,6 +2,8 @@
 //! rights, the last day, commands and errors, pools of worker ids, lines of the log, and the claims of a fleet. The log
 //! and the claims require an administrative right.
 
+use std::time::Duration;
+
 use axum::http::HeaderMap;
 use getid_core::Role;
 use getid_core::server::CounterKind;
@@ -13,7 +15,7 @@ use super::now::{Time, short};
 use crate::caller::Caller;
 use crate::problem::Problem;
 use crate::schema::UNNAMED;
-use getid_engine::claim::listing::{ClaimList, ListedClaim};
+use getid_engine::claim::listing::{ClaimList, ListLimits, ListedClaim};
 use getid_redis::command;
 use getid_server::Server;
 use getid_server::connection::LocalClient;
@@ -226,6 +228,9 @@ struct ClaimDetails {
     timeout_ms: u64,
 }
 
+/// Age and wait of a page's list of claims.
+const CLAIMS_LIMITS: ListLimits = ListLimits { age_max: Duration::from_secs(5), wait_max: Duration::from_millis(300) };
+
 /// Returns the details as JSON, for the user that these headers log in.
 ///
 /// # Errors
@@ -242,7 +247,7 @@ pub(crate) async fn details_of(
     if reader.may.contains(&ADMINISTRATIVE) {
         log = Some(common.log.as_slice());
         if let Some(lister) = server.claim().and_then(|claim| claim.lister()) {
-            fleet = Some(FleetDetails::of(&*lister.list(wall_unix_ms).await));
+            fleet = Some(FleetDetails::of(&*lister.list(CLAIMS_LIMITS, wall_unix_ms).await));
         }
     }
     let details = Details { reader, common, log, fleet };

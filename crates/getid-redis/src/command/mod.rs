@@ -7,9 +7,11 @@
 //! The module is pure, and no part of it changes while a server runs. Invariant: every [`Verb`] has exactly one row
 //! (tested).
 
+mod cluster;
 mod describe;
 mod encode;
 mod ids;
+mod key_slot;
 mod keys;
 mod named_ids;
 mod request_key;
@@ -17,9 +19,11 @@ mod table;
 
 use std::collections::HashSet;
 
+pub use cluster::{ClusterMaster, ClusterQuery, ClusterView, node_id};
 pub use describe::{command_docs, command_get_keys, command_help, command_info, command_list};
 pub use encode::{EncodedGenerator, IdEncoding};
 pub use ids::{IdArgumentError, SpanError, describe_span, parse_id, parse_span, parse_time, quoted};
+pub use key_slot::{SLOTS, key_slot};
 pub use keys::{Channels, KEY_BYTES_MAX, KeyAccess, KeyArg, KeyRange, KeySpec};
 pub(crate) use keys::{SERIES_WORD, is_series_word, series_name, series_of, split_series};
 pub(crate) use named_ids::no_code;
@@ -153,6 +157,7 @@ pub enum Verb {
     AclUsers,
     AclWhoAmI,
     Append,
+    Asking,
     Auth,
     Client,
     ClientCaching,
@@ -283,6 +288,8 @@ pub enum Verb {
     PUnsubscribe,
     Quit,
     RandomKey,
+    ReadOnly,
+    ReadWrite,
     Rename,
     RenameNx,
     Reset,
@@ -302,6 +309,16 @@ pub enum Verb {
     SeriesCreate,
     SeriesHelp,
     SeriesList,
+    Sentinel,
+    SentinelCkQuorum,
+    SentinelGetMasterAddrByName,
+    SentinelHelp,
+    SentinelMaster,
+    SentinelMasters,
+    SentinelMyId,
+    SentinelReplicas,
+    SentinelSentinels,
+    SentinelSlaves,
     Sequence,
     SequenceAdopt,
     SequenceAlter,
@@ -370,6 +387,28 @@ impl Command {
     #[inline]
     pub const fn writes(&self) -> bool {
         self.verb.draws_ids() || self.flags.has(CommandFlags::WRITE) || matches!(self.verb, Verb::Eval | Verb::EvalSha)
+    }
+
+    /// Whether only the holder of the claim serves the command, and not a standby.
+    pub const fn needs_claim(&self) -> bool {
+        self.verb.draws_ids()
+            || matches!(
+                self.verb,
+                Verb::Eval
+                    | Verb::EvalSha
+                    | Verb::NumberCommit
+                    | Verb::NumberRelease
+                    | Verb::NumberReserve
+                    | Verb::NumberVoid
+                    | Verb::SequenceNext
+                    | Verb::WorkerIdInfo
+                    | Verb::WorkerIdInit
+                    | Verb::WorkerIdLease
+                    | Verb::WorkerIdList
+                    | Verb::WorkerIdRelease
+                    | Verb::WorkerIdRenew
+                    | Verb::WorkerIdRevoke
+            )
     }
 
     /// Whether the command accepts `len` arguments, names included.
@@ -609,7 +648,39 @@ fn unknown_command(args: Args<'_>) -> ErrorReply {
     ErrorReply { kind: ErrorKind::UnknownCommand, text: text.into() }
 }
 
+/// Subcommands of `CLUSTER` that change a Redis Cluster.
+const CLUSTER_CHANGES: [&str; 15] = [
+    "addslots",
+    "addslotsrange",
+    "bumpepoch",
+    "delslots",
+    "delslotsrange",
+    "failover",
+    "flushslots",
+    "forget",
+    "meet",
+    "replicate",
+    "reset",
+    "saveconfig",
+    "set-config-epoch",
+    "setslot",
+    "migration",
+];
+
 fn unknown_subcommand(container: &Command, name: &[u8]) -> ErrorReply {
+    if let Some(change) = CLUSTER_CHANGES.iter().find(|change| name.eq_ignore_ascii_case(change.as_bytes()))
+        && container.verb == Verb::Cluster
+    {
+        let change = change.to_ascii_uppercase();
+        return format!(
+            "ERR CLUSTER {change} is not supported: the holder of the claim has all slots. announce-peers lists the \
+             other servers, and 'getid claim' moves a claim. Try CLUSTER HELP."
+        )
+        .into();
+    }
+    if let Some(text) = (container.verb == Verb::Sentinel).then(|| table::absent_sentinel(name)).flatten() {
+        return ErrorReply { kind: ErrorKind::UnknownCommand, text: text.into_bytes().into() };
+    }
     let help = format!("'. Try {} HELP.", container.full_name.to_ascii_uppercase());
     let text = [b"ERR unknown subcommand '", quote(name, QUOTED_BYTES_MAX), help.as_bytes()].concat();
     text.into()

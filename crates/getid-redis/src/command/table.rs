@@ -10,9 +10,12 @@ mod keys;
 mod numbers;
 mod pubsub;
 mod scripts;
+mod sentinel;
 mod sequences;
 mod series;
 mod workers;
+
+pub(super) use sentinel::absent as absent_sentinel;
 
 use super::{Argument, Categories, Channels, Command, CommandFlags, KeyAccess, KeyRange, KeySpec, Secrets, Verb};
 
@@ -137,6 +140,10 @@ pub static TABLE: &[Command] =
         pubsub::PUNSUBSCRIBE,
         pubsub::PUBLISH,
         cluster::CLUSTER,
+        cluster::READONLY,
+        cluster::READWRITE,
+        cluster::ASKING,
+        sentinel::SENTINEL,
         row(Verb::Acl, "acl", -2, CommandFlags::NONE, NONE)
             .docs("6.0.0", "server", "A container for Access List Control commands")
             .with(ACL),

@@ -37,6 +37,8 @@ pub enum Value {
     Verbatim(Bytes),
     /// The null value; in RESP2 the null bulk string.
     Null,
+    /// The null value where an array is expected; in RESP2 the null array.
+    NullArray,
     /// A floating-point number; in RESP2 a bulk string.
     Double(f64),
     /// Values in order.
@@ -108,6 +110,8 @@ pub fn encode(value: &Value, protocol: Protocol, output: &mut Vec<u8>) {
             output.extend_from_slice(b"\r\n");
         }
         Value::Null => write_null(protocol, output),
+        Value::NullArray if is_resp3 => write_null(protocol, output),
+        Value::NullArray => output.extend_from_slice(b"*-1\r\n"),
         Value::Double(number) if is_resp3 => {
             output.push(b',');
             output.extend_from_slice(double_text(*number).as_bytes());
@@ -269,7 +273,7 @@ mod tests {
             Value::Error(error) => Frame2::Error(line_of(&error.text).into()),
             Value::Integer(number) => Frame2::Integer(*number),
             Value::Bulk(data) | Value::Verbatim(data) => Frame2::BulkString(data.clone()),
-            Value::Null => Frame2::Null,
+            Value::Null | Value::NullArray => Frame2::Null,
             Value::Double(number) => Frame2::BulkString(double_text(*number).into()),
             Value::Array(values) | Value::Set(values) => Frame2::Array(values.iter().map(resp2_frame).collect()),
             Value::Map(fields) => {
@@ -287,7 +291,7 @@ mod tests {
             Value::Verbatim(data) => {
                 Frame3::VerbatimString { data: data.clone(), format: VerbatimStringFormat::Text, attributes: None }
             }
-            Value::Null => Frame3::Null,
+            Value::Null | Value::NullArray => Frame3::Null,
             Value::Double(number) => Frame3::Double { data: *number, attributes: None },
             Value::Array(values) => Frame3::Array { data: values.iter().map(resp3_frame).collect(), attributes: None },
             Value::Map(fields) => Frame3::Map {
@@ -307,6 +311,15 @@ mod tests {
         };
         output.truncate(written.unwrap());
         output
+    }
+
+    #[test]
+    fn the_null_array_is_one_only_in_resp2() {
+        for (protocol, expected) in [(Protocol::Resp2, "*-1\r\n"), (Protocol::Resp3, "_\r\n")] {
+            let mut output = Vec::new();
+            encode(&Value::NullArray, protocol, &mut output);
+            assert_eq!(String::from_utf8(output).unwrap(), expected);
+        }
     }
 
     #[test]

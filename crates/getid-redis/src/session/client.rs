@@ -16,8 +16,9 @@ use super::subscriptions::{SubscriptionKind, SubscriptionLimit, Subscriptions};
 use super::transaction::Transaction;
 use super::turn::Turn;
 use crate::acl::{self, CommandSet, Context, Denial, DenialReason, Digest, Origin, Proof, User};
-use crate::command::{self, Command, CommandFlags, KEY_BYTES_MAX, Verb, quoted, series_name};
+use crate::command::{self, Command, CommandFlags, KEY_BYTES_MAX, Verb, key_slot, quoted, series_name};
 use crate::resp::{Args, DecodeLimits, ErrorKind, ErrorReply, Protocol};
+use getid_text::host_port::HostPort;
 
 /// Maximum length of a name that `CLIENT SETNAME` and `SETINFO` keep, bytes. Redis has no bound, and every `CLIENT
 /// LIST` shows the name.
@@ -111,6 +112,8 @@ pub(super) struct ClientState {
     mgetid: Option<&'static Command>,
     /// Whether INCR has its own name, and the user may run it with any name.
     takes_incr: bool,
+    /// Whether the client can go to another server, to which an error reply refers it.
+    pub(super) follows_redirects: bool,
 }
 
 impl ClientState {
@@ -135,6 +138,7 @@ impl ClientState {
             getid: None,
             mgetid: None,
             takes_incr: false,
+            follows_redirects: true,
         };
         client.forget_login();
         client
@@ -318,7 +322,7 @@ impl ClientState {
     /// Sets `getid`, `mgetid` and `takes_incr`: whether these commands may take the fast path. A subscribed client in
     /// RESP2 may not.
     fn find_getid(&mut self) {
-        let is_able = !self.is_limited_to_pubsub();
+        let is_able = !self.is_limited_to_pubsub() && self.moved_to().is_none();
         let may = |command: &&'static Command| is_able && self.settings.has_server_id && self.user.may(command);
         let find = |name, verb| own_named(&self.settings, name, verb);
         (self.getid, self.mgetid) = (find("GETID", Verb::GetId).filter(may), find("MGETID", Verb::MGetId).filter(may));
@@ -329,6 +333,20 @@ impl ClientState {
     #[inline]
     pub(super) fn plain_incr(&self) -> Option<&'static Command> {
         if self.takes_incr { *INCR } else { None }
+    }
+
+    /// Returns the holder to which this server refers clients in cluster mode.
+    fn moved_to(&self) -> Option<&HostPort> {
+        self.settings.cluster.as_ref().filter(|_| self.follows_redirects)?.moved_to.as_ref()
+    }
+
+    /// Returns the error that refers a client in cluster mode to the holder; `None` if this server serves the request.
+    /// The slot of a request without a key is 0, because libraries follow no other error.
+    pub(super) fn redirect(&self, command: &Command, args: Args<'_>) -> Option<ErrorReply> {
+        let holder = self.moved_to().filter(|_| command.needs_claim())?;
+        let slot = command.keys_in(args).next().map_or(0, |key| key_slot(key.name));
+        let text = format!("MOVED {slot} {}:{}", holder.host, holder.port);
+        Some(ErrorReply::new(ErrorKind::Standby, text))
     }
 
     /// Sets the protocol of later replies.
@@ -374,6 +392,13 @@ impl ClientState {
         let counts = self.subscriptions.as_ref().map_or([0; 2], |all| all.counts());
         self.view.subscriptions = counts.map(|count| u16::try_from(count).unwrap_or(u16::MAX));
         self.find_getid();
+    }
+
+    /// Appends a message for each of its subscriptions that matches the channel.
+    pub(super) fn deliver(&self, channel: &[u8], message: &[u8], output: &mut Vec<u8>) {
+        if let Some(all) = &self.subscriptions {
+            all.deliver(self.view.protocol, channel, message, output);
+        }
     }
 
     /// Returns the memory of its subscriptions, bytes.

@@ -14,8 +14,8 @@ use super::number_effect::NumberEffect;
 use super::request_effect::RequestEffect;
 use super::sequence_effect::{KeysEffect, ScriptEffect, SequenceEffect};
 use super::worker_effect::WorkerEffect;
-use crate::command::{IdEncoding, IdReadings, NamedId};
-use crate::resp::{ErrorKind, ErrorReply};
+use crate::command::{ClusterQuery, IdEncoding, IdReadings, NamedId};
+use crate::resp::{ErrorKind, ErrorReply, parse_integer};
 use getid_text::timestamp::TimeSpec;
 
 /// An action of the server for a command; its answer is the command's reply.
@@ -27,8 +27,12 @@ pub enum Effect {
     Client(ClientEffect),
     /// The command `CONFIG`.
     Config(ConfigEffect),
+    /// The command `CLUSTER`.
+    Cluster(ClusterQuery),
     /// Information about the server.
     Introspect(IntrospectEffect),
+    /// The command `SENTINEL`.
+    Sentinel(SentinelEffect),
     /// The command `ACL`.
     Acl(AclEffect),
     /// Commands about sequences as keys and hashes.
@@ -154,6 +158,56 @@ pub enum IntrospectEffect {
     MemoryDoctor,
     /// `MEMORY STATS`: answer a map.
     MemoryStats,
+}
+
+/// Effects of `SENTINEL`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SentinelEffect {
+    /// `GET-MASTER-ADDR-BY-NAME name`: answer host and port, or the null array.
+    Address(MasterName),
+    /// `MASTERS`: answer the state of each master, once for each of its names.
+    Masters,
+    /// `MASTER name`: answer the state of the master, or an error.
+    Master(MasterName),
+    /// `REPLICAS name`: answer an empty array, or an error if there is no such master.
+    Replicas(MasterName),
+    /// `SENTINELS name`: answer the state of each other server that answers `SENTINEL` for the name.
+    Sentinels(MasterName),
+    /// `CKQUORUM name`: answer whether a standby can take over.
+    CheckQuorum(MasterName),
+    /// `MYID`: answer the id of this process.
+    MyId,
+}
+
+/// Name of a master in `SENTINEL`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum MasterName {
+    /// `getid`: the master of the server-id of the server that is asked.
+    Own,
+    /// `getid-N`: the master of server-id N.
+    Of(u32),
+}
+
+impl MasterName {
+    /// Parses a name. Returns `None` if no master can have it.
+    pub fn parse(name: &[u8]) -> Option<MasterName> {
+        let rest = name.strip_prefix(b"getid")?;
+        if rest.is_empty() {
+            return Some(MasterName::Own);
+        }
+        let digits = rest.strip_prefix(b"-")?;
+        let server_id = parse_integer(digits).and_then(|number| u32::try_from(number).ok())?;
+        Some(MasterName::Of(server_id))
+    }
+}
+
+impl fmt::Display for MasterName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            MasterName::Own => f.write_str("getid"),
+            MasterName::Of(server_id) => write!(f, "getid-{server_id}"),
+        }
+    }
 }
 
 /// Effects of `ACL`.
@@ -285,4 +339,22 @@ pub struct Shutdown {
     pub force: bool,
     /// `ABORT`: cancel a shutdown in progress.
     pub abort: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::MasterName;
+
+    #[test]
+    fn a_name_of_a_master_has_one_form() {
+        for name in ["getid", "getid-0", "getid-3", "getid-4294967295"] {
+            assert_eq!(MasterName::parse(name.as_bytes()).map(|name| name.to_string()).as_deref(), Some(name));
+        }
+        for name in
+            ["", "getid-", "getid-03", "getid-+3", "getid--3", "getid-4294967296", "getid 3", "Getid", "getid-x"]
+        {
+            assert_eq!(MasterName::parse(name.as_bytes()), None, "{name}");
+        }
+        assert_eq!(MasterName::parse(b"getid-\xff\0"), None);
+    }
 }

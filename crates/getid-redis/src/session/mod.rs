@@ -38,11 +38,11 @@ use client::ClientState;
 pub use client::NAME_BYTES_MAX;
 pub use client_view::ClientView;
 use commands::{Call, show_exec};
-pub use commands::{REQUESTS_OFF, SEQUENCES_OFF, no_generator};
+pub use commands::{NO_SUCH_MASTER, REQUESTS_OFF, SEQUENCES_OFF, no_generator};
 pub use draws::Draws;
 pub use effect::{
     AclEffect, ClientEffect, ClientFilter, ClientKill, ClientKind, ConfigEffect, Effect, IdsEffect, IntrospectEffect,
-    Pause, Shutdown, Unblock,
+    MasterName, Pause, SentinelEffect, Shutdown, Unblock,
 };
 use getid_core::Reservation;
 use getid_core::server::CounterDeclaration;
@@ -61,7 +61,9 @@ pub use sequence_effect::{
 pub use sequences::{
     CounterPeriod, FailedCalls, SequenceDraw, SequenceDrawResults, SequencePart, SequenceReply, drop_front,
 };
-pub use settings::{EXPIRING_NAMES_MAX, ExpiringNames, NamePatternError, SequenceCommandSettings, Settings};
+pub use settings::{
+    ClusterSettings, EXPIRING_NAMES_MAX, ExpiringNames, NamePatternError, SequenceCommandSettings, Settings,
+};
 pub use tally::{Calls, ErrorCode, SlowCommand, Timing, TurnTally};
 pub use transaction::TRANSACTION_BYTES_MAX;
 use transaction::Transaction;
@@ -130,9 +132,11 @@ impl Session {
         self
     }
 
-    /// Sets the initial protocol of the client, and its library's name.
+    /// Sets the initial protocol of a client without a socket, and its library's name. Such a client cannot go to
+    /// another server.
     #[must_use]
     pub fn speaking(mut self, protocol: Protocol, library: &str) -> Session {
+        self.client.follows_redirects = false;
         self.client.set_protocol(protocol);
         self.client.view.names_mut().lib_name = library.into();
         self
@@ -608,6 +612,12 @@ impl Session {
             Verb::MGetId => with_series(vec![b"MGETID".into(), values()], name),
             _ => vec![b"INCR".into(), name],
         }
+    }
+
+    /// Appends a message to the client, once for each channel and pattern of its subscriptions that matches `channel`.
+    /// Must not be called between a request and its reply.
+    pub fn deliver(&self, channel: &[u8], message: &[u8], output: &mut Vec<u8>) {
+        self.client.deliver(channel, message, output);
     }
 
     /// Returns the protocol in which to answer an effect piece by piece, where [`Session::reply`] answers at once;

@@ -8,6 +8,7 @@ use getid_core::server::RESERVED_MAX;
 use getid_core::server::{NamedCounters, NamedGenerators};
 use getid_seal::Sealers;
 use getid_text::glob::{Pattern, PatternTooLong};
+use getid_text::host_port::HostPort;
 
 use super::tally::Timing;
 use crate::acl::{Protection, Users};
@@ -56,6 +57,15 @@ pub struct Settings {
     pub timing: Timing,
     /// Whether the server waits for the claim of its server-id, and gives no IDs.
     pub is_standby: bool,
+    /// Emulation of a Redis Cluster; `None` without it (`cluster-emulation`).
+    pub cluster: Option<ClusterSettings>,
+}
+
+/// Settings of an emulated Redis Cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClusterSettings {
+    /// Address of the holder; `None` if it is unknown, or if it is this server.
+    pub moved_to: Option<HostPort>,
 }
 
 /// Settings of all sequences.
@@ -149,7 +159,8 @@ impl Settings {
     /// their names.
     #[must_use]
     pub fn with_generators(self, generators: Arc<NamedGenerators>) -> Settings {
-        let has_names = !generators.is_empty() || !self.counters.is_empty();
+        // A client in cluster mode needs a key, which GETID - has.
+        let has_names = !generators.is_empty() || !self.counters.is_empty() || self.cluster.is_some();
         let vocabulary = self.vocabulary.naming_generators(has_names);
         Settings { vocabulary, generators, ..self }
     }
@@ -159,6 +170,11 @@ impl Settings {
     pub fn with_counters(self, counters: Arc<NamedCounters>) -> Settings {
         let generators = Arc::clone(&self.generators);
         Settings { counters, ..self }.with_generators(generators)
+    }
+
+    /// Returns the mode of a Redis server, in one word.
+    pub(super) fn mode(&self) -> &'static str {
+        if self.cluster.is_some() { "cluster" } else { "standalone" }
     }
 
     /// Returns the server's role for its server-id, in one word.

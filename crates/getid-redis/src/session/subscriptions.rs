@@ -1,9 +1,14 @@
-//! Channels that a client is subscribed to. No message is ever published: libraries keep a subscribed connection for
-//! news of a server's role, and treat its loss as a fault.
+//! Channels that a client is subscribed to, and the messages that it gets there. Libraries keep a subscribed connection
+//! for news of a server's role: the server publishes Sentinel's events when another server becomes the master of a
+//! server-id. Clients publish nothing.
 //!
-//! Invariant: `bytes` is the sum of the lengths of all names.
+//! Invariant: `bytes` is the sum of the lengths of all names. It bounds the work of a message: each pattern is compared
+//! once with the channel, whose name is short.
 
 use std::collections::BTreeSet;
+
+use crate::resp::{Protocol, write_array_header, write_bulk, write_push_header};
+use getid_text::glob::Pattern;
 
 /// Maximum number of channels and patterns of one client.
 const NAMES_MAX: usize = 1000;
@@ -67,6 +72,26 @@ impl Subscriptions {
         }
     }
 
+    /// Appends a message on `channel`, once for the channel and once for each pattern that matches it, as in Redis.
+    pub(super) fn deliver(&self, protocol: Protocol, channel: &[u8], message: &[u8], output: &mut Vec<u8>) {
+        let mut write = |words: &[&[u8]]| {
+            match protocol {
+                Protocol::Resp2 => write_array_header(words.len(), output),
+                Protocol::Resp3 => write_push_header(words.len(), output),
+            }
+            words.iter().for_each(|word| write_bulk(word, output));
+        };
+        if self.channels.contains(channel) {
+            write(&[b"message", channel, message]);
+        }
+        for pattern in &self.patterns {
+            // A pattern that is too long for a comparison matches no channel here: their names are short.
+            if Pattern::new(pattern, false).is_ok_and(|parsed| parsed.matches(channel)) {
+                write(&[b"pmessage", pattern, channel, message]);
+            }
+        }
+    }
+
     /// Returns one of the names.
     pub(super) fn any(&mut self, kind: SubscriptionKind) -> Option<Box<[u8]>> {
         self.names(kind).first().cloned()
@@ -83,6 +108,27 @@ impl Subscriptions {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_message_comes_once_for_the_channel_and_once_for_each_pattern_that_matches() {
+        let mut all = Subscriptions::default();
+        let delivered = |all: &Subscriptions, protocol| {
+            let mut output = Vec::new();
+            all.deliver(protocol, b"+slave", b"a b", &mut output);
+            String::from_utf8(output).unwrap().replace("\r\n", " ")
+        };
+        for name in ["+slave", "slave"] {
+            all.add(SubscriptionKind::Channels, name.as_bytes()).unwrap();
+        }
+        assert_eq!(delivered(&all, Protocol::Resp2), "*3 $7 message $6 +slave $3 a b ");
+        let long = format!("*{}", "*".repeat(2000));
+        for pattern in ["[-+]slave", "slave", "*", &long] {
+            all.add(SubscriptionKind::Patterns, pattern.as_bytes()).unwrap();
+        }
+        all.remove(SubscriptionKind::Channels, b"+slave");
+        let expected = ">4 $8 pmessage $1 * $6 +slave $3 a b >4 $8 pmessage $9 [-+]slave $6 +slave $3 a b ";
+        assert_eq!(delivered(&all, Protocol::Resp3), expected);
+    }
 
     #[test]
     fn subscriptions_are_bounded() {

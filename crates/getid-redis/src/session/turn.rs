@@ -199,6 +199,8 @@ pub struct Turn {
     /// Whether there are denials, or a login that other connections must see before it is answered, or permits to log
     /// in.
     pub has_access_news: bool,
+    /// Whether the client has subscribed to a channel or pattern: it gets messages from the write of this turn on.
+    pub has_subscribed: bool,
     /// The login that ends the turn. No later request is read before other connections can see the client's user and
     /// [`Session::confirm_login`](super::Session::confirm_login) was called: the password may have been replaced since.
     pub login: Option<Proof>,
@@ -324,6 +326,7 @@ impl Turn {
         self.error = None;
         self.muted = false;
         self.ended = false;
+        self.has_subscribed = false;
         if self.has_access_news {
             // These are rare: no memory is kept for them.
             self.denials = Vec::new();

@@ -150,7 +150,11 @@ impl<T: Transport> ClientConnection<T> {
     /// Returns true if there is more to do after a turn than to count it.
     #[inline]
     pub(super) fn has_after_turn_work(&self, turn: &Turn) -> bool {
-        turn.has_access_news || turn.effect.is_some() || turn.broken.is_some() || self.monitoring.is_some()
+        turn.has_access_news
+            || turn.has_subscribed
+            || turn.effect.is_some()
+            || turn.broken.is_some()
+            || self.pushes.as_ref().is_some_and(|pushes| pushes.monitor.is_some())
     }
 
     /// Does all steps after a turn except the counting. An error ends the connection.
@@ -168,8 +172,14 @@ impl<T: Transport> ClientConnection<T> {
         if let Some(breach) = turn.broken {
             self.server.note_breach(breach, &self.admission.client);
         }
-        if turn.close || !self.session.view().monitors {
-            self.monitoring = None;
+        if turn.has_subscribed {
+            let pushes = self.pushes.get_or_insert_default();
+            pushes.subscription.get_or_insert_with(|| self.server.master_events.subscribe());
+        }
+        if let Some(pushes) = &mut self.pushes
+            && (turn.close || !self.session.view().monitors)
+        {
+            pushes.monitor = None;
         }
         Ok(())
     }
@@ -221,11 +231,14 @@ impl<T: Transport> ClientConnection<T> {
 
     /// Starts monitoring. Returns false if too many clients do.
     fn monitor(&mut self) -> bool {
-        self.monitoring = self.server.monitors.add(&self.admission.client).map(Box::new);
-        if self.monitoring.is_none() {
+        let monitor = self.server.monitors.add(&self.admission.client);
+        let has_place = monitor.is_some();
+        if has_place {
+            self.pushes.get_or_insert_default().monitor = monitor;
+        } else {
             self.session.stop_monitoring();
         }
-        self.monitoring.is_some()
+        has_place
     }
 
     /// Writes a possibly large answer while it is made, so that only a few pieces of it are in memory, and other

@@ -16,6 +16,7 @@ mod draw_wait;
 #[cfg(feature = "http")]
 mod local;
 mod pace;
+mod pushes;
 mod sequences;
 mod state;
 mod task;
@@ -87,12 +88,11 @@ enum InputProgress {
 }
 
 impl<T: Transport> ClientConnection<T> {
-    /// Reads once, after the rest of the earlier input. Returns true if there is input to answer, or there are lines
-    /// for a monitor to send. Returns false at the end of the stream, or when the connection must stop.
+    /// Reads once, after the rest of the earlier input. Returns true if there is input to answer, or output
+    /// without a request to send. Returns false at the end of the stream, or when the connection must stop.
     #[inline]
     fn read(&mut self, buffers: &mut Buffers, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
-        let ClientConnection { server, admission, io, rest, monitoring, session, unbroken_bytes, put_off_for, .. } =
-            self;
+        let ClientConnection { server, admission, io, rest, pushes, session, unbroken_bytes, put_off_for, .. } = self;
         if admission.client.stopping_or_wake(cx.waker()) != StopMode::No {
             return Poll::Ready(Ok(false));
         }
@@ -106,7 +106,7 @@ impl<T: Transport> ClientConnection<T> {
         } else {
             buffers.resume_unauthenticated(rest.as_deref());
         }
-        // Requests first: lines may come as fast as they are written, and one of the requests may be RESET.
+        // Requests first: lines of monitors may come as fast as they are written, and a request may be RESET.
         match poll_read(Pin::new(io), cx, &mut buffers.input) {
             Poll::Ready(Ok(n)) if n > 0 => {
                 buffers.work.reads += 1;
@@ -115,11 +115,20 @@ impl<T: Transport> ClientConnection<T> {
                 *rest = None;
                 Poll::Ready(Ok(true))
             }
-            Poll::Pending if monitoring.as_ref().is_some_and(|lines| lines.take(&mut buffers.output)) => {
-                *rest = None;
-                Poll::Ready(Ok(true))
-            }
             end_or_pending => {
+                if let (Poll::Pending, Some(pushes)) = (&end_or_pending, pushes) {
+                    match pushes.take(session, &mut buffers.output) {
+                        Ok(false) => {}
+                        Ok(true) => {
+                            *rest = None;
+                            return Poll::Ready(Ok(true));
+                        }
+                        Err(missed) => {
+                            server.note_missed(missed, &admission.client);
+                            return Poll::Ready(Ok(false));
+                        }
+                    }
+                }
                 *unbroken_bytes = 0;
                 buffers.suspend(rest);
                 end_or_pending.map_ok(|_| false)

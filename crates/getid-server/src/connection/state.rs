@@ -12,10 +12,10 @@ use tokio::io::AsyncWrite;
 use tokio::time::{Instant, timeout_at};
 
 use super::buffers::{Buffers, Rest};
+use super::pushes::Pushes;
 use super::wait::Wait;
 use crate::Server;
 use crate::intake::SOCKET_BYTES;
-use crate::monitor::MonitorSlot;
 use crate::output_limit::OutputLimit;
 use crate::registry::{Admission, StopMode};
 use crate::transport::Transport;
@@ -38,8 +38,8 @@ pub struct ClientConnection<T> {
     pub(super) unbroken_bytes: u32,
     /// The last choice of clients to evict for which a read was put off.
     pub(super) put_off_for: u32,
-    /// State of `MONITOR`, if it runs.
-    pub(super) monitoring: Option<Box<MonitorSlot>>,
+    /// Sources of output without a request, if the client has any.
+    pub(super) pushes: Option<Box<Pushes>>,
     /// Number of passwords that the session may try.
     pub(super) login_permits: u32,
     /// Number of wrong passwords.
@@ -60,7 +60,7 @@ impl<T: Transport> ClientConnection<T> {
             rest: None,
             unbroken_bytes: 0,
             put_off_for: 0,
-            monitoring: None,
+            pushes: None,
             login_permits: 0,
             wrong_logins: 0,
         });

@@ -14,6 +14,7 @@ use crate::audit::AuditAction;
 use crate::error_replies::of_sequence;
 use crate::registry::Client;
 use getid_engine::generators::sequence::{CreateOptions, SequenceError, SequenceView, Sequences};
+use getid_redis::command::key_slot;
 use getid_redis::resp::{ErrorReply, Value};
 use getid_redis::session::{
     EndTime, HashFields, HashQuery, KeyProperty, KeyScan, KeysEffect, SEQUENCES_OFF, SetCondition, SetSequence, TtlForm,
@@ -294,12 +295,37 @@ pub(super) fn pattern_of(pattern: &[u8]) -> Result<Pattern, ErrorReply> {
 
 async fn names(server: &Server, sequences: &Arc<Sequences>, pattern: &[u8]) -> KeysResult {
     let pattern = pattern_of(pattern)?;
+    let found = collect(server, sequences, ("KEYS", Some(&pattern)), |_| true).await?;
+    Ok(EffectReply::Chunks(Box::new(listed(found))))
+}
+
+/// Answers up to `count` names of a hash slot, or their number.
+pub(super) async fn in_slot(
+    server: &Server,
+    sequences: &Arc<Sequences>,
+    slot: u16,
+    count: Option<usize>,
+) -> KeysResult {
+    let is_in = |name: &Key| key_slot(name.as_str().as_bytes()) == slot;
+    let mut found = collect(server, sequences, ("CLUSTER", None), is_in).await?;
+    let Some(count) = count else { return Ok(Value::Integer(i64::try_from(found.len()).unwrap_or(i64::MAX)).into()) };
+    found.truncate(count);
+    Ok(EffectReply::Chunks(Box::new(listed(found))))
+}
+
+/// Returns the names of all sequences that match a pattern and a condition.
+async fn collect(
+    server: &Server,
+    sequences: &Arc<Sequences>,
+    (command, pattern): (&str, Option<&Pattern>),
+    is_listed: impl Fn(&Key) -> bool,
+) -> Result<Vec<Key>, ErrorReply> {
     // The collected names do not count in any client's memory yet.
     let _one_at_a_time = server.listing.lock().await;
     let count = sequences.count().await.map_err(|error| of_sequence(&error, "*"))?;
     if count > KEYS_MAX as u64 {
         return Err(format!(
-            "ERR there are {count} sequences, and KEYS lists at most {KEYS_MAX}: use SCAN or SEQUENCE LIST, which return \
+            "ERR there are {count} sequences, and {command} lists at most {KEYS_MAX}: use SCAN or SEQUENCE LIST, which return \
              them in pages"
         )
         .into());
@@ -307,13 +333,13 @@ async fn names(server: &Server, sequences: &Arc<Sequences>, pattern: &[u8]) -> K
     let (mut found, mut after) = (Vec::new(), String::new());
     // More sequences may be created meanwhile. A page may be short, so pages are not counted.
     while found.len() <= KEYS_MAX {
-        let page = sequences.names(Some(&pattern), &after, PAGE_ROWS).await;
+        let page = sequences.names(pattern, &after, PAGE_ROWS).await;
         let page = page.map_err(|error| of_sequence(&error, "*"))?;
-        found.extend(page.names);
+        found.extend(page.names.into_iter().filter(&is_listed));
         let Some(next) = page.next else { break };
         after = next;
     }
-    Ok(EffectReply::Chunks(Box::new(listed(found))))
+    Ok(found)
 }
 
 /// Returns an array of names, which are made into values one after the other.

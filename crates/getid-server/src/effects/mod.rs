@@ -4,6 +4,7 @@
 mod acl;
 mod chunks;
 mod client;
+mod cluster;
 mod config;
 mod ids;
 mod introspect;
@@ -11,6 +12,7 @@ mod keys;
 mod numbers;
 mod requests;
 mod scripts;
+mod sentinel;
 mod sequence;
 mod shutdown;
 mod workers;
@@ -46,8 +48,10 @@ impl Server {
         match effect {
             Effect::Ids(effect) => ids::perform(self, effect),
             Effect::Client(effect) => client::perform(self, effect, client).await,
+            Effect::Cluster(query) => cluster::perform(self, query, client).await,
             Effect::Config(effect) => config::perform(self, effect, client).await.into(),
             Effect::Introspect(effect) => introspect::perform(self, effect, client),
+            Effect::Sentinel(effect) => sentinel::perform(self, effect, client).await.into(),
             Effect::Acl(effect) => acl::perform(self, effect, client).await,
             Effect::Keys(effect) => keys::perform(self, effect, client).await,
             Effect::Sequence(effect) => sequence::perform(self, effect, client).await,

@@ -71,6 +71,10 @@ kinds! {
     AcceptsAgain = WARN, 1, 1, "times clients could be accepted again";
     /// A monitor was closed because it read too slowly.
     MonitorDropped = WARN, 1, 1, "monitors did not keep up and were closed";
+    /// A subscriber was closed because it did not read its messages.
+    SubscriberMissed = WARN, 1, 1, "subscribers did not read their messages and were closed";
+    /// A client asked for the address of a holder that has not announced one.
+    NoMasterAddress = WARN, 1, 60, "requests for the address of a server that has not announced one";
     /// A connection ended with a panic.
     Bug = ERROR, 10, 1, "connections ended because of a bug";
     /// The command `SHUTDOWN` was refused.
@@ -120,7 +124,7 @@ impl LineKind {
 }
 
 /// Counts lines of each kind in its current window.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct LogThrottle {
     kinds: [Window; ROWS.len()],
     /// Audit lines in the current second, by kind and user, up to [`USERS_MAX`] pairs.
@@ -138,6 +142,14 @@ struct Window {
     count: AtomicU64,
     /// Lines not written, and not reported yet.
     suppressed: AtomicU64,
+}
+
+impl Default for LogThrottle {
+    fn default() -> LogThrottle {
+        // Arrays of more than 32 values have no `Default`.
+        let kinds = std::array::from_fn(|_| Window::default());
+        LogThrottle { kinds, by_user: Mutex::default(), checked_s: AtomicU64::new(0) }
+    }
 }
 
 impl LogThrottle {

@@ -30,7 +30,7 @@ pub const SECTIONS: &[Section] = &[
     Section { title: "Commandstats", is_default: false, metrics: COMMANDSTATS },
     section("Errorstats", ERRORSTATS),
     Section { title: "Latencystats", is_default: false, metrics: LATENCYSTATS },
-    section("Cluster", &[constant("cluster_enabled", "0")]),
+    section("Cluster", CLUSTER),
     section("Keyspace", &[]),
     section("Generator", GENERATOR),
     section("Claim", claim::ROWS),
@@ -40,6 +40,11 @@ pub const SECTIONS: &[Section] = &[
     section("Workers", WORKERS),
     section("Http", HTTP),
 ];
+
+const CLUSTER: &[Metric] = &[text("cluster_enabled", "The directive `cluster-emulation`: 1 or 0.", |facts| {
+    u32::from(facts.config.announce.cluster_emulation).into()
+})
+.export_label("getid_server_info", "cluster_enabled")];
 
 const HZ: Metric = gauge("hz", "The directive `hz`.", |facts| facts.config.hz.into()).export("getid_hz");
 
@@ -52,7 +57,9 @@ const SERVER: &[Metric] = &[
         .export_label("getid_build_info", "redis_version"),
     text("getid_version", "Version of getid.", |_| env!("CARGO_PKG_VERSION").into())
         .export_label("getid_build_info", "version"),
-    constant("redis_mode", "standalone"),
+    text("redis_mode", "`cluster` with the directive `cluster-emulation`, else `standalone`.",
+        |facts| if facts.config.announce.cluster_emulation { "cluster" } else { "standalone" }.into())
+        .same_as("cluster_enabled"),
     text("os", "Name, release and machine of the operating system.", |_| getid_system::usage::os().into())
         .export_label("getid_process_info", "os"),
     text("arch_bits", "Bits of an address.", |_| usize::BITS.into()).export_label("getid_build_info", "arch_bits"),

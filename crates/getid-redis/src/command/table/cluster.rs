@@ -1,6 +1,7 @@
-//! `CLUSTER`: replies of a server that is in no cluster. Libraries use it to find that out.
+//! `CLUSTER` and the commands of cluster clients: replies of a server that emulates a Redis Cluster
+//! (`cluster-emulation`), and of one that is in no cluster. Libraries use them to find out which.
 
-use super::{Command, CommandFlags, NONE, Verb, argument, help_row, row};
+use super::{CONNECTION, Command, CommandFlags, FAST, NONE, Verb, argument, help_row, row};
 
 pub(super) const CLUSTER: Command = row(Verb::Cluster, "cluster", -2, CommandFlags::NONE, NONE)
     .docs("3.0.0", "cluster", "A container for cluster commands")
@@ -51,3 +52,19 @@ pub(super) const CLUSTER: Command = row(Verb::Cluster, "cluster", -2, CommandFla
             .help(&["LINKS", "    Returns a list of all TCP links to and from peer nodes in cluster."]),
         help_row(Verb::ClusterHelp, "cluster|help", NONE, "5.0.0", "cluster"),
     ]);
+
+pub(super) const READONLY: Command = row(Verb::ReadOnly, "readonly", 1, FAST, CONNECTION).docs(
+    "3.0.0",
+    "cluster",
+    "Enables read queries for a connection to a cluster replica node",
+);
+pub(super) const READWRITE: Command = row(Verb::ReadWrite, "readwrite", 1, FAST, CONNECTION).docs(
+    "3.0.0",
+    "cluster",
+    "Disables read queries for a connection to a cluster replica node",
+);
+pub(super) const ASKING: Command = row(Verb::Asking, "asking", 1, CommandFlags::FAST, CONNECTION).docs(
+    "3.0.0",
+    "cluster",
+    "Sent by cluster clients after an -ASK redirect",
+);

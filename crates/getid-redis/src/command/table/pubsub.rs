@@ -1,5 +1,4 @@
-//! Channels: subscribers keep their connection, and no message is ever published. Libraries subscribe for changes of a
-//! server's role, which never happen here.
+//! Channels. Only the server publishes: the events of Sentinel, when another server becomes the master of a server-id.
 
 use super::{Argument, Channels, Command, CommandFlags, FAST, NONE, SLOW, Verb, argument, row};
 

@@ -109,7 +109,7 @@ pub(super) fn hello(call: &mut Call<'_>) -> CommandResult {
         ("version", Value::from(REDIS_VERSION)),
         ("proto", Value::Integer(if view.protocol == Protocol::Resp3 { 3 } else { 2 })),
         ("id", Value::Integer(view.id.cast_signed())),
-        ("mode", Value::from("standalone")),
+        ("mode", Value::from(call.client.settings.mode())),
         ("role", Value::from(call.client.settings.role())),
         ("modules", Value::Array(Vec::new())),
     ])))

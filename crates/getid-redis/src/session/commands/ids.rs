@@ -25,9 +25,20 @@ pub(super) fn getid(call: &mut Call<'_>) -> CommandResult {
     if call.args.len() > 1 {
         return named(call, 1, 1);
     }
-    call.turn.tally.ids(Verb::GetId, 1, 0);
-    call.turn.push_each_id(1);
-    Ok(CommandReply::Pushed)
+    Ok(unnamed(call, 1))
+}
+
+/// Draws from the unnamed generator, `count` IDs for `MGETID`.
+#[inline]
+fn unnamed(call: &mut Call<'_>, count: u32) -> CommandReply {
+    let verb = call.command.verb;
+    call.turn.tally.ids(verb, 1, 0);
+    if verb == Verb::GetId {
+        call.turn.push_each_id(1);
+    } else {
+        call.turn.push_ids(count);
+    }
+    CommandReply::Pushed
 }
 
 /// Implements `MGETID count [name [field value ...] [REQUEST r [FOR seconds]]]`.
@@ -40,9 +51,7 @@ pub(super) fn mgetid(call: &mut Call<'_>) -> CommandResult {
             if call.args.len() > 2 {
                 return named(call, 2, count);
             }
-            call.turn.tally.ids(Verb::MGetId, 1, 0);
-            call.turn.push_ids(count);
-            return Ok(CommandReply::Pushed);
+            return Ok(unnamed(call, count));
         }
         _ => call.turn.tally.ids(Verb::MGetId, 1, 1),
     }
@@ -78,6 +87,10 @@ fn named(call: &mut Call<'_>, at: usize, count: u32) -> CommandResult {
             return counted(call, place, at, count);
         }
         if args.get(at) == Some(UNNAMED) {
+            // Clients in cluster mode need a key, and this name is one.
+            if settings.cluster.is_some() && args.len() == at + 1 {
+                return Ok(unnamed(call, count));
+            }
             return super::requests::of_unnamed(call, at, count);
         }
         turn.tally.ids(verb, 1, 1);

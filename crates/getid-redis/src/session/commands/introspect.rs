@@ -37,11 +37,6 @@ pub(super) fn command_get_keys(call: &mut Call<'_>) -> CommandResult {
     Ok(CommandReply::Value(command::command_get_keys(&call.client.settings.vocabulary, call.args, flags)?))
 }
 
-/// `CLUSTER ...`: the answer of a Redis without cluster support.
-pub(super) fn cluster(_: &mut Call<'_>) -> CommandResult {
-    Err("ERR This instance has cluster support disabled".into())
-}
-
 /// Implements `INFO [section ...]`.
 pub(super) fn info(call: &mut Call<'_>) -> CommandResult {
     let sections = call.args.iter().skip(1).map(|name| String::from_utf8_lossy(name).to_ascii_lowercase());

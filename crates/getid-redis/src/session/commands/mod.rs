@@ -11,6 +11,7 @@
 
 mod acl;
 mod client;
+mod cluster;
 mod config;
 mod connection;
 mod ids;
@@ -22,6 +23,7 @@ mod pubsub;
 mod requests;
 mod scripts;
 mod seals;
+mod sentinel;
 mod sequence;
 mod sequences;
 mod series;
@@ -31,13 +33,14 @@ mod unknown;
 mod workers;
 
 pub use requests::REQUESTS_OFF;
+pub use sentinel::NO_SUCH_MASTER;
 pub(super) use sequences::HASH_FIELD;
 pub use sequences::SEQUENCES_OFF;
 pub use unknown::no_generator;
 
 use super::benchmark;
 use super::client::ClientState;
-use super::effect::{AclEffect, ClientEffect, ConfigEffect, Effect, IdsEffect, IntrospectEffect};
+use super::effect::{AclEffect, ClientEffect, ConfigEffect, Effect, IdsEffect, IntrospectEffect, SentinelEffect};
 use super::transaction::Transaction;
 use super::turn::Turn;
 use crate::acl::Context;
@@ -189,7 +192,18 @@ fn function(verb: Verb) -> fn(&mut Call<'_>) -> CommandResult {
         | Verb::ClusterReplicas
         | Verb::ClusterShards
         | Verb::ClusterSlaves
-        | Verb::ClusterSlots => introspect::cluster,
+        | Verb::ClusterSlots
+        | Verb::ReadOnly
+        | Verb::ReadWrite
+        | Verb::Asking => cluster::cluster,
+
+        Verb::SentinelCkQuorum => sentinel::check_quorum,
+        Verb::SentinelGetMasterAddrByName => sentinel::address,
+        Verb::SentinelMaster => sentinel::master,
+        Verb::SentinelMasters => |_| Ok(sentinel::effect(SentinelEffect::Masters)),
+        Verb::SentinelMyId => |_| Ok(sentinel::effect(SentinelEffect::MyId)),
+        Verb::SentinelReplicas | Verb::SentinelSlaves => sentinel::replicas,
+        Verb::SentinelSentinels => sentinel::sentinels,
 
         Verb::DecodeId => ids::decode,
         Verb::EncodeId => ids::encode,
@@ -284,6 +298,7 @@ fn function(verb: Verb) -> fn(&mut Call<'_>) -> CommandResult {
         | Verb::Number
         | Verb::Object
         | Verb::Script
+        | Verb::Sentinel
         | Verb::Sequence
         | Verb::Series
         | Verb::SlowLog
@@ -298,6 +313,7 @@ fn function(verb: Verb) -> fn(&mut Call<'_>) -> CommandResult {
         | Verb::NumberHelp
         | Verb::ObjectHelp
         | Verb::ScriptHelp
+        | Verb::SentinelHelp
         | Verb::SequenceHelp
         | Verb::SeriesHelp
         | Verb::SlowLogHelp

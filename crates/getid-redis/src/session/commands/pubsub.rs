@@ -1,4 +1,4 @@
-//! `SUBSCRIBE` and related commands: subscriptions are kept, but no message is ever delivered.
+//! `SUBSCRIBE` and related commands. Only the server publishes messages; `PUBLISH` reaches no client.
 
 use super::{Call, CommandReply, CommandResult};
 use crate::command::Verb;
@@ -12,6 +12,7 @@ pub(super) fn subscribe(call: &mut Call<'_>) -> CommandResult {
         call.client.subscribe(kind, name).map_err(|error| error.to_string())?;
         write_confirmation(call, Some(name));
     }
+    call.turn.has_subscribed = true;
     Ok(CommandReply::Pushed)
 }
 
