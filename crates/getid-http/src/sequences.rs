@@ -21,14 +21,11 @@ use super::{id_list, reply, resp_request};
 
 pub(super) const ENDPOINTS: &[Endpoint] = &[LIST, GET, CREATE, CHANGE, COUNT];
 
-/// A sequence's name. Blanks and the characters `{ } #` need an escape in a path. The second form has an `@`
-/// between braces.
+/// A sequence's name. Blanks and the characters `{ } #` need an escape in a path.
 const NAME: Schema = Schema::Text {
     chars_min: 1,
     chars_max: NAME_BYTES_MAX,
-    pattern: "^([A-Za-z0-9_.:{}#-]([A-Za-z0-9_.:{}# -]*[A-Za-z0-9_.:{}#-])?|\
-              ([A-Za-z0-9_.:{}#-][A-Za-z0-9_.:{}# -]*)?[{][A-Za-z0-9_.:{}#@ -]*[}]\
-              ([A-Za-z0-9_.:{}# -]*[A-Za-z0-9_.:{}#-])?)$",
+    pattern: "^[A-Za-z0-9_.:{}#-]([A-Za-z0-9_.:{}# -]*[A-Za-z0-9_.:{}#-])?$",
 };
 
 /// A value in a response.
