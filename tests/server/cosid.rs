@@ -197,6 +197,8 @@ fn a_flood_of_instances_takes_no_more_than_the_pool() {
     assert!(refused.starts_with("-ERR the name of the instance has 1025 bytes, must have 1 to 1024"), "{refused}");
     let info = wire.info("worker_pool_shop");
     assert!(info.contains("size=4,leased=4,free=0,"), "{info}");
+    server.wait_log("has no machine id, and continues to use its last one, which another instance may have: stop it");
+    assert!(server.count_log("has no machine id") <= 11);
     server.wait_log("an instance of CosId got no machine id: worker pool 'shop' is used up: all 4 ids are leased");
     assert!(server.count_log("got no machine id") <= 2);
 }

@@ -1,9 +1,9 @@
 //! Leases whose holder is known by its name, without a token: machine ids of CosId's instances.
 //!
-//! An instance reports the time on its clock about once a minute. It does not stop at the end of its lease, so the lease
-//! only decides when another instance may get the id: after the silence that the holder itself asked for
-//! (`safeGuardDuration`), or never ([`LeaseState::Kept`]). R measures the silence, since clocks of programs differ. For
-//! the same reason a pool that lost records is sound only once all its instances were started again.
+//! An instance reports the time on its clock about once a minute, and does not stop at the end of its lease. The lease
+//! only decides when another instance may get the id: after the silence that its own instance requested, or never
+//! ([`LeaseState::Kept`]). R measures the silence, since clocks of programs differ. As instances do not stop, a pool
+//! that lost records is sound only once all its instances were started again.
 //!
 //! `not_before` of such a lease is the newest time that was reported for the id. The next program with the id begins
 //! there, or at the end of the lease if it is another instance.

@@ -81,6 +81,8 @@ kinds! {
     UnservedName = WARN, 1, 3600, "requests of Leaf's and Tinyid's clients for names that no sequence can have";
     /// An instance of CosId requested a machine id, and all of the pool are taken.
     NoMachineId = WARN, 1, 60, "requests of CosId's instances found no free machine id";
+    /// An instance of CosId reported that it lives, and has no machine id.
+    LostMachineId = WARN, 10, 60, "reports of CosId's instances without a machine id";
     /// Reserved numbers of a gapless generator became overdue.
     NumberOverdue = WARN, 10, 3600, "gapless generators with overdue numbers";
     /// A restore made numbers of a gapless generator unclear.
@@ -120,7 +122,7 @@ impl LineKind {
 }
 
 /// Counts lines of each kind in its current window.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct LogThrottle {
     kinds: [Window; ROWS.len()],
     /// Audit lines in the current second, by kind and user, up to [`USERS_MAX`] pairs.
@@ -138,6 +140,13 @@ struct Window {
     count: AtomicU64,
     /// Lines not written, and not reported yet.
     suppressed: AtomicU64,
+}
+
+impl Default for LogThrottle {
+    fn default() -> LogThrottle {
+        let kinds = std::array::from_fn(|_| Window::default());
+        LogThrottle { kinds, by_user: Mutex::default(), checked_s: AtomicU64::default() }
+    }
 }
 
 impl LogThrottle {

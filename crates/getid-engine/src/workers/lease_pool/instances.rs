@@ -1,9 +1,8 @@
 //! Machine ids of instances, which have no token: an instance is found by its name.
 //!
-//! A name has one id, whichever server of the pool is asked. A server answers one request for an id at a time, and lists
-//! the pool's leases before it chooses one. Two servers that are asked at once for one name may still lease two ids to
-//! it. Both are renewed and given back together, from a list that is a few seconds old at most, so neither goes to another
-//! instance.
+//! A name has one id at all servers of the pool. A server answers one request for an id at a time, and lists the pool's
+//! leases before it chooses one. Two servers with simultaneous requests of one name may still lease two ids to it. Both
+//! are renewed and given back together, from a list that is a few seconds old, so neither goes to another instance.
 
 use std::fmt::Write as _;
 use std::time::Duration;

@@ -41,7 +41,7 @@ async fn an_instance_keeps_its_id_while_it_is_guarded() {
     assert!(is_used_up(&fleet.distribute(0, "c").await));
     fleet.pass(1);
     assert_eq!(fleet.distribute(0, "c").await, Ok(0), "'a' was silent for as long as it asked for");
-    assert!(!fleet.guard(0, "a").await && !fleet.revert(0, "a").await && !fleet.guard(0, "nobody").await);
+    assert!(!fleet.guard(0, "a").await && !fleet.revert(0, "a").await && !fleet.guard(0, "stranger").await);
     assert!(is_used_up(&fleet.distribute(0, "a").await));
     assert!(fleet.revert(0, "b").await && !fleet.guard(0, "b").await);
     fleet.pass(1);
@@ -49,7 +49,7 @@ async fn an_instance_keeps_its_id_while_it_is_guarded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_id_that_nobody_took_comes_back_to_its_instance() {
+async fn an_id_that_was_not_taken_comes_back_to_its_instance() {
     let fleet = TestFleet::open(1, 4).await;
     assert_eq!(fleet.distribute(0, "a").await, Ok(0));
     fleet.pass(3 * GUARD_MS);
@@ -160,7 +160,7 @@ async fn two_ids_of_one_name_are_renewed_together() {
     assert_eq!(fleet.distribute(0, "b").await, Ok(1));
     plant(&fleet, 1, |lease| lease.name = "a".to_owned());
     // Guards come once a minute, and this server has no reason to list the leases but them.
-    tokio::time::advance(Duration::from_secs(60)).await;
+    tokio::time::advance(Duration::from_mins(1)).await;
     fleet.pass(GUARD_MS - 1);
     assert!(fleet.guard(0, "a").await);
     fleet.pass(1);
@@ -306,11 +306,11 @@ async fn names_without_an_id_take_no_memory_and_few_reads() {
     assert_eq!(fleet.distribute(0, "b").await, Ok(1));
     let lists = fleet.store.lists.load(Relaxed);
     for number in 0..1_000 {
-        assert!(!fleet.guard(0, &format!("nobody-{number}")).await);
+        assert!(!fleet.guard(0, &format!("stranger-{number}")).await);
     }
     assert!(fleet.store.lists.load(Relaxed) <= lists + 1);
     for number in 0..1_000 {
-        assert!(is_used_up(&fleet.distribute(0, &format!("nobody-{number}")).await));
+        assert!(is_used_up(&fleet.distribute(0, &format!("stranger-{number}")).await));
     }
     // A request for an id lists once; a known instance's needs none.
     assert!(fleet.store.lists.load(Relaxed) <= lists + 1_001);
