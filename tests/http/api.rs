@@ -349,12 +349,9 @@ fn without_generators_every_name_is_unknown() {
 #[test]
 fn remedies_are_requests_for_every_name() {
     let api = Api::start(&[]);
-    for (path, name) in [
-        ("%7Ba%7D%20%23b", "{a} #b"),
-        ("%7Ba@b%7D", "{a@b}"),
-        ("makes", "makes"),
-        ("SEQUENCE%20LIST", "SEQUENCE LIST"),
-    ] {
+    for (path, name) in
+        [("%7Ba%7D%20%23b", "{a} #b"), ("%7Ba@b%7D", "{a@b}"), ("makes", "makes"), ("SEQUENCE%20LIST", "SEQUENCE LIST")]
+    {
         let detail = api.problem(404, &format!("POST /v1/sequences/{path}/values"), "");
         assert!(
             detail.starts_with(&format!("no such sequence '{name}': 'POST /v1/sequences/{path}' makes it")),

@@ -151,16 +151,24 @@ fn what_is_missing_is_named_with_its_remedy() {
 
 #[test]
 fn rights_are_those_of_the_key_and_the_command() {
-    let words = ["--user", "app on nopass ~{shop} +evalsha", "--user", "other on nopass ~{other} +evalsha"];
-    let server = Server::start(&[&POOL[..], &words].concat());
-    let mut wire = server.connect();
-    open(&mut wire);
-    for (user, begin) in [("app", "*2\r\n"), ("other", "-NOPERM")] {
+    // As docs/cosid.md has it.
+    let rights = "~cosid:{shop.* ~{shop} +@connection +setnx +incrby +evalsha +eval";
+    let users = [format!("app on nopass {rights}"), "other on nopass ~{other} ~cosid:{other.* +@all".to_owned()];
+    let server = Server::start(&[&POOL[..], &["--user", &users[0], "--user", &users[1]]].concat());
+    open(&mut server.connect());
+    for (user, is_allowed) in [("app", true), ("other", false)] {
         let mut wire = server.connect();
         assert_eq!(reply(&mut wire, &["AUTH", user, "x"]), "+OK\r\n");
         let (now, safe) = (now_ms().to_string(), (now_ms() - SAFE_MS).to_string());
-        let found = reply(&mut wire, &["EVALSHA", DISTRIBUTE, "1", "{shop}", user, "3", &now, &safe]);
-        assert!(found.starts_with(begin), "{found}");
+        for words in [
+            &["EVALSHA", DISTRIBUTE, "1", "{shop}", user, "3", &now, &safe][..],
+            &["SETNX", "cosid:{shop.order}.adder", "0"],
+            &["INCRBY", "cosid:{shop.order}.adder", "10"],
+        ] {
+            let found = reply(&mut wire, words);
+            assert_eq!(found.starts_with("-NOPERM"), !is_allowed, "{found}");
+            assert!(!is_allowed || !found.starts_with('-'), "{found}");
+        }
     }
 }
 
@@ -189,6 +197,8 @@ fn a_flood_of_instances_takes_no_more_than_the_pool() {
     assert!(refused.starts_with("-ERR the name of the instance has 1025 bytes, must have 1 to 1024"), "{refused}");
     let info = wire.info("worker_pool_shop");
     assert!(info.contains("size=4,leased=4,free=0,"), "{info}");
+    server.wait_log("has no machine id, and continues to use its last one, which another instance may have: stop it");
+    assert!(server.count_log("has no machine id") <= 11);
     server.wait_log("an instance of CosId got no machine id: worker pool 'shop' is used up: all 4 ids are leased");
     assert!(server.count_log("got no machine id") <= 2);
 }

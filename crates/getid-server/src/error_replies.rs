@@ -87,7 +87,8 @@ pub fn of_workers(error: &WorkerError) -> ErrorReply {
         WorkerError::Lease { why: LeaseRefusal::LastAhead { .. }, .. }
         | WorkerError::GuardTooLong { .. }
         | WorkerError::NotNew { .. } => ErrorKind::Invalid,
-        WorkerError::NoLease { why: NoLease::Exhausted { .. }, .. } | WorkerError::Lease { .. } => ErrorKind::Conflict,
+        WorkerError::NoLease { why: NoLease::Exhausted { .. } | NoLease::OtherKind { .. }, .. }
+        | WorkerError::Lease { .. } => ErrorKind::Conflict,
         WorkerError::NoLease { why: NoLease::NotOpen { .. }, .. }
         | WorkerError::Busy
         | WorkerError::Store { .. }

@@ -29,6 +29,11 @@ pub enum NoLease {
         /// R, Unix ms.
         now_ms: u64,
     },
+    /// The pool has leases of the other kind: holders with a token stop at the end of a lease, and instances do not.
+    OtherKind {
+        /// Whether the pool has leases of instances.
+        has_instances: bool,
+    },
     /// All ids are leased.
     Exhausted {
         /// Number of ids that are leased, or not free yet.
@@ -49,6 +54,13 @@ impl fmt::Display for NoLease {
                 write!(f, "leases nothing before {opens_ms}, {} ms from now: ", opens_ms.saturating_sub(*now_ms))?;
                 f.write_str("it is new here, or its records were lost, and earlier leases may still be valid")
             }
+            NoLease::OtherKind { has_instances: true } => f.write_str(
+                "has leases of CosId's instances, which do not stop at the end of a lease: take another pool",
+            ),
+            NoLease::OtherKind { has_instances: false } => f.write_str(
+                "has leases with tokens (WORKERID LEASE), and instances of CosId have none: give their namespace a pool \
+                 of its own",
+            ),
             NoLease::Exhausted { leased, holders, next_free_ms, now_ms } => {
                 write!(f, "is used up: all {leased} ids are leased")?;
                 for Holders { name, count } in holders {
@@ -111,6 +123,11 @@ pub fn choose<'a>(
     if now_ms < pool.opens_ms {
         return Err(NoLease::NotOpen { opens_ms: pool.opens_ms, now_ms });
     }
+    let has_instances = asked.token != TokenDigest::NONE;
+    let is_other = |lease: &Lease| lease.is_live(now_ms) && (lease.token == TokenDigest::NONE) == has_instances;
+    if leases.clone().any(|(_, lease)| lease.is_some_and(is_other)) {
+        return Err(NoLease::OtherKind { has_instances });
+    }
     let soon_ms = BEGINS_SOON_MS.min(rules.longest_ms / 2);
     let ttl_ms = asked.ttl_ms.unwrap_or(rules.lease_ms).min(rules.longest_ms);
     let mut best: Option<(IdRank, u64, u32, Option<&Lease>)> = None;
@@ -164,7 +181,11 @@ pub struct LeaseRequest<'a> {
     pub token: TokenDigest,
 }
 
-fn exhausted<'a>(rules: &PoolRules, kept: impl Iterator<Item = (u32, Option<&'a Lease>)>, now_ms: u64) -> NoLease {
+pub(super) fn exhausted<'a>(
+    rules: &PoolRules,
+    kept: impl Iterator<Item = (u32, Option<&'a Lease>)>,
+    now_ms: u64,
+) -> NoLease {
     let mut names = Vec::new();
     let mut next_free_ms = u64::MAX;
     for (_, lease) in kept.filter(|(id, _)| *id < rules.size) {

@@ -118,7 +118,7 @@ pub struct Lease {
     pub token: TokenDigest,
     /// Digest of the previous holder's token: that holder gets the error that its lease is over.
     pub token_before: Option<TokenDigest>,
-    /// Whether it is held, released or revoked.
+    /// Whether it is held, kept, released or revoked.
     pub state: LeaseState,
     /// First millisecond of the lease, Unix time.
     pub not_before_ms: u64,

@@ -45,7 +45,7 @@ impl core::fmt::Display for LeaseRefusal {
             LeaseRefusal::WrongToken => f.write_str(
                 "the token is not that of its lease: send the one that WORKERID LEASE returned, or lease an id",
             ),
-            LeaseRefusal::OtherInstance => f.write_str("it is not leased to this instance: start it again"),
+            LeaseRefusal::OtherInstance => f.write_str("it is not leased to this instance"),
             LeaseRefusal::Over { not_after_ms, is_leased_again: true, .. } => {
                 write!(
                     f,

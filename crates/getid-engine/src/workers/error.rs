@@ -28,11 +28,11 @@ pub enum WorkerError {
         /// Reason of the refusal.
         why: LeaseRefusal,
     },
-    /// An instance asks that its id stays its own for a silence that is longer than any lease of the pool.
+    /// An instance requests a lease that outlasts a longer silence than any lease of the pool.
     GuardTooLong {
         /// Name of the pool.
         pool: String,
-        /// Silence that the instance asks for, ms.
+        /// Silence that the lease is to outlast, ms.
         guard_ms: u64,
         /// Longest lease of the pool, ms.
         longest_ms: u64,
@@ -85,6 +85,9 @@ impl fmt::Display for WorkerError {
                     "TRYAGAIN worker pool '{pool}' {why}. If no id of it was ever leased, 'getid worker init {pool} \
                      --new' opens it at once"
                 )
+            }
+            WorkerError::NoLease { pool, why: why @ NoLease::OtherKind { .. } } => {
+                write!(f, "ERR worker pool '{pool}' {why}")
             }
             WorkerError::NoLease { pool, why: why @ NoLease::Exhausted { .. } } => {
                 write!(f, "EXHAUSTED worker pool '{pool}' {why}")

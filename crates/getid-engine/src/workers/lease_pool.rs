@@ -44,12 +44,12 @@ type StoredLease = (Lease, Stamp);
 pub(super) use self::instances::stored_name;
 
 /// A request for an id.
-enum Asked<'a> {
+enum IdRequest<'a> {
     Token(LeaseRequest<'a>),
     Instance(InstanceRequest<'a>),
 }
 
-impl Asked<'_> {
+impl IdRequest<'_> {
     fn choose<'a>(
         &self,
         rules: &PoolRules,
@@ -58,16 +58,16 @@ impl Asked<'_> {
         now_ms: u64,
     ) -> Result<ChosenLease, NoLease> {
         match self {
-            Asked::Token(asked) => choose(rules, pool, leases, asked, now_ms),
-            Asked::Instance(asked) => choose_for_instance(rules, pool, leases, asked, now_ms),
+            IdRequest::Token(asked) => choose(rules, pool, leases, asked, now_ms),
+            IdRequest::Instance(asked) => choose_for_instance(rules, pool, leases, asked, now_ms),
         }
     }
 
-    /// Returns true if the request made this lease.
-    fn has_made(&self, lease: &Lease) -> bool {
+    /// Returns true if the lease is of the holder that requests one.
+    fn is_of_holder(&self, lease: &Lease) -> bool {
         match self {
-            Asked::Token(asked) => lease.token == asked.token,
-            Asked::Instance(asked) => lease.is_of_instance(asked.name),
+            IdRequest::Token(asked) => lease.token == asked.token,
+            IdRequest::Instance(asked) => lease.is_of_instance(asked.name),
         }
     }
 }
@@ -84,7 +84,7 @@ pub(super) struct LeasePool {
     /// Held during a read of the whole pool.
     looking: tokio::sync::Mutex<()>,
     /// Held while an instance gets its id.
-    distributing: tokio::sync::Mutex<()>,
+    pub(super) distributing: Arc<tokio::sync::Mutex<()>>,
     pub(super) counts: LivePoolCounts,
 }
 
@@ -100,6 +100,8 @@ struct PoolMemory {
     /// Whether leases have changed since the pool's record was written.
     is_dirty: bool,
     looked_at: Option<Instant>,
+    /// Begin and end of the last list.
+    list_begun_at: Option<Instant>,
     listed_at: Option<Instant>,
 }
 
@@ -165,7 +167,7 @@ impl LeasePool {
             known: Mutex::default(),
             freed: Notify::new(),
             looking: tokio::sync::Mutex::default(),
-            distributing: tokio::sync::Mutex::default(),
+            distributing: Arc::default(),
             counts: LivePoolCounts::default(),
         }
     }
@@ -189,13 +191,13 @@ impl LeasePool {
     /// Leases an id.
     pub(super) async fn lease(&self, name: &str, ttl_ms: Option<u64>) -> Result<GrantedLease, WorkerError> {
         let token = LeaseToken::random();
-        let asked = Asked::Token(LeaseRequest { name, ttl_ms, token: token.digest() });
+        let asked = IdRequest::Token(LeaseRequest { name, ttl_ms, token: token.digest() });
         let (id, lease) = self.grant(&asked).await?;
         Ok(GrantedLease::new(id, &token, &lease))
     }
 
     /// Leases an id that is free, and stores the lease.
-    async fn grant(&self, asked: &Asked<'_>) -> Result<(u32, Lease), WorkerError> {
+    async fn grant(&self, asked: &IdRequest<'_>) -> Result<(u32, Lease), WorkerError> {
         let mut conflicts = 0;
         let begun = Instant::now();
         for _ in 0..ATTEMPTS {
@@ -218,8 +220,9 @@ impl LeasePool {
                     return Ok((id, lease));
                 }
                 WriteResult::Conflict(found) => {
-                    // The record found is that of an earlier attempt, which was done late.
-                    if let Some(lease) = self.found(id, found.as_ref()).filter(|lease| asked.has_made(lease)) {
+                    // The record found is that of an earlier attempt, which was done late, or the instance's lease by
+                    // another server.
+                    if let Some(lease) = self.found(id, found.as_ref()).filter(|lease| asked.is_of_holder(lease)) {
                         self.counts.leased();
                         return Ok((id, lease));
                     }
@@ -579,7 +582,8 @@ impl LeasePool {
             known.go_back();
         }
         known.is_listed = !known.went_back;
-        known.listed_at = Some(begun);
+        known.list_begun_at = Some(begun);
+        known.listed_at = Some(Instant::now());
         Ok(())
     }
 
@@ -647,7 +651,7 @@ impl LeasePool {
     }
 
     /// Chooses an id for a program, and reserves it for this request.
-    fn take(&self, asked: &Asked<'_>) -> Result<(ChosenLease, Option<Stamp>, BusyIdGuard<'_>), NoLease> {
+    fn take(&self, asked: &IdRequest<'_>) -> Result<(ChosenLease, Option<Stamp>, BusyIdGuard<'_>), NoLease> {
         let now_ms = self.host.now_ms();
         let mut known = self.known();
         let Some((record, _)) = known.record.filter(|_| !known.went_back) else {

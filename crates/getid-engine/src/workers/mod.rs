@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use getid_core::server::worker::{InstanceRequest, Lease, PoolRules, TokenDigest};
 use tokio::runtime::Handle;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Notify, OwnedMutexGuard, Semaphore};
 use tokio::time::{sleep, timeout};
 
 pub use self::counts::PoolCounts;
@@ -332,8 +332,10 @@ impl Workers {
         let name = stored_name(&request.instance);
         let &MachineRequest { ids, guard_ms, .. } = request;
         let from_ms = request.now_ms.unwrap_or_else(|| self.host.now_ms());
-        self.run(async move { lease_pool.distribute(&InstanceRequest { name: &name, ids, guard_ms, from_ms }).await })
-            .await
+        // One request of a pool at a time, so that the others keep no place of requests that run.
+        let turn = Arc::clone(&lease_pool.distributing);
+        let job = async move { lease_pool.distribute(&InstanceRequest { name: &name, ids, guard_ms, from_ms }).await };
+        self.run_after(async move { Some(turn.lock_owned().await) }, job).await
     }
 
     /// Reports that an instance lives, and its clock's time, or R. Returns false if it has no machine id.
@@ -419,11 +421,21 @@ impl Workers {
         &self,
         job: impl Future<Output = Result<T, WorkerError>> + Send + 'static,
     ) -> Result<T, WorkerError> {
+        self.run_after(async { None }, job).await
+    }
+
+    /// Waits for a turn, then runs a job as [`Workers::run`] does. The turn ends with the job.
+    async fn run_after<T: Send + 'static>(
+        &self,
+        turn: impl Future<Output = Option<OwnedMutexGuard<()>>> + Send + 'static,
+        job: impl Future<Output = Result<T, WorkerError>> + Send + 'static,
+    ) -> Result<T, WorkerError> {
         let place = Arc::clone(&self.waiting).try_acquire_owned().map_err(|_| WorkerError::Busy)?;
         let running = Arc::clone(&self.running);
         // The job continues if its caller stops waiting, so what it began is finished and remembered.
         let task = self.handle.spawn(async move {
             let _place = place;
+            let _turn = turn.await;
             let _permit = running.acquire_owned().await;
             job.await
         });

@@ -1,8 +1,9 @@
-//! Scripts of libraries that count or that give out machine ids. There is no Lua here, so each known script is replaced by its meaning.
+//! Scripts of libraries that count or that give out machine ids. There is no Lua here, so each known script is replaced
+//! by its meaning.
 //!
 //! A library sends a script's text once (`EVAL`, `SCRIPT LOAD`) and then its SHA-1, so a script is identified by its
 //! SHA-1. The texts are those of Redisson's `RedissonIdGenerator.java` and of django-redis's `client/default.py` (4.12
-//! to 7.0): facts about the protocol, not code that runs. CosId's files are long, and their texts are not repeated here.
+//! to 7.0): facts about the protocol, not code that runs. The texts of CosId's long files are not repeated here.
 //!
 //! Invariant: `sha1` is the SHA-1 of `text` (tested), or of the file of CosId that the row names.
 

@@ -12,6 +12,7 @@ use getid_core::server::worker::NoLease;
 use getid_engine::workers::{LeaseToken, LeaseView, MachineRequest, PoolView, WorkerError, Workers};
 use getid_redis::resp::{ErrorKind, ErrorReply, Value};
 use getid_redis::session::WorkerEffect;
+use getid_text::printable::printable_up_to;
 
 /// Error of a server without pools.
 const NO_POOLS: ErrorReply = ErrorReply::fixed(
@@ -89,7 +90,17 @@ async fn answer(server: &Server, workers: &Workers, effect: &WorkerEffect) -> Re
             distribute(server, workers, pool, &request).await?
         }
         WorkerEffect::Guard { pool, instance, last_ms } => {
-            Value::Integer(workers.guard(pool, instance, Some(*last_ms)).await?.into())
+            let is_held = workers.guard(pool, instance, Some(*last_ms)).await?;
+            if !is_held {
+                throttled!(
+                    server.throttle,
+                    LostMachineId,
+                    "the instance '{}' of CosId's namespace '{pool}' has no machine id, and continues to use its last \
+                     one, which another instance may have: stop it, and start it again",
+                    printable_up_to(&String::from_utf8_lossy(instance), 64)
+                );
+            }
+            Value::Integer(is_held.into())
         }
         WorkerEffect::Revert { pool, instance, last_ms } => {
             Value::Integer(workers.revert(pool, instance, Some(*last_ms)).await?.into())

@@ -85,6 +85,8 @@ kinds! {
     UnservedName = WARN, 1, 3600, "requests of Leaf's and Tinyid's clients for names that no sequence can have";
     /// An instance of CosId requested a machine id, and all of the pool are taken.
     NoMachineId = WARN, 1, 60, "requests of CosId's instances found no free machine id";
+    /// An instance of CosId reported that it lives, and has no machine id.
+    LostMachineId = WARN, 10, 60, "reports of CosId's instances without a machine id";
     /// Reserved numbers of a gapless generator became overdue.
     NumberOverdue = WARN, 10, 3600, "gapless generators with overdue numbers";
     /// A restore made numbers of a gapless generator unclear.

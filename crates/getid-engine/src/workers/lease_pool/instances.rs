@@ -1,16 +1,23 @@
 //! Machine ids of instances, which have no token: an instance is found by its name.
 //!
-//! A name has one id, whichever server of the pool is asked. A server answers one request for a new id at a time, after
-//! it has listed the pool's leases. Two servers that are asked at once for one name may still lease two ids to it. Then
-//! both are renewed and given back together, so neither goes to another instance.
+//! A name has one id at all servers of the pool. A server answers one request for an id at a time, and lists the pool's
+//! leases before it chooses one. Two servers with simultaneous requests of one name may still lease two ids to it. Both
+//! are renewed and given back together, from a list that is a few seconds old, so neither goes to another instance.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use getid_core::server::worker::{InstanceRequest, Lease, LeaseRefusal};
 use tokio::time::Instant;
 
-use super::{Asked, LeasePool};
+use super::{IdRequest, LeasePool};
 use crate::workers::{MachineId, WorkerError, is_holder_name};
+
+/// Longest age of the list of leases by which an instance's leases are renewed. Far below the usual minutes of a lease.
+const RENEW_LIST_AGE: Duration = Duration::from_secs(5);
+
+/// Number of attempts to give an instance its id while other servers do so too.
+const DISTRIBUTE_ATTEMPTS: usize = 4;
 
 /// Number of bytes of a long name that stay readable.
 const READABLE_BYTES: usize = 15;
@@ -21,7 +28,12 @@ const DIGEST_BYTES: usize = 24;
 /// Returns the name under which an instance is stored: its own, or if that is no name of a holder, its first bytes and
 /// 192 bits of its SHA-256.
 pub(in crate::workers) fn stored_name(instance: &[u8]) -> String {
-    if let Some(name) = std::str::from_utf8(instance).ok().filter(|name| is_holder_name(name.as_bytes())) {
+    // A name of the form that is made below is hashed too, so that no two instances share one.
+    let is_made = instance
+        .rsplit(|byte| *byte == b'-')
+        .next()
+        .is_some_and(|digest| digest.len() == 2 * DIGEST_BYTES && digest.iter().all(u8::is_ascii_hexdigit));
+    if let Some(name) = std::str::from_utf8(instance).ok().filter(|_| is_holder_name(instance) && !is_made) {
         return name.to_owned();
     }
     let readable = |&byte: &u8| if byte.is_ascii_graphic() { char::from(byte) } else { '_' };
@@ -35,30 +47,53 @@ pub(in crate::workers) fn stored_name(instance: &[u8]) -> String {
 }
 
 impl LeasePool {
-    /// Returns the machine id of an instance: its own, or a new one.
+    /// Returns the machine id of an instance: its own, or a new one. The caller holds `distributing`.
     pub(in crate::workers) async fn distribute(&self, asked: &InstanceRequest<'_>) -> Result<MachineId, WorkerError> {
         let begun = Instant::now();
         let (pool, longest_ms) = (self.name.clone(), self.rules.longest_ms);
         if let Some(guard_ms) = asked.guard_ms.filter(|guard_ms| *guard_ms > longest_ms) {
             return Err(WorkerError::GuardTooLong { pool, guard_ms, longest_ms });
         }
-        let _alone = self.distributing.lock().await;
         self.look_since(Some(begun)).await?;
-        self.list_since(begun).await?;
-        let own = self.ids_of(asked.name).into_iter().find(|id| *id < asked.ids).filter(|_| self.is_open());
-        if let Some(id) = own {
-            let again = |lease: &Lease, now_ms| lease.begun_again(&self.rules, id, asked, now_ms);
-            match self.change(id, false, &again).await {
-                Ok(lease) => {
-                    self.counts.renewed();
-                    return Ok(MachineId { id, from_ms: lease.not_before_ms });
-                }
-                Err(error) if is_of_another(&error) => {}
-                Err(error) => return Err(error),
+        self.list_if_old().await?;
+        for _ in 0..DISTRIBUTE_ATTEMPTS {
+            // An id that this server knows needs no list: its record is compared by the write.
+            if let Some(machine) = self.distribute_own(asked).await? {
+                return Ok(machine);
+            }
+            self.list_since(begun).await?;
+            if let Some(machine) = self.distribute_own(asked).await? {
+                return Ok(machine);
+            }
+            let (id, lease) = self.grant(&IdRequest::Instance(*asked)).await?;
+            // The lease may be one that another server has just given to the instance, for another request.
+            let again = lease.begun_again(&self.rules, id, asked, self.host.now_ms());
+            if again.is_ok_and(|again| again.has_terms_of(&lease)) {
+                return Ok(MachineId { id, from_ms: lease.not_before_ms });
             }
         }
-        let (id, lease) = self.grant(&Asked::Instance(*asked)).await?;
-        Ok(MachineId { id, from_ms: lease.not_before_ms })
+        Err(WorkerError::Busy)
+    }
+
+    /// Begins the instance's own lease again, if this server knows one.
+    async fn distribute_own(&self, asked: &InstanceRequest<'_>) -> Result<Option<MachineId>, WorkerError> {
+        let Some(id) = self.ids_of(asked.name).into_iter().find(|id| *id < asked.ids) else { return Ok(None) };
+        let again = |lease: &Lease, now_ms| {
+            // Before the pool opens, another holder may have an id that the store has as the instance's.
+            if self.is_open() {
+                lease.begun_again(&self.rules, id, asked, now_ms)
+            } else {
+                Err(LeaseRefusal::OtherInstance)
+            }
+        };
+        match self.change(id, false, &again).await {
+            Ok(lease) => {
+                self.counts.renewed();
+                Ok(Some(MachineId { id, from_ms: lease.not_before_ms }))
+            }
+            Err(error) if is_of_another(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Renews the leases of an instance. Returns false if it has none.
@@ -86,12 +121,29 @@ impl LeasePool {
         with: &(dyn Fn(u32, &Lease, u64) -> Result<Lease, LeaseRefusal> + Sync),
     ) -> Result<bool, WorkerError> {
         self.look().await?;
-        let mut ids = self.ids_of(name);
-        if ids.is_empty() && self.list_again().await? {
-            ids = self.ids_of(name);
+        self.list_if_old().await?;
+        let is_changed = self.change_known(name, with).await?;
+        // Another server may have given the instance another id.
+        if is_changed || !self.list_again().await? {
+            return Ok(is_changed);
         }
+        self.change_known(name, with).await
+    }
+
+    async fn list_if_old(&self) -> Result<(), WorkerError> {
+        if self.known().listed_at.is_none_or(|at| at.elapsed() >= RENEW_LIST_AGE) {
+            self.list_again().await?;
+        }
+        Ok(())
+    }
+
+    async fn change_known(
+        &self,
+        name: &str,
+        with: &(dyn Fn(u32, &Lease, u64) -> Result<Lease, LeaseRefusal> + Sync),
+    ) -> Result<bool, WorkerError> {
         let mut is_changed = false;
-        for id in ids {
+        for id in self.ids_of(name) {
             match self.change(id, false, &|lease, now_ms| with(id, lease, now_ms)).await {
                 Ok(_) => is_changed = true,
                 Err(error) if is_of_another(&error) => {}
@@ -109,8 +161,7 @@ impl LeasePool {
         own.map(|(id, _)| *id).collect()
     }
 
-    /// Returns true if the pool leases ids. Before it does, another holder may have an id that the store has as the
-    /// instance's.
+    /// Returns true if the pool leases ids.
     fn is_open(&self) -> bool {
         let known = self.known();
         let record = known.record.filter(|_| !known.went_back);
@@ -120,7 +171,7 @@ impl LeasePool {
     /// Lists all leases again, unless a list has begun since.
     async fn list_since(&self, since: Instant) -> Result<(), WorkerError> {
         let _alone = self.looking.lock().await;
-        if self.known().listed_at.is_some_and(|at| at >= since) {
+        if self.known().list_begun_at.is_some_and(|at| at >= since) {
             return Ok(());
         }
         self.list().await
@@ -129,7 +180,9 @@ impl LeasePool {
 
 /// Returns true if a lease that was found by the instance's name is not its own any more.
 fn is_of_another(error: &WorkerError) -> bool {
-    matches!(error, WorkerError::Lease { why: LeaseRefusal::OtherInstance | LeaseRefusal::PoolSmaller { .. }, .. })
+    use LeaseRefusal::{OtherInstance, PoolSmaller, WrongToken};
+    // The store has no record of the id: the token of none is right.
+    matches!(error, WorkerError::Lease { why: OtherInstance | PoolSmaller { .. } | WrongToken, .. })
 }
 
 #[cfg(test)]
@@ -148,6 +201,8 @@ mod tests {
             stored_name(&[0xff, 1]),
             stored_name(long.as_bytes()),
             stored_name(format!("{long}y").as_bytes()),
+            // The name under which `a b` is stored is another instance's own name.
+            stored_name(stored_name(b"a b").as_bytes()),
         ];
         for (at, name) in names.iter().enumerate() {
             assert!(is_holder_name(name.as_bytes()), "{name}");

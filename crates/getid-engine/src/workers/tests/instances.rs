@@ -41,7 +41,7 @@ async fn an_instance_keeps_its_id_while_it_is_guarded() {
     assert!(is_used_up(&fleet.distribute(0, "c").await));
     fleet.pass(1);
     assert_eq!(fleet.distribute(0, "c").await, Ok(0), "'a' was silent for as long as it asked for");
-    assert!(!fleet.guard(0, "a").await && !fleet.revert(0, "a").await && !fleet.guard(0, "nobody").await);
+    assert!(!fleet.guard(0, "a").await && !fleet.revert(0, "a").await && !fleet.guard(0, "stranger").await);
     assert!(is_used_up(&fleet.distribute(0, "a").await));
     assert!(fleet.revert(0, "b").await && !fleet.guard(0, "b").await);
     fleet.pass(1);
@@ -49,7 +49,7 @@ async fn an_instance_keeps_its_id_while_it_is_guarded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_id_that_nobody_took_comes_back_to_its_instance() {
+async fn an_id_that_was_not_taken_comes_back_to_its_instance() {
     let fleet = TestFleet::open(1, 4).await;
     assert_eq!(fleet.distribute(0, "a").await, Ok(0));
     fleet.pass(3 * GUARD_MS);
@@ -94,7 +94,7 @@ async fn the_reported_time_of_an_id_never_decreases() {
     assert_eq!(again, MachineId { id: 0, from_ms: ahead + 700 });
     // Another instance begins after the newest ID of the one before.
     assert_eq!(server.revert("orders", b"a", Some(ahead + 800)).await, Ok(true));
-    let other = server.distribute("orders", &request("b", Some(GUARD_MS), ahead - 3_000)).await.unwrap();
+    let other = server.distribute("orders", &request("b", Some(GUARD_MS), ahead + 400)).await.unwrap();
     assert_eq!(other, MachineId { id: 0, from_ms: ahead + 801 });
     // A clock that cannot be right changes nothing.
     let far = NOW + 60_000 + 3_600_001;
@@ -142,21 +142,25 @@ async fn a_name_has_one_id_at_all_servers() {
     }
 }
 
+/// Writes a lease to the store, as another server does that is asked at the same time.
+fn plant(fleet: &TestFleet, id: u32, change: impl FnOnce(&mut Lease)) {
+    let key = Key::new(format!("worker/orders/{id}")).unwrap();
+    let row = fleet.store.rows.get(&key).unwrap();
+    let mut lease = super::super::record::read_lease("orders", id, &row.text).unwrap();
+    change(&mut lease);
+    let stamp = Stamp { beat: row.stamp.beat + 1, ..row.stamp };
+    let text = super::super::record::lease_text("orders", id, &lease, stamp);
+    fleet.store.rows.set(key, Some(RecordRow { stamp, text }));
+}
+
 #[tokio::test(start_paused = true)]
 async fn two_ids_of_one_name_are_renewed_together() {
     let fleet = TestFleet::open(1, 2).await;
     assert_eq!(fleet.distribute(0, "a").await, Ok(0));
     assert_eq!(fleet.distribute(0, "b").await, Ok(1));
-    // What two servers write that are asked at once.
-    let key = Key::new("worker/orders/1".to_owned()).unwrap();
-    let row = fleet.store.rows.get(&key).unwrap();
-    let mut lease = super::super::record::read_lease("orders", 1, &row.text).unwrap();
-    lease.name = "a".to_owned();
-    let stamp = Stamp { beat: row.stamp.beat + 1, ..row.stamp };
-    let text = super::super::record::lease_text("orders", 1, &lease, stamp);
-    fleet.store.rows.set(key, Some(RecordRow { stamp, text }));
-    grow_old().await;
-    assert_eq!(fleet.distribute(0, "a").await, Ok(0));
+    plant(&fleet, 1, |lease| lease.name = "a".to_owned());
+    // Guards come once a minute, and this server has no reason to list the leases but them.
+    tokio::time::advance(Duration::from_mins(1)).await;
     fleet.pass(GUARD_MS - 1);
     assert!(fleet.guard(0, "a").await);
     fleet.pass(1);
@@ -167,17 +171,84 @@ async fn two_ids_of_one_name_are_renewed_together() {
     assert!(matches!(free, [Ok(0), Ok(1)] | [Ok(1), Ok(0)]), "{free:?}");
 }
 
+/// The first server has an old copy of the instance's lease.
 #[tokio::test(start_paused = true)]
-async fn names_and_tokens_do_not_open_each_others_leases() {
+async fn an_instance_that_has_another_id_by_now_is_found() {
+    for is_revert in [false, true] {
+        let fleet = TestFleet::open(2, 4).await;
+        assert_eq!(fleet.distribute(0, "a").await, Ok(0));
+        assert!(fleet.revert(1, "a").await);
+        for (instance, id) in [("b", 1), ("c", 2), ("d", 3), ("e", 0)] {
+            fleet.pass(1);
+            assert_eq!(fleet.distribute(1, instance).await, Ok(id));
+        }
+        assert!(fleet.revert(1, "b").await);
+        fleet.pass(1);
+        assert_eq!(fleet.distribute(1, "a").await, Ok(1));
+        tokio::time::advance(Duration::from_secs(2)).await;
+        assert!(if is_revert { fleet.revert(0, "a").await } else { fleet.guard(0, "a").await });
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stable_instance_keeps_the_id_that_another_request_got_for_it() {
+    let fleet = TestFleet::open(2, 1).await;
+    let stable = request("a", None, NOW + 60_000);
+    // The second server's write is done first, so that of the first one conflicts.
+    fleet.store.delays.store(true, Relaxed);
+    assert_eq!(fleet.distribute(1, "a").await, Ok(0));
+    assert_eq!(fleet.servers[0].distribute("orders", &stable).await.unwrap().id, 0);
+    let (_, leases) = fleet.servers[0].leases("orders", 0, 9).await.unwrap();
+    assert_eq!(leases[0].state, "kept");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pool_with_shorter_leases_does_not_shorten_those_of_instances() {
+    let mut fleet = TestFleet::open(1, 1).await;
+    assert_eq!(fleet.distribute(0, "a").await, Ok(0));
+    let rules = PoolRules { size: 1, lease_ms: 1_000, longest_ms: 1_000 };
+    let specs = [PoolSpec { name: "orders".to_owned(), rules }];
+    let store: Arc<dyn RecordStore> = Arc::clone(&fleet.store) as _;
+    let host: Arc<dyn Host> = Arc::clone(&fleet.clock) as _;
+    fleet.servers = vec![Workers::on(Handle::current(), &specs, &store, &host)];
+    fleet.pass(GUARD_MS - 1);
+    assert!(fleet.guard(0, "a").await);
+    fleet.pass(GUARD_MS - 1);
+    let short = request("b", Some(1_000), fleet.clock.now_ms());
+    assert!(is_used_up(&fleet.servers[0].distribute("orders", &short).await));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_id_whose_turn_comes_too_late_for_the_instance_is_left() {
+    let fleet = TestFleet::open(1, 2).await;
+    let now_ms = fleet.clock.now_ms();
+    assert_eq!(fleet.distribute(0, "a").await, Ok(0));
+    assert_eq!(fleet.servers[0].revert("orders", b"a", Some(now_ms + 5_000)).await, Ok(true));
+    // Its clock was corrected, and CosId waits for half a second at most.
+    let again = fleet.servers[0].distribute("orders", &request("a", Some(GUARD_MS), now_ms)).await.unwrap();
+    assert_eq!(again, MachineId { id: 1, from_ms: now_ms });
+    let late = request("b", Some(GUARD_MS), now_ms + 4_501);
+    assert!(is_used_up(&fleet.servers[0].distribute("orders", &request("b", None, now_ms + 4_400)).await));
+    assert_eq!(
+        fleet.servers[0].distribute("orders", &late).await.unwrap(),
+        MachineId { id: 0, from_ms: now_ms + 5_001 }
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pool_has_leases_of_one_kind() {
     let fleet = TestFleet::open(1, 2).await;
     let granted = fleet.lease(0, "a").await.unwrap();
     assert!(!fleet.guard(0, "a").await && !fleet.revert(0, "a").await);
-    assert_eq!(fleet.distribute(0, "a").await, Ok(1));
-    assert_eq!(fleet.renew(0, &granted).await, Ok(NOW + 90_000));
+    let refused = fleet.distribute(0, "a").await.unwrap_err().to_string();
+    assert!(refused.starts_with("ERR worker pool 'orders' has leases with tokens (WORKERID LEASE)"), "{refused}");
+    assert_eq!(fleet.servers[0].release("orders", 0, token(&granted), Some(NOW)).await, Ok(()));
+    assert_eq!(fleet.distribute(0, "a").await, Ok(0));
     for token in [LeaseToken::default(), token(&granted)] {
-        let refused = fleet.servers[0].renew("orders", 1, token, None).await;
-        assert!(matches!(refused, Err(WorkerError::Lease { why: LeaseRefusal::WrongToken, .. })), "{refused:?}");
+        assert!(fleet.servers[0].renew("orders", 0, token, None).await.is_err());
     }
+    let refused = fleet.lease(0, "b").await.unwrap_err().to_string();
+    assert!(refused.starts_with("ERR worker pool 'orders' has leases of CosId's instances"), "{refused}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -207,7 +278,7 @@ async fn a_pool_that_is_new_or_went_back_gives_no_id_and_continues_guards() {
     let rows = fleet.store.all();
     assert_eq!(fleet.distribute(0, "b").await, Ok(1));
     fleet.store.restore(&rows);
-    grow_old().await;
+    tokio::time::advance(Duration::from_secs(6)).await;
     // The store may have lost that 'a' gave its id back, and 'b' got it.
     closed(fleet.distribute(0, "a").await);
     assert!(fleet.guard(0, "a").await && !fleet.guard(0, "b").await);
@@ -235,12 +306,17 @@ async fn names_without_an_id_take_no_memory_and_few_reads() {
     assert_eq!(fleet.distribute(0, "b").await, Ok(1));
     let lists = fleet.store.lists.load(Relaxed);
     for number in 0..1_000 {
-        assert!(!fleet.guard(0, &format!("nobody-{number}")).await);
+        assert!(!fleet.guard(0, &format!("stranger-{number}")).await);
     }
     assert!(fleet.store.lists.load(Relaxed) <= lists + 1);
     for number in 0..1_000 {
-        assert!(is_used_up(&fleet.distribute(0, &format!("nobody-{number}")).await));
+        assert!(is_used_up(&fleet.distribute(0, &format!("stranger-{number}")).await));
     }
+    // A request for an id lists once; a known instance's needs none.
+    assert!(fleet.store.lists.load(Relaxed) <= lists + 1_001);
+    let lists = fleet.store.lists.load(Relaxed);
+    assert_eq!(fleet.distribute(0, "a").await, Ok(0));
+    assert_eq!(fleet.store.lists.load(Relaxed), lists);
     assert_eq!(fleet.servers[0].pools()[0].leased, 2);
     assert_eq!(fleet.servers[0].leases("orders", 0, 9).await.unwrap().1.len(), 2);
 }

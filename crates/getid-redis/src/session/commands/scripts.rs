@@ -14,7 +14,7 @@ const NO_SCRIPT: ErrorReply = ErrorReply::fixed(ErrorKind::Invalid, "NOSCRIPT No
 const SHA1_DIGITS: usize = 40;
 
 const UNKNOWN: &str = "ERR only the counting scripts of django-redis (incr, decr) and Redisson (RIdGenerator), and \
-                       those of CosId, are supported: use INCR, INCRBY, SEQUENCE NEXT or WORKERID LEASE instead";
+                       those of CosId from 1.9 on, are supported: use INCR, INCRBY, SEQUENCE NEXT or WORKERID LEASE instead";
 
 /// Implements `EVAL script numkeys key ... arg ...`.
 pub(super) fn eval(call: &mut Call<'_>) -> CommandResult {

@@ -26,7 +26,9 @@ use getid_text::printable::printable_up_to;
 
 /// Pattern of names that sequences can have, apart from the three exceptions in [`is_name`]. Other names are not
 /// listed.
-const NAMES: &str = "'^[A-Za-z0-9_.:{}#-]([A-Za-z0-9_.:{}# -]{0,126}[A-Za-z0-9_.:{}#-])?$'";
+const NAMES: &str = "'^([A-Za-z0-9_.:{}#-]([A-Za-z0-9_.:{}# -]{0,126}[A-Za-z0-9_.:{}#-])?|\
+                     ([A-Za-z0-9_.:{}#-][A-Za-z0-9_.:{}# -]*)?[{][A-Za-z0-9_.:{}#@ -]*[}]\
+                     ([A-Za-z0-9_.:{}# -]*[A-Za-z0-9_.:{}#-])?)$'";
 
 /// Most names in a warning; [`NAME_CHARS_MAX`] is the most characters of each.
 const UNSERVED_SHOWN_MAX: usize = 5;
