@@ -4,13 +4,13 @@
 //! transaction) for as long as they run. They print `id getid ID` after each round, or `error TEXT`.
 //! `GETID_CLUSTER_ROUNDS=10` repeats each takeover, and prints the times of docs/fleet.md.
 
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
-use crate::sentinel::{DEFAULT_TIMEOUT, Drawing, Fleet, NEVER_SILENT, command, gives_ids};
-use crate::support::{Server, eventually};
+use crate::sentinel::{DEFAULT_TIMEOUT, Drawing, Fleet, Killed, NEVER_SILENT, command, gives_ids};
+use crate::support::{Server, eventually, folder, getid};
 
 /// Words of a server with sequences of its own, which emulates a cluster.
 const CLUSTER: [&str; 6] =
@@ -75,10 +75,18 @@ fn holder_and_standby_name_the_same_master_and_replicas() {
     let mut wire = standby.connect();
     assert_eq!((wire.info("cluster_enabled"), wire.info("redis_mode")), ("1".to_owned(), "cluster".to_owned()));
 
-    // A new holder is the master at once, and the former one, which is not told of by any record, is its replica.
+    // Replicas have the order of the list, with a server that is down before the one that answers.
+    for server in [&holder, &standby] {
+        let list = format!("127.0.0.1:1 {}", address(&standby));
+        assert_eq!(server.connect().ask(&format!("CONFIG SET announce-peers \"{list}\"")), "+OK");
+    }
+    let ports = |server: &Server| nodes(server).into_iter().map(|(port, _)| port).collect::<Vec<_>>();
+    assert_eq!([ports(&holder), ports(&standby)], [[a, 1, b], [a, 1, b]]);
+
+    // A new holder is the master at once. No record names the former one, and the list does not.
     assert!(holder.stop().success());
     eventually("the standby takes over", || gives_ids(&standby));
-    assert_eq!(nodes(&standby), [(b, "myself,master".to_owned()), (a, "slave".to_owned())]);
+    assert_eq!(nodes(&standby), [(b, "myself,master".to_owned()), (1, "slave".to_owned())]);
 }
 
 /// Requests that a standby refuses, with the slot of their first key.
@@ -161,19 +169,37 @@ fn an_announced_address_goes_into_the_claim() {
     assert!(refused.contains("can't set immutable config"), "{refused}");
 }
 
-/// Until it has read a claim, and once the claim is free, a server names no master.
+/// A holder that clients reach only by its Unix socket is the master of no cluster.
 #[test]
-fn without_a_holder_there_is_no_master() {
+fn a_holder_without_an_address_is_reported_with_the_remedy() {
     let fleet = Fleet::new(NEVER_SILENT);
-    let holder = fleet.start("host-a", "0", &CLUSTER);
-    eventually("the server gives IDs", || gives_ids(&holder));
-    let other = fleet.start("host-b", "0", &[&CLUSTER[..], &["--claim-max-clock-ahead-ms", "0"]].concat());
-    eventually("the standby has read the claim", || moved(&other, "GETID") == moved_to(0, &holder));
-    // Another server-id of the same fleet is another cluster.
-    let third = fleet.start("host-c", "1", &CLUSTER);
-    eventually("host-c gives IDs", || gives_ids(&third));
-    assert_eq!(nodes(&third), [(third.port, "myself,master".to_owned())]);
-    drop((holder, other));
+    let dir = folder();
+    let socket = dir.path().join("getid.socket");
+    let mut holder = getid();
+    holder.args(["serve", "--port", "0", "--server-id", "0", "--instance-name", "host-a", "--unixsocket"]).arg(&socket);
+    holder.args(["--claim-store", fleet.store(), "--dir"]).arg(dir.path());
+    let _holder = Killed(holder.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+    let standby = fleet.start("host-b", "0", &CLUSTER);
+    let mut wire = standby.connect();
+    let expected =
+        "-CLUSTERDOWN the holder of server-id 0, host-a, has announced no address; set announce-address there";
+    eventually("the standby knows the holder", || wire.ask("CLUSTER SLOTS") == expected);
+    assert_eq!(wire.ask("CLUSTER SHARDS"), expected);
+    assert!(wire.ask_bulk("CLUSTER INFO").contains("cluster_state:fail\r\ncluster_slots_assigned:0\r\n"));
+    assert_eq!(nodes(&standby), [(standby.port, "myself,slave".to_owned())]);
+    assert!(wire.ask("GETID").starts_with("-LOADING standby for server-id 0: held by host-a"));
+}
+
+/// Another server-id of the same fleet is another cluster.
+#[test]
+fn each_server_id_is_a_cluster_of_its_own() {
+    let fleet = Fleet::new(NEVER_SILENT);
+    let [holder, standby] = pair(&fleet);
+    let other = fleet.start("host-c", "1", &CLUSTER);
+    eventually("host-c gives IDs", || gives_ids(&other));
+    assert_eq!(nodes(&other), [(other.port, "myself,master".to_owned())]);
+    let of_pair = |server: &Server| nodes(server).into_iter().map(|(port, _)| port).collect::<Vec<_>>();
+    assert_eq!([of_pair(&holder), of_pair(&standby)], [[holder.port, standby.port], [holder.port, standby.port]]);
 }
 
 /// A library in cluster mode, by its program.

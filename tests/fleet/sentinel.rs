@@ -44,6 +44,10 @@ impl Fleet {
         Fleet { _dir: dir, store, timeout_ms }
     }
 
+    pub(crate) fn store(&self) -> &str {
+        &self.store
+    }
+
     pub(crate) fn start(&self, name: &str, server_id: &str, words: &[&str]) -> Server {
         let of_fleet = ["--claim-store", &self.store, "--claim-timeout-ms", self.timeout_ms];
         let own = [&of_fleet[..], &["--server-id", server_id, "--instance-name", name]].concat();

@@ -110,6 +110,20 @@ fn a_standby_reports_it_and_takes_over_from_a_stopped_holder() {
     assert!(log.contains("server-id 1"), "{log}");
 }
 
+/// A client of the HTTP port cannot follow `MOVED`, the answer to clients in cluster mode.
+#[test]
+fn clients_over_http_are_not_referred_to_the_holder() {
+    let fleet = Fleet::new(&["--new", "1"]);
+    let words = [&ID[..], &["--cluster-emulation", "yes"]].concat();
+    let holder = fleet.start("host-a", &words);
+    eventually("the first server gives IDs", || gives_ids(&holder));
+    let standby = fleet.start("host-b", &words);
+    let moved = format!("-MOVED 0 127.0.0.1:{}", holder.server.port);
+    eventually("the standby refers to the holder", || standby.server.connect().ask("GETID") == moved);
+    let refused = standby.ask("POST /v1/ids/-");
+    assert_eq!((refused.status, &refused.json()["code"]), (503, &"LOADING".into()));
+}
+
 /// SHUTDOWN is refused only if unsaved IDs would be lost; a standby has none.
 #[test]
 fn a_standby_has_nothing_to_lose_by_shutdown() {

@@ -100,7 +100,7 @@ pub(crate) fn settings(options: &Options) -> Settings {
         timing: Timing::default(),
         sealers: if options.sealed { sealers() } else { Sealers::default() },
         is_standby: false,
-        cluster: options.cluster.then(|| ClusterSettings { moved_to: options.standby.then(|| holder()) }),
+        cluster: options.cluster.then(|| ClusterSettings { moved_to: options.standby.then(holder) }),
     };
     let settings = if options.sealed { settings.with_counters(Arc::new(counters())) } else { settings };
     let settings = if options.numbers { settings.with_counters(Arc::new(gapless_serials())) } else { settings };

@@ -11,15 +11,15 @@ static TABLE: [u16; 256] = table();
 
 const fn table() -> [u16; 256] {
     let mut table = [0; 256];
-    let mut byte = 0;
+    let mut byte: u16 = 0;
     while byte < 256 {
-        let mut crc = (byte as u16) << 8;
+        let mut crc = byte << 8;
         let mut bit = 0;
         while bit < 8 {
             crc = if crc & 0x8000 == 0 { crc << 1 } else { crc << 1 ^ POLYNOMIAL };
             bit += 1;
         }
-        table[byte] = crc;
+        table[byte as usize] = crc;
         byte += 1;
     }
     table
@@ -27,7 +27,11 @@ const fn table() -> [u16; 256] {
 
 /// Returns the hash slot of a key.
 pub fn key_slot(key: &[u8]) -> u16 {
-    hash_tag(key).iter().fold(0, |crc: u16, byte| crc << 8 ^ TABLE[usize::from((crc >> 8) as u8 ^ byte)]) % SLOTS
+    crc(hash_tag(key)) % SLOTS
+}
+
+fn crc(bytes: &[u8]) -> u16 {
+    bytes.iter().fold(0, |crc: u16, byte| crc << 8 ^ TABLE[usize::from(crc.to_be_bytes()[0] ^ byte)])
 }
 
 /// Returns the part of a key that is hashed: what is between the first `{` and the next `}`, unless that is empty.
@@ -47,7 +51,7 @@ mod tests {
     /// The slots are those that a `redis-server` 7.0 returns.
     #[test]
     fn slots_are_those_of_redis() {
-        assert_eq!(crc_of(b"123456789"), 0x31c3);
+        assert_eq!(crc(b"123456789"), 0x31c3);
         for (key, slot) in [
             ("", 0),
             ("foo", 12182),
@@ -61,9 +65,5 @@ mod tests {
         ] {
             assert_eq!(key_slot(key.as_bytes()), slot, "{key}");
         }
-    }
-
-    fn crc_of(bytes: &[u8]) -> u16 {
-        bytes.iter().fold(0, |crc: u16, byte| crc << 8 ^ TABLE[usize::from((crc >> 8) as u8 ^ byte)])
     }
 }

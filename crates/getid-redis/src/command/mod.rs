@@ -659,8 +659,8 @@ fn unknown_subcommand(container: &Command, name: &[u8]) -> ErrorReply {
     {
         let change = change.to_ascii_uppercase();
         return format!(
-            "ERR CLUSTER {change} is not supported: the holder of the claim has all slots. announce-peers lists the other \
-             servers, and 'getid claim' moves a claim. Try CLUSTER HELP."
+            "ERR CLUSTER {change} is not supported: the holder of the claim has all slots. announce-peers lists the \
+             other servers, and 'getid claim' moves a claim. Try CLUSTER HELP."
         )
         .into();
     }

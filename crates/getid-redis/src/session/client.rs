@@ -340,8 +340,8 @@ impl ClientState {
         self.settings.cluster.as_ref().filter(|_| self.follows_redirects)?.moved_to.as_ref()
     }
 
-    /// Returns the error that refers a client in cluster mode to the holder; `None` if this server serves the request. The
-    /// slot of a request without a key is 0, because libraries follow no other error.
+    /// Returns the error that refers a client in cluster mode to the holder; `None` if this server serves the request.
+    /// The slot of a request without a key is 0, because libraries follow no other error.
     pub(super) fn redirect(&self, command: &Command, args: Args<'_>) -> Option<ErrorReply> {
         let holder = self.moved_to().filter(|_| command.needs_claim())?;
         let slot = command.keys_in(args).next().map_or(0, |key| key_slot(key.name));

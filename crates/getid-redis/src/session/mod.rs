@@ -130,8 +130,8 @@ impl Session {
         self
     }
 
-    /// Sets the initial protocol of a client without a socket, and its library's name. Such a client cannot go to another
-    /// server.
+    /// Sets the initial protocol of a client without a socket, and its library's name. Such a client cannot go to
+    /// another server.
     #[must_use]
     pub fn speaking(mut self, protocol: Protocol, library: &str) -> Session {
         self.client.follows_redirects = false;

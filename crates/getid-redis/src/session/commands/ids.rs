@@ -34,9 +34,9 @@ fn unnamed(call: &mut Call<'_>, count: u32) -> CommandReply {
     let verb = call.command.verb;
     call.turn.tally.ids(verb, 1, 0);
     if verb == Verb::GetId {
-        call.turn.push_each_id(1)
+        call.turn.push_each_id(1);
     } else {
-        call.turn.push_ids(count)
+        call.turn.push_ids(count);
     }
     CommandReply::Pushed
 }
