@@ -79,7 +79,9 @@ impl Subscriptions {
                 Protocol::Resp2 => write_array_header(words.len(), output),
                 Protocol::Resp3 => write_push_header(words.len(), output),
             }
-            words.iter().for_each(|word| write_bulk(word, output));
+            for word in words {
+                write_bulk(word, output);
+            }
         };
         if self.channels.contains(channel) {
             write(&[b"message", channel, message]);
