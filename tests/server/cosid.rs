@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::support::{Server, Wire, eventually};
+use crate::support::{Server, Wire, eventually, folder};
 
 const DISTRIBUTE: &str = "abb225fa62a528a2bd6ba2b023aaeb3f832c8a18";
 /// That of CosId 1.9.0 to 3.0.5.
