@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 
 use crate::sentinel::{DEFAULT_TIMEOUT, Drawing, Fleet, Killed, NEVER_SILENT, command, gives_ids};
-use crate::support::{Server, eventually, folder, getid};
+use crate::support::{Server, Wire, eventually, folder, getid};
 
 /// Words of a server with sequences of its own, which emulates a cluster.
 const CLUSTER: [&str; 6] =
@@ -179,6 +179,10 @@ fn a_holder_without_an_address_is_reported_with_the_remedy() {
     holder.args(["serve", "--port", "0", "--server-id", "0", "--instance-name", "host-a", "--unixsocket"]).arg(&socket);
     holder.args(["--claim-store", fleet.store(), "--dir"]).arg(dir.path());
     let _holder = Killed(holder.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+    // Otherwise the other server may take the claim first.
+    eventually("the holder listens", || std::os::unix::net::UnixStream::connect(&socket).is_ok());
+    let mut own = Wire::connect_unix(&socket);
+    eventually("the holder gives IDs", || own.ask("GETID").starts_with(':'));
     let standby = fleet.start("host-b", "0", &CLUSTER);
     let mut wire = standby.connect();
     let expected =
