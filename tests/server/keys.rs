@@ -200,7 +200,8 @@ fn libraries_of_java(server: &Server) {
     );
 }
 
-/// The commands of StackExchange.Redis on connect, and on its second connection, which subscribes.
+/// The commands of StackExchange.Redis on connect, and on its second connection, which subscribes. It takes a server
+/// with masters for a Sentinel until `INFO server` has `redis_mode:standalone`.
 fn stackexchange_redis_finds_a_server_that_is_alone(server: &Server) {
     let mut first = server.connect();
     talk(
@@ -212,12 +213,14 @@ fn stackexchange_redis_finds_a_server_that_is_alone(server: &Server) {
          CONFIG GET timeout => *2 $7 timeout ...
          CONFIG GET slave-read-only => *...
          CONFIG GET databases => *2 $9 databases $2 16
-         SENTINEL MASTERS => -ERR unknown command 'SENTINEL', with args beginning with: 'MASTERS'...
+         SENTINEL MASTERS => *2 *40 $4 name $5 getid ...
          INFO replication => $...
+         INFO server => $...
          CLUSTER NODES => -ERR This instance has cluster support disabled
          ECHO 0123456789abcdef => $16 0123456789abcdef
          GET __Booksleeve_TieBreak => $-1",
     );
+    assert!(first.ask_bulk("INFO server").contains("\nredis_mode:standalone\r\n"));
     let mut second = server.connect();
     talk(
         &mut second,
