@@ -47,7 +47,7 @@ pub struct ClusterView {
     nodes: Vec<ClusterNode>,
     /// Id of the server that replies.
     own_id: String,
-    /// [`ClusterMaster::epoch`].
+    /// Epoch of the master, see [`ClusterMaster::epoch`]; 0 without one.
     epoch: u64,
     /// Whether the port of each node is for TLS.
     is_tls: bool,
