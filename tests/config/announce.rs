@@ -8,6 +8,8 @@ use crate::change::{files, sources};
 
 const STORE: &str = "claim-store postgres://getid@db/ids?password-file=p\n";
 
+const TLS: &str = "tls-port 7891\ntls-cert-file c\ntls-key-file k\ntls-auth-clients no\n";
+
 fn load(text: &str) -> (Config, Vec<String>) {
     let given = files(&[("t.conf", text), ("p", "hunter2\n")]);
     let loaded = Config::load(&sources("t.conf", &[], &[]), &given);
@@ -21,6 +23,8 @@ fn a_server_announces_an_address_that_other_machines_reach() {
         ("", "127.0.0.1:7890"),
         ("bind 127.0.0.1 10.1.0.7 10.1.0.8\n", "10.1.0.7:7890"),
         ("bind ::1 fd00::7\nport 1\n", "[fd00::7]:1"),
+        ("bind 127.0.0.1 fe80::7 10.1.0.7\n", "10.1.0.7:7890"),
+        ("bind fe80::7 0.0.0.0\n", "host-a:7890"),
         ("bind 127.0.0.1 0.0.0.0\n", "host-a:7890"),
         ("bind 0.0.0.0 10.1.0.7\n", "10.1.0.7:7890"),
         ("bind 10.1.0.7\nport 0\ntls-port 2\ntls-cert-file c\ntls-key-file k\ntls-auth-clients no\n", "10.1.0.7:2"),
@@ -36,6 +40,20 @@ fn a_server_announces_an_address_that_other_machines_reach() {
         assert_eq!(address, expected, "{text}");
     }
     assert_eq!(load("bind 0.0.0.0\n").0.announced_address(""), None);
+}
+
+#[test]
+fn the_announced_port_is_for_tls_where_no_other_one_is() {
+    for (text, expected) in [
+        ("", false),
+        (TLS, false),
+        (&format!("port 0\n{TLS}"), true),
+        (&format!("port 0\nannounce-address a:1\n{TLS}"), true),
+        (&format!("announce-address a:7891\n{TLS}"), true),
+        (&format!("announce-address a:1\n{TLS}"), false),
+    ] {
+        assert_eq!(load(text).0.announces_tls(), expected, "{text}");
+    }
 }
 
 #[test]
@@ -78,6 +96,17 @@ fn an_address_that_is_certainly_wrong_is_warned_about() {
         (format!("{local}bind 0.0.0.0\nannounce-address 127.0.0.1\n"), None),
         (format!("{file}bind 0.0.0.0\nannounce-address 127.0.0.1\nannounce-peers a\n"), None),
         (format!("{STORE}bind 0.0.0.0\nannounce-peers a b\n"), None),
+        (format!("{STORE}bind 0.0.0.0 -::1\nannounce-peers a b\n"), None),
+        (STORE.to_owned(), Some("claim-store: is on another machine, and this server's own address is 127.0.0.1:7890")),
+        (local.to_owned(), None),
+        (
+            format!("{STORE}bind 0.0.0.0\n{TLS}"),
+            Some("tls-port: is 7891, and clients that ask where the holder is get port 7890, also over TLS"),
+        ),
+        (format!("cluster-emulation yes\n{TLS}"), Some("tls-port: is 7891")),
+        (format!("{STORE}bind 0.0.0.0\nannounce-address a:7891\n{TLS}"), None),
+        (format!("{STORE}bind 0.0.0.0\nport 0\n{TLS}"), None),
+        (TLS.to_owned(), None),
         ("bind 10.1.0.7\nannounce-address 10.1.0.7:1\n".to_owned(), Some("but this server listens on port 7890 only")),
         ("bind 10.1.0.7\nannounce-address 10.1.0.7:7890\n".to_owned(), None),
         ("bind 10.1.0.7\nannounce-address 192.0.2.7:1\n".to_owned(), None),

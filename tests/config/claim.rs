@@ -17,7 +17,7 @@ fn shown(config: &Config, name: &str) -> String {
     Directive::find(name).unwrap().get(config).unwrap()
 }
 
-const STORE: &str = "claim-store postgres://getid@db/ids?password-file=p\n";
+const STORE: &str = "bind 10.1.0.7\nclaim-store postgres://getid@db/ids?password-file=p\n";
 
 #[test]
 fn a_claim_store_is_file_or_an_address() {
@@ -46,7 +46,7 @@ fn a_claim_store_is_file_or_an_address() {
 
 #[test]
 fn a_password_of_a_claim_store_is_hidden() {
-    let (config, warnings) = load("", &["--claim-store", "mysql://a:hunter2@h/b?tls=no"]);
+    let (config, warnings) = load("", &["--bind", "10.1.0.7", "--claim-store", "mysql://a:hunter2@h/b?tls=no"]);
     assert!(warnings.len() == 2 && !warnings.concat().contains("hunter"), "{warnings:?}");
     assert!(
         warnings.concat().contains("GETID_CLAIM_STORE") && warnings.concat().contains("has tls=no"),

@@ -18,7 +18,7 @@ use crate::support::redis::RedisServer;
 use crate::support::talk;
 use getid_redis::acl::Users;
 use getid_redis::command::{Command, TABLE, Verb};
-use getid_redis::resp::{Value, encode};
+use getid_redis::resp::{Protocol, Value, encode};
 use getid_redis::session::{
     ReplyPiece, Session, Settings, TRANSACTION_BYTES_MAX, TURN_BYTES_MAX, TURN_IDS_MAX, TURN_NS_MAX, Timing, Turn,
 };
@@ -85,9 +85,32 @@ fn redis_answers_the_same() {
 }
 
 #[test]
+fn a_transaction_that_began_before_a_demotion_is_referred_to_the_holder() {
+    let options = Options { cluster: true, sequences: true, ..Options::default() };
+    let standby = Arc::new(settings(&Options { standby: true, ..options.clone() }));
+    let mut shell = Shell::new(&options);
+    assert_eq!(show(&shell.talk(b"MULTI\r\nINCR orders\r\n", usize::MAX)), show(b"+OK\r\n+QUEUED\r\n"));
+    shell.session.set_settings(Arc::clone(&standby));
+    let expected = b"-MOVED 0 10.1.0.7:7890\r\n-ERR EXEC without MULTI\r\n+OK\r\n+QUEUED\r\n*1\r\n+PONG\r\n";
+    let got = shell.talk(b"EXEC\r\nEXEC\r\nMULTI\r\nPING\r\nEXEC\r\n", usize::MAX);
+    assert_eq!(show(&got), show(expected));
+}
+
+/// A client of the HTTP port has no socket of its own, and cannot follow `MOVED`.
+#[test]
+fn a_client_without_a_socket_is_referred_to_no_other_server() {
+    let mut shell = Shell::new(&Options { cluster: true, standby: true, ..Options::default() });
+    assert_eq!(shell.talk(b"GETID\r\n", usize::MAX), b"-MOVED 0 10.1.0.7:7890\r\n");
+    let own = settings(&Options { cluster: true, standby: true, ..Options::default() });
+    shell.session = Session::new(7, Arc::new(own)).speaking(Protocol::Resp2, "http");
+    assert!(shell.talk(b"GETID\r\n", usize::MAX).starts_with(b":"));
+}
+
+#[test]
 #[ignore = "needs redis-server"]
 fn the_table_agrees_with_redis() {
-    // Commands of getid alone, newer than 7.0, or different on purpose (COMMAND GETKEYS without arguments is 7.2's).
+    // Commands of getid alone, newer than 7.0, only of a Sentinel, or different on purpose (COMMAND GETKEYS without
+    // arguments is 7.2's).
     let others = [
         Verb::GetId,
         Verb::MGetId,
@@ -106,7 +129,7 @@ fn the_table_agrees_with_redis() {
     let is_other = |command: &&Command| {
         let container = command.full_name.split('|').next();
         others.contains(&command.verb)
-            || container.is_some_and(|name| ["sequence", "series", "number", "workerid"].contains(&name))
+            || container.is_some_and(|name| ["sentinel", "sequence", "series", "number", "workerid"].contains(&name))
     };
     let server = RedisServer::start(&[]);
     let rows = TABLE.iter().flat_map(|command| std::iter::once(command).chain(command.subcommands));

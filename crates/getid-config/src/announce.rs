@@ -4,6 +4,8 @@
 //! address must be one that clients on other machines reach: a wildcard is refused, and loopback is warned about where
 //! it is certainly wrong.
 
+use std::net::IpAddr;
+
 use super::parse::listed;
 use super::report::DirectiveConflict;
 use super::value_error::ValueError;
@@ -14,6 +16,9 @@ use getid_text::store_url::StoreKind;
 
 /// Largest number of peers: each is a node of every `CLUSTER SLOTS`, and an entry of every `SENTINEL SENTINELS`.
 pub(super) const PEERS_MAX: usize = 16;
+
+/// Stands for the name of the host, which only the system knows. No host has this name.
+const HOST_NAME: &str = "?";
 
 pub(super) fn set_address(values: &mut ConfigValues, word: &str) -> Result<(), ValueError> {
     values.config.announce.address = if word.is_empty() { None } else { Some(HostMaybePort::parse(word)?) };
@@ -48,15 +53,23 @@ impl Config {
         ports.into_iter().find(|port| *port != 0)
     }
 
+    /// Whether the announced addresses have a port for TLS.
+    pub fn announces_tls(&self) -> bool {
+        let port = self.announced_address(HOST_NAME).map(|address| address.port);
+        self.tls_port != 0 && port.is_some_and(|port| port == self.tls_port || self.port == 0)
+    }
+
     /// Returns this server's address for clients: `announce-address`, or the first address of `bind` that another
-    /// machine reaches, or the name of the host for a wildcard, or a loopback address. `None` without a TCP port.
+    /// machine reaches, or the name of the host for a wildcard, or a loopback address. `None` without a TCP port. A
+    /// link-local IPv6 address needs a scope, which other machines do not know.
     pub fn announced_address(&self, host_name: &str) -> Option<HostPort> {
         if let Some(address) = &self.announce.address {
             return Some(address.with_default_port(address.port().or_else(|| self.announced_port())?));
         }
         let port = self.announced_port()?;
         let ips = || self.bind.iter().map(|bind| bind.ip);
-        let host = match ips().find(|ip| !ip.is_unspecified() && !ip.is_loopback()) {
+        let is_link_local = |ip: &IpAddr| matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local());
+        let host = match ips().find(|ip| !ip.is_unspecified() && !ip.is_loopback() && !is_link_local(ip)) {
             Some(ip) => ip.to_string(),
             None if ips().any(|ip| ip.is_unspecified()) && !host_name.is_empty() => host_name.to_ascii_lowercase(),
             None => ips().find(|ip| !ip.is_unspecified())?.to_string(),
@@ -103,23 +116,41 @@ pub(super) fn conflicts(config: &Config) -> Vec<DirectiveConflict> {
 
 /// Returns warnings about settings that may not be intended, each with its directive.
 pub(super) fn warnings(config: &Config) -> Vec<(&'static str, String)> {
-    loopback_warning(config).into_iter().chain(port_warning(config)).collect()
+    [loopback_warning(config), port_warning(config), tls_port_warning(config)].into_iter().flatten().collect()
 }
 
 /// Warns about a loopback address that other machines get. A store that is a file is for servers of one machine.
 fn loopback_warning(config: &Config) -> Option<(&'static str, String)> {
     let store = config.claim.store.as_ref().filter(|store| !matches!(store.kind(), StoreKind::Sqlite { .. }))?;
-    let own = config.announced_address("").filter(HostPort::is_loopback)?;
+    let own = config.announced_address(HOST_NAME).filter(HostPort::is_loopback)?;
     let is_announced = config.announce.address.is_some();
     let effect = "so clients on other machines that ask where the holder is connect to themselves; set announce-address \
                   to an address of this machine that they reach";
     match config.announce.peers.iter().find(|peer| !peer.is_loopback()) {
         Some(peer) => Some(("announce-peers", format!("has {peer}, and this server's own address is {own}, {effect}"))),
+        None if !is_announced && !store.is_local() && config.announce.peers.is_empty() => {
+            let sentence = format!("is on another machine, and this server's own address is {own}, out of bind");
+            Some(("claim-store", format!("{sentence}, {effect}, or to {own} if all clients are on this machine")))
+        }
         None if is_announced && !store.is_local() && config.serves_other_machines() => {
             Some(("announce-address", format!("is {own}, while bind and claim-store are for other machines, {effect}")))
         }
         None => None,
     }
+}
+
+/// Warns about a port that clients of the other port get too.
+fn tls_port_warning(config: &Config) -> Option<(&'static str, String)> {
+    let needs_address = config.claim.store.is_some() || config.announce.cluster_emulation;
+    let has_port = config.announce.address.as_ref().is_some_and(|address| address.port().is_some());
+    let Config { port, tls_port, .. } = config;
+    (needs_address && !has_port && *port != 0 && *tls_port != 0 && !config.bind.is_empty()).then(|| {
+        let sentence = format!(
+            "is {tls_port}, and clients that ask where the holder is get port {port}, also over TLS; set \
+             announce-address to a host with the port that they use"
+        );
+        ("tls-port", sentence)
+    })
 }
 
 /// Warns about a port that is certainly wrong. Behind NAT the announced host is none of `bind`.

@@ -5,7 +5,8 @@
 //! claim names the holder only, so replicas are those that the configuration lists. Nothing is known of their health.
 //!
 //! Invariants: no node has an empty host, which some libraries take for no node or for the asked server. The id of a
-//! node depends on its address only, so all servers return the same one.
+//! node depends on its address only, so all servers return the same one. A list of nodes has a master, or is an error:
+//! redis-rb keeps a list of replicas only, and then fails for ever.
 
 use std::fmt::Write as _;
 
@@ -46,8 +47,10 @@ pub struct ClusterView {
     nodes: Vec<ClusterNode>,
     /// Id of the server that replies.
     own_id: String,
-    /// Grows with each change of the master.
+    /// Epoch of the master, see [`ClusterMaster::epoch`]; 0 without one.
     epoch: u64,
+    /// Whether the port of each node is for TLS.
+    is_tls: bool,
     /// Reason why there is no master.
     down: Option<String>,
 }
@@ -57,7 +60,8 @@ pub struct ClusterView {
 pub struct ClusterMaster {
     /// Its address for clients.
     pub address: HostPort,
-    /// A number that grows with each change of the master.
+    /// The same number on each server, and another one for each master: the time by its clock since which it is the
+    /// holder, Unix ms. It may be smaller than the one before, if the clocks of the two masters differ.
     pub epoch: u64,
 }
 
@@ -87,7 +91,13 @@ impl ClusterView {
                 nodes.push(ClusterNode { id: node_id(address), address: address.clone(), is_master });
             }
         }
-        ClusterView { nodes, own_id: own.map_or_else(|| run_id.to_owned(), node_id), epoch, down }
+        ClusterView { nodes, own_id: own.map_or_else(|| run_id.to_owned(), node_id), epoch, is_tls: false, down }
+    }
+
+    /// Sets whether the port of each node is for TLS.
+    #[must_use]
+    pub fn with_tls(self, is_tls: bool) -> ClusterView {
+        ClusterView { is_tls, ..self }
     }
 
     /// Returns the reply of a server without sequences.
@@ -95,9 +105,9 @@ impl ClusterView {
         match query {
             ClusterQuery::Info => Value::text(self.info()),
             ClusterQuery::MyId => Value::from(self.own_id.as_str()),
-            ClusterQuery::Nodes => {
+            ClusterQuery::Nodes => self.check_up().map_or_else(Value::Error, |()| {
                 Value::text(self.nodes.iter().map(|node| self.line(node) + "\n").collect::<String>())
-            }
+            }),
             ClusterQuery::Slots => self.check_up().map_or_else(Value::Error, |()| self.slots()),
             ClusterQuery::Shards => self.check_up().map_or_else(Value::Error, |()| self.shards()),
             ClusterQuery::Replicas(id) => self.replicas(id).unwrap_or_else(Value::Error),
@@ -164,7 +174,7 @@ impl ClusterView {
             let name = is_name(host).then(|| ("hostname", Value::from(host.as_str())));
             let fields = [
                 ("id", Value::from(node.id.as_str())),
-                ("port", Value::Integer((*port).into())),
+                (if self.is_tls { "tls-port" } else { "port" }, Value::Integer((*port).into())),
                 ("ip", Value::from(host.as_str())),
                 ("endpoint", Value::from(host.as_str())),
             ];
@@ -209,4 +219,34 @@ pub fn node_id(address: &HostPort) -> String {
 /// Returns true if the host is a name, and no IP address.
 fn is_name(host: &str) -> bool {
     host.parse::<std::net::IpAddr>().is_err()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn view(master: Result<ClusterMaster, String>) -> ClusterView {
+        let address = |host: &str| HostPort { host: host.to_owned(), port: 7890 };
+        ClusterView::new(Some(&address("10.1.0.8")), master, &[address("10.1.0.7"), address("10.1.0.8")], "")
+    }
+
+    /// redis-rb keeps the nodes of `CLUSTER NODES`, and looks for no others if none of them is a master.
+    #[test]
+    fn nodes_without_a_master_are_an_error() {
+        let down = view(Err("no holder is known".to_owned()));
+        for query in [ClusterQuery::Slots, ClusterQuery::Shards, ClusterQuery::Nodes] {
+            let Value::Error(error) = down.reply(&query) else { panic!("{query:?}") };
+            assert_eq!(error.text, b"CLUSTERDOWN no holder is known"[..], "{query:?}");
+        }
+    }
+
+    #[test]
+    fn a_shard_has_the_port_under_the_name_of_its_kind() {
+        for (is_tls, expected) in [(false, "port"), (true, "tls-port")] {
+            let address = HostPort { host: "10.1.0.7".to_owned(), port: 7890 };
+            let up = view(Ok(ClusterMaster { address, epoch: 0 })).with_tls(is_tls);
+            let shown = format!("{:?}", up.reply(&ClusterQuery::Shards));
+            assert!(shown.contains(&format!("{:?}", Value::from(expected))), "{shown}");
+        }
+    }
 }

@@ -85,6 +85,8 @@ pub struct Command {
     pub(crate) runs_at_once: bool,
     /// Whether the reply repeats an argument, whatever its size.
     pub(crate) sends_back: bool,
+    /// Whether only the holder of the claim serves the command, and not a standby.
+    pub needs_claim: bool,
     /// Arguments that are hidden from monitors and the slow log.
     pub secrets: Secrets,
 }
@@ -389,28 +391,6 @@ impl Command {
         self.verb.draws_ids() || self.flags.has(CommandFlags::WRITE) || matches!(self.verb, Verb::Eval | Verb::EvalSha)
     }
 
-    /// Whether only the holder of the claim serves the command, and not a standby.
-    pub const fn needs_claim(&self) -> bool {
-        self.verb.draws_ids()
-            || matches!(
-                self.verb,
-                Verb::Eval
-                    | Verb::EvalSha
-                    | Verb::NumberCommit
-                    | Verb::NumberRelease
-                    | Verb::NumberReserve
-                    | Verb::NumberVoid
-                    | Verb::SequenceNext
-                    | Verb::WorkerIdInfo
-                    | Verb::WorkerIdInit
-                    | Verb::WorkerIdLease
-                    | Verb::WorkerIdList
-                    | Verb::WorkerIdRelease
-                    | Verb::WorkerIdRenew
-                    | Verb::WorkerIdRevoke
-            )
-    }
-
     /// Whether the command accepts `len` arguments, names included.
     #[inline]
     pub fn accepts(&self, len: usize) -> bool {
@@ -488,6 +468,7 @@ pub struct Vocabulary {
     /// Every command that has a name, in the table's order.
     commands: Vec<&'static Command>,
     names_generators: bool,
+    emulates_cluster: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -549,6 +530,12 @@ impl Vocabulary {
         self
     }
 
+    /// Returns the vocabulary for a server that emulates a Redis Cluster, or for one that does not.
+    #[must_use]
+    pub(crate) fn emulating_cluster(self, emulates_cluster: bool) -> Vocabulary {
+        Vocabulary { emulates_cluster, ..self }
+    }
+
     /// Returns the row of a request for IDs of the unnamed generator by the name that stands for it. A server without
     /// named generators accepts this name only.
     #[cold]
@@ -575,7 +562,7 @@ impl Vocabulary {
         for word in words {
             by_len[word.name.len()].push(word);
         }
-        let vocabulary = Vocabulary { by_len, commands, names_generators: false };
+        let vocabulary = Vocabulary { by_len, commands, names_generators: false, emulates_cluster: false };
         debug_assert_eq!(vocabulary.commands.iter().map(|command| command.verb).collect::<HashSet<_>>().len(), {
             vocabulary.commands.len()
         });
@@ -606,7 +593,7 @@ impl Vocabulary {
         let Some(command) = self.find(args.name()) else { return Err(unknown_command(args)) };
         match args.get(1) {
             Some(name) if !command.subcommands.is_empty() => {
-                command.subcommand(name).ok_or_else(|| unknown_subcommand(command, name))
+                command.subcommand(name).ok_or_else(|| unknown_subcommand(command, name, self.emulates_cluster))
             }
             _ => Ok(command),
         }
@@ -648,38 +635,21 @@ fn unknown_command(args: Args<'_>) -> ErrorReply {
     ErrorReply { kind: ErrorKind::UnknownCommand, text: text.into() }
 }
 
-/// Subcommands of `CLUSTER` that change a Redis Cluster.
-const CLUSTER_CHANGES: [&str; 15] = [
-    "addslots",
-    "addslotsrange",
-    "bumpepoch",
-    "delslots",
-    "delslotsrange",
-    "failover",
-    "flushslots",
-    "forget",
-    "meet",
-    "replicate",
-    "reset",
-    "saveconfig",
-    "set-config-epoch",
-    "setslot",
-    "migration",
-];
+/// Error of a server without `cluster-emulation`.
+pub(crate) const CLUSTER_DISABLED: ErrorReply =
+    ErrorReply::fixed(ErrorKind::Invalid, "ERR This instance has cluster support disabled");
 
-fn unknown_subcommand(container: &Command, name: &[u8]) -> ErrorReply {
-    if let Some(change) = CLUSTER_CHANGES.iter().find(|change| name.eq_ignore_ascii_case(change.as_bytes()))
-        && container.verb == Verb::Cluster
-    {
-        let change = change.to_ascii_uppercase();
-        return format!(
-            "ERR CLUSTER {change} is not supported: the holder of the claim has all slots. announce-peers lists the \
-             other servers, and 'getid claim' moves a claim. Try CLUSTER HELP."
-        )
-        .into();
+fn unknown_subcommand(container: &Command, name: &[u8], emulates_cluster: bool) -> ErrorReply {
+    let absent = match container.verb {
+        Verb::Cluster => table::absent_cluster(name),
+        Verb::Sentinel => table::absent_sentinel(name),
+        _ => None,
+    };
+    if absent.is_some() && container.verb == Verb::Cluster && !emulates_cluster {
+        return CLUSTER_DISABLED;
     }
-    if let Some(text) = (container.verb == Verb::Sentinel).then(|| table::absent_sentinel(name)).flatten() {
-        return ErrorReply { kind: ErrorKind::UnknownCommand, text: text.into_bytes().into() };
+    if let Some(text) = absent {
+        return ErrorReply::new(ErrorKind::UnknownCommand, text);
     }
     let help = format!("'. Try {} HELP.", container.full_name.to_ascii_uppercase());
     let text = [b"ERR unknown subcommand '", quote(name, QUOTED_BYTES_MAX), help.as_bytes()].concat();

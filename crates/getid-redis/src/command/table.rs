@@ -15,6 +15,7 @@ mod sequences;
 mod series;
 mod workers;
 
+pub(super) use cluster::absent as absent_cluster;
 pub(super) use sentinel::absent as absent_sentinel;
 
 use super::{Argument, Categories, Channels, Command, CommandFlags, KeyAccess, KeyRange, KeySpec, Secrets, Verb};
@@ -44,14 +45,17 @@ pub static TABLE: &[Command] =
         GETID,
         MGETID,
         row(Verb::Incr, "incr", 2, COUNTING, Categories::STRING)
+            .on_holder()
             .keys(&[one(1, READ_UPDATE)])
             .docs("1.0.0", "string", "Get the next value of a sequence, which never decreases")
             .takes(&[KEY]),
         row(Verb::IncrBy, "incrby", 3, COUNTING, Categories::STRING)
+            .on_holder()
             .keys(&[one(1, READ_UPDATE)])
             .docs("1.0.0", "string", "Draw the next values of a sequence, and get the last of them")
             .takes(&[KEY, argument("increment", "integer")]),
         row(Verb::HIncrBy, "hincrby", 4, COUNTING, Categories::HASH)
+            .on_holder()
             .keys(&[one(1, READ_UPDATE)])
             .docs("2.0.0", "hash", "Draw the next values of a sequence, whose field is cur, and get the last of them")
             .takes(&[KEY, argument("field", "string"), argument("increment", "integer")]),
@@ -268,12 +272,13 @@ pub static TABLE: &[Command] =
             .takes(&[argument("key", "string").multiple()]),
     ];
 
-const GETID: Command = row(Verb::GetId, "getid", 1, FAST.and(CommandFlags::READONLY), NONE).docs(
+const GETID: Command = row(Verb::GetId, "getid", 1, FAST.and(CommandFlags::READONLY), NONE).on_holder().docs(
     "0.1.0",
     "generic",
     "Get a unique 63-bit id that is larger than every one before",
 );
 const MGETID: Command = row(Verb::MGetId, "mgetid", 2, FAST.and(CommandFlags::READONLY), NONE)
+    .on_holder()
     .docs("0.1.0", "generic", "Get several unique ids, ascending")
     .costs("O(N) where N is the number of ids")
     .takes(&[COUNT]);
@@ -737,6 +742,7 @@ const fn row(verb: Verb, full_name: &'static str, arity: i32, flags: CommandFlag
         is_unpaused: false,
         runs_at_once: false,
         sends_back: false,
+        needs_claim: false,
         secrets: Secrets::None,
     }
 }
@@ -795,6 +801,10 @@ impl Command {
 
     const fn at_once(self) -> Command {
         Command { runs_at_once: true, ..self }
+    }
+
+    const fn on_holder(self) -> Command {
+        Command { needs_claim: true, ..self }
     }
 
     const fn sends_back(self) -> Command {

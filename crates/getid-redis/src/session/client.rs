@@ -85,6 +85,8 @@ pub(super) struct ClientState {
     /// Whether the client has logged in, or needs no login.
     authenticated: bool,
     pub(super) reply_mode: ReplyMode,
+    /// Whether the answer to the last turn's effect is suppressed.
+    pub(super) is_answer_muted: bool,
     /// Commands that `CLIENT PAUSE` holds.
     pub(super) pause: Option<Pause>,
     /// User as which commands run, one of [`Settings::users`].
@@ -125,6 +127,7 @@ impl ClientState {
             settings,
             view,
             reply_mode: ReplyMode::default(),
+            is_answer_muted: false,
             pause: None,
             is_guarded: false,
             user,
@@ -340,10 +343,12 @@ impl ClientState {
         self.settings.cluster.as_ref().filter(|_| self.follows_redirects)?.moved_to.as_ref()
     }
 
-    /// Returns the error that refers a client in cluster mode to the holder; `None` if this server serves the request.
-    /// The slot of a request without a key is 0, because libraries follow no other error.
+    /// Returns the error that refers a client in cluster mode to the holder, for a request that only the holder serves;
+    /// `None` if no other server is known as the holder. The slot of a request without a key is 0, because libraries
+    /// follow no other error.
+    #[cold]
     pub(super) fn redirect(&self, command: &Command, args: Args<'_>) -> Option<ErrorReply> {
-        let holder = self.moved_to().filter(|_| command.needs_claim())?;
+        let holder = self.moved_to()?;
         let slot = command.keys_in(args).next().map_or(0, |key| key_slot(key.name));
         let text = format!("MOVED {slot} {}:{}", holder.host, holder.port);
         Some(ErrorReply::new(ErrorKind::Standby, text))

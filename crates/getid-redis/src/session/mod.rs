@@ -107,8 +107,6 @@ pub struct Session {
     unfinished: Option<Box<Decoder>>,
     transaction: Transaction,
     client: ClientState,
-    /// Whether the answer to the last turn's effect is suppressed.
-    answer_muted: bool,
     /// Reason why the request in arrival is refused and skipped. Boxed, since it is rare.
     refused: Option<Box<RequestRejection>>,
 }
@@ -120,7 +118,6 @@ impl Session {
             unfinished: None,
             transaction: Transaction::default(),
             client: ClientState::new(id, settings),
-            answer_muted: false,
             refused: None,
         }
     }
@@ -232,7 +229,7 @@ impl Session {
                 turn.close = true;
                 return input.len();
             }
-            turn.has_access_news = true;
+            turn.has_rare_work = true;
         }
         let bytes_max = if self.is_authenticated() { TURN_BYTES_MAX } else { UNAUTHENTICATED_TURN_BYTES_MAX };
         let mut used = 0;
@@ -255,7 +252,7 @@ impl Session {
                 self.end_request(turn);
             }
         }
-        self.answer_muted = turn.muted;
+        self.client.is_answer_muted = turn.muted;
         // Requests after QUIT or a broken request are not answered.
         if turn.close { input.len() } else { used }
     }
@@ -543,7 +540,7 @@ impl Session {
 
     /// Appends the shell's answer to an effect, in the client's protocol.
     pub fn reply(&mut self, answer: &Value, output: &mut Vec<u8>) {
-        if !self.answer_muted {
+        if !self.client.is_answer_muted {
             resp::encode(answer, self.client.view.protocol, output);
         }
     }
@@ -623,7 +620,7 @@ impl Session {
     /// Returns the protocol in which to answer an effect piece by piece, where [`Session::reply`] answers at once;
     /// `None` if the answer is suppressed.
     pub fn answers_in(&self) -> Option<Protocol> {
-        (!self.answer_muted).then_some(self.client.view.protocol)
+        (!self.client.is_answer_muted).then_some(self.client.view.protocol)
     }
 
     /// Returns true if the client has logged in, or needs no login.

@@ -82,7 +82,9 @@ fn check(
         return because("ERR Command not allowed inside a transaction".into());
     }
     client.check(command, args).map_err(RequestRejection::NotAllowed)?;
-    if let Some(error) = client.redirect(command, args) {
+    if command.needs_claim
+        && let Some(error) = client.redirect(command, args)
+    {
         return because(error);
     }
     if client.is_limited_to_pubsub() && !is_allowed_to_subscribers(command) {

@@ -161,7 +161,7 @@ impl Settings {
     pub fn with_generators(self, generators: Arc<NamedGenerators>) -> Settings {
         // A client in cluster mode needs a key, which GETID - has.
         let has_names = !generators.is_empty() || !self.counters.is_empty() || self.cluster.is_some();
-        let vocabulary = self.vocabulary.naming_generators(has_names);
+        let vocabulary = self.vocabulary.naming_generators(has_names).emulating_cluster(self.cluster.is_some());
         Settings { vocabulary, generators, ..self }
     }
 

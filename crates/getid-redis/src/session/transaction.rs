@@ -125,6 +125,11 @@ impl Transaction {
         self.queue.iter().flat_map(|queue| &queue.commands).any(|queued| queued.command.writes())
     }
 
+    /// Returns true if only the holder of the claim serves one of the queued commands.
+    pub(super) fn needs_claim(&self) -> bool {
+        self.queue.iter().flat_map(|queue| &queue.commands).any(|queued| queued.command.needs_claim)
+    }
+
     /// Returns the number of logins that `EXEC` would try.
     pub(super) fn logins(&self) -> u32 {
         self.queue.as_ref().map_or(0, |queue| queue.logins)

@@ -197,8 +197,8 @@ pub struct Turn {
     /// [`Session::permit_logins`](super::Session::permit_logins).
     pub logins_held: u32,
     /// Whether there are denials, or a login that other connections must see before it is answered, or permits to log
-    /// in.
-    pub has_access_news: bool,
+    /// in, or a new subscription.
+    pub has_rare_work: bool,
     /// Whether the client has subscribed to a channel or pattern: it gets messages from the write of this turn on.
     pub has_subscribed: bool,
     /// The login that ends the turn. No later request is read before other connections can see the client's user and
@@ -326,12 +326,12 @@ impl Turn {
         self.error = None;
         self.muted = false;
         self.ended = false;
-        self.has_subscribed = false;
-        if self.has_access_news {
+        if self.has_rare_work {
             // These are rare: no memory is kept for them.
             self.denials = Vec::new();
             self.login = None;
-            self.has_access_news = false;
+            self.has_subscribed = false;
+            self.has_rare_work = false;
         }
         self.replies.clear();
         self.encoded.clear();
@@ -502,13 +502,19 @@ impl Turn {
     /// Ends the turn with a login.
     pub(super) fn end_with_login(&mut self, proof: Proof) {
         self.login = Some(proof);
-        self.has_access_news = true;
+        self.has_rare_work = true;
         self.ended = true;
+    }
+
+    /// Notes a subscription.
+    pub(super) fn note_subscription(&mut self) {
+        self.has_subscribed = true;
+        self.has_rare_work = true;
     }
 
     /// Adds a refusal. A repetition of the last one is counted, so that a pipeline of them is one entry.
     pub(super) fn deny(&mut self, denial: Denial) {
-        self.has_access_news = true;
+        self.has_rare_work = true;
         match self.denials.last_mut() {
             Some(last) if last.is_like(&denial) => last.count += 1,
             _ => self.denials.push(denial),

@@ -150,8 +150,7 @@ impl<T: Transport> ClientConnection<T> {
     /// Returns true if there is more to do after a turn than to count it.
     #[inline]
     pub(super) fn has_after_turn_work(&self, turn: &Turn) -> bool {
-        turn.has_access_news
-            || turn.has_subscribed
+        turn.has_rare_work
             || turn.effect.is_some()
             || turn.broken.is_some()
             || self.pushes.as_ref().is_some_and(|pushes| pushes.monitor.is_some())
@@ -159,8 +158,8 @@ impl<T: Transport> ClientConnection<T> {
 
     /// Does all steps after a turn except the counting. An error ends the connection.
     pub(super) async fn finish_turn(&mut self, buffers: &mut Buffers) -> io::Result<()> {
-        if buffers.turn.has_access_news {
-            self.take_access_news(&mut buffers.turn).await?;
+        if buffers.turn.has_rare_work {
+            self.do_rare_work(&mut buffers.turn).await?;
         }
         if let Some(effect) = buffers.turn.effect.take() {
             buffers.busy_since_ns.get_or_insert_with(clock::stopwatch_ns);
@@ -171,10 +170,6 @@ impl<T: Transport> ClientConnection<T> {
         let turn = &buffers.turn;
         if let Some(breach) = turn.broken {
             self.server.note_breach(breach, &self.admission.client);
-        }
-        if turn.has_subscribed {
-            let pushes = self.pushes.get_or_insert_default();
-            pushes.subscription.get_or_insert_with(|| self.server.master_events.subscribe());
         }
         if let Some(pushes) = &mut self.pushes
             && (turn.close || !self.session.view().monitors)
@@ -317,7 +312,7 @@ impl<T: Transport> ClientConnection<T> {
     }
 
     /// Handles refusals and logins. The answer to a wrong login is delayed: an error ends the connection meanwhile.
-    async fn take_access_news(&mut self, turn: &mut Turn) -> io::Result<()> {
+    async fn do_rare_work(&mut self, turn: &mut Turn) -> io::Result<()> {
         let wrong = turn.denials.iter().filter(|denial| denial.reason == DenialReason::Auth);
         let failures: u64 = wrong.map(|denial| denial.count).sum();
         let left = self.session.unused_permits();
@@ -332,6 +327,10 @@ impl<T: Transport> ClientConnection<T> {
         turn.close |= !self.announce(turn.login.as_ref());
         if !turn.denials.is_empty() {
             self.server.note_denials(std::mem::take(&mut turn.denials), &self.admission.client);
+        }
+        if turn.has_subscribed {
+            let pushes = self.pushes.get_or_insert_default();
+            pushes.subscription.get_or_insert_with(|| self.server.master_events.subscribe());
         }
         if failures == 0 {
             return Ok(());

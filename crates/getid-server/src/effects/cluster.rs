@@ -36,5 +36,5 @@ fn view(server: &Server, client: &Client) -> ClusterView {
         },
         None => Err(format!("no server is known to hold the claim of server-id {}", server_id())),
     };
-    ClusterView::new(own.as_ref(), master, &peers, &server.process.run_id)
+    ClusterView::new(own.as_ref(), master, &peers, &server.process.run_id).with_tls(server.config.get().announces_tls())
 }

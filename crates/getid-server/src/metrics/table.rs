@@ -791,8 +791,8 @@ const SEQUENCE_PARTS: &[RowPart] = &[
     RowPart::gauge("rate_30min", "getid_sequence_values_per_second", "Values per second, by window.")
         .with_label("window", "30m"),
     RowPart::gauge("segment", "getid_sequence_segment_values", "Values of the last reservation."),
-    RowPart::gauge_of_ms("fetched_ms_ago", "getid_sequence_last_fetch_age_seconds", "Age of the last reservation to \
-        64 ms, seconds."),
+    RowPart::gauge_of_ms("fetched_ms_ago", "getid_sequence_last_fetch_age_seconds", "Age of the last reservation \
+        to 0.064 s, seconds."),
     RowPart::gauge_of_ms("fetch_ms", "getid_sequence_last_fetch_duration_seconds", "Duration of the last \
         reservation, seconds."),
     RowPart::counter("waited", "getid_sequence_waited_total", "Draws that waited."),

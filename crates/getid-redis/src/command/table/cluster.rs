@@ -68,3 +68,32 @@ pub(super) const ASKING: Command = row(Verb::Asking, "asking", 1, CommandFlags::
     "cluster",
     "Sent by cluster clients after an -ASK redirect",
 );
+
+/// Subcommands of `CLUSTER` that change a Redis Cluster.
+const ABSENT: [&str; 15] = [
+    "addslots",
+    "addslotsrange",
+    "bumpepoch",
+    "delslots",
+    "delslotsrange",
+    "failover",
+    "flushslots",
+    "forget",
+    "meet",
+    "migration",
+    "replicate",
+    "reset",
+    "saveconfig",
+    "set-config-epoch",
+    "setslot",
+];
+
+/// Returns the error text of a subcommand of Redis's `CLUSTER` that getid does not have.
+pub(in crate::command) fn absent(name: &[u8]) -> Option<String> {
+    let name = ABSENT.iter().find(|absent| absent.as_bytes().eq_ignore_ascii_case(name))?;
+    let name = name.to_ascii_uppercase();
+    Some(format!(
+        "ERR CLUSTER {name} is not supported: the holder of the claim has all slots. announce-peers lists the other \
+         servers, and 'getid claim' moves a claim. Try CLUSTER HELP."
+    ))
+}

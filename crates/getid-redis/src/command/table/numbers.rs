@@ -20,6 +20,7 @@ pub(super) const NUMBER: Command = row(Verb::Number, "number", -2, CommandFlags:
     .docs(SINCE, GROUP, "A container for commands about numbers without gaps")
     .with(&[
         row(Verb::NumberReserve, "number|reserve", -3, RESERVE, NONE)
+            .on_holder()
             .keys(&[one(2, READ_UPDATE)])
             .docs(SINCE, GROUP, "Reserve a number of a gapless generator for a request")
             .takes(&[
@@ -34,11 +35,13 @@ pub(super) const NUMBER: Command = row(Verb::Number, "number", -2, CommandFlags:
                 "    period, else the next. The ledger shows it as overdue after DUE (default: 3600).",
             ]),
         row(Verb::NumberCommit, "number|commit", -4, CommandFlags::WRITE, NONE)
+            .on_holder()
             .keys(&[one(2, UPDATE)])
             .docs(SINCE, GROUP, "Commit the number of a request: it is used")
             .takes(&[NAME, REQUEST, KEY])
             .help(&["COMMIT <name> <request> [KEY <key>]", "    Commit the number of the request: it is used."]),
         row(Verb::NumberRelease, "number|release", -4, CommandFlags::WRITE, NONE)
+            .on_holder()
             .keys(&[one(2, UPDATE)])
             .docs(SINCE, GROUP, "Release the number of a request, for another request")
             .takes(&[NAME, REQUEST, KEY])
@@ -47,6 +50,7 @@ pub(super) const NUMBER: Command = row(Verb::Number, "number", -2, CommandFlags:
                 "    Release the number of the request, for another request.",
             ]),
         row(Verb::NumberVoid, "number|void", -6, CommandFlags::WRITE, NONE)
+            .on_holder()
             .keys(&[one(2, UPDATE)])
             .docs(SINCE, GROUP, "Void the number of a request: it is never used")
             .takes(&[NAME, REQUEST, REASON, KEY])

@@ -19,6 +19,7 @@ const fn counted(first: u8, access: KeyAccess) -> KeySpec {
 }
 
 pub(super) const EVAL: Command = row(Verb::Eval, "eval", -3, EVAL_FLAGS, SCRIPTING)
+    .on_holder()
     .keys(&[counted(2, READ_UPDATE)])
     .docs("2.6.0", "scripting", "Execute a Lua script server side")
     .costs("Depends on the script that is executed.")
@@ -30,6 +31,7 @@ pub(super) const EVAL: Command = row(Verb::Eval, "eval", -3, EVAL_FLAGS, SCRIPTI
     ]);
 
 pub(super) const EVALSHA: Command = row(Verb::EvalSha, "evalsha", -3, EVAL_FLAGS, SCRIPTING)
+    .on_holder()
     .keys(&[counted(2, READ_UPDATE)])
     .docs("2.6.0", "scripting", "Execute a Lua script server side")
     .costs("Depends on the script that is executed.")

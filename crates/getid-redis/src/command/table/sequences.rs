@@ -112,6 +112,7 @@ pub(super) const SEQUENCE: Command = row(Verb::Sequence, "sequence", -2, Command
                 "    Create a sequence from the maximum of a row of id_generator, whose job is stopped.",
             ]),
         row(Verb::SequenceNext, "sequence|next", -3, GROW.and(CommandFlags::FAST), NONE)
+            .on_holder()
             .keys(&[one(2, READ_UPDATE)])
             .docs(SINCE, GROUP, "Get a range of values for a client's own cache")
             .takes(&[

@@ -22,6 +22,7 @@ pub(super) const WORKERID: Command = row(Verb::WorkerId, "workerid", -2, Command
     .docs(SINCE, GROUP, "A container for commands about worker ids")
     .with(&[
         row(Verb::WorkerIdLease, "workerid|lease", -3, CommandFlags::WRITE.and(CommandFlags::DENY_OOM), NONE)
+            .on_holder()
             .keys(&[one(2, INSERT)])
             .docs(SINCE, GROUP, "Lease a worker id")
             .costs("O(N) where N is the number of ids of the pool.")
@@ -36,6 +37,7 @@ pub(super) const WORKERID: Command = row(Verb::WorkerId, "workerid", -2, Command
                 "    the length of the lease in ms.",
             ]),
         row(Verb::WorkerIdRenew, "workerid|renew", -5, CommandFlags::WRITE, NONE)
+            .on_holder()
             .keys(&[one(2, UPDATE)])
             .secrets(Secrets::From(4))
             .docs(SINCE, GROUP, "Renew the lease of a worker id")
@@ -45,6 +47,7 @@ pub(super) const WORKERID: Command = row(Verb::WorkerId, "workerid", -2, Command
                 "    Renew a lease. Returns its new end in ms, exclusive. LAST is the time of the newest ID.",
             ]),
         row(Verb::WorkerIdRelease, "workerid|release", -5, CommandFlags::WRITE, NONE)
+            .on_holder()
             .keys(&[one(2, UPDATE)])
             .secrets(Secrets::From(4))
             .docs(SINCE, GROUP, "Release the lease of a worker id")
@@ -54,6 +57,7 @@ pub(super) const WORKERID: Command = row(Verb::WorkerId, "workerid", -2, Command
                 "    Release a lease. With LAST, the time of the newest ID, the next lease begins after it.",
             ]),
         row(Verb::WorkerIdList, "workerid|list", -3, CommandFlags::READONLY, NONE)
+            .on_holder()
             .keys(&[one(2, READ)])
             .docs(SINCE, GROUP, "List the leases of a pool of worker ids")
             .costs("O(N) where N is the number of leases.")
@@ -67,11 +71,13 @@ pub(super) const WORKERID: Command = row(Verb::WorkerId, "workerid", -2, Command
                 "    List leases by id. Returns the cursor of the next page, empty at the end, and a map for each.",
             ]),
         row(Verb::WorkerIdInfo, "workerid|info", 3, CommandFlags::READONLY, NONE)
+            .on_holder()
             .keys(&[one(2, READ)])
             .docs(SINCE, GROUP, "Return the state of a pool of worker ids")
             .takes(&[POOL])
             .help(&["INFO <pool>", "    Return the numbers of leased and free ids, and the counters of this server."]),
         row(Verb::WorkerIdInit, "workerid|init", 4, CommandFlags::WRITE, DANGEROUS)
+            .on_holder()
             .keys(&[one(2, UPDATE)])
             .guarded()
             .docs(SINCE, GROUP, "Open a new pool of worker ids at once")
@@ -83,6 +89,7 @@ pub(super) const WORKERID: Command = row(Verb::WorkerId, "workerid", -2, Command
                  restore.",
             ]),
         row(Verb::WorkerIdRevoke, "workerid|revoke", 4, CommandFlags::WRITE, DANGEROUS)
+            .on_holder()
             .keys(&[one(2, UPDATE)])
             .guarded()
             .docs(SINCE, GROUP, "End the lease of a worker id")

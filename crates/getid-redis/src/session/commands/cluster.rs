@@ -1,18 +1,15 @@
 //! `CLUSTER` and the commands of clients in cluster mode.
 
 use super::{Call, CommandReply, CommandResult, NOT_AN_INTEGER, OK, help};
-use crate::command::{ClusterQuery, SLOTS, Verb, key_slot};
-use crate::resp::{ErrorKind, ErrorReply, Value, parse_integer, write_id};
+use crate::command::{CLUSTER_DISABLED, ClusterQuery, SLOTS, Verb, key_slot};
+use crate::resp::{ErrorReply, Value, parse_integer, write_id};
 use crate::session::effect::Effect;
-
-/// Error of a server without `cluster-emulation`.
-const DISABLED: ErrorReply = ErrorReply::fixed(ErrorKind::Invalid, "ERR This instance has cluster support disabled");
 
 /// Implements `CLUSTER`, `READONLY`, `READWRITE` and `ASKING`. The last three change nothing: a standby always answers
 /// requests that only read, and no slot moves.
 pub(super) fn cluster(call: &mut Call<'_>) -> CommandResult {
     if call.client.settings.cluster.is_none() {
-        return Err(DISABLED);
+        return Err(CLUSTER_DISABLED);
     }
     let query = match call.command.verb {
         Verb::ClusterHelp => return help(call),

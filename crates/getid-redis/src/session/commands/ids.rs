@@ -293,6 +293,12 @@ pub(super) fn encode(call: &mut Call<'_>) -> CommandResult {
     if encoding.is_unique() && !call.client.settings.has_server_id {
         return Err(NO_SERVER_ID);
     }
+    // Only the holder knows which IDs were given.
+    if encoding.is_unique()
+        && let Some(error) = call.client.redirect(call.command, call.args)
+    {
+        return Err(error);
+    }
     Ok(CommandReply::Effect(Effect::Ids(IdsEffect::Encode(Box::new(encoding)))))
 }
 

@@ -12,7 +12,7 @@ pub(super) fn subscribe(call: &mut Call<'_>) -> CommandResult {
         call.client.subscribe(kind, name).map_err(|error| error.to_string())?;
         write_confirmation(call, Some(name));
     }
-    call.turn.has_subscribed = true;
+    call.turn.note_subscription();
     Ok(CommandReply::Pushed)
 }
 

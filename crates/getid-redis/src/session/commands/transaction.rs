@@ -25,6 +25,13 @@ pub(super) fn exec(call: &mut Call<'_>) -> CommandResult {
         let text = "EXECABORT Transaction discarded because of previous errors.";
         return Err(ErrorReply::fixed(ErrorKind::Invalid, text));
     }
+    // The transaction began before this server was demoted.
+    if call.transaction.needs_claim()
+        && let Some(error) = call.client.redirect(call.command, call.args)
+    {
+        call.transaction.discard();
+        return Err(error);
+    }
     let len = call.transaction.run();
     call.turn.push_with(|out| write_array_header(len, out));
     Ok(CommandReply::Pushed)
