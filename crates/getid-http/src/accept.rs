@@ -160,7 +160,7 @@ impl Port {
             slot.set_waker(cx.waker());
             let signal = match caller.stop_or_wake(cx.waker()) {
                 StopMode::No => slot.signal(),
-                StopMode::Drain | StopMode::AfterReply => {
+                StopMode::Drain | StopMode::Drained | StopMode::AfterReply => {
                     slot.send_signal(CloseSignal::Drain);
                     slot.signal()
                 }

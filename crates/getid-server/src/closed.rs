@@ -2,7 +2,6 @@
 
 use super::Server;
 use crate::logging::throttle::throttled;
-use crate::master_events::MissedMessages;
 use crate::metrics::Counter;
 use crate::output_limit::CutOffReason;
 use crate::registry::Client;
@@ -75,7 +74,7 @@ impl Server {
 
     /// Logs that a subscriber is closed because it missed messages, at a limited rate.
     #[cold]
-    pub(super) fn note_missed(&self, _: MissedMessages, client: &Client) {
+    pub(super) fn note_missed(&self, client: &Client) {
         throttled!(
             self.throttle,
             SubscriberMissed,

@@ -59,6 +59,7 @@ use crate::handshakes::Handshakes;
 use crate::ledgers::LedgerWatch;
 use crate::logging::Log;
 use crate::logging::throttle::LogThrottle;
+use crate::master::master_of;
 use crate::master_events::MasterEvents;
 use crate::metrics::Metrics;
 use crate::monitor::Monitors;
@@ -66,13 +67,14 @@ use crate::pause::Pauses;
 use crate::registry::{Clients, StopMode};
 use crate::snapshot::Snapshot;
 use getid_config::{Config, Sources};
-use getid_engine::claim::status::{ClaimRole, ClaimView};
+use getid_engine::claim::status::{ClaimRole, ClaimStatus, ClaimView};
 use getid_engine::generators::Generators;
 use getid_engine::generators::time::Issuer;
 use getid_engine::workers::Workers;
 use getid_redis::acl::{AclLog, LoginLimiter, LoginLog};
 use getid_redis::session::{ClusterSettings, Settings};
 use getid_redis::stats::{LatencyEvents, SlowLog};
+use getid_system::clock::Clock as _;
 use getid_system::usage;
 use getid_text::host_port::HostPort;
 
@@ -196,24 +198,36 @@ impl Server {
     fn follow_claim(self: &Arc<Server>) {
         let Some(claim) = self.claim() else { return };
         let server = Arc::downgrade(self);
-        claim.on_change(move |role| {
+        claim.on_change(move || {
             let Some(server) = server.upgrade() else { return };
-            let is_standby = role == ClaimRole::Standby;
-            let moved_to = server.claim_redirect();
-            let now = server.settings.get();
-            let cluster = now.cluster.as_ref().map(|_| ClusterSettings { moved_to });
-            if now.is_standby != is_standby || now.cluster != cluster {
-                let Ok(()) = server.settings.update(|settings| {
-                    Ok::<_, Infallible>(Settings { is_standby, cluster, ..Settings::clone(settings) })
-                });
-            }
+            server.update_role();
             server.claim_changed.notify_one();
         });
     }
 
+    /// Brings the sessions' settings up to date with the server's role for its server-id.
+    fn update_role(&self) {
+        let Some(claim) = self.claim() else { return };
+        let role_settings = |settings: &Settings| {
+            let status = claim.status();
+            let moved_to = self.claim_redirect(&status);
+            (status.role == ClaimRole::Standby, settings.cluster.as_ref().map(|_| ClusterSettings { moved_to }))
+        };
+        let now = self.settings.get();
+        let (is_standby, cluster) = role_settings(&now);
+        if now.is_standby != is_standby || now.cluster != cluster {
+            // Updates come one after the other, and each reads the status again: an older one never comes last.
+            let Ok(()) = self.settings.update(|settings| {
+                let (is_standby, cluster) = role_settings(settings);
+                Ok::<_, Infallible>(Settings { is_standby, cluster, ..Settings::clone(settings) })
+            });
+        }
+    }
+
     /// Returns the address of the holder to which a standby refers clients in cluster mode.
-    fn claim_redirect(&self) -> Option<HostPort> {
-        let holder = self.claim_master().filter(|holder| !holder.is_this_server)?.address?;
+    fn claim_redirect(&self, status: &ClaimStatus) -> Option<HostPort> {
+        let master = master_of(status, self.issuer().clock().clocks());
+        let holder = master.filter(|holder| !holder.is_this_server)?.address?;
         (self.process.announced.as_ref() != Some(&holder)).then_some(holder)
     }
 

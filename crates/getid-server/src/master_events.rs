@@ -12,9 +12,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// the longest kind they take 4 MB.
 const MESSAGES_MAX: usize = 4096;
 
-/// Maximum number of messages that a subscriber takes at a time.
-const TAKEN_MAX: usize = 128;
-
 /// A message for the subscribers of a channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MasterEvent {
@@ -74,22 +71,22 @@ impl MasterEvents {
 }
 
 impl Subscription {
-    /// Returns the next messages, up to a bound. Without new messages it costs one atomic load.
+    /// Returns the next message. Without one it costs one atomic load.
     ///
     /// # Errors
     ///
     /// [`MissedMessages`] if the next one is no longer kept.
-    pub fn take(&mut self) -> Result<Vec<Arc<MasterEvent>>, MissedMessages> {
+    pub fn take(&mut self) -> Result<Option<Arc<MasterEvent>>, MissedMessages> {
         if self.events.published.load(Relaxed) == self.position {
-            return Ok(Vec::new());
+            return Ok(None);
         }
         let recent = self.events.lock();
         let behind = self.events.published.load(Relaxed) - self.position;
         let behind = usize::try_from(behind).unwrap_or(usize::MAX);
         let from = recent.len().checked_sub(behind).ok_or(MissedMessages)?;
-        let taken: Vec<_> = recent.range(from..).take(TAKEN_MAX).map(Arc::clone).collect();
-        self.position += taken.len() as u64;
-        Ok(taken)
+        let message = recent.get(from).map(Arc::clone);
+        self.position += u64::from(message.is_some());
+        Ok(message)
     }
 }
 
@@ -108,22 +105,14 @@ mod tests {
     }
 
     #[test]
-    fn a_subscriber_takes_each_message_once_in_order_and_in_parts() {
+    fn a_subscriber_takes_each_message_once_and_in_order() {
         let events = Arc::<MasterEvents>::default();
         events.publish(messages(0..10));
         let mut subscription = events.subscribe();
-        assert_eq!(subscription.take(), Ok(Vec::new()));
+        assert_eq!(subscription.take(), Ok(None));
         events.publish(messages(10..1000));
-        let mut taken = Vec::new();
-        loop {
-            let part = subscription.take().unwrap();
-            assert!(part.len() <= TAKEN_MAX);
-            if part.is_empty() {
-                break;
-            }
-            taken.extend(part.into_iter().map(|message| MasterEvent::clone(&message)));
-        }
-        assert!(taken.into_iter().eq(messages(10..1000)));
+        let taken = std::iter::from_fn(|| subscription.take().unwrap());
+        assert!(taken.map(|message| MasterEvent::clone(&message)).eq(messages(10..1000)));
         assert!(events.has_subscribers());
         drop(subscription);
         assert!(!events.has_subscribers());
@@ -134,10 +123,10 @@ mod tests {
         let events = Arc::<MasterEvents>::default();
         let (mut slow, mut late) = (events.subscribe(), events.subscribe());
         events.publish(messages(0..MESSAGES_MAX));
-        assert_eq!(slow.take().map(|part| part.len()), Ok(TAKEN_MAX));
-        events.publish(messages(0..TAKEN_MAX));
+        assert!(slow.take().unwrap().is_some());
+        events.publish(messages(0..1));
         assert_eq!(events.lock().len(), MESSAGES_MAX);
-        assert_eq!(slow.take().map(|part| part.len()), Ok(TAKEN_MAX));
+        assert!(slow.take().unwrap().is_some());
         assert_eq!(late.take(), Err(MissedMessages));
     }
 }

@@ -66,11 +66,13 @@ pub struct SocketInfo {
 #[repr(u8)]
 pub enum StopMode {
     No = 0,
-    /// Answer the input read so far, then close.
+    /// Answer the input that has arrived, up to one read more, then close.
     Drain = 1,
+    /// Answer the last read, then close. The connection sets this itself.
+    Drained = 2,
     /// Close as soon as the current reply is written.
-    AfterReply = 2,
-    Now = 3,
+    AfterReply = 3,
+    Now = 4,
 }
 
 /// A connected client, as others see it.
@@ -198,6 +200,11 @@ impl Client {
         self.lock_view().monitors
     }
 
+    /// Returns whether its state, as it was after its last turn, has a property.
+    pub(crate) fn has_view(&self, property: impl FnOnce(&ClientView) -> bool) -> bool {
+        property(&self.lock_view())
+    }
+
     /// Returns true if it has subscriptions: then it is not idle, and of another kind.
     pub fn is_subscribed(&self) -> bool {
         self.lock_view().is_subscribed()
@@ -234,7 +241,8 @@ impl Client {
         match self.stop.load(Ordering::Acquire) {
             0 => StopMode::No,
             1 => StopMode::Drain,
-            2 => StopMode::AfterReply,
+            2 => StopMode::Drained,
+            3 => StopMode::AfterReply,
             _ => StopMode::Now,
         }
     }

@@ -50,6 +50,8 @@ impl fmt::Debug for ClaimLister {
 pub struct ClaimList {
     /// Time at which the last claim was read, in Unix ms of this machine's wall clock. `None` before the first read.
     pub read_unix_ms: Option<i64>,
+    /// The same time by a clock that is not set back.
+    pub read_at: Option<Instant>,
     /// Claims sorted by server-id, at most `CLAIMS_MAX`.
     pub claims: Vec<ListedClaim>,
     /// Whether the store has more claims.
@@ -103,11 +105,15 @@ impl ClaimLister {
             }
             let _ = timeout(limits.wait_max, self.turn.lock()).await;
         }
-        let latest = locked(&self.latest).as_ref().map(|(_, list)| Arc::clone(list));
-        latest.unwrap_or_else(|| {
+        self.latest().unwrap_or_else(|| {
             let error = "the claim store has not answered yet".to_owned();
             Arc::new(ClaimList { error: Some(error), ..ClaimList::default() })
         })
+    }
+
+    /// Returns the last list, however old, without a read. `None` before the first.
+    pub fn latest(&self) -> Option<Arc<ClaimList>> {
+        locked(&self.latest).as_ref().map(|(_, list)| Arc::clone(list))
     }
 
     fn is_fresh(&self, limits: ListLimits) -> bool {
@@ -137,7 +143,7 @@ async fn read(store: &dyn RecordStore, now_unix_ms: impl Fn() -> i64) -> Result<
     loop {
         let page = store.list(CLAIMS, &after, LIST_MAX).await?;
         let read_unix_ms = now_unix_ms();
-        list.read_unix_ms = Some(read_unix_ms);
+        (list.read_unix_ms, list.read_at) = (Some(read_unix_ms), Some(Instant::now()));
         for (key, row) in &page.rows {
             let Some(server_id) = key.server_id() else { continue };
             if list.claims.len() == CLAIMS_MAX {

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::listing::ClaimLister;
+use getid_core::server::claim::Hold;
 pub use getid_store::records::StoreSize;
 
 /// Shared state of the claim, written by its driver and read by INFO, the page and metrics.
@@ -20,8 +21,8 @@ pub struct ClaimView {
     lister: OnceLock<ClaimLister>,
 }
 
-/// Callback for each change of the role or the holder.
-struct ChangeListener(Box<dyn Fn(ClaimRole) + Send + Sync>);
+/// Callback for each change of the role, the holder or whether it has a hold.
+struct ChangeListener(Box<dyn Fn() + Send + Sync>);
 
 impl fmt::Debug for ChangeListener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -41,7 +42,7 @@ impl ClaimView {
         Arc::clone(&self.status.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Sets the status, and calls the listener if the role or the holder changed.
+    /// Sets the status, and calls the listener if the role, the holder or whether it has a hold changed.
     pub fn publish(&self, mut status: ClaimStatus) {
         status.upkeep = *self.upkeep.lock().unwrap_or_else(PoisonError::into_inner);
         let (role, status) = (status.role, Arc::new(status));
@@ -51,7 +52,7 @@ impl ClaimView {
         if (was_standby != (role == ClaimRole::Standby) || !before.has_holder_of(&status))
             && let Some(ChangeListener(listener)) = self.listener.get()
         {
-            listener(role);
+            listener();
         }
     }
 
@@ -70,11 +71,11 @@ impl ClaimView {
         self.lister.get()
     }
 
-    /// Calls `listener` with the present role, and at each change of the role or the holder, on the driver's thread. It
-    /// must not block. Works once.
-    pub fn on_change(&self, listener: impl Fn(ClaimRole) + Send + Sync + 'static) {
+    /// Calls `listener` now, and at each change of the role, the holder or whether it has a hold, on the driver's
+    /// thread. Calls may be at the same time, so the listener reads the present status. It must not block. Works once.
+    pub fn on_change(&self, listener: impl Fn() + Send + Sync + 'static) {
         let ChangeListener(listener) = self.listener.get_or_init(|| ChangeListener(Box::new(listener)));
-        listener(self.status().role);
+        listener();
     }
 
     /// Returns why a standby refuses requests; `None` for a holder.
@@ -96,10 +97,13 @@ pub struct StandbyRefusal {
 }
 
 impl ClaimStatus {
-    /// Returns true if `other` has the same server-id, holder and address.
+    /// Returns true if `other` has the same server-id, holder and address, and both or none have a hold.
     fn has_holder_of(&self, other: &ClaimStatus) -> bool {
-        let key = |holder: &HolderStatus| (holder.instance.clone(), holder.address.clone());
-        self.server_id == other.server_id && self.holder.as_ref().map(key) == other.holder.as_ref().map(key)
+        fn key(status: &ClaimStatus) -> (Option<u32>, bool, Option<(&str, &str)>) {
+            let holder = status.holder.as_ref().map(|holder| (&*holder.instance, &*holder.address));
+            (status.server_id, status.hold.is_some(), holder)
+        }
+        key(self) == key(other)
     }
 
     /// Returns true for a standby that takes over without help.
@@ -141,6 +145,8 @@ pub struct ClaimStatus {
     pub instance: String,
     /// Holder of the claim; `None` if it is free or unknown.
     pub holder: Option<HolderStatus>,
+    /// Time for which this server gives IDs if it is the holder. `None` for a standby, and before the first save.
+    pub hold: Option<Hold>,
     /// Reason why a standby refuses IDs, as in "standby for server-id 3: held by host-a (10.1.0.7), ..."; empty for a
     /// holder.
     pub why: String,

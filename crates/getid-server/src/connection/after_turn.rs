@@ -330,7 +330,12 @@ impl<T: Transport> ClientConnection<T> {
         }
         if turn.has_subscribed {
             let pushes = self.pushes.get_or_insert_default();
-            pushes.subscription.get_or_insert_with(|| self.server.master_events.subscribe());
+            pushes.subscription.get_or_insert_with(|| {
+                let subscription = self.server.master_events.subscribe();
+                // The claims of other server-ids are read for subscribers only.
+                self.server.claim_changed.notify_one();
+                subscription
+            });
         }
         if failures == 0 {
             return Ok(());

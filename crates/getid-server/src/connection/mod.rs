@@ -39,6 +39,7 @@ pub use state::ClientConnection;
 #[cfg(test)]
 use task::Task;
 
+use crate::master_events::MissedMessages;
 use crate::registry::StopMode;
 use crate::transport::Transport;
 use getid_redis::resp::ErrorReply;
@@ -89,11 +90,13 @@ enum InputProgress {
 
 impl<T: Transport> ClientConnection<T> {
     /// Reads once, after the rest of the earlier input. Returns true if there is input to answer, or output
-    /// without a request to send. Returns false at the end of the stream, or when the connection must stop.
+    /// without a request to send. Returns false at the end of the stream, or when the connection must stop. A connection
+    /// that drains reads once more: what has arrived by then is answered, up to one buffer.
     #[inline]
     fn read(&mut self, buffers: &mut Buffers, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
         let ClientConnection { server, admission, io, rest, pushes, session, unbroken_bytes, put_off_for, .. } = self;
-        if admission.client.stopping_or_wake(cx.waker()) != StopMode::No {
+        let stop = admission.client.stopping_or_wake(cx.waker());
+        if stop > StopMode::Drain {
             return Poll::Ready(Ok(false));
         }
         if server.clients.is_read_delayed(put_off_for) {
@@ -105,6 +108,9 @@ impl<T: Transport> ClientConnection<T> {
             buffers.resume(rest);
         } else {
             buffers.resume_unauthenticated(rest.as_deref());
+        }
+        if stop == StopMode::Drain {
+            admission.client.stop(StopMode::Drained);
         }
         // Requests first: lines of monitors may come as fast as they are written, and a request may be RESET.
         match poll_read(Pin::new(io), cx, &mut buffers.input) {
@@ -120,18 +126,20 @@ impl<T: Transport> ClientConnection<T> {
                     match pushes.take(session, &mut buffers.output) {
                         Ok(false) => {}
                         Ok(true) => {
+                            // Other clients go first, before the next part.
+                            *unbroken_bytes = u32::MAX;
                             *rest = None;
                             return Poll::Ready(Ok(true));
                         }
-                        Err(missed) => {
-                            server.note_missed(missed, &admission.client);
+                        Err(MissedMessages) => {
+                            server.note_missed(&admission.client);
                             return Poll::Ready(Ok(false));
                         }
                     }
                 }
                 *unbroken_bytes = 0;
                 buffers.suspend(rest);
-                end_or_pending.map_ok(|_| false)
+                if stop == StopMode::Drain { Poll::Ready(Ok(false)) } else { end_or_pending.map_ok(|_| false) }
             }
         }
     }

@@ -118,7 +118,7 @@ impl<T: Transport> ClientConnection<T> {
     pub(super) fn check_cut_off(&self) -> io::Result<()> {
         match self.admission.client.stopping() {
             StopMode::Now => Err(io::ErrorKind::ConnectionAborted.into()),
-            StopMode::No | StopMode::Drain | StopMode::AfterReply => Ok(()),
+            StopMode::No | StopMode::Drain | StopMode::Drained | StopMode::AfterReply => Ok(()),
         }
     }
 

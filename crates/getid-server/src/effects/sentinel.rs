@@ -1,6 +1,8 @@
 //! `SENTINEL`: masters, and the other servers that answer for them, with the fields of Redis 7.0's Sentinel in its
 //! order. Some libraries read them by position.
 
+use std::collections::HashSet;
+
 use crate::Server;
 use crate::logging::throttle::throttled;
 use crate::master::Master;
@@ -16,17 +18,17 @@ use getid_text::printable::printable;
 type Reply = Result<Value, ErrorReply>;
 
 pub(super) async fn perform(server: &Server, effect: SentinelEffect, client: &Client) -> Value {
-    let found = Found::read(server, &client.local, needs_others(server, effect)).await;
+    let masters = MasterDirectory::read(server, &client.local, needed(server, effect)).await;
     let reply = match effect {
-        SentinelEffect::Address(name) => Ok(found.address(name)),
-        SentinelEffect::Masters => Ok(found.all_masters()),
-        SentinelEffect::Master(name) => found.master_state(name),
+        SentinelEffect::Address(name) => Ok(masters.address(name)),
+        SentinelEffect::Masters => Ok(masters.all_masters()),
+        SentinelEffect::Master(name) => masters.master_state(name),
         // A standby gives no IDs, and some libraries read from replicas.
-        SentinelEffect::Replicas(name) => found.master(name).map(|_| Value::Array(Vec::new())),
+        SentinelEffect::Replicas(name) => masters.master(name).map(|_| Value::Array(Vec::new())),
         SentinelEffect::Sentinels(name) => {
-            found.master(name).map(|_| Value::Array(found.sentinels(name).iter().map(Sentinel::state).collect()))
+            masters.master(name).map(|_| Value::Array(masters.sentinels(name).iter().map(Sentinel::state).collect()))
         }
-        SentinelEffect::CheckQuorum(name) => found.check_quorum(name),
+        SentinelEffect::CheckQuorum(name) => masters.check_quorum(name),
         SentinelEffect::MyId => {
             Ok(Value::bulk(server.process.announced.as_ref().map_or_else(|| server.process.run_id.clone(), node_id)))
         }
@@ -34,17 +36,29 @@ pub(super) async fn perform(server: &Server, effect: SentinelEffect, client: &Cl
     reply.unwrap_or_else(Value::Error)
 }
 
-/// Returns true if the answer needs the claims of other server-ids, for which the claim store is read.
-fn needs_others(server: &Server, effect: SentinelEffect) -> bool {
-    let is_other = |name| !is_own(server, name);
+/// Masters of other server-ids that an answer needs. The claim store is read for them.
+#[derive(Clone, Copy)]
+enum OtherMasters {
+    None,
+    One(u32),
+    All,
+}
+
+/// Returns the masters of other server-ids that the answer needs.
+fn needed(server: &Server, effect: SentinelEffect) -> OtherMasters {
     match effect {
-        SentinelEffect::Masters => true,
+        SentinelEffect::Masters => OtherMasters::All,
         // They list the servers of other server-ids too.
-        SentinelEffect::Master(name) | SentinelEffect::Sentinels(name) | SentinelEffect::CheckQuorum(name) => {
-            name != MasterName::Own
+        SentinelEffect::Master(MasterName::Of(_))
+        | SentinelEffect::Sentinels(MasterName::Of(_))
+        | SentinelEffect::CheckQuorum(MasterName::Of(_)) => OtherMasters::All,
+        SentinelEffect::Address(name @ MasterName::Of(server_id))
+        | SentinelEffect::Replicas(name @ MasterName::Of(server_id))
+            if !is_own(server, name) =>
+        {
+            OtherMasters::One(server_id)
         }
-        SentinelEffect::Address(name) | SentinelEffect::Replicas(name) => is_other(name),
-        SentinelEffect::MyId => false,
+        _ => OtherMasters::None,
     }
 }
 
@@ -56,20 +70,24 @@ fn is_own(server: &Server, name: MasterName) -> bool {
     }
 }
 
-/// The masters that this server knows.
-struct Found<'a> {
+/// Masters of the fleet, as the claims that this server has read name them.
+struct MasterDirectory<'a> {
     server: &'a Server,
     own: Option<Master>,
     others: Vec<Master>,
     now_ms: u64,
 }
 
-impl Found<'_> {
-    async fn read<'a>(server: &'a Server, reached_at: &ConnectionAddr, with_others: bool) -> Found<'a> {
+impl MasterDirectory<'_> {
+    async fn read<'a>(server: &'a Server, reached_at: &ConnectionAddr, needed: OtherMasters) -> MasterDirectory<'a> {
         let own = server.own_master(reached_at);
-        let others = if with_others { server.other_masters().await } else { Vec::new() };
+        let others = match needed {
+            OtherMasters::None => Vec::new(),
+            OtherMasters::One(server_id) => server.other_master(server_id).await.into_iter().collect(),
+            OtherMasters::All => server.other_masters().await,
+        };
         let now_ms = server.issuer().clock().wall_unix_ms().max(0).cast_unsigned();
-        Found { server, own, others, now_ms }
+        MasterDirectory { server, own, others, now_ms }
     }
 
     /// Returns the master of this name, or an error with the reason why there is none.
@@ -89,6 +107,15 @@ impl Found<'_> {
     /// Returns why this server does not know the master of its own server-id.
     fn why_unknown(&self) -> String {
         let status = self.server.claim().map(|claim| claim.status()).unwrap_or_default();
+        if status.role == ClaimRole::Standby && status.holder.is_some() && !status.error.is_empty() {
+            let holder = status.holder.as_ref().map_or("", |holder| &holder.name);
+            return format!(
+                "{} was silent for the time after which another server takes over, and this server cannot read whether \
+                 one did: {}",
+                printable(holder),
+                printable(&status.error)
+            );
+        }
         if status.role == ClaimRole::Standby {
             return printable(status.reason()).into_owned();
         }
@@ -125,22 +152,28 @@ impl Found<'_> {
 
     fn master_state(&self, name: MasterName) -> Reply {
         let master = self.master(name)?;
-        Ok(self.state(name, master, self.announced(master)?))
+        Ok(self.state(name, master, self.announced(master)?, self.sentinels(name).len()))
     }
 
     /// Returns the state of each master with an address, once for each of its names.
     fn all_masters(&self) -> Value {
+        // All names but `getid` have the same Sentinels, so they are counted once.
+        let [of_own, of_others] = [MasterName::Own, MasterName::Of(0)].map(|name| self.sentinels(name).len());
         let own =
             self.own.iter().flat_map(|own| [MasterName::Own, MasterName::Of(own.server_id)].map(|name| (name, own)));
         let others = self.others.iter().map(|other| (MasterName::Of(other.server_id), other));
         let states = own
             .chain(others)
-            .filter_map(|(name, master)| self.announced(master).ok().map(|address| self.state(name, master, address)));
+            .filter_map(|(name, master)| Some((name, master, self.announced(master).ok()?)))
+            .map(|(name, master, address)| {
+                let sentinels = if name == MasterName::Own { of_own } else { of_others };
+                self.state(name, master, address, sentinels)
+            });
         Value::Array(states.collect())
     }
 
-    /// Returns the state of a master.
-    fn state(&self, name: MasterName, master: &Master, address: &HostPort) -> Value {
+    /// Returns the state of a master, which so many other Sentinels know.
+    fn state(&self, name: MasterName, master: &Master, address: &HostPort, sentinels: usize) -> Value {
         let number = |number: u64| number.to_string();
         let silent = || number(master.silent_ms);
         fields([
@@ -160,7 +193,7 @@ impl Found<'_> {
             ("role-reported-time", number(self.now_ms.saturating_sub(master.since_unix_ms))),
             ("config-epoch", number(0)),
             ("num-slaves", number(0)),
-            ("num-other-sentinels", number(self.sentinels(name).len() as u64)),
+            ("num-other-sentinels", number(sentinels as u64)),
             ("quorum", number(1)),
             ("failover-timeout", number(master.timeout_ms)),
             ("parallel-syncs", number(1)),
@@ -178,14 +211,9 @@ impl Found<'_> {
         // Nothing is known of their health.
         let peers = if self.server.claim().is_some() { self.server.config.get().announced_peers() } else { Vec::new() };
         let peers = peers.into_iter().map(|address| Sentinel { address, silent_ms: 0, timeout_ms: 0 });
-        let mut all: Vec<Sentinel> = Vec::new();
-        for sentinel in holders.filter(|master| !master.is_this_server).filter_map(of_holder).chain(peers) {
-            let is_this_server = self.server.process.announced.as_ref() == Some(&sentinel.address);
-            if !is_this_server && all.iter().all(|other| other.address != sentinel.address) {
-                all.push(sentinel);
-            }
-        }
-        all
+        let mut seen: HashSet<HostPort> = self.server.process.announced.iter().cloned().collect();
+        let sentinels = holders.filter(|master| !master.is_this_server).filter_map(of_holder).chain(peers);
+        sentinels.filter(|sentinel| seen.insert(sentinel.address.clone())).collect()
     }
 
     /// Returns `OK`, or an error if no standby could take over: the claim store does not answer.

@@ -96,6 +96,7 @@ impl<C: Clock> ClusterClaim<C> {
             instance_name: self.config.name.clone(),
             instance: format!("{:032x}", self.me),
             holder: self.holder_status(now),
+            hold: self.machine.hold(),
             why,
             needs_operator,
             not_eligible,

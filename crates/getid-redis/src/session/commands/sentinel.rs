@@ -1,4 +1,4 @@
-//! `SENTINEL`: where the server is that gives the IDs of a server-id. The server has the answers.
+//! `SENTINEL`: reads the name of a master. The server returns the master's address and state, by its claim.
 
 use super::{Call, CommandReply, CommandResult};
 use crate::resp::Value;
@@ -7,7 +7,7 @@ use crate::session::effect::{Effect, MasterName, SentinelEffect};
 /// Redis's error for a name that no master has.
 pub const NO_SUCH_MASTER: &str = "ERR No such master with that name";
 
-/// `SENTINEL GET-MASTER-ADDR-BY-NAME name`. Clients ask their next Sentinel if the reply is null.
+/// Implements `SENTINEL GET-MASTER-ADDR-BY-NAME name`. Clients ask their next Sentinel if the reply is null.
 pub(super) fn address(call: &mut Call<'_>) -> CommandResult {
     let name = MasterName::parse(call.arg(2));
     Ok(name.map_or(CommandReply::Value(Value::NullArray), |name| effect(SentinelEffect::Address(name))))
