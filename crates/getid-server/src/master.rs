@@ -55,8 +55,8 @@ impl Server {
     }
 
     /// Returns the master of this server's server-id. `None` if the claim is free or not known, if this server is the
-    /// holder and its hold has ended, or if this server cannot read whether a silent holder has a successor. `reached_at` is the address at which the requesting client reached this
-    /// server.
+    /// holder and its hold has ended, or if this server cannot read whether a silent holder has a successor.
+    /// `reached_at` is the address at which the requesting client reached this server.
     pub fn own_master(&self, reached_at: &ConnectionAddr) -> Option<Master> {
         if self.claim().is_some() { self.claim_master() } else { Some(self.only_master(reached_at)) }
     }

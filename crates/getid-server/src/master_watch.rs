@@ -23,8 +23,8 @@ use getid_system::clock::Clock as _;
 use getid_text::host_port::HostPort;
 use getid_text::plural::counted;
 
-/// Interval at which the claims of other server-ids are read, while there are subscribers; also the longest time between
-/// two looks at this server's own claim.
+/// Interval at which the claims of other server-ids are read, while there are subscribers. It is also the longest time
+/// between two checks of this server's own claim.
 const OTHERS_EVERY: Duration = Duration::from_secs(1);
 
 /// Commands of a RESP3 client that only listens. Each client may send them in RESP2 while it is subscribed.
@@ -51,7 +51,7 @@ pub(super) async fn run(server: Arc<Server>) {
         if let Some(why) = tenure.reason_to_close(status.role, is_master, timeout, Instant::now()) {
             server.close_clients_of_old_master(why);
         }
-        // What clients were told last, also before the first of them subscribed.
+        // The last answer to clients, also before the first of them subscribed.
         if let Some(list) = server.claim_lister().and_then(ClaimLister::latest) {
             server.publish(known.update_others(&server, &list));
         }

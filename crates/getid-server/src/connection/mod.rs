@@ -90,8 +90,8 @@ enum InputProgress {
 
 impl<T: Transport> ClientConnection<T> {
     /// Reads once, after the rest of the earlier input. Returns true if there is input to answer, or output
-    /// without a request to send. Returns false at the end of the stream, or when the connection must stop. A connection
-    /// that drains reads once more: what has arrived by then is answered, up to one buffer.
+    /// without a request to send. Returns false at the end of the stream, or when the connection must stop. A
+    /// connection that drains reads once more: requests that have arrived by then are answered, up to one buffer.
     #[inline]
     fn read(&mut self, buffers: &mut Buffers, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
         let ClientConnection { server, admission, io, rest, pushes, session, unbroken_bytes, put_off_for, .. } = self;

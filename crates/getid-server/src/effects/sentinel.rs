@@ -47,9 +47,9 @@ enum OtherMasters {
 /// Returns the masters of other server-ids that the answer needs.
 fn needed(server: &Server, effect: SentinelEffect) -> OtherMasters {
     match effect {
-        SentinelEffect::Masters => OtherMasters::All,
-        // They list the servers of other server-ids too.
-        SentinelEffect::Master(MasterName::Of(_))
+        // All but the first list the servers of other server-ids too.
+        SentinelEffect::Masters
+        | SentinelEffect::Master(MasterName::Of(_))
         | SentinelEffect::Sentinels(MasterName::Of(_))
         | SentinelEffect::CheckQuorum(MasterName::Of(_)) => OtherMasters::All,
         SentinelEffect::Address(name @ MasterName::Of(server_id))
