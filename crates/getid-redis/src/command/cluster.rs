@@ -236,7 +236,7 @@ mod tests {
         let down = view(Err("no holder is known".to_owned()));
         for query in [ClusterQuery::Slots, ClusterQuery::Shards, ClusterQuery::Nodes] {
             let Value::Error(error) = down.reply(&query) else { panic!("{query:?}") };
-            assert_eq!(error.text, b"CLUSTERDOWN no holder is known"[..], "{query:?}");
+            assert_eq!(*error.text, b"CLUSTERDOWN no holder is known"[..], "{query:?}");
         }
     }
 
