@@ -26,6 +26,10 @@ const OTHERS_AGE_MAX: Duration = Duration::from_secs(1);
 /// Longest wait of a request for a newer list. Some clients wait 100 ms for a Sentinel's reply.
 const OTHERS_WAIT_MAX: Duration = Duration::from_millis(50);
 
+/// Longest wait of a request for the first list, for which this server connects to the claim store: before it, other
+/// server-ids are unknown.
+const FIRST_WAIT_MAX: Duration = Duration::from_millis(300);
+
 /// The server that gives the IDs of a server-id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Master {
@@ -110,7 +114,8 @@ impl Server {
     /// Returns the claims of the store, from the shared list; none without a claim store.
     pub(crate) async fn claims(&self) -> Arc<ClaimList> {
         let Some(lister) = self.claim_lister() else { return Arc::default() };
-        lister.list(ListLimits { age_max: OTHERS_AGE_MAX, wait_max: OTHERS_WAIT_MAX }, wall_unix_ms).await
+        let wait_max = if lister.latest().is_some() { OTHERS_WAIT_MAX } else { FIRST_WAIT_MAX };
+        lister.list(ListLimits { age_max: OTHERS_AGE_MAX, wait_max }, wall_unix_ms).await
     }
 
     /// Returns the lister of the store's claims, if there is one.

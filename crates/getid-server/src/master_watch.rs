@@ -33,8 +33,6 @@ const LISTENER_COMMANDS: [&str; 5] = ["subscribe", "unsubscribe", "psubscribe", 
 /// Runs for as long as it is polled. Ends at once without a claim store.
 pub(super) async fn run(server: Arc<Server>) {
     let Some(claim) = server.claim() else { return };
-    // A client's first request for another server-id then finds a list, and a connection to the store.
-    drop(server.claims().await);
     let (mut known, mut tenure) = (KnownMasters::default(), MasterTenure::default());
     loop {
         let status = claim.status();
