@@ -120,8 +120,15 @@ const REFUSED: [(&str, u16); 23] = [
 ];
 
 /// What a standby answers itself in any mode.
-const ANSWERED: [&str; 7] =
-    ["PING", "GET orders", "EXISTS orders", "SEQUENCE LIST", "IDREADY", "DECODEID 7", "ENCODEID - TIME now FORCE"];
+const ANSWERED: [&str; 7] = [
+    "PING",
+    "GET orders",
+    "EXISTS orders",
+    "SEQUENCE LIST",
+    "IDREADY",
+    "DECODEID 7",
+    "ENCODEID - TIME 2016-01-01 FORCE",
+];
 
 #[test]
 fn each_command_that_needs_the_claim_is_among_those_that_a_standby_refuses() {
