@@ -17,7 +17,6 @@ const DIFFERENCES: &[(&str, &str)] = &[
     ("client tracking on", "a promise of messages that would never come"),
     ("script load", "there is no Lua, so only scripts that are known are taken"),
     ("function load", "there are no functions: only the library of valkey-benchmark is answered"),
-    ("cluster reset", "no such subcommand here"),
     ("watch", "no EXEC could detect that a sequence has changed on another server"),
 ];
 
