@@ -15,7 +15,12 @@ function ioredis(name, options) {
   const { Redis } = require('ioredis');
   const client = new Redis({ sentinels, name, stringNumbers: true, ...options });
   client.on('error', report);
-  return { getid: () => client.call('GETID'), end: () => client.disconnect() };
+  const getid = async () => {
+    // An event that arrives while ioredis looks for the master ends it for good.
+    if (client.status === 'end') await client.connect();
+    return client.call('GETID');
+  };
+  return { getid, end: () => client.disconnect() };
 }
 
 async function nodeRedis(name) {
