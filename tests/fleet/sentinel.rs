@@ -235,9 +235,9 @@ fn a_demoted_server_closes_its_clients_and_each_server_publishes_the_new_master(
     eventually("the standby takes over", || gives_ids(&new));
     idle.send("GETID\r\n");
     old.signal(Signal::SIGCONT);
-    // The request had arrived, so it is answered.
+    // The request is answered if the server has learned of it before it closes: otherwise it is not executed.
     let rest = idle.try_lines();
-    assert!(rest.len() == 1 && rest[0].starts_with('-'), "{rest:?}");
+    assert!(rest.len() <= 1 && rest.iter().all(|line| line.starts_with('-')), "{rest:?}");
     assert_eq!(drawing_listener.rest(), "", "it draws IDs too");
     let switched = |name| format!("{name} 127.0.0.1 {old_port} 127.0.0.1 {new_port}");
     for wire in &mut subscribers {
